@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make demo       run the example project, offline"
 	@echo "make test       run every test"
-	@echo "make coverage   test every branch of extraction rules, templates and journal"
+	@echo "make coverage   test every branch of extraction rules, templates and the store of calls"
 	@echo "make lint types imports docs supply   the other checks, as .ci/run does them"
 	@echo "make docs-site  the documentation as a site in build/site: links checked, search works from disk"
 	@echo "make pictures   docs/img/*.png anew, from the demo in Chromium"
@@ -39,7 +39,7 @@ test: $(VENV)/dev-ready chromium
 	$(IN_MEMORY) $(BIN)/python -m $(PYTEST) --dist loadfile -o tmp_path_retention_policy=failed tests
 
 # Without what is drawn at random, and without what takes long: it covers nothing more.
-COVERED := reader runs scorers templates
+COVERED := reader runs scorers templates models/test_store.py models/test_cache.py
 coverage: $(VENV)/dev-ready
 	@rm -rf build/coverage
 	$(BIN)/coverage run -m $(PYTEST) --dist loadfile $(COVERED:%=tests/unit/%) tests/cases \

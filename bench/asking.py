@@ -1,7 +1,7 @@
 """Calls per second of ours, journal included, beside a bare aiohttp client at the same concurrency.
 
-A server on this machine, in a process of its own, answers after 0 or 50 ms. For each case both take turns,
-and the best of each counts.
+A server on this machine, in a process of its own, answers after 0 or 50 ms. For each case both take
+turns, and the best of each counts.
 """
 
 from __future__ import annotations
@@ -21,14 +21,20 @@ from pathlib import Path
 
 from aiohttp import ClientSession, TCPConnector, web
 
+from answerkey.models.cache import CallCache, RunLedger
 from answerkey.models.calls import Call, CallSettings, Limits, call_key
 from answerkey.models.client import ModelClient
 from answerkey.models.config import Secret
 from answerkey.models.providers import APIS, Connection
-from answerkey.runs.journal import Journal
+from answerkey.models.store import CallStore
 
 #: Concurrency, delay in seconds, requests per turn, and the least ratio that the project promises.
-CASES = ((64, 0.05, 8_000, 0.8), (256, 0.05, 24_000, 0.8), (64, 0.0, 8_000, 0.5), (256, 0.0, 8_000, 0.5))
+CASES = (
+    (64, 0.05, 8_000, 0.8),
+    (256, 0.05, 24_000, 0.8),
+    (64, 0.0, 8_000, 0.5),
+    (256, 0.0, 8_000, 0.5),
+)
 TURNS = 3
 HEADERS = {"Authorization": "Bearer sk-0123456789abcdef"}
 MESSAGE = {"role": "assistant", "content": "B"}
@@ -40,7 +46,8 @@ REPLY = {
     "usage": {"prompt_tokens": 60, "completion_tokens": 1, "total_tokens": 61},
 }
 QUESTION = (
-    "Which of these is the capital of Australia?\nA. Sydney\nB. Canberra\nC. Perth\nD. Hobart\n({number})"
+    "Which of these is the capital of Australia?\nA. Sydney\nB. Canberra\nC. Perth\nD. "
+    "Hobart\n({number})"
 )
 
 
@@ -107,8 +114,11 @@ def measure_asker(url: str, concurrent: int, count: int) -> float:
     headers = {name: Secret(value) for name, value in HEADERS.items()}
     connection = Connection("bench", APIS["chat"], url, "bench", headers, max_concurrent=concurrent)
     with tempfile.TemporaryDirectory() as folder:
-        journal = Journal(Path(folder))
-        with ModelClient(connection, CallSettings(ledger=journal, limits=Limits())) as asker:
+        journal = CallStore(Path(folder) / "calls.sqlite")
+        with ModelClient(
+            connection,
+            CallSettings(ledger=RunLedger(journal, CallCache("no-cache"), ""), limits=Limits()),
+        ) as asker:
             begun = time.perf_counter()
             calls = [build_call(connection, number) for number in range(count)]
             asker.complete(calls)

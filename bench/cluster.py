@@ -1,10 +1,10 @@
 """What a Ray cluster costs and bears: `python bench/cluster.py [--rows N] [--kill] [--part NAME]`.
 
-`overhead`: CPU seconds per million rows of recorded completions, all processes counted: the local engine, one
-node that the command starts, and two nodes that are there. `asking`: calls per second of a solver that mostly
-waits, on 1, 2, 4 and 8 workers. With `--kill`: a worker and then a node killed with -9 in the middle, a row
-that ends every process, and the busy cores of 4 nodes of which one is lost (`timeline`). Nodes
-are on this machine, on loopback alone, so nothing here says how computation scales.
+`overhead`: CPU seconds per million rows of recorded completions, all processes counted: the local
+engine, one node that the command starts, and two nodes that are there. With `--kill`: a worker and
+then a node killed with -9 in the middle, a row that ends every process, and the busy cores of 4
+nodes of which one is lost (`timeline`). Nodes are on this machine, on loopback alone, so nothing
+here says how computation scales.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from far_asking import WORKERS, measure_costs, measure_paces
 from kills import DEADLY_ROWS, draw_timeline, try_deadly_row, try_kills
 from nodes import NO_NODES, Nodes, Spent, run_answerkey, start_nodes
 from scoring import Workbench
@@ -41,7 +40,10 @@ def build_words(bench: Workbench, rows: int) -> list[str]:
 
 
 def measure_turns(bench: Workbench, rows: int) -> dict[str, list[Spent]]:
-    """Return what each engine took in each turn; they take turns, so that all meet the same disturbances."""
+    """Return what each engine took in each turn.
+
+    They take turns, so that all meet the same disturbances.
+    """
     words, out = build_words(bench, rows), bench.folder / "out"
     found: dict[str, list[Spent]] = {}
 
@@ -50,7 +52,8 @@ def measure_turns(bench: Workbench, rows: int) -> dict[str, list[Spent]]:
         spent = run_answerkey([*words, "--out", str(out)], nodes)
         found.setdefault(name, []).append(spent)
         words_of_it = (
-            f"{spent.cpu:.1f} CPU s, {spent.main:.1f} of them in the main process, {spent.wall:.1f} s"
+            f"{spent.cpu:.1f} CPU s, {spent.main:.1f} of them in the main process, "
+            f"{spent.wall:.1f} s"
         )
         print(f"  {rows} rows, {name}: {words_of_it}", flush=True)
 
@@ -58,7 +61,9 @@ def measure_turns(bench: Workbench, rows: int) -> dict[str, list[Spent]]:
         measure("local engine", NO_NODES)
         measure("Ray, one node that it starts", OWN_NODE)
         with start_nodes(2) as nodes:
-            run_answerkey([*words, "--num-samples", "10", "--out", str(bench.folder / "warm")], nodes)
+            run_answerkey(
+                [*words, "--num-samples", "10", "--out", str(bench.folder / "warm")], nodes
+            )
             shutil.rmtree(bench.folder / "warm")
             measure("Ray, two nodes that are there", nodes)
     return found
@@ -75,7 +80,13 @@ def measure_overhead(bench: Workbench, rows: int) -> None:
         middle, start = median(costs), median(one.cpu for one in few[name])
         main = median(one.main for one in turns) - median(one.main for one in few[name])
         further = (rows - rows // FEWER) / MILLION
-        numbers = (middle / rows * MILLION, middle / base, start, (middle - start) / further, main / further)
+        numbers = (
+            middle / rows * MILLION,
+            middle / base,
+            start,
+            (middle - start) / further,
+            main / further,
+        )
         spread = f"{min(costs):.1f} to {max(costs):.1f}"
         lines.append([name, f"{middle:.1f}", spread, *(f"{one:.2f}" for one in numbers)])
     print(f"\n{Table(head, lines).to_markdown()}\n", flush=True)
@@ -96,9 +107,10 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--kill", action="store_true", help="also the trials with kill -9")
-    parser.add_argument("--part", choices=["overhead", "asking", "kill", "timeline"], help="only this one")
-    parser.add_argument("--workers", type=int, nargs="*", default=WORKERS, help="numbers of workers that ask")
-    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "answerkey-bench")
+    parser.add_argument("--part", choices=["overhead", "kill", "timeline"], help="only this one")
+    parser.add_argument(
+        "--folder", type=Path, default=Path(tempfile.gettempdir()) / "answerkey-bench"
+    )
     given = parser.parse_args()
     bench = Workbench(given.folder, given.turns)
     given.folder.mkdir(parents=True, exist_ok=True)
@@ -106,9 +118,6 @@ def main() -> int:
     is_good = True
     if given.part in (None, "overhead"):
         measure_overhead(bench, given.rows)
-    if given.part in (None, "asking"):
-        measure_paces(given.workers)
-        measure_costs()
     if given.kill or given.part == "kill":
         is_good = try_all_kills(bench, given.rows)
     if given.kill or given.part == "timeline":

@@ -1,9 +1,11 @@
-"""Right and wrong letters of `stated_answer` and of other harnesses' extractors, on the same replies.
+"""Right and wrong letters of `stated_answer` and of other harnesses' extractors, on the same
+replies.
 
-The sealed half of the corpus (tests/cases/corpus), and, where `../shared/data` lies beside the project, the
-MMLU-Pro outputs that state `the answer is (X)` exactly once. The extractors are our own code for what each
-harness does; the long series holds six of them against the harnesses' own code. A harness usually asks for
-its own form of answer in its prompt: here each reads replies that were not written for it.
+The sealed half of the corpus (tests/cases/corpus), and, where `../shared/data` lies beside the
+project, the MMLU-Pro outputs that state `the answer is (X)` exactly once. The extractors are our
+own code for what each harness does; the long series holds six of them against the harnesses' own
+code. A harness usually asks for its own form of answer in its prompt: here each reads replies that
+were not written for it.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ def list_outputs() -> Iterator[Row]:
 
 
 def count(rows: list[Row], read_one: Read) -> Counter[str]:
-    """Return how often a reader is right, names a wrong letter, or reads nothing where something is said."""
+    """Return how often a reader is right, names a wrong letter, or reads nothing where something is
+    said.
+    """
     found: Counter[str] = Counter()
     for text, choices, options, label in rows:
         choice = read_one(text, choices, options)
@@ -65,14 +69,19 @@ def list_readers() -> dict[str, Read]:
 def main() -> None:
     """Print one table for each set of replies, the fewest wrong letters first."""
     readers = list_readers()
-    for title, rows in (("sealed corpus", list(list_sealed())), ("MMLU-Pro outputs", list(list_outputs()))):
+    for title, rows in (
+        ("sealed corpus", list(list_sealed())),
+        ("MMLU-Pro outputs", list(list_outputs())),
+    ):
         if not rows:
             print(f"\n{title}: not at hand")
             continue
         counts = {name: count(rows, one) for name, one in readers.items()}
         print(f"\n| {title}, {len(rows):,} replies | right | wrong letter | nothing read |")
         print("| --- | ---: | ---: | ---: |")
-        for name, found in sorted(counts.items(), key=lambda one: (one[1]["wrong"], -one[1]["right"])):
+        for name, found in sorted(
+            counts.items(), key=lambda one: (one[1]["wrong"], -one[1]["right"])
+        ):
             print(f"| {name} | {found['right']:,} | {found['wrong']:,} | {found['missed']:,} |")
 
 

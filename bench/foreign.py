@@ -1,7 +1,8 @@
 """Other harnesses, each in an environment of its own that is kept below the bench's work folder.
 
-They are no dependencies of ours: pip installs them when they are first measured, or run by the long series of
-tests. One that cannot be installed or fails is reported as such, and nothing else stops for it.
+They are no dependencies of ours: pip installs them when they are first measured, or run by the long
+series of tests. One that cannot be installed or fails is reported as such, and nothing else stops
+for it.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ def open_tool(name: str, version: str | None = None) -> list[str]:
 def open_environment(name: str, version: str | None = None) -> str:
     """Return the Python of an environment, which is made the first time.
 
-    Another version than ours has an environment of its own, with the newest of all that goes with it.
+    Another version than ours has an environment of its own, with the newest of all that goes with
+    it.
     """
     pins = ENVIRONMENTS[name]
     package, _, ours = pins[0].partition("==")
@@ -86,14 +88,19 @@ def find_python(name: str) -> str:
     """Return the Python for an environment: this one, or one that is new enough for the tool."""
     for version in NEWER.get(name, ()):
         try:
-            return run_foreign([f"python{version}", "-c", "import sys; print(sys.executable)"]).strip()
+            return run_foreign(
+                [f"python{version}", "-c", "import sys; print(sys.executable)"]
+            ).strip()
         except (ForeignError, FileNotFoundError):
             continue
     return sys.executable
 
 
 def open_promptfoo(version: str = PROMPTFOO_VERSION) -> list[str]:
-    """Return the words that start promptfoo; npm installs it and the Node that it needs the first time."""
+    """Return the words that start promptfoo.
+
+    Npm installs it and the Node that it needs the first time.
+    """
     modules = WORK / "environments" / f"promptfoo-{version}" / "node_modules"
     command = modules / ".bin" / "promptfoo"
     if not command.exists():
@@ -105,9 +112,16 @@ def open_promptfoo(version: str = PROMPTFOO_VERSION) -> list[str]:
 
 
 def run_foreign(words: Sequence[str]) -> str:
-    """Run a command to its end and return what it printed; ForeignError with its last words when it fails."""
+    """Run a command to its end and return what it printed.
+
+    ForeignError with its last words when it fails.
+    """
     # Our own package and settings stay out of the other environment.
-    kept = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in {"PYTHONPATH", "VIRTUAL_ENV"}
+    }
     done = subprocess.run(words, check=False, capture_output=True, text=True, env=kept)  # noqa: S603 - fixed words
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"ended with {done.returncode}"]
@@ -116,14 +130,17 @@ def run_foreign(words: Sequence[str]) -> str:
 
 
 def measure_inspect(rows: Path) -> dict[str, Any]:
-    """Return how many recorded samples Inspect scores again in a second: `end_to_end` and `scoring` alone.
+    """Return how many recorded samples Inspect scores again in a second: `end_to_end` and `scoring`
+    alone.
 
     The log that it scores is made by Inspect itself, against its own mock model, and kept.
     """
     logs = WORK / "inspect-logs"
     logs.mkdir(parents=True, exist_ok=True)
     return _read_last_line(
-        run_foreign([open_environment("inspect"), str(HERE / "inspect_side.py"), str(rows), str(logs)])
+        run_foreign(
+            [open_environment("inspect"), str(HERE / "inspect_side.py"), str(rows), str(logs)]
+        )
     )
 
 

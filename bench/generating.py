@@ -1,14 +1,15 @@
-"""Datasets to measure with: questions, options, choices, truths and completions, in any number and mix.
+"""Datasets to measure with: questions, options, choices, truths and completions, in any number and
+mix.
 
     python bench/generating.py rows.parquet --rows 1000000 --long 0.05 --unicode 0.02 --unique 0
 
-The file's ending says its format: .parquet, .jsonl or .csv. Rows are made and written in groups, so that
-memory does not grow with their number; the same arguments give the same rows.
+The file's ending says its format: .parquet, .jsonl or .csv. Rows are made and written in groups, so
+that memory does not grow with their number; the same arguments give the same rows.
 
-Columns: `question`, `options` (four texts, each beginning with its label), `position` (of the right option),
-`choices` (the labels), `answer` (the right label), `completion`. With `--shape flat` there are no lists, with
-`--shape lm-eval` each row is a sample as lm-eval writes it. With `--shape replies` or `--shape chains`, the
-completions are those of `reader.py`, no two alike.
+Columns: `question`, `options` (four texts, each beginning with its label), `position` (of the right
+option), `choices` (the labels), `answer` (the right label), `completion`. With `--shape flat` there
+are no lists, with `--shape lm-eval` each row is a sample as lm-eval writes it. With `--shape
+replies` or `--shape chains`, the completions are those of `reader.py`, no two alike.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ PLACES = (
     "a desert",
 )
 
-#: What stands around the label in a short completion; {o} is the text of the option, {n} the row's number.
+#: What stands around the label in a short completion; {o} is the text of the option, {n} the row's
+#: number.
 SHORT = (
     *[("", "")] * 8,
     *[("", ".")] * 4,
@@ -70,8 +72,14 @@ UNICODE = (
 )
 SENTENCES = (
     "Let us look at each of the options in turn and see which of them can be ruled out at once.",
-    "The passage does not say so directly, but it follows from the second sentence that the date is wrong.",
-    "If the first statement held, the number would have to be even, which contradicts what was given.",
+    (
+        "The passage does not say so directly, but it follows from the second sentence "
+        "that the date is wrong."
+    ),
+    (
+        "If the first statement held, the number would have to be even, which contradicts "
+        "what was given."
+    ),
     "It is tempting to choose the longest option, and yet nothing in the text speaks for it.",
     "Compare the two quantities: the one grows with the square, the other only in proportion.",
     "That leaves two candidates, and only one of them agrees with the figure in the table.",
@@ -94,9 +102,11 @@ def choose(rows: pl.Series, salt: int, share: float) -> pl.Series:
 
 
 def unpack_labels(rows: pl.Series) -> pl.DataFrame:
-    """Return four distinct characters for each row, `own0` to `own3`: no two rows have the same four.
+    """Return four distinct characters for each row, `own0` to `own3`: no two rows have the same
+    four.
 
-    The row's number is written with the digits of a choice without repetition: 62 x 61 x 60 x 59 ways.
+    The row's number is written with the digits of a choice without repetition: 62 x 61 x 60 x 59
+    ways.
     """
     size = len(ALPHABET)
     ways = size * (size - 1) * (size - 2) * (size - 3)
@@ -152,7 +162,9 @@ def make_rows(start: int, stop: int, mix: Mix) -> pl.DataFrame:
     frame = frame.with_columns(letter=_pick("label", said), option=_pick("text", said))
     return frame.select(
         question=pl.format("Question {}: what lies beside {}?", pl.col("row") + 1, "text0"),
-        options=pl.concat_list(pl.format("{}) {}", f"label{place}", f"text{place}") for place in range(4)),
+        options=pl.concat_list(
+            pl.format("{}) {}", f"label{place}", f"text{place}") for place in range(4)
+        ),
         position=pl.col("position").cast(pl.Int64),
         choices=pl.concat_list(f"label{place}" for place in range(4)),
         answer=_pick("label", pl.col("position")),
@@ -170,7 +182,9 @@ def _make_completions(frame: pl.DataFrame, mix: Mix) -> pl.Series:
     short, other = _wrap(frame, SHORT, 6), _wrap(frame, UNICODE, 7)
     is_long = choose(rows, 8, mix.long)
     text = pl.when(choose(rows, 9, mix.unicode)).then(other).otherwise(short)
-    return frame.select(pl.when(is_long).then(_write_at_length(frame, is_long)).otherwise(text)).to_series()
+    return frame.select(
+        pl.when(is_long).then(_write_at_length(frame, is_long)).otherwise(text)
+    ).to_series()
 
 
 def _wrap(frame: pl.DataFrame, forms: tuple[tuple[str, str], ...], salt: int) -> pl.Series:
@@ -192,7 +206,10 @@ def _write_at_length(frame: pl.DataFrame, is_long: pl.Series) -> pl.Series:
     chosen = frame.filter(is_long)
     sentences, rows = pl.Series(SENTENCES), chosen["row"]
     body = pl.concat_str(
-        [sentences.gather(draw(rows, 20 + place, len(SENTENCES))) for place in range(LONG_SENTENCES)],
+        [
+            sentences.gather(draw(rows, 20 + place, len(SENTENCES)))
+            for place in range(LONG_SENTENCES)
+        ],
         separator=" ",
     )
     first = pl.col("letter") + pl.lit(".\n\n") + body
@@ -230,7 +247,9 @@ def make_samples(start: int, stop: int, mix: Mix) -> pl.DataFrame:
         arguments=pl.struct(
             gen_args_0=pl.struct(
                 arg_0=pl.format("{}\n{}\nAnswer:", "question", lines),
-                arg_1=pl.struct(until=pl.lit(["\n\n"], pl.List(pl.String)), max_gen_toks=pl.lit(64)),
+                arg_1=pl.struct(
+                    until=pl.lit(["\n\n"], pl.List(pl.String)), max_gen_toks=pl.lit(64)
+                ),
             )
         ),
         resps=pl.concat_list(said.implode().over(pl.int_range(pl.len()))),
@@ -301,12 +320,21 @@ def main() -> int:
             f"--{share}", type=float, default=getattr(Mix, share), help="share of rows, 0 to 1"
         )
     parser.add_argument("--shape", choices=SHAPES, default=SHAPES[0])
-    parser.add_argument("--group-rows", type=int, default=GROUP_ROWS, help="rows of a row group of Parquet")
-    parser.add_argument("--pyarrow", action="store_true", help="Parquet as pyarrow writes it: small pages")
+    parser.add_argument(
+        "--group-rows", type=int, default=GROUP_ROWS, help="rows of a row group of Parquet"
+    )
+    parser.add_argument(
+        "--pyarrow", action="store_true", help="Parquet as pyarrow writes it: small pages"
+    )
     given = parser.parse_args()
     mix = Mix(given.unique, given.long, given.unicode, given.relabelled)
     write_dataset(
-        given.path, given.rows, mix, given.shape, group_rows=given.group_rows, by_pyarrow=given.pyarrow
+        given.path,
+        given.rows,
+        mix,
+        given.shape,
+        group_rows=given.group_rows,
+        by_pyarrow=given.pyarrow,
     )
     return 0
 

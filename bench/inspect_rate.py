@@ -19,7 +19,8 @@ CONCURRENT, DELAY = 256, 0.05
 OURS, THEIRS = 20_000, 1_000
 PROMISED = 20
 
-#: What runs in the scratch environment: the same questions, asked by Inspect; prints how many a second.
+#: What runs in the scratch environment: the same questions, asked by Inspect; prints how many a
+#: second.
 THEIR_SIDE = """
 import os, sys, time
 os.environ.update(BENCH_API_KEY="none", BENCH_BASE_URL=sys.argv[1], INSPECT_LOG_DIR=sys.argv[2])
@@ -51,7 +52,11 @@ TASK = {
             },
         },
         "scorers": [
-            {"type": "string_equals_mcqa", "ground_truth_choice": "B", "choices": ["A", "B", "C", "D"]}
+            {
+                "type": "string_equals_mcqa",
+                "ground_truth_choice": "B",
+                "choices": ["A", "B", "C", "D"],
+            }
         ],
     },
 }
@@ -68,7 +73,10 @@ def measure_ours(base: str, folder: Path) -> float:
     import answerkey as ak
 
     model = {"key": "bench", "display_name": "Bench", "max_concurrent_requests": CONCURRENT}
-    config = {"url": f"{base}/chat/completions", "adapter": {"key": "latticeflow$openai_chat_completion"}}
+    config = {
+        "url": f"{base}/chat/completions",
+        "adapter": {"key": "latticeflow$openai_chat_completion"},
+    }
     rows = [{"question": f"question {number}"} for number in range(OURS)]
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     source = {"type": "local", "file_path": "rows.jsonl"}
@@ -77,7 +85,11 @@ def measure_ours(base: str, folder: Path) -> float:
         "models": [{**model, "config": {**config, "model_key": "bench"}}],
         "datasets": [{"key": "rows", "display_name": "Rows", "source": source}],
         "tasks": [TASK],
-        "evaluation": {"key": "bench", "display_name": "Bench", "task_specifications": [specification]},
+        "evaluation": {
+            "key": "bench",
+            "display_name": "Bench",
+            "task_specifications": [specification],
+        },
     }
     (folder / "run.yaml").write_text(json.dumps(run))
     begun = time.perf_counter()
@@ -97,7 +109,10 @@ def main() -> int:
             return 0
         ours = measure_ours(base, Path(scratch))
     ratio = ours / theirs
-    print(f"{CONCURRENT} at once, {DELAY * 1000:.0f} ms: answerkey {ours:.0f}/s, Inspect {theirs:.0f}/s")
+    print(
+        f"{CONCURRENT} at once, {DELAY * 1000:.0f} ms: answerkey {ours:.0f}/s, Inspect "
+        f"{theirs:.0f}/s"
+    )
     print(f"ratio {ratio:.1f}, promised {PROMISED}")
     return 0 if ratio >= PROMISED else 1
 

@@ -1,7 +1,7 @@
 """Runs in Inspect's own environment: logs the given rows once, scores them again, prints the rates.
 
-Scoring again means what `inspect score` does: read the log, score every sample, compute the metrics, write
-the log.
+Scoring again means what `inspect score` does: read the log, score every sample, compute the
+metrics, write the log.
 """
 
 from __future__ import annotations
@@ -42,7 +42,12 @@ def make_log(rows: list[dict[str, Any]], kept: Path) -> Path:
     task = Task(dataset=MemoryDataset(samples), solver=generate(), scorer=match(location="begin"))
     model = get_model("mockllm/model", custom_outputs=answer)
     logs = eval(
-        task, model=model, log_dir=str(kept.parent / "raw"), display="none", log_level="error", max_samples=64
+        task,
+        model=model,
+        log_dir=str(kept.parent / "raw"),
+        display="none",
+        log_level="error",
+        max_samples=64,
     )
     if logs[0].status != "success":
         raise SystemExit(f"Inspect ended with {logs[0].status}: {logs[0].error}")

@@ -1,4 +1,5 @@
-"""Workers and nodes killed in the middle of the work, and a row that ends every process: what comes of it.
+"""Workers and nodes killed in the middle of the work, and a row that ends every process: what comes
+of it.
 
 And how many cores of a cluster work while a node is lost and another joins.
 """
@@ -91,25 +92,35 @@ class Assassin:
 def hash_tables(run: Path) -> str:
     """Return a hash of all tables and metrics of a run."""
     digest = sha256()
-    for path in sorted(one for one in (run / "tasks").rglob("*") if one.suffix in {".parquet", ".json"}):
+    for path in sorted(
+        one for one in (run / "tasks").rglob("*") if one.suffix in {".parquet", ".json"}
+    ):
         if path.name != "task.json":
             digest.update(path.relative_to(run).as_posix().encode() + path.read_bytes())
     return digest.hexdigest()
 
 
 def try_kills(folder: Path, words: list[str], rows: int) -> bool:
-    """Kill a worker and a node in the middle; say what came of it, and return whether it is exact."""
+    """Kill a worker and a node in the middle.
+
+    Say what came of it, and return whether it is exact.
+    """
     whole, work = folder / "whole", folder / "killed"
     run_answerkey([*words, "--out", str(whole)])
     parts = count_parts(whole)
     with start_nodes(2) as nodes:
         assassin = Assassin(nodes, work, max(1, parts // 4), max(2, parts // 2))
         spent = run_answerkey([*words, "--out", str(work / "run")], nodes, assassin.look)
-    scores = pl.scan_parquet(work / "run" / "tasks" / "*" / "scores" / "*.parquet").select("sample_id")
+    scores = pl.scan_parquet(work / "run" / "tasks" / "*" / "scores" / "*.parquet").select(
+        "sample_id"
+    )
     ids = scores.select(pl.len(), pl.col("sample_id").n_unique().alias("distinct")).collect().row(0)
     is_exact = hash_tables(whole) == hash_tables(work / "run") and ids == (rows, rows)
     print(f"killed: {'; '.join(assassin.killed)}; {spent.wall:.0f} s")
-    print(f"{ids[0]} rows, {ids[1]} distinct ids; tables equal to those of the local engine: {is_exact}")
+    print(
+        f"{ids[0]} rows, {ids[1]} distinct ids; tables equal to those of the local "
+        f"engine: {is_exact}"
+    )
     return is_exact and len(assassin.killed) == 2  # noqa: PLR2004 - a worker and a node
 
 
@@ -125,7 +136,14 @@ def try_deadly_row(folder: Path, dataset: Path) -> bool:
     task["definition"]["scorers"][0]["type"] = "deadly"
     (folder / "deadly.yaml").write_text(json.dumps(task))
     environment = {"PYTHONPATH": os.pathsep.join([str(plugin), os.environ.get("PYTHONPATH", "")])}
-    words = ["score", str(folder / "deadly.yaml"), "--dataset", str(dataset), "--out", str(folder / "deadly")]
+    words = [
+        "score",
+        str(folder / "deadly.yaml"),
+        "--dataset",
+        str(dataset),
+        "--out",
+        str(folder / "deadly"),
+    ]
     with start_nodes(2, extra=environment) as nodes:
         spent = run_answerkey([*words, "--trust-code", "--allow-failed", "1"], nodes)
     scores = pl.read_parquet(folder / "deadly" / "tasks" / "*" / "scores" / "*.parquet")
@@ -147,7 +165,10 @@ def wait_and_note(folder: Path, shard: int) -> int:
 
 
 def draw_timeline(folder: Path) -> None:
-    """Print how many of 8 cores of 4 nodes work each second; a node is lost, and later one joins."""
+    """Print how many of 8 cores of 4 nodes work each second.
+
+    A node is lost, and later one joins.
+    """
     environment = {"PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}
     begun, marks = 0.0, list[tuple[float, str]]()
     with start_nodes(4, cpus=2, extra=environment) as nodes:

@@ -1,8 +1,8 @@
 """Seconds and refused requests against endpoints that take only so many requests.
 
-A server on this machine, in a process of its own, answers after 50 ms. It refuses what is above a number at
-once, or above a rate; or it works on a few requests and lets the others wait. `ideal` is how long the calls
-take for who knows the limit. The exit code is 1 when a promise is missed.
+A server on this machine, in a process of its own, answers after 50 ms. It refuses what is above a
+number at once, or above a rate; or it works on a few requests and lets the others wait. `ideal` is
+how long the calls take for who knows the limit. The exit code is 1 when a promise is missed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from answerkey.models.client import ModelClient
 from answerkey.models.providers import APIS, Connection
 
 SECONDS = 0.05
-#: What the calls may take beyond the ideal, and the share of requests that may be refused after the first.
+#: What the calls may take beyond the ideal, and the share of requests that may be refused after the
+#: first.
 MOST_TIME, MOST_REFUSED, FIRST = 1.25, 0.03, 8
 
 
@@ -63,7 +64,10 @@ CASES = (
 
 
 def serve(case: Case, pipe: Pipe) -> None:
-    """Answer as the case says until this process is ended; a word from the pipe asks for the counts."""
+    """Answer as the case says until this process is ended.
+
+    A word from the pipe asks for the counts.
+    """
     body = json.dumps(REPLY).encode()
     headers = {"Retry-After": case.retry_after} if case.retry_after else {}
     under_way = sent = refused = 0
@@ -78,7 +82,9 @@ def serve(case: Case, pipe: Pipe) -> None:
         tokens, paid_at = min(10.0, tokens + (now - paid_at) * case.rate), now
         if under_way >= case.most or tokens < 1:
             refused += 1
-            return web.json_response({"error": {"message": "too many"}}, status=case.status, headers=headers)
+            return web.json_response(
+                {"error": {"message": "too many"}}, status=case.status, headers=headers
+            )
         tokens -= 1
         under_way += 1
         try:
@@ -114,7 +120,9 @@ def start_server(case: Case) -> Iterator[tuple[str, Pipe]]:
 
 
 def measure(case: Case) -> tuple[float, int, int, int]:
-    """Return the seconds, the requests sent and refused, and how many may be under way in the end."""
+    """Return the seconds, the requests sent and refused, and how many may be under way in the
+    end.
+    """
     with start_server(case) as (url, pipe):
         connection = Connection("bench", APIS["chat"], url, "bench")
         with ModelClient(connection, CallSettings()) as client:

@@ -1,7 +1,8 @@
-"""Runs in lm-eval's own environment: its filters and its metric over recorded completions; prints the rate.
+"""Runs in lm-eval's own environment: its filters and its metric over recorded completions.
 
-The task is like lm-eval's own ones that read letters from text: `multi_choice_regex`, the first match,
-`exact_match`. Building the requests is not timed, nor is anything read or written.
+Prints the rate. The task is like lm-eval's own ones that read letters from text:
+`multi_choice_regex`, the first match, `exact_match`. Building the requests is not timed, nor is
+anything read or written.
 """
 
 from __future__ import annotations
@@ -36,10 +37,17 @@ def build_task(rows: list[dict[str, Any]]) -> ConfigurableTask:
         },
         {"function": "take_first"},
     ]
-    metric = {"metric": "exact_match", "aggregation": "mean", "higher_is_better": True, "ignore_case": True}
+    metric = {
+        "metric": "exact_match",
+        "aggregation": "mean",
+        "higher_is_better": True,
+        "ignore_case": True,
+    }
     config = {
         "task": "bench",
-        "custom_dataset": lambda **_: datasets.DatasetDict({"test": datasets.Dataset.from_list(questions)}),
+        "custom_dataset": lambda **_: datasets.DatasetDict(
+            {"test": datasets.Dataset.from_list(questions)}
+        ),
         "output_type": "generate_until",
         "test_split": "test",
         "doc_to_text": "{{question}}",
@@ -72,7 +80,11 @@ def main() -> None:
         rows = [json.loads(line) for line in lines]
     task = build_task(rows)
     best = min(judge(task) for _ in range(TURNS))
-    print(json.dumps({"end_to_end": len(rows) / best, "rows": len(rows), "version": version("lm-eval")}))
+    print(
+        json.dumps(
+            {"end_to_end": len(rows) / best, "rows": len(rows), "version": version("lm-eval")}
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Four endpoints asked at once, by a whole run of four models, beside one alone and one after the other.
+"""Four endpoints asked at once, by a whole run of four models, beside one alone and one after the
+other.
 
-Each endpoint is a server on this machine, in a process of its own, that answers after 200 ms. The best of
-each counts.
+Each endpoint is a server on this machine, in a process of its own, that answers after 200 ms. The
+best of each counts.
 """
 
 from __future__ import annotations
@@ -21,16 +22,23 @@ import answerkey as ak
 ENDPOINTS, DELAY, SAMPLES, TURNS = 4, 0.2, 400, 3
 #: Four at once take at most so many times as long as one alone.
 MOST = 1.5
-TASK = ak.mcqa(question="{{ sample.question }}", options="{{ sample.options }}", truth="{{ sample.answer }}")
+TASK = ak.mcqa(
+    question="{{ sample.question }}", options="{{ sample.options }}", truth="{{ sample.answer }}"
+)
 
 
 def measure(models: list[str], folder: Path, number: int) -> float:
-    """Return the seconds of a run for each of these models, all at once, nothing known beforehand."""
+    """Return the seconds of a run for each of these models, all at once, nothing known
+    beforehand.
+    """
     rows = [
-        {"question": f"question {n}", "options": ["x", "y"], "answer": "AB"[n % 2]} for n in range(SAMPLES)
+        {"question": f"question {n}", "options": ["x", "y"], "answer": "AB"[n % 2]}
+        for n in range(SAMPLES)
     ]
     begun = time.perf_counter()
-    made = ak.run_matrix(TASK, dataset=rows, models=models, out=folder / str(number), cache_policy="no-cache")
+    made = ak.run_matrix(
+        TASK, dataset=rows, models=models, out=folder / str(number), cache_policy="no-cache"
+    )
     if made.status != "complete":
         raise SystemExit(f"a run is {made.status}: {made.errors}")
     return time.perf_counter() - begun
@@ -50,7 +58,9 @@ def main() -> int:
         for turn in range(turns):
             alone.append(measure(models[:1], folder, 10 * turn))
             together.append(measure(models, folder, 10 * turn + 1))
-            each.append(sum(measure([one], folder, 10 * turn + 2 + n) for n, one in enumerate(models)))
+            each.append(
+                sum(measure([one], folder, 10 * turn + 2 + n) for n, one in enumerate(models))
+            )
     ratio = min(together) / min(alone)
     print(f"{SAMPLES} samples each, {1000 * DELAY:.0f} ms a call; seconds, best of {turns}")
     print(f"  one endpoint alone     {min(alone):6.2f}")
@@ -58,7 +68,11 @@ def main() -> int:
     print(f"  {ENDPOINTS} endpoints at once    {min(together):6.2f}, {told}")
     print(f"  one after the other    {min(each):6.2f}")
     cells = [f"{ENDPOINTS} models at once, {SAMPLES} samples each", f"{min(together):.2f} s"]
-    cells += [f"one after the other: {min(each):.2f} s", f"one model: {min(alone):.2f} s", f"{ratio:.2f}"]
+    cells += [
+        f"one after the other: {min(each):.2f} s",
+        f"one model: {min(alone):.2f} s",
+        f"{ratio:.2f}",
+    ]
     print("row:", " | ".join([*cells, f"{MOST:g}"]))
     return 0 if ratio <= MOST else 1
 

@@ -1,4 +1,6 @@
-"""What a command costs: wall time, CPU time of all its processes, and the peak memory of the whole tree."""
+"""What a command costs: wall time, CPU time of all its processes, and the peak memory of the whole
+tree.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,9 @@ def run_command(words: Sequence[str], extra: Mapping[str, str] | None = None) ->
     """Run a command to its end and return its cost; what it prints is shown only when it fails."""
     with tempfile.TemporaryFile("w+") as said:
         begun = time.perf_counter()
-        process = subprocess.Popen(words, stdout=said, stderr=said, env={**os.environ, **(extra or {})})  # noqa: S603 - the bench's own commands
+        process = subprocess.Popen(  # noqa: S603 - the bench's own commands
+            words, stdout=said, stderr=said, env={**os.environ, **(extra or {})}
+        )
         watcher = Watcher(process.pid)
         watcher.start()
         _, status, usage = os.wait4(process.pid, 0)
@@ -100,10 +104,14 @@ def run_command(words: Sequence[str], extra: Mapping[str, str] | None = None) ->
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             said.seek(0)
-            raise SystemExit(f"{' '.join(words)}\nended with {process.returncode}:\n{said.read()[-4000:]}")
+            raise SystemExit(
+                f"{' '.join(words)}\nended with {process.returncode}:\n{said.read()[-4000:]}"
+            )
     return Cost(wall, usage.ru_utime + usage.ru_stime, watcher.peak or usage.ru_maxrss * 1024)
 
 
 def take_best(costs: Sequence[Cost]) -> Cost:
-    """Return the least of each number over several turns: what disturbs a measurement only adds to it."""
+    """Return the least of each number over several turns: what disturbs a measurement only adds to
+    it.
+    """
     return Cost(*(min(getattr(cost, name) for cost in costs) for name in ("wall", "cpu", "peak")))

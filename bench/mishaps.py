@@ -1,22 +1,29 @@
-"""What answerkey, lm-eval, Inspect and promptfoo make of a bad row, a bad reply and a crash, as a table.
+"""What answerkey, lm-eval, Inspect and promptfoo make of a bad row, a bad reply and a crash, as a
+table.
 
-Each tool asks one test server the same 40 questions of four options. The server knows the key, so a good run
-has 40 of 40 right. Then one thing is wrong; it is *counted as wrong* where it lowers the accuracy:
+Each tool asks one test server the same 40 questions of four options. The server knows the key, so a
+good run has 40 of 40 right. Then one thing is wrong; it is *counted as wrong* where it lowers the
+accuracy:
 
 - a bad row: the truth of one row is `E`, which is none of its options;
 - a reply without text: HTTP 200 with `"content": null`, for one question;
 - a call that fails for good: HTTP 500 on every attempt, for one question;
-- a crash: after 25 answers the server holds all other replies; a second later the process is killed with
-  `kill -9`, and the user starts again as the tool's documentation says. The server counts all calls.
+- a crash: after 25 answers the server holds all other replies; a second later the process is killed
+  with
+  `kill -9`, and the user starts again as the tool's documentation says. The server counts all
+  calls.
 
 How each tool is set up, beside its defaults and in an empty home folder:
 
 - answerkey: `answerkey run rows.jsonl`; after the crash `answerkey resume`.
-- lm-eval: `local-chat-completions`, a `generate_until` task with a regex filter and `exact_match` (a chat
+- lm-eval: `local-chat-completions`, a `generate_until` task with a regex filter and `exact_match`
+  (a chat
   endpoint gives no log-probabilities of options), `--use_cache`; after the crash the same command.
-- Inspect: `multiple_choice()` and `choice()`, `--max-retries 3` (its default has no limit); after the crash
+- Inspect: `multiple_choice()` and `choice()`, `--max-retries 3` (its default has no limit); after
+  the crash
   `inspect eval-retry LOG`, which recovers the log first.
-- promptfoo: a `transform` that reads the letter, `equals`; after the crash `promptfoo eval --resume`.
+- promptfoo: a `transform` that reads the letter, `equals`; after the crash `promptfoo eval
+  --resume`.
 `foreign.py` installs the other tools the first time (promptfoo and its Node take 1.6 GB).
 """
 
@@ -61,7 +68,8 @@ filter_list:
 metric_list: [{{metric: exact_match, aggregation: mean, higher_is_better: true}}]
 """
 LM_EVAL = (
-    "run --model local-chat-completions --apply_chat_template --include_path . --tasks mine --use_cache db "
+    "run --model local-chat-completions --apply_chat_template --include_path . --tasks "
+    "mine --use_cache db "
     "--model_args model=test,base_url={url}/chat/completions,num_concurrent=4 --output_path results"
 )
 INSPECT_TASK = """from inspect_ai import Task, task
@@ -73,17 +81,21 @@ from inspect_ai.solver import multiple_choice
 def mine():
     fields = FieldSpec(input="question", choices="options", target="answer")
     return Task(dataset=json_dataset("rows.jsonl", fields), solver=multiple_choice(), scorer=choice())
-"""
+"""  # noqa: E501 - the text as it is written
 CONFIG = f"""prompts: [{json.dumps(PROMPT)}]
 providers: [{{id: "openai:chat:test", config: {{apiBaseUrl: "{{{{env.LOCAL_BASE_URL}}}}", apiKey: none}}}}]
 tests: file://tests.jsonl
 defaultTest:
   options: {{disableVarExpansion: true, transform: "output.match(/ANSWER. ([A-D])/)?.[1] ?? ''"}}
   assert: [{{type: equals, value: "{{{{answer}}}}"}}]
-"""
-#: What is said at the start and after a crash; `{url}` is the endpoint, `{log}` the log of the killed run.
+"""  # noqa: E501 - the text as it is written
+#: What is said at the start and after a crash; `{url}` is the endpoint, `{log}` the log of the
+#: killed run.
 ANSWERKEY = ("run rows.jsonl --model {url}#test --out run", "resume run")
-INSPECT = ("eval mine.py --model openai-api/local/test --max-retries 3 --display plain", "eval-retry {log}")
+INSPECT = (
+    "eval mine.py --model openai-api/local/test --max-retries 3 --display plain",
+    "eval-retry {log}",
+)
 PROMPTFOO = ("eval -c mine.yaml -o results.json --no-progress-bar", "eval --resume -o results.json")
 #: What a message about each mishap has in it, whichever tool writes it.
 MESSAGES = {
@@ -95,7 +107,10 @@ MESSAGES = {
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool: what it is told at the start, after a crash, and to go on over a bad row; a file it needs."""
+    """One tool: what it is told at the start, after a crash, and to go on over a bad row.
+
+    A file it needs.
+    """
 
     name: str
     result: str
@@ -108,11 +123,22 @@ class Tool:
         """Return the words that start the tool, after its installation."""
         if self.name == "promptfoo":
             return [*foreign.open_promptfoo()]
-        python = sys.executable if self.name == "answerkey" else foreign.open_environment(self.name.lower())
-        return [python, "-m", {"lm-eval": "lm_eval", "Inspect": "inspect_ai"}.get(self.name, self.name)]
+        python = (
+            sys.executable
+            if self.name == "answerkey"
+            else foreign.open_environment(self.name.lower())
+        )
+        return [
+            python,
+            "-m",
+            {"lm-eval": "lm_eval", "Inspect": "inspect_ai"}.get(self.name, self.name),
+        ]
 
     def read(self, folder: Path) -> tuple[float, int] | None:
-        """Return the accuracy and the samples that it is of; None where the tool gives no accuracy."""
+        """Return the accuracy and the samples that it is of.
+
+        None where the tool gives no accuracy.
+        """
         files = sorted(folder.glob(self.result), key=lambda one: one.stat().st_mtime_ns)
         if not files:
             return None
@@ -128,7 +154,9 @@ class Tool:
             return score and (score["metrics"]["accuracy"]["value"], score["scored_samples"])
         found = json.loads(files[-1].read_text())
         if self.name == "lm-eval":
-            return found["results"]["mine"]["exact_match,letter"], found["n-samples"]["mine"]["effective"]
+            return found["results"]["mine"]["exact_match,letter"], found["n-samples"]["mine"][
+                "effective"
+            ]
         counts = [found["results"]["stats"][name] for name in ("successes", "failures", "errors")]
         return counts[0] / sum(counts), sum(counts)  # as its summary prints it
 
@@ -153,14 +181,21 @@ def answer(messages: Sequence[Mapping[str, object]], mishap: str = "") -> Reply:
 
 def start(tool: Tool, folder: Path, words: str, url: str) -> subprocess.Popen[bytes]:
     """Start a command of the tool in its folder; what it prints goes to a file there."""
-    settings = {"HOME": str(folder), "PATH": os.environ["PATH"], "COLUMNS": "200", "HF_HUB_OFFLINE": "1"}
+    settings = {
+        "HOME": str(folder),
+        "PATH": os.environ["PATH"],
+        "COLUMNS": "200",
+        "HF_HUB_OFFLINE": "1",
+    }
     settings |= {"OPENAI_API_KEY": "none", "LOCAL_API_KEY": "none", "LOCAL_BASE_URL": url}
     settings |= {"PROMPTFOO_DISABLE_TELEMETRY": "1", "PROMPTFOO_DISABLE_UPDATE": "1"}
     settings |= {"PYTHONPATH": os.environ.get("PYTHONPATH", "")} if tool.name == "answerkey" else {}
     log = next((str(one) for one in folder.glob("logs/*.eval")), "")
     every = [*tool.open(), *words.format(url=url, log=log).split()]
     out = (folder / "printed.txt").open("ab")
-    return subprocess.Popen(every, cwd=folder, env=settings, stdout=out, stderr=out, process_group=0)  # noqa: S603
+    return subprocess.Popen(  # noqa: S603
+        every, cwd=folder, env=settings, stdout=out, stderr=out, process_group=0
+    )
 
 
 def wait(process: subprocess.Popen[bytes]) -> str:
@@ -203,7 +238,9 @@ def try_mishap(tool: Tool, folder: Path, mishap: str, extra: str = "") -> str:
 
 
 def try_crash(tool: Tool, folder: Path) -> str:
-    """Kill a run after some answers, go on, and return how many of the answered calls were made again."""
+    """Kill a run after some answers, go on, and return how many of the answered calls were made
+    again.
+    """
     write_files(tool, folder)
     arrived: list[Reply] = []
 
@@ -222,15 +259,26 @@ def try_crash(tool: Tool, folder: Path) -> str:
         server.change(answers=answer)
         end = wait(start(tool, folder, tool.go_on, server.url))
         repeated, number = answered + server.asked.total - before - COUNT, tool.read(folder)
-    return f"{repeated} of {answered}; then {end}, {f'{number[0]:.1%} of {number[1]}' if number else 'none'}"
+    return (
+        f"{repeated} of {answered}; then {end}, "
+        f"{f'{number[0]:.1%} of {number[1]}' if number else 'none'}"
+    )
 
 
 def main() -> None:
-    """Print the table; a tool that cannot be installed is a row that says so. All files are kept."""
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter).parse_args()
+    """Print the table.
+
+    A tool that cannot be installed is a row that says so. All files are kept.
+    """
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    ).parse_args()
     scratch = Path(tempfile.mkdtemp(prefix="mishaps-"))
     print(f"files of the runs: {scratch}\n")
-    print("| tool | bad row | reply without text | call fails for good | crash: calls repeated of answered |")
+    print(
+        "| tool | bad row | reply without text | call fails for good | crash: calls "
+        "repeated of answered |"
+    )
     print("| --- | --- | --- | --- | --- |", flush=True)
     for tool in TOOLS:
         folder, cells = scratch / tool.name, [f"{tool.name} {VERSIONS[tool.name.lower()]}"]

@@ -23,7 +23,9 @@ PAUSE = 0.02
 
 @dataclass(frozen=True)
 class Nodes:
-    """Nodes that are up: how they are named on a command line, their processes, and how to add one."""
+    """Nodes that are up: how they are named on a command line, their processes, and how to add
+    one.
+    """
 
     words: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -37,7 +39,9 @@ NO_NODES = Nodes()
 
 
 @contextmanager
-def start_nodes(count: int, cpus: int = 1, extra: Mapping[str, str] | None = None) -> Iterator[Nodes]:
+def start_nodes(
+    count: int, cpus: int = 1, extra: Mapping[str, str] | None = None
+) -> Iterator[Nodes]:
     """Yield so many nodes on this machine."""
     environment = {**os.environ, **(extra or {})}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
@@ -53,7 +57,9 @@ def start_nodes(count: int, cpus: int = 1, extra: Mapping[str, str] | None = Non
                 process.stdin.flush()
                 process.stdout.readline()
 
-            yield Nodes(words, {**secret, **(extra or {})}, process.pid, tuple(told["raylets"]), add)
+            yield Nodes(
+                words, {**secret, **(extra or {})}, process.pid, tuple(told["raylets"]), add
+            )
         finally:
             process.stdin.close()
             process.wait(60)
@@ -61,7 +67,9 @@ def start_nodes(count: int, cpus: int = 1, extra: Mapping[str, str] | None = Non
 
 @dataclass(frozen=True)
 class Spent:
-    """What a command took: CPU seconds of all processes, those of its own main process, and wall seconds."""
+    """What a command took: CPU seconds of all processes, those of its own main process, and wall
+    seconds.
+    """
 
     cpu: float
     main: float
@@ -71,7 +79,10 @@ class Spent:
 def run_answerkey(
     words: Sequence[str], nodes: Nodes = NO_NODES, meanwhile: Callable[[], None] | None = None
 ) -> Spent:
-    """Carry out an answerkey command on nodes; `meanwhile` is called again and again while it runs."""
+    """Carry out an answerkey command on nodes.
+
+    `meanwhile` is called again and again while it runs.
+    """
     environment = {**os.environ, **nodes.environment}
     with tempfile.TemporaryFile("w+") as said:
         begun = time.perf_counter()
@@ -87,7 +98,9 @@ def run_answerkey(
         poll.end()
         if process.returncode:
             said.seek(0)
-            raise SystemExit(f"{' '.join(words)}\nended with {process.returncode}:\n{said.read()[-4000:]}")
+            raise SystemExit(
+                f"{' '.join(words)}\nended with {process.returncode}:\n{said.read()[-4000:]}"
+            )
     return Spent(poll.sum_seconds(), poll.sum_seconds(process.pid), wall)
 
 

@@ -1,6 +1,8 @@
-"""The baseline without a harness: a plain loop over JSON Lines that writes the same table of scores.
+"""The baseline without a harness: a plain loop over JSON Lines that writes the same table of
+scores.
 
-It checks nothing, knows one rule (`first_character`) and one shape of rows, and computes one number.
+It checks nothing, knows one rule (`first_character`) and one shape of rows, and computes one
+number.
 """
 
 from __future__ import annotations
@@ -30,8 +32,18 @@ def score_rows(source: Path, out: Path) -> float:
             choice, reason = readings[key]
             is_correct = 1.0 if choice == truth else 0.0
             validity = "VALID" if choice else "INVALID"
-            rows.append((f"{number:06d}", is_correct, validity, reason, choice, truth, labels, RULE))
-    names = ("sample_id", "is_correct", "completion_validity", "validity_reason", "predicted_choice")
-    table = pl.DataFrame(rows, [*names, "ground_truth_choice", "choices", "extraction_rule"], orient="row")
+            rows.append(
+                (f"{number:06d}", is_correct, validity, reason, choice, truth, labels, RULE)
+            )
+    names = (
+        "sample_id",
+        "is_correct",
+        "completion_validity",
+        "validity_reason",
+        "predicted_choice",
+    )
+    table = pl.DataFrame(
+        rows, [*names, "ground_truth_choice", "choices", "extraction_rule"], orient="row"
+    )
     table.write_parquet(out)
     return float(table.select(pl.col("is_correct").mean()).item())

@@ -1,7 +1,8 @@
 """CPU seconds of process trees, by looking at them again and again.
 
-What a process has used is asked of itself, not of its parent: most of Ray's processes are never waited for,
-and a parent does not know of them. What a process uses after the last look at it is missed.
+What a process has used is asked of itself, not of its parent: most of Ray's processes are never
+waited for, and a parent does not know of them. What a process uses after the last look at it is
+missed.
 """
 
 from __future__ import annotations

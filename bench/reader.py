@@ -1,7 +1,8 @@
 """How fast `stated_answer` reads, beside a plain pass over the words of the same texts.
 
-Replies of up to 200 characters, and chains of thought of about 900, each text another: recorded ones where
-`../shared/data` lies beside the project, and else some of the same kind and length made here.
+Replies of up to 200 characters, and chains of thought of about 900, each text another: recorded
+ones where `../shared/data` lies beside the project, and else some of the same kind and length made
+here.
 """
 
 from __future__ import annotations
@@ -24,11 +25,14 @@ CHAIN = range(800, 1_001)
 REPLIES, CHAINS = 3_000, 600
 TURNS = 5
 
-#: How many plain passes one reading may take: 24 and 5.5 were measured, and the rest is room for noise.
+#: How many plain passes one reading may take: 24 and 5.5 were measured, and the rest is room for
+#: noise.
 MOST_PASSES = {"replies": 28.0, "chains of thought": 6.5}
 
 _WORD = re.compile(r"\w+|[^\w\s]")
-_KNOWN = dict.fromkeys(("the", "a", "is", "answer", "option", "so", "not", "it", "correct", "because"), 1)
+_KNOWN = dict.fromkeys(
+    ("the", "a", "is", "answer", "option", "so", "not", "it", "correct", "because"), 1
+)
 _LETTERS = "ABCDEFGHIJ"
 
 Text = tuple[str, Sequence[str], Sequence[str] | None]
@@ -74,15 +78,30 @@ def list_chains() -> list[Text]:
 
 def _make_replies() -> list[Text]:
     options = ["Sydney", "Canberra", "Melbourne", "Perth"]
-    forms = ["{0}", "({0})", "The answer is {0}.", "**Answer:** {0}) {1}", "It is {1}.", "I am not sure."]
-    forms += ["Not {0}, because it is too far west.", "A or B", "\\boxed{{{0}}}", "Die Antwort ist {0}."]
+    forms = [
+        "{0}",
+        "({0})",
+        "The answer is {0}.",
+        "**Answer:** {0}) {1}",
+        "It is {1}.",
+        "I am not sure.",
+    ]
+    forms += [
+        "Not {0}, because it is too far west.",
+        "A or B",
+        "\\boxed{{{0}}}",
+        "Die Antwort ist {0}.",
+    ]
     named = list(zip("ABCD", options, strict=True))
     return [(form.format(*pair), "ABCD", options) for form in forms for pair in named]
 
 
 def _make_chains() -> list[Text]:
     options = [f"{number / 4} m/s" for number in range(10)]
-    steps = ["Let's think step by step.", "The speed v is given by the distance over the time it takes.\n"]
+    steps = [
+        "Let's think step by step.",
+        "The speed v is given by the distance over the time it takes.\n",
+    ]
     steps += [
         "So we have v = {0} / 4, which isn't a whole number.",
         "This means that the mass does not matter.",
@@ -105,15 +124,24 @@ def measure_reader() -> dict[str, Pace]:
         ("chains of thought", list_chains(), CHAINS),
     ):
         # A number in front, so that no text comes twice.
-        rows = [(f"{at} {text}", *rest) for at in range(count) for text, *rest in [texts[at % len(texts)]]]
+        rows = [
+            (f"{at} {text}", *rest)
+            for at in range(count)
+            for text, *rest in [texts[at % len(texts)]]
+        ]
         turns = [(_time(_read, rows), _time(_pass, rows)) for _ in range(TURNS)]
         found[name] = Pace(*(min(costs) for costs in zip(*turns, strict=True)))
         pace = found[name]
-        print(f"  {name}: {pace.reading * 1e6:.0f} µs a text ({1 / pace.reading:,.0f} a second)", flush=True)
+        print(
+            f"  {name}: {pace.reading * 1e6:.0f} µs a text ({1 / pace.reading:,.0f} a second)",
+            flush=True,
+        )
     return found
 
 
-def _time(work: Callable[[str, Sequence[str], Sequence[str] | None], object], rows: list[Text]) -> float:
+def _time(
+    work: Callable[[str, Sequence[str], Sequence[str] | None], object], rows: list[Text]
+) -> float:
     begin = time.process_time()
     for row in rows:
         work(*row)

@@ -1,8 +1,9 @@
-"""What a row of the table is held against, as a command of its own: `python bench/references.py KIND ...`.
+"""What a row of the table is held against, as a command of its own: `python bench/references.py
+KIND ...`.
 
-`nothing`: Python alone. `libraries`: what `answerkey score` imports from others. `loop IN OUT`: a plain loop
-that scores JSON Lines and writes the same table, nothing checked. `json`: Python's json reads each line.
-`read`: the reader of answerkey in a loop, in one process.
+`nothing`: Python alone. `libraries`: what `answerkey score` imports from others. `loop IN OUT`: a
+plain loop that scores JSON Lines and writes the same table, nothing checked. `json`: Python's json
+reads each line. `read`: the reader of answerkey in a loop, in one process.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Everything that is measured, in one table: `make bench`.
 
-Every row is a piece of work that users wait for, beside something else that was measured in the same run: the
-least that such work can take here, and the best of other tools where there is one. What is promised is the
-ratio to the former, so that a slower machine changes nothing. Start-up is part of every command. A whole run
-also writes docs/performance.md. The exit code is 1 when a promise is missed.
+Every row is a piece of work that users wait for, beside something else that was measured in the
+same run: the least that such work can take here, and the best of other tools where there is one.
+What is promised is the ratio to the former, so that a slower machine changes nothing. Start-up is
+part of every command. A whole run also writes docs/performance.md. The exit code is 1 when a
+promise is missed.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ REPLIES, CHAINS = 100_000, 20_000
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table. `ratio` is how often ours takes the limit; `promise` how often it may."""
+    """One line of the table. `ratio` is how often ours takes the limit.
+
+    `promise` how often it may.
+    """
 
     work: str
     ours: str
@@ -59,7 +63,9 @@ class Row:
         return [self.work, self.ours, self.other, self.limit, ratio, promise + verdict]
 
 
-def compare(work: str, ours: Cost, limit: tuple[str, Cost], promise: float | None, other: str = "-") -> Row:
+def compare(
+    work: str, ours: Cost, limit: tuple[str, Cost], promise: float | None, other: str = "-"
+) -> Row:
     """Return the row of a work by its CPU seconds."""
     name, least = limit
     said = f"{name}: {least.cpu:.2f} CPU s"
@@ -101,12 +107,21 @@ class Bench:
         }
         costs = bench.take_turns(works, 2)
         score, loop = costs["score"], costs["loop"]
-        yield compare(f"`score`, {_count(self.rows)} of JSON Lines", score, ("a plain loop", loop), 3)
+        yield compare(
+            f"`score`, {_count(self.rows)} of JSON Lines", score, ("a plain loop", loop), 3
+        )
         many = Case(10 * self.rows, ending="jsonl")
         bench.find_source(many)
         tenfold = bench.take_turns({"tenfold": partial(bench.score, many)}, 1)["tenfold"]
         yield compare(f"`score`, {_count(many.rows)}", tenfold, (_count(self.rows), score), 11)
-        yield Row("the same, peak memory", f"{tenfold.peak / 1e6:.0f} MB", "-", "1 GB", tenfold.peak / 1e9, 1)
+        yield Row(
+            "the same, peak memory",
+            f"{tenfold.peak / 1e6:.0f} MB",
+            "-",
+            "1 GB",
+            tenfold.peak / 1e9,
+            1,
+        )
 
     def measure_answers(self) -> Iterator[Row]:
         """Yield the rows of `stated_answer` on texts that are all different."""
@@ -158,7 +173,9 @@ class Bench:
         }
         found = bench.take_turns(works, 1)
         limit = (f"Python's json reads it ({source.stat().st_size / 1e6:.0f} MB)", found["json"])
-        yield compare(f"`import` of lm-eval's samples, {_count(case.rows)}", found["import"], limit, 4)
+        yield compare(
+            f"`import` of lm-eval's samples, {_count(case.rows)}", found["import"], limit, 4
+        )
         yield compare("`run` of what was imported", found["run"], limit, 3)
 
     def measure_live(self) -> Iterator[Row]:
@@ -202,11 +219,15 @@ def _count(rows: int) -> str:
 
 
 def _run_script(name: str, words: list[str]) -> Iterator[Row]:
-    """Yield the rows that a script prints as `row: WORK | OURS | OTHER | LIMIT | RATIO | PROMISE`."""
+    """Yield the rows that a script prints as `row: WORK | OURS | OTHER | LIMIT | RATIO |
+    PROMISE`.
+    """
     command = [sys.executable, str(HERE / name), *words]
     done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - fixed words
     print(done.stdout, done.stderr, sep="", end="", flush=True)
-    lines = [line.removeprefix("row: ") for line in done.stdout.splitlines() if line.startswith("row: ")]
+    lines = [
+        line.removeprefix("row: ") for line in done.stdout.splitlines() if line.startswith("row: ")
+    ]
     if not lines:
         raise SystemExit(f"{name} printed no row and ended with {done.returncode}")
     for line in lines:
@@ -217,10 +238,16 @@ def _run_script(name: str, words: list[str]) -> Iterator[Row]:
 def describe_machine() -> str:
     """Return what was measured on, and with what."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    libraries = ", ".join(f"{name} {version(name)}" for name in ("polars", "jinja2", "aiohttp", "answerkey"))
-    kind = f"{os.cpu_count()} cores ({platform.machine()}), {memory:.0f} GB of memory, {platform.system()}"
+    libraries = ", ".join(
+        f"{name} {version(name)}" for name in ("polars", "jinja2", "aiohttp", "answerkey")
+    )
+    kind = (
+        f"{os.cpu_count()} cores ({platform.machine()}), {memory:.0f} GB of memory, "
+        f"{platform.system()}"
+    )
     return (
-        f"Measured on {time.strftime('%Y-%m-%d')}: {kind}, Python {platform.python_version()}, {libraries}."
+        f"Measured on {time.strftime('%Y-%m-%d')}: {kind}, Python "
+        f"{platform.python_version()}, {libraries}."
     )
 
 
@@ -245,9 +272,15 @@ def main() -> int:
     )
     parts = [name.removeprefix("measure_") for name in vars(Bench) if name.startswith("measure_")]
     parser.add_argument("--rows", type=int, default=MILLION, help="rows of the main size")
-    parser.add_argument("--turns", type=int, default=3, help="how often each is measured; the best counts")
-    parser.add_argument("--parts", nargs="+", choices=parts, default=parts, metavar="PART", help=str(parts))
-    parser.add_argument("--folder", type=Path, default=WORK, help="where datasets and runs lie meanwhile")
+    parser.add_argument(
+        "--turns", type=int, default=3, help="how often each is measured; the best counts"
+    )
+    parser.add_argument(
+        "--parts", nargs="+", choices=parts, default=parts, metavar="PART", help=str(parts)
+    )
+    parser.add_argument(
+        "--folder", type=Path, default=WORK, help="where datasets and runs lie meanwhile"
+    )
     parser.add_argument("--no-page", action="store_true", help="leave docs/performance.md as it is")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)

@@ -24,11 +24,16 @@ class Workbench:
     turns: int
 
     def make_file(self, name: str, words: Sequence[str]) -> Path:
-        """Return a file that the generator makes the first time; a changed generator makes new ones."""
+        """Return a file that the generator makes the first time.
+
+        A changed generator makes new ones.
+        """
         maker = HERE / "generating.py"
         parts = [name, *words, hashlib.sha256(maker.read_bytes()).hexdigest()]
         path = (
-            self.folder / "datasets" / f"{hashlib.sha256(' '.join(parts).encode()).hexdigest()[:12]}-{name}"
+            self.folder
+            / "datasets"
+            / f"{hashlib.sha256(' '.join(parts).encode()).hexdigest()[:12]}-{name}"
         )
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -85,7 +90,9 @@ class Workbench:
         return run_command([sys.executable, str(HERE / "references.py"), kind, *map(str, words)])
 
     def score(self, case: Case, *, is_first: bool = False) -> Cost:
-        """Return the cost of the command `answerkey score`; `is_first`: no dataset is known from before."""
+        """Return the cost of the command `answerkey score`; `is_first`: no dataset is known from
+        before.
+        """
         self.clear(with_cache=is_first)
         source = self.find_source(case)
         return self.call("score", self.write_task(case), "--dataset", source, "--out", self.run)
@@ -97,6 +104,7 @@ class Workbench:
             for name, work in works.items():
                 costs[name].append(cost := work())
                 print(
-                    f"  {name}: {cost.cpu:.2f} CPU s, {cost.wall:.2f} s, {cost.peak / 1e6:.0f} MB", flush=True
+                    f"  {name}: {cost.cpu:.2f} CPU s, {cost.wall:.2f} s, {cost.peak / 1e6:.0f} MB",
+                    flush=True,
                 )
         return {name: take_best(found) for name, found in costs.items()}

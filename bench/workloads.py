@@ -11,8 +11,8 @@ DEFAULT_RULE = "first_character"
 class Mix:
     """Shares of rows between 0 and 1.
 
-    `unique`: options and labels that no other row has; `long`: completions of about a thousand characters;
-    `unicode`: completions outside ASCII; `relabelled`: labels other than A to D.
+    `unique`: options and labels that no other row has; `long`: completions of about a thousand
+    characters; `unicode`: completions outside ASCII; `relabelled`: labels other than A to D.
     """
 
     unique: float = 0.0
@@ -22,7 +22,9 @@ class Mix:
 
     def to_words(self) -> list[str]:
         """Return the mix as words of the generator's command line."""
-        return [word for one in fields(self) for word in (f"--{one.name}", str(getattr(self, one.name)))]
+        return [
+            word for one in fields(self) for word in (f"--{one.name}", str(getattr(self, one.name)))
+        ]
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,9 @@ class Templates:
 
 
 #: Both are columns of the dataset.
-COLUMNS = Templates("{{ sample.answer }}", "{{ sample.choices }}", ("answer", "choices", "completion"))
+COLUMNS = Templates(
+    "{{ sample.answer }}", "{{ sample.choices }}", ("answer", "choices", "completion")
+)
 
 
 @dataclass(frozen=True)
@@ -58,5 +62,9 @@ class Case:
             "choices": self.templates.choices,
             "extraction": self.rule,
         }
-        named = {"key": "bench", "display_name": "Bench", "description": "Recorded completions to score."}
+        named = {
+            "key": "bench",
+            "display_name": "Bench",
+            "description": "Recorded completions to score.",
+        }
         return {**named, "definition": {"scorers": [scorer]}}

@@ -3,10 +3,10 @@
     python scripts/compare_numbers.py dump FOLDER [--command PATH]   # score all material
     python scripts/compare_numbers.py compare OLD NEW                # list differences
 
-`dump` goes through the command line alone, so that it works for any version: point `--command` at the
-`answerkey` of another checkout. The material is that of the tests, the examples and, where `../shared` lies
-beside the project, real completions and real logs. Verdicts, reasons and metadata must be the same; numbers
-may differ by 1e-12.
+`dump` goes through the command line alone, so that it works for any version: point `--command` at
+the `answerkey` of another checkout. The material is that of the tests, the examples and, where
+`../shared` lies beside the project, real completions and real logs. Verdicts, reasons and metadata
+must be the same; numbers may differ by 1e-12.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def list_cases(scratch: Path) -> Iterator[Case]:
     yield from list_examples()
     yield from list_rule_cases(scratch)
     if not SHARED.is_dir():
-        print("`../shared/data` is missing: real completions and logs are left out", file=sys.stderr)
+        print(
+            "`../shared/data` is missing: real completions and logs are left out", file=sys.stderr
+        )
         return
     yield from list_helm_cases(scratch)
     yield from list_redux_cases()
@@ -62,7 +64,10 @@ def list_examples() -> Iterator[Case]:
         project = run_file.parent
         yield Case(f"example-{project.name}", ("run", str(project), "--trust-code"))
     seed = ROOT / "examples" / "seed"
-    yield Case("example-seed-recorded", ("run", str(seed), "--completions", str(seed / "completions.jsonl")))
+    yield Case(
+        "example-seed-recorded",
+        ("run", str(seed), "--completions", str(seed / "completions.jsonl")),
+    )
     for log in sorted((ROOT / "examples" / "compare_logs").iterdir()):
         if log.is_dir():
             yield Case(f"example-log-{log.name}", ("score", str(log)))
@@ -84,7 +89,9 @@ RULES = ("first_character", "leading_label", "stated_answer")
 
 
 def list_rule_cases(scratch: Path) -> Iterator[Case]:
-    """Yield a case for each corpus of replies and each rule, with and without the options' texts."""
+    """Yield a case for each corpus of replies and each rule, with and without the options'
+    texts.
+    """
     folders = [ROOT / "tests" / "cases" / "corpus", SHARED]
     for corpus in (file for folder in folders for file in sorted(folder.glob("*.jsonl"))):
         lines = corpus.read_text(encoding="utf-8").splitlines()
@@ -95,7 +102,10 @@ def list_rule_cases(scratch: Path) -> Iterator[Case]:
             key = f"{corpus.stem}-{rule}{suffix}"
             task = scratch / f"{key}.yaml"
             task.write_text(RULE_TASK.format(key=key, rule=rule, options=options), encoding="utf-8")
-            yield Case(f"rule-{key}", ("score", str(task), "--dataset", str(data), "--allow-failed", "100%"))
+            yield Case(
+                f"rule-{key}",
+                ("score", str(task), "--dataset", str(data), "--allow-failed", "100%"),
+            )
 
 
 def describe_reply(row: dict[str, Any]) -> dict[str, Any]:
@@ -105,7 +115,9 @@ def describe_reply(row: dict[str, Any]) -> dict[str, Any]:
     options = row.get("options") or [""] * len(choices)
     if isinstance(options, dict):
         options = list(options.values())
-    truth = next((row[name] for name in ("label", "human_label", "expected") if row.get(name)), choices[0])
+    truth = next(
+        (row[name] for name in ("label", "human_label", "expected") if row.get(name)), choices[0]
+    )
     return {"completion": text, "choices": choices, "options": options, "truth": truth}
 
 
@@ -124,7 +136,7 @@ definition:
         - {{type: mean, field: is_correct, name: MCQA Accuracy, group_by: subject}}
         - {{type: frequency, field: predicted_choice}}
         - {{type: multiclass-classification, field_gt: ground_truth_choice, field_pred: predicted_choice}}
-"""
+"""  # noqa: E501 - the text as it is written
 
 
 def list_helm_cases(scratch: Path) -> Iterator[Case]:
@@ -137,7 +149,9 @@ def list_helm_cases(scratch: Path) -> Iterator[Case]:
         task.write_text(HELM_TASK.format(rule=rule), encoding="utf-8")
         for model in models:
             column = ("--completion-column", f"completions.{model}")
-            yield Case(f"helm-{rule}-{model}", ("score", str(task), "--dataset", str(data), *column))
+            yield Case(
+                f"helm-{rule}-{model}", ("score", str(task), "--dataset", str(data), *column)
+            )
 
 
 def list_redux_cases() -> Iterator[Case]:
@@ -189,7 +203,9 @@ def dump_case(case: Case, command: str, folder: Path, scratch: Path) -> str:
         report = json.loads(result.stdout)
         verdicts["metrics"] = [describe_metric(task, value) for task, value in list_metrics(report)]
         verdicts["rows"] = list(export_rows(command, find_runs(runs), environment))
-    (folder / f"{case.name.replace('/', '_')}.json").write_text(json.dumps(verdicts), encoding="utf-8")
+    (folder / f"{case.name.replace('/', '_')}.json").write_text(
+        json.dumps(verdicts), encoding="utf-8"
+    )
     lines = result.stderr.strip().splitlines()
     problem = f" ({lines[0]})" if lines and not verdicts["rows"] else ""
     return f"{case.name}: {len(verdicts['rows'])} rows, {len(verdicts['metrics'])} metrics{problem}"
@@ -224,18 +240,29 @@ def describe_metric(task: str, value: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, **{field: value.get(field) for field in METRIC_FIELDS}}
 
 
-def export_rows(command: str, runs: list[Path], environment: dict[str, str]) -> Iterator[dict[str, Any]]:
+def export_rows(
+    command: str, runs: list[Path], environment: dict[str, str]
+) -> Iterator[dict[str, Any]]:
     """Yield the verdicts on every sample and trial of every task."""
     tasks = [task for run in runs for task in sorted((run / "tasks").iterdir())]
     for task in tasks:
-        arguments = [command, "export", str(task.parent.parent), "--task", task.name, "--to", "jsonl"]
+        arguments = [
+            command,
+            "export",
+            str(task.parent.parent),
+            "--task",
+            task.name,
+            "--to",
+            "jsonl",
+        ]
         result = run_command(arguments, environment, task)
         result.check_returncode()
         for line in result.stdout.split("\n"):
             if line:
                 row = json.loads(line)
                 verdict = {
-                    name: row.get(name) for name in ("sample_id", "trial", "completion_status", "scores")
+                    name: row.get(name)
+                    for name in ("sample_id", "trial", "completion_status", "scores")
                 }
                 yield {"task": task.name, **verdict}
 
@@ -263,7 +290,9 @@ def compare_cases(old: Path, new: Path) -> int:
     return differences
 
 
-def find_differences(left: object, right: object, place: str) -> Iterator[tuple[str, object, object]]:
+def find_differences(
+    left: object, right: object, place: str
+) -> Iterator[tuple[str, object, object]]:
     """Yield the place and both values of every difference between two JSON values."""
     if isinstance(left, dict) and isinstance(right, dict):
         for key in sorted({*left, *right}):
@@ -296,7 +325,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch_name, ThreadPoolExecutor(2) as pool:
         scratch = Path(scratch_name)
         cases = [case for case in list_cases(scratch) if options.only in case.name]
-        work = (pool.submit(dump_case, case, options.command, options.folder, scratch) for case in cases)
+        work = (
+            pool.submit(dump_case, case, options.command, options.folder, scratch) for case in cases
+        )
         for future in list(work):
             print(future.result(), flush=True)
 

@@ -60,7 +60,10 @@ SELECTED = r"""
 
 def make_cases() -> str:
     """Return a selection of the cases that the tests run, as one table."""
-    rows = [re.split(r" *(?<!\\)\| *", row)[1:-1] for row in CASES.read_text(encoding="utf-8").splitlines()]
+    rows = [
+        re.split(r" *(?<!\\)\| *", row)[1:-1]
+        for row in CASES.read_text(encoding="utf-8").splitlines()
+    ]
     found = {row[0]: row for row in reversed(rows) if row[1:2] == ["`A B C D`"]}
     shown = [found[f"`{completion}`"] for completion in SELECTED]
     lines = [f"| {row[0]} | {row[5] or row[4]} | {row[6]} |" for row in shown]
@@ -71,7 +74,9 @@ def make_command(name: str) -> str:
     """Return the part of a command's section that its own help has: examples, text, options."""
     command, run = load_command(name), load_command("run")
     examples = re.findall(r"answerkey [^\n]+", command.epilog or "")
-    text = re.sub(r"[ \n]*\n[ \n]*\n[ \n]*", "\n\n", (command.help or "").strip().replace("\b\n", ""))
+    text = re.sub(
+        r"[ \n]*\n[ \n]*\n[ \n]*", "\n\n", (command.help or "").strip().replace("\b\n", "")
+    )
     shared = {} if name == "run" else {describe(one): one for one in list_options(run)}
     own = [one for one in list_options(command) if describe(one) not in shared]
     lines = [f"- {spell(one)}: {(one.help or '').strip().rstrip('.')}" for one in own]
@@ -95,8 +100,13 @@ def make_names() -> str:
     others = [name for name in names if name.islower() and name not in alike]
     types = [name for name in names if not name.islower()]
     listed = {"As the commands": alike, "Types": types}
-    lines = [f"- {title}: {', '.join(f'`ak.{name}`' for name in those)}" for title, those in listed.items()]
-    return "\n".join([*lines, *(f"- `ak.{name}`: {summarise(getattr(answerkey, name))}" for name in others)])
+    lines = [
+        f"- {title}: {', '.join(f'`ak.{name}`' for name in those)}"
+        for title, those in listed.items()
+    ]
+    return "\n".join(
+        [*lines, *(f"- `ak.{name}`: {summarise(getattr(answerkey, name))}" for name in others)]
+    )
 
 
 def summarise(named: object) -> str:
@@ -115,7 +125,9 @@ def load_command(name: str) -> click.Command:
 
 def list_options(command: click.Command) -> list[click.Option]:
     """Return the options that not every command has."""
-    return [one for one in command.params if isinstance(one, click.Option) and one.name not in COMMON]
+    return [
+        one for one in command.params if isinstance(one, click.Option) and one.name not in COMMON
+    ]
 
 
 def list_forms(option: click.Option) -> list[str]:
@@ -145,12 +157,17 @@ def make_readme() -> str:
 
 
 def fill_values(text: str, values: dict[str, str]) -> str:
-    """Return a page with the values that it marks; a value that cannot be made here stays as it is."""
+    """Return a page with the values that it marks.
+
+    A value that cannot be made here stays as it is.
+    """
     return VALUE.sub(lambda match: match[1] + values.get(match[2], match[3]) + match[4], text)
 
 
 def run_demo() -> str:
-    """Return what the demo prints on a terminal of 100 columns, made stable where it tells the time."""
+    """Return what the demo prints on a terminal of 100 columns, made stable where it tells the
+    time.
+    """
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-m", "answerkey", "demo"],
@@ -168,7 +185,9 @@ def make_pages() -> Iterator[tuple[Path, str]]:
     """Yield each page that is made, or of which a part is made, with its text."""
     from measured import MATERIAL, make_values  # beside this file
 
-    pages = {page: page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").rglob("*.md"))}
+    pages = {
+        page: page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").rglob("*.md"))
+    }
     commands = REFERENCE / "commands.md"
     pages[commands] = MADE.sub(
         lambda match: f"{match[1]}{make_command(match[2])}\n{match[3]}", pages[commands]
@@ -181,15 +200,27 @@ def make_pages() -> Iterator[tuple[Path, str]]:
     values = make_values()
     marked = {match[2] for text in pages.values() for match in VALUE.finditer(text)}
     if MATERIAL.exists() and marked - values.keys():
-        raise SystemExit(f"pages mark values that nothing makes: {', '.join(sorted(marked - values.keys()))}")
+        raise SystemExit(
+            f"pages mark values that nothing makes: {', '.join(sorted(marked - values.keys()))}"
+        )
     for page, text in pages.items():
         yield page, fill_values(text, values)
 
 
 def find_dead_links() -> Iterator[str]:
-    """Yield each relative link of a Markdown file that leads to no file, or to no heading of its page."""
+    """Yield each relative link of a Markdown file that leads to no file, or to no heading of its
+    page.
+    """
     names = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md", ":!tests/hostile"],  # noqa: S607 - found on the path
+        [  # noqa: S607 - found on the path
+            "git",
+            "ls-files",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+            "*.md",
+            ":!tests/hostile",
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -225,7 +256,9 @@ def main() -> int:
     problems = []
     for page, text in make_pages():
         if check and page.read_text(encoding="utf-8") != text:
-            problems.append(f"{page.relative_to(ROOT)} is out of date: run `python scripts/docs.py`")
+            problems.append(
+                f"{page.relative_to(ROOT)} is out of date: run `python scripts/docs.py`"
+            )
         elif not check:
             page.write_text(text, encoding="utf-8")
     problems = [*find_dead_links(), *problems]

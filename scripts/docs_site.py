@@ -1,11 +1,12 @@
 """The documentation site: stage the pages, build them, check what was built.
 
-    python scripts/docs_site.py            writes build/site, with llms.txt, llms-full.txt and the Markdown
+    python scripts/docs_site.py            writes build/site, with llms.txt, llms-full.txt and the
+    Markdown
     python scripts/docs_site.py --check    checks the site that is there, and builds nothing
 
-The pages are those of `docs` and those of the repository that `mkdocs.yml` names. A link to any other file of
-the repository leads to a copy of that file. The build is strict. Afterwards every link and anchor of the
-finished HTML is followed, and nothing on it may load from another host.
+The pages are those of `docs` and those of the repository that `mkdocs.yml` names. A link to any
+other file of the repository leads to a copy of that file. The build is strict. Afterwards every
+link and anchor of the finished HTML is followed, and nothing on it may load from another host.
 """
 
 from __future__ import annotations
@@ -31,10 +32,12 @@ SECONDS = 300
 FENCE = re.compile(r"(^ *```.*?^ *```\n?)", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 COMMENT = re.compile(r"^ *<!--.*?--> *$", re.MULTILINE)
-#: What groups links in docs/index.md: `### Files`, `- **Files**: …`, or `Files:` alone; `## …` ends a group.
+#: What groups links in docs/index.md: `### Files`, `- **Files**: …`, or `Files:` alone; `## …` ends
+#: a group.
 LEAD = re.compile(r"^## |^### (.+)|^- \*\*(.+?)\*\*:|^(\w[^\[\]:]*):$")
 TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
-#: Search from disk needs a stand-in for workers: the generator takes it from another host, we from our files.
+#: Search from disk needs a stand-in for workers: the generator takes it from another host, we from
+#: our files.
 REMOTE_WORKER = "https://unpkg.com/iframe-worker/shim"
 WORKER = "assets/javascripts/file_worker.js"
 REMOTE = re.compile(r"^(https?:)?//")
@@ -51,7 +54,9 @@ class SiteError(Exception):
 
 @dataclass
 class Page:
-    """A page: its file in the repository, its place on the site, and its Markdown with links of the site."""
+    """A page: its file in the repository, its place on the site, and its Markdown with links of the
+    site.
+    """
 
     file: Path
     place: str
@@ -91,10 +96,16 @@ class Site:
         for section, entries in self._sections():
             for entry in entries:
                 for file in self._expand(entry, present, named):
-                    place = file.relative_to(self.docs) if self.docs in file.parents else self._outside(file)
+                    place = (
+                        file.relative_to(self.docs)
+                        if self.docs in file.parents
+                        else self._outside(file)
+                    )
                     self.pages.append(Page(file, str(place), section, self._group(entry, file)))
         if lost := sorted(set(present) - {page.file for page in self.pages}):
-            raise SiteError("\n".join(f"{self._name(one)} is in no section of mkdocs.yml" for one in lost))
+            raise SiteError(
+                "\n".join(f"{self._name(one)} is in no section of mkdocs.yml" for one in lost)
+            )
         places = {page.file: page.place for page in self.pages}
         for page in self.pages:
             text = page.file.read_text(encoding="utf-8")
@@ -113,7 +124,9 @@ class Site:
         if entry.endswith("/"):
             found = [file for file in present if file.is_relative_to(self.docs / entry)]
         elif entry == "*.md":
-            found = [file for file in present if file.parent == self.docs and file.name not in named]
+            found = [
+                file for file in present if file.parent == self.docs and file.name not in named
+            ]
         else:
             found = [file for file in [(self.docs / entry).resolve()] if file.exists()]
         if not found:
@@ -121,11 +134,17 @@ class Site:
         order = [target for _, target in self._index()]
         return sorted(
             found,
-            key=lambda file: (file.name != "README.md", order.index(file) if file in order else 999, file),
+            key=lambda file: (
+                file.name != "README.md",
+                order.index(file) if file in order else 999,
+                file,
+            ),
         )
 
     def _group(self, entry: str, file: Path) -> str:
-        """Return the group of a page in its section: of a folder with a README, or as the index groups it."""
+        """Return the group of a page in its section: of a folder with a README, or as the index
+        groups it.
+        """
         above = self.docs / entry / "README.md"
         if entry.endswith("/") and above.exists():
             return read_title(above)
@@ -170,7 +189,13 @@ class Site:
                 suffix = "" if file.suffix in {".txt", ".ipynb", ".svg", ".png"} else ".txt"
                 place = self.files.setdefault(file, f"files/{self._name(file)}{suffix}")
                 mark, anchor = "", ""
-            return found[1] + os.path.relpath(place, Path(page.place).parent) + mark + anchor + found[3]
+            return (
+                found[1]
+                + os.path.relpath(place, Path(page.place).parent)
+                + mark
+                + anchor
+                + found[3]
+            )
 
         return LINK.sub(turn, text)
 
@@ -205,7 +230,9 @@ class Site:
         shutil.copyfile(file, place)
 
     def write_for_assistants(self, folder: Path) -> None:
-        """Write `llms.txt` (the list of pages), `llms-full.txt` (all of them) and each page as Markdown."""
+        """Write `llms.txt` (the list of pages), `llms-full.txt` (all of them) and each page as
+        Markdown.
+        """
         name, said = re.findall(
             r"^site_(?:name|description): (.+)$", split_config(self.root)[0], re.MULTILINE
         )
@@ -214,7 +241,9 @@ class Site:
         for section, pages in groupby(self.pages, key=lambda page: page.section):
             lines = []
             for page in pages:
-                lines.append(f"- [{page.title}]({page.place})" + (page.summary and f": {page.summary}"))
+                lines.append(
+                    f"- [{page.title}]({page.place})" + (page.summary and f": {page.summary}")
+                )
                 whole.append(f"<!-- {page.place} -->\n\n{page.text.strip()}")
                 path = folder / page.place
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -241,7 +270,10 @@ def split_config(root: Path) -> tuple[str, str]:
 
 
 def build(root: Path, out: Path) -> Site:
-    """Build the site of a repository into a folder, strictly; SiteError says what is wrong with the pages."""
+    """Build the site of a repository into a folder, strictly.
+
+    SiteError says what is wrong with the pages.
+    """
     site = Site(root.resolve())
     site.read()
     staged = out.with_name(f"{out.name}-pages")
@@ -251,7 +283,16 @@ def build(root: Path, out: Path) -> Site:
     lines = [settings, *(f"{name}: {json.dumps(value)}" for name, value in filled.items())]
     (staged / "mkdocs.yml").write_text("\n".join(lines) + "\n", encoding="utf-8")
     done = subprocess.run(  # noqa: S603 - the generator of requirements/docs.lock
-        [sys.executable, "-m", "zensical", "build", "--strict", "--clean", "-f", str(staged / "mkdocs.yml")],
+        [
+            sys.executable,
+            "-m",
+            "zensical",
+            "build",
+            "--strict",
+            "--clean",
+            "-f",
+            str(staged / "mkdocs.yml"),
+        ],
         cwd=staged,
         env={**os.environ, "NO_COLOR": "1"},
         capture_output=True,
@@ -267,7 +308,9 @@ def build(root: Path, out: Path) -> Site:
     shutil.copyfile(Path(__file__).with_name(Path(WORKER).name), out / WORKER)
     for file in out.rglob("*.html"):
         own = os.path.relpath(out / WORKER, file.parent)
-        file.write_text(file.read_text(encoding="utf-8").replace(REMOTE_WORKER, own), encoding="utf-8")
+        file.write_text(
+            file.read_text(encoding="utf-8").replace(REMOTE_WORKER, own), encoding="utf-8"
+        )
     site.write_for_assistants(out)
     return site
 
@@ -308,7 +351,9 @@ class _Reader(HTMLParser):
 
 
 def check(site: Path) -> Iterator[str]:
-    """Yield dead links and anchors, what loads from another host, and Markdown that was left as text."""
+    """Yield dead links and anchors, what loads from another host, and Markdown that was left as
+    text.
+    """
     site = site.resolve()
     pages: dict[Path, _Reader] = {}
     for file in sorted(site.rglob("*.html")):
@@ -325,9 +370,15 @@ def check(site: Path) -> Iterator[str]:
             target = target / "index.html" if target.is_dir() else target
             if not target.is_file():
                 yield f"{name}: dead link {link}"
-            elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].ids:
+            elif (
+                parts.fragment
+                and target in pages
+                and unquote(parts.fragment) not in pages[target].ids
+            ):
                 yield f"{name}: dead anchor {link}"
-        yield from (f"{name}: loads {one} from another host" for one in page.loaded if REMOTE.match(one))
+        yield from (
+            f"{name}: loads {one} from another host" for one in page.loaded if REMOTE.match(one)
+        )
         left = [one[:60] for one in page.texts if LEFT_OVER.search(one)]
         yield from (f"{name}: Markdown left as text: {one!r}" for one in left)
     for style in sorted(site.rglob("*.css")):
@@ -337,8 +388,12 @@ def check(site: Path) -> Iterator[str]:
 
 def main() -> int:
     """Build and check the site; return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--out", type=Path, default=ROOT / "build" / "site", help="folder of the site")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "build" / "site", help="folder of the site"
+    )
     parser.add_argument("--check", action="store_true", help="build nothing")
     given = parser.parse_args()
     try:
@@ -350,7 +405,9 @@ def main() -> int:
     print("\n".join(problems), file=sys.stderr, end="\n" if problems else "")
     words = sum(len(page.text.split()) for page in pages)
     if not problems:
-        print(f"site: {len(pages)} pages, {words:,} words, every link leads somewhere; in {given.out}")
+        print(
+            f"site: {len(pages)} pages, {words:,} words, every link leads somewhere; in {given.out}"
+        )
     return 1 if problems else 0
 
 

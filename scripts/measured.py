@@ -1,8 +1,8 @@
 """The values that pages quote: lists of the code, and numbers measured from recorded replies.
 
-A page marks each one with a comment before and after it: `value: KEY` and `/value`. `scripts/docs.py` writes
-what `make_values` returns between them. Numbers that need the material beside the project (`../shared/data`)
-are left as they stand where it is missing.
+A page marks each one with a comment before and after it: `value: KEY` and `/value`.
+`scripts/docs.py` writes what `make_values` returns between them. Numbers that need the material
+beside the project (`../shared/data`) are left as they stand where it is missing.
 """
 
 from __future__ import annotations
@@ -24,8 +24,12 @@ ROOT = Path(__file__).resolve().parent.parent
 MATERIAL = ROOT.parent / "shared" / "data"
 HELM = MATERIAL / "helm_mmlu" / "helm_mmlu.jsonl"
 OPUS, GPT_4O = "anthropic_claude-3-opus-20240229", "openai_gpt-4o-2024-05-13"
-#: The replies that `bench/run.py` scores by `stated_answer`: the row of the table, and how many they are.
-SPEEDS = {"speed-replies": ("different replies", 100_000), "speed-chains": ("different chains", 20_000)}
+#: The replies that `bench/run.py` scores by `stated_answer`: the row of the table, and how many
+#: they are.
+SPEEDS = {
+    "speed-replies": ("different replies", 100_000),
+    "speed-chains": ("different chains", 20_000),
+}
 #: The columns of the table in the README.
 READERS = {"answerkey": "answerkey `stated_answer`", "lm-eval": "lm-eval", "inspect": "Inspect"}
 
@@ -66,7 +70,9 @@ def list_speeds() -> Iterator[tuple[str, str]]:
 
 
 def list_readings() -> Iterator[tuple[str, str]]:
-    """Yield how each reader does on the sealed corpus and on MMLU-Pro's outputs, if they are there."""
+    """Yield how each reader does on the sealed corpus and on MMLU-Pro's outputs, if they are
+    there.
+    """
     bench = runpy.run_path(str(ROOT / "bench" / "extractors.py"))
     replies = {"sealed": bench["list_sealed"], "mmlu-pro": bench["list_outputs"]}
     readers = bench["list_readers"]()
@@ -77,7 +83,10 @@ def list_readings() -> Iterator[tuple[str, str]]:
         yield f"{name}-rows", f"{len(rows):,}"
         for key, title in READERS.items():
             counts = bench["count"](rows, readers[title])
-            yield f"{name}-{key}", f"{counts['right']:,} / {counts['wrong']:,} / {counts['missed']:,}"
+            yield (
+                f"{name}-{key}",
+                f"{counts['right']:,} / {counts['wrong']:,} / {counts['missed']:,}",
+            )
             if key == "answerkey":
                 yield f"{name}-right", f"{counts['right']:,}"
                 yield f"{name}-right-share", f"{100 * counts['right'] / len(rows):.2f} %"
@@ -87,10 +96,20 @@ def list_readings() -> Iterator[tuple[str, str]]:
 
 
 def list_mmlu() -> Iterator[tuple[str, str]]:
-    """Yield what the commands say about HELM's replies to MMLU, as a data file without a task is scored."""
+    """Yield what the commands say about HELM's replies to MMLU, as a data file without a task is
+    scored.
+    """
     with tempfile.TemporaryDirectory() as folder:
         for model in (OPUS, GPT_4O):
-            call(folder, "score", str(HELM), "--completion-column", f"completions.{model}", "--out", model)
+            call(
+                folder,
+                "score",
+                str(HELM),
+                "--completion-column",
+                f"completions.{model}",
+                "--out",
+                model,
+            )
         plain = call(folder, "show", OPUS)["tasks"][0]["metrics"][0]
         clustered = call(folder, "show", OPUS, "--cluster-by", "subject")["tasks"][0]["metrics"][0]
         (pair,) = call(folder, "compare", OPUS, GPT_4O)["comparison"]["tasks"][0]["pairs"]

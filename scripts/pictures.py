@@ -3,9 +3,10 @@
     python scripts/pictures.py            writes docs/img/*.png and docs/img/pictures.json
     python scripts/pictures.py --check    says whether they still show what answerkey shows today
 
-`pictures.json` keeps a hash of what the pictures were made from: the report files of the demo (their scripts,
-styles and data, without times and versions), the other files of the page, the coloured text of the terminal.
-Pixels are not compared: they differ between versions of Chromium and between fonts.
+`pictures.json` keeps a hash of what the pictures were made from: the report files of the demo
+(their scripts, styles and data, without times and versions), the other files of the page, the
+coloured text of the terminal. Pixels are not compared: they differ between versions of Chromium and
+between fonts.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ VOLATILE: dict[str, str | Callable[[re.Match[str]], str]] = {
 
 @dataclass(frozen=True)
 class Picture:
-    """What is photographed: a page of the demo (`kind`), at a route, in a window, in a colour scheme."""
+    """What is photographed: a page of the demo (`kind`), at a route, in a window, in a colour
+    scheme.
+    """
 
     kind: str
     route: str = "#/"
@@ -90,7 +93,9 @@ def make_material(folder: Path) -> Material:
     for name, model in OTHER_MODELS.items():
         run_command(folder, "run", "answerkey-demo", "--model", model, "--out", str(runs / name))
     run_command(folder, "report", str(runs / "demo-1"), "-o", "report.html")
-    run_command(folder, "report", str(runs / "demo-1"), str(runs / "weaker"), "-o", "comparison.html")
+    run_command(
+        folder, "report", str(runs / "demo-1"), str(runs / "weaker"), "-o", "comparison.html"
+    )
     return Material(folder, f"$ answerkey demo\n{text}")
 
 
@@ -107,13 +112,20 @@ def run_command(folder: Path, *words: str) -> str:
         check=False,
     )
     if done.returncode:
-        raise SystemExit(f"answerkey {' '.join(words)} exits with {done.returncode}:\n{done.stdout}")
+        raise SystemExit(
+            f"answerkey {' '.join(words)} exits with {done.returncode}:\n{done.stdout}"
+        )
     return done.stdout
 
 
 def make_environment(folder: Path) -> dict[str, str]:
     """Return an environment without keys and settings of the user."""
-    settings = {"HOME": str(folder), "FORCE_COLOR": "1", "COLUMNS": str(COLUMNS), "PYTHONUNBUFFERED": "1"}
+    settings = {
+        "HOME": str(folder),
+        "FORCE_COLOR": "1",
+        "COLUMNS": str(COLUMNS),
+        "PYTHONUNBUFFERED": "1",
+    }
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
     return {**kept, **settings}
 
@@ -130,7 +142,9 @@ def compute_sources(material: Material) -> dict[str, str]:
 
 
 def settle(page: str) -> str:
-    """Return a report file with its data unpacked, and without what differs from one time to the next."""
+    """Return a report file with its data unpacked, and without what differs from one time to the
+    next.
+    """
     unpack = re.compile(r'data-packed="gzip">([A-Za-z0-9+/=]+)<')
     page = unpack.sub(lambda found: gzip.decompress(base64.b64decode(found[1])).decode(), page)
     for pattern, settled in VOLATILE.items():
@@ -145,7 +159,9 @@ def describe(sources: dict[str, str]) -> dict[str, str]:
 
 
 def list_problems(material: Material, images: Path = IMAGES) -> list[str]:
-    """Return which pictures are missing, too large, changed by hand, or show what is no longer so."""
+    """Return which pictures are missing, too large, changed by hand, or show what is no longer
+    so.
+    """
     record = json.loads((images / RECORD.name).read_text("utf-8"))
     problems = []
     for name, shown in describe(compute_sources(material)).items():
@@ -161,7 +177,9 @@ def list_problems(material: Material, images: Path = IMAGES) -> list[str]:
             problems.append(f"{file.name} is not the picture that {RECORD.name} tells of")
         if shown != kept.get("shows"):
             problems.append(f"{file.name} shows what answerkey no longer shows: `make pictures`")
-    return problems + [f"{name}.png is not made any more" for name in record.keys() - PICTURES.keys()]
+    return problems + [
+        f"{name}.png is not made any more" for name in record.keys() - PICTURES.keys()
+    ]
 
 
 def take_pictures(material: Material, images: Path = IMAGES) -> None:
@@ -187,7 +205,10 @@ def take_pictures(material: Material, images: Path = IMAGES) -> None:
             take_picture(browser, one, addresses[one.kind], images / f"{name}.png")
         browser.close()
     record = {
-        name: {"shows": shown, "picture": hashlib.sha256((images / f"{name}.png").read_bytes()).hexdigest()}
+        name: {
+            "shows": shown,
+            "picture": hashlib.sha256((images / f"{name}.png").read_bytes()).hexdigest(),
+        }
         for name, shown in describe(compute_sources(material)).items()
     }
     (images / RECORD.name).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
@@ -208,7 +229,9 @@ def take_picture(browser: Browser, picture: Picture, address: str, file: Path) -
     else:
         page.goto(address + picture.route)
         page.locator("main:not([aria-busy='true']):has(h1)").wait_for()
-        page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        page.evaluate(
+            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
         page.screenshot(path=file)
     context.close()
 
@@ -257,7 +280,11 @@ def serve(material: Material) -> Iterator[str]:
 def find_chromium() -> str:
     """Return the path of Chromium, or of the program that `ANSWERKEY_CHROMIUM` names."""
     named = os.environ.get("ANSWERKEY_CHROMIUM")
-    names = [named] if named else ["chromium", "chromium-browser", "google-chrome", "chromium-headless-shell"]
+    names = (
+        [named]
+        if named
+        else ["chromium", "chromium-browser", "google-chrome", "chromium-headless-shell"]
+    )
     path = next(filter(None, map(shutil.which, names)), None)
     if path is None:
         raise SystemExit("no Chromium: install one, or name it in ANSWERKEY_CHROMIUM")
@@ -266,7 +293,9 @@ def find_chromium() -> str:
 
 def main() -> int:
     """Make the pictures, or with `--check` say which are out of date; return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--check", action="store_true", help="make nothing")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -274,7 +303,9 @@ def main() -> int:
         if not given.check:
             take_pictures(material)
         problems = list_problems(material)
-    sizes = ", ".join(f"{name} {(IMAGES / f'{name}.png').stat().st_size // 1000} kB" for name in PICTURES)
+    sizes = ", ".join(
+        f"{name} {(IMAGES / f'{name}.png').stat().st_size // 1000} kB" for name in PICTURES
+    )
     print("\n".join(problems) or f"pictures: {sizes}")
     return 1 if problems else 0
 

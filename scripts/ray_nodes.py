@@ -2,9 +2,9 @@
 
     python scripts/ray_nodes.py [NODES] [CPUS_OF_EACH]
 
-The first line on stdout is a JSON object: `address`, `token` (it belongs into `RAY_AUTH_TOKEN`, with
-`RAY_AUTH_MODE=token`) and `raylets`, the process of each node. Each line on stdin starts one more node, whose
-process is the next line on stdout.
+The first line on stdout is a JSON object: `address`, `token` (it belongs into `RAY_AUTH_TOKEN`,
+with `RAY_AUTH_MODE=token`) and `raylets`, the process of each node. Each line on stdin starts one
+more node, whose process is the next line on stdout.
 """
 
 from __future__ import annotations
@@ -38,7 +38,11 @@ def hold_nodes(count: int, cpus: int, token: str) -> None:
     utilities: Any = import_module("ray.cluster_utils")
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # its test tools have set it to 1
     cluster = utilities.Cluster()
-    settings = {"include_dashboard": False, "node_ip_address": LOOPBACK, "object_store_memory": STORE_BYTES}
+    settings = {
+        "include_dashboard": False,
+        "node_ip_address": LOOPBACK,
+        "object_store_memory": STORE_BYTES,
+    }
 
     def add_node() -> int:
         started = cluster.add_node(num_cpus=cpus, **settings)

@@ -1,9 +1,10 @@
-"""What the project is made of: locked with hashes, looked up among known weaknesses, listed, and packed.
+"""What the project is made of: locked with hashes, looked up among known weaknesses, listed, and
+packed.
 
-check   the lock files are whole, and a wheel holds the package and nothing that runs by itself
-build   wheel and sdist in `dist`; both are complete, and their metadata is what package indexes accept
-audit   every locked version is looked up in the OSV database; without a network it says so and passes
-sbom    the list of all parts (CycloneDX 1.6, JSON) of `requirements/run.lock`, to stdout
+check the lock files are whole, and a wheel holds the package and nothing that runs by itself build
+wheel and sdist in `dist`; both are complete, and their metadata is what package indexes accept
+audit every locked version is looked up in the OSV database; without a network it says so and passes
+sbom the list of all parts (CycloneDX 1.6, JSON) of `requirements/run.lock`, to stdout
 """
 
 from __future__ import annotations
@@ -31,8 +32,23 @@ GROUPS = ("dev", "docs", "fuzz")
 LOCKS = tuple(ROOT / "requirements" / f"{name}.lock" for name in ("run", *GROUPS))
 #: Beside the package: what a package must carry, and what its tests need.
 NEEDED_IN_SDIST = {
-    *("PKG-INFO", "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md", "CITATION.cff"),
-    *("Makefile", "mkdocs.yml", "action.yml", "Dockerfile", "requirements/run.lock", "requirements/dev.lock"),
+    *(
+        "PKG-INFO",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "CHANGELOG.md",
+        "SECURITY.md",
+        "CITATION.cff",
+    ),
+    *(
+        "Makefile",
+        "mkdocs.yml",
+        "action.yml",
+        "Dockerfile",
+        "requirements/run.lock",
+        "requirements/dev.lock",
+    ),
     *("docs/index.md", "examples/README.md", "examples/quickstart/task.yaml", "tests/conftest.py"),
     *("scripts/supply.py", "bench/run.py", ".ci/run"),
 }
@@ -62,9 +78,10 @@ class Part:
 
 
 def read_lock(path: Path) -> list[Part]:
-    """Return the parts of a lock file; ValueError for a line that is neither a pin, a hash nor a reason.
+    """Return the parts of a lock file.
 
-    So an index address, a link, a local path or a loose version is refused.
+    ValueError for a line that is neither a pin, a hash nor a reason. So an index address, a link, a
+    local path or a loose version is refused.
     """
     parts: list[Part] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -75,7 +92,9 @@ def read_lock(path: Path) -> list[Part]:
         elif parts and (reason := _VIA.fullmatch(line)):
             parts[-1].users.extend([reason[1].strip()] if reason[1].strip() else [])
         else:
-            raise ValueError(f"{path.name}:{number}: not a pinned version with hashes: {line.strip()!r}")
+            raise ValueError(
+                f"{path.name}:{number}: not a pinned version with hashes: {line.strip()!r}"
+            )
     return parts
 
 
@@ -87,7 +106,9 @@ def list_lock_errors(path: Path, wanted: Sequence[str]) -> list[str]:
         return [str(error)]
     errors = [f"{path.name}: `{part.name}` has no hash" for part in parts if not part.hashes]
     pins = Counter((part.name, part.marker) for part in parts)
-    errors += [f"{path.name}: `{name}` is locked twice" for (name, _), count in pins.items() if count > 1]
+    errors += [
+        f"{path.name}: `{name}` is locked twice" for (name, _), count in pins.items() if count > 1
+    ]
     names = {part.name for part in parts}
     return errors + [f"{path.name}: `{name}` is not locked" for name in wanted if name not in names]
 
@@ -110,13 +131,20 @@ def build_package(folder: Path, *kinds: str) -> list[Path]:
 
 
 def list_wheel_errors(wheel: Path) -> list[str]:
-    """Return which files of a wheel lie outside of the package, or would run at every start of Python."""
+    """Return which files of a wheel lie outside of the package, or would run at every start of
+    Python.
+    """
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     strangers = [name for name in names if not re.match(r"answerkey(-[^/]+\.dist-info)?/", name)]
-    runs_alone = [name for name in names if name.endswith((".pth", "sitecustomize.py", "usercustomize.py"))]
+    runs_alone = [
+        name for name in names if name.endswith((".pth", "sitecustomize.py", "usercustomize.py"))
+    ]
     compiled = [name for name in names if name.endswith((".so", ".pyd", ".dll", ".pyc", ".dylib"))]
-    return [f"{wheel.name}: `{name}` does not belong there" for name in [*strangers, *runs_alone, *compiled]]
+    return [
+        f"{wheel.name}: `{name}` does not belong there"
+        for name in [*strangers, *runs_alone, *compiled]
+    ]
 
 
 def check() -> list[str]:
@@ -130,12 +158,17 @@ def check() -> list[str]:
 
 
 def list_package_files(package: Path = ROOT / "src" / "answerkey") -> set[str]:
-    """Return the files of the package: modules, web pages, YAML, words; not what Python or an editor left."""
+    """Return the files of the package: modules, web pages, YAML, words.
+
+    Not what Python or an editor left.
+    """
     files = (path.relative_to(package.parent) for path in package.rglob("*") if path.is_file())
     return {
         path.as_posix()
         for path in files
-        if "__pycache__" not in path.parts and not path.name.startswith(".") and not path.name.endswith("~")
+        if "__pycache__" not in path.parts
+        and not path.name.startswith(".")
+        and not path.name.endswith("~")
     }
 
 
@@ -151,17 +184,23 @@ def list_metadata_errors(
         return [f"METADATA: {error}" for error in group.exceptions]
     errors = [f"METADATA: there is no {name}" for name in wanted if not getattr(metadata, name)]
     if metadata.description_content_type != "text/markdown":
-        errors.append(f"METADATA: the description is {metadata.description_content_type}, not text/markdown")
+        errors.append(
+            f"METADATA: the description is {metadata.description_content_type}, not text/markdown"
+        )
     return errors
 
 
 def list_sdist_errors(sdist: Path) -> list[str]:
-    """Return which files of the package, the docs or the tests an sdist lacks, and what it must not have."""
+    """Return which files of the package, the docs or the tests an sdist lacks, and what it must not
+    have.
+    """
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     wanted = {f"src/{name}" for name in list_package_files()} | NEEDED_IN_SDIST
     missing = [f"{sdist.name}: `{name}` is missing" for name in sorted(wanted - names)]
-    strange = [name for name in sorted(names) if re.search(r"\.pyc$|^(\.venv|build|dist|runs)/", name)]
+    strange = [
+        name for name in sorted(names) if re.search(r"\.pyc$|^(\.venv|build|dist|runs)/", name)
+    ]
     return missing + [f"{sdist.name}: `{name}` does not belong there" for name in strange]
 
 
@@ -171,7 +210,9 @@ def build(folder: Path = ROOT / "dist") -> list[str]:
     wheel, sdist = build_package(folder, "wheel", "sdist")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-        metadata = archive.read(next(name for name in names if name.endswith(".dist-info/METADATA")))
+        metadata = archive.read(
+            next(name for name in names if name.endswith(".dist-info/METADATA"))
+        )
     missing = sorted(list_package_files() - set(names))
     return [
         *list_wheel_errors(wheel),
@@ -238,7 +279,9 @@ def read_version() -> str:
 
 
 def audit(parts: Sequence[Part], url: str = OSV) -> list[str] | None:
-    """Return the known weaknesses of locked versions, as `name version: id`; None without a network."""
+    """Return the known weaknesses of locked versions, as `name version: id`; None without a
+    network.
+    """
     queries = [{"package": {"purl": part.purl}} for part in parts]
     request = urllib.request.Request(  # noqa: S310 - https, or a test's own address
         url, json.dumps({"queries": queries}).encode(), {"Content-Type": "application/json"}
@@ -266,7 +309,9 @@ def list_parts() -> list[Part]:
 
 def main() -> int:
     """Do what the command line says; 1 when something is wrong."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("what", choices=["check", "build", "audit", "sbom"])
     what = parser.parse_args().what
     if what == "sbom":
@@ -283,7 +328,8 @@ def main() -> int:
         print(one, file=sys.stderr)
     if what == "build":
         sizes = [
-            f"{file.name} {file.stat().st_size // 1000:,} kB" for file in sorted((ROOT / "dist").iterdir())
+            f"{file.name} {file.stat().st_size // 1000:,} kB"
+            for file in sorted((ROOT / "dist").iterdir())
         ]
         print(f"build: {', '.join(sizes)}")
     elif not found:

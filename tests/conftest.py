@@ -1,4 +1,7 @@
-"""The command line, called as a function; other tools, run in their environments; how Hypothesis draws."""
+"""The command line, called as a function.
+
+Other tools, run in their environments; how Hypothesis draws.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,8 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Tell the process that counts only what it counts: neither fixtures that were made nor their end.
+    """Tell the process that counts only what it counts: neither fixtures that were made nor their
+    end.
 
     For each test there would be six messages, which took a part of the time of all tests.
     """
@@ -116,8 +120,12 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def trust_next_to_nobody(patch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Let TLS trust one certificate: to read those of the system takes as long as a whole small run."""
-    first, end, _ = Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----\n")
+    """Let TLS trust one certificate: to read those of the system takes as long as a whole small
+    run.
+    """
+    first, end, _ = (
+        Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----\n")
+    )
     (folder / "one.pem").write_text(first + end, encoding="utf-8")
     for name in ("SSL_CERT_FILE", "AWS_CA_BUNDLE"):
         patch.setenv(name, str(folder / "one.pem"))
@@ -165,10 +173,11 @@ def foreign() -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def run_tool(foreign: dict[str, Any]) -> Callable[..., str]:
-    """Return a function that runs the Python of another tool, `run_tool("lm-eval", "-m", "lm_eval")`.
+    """Return a function that runs the Python of another tool, `run_tool("lm-eval", "-m",
+    "lm_eval")`.
 
-    With `newest=True` it is the newest version. The tool is installed the first time; the test is skipped
-    where that cannot be done.
+    With `newest=True` it is the newest version. The tool is installed the first time; the test is
+    skipped where that cannot be done.
     """
 
     def run(name: str, *words: object, newest: bool = False, **environment: str) -> str:
@@ -176,7 +185,11 @@ def run_tool(foreign: dict[str, Any]) -> Callable[..., str]:
             start = foreign["open_tool"](name, foreign["find_newest"](name) if newest else None)
         except foreign["ForeignError"] as error:
             pytest.skip(f"{name} cannot be installed: {error}")
-        kept = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+        kept = {
+            key: value
+            for key, value in os.environ.items()
+            if key not in {"PYTHONPATH", "VIRTUAL_ENV"}
+        }
         kept |= {"PYTHONDONTWRITEBYTECODE": "1", **environment}
         done = subprocess.run(
             [*start, *map(str, words)], env=kept, capture_output=True, text=True, check=False

@@ -1,9 +1,10 @@
 """The command as a process of its own, without the work of importing it each time.
 
-`Forked(["run", "project"], stdout=PIPE)` is a `subprocess.Popen` of `python -m answerkey run project`. One
-process imports everything once and forks for each command, which then has folder, environment, streams and
-signals as a new process has them. What Python reads when it starts, such as the encoding of streams, is as it
-was for the first process: a test that is about the start of the command starts it anew.
+`Forked(["run", "project"], stdout=PIPE)` is a `subprocess.Popen` of `python -m answerkey run
+project`. One process imports everything once and forks for each command, which then has folder,
+environment, streams and signals as a new process has them. What Python reads when it starts, such
+as the encoding of streams, is as it was for the first process: a test that is about the start of
+the command starts it anew.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-#: The command `answerkey` of a shell that has the descriptor of `Forked.share`: it asks for a fork as well.
+#: The command `answerkey` of a shell that has the descriptor of `Forked.share`: it asks for a fork
+#: as well.
 COMMAND = f"""#!{sys.executable} -IS
 import array, json, os, socket, sys
 told, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -38,9 +40,14 @@ server.sendmsg([body], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
 theirs.close()
 told.recv(20)
 sys.exit(os.waitstatus_to_exitcode(int(told.recv(20))))
-"""
+"""  # noqa: E501 - the text as it is written
 #: Those that import much more, or that do something when they are imported.
-LEFT_OUT = ("answerkey.testing", "answerkey.__main__", "answerkey.adapters", "answerkey.engines.ray")
+LEFT_OUT = (
+    "answerkey.testing",
+    "answerkey.__main__",
+    "answerkey.adapters",
+    "answerkey.engines.ray",
+)
 MOST = 1_000_000  # bytes of a request
 
 
@@ -55,8 +62,14 @@ class Forked(subprocess.Popen[Any]):
         super().__init__(list(words), **settings)
 
     def _execute_child(self, words: list[str], *settings: Any) -> None:  # noqa: ANN401  # those of Popen
-        # In Popen's order: …, cwd, env, …, the ends of three pipes, …, start_new_session, process_group.
-        folder, environment, pipes, is_leader = settings[4], settings[5], settings[9:15], settings[20]
+        # In Popen's order: …, cwd, env, …, the ends of three pipes, …, start_new_session,
+        # process_group.
+        folder, environment, pipes, is_leader = (
+            settings[4],
+            settings[5],
+            settings[9:15],
+            settings[20],
+        )
         request = {
             "words": words,
             "first": self._first,
@@ -64,7 +77,9 @@ class Forked(subprocess.Popen[Any]):
             "environment": dict(os.environ if environment is None else environment),
             "is_leader": bool(is_leader),
         }
-        streams = [own if pipe == -1 else pipe for own, pipe in enumerate((pipes[0], pipes[3], pipes[5]))]
+        streams = [
+            own if pipe == -1 else pipe for own, pipe in enumerate((pipes[0], pipes[3], pipes[5]))
+        ]
         self._told, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             body = json.dumps(request).encode()
@@ -99,7 +114,11 @@ class Forked(subprocess.Popen[Any]):
     def _open_server(cls) -> socket.socket:
         if cls._server is None:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            command = [sys.executable, "-c", f"import runpy; runpy.run_path({__file__!r}, run_name='server')"]
+            command = [
+                sys.executable,
+                "-c",
+                f"import runpy; runpy.run_path({__file__!r}, run_name='server')",
+            ]
             descriptor = theirs.fileno()
             process = subprocess.Popen([*command, str(descriptor)], pass_fds=[descriptor])
             theirs.close()
@@ -118,7 +137,8 @@ class Forked(subprocess.Popen[Any]):
 def serve(requests: socket.socket) -> tuple[list[int], dict[str, Any]] | None:
     """Fork for each request, and tell whoever asked which process it is and how it ended.
 
-    Return in each fork what it is asked to be; in the process itself None, when nobody is there any more.
+    Return in each fork what it is asked to be; in the process itself None, when nobody is there any
+    more.
     """
     running: dict[int, int] = {}
     woken, wakes = socket.socketpair()
@@ -182,8 +202,19 @@ def become(
 
     sys.argv = ["answerkey", *words]
     sys.stdin, sys.stdout, sys.stderr = (
-        open(number, mode, encoding="utf-8", closefd=False, buffering=1 if number else -1, errors=errors)  # noqa: SIM115  # until the end
-        for number, mode, errors in ((0, "r", "strict"), (1, "w", "strict"), (2, "w", "backslashreplace"))
+        open(  # noqa: SIM115  # until the end
+            number,
+            mode,
+            encoding="utf-8",
+            closefd=False,
+            buffering=1 if number else -1,
+            errors=errors,
+        )
+        for number, mode, errors in (
+            (0, "r", "strict"),
+            (1, "w", "strict"),
+            (2, "w", "backslashreplace"),
+        )
     )
     sys.exit(main())
 

@@ -11,7 +11,8 @@ from typing import Any
 class Later:
     """A module that is imported when something of it is used.
 
-    pytest asks every name of a test module for attributes of its own, which begin with an underscore.
+    pytest asks every name of a test module for attributes of its own, which begin with an
+    underscore.
     """
 
     name: str

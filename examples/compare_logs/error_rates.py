@@ -1,10 +1,10 @@
 """How often gates on two logs fail a clean change, and how often they find a real loss.
 
-`python error_rates.py` simulates pairs of runs on the same questions. 64 % of the questions are right in
-every run, 24 % wrong, and 12 % right half of the time, as sampling, batching and other kernels make it:
-accuracy is 70 %, and 6 % of the verdicts flip between two runs of the same model. A loss makes answers wrong
-that were always right. Every gate sees the same pairs; answerkey's decides by the same test as
-`--not-worse-than`.
+`python error_rates.py` simulates pairs of runs on the same questions. 64 % of the questions are
+right in every run, 24 % wrong, and 12 % right half of the time, as sampling, batching and other
+kernels make it: accuracy is 70 %, and 6 % of the verdicts flip between two runs of the same model.
+A loss makes answers wrong that were always right. Every gate sees the same pairs; answerkey's
+decides by the same test as `--not-worse-than`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,12 @@ ALWAYS, SOMETIMES = 0.64, 0.12
 Gate = Callable[[int, int, Flips], bool]
 GATES: dict[str, Gate] = {
     "accuracy at least 69 %": lambda size, right, _: right < 0.69 * size,
-    "at most 1 point lost": lambda size, _, flips: flips.second_only - flips.first_only > 0.01 * size,
-    "at most 3 points lost": lambda size, _, flips: flips.second_only - flips.first_only > 0.03 * size,
+    "at most 1 point lost": lambda size, _, flips: (
+        flips.second_only - flips.first_only > 0.01 * size
+    ),
+    "at most 3 points lost": lambda size, _, flips: (
+        flips.second_only - flips.first_only > 0.03 * size
+    ),
     "`--not-worse-than`": lambda _size, _, flips: (
         flips.second_only > flips.first_only and mcnemar(flips)[0] < ALPHA
     ),
@@ -34,13 +38,17 @@ GATES: dict[str, Gate] = {
 
 
 def draw_pair(draw: random.Random, size: int, loss: float) -> tuple[int, Flips]:
-    """Return how many answers are right after a change, and the flips: those right after it come first."""
+    """Return how many answers are right after a change, and the flips: those right after it come
+    first.
+    """
     open_questions, lost = round(SOMETIMES * size), round(loss * size)
     before, after = (draw.getrandbits(open_questions) for _ in range(2))
     kept = round(ALWAYS * size) - lost
     only_after, only_before = (after & ~before).bit_count(), (before & ~after).bit_count() + lost
     both = kept + (before & after).bit_count()
-    return both + only_after, Flips(both, only_after, only_before, size - both - only_after - only_before)
+    return both + only_after, Flips(
+        both, only_after, only_before, size - both - only_after - only_before
+    )
 
 
 def count_failures(size: int, loss: float) -> dict[str, float]:

@@ -1,11 +1,13 @@
-"""Generate completions offline with vLLM: in this process, or in actors of Ray Data. No server is needed.
+"""Generate completions offline with vLLM: in this process, or in actors of Ray Data. No server is
+needed.
 
     answerkey export-prompts my-project -o prompts.parquet
     python generate.py prompts.parquet completions.parquet --model Qwen/Qwen3-8B
     answerkey score my-project --completions completions.parquet
 
 Several GPUs: `--workers 4` starts four engines through Ray Data, on one machine or on a cluster.
-Base models: `--text` sends the column `prompt` as it is; without it the model's chat template is applied.
+Base models: `--text` sends the column `prompt` as it is; without it the model's chat template is
+applied.
 """
 
 from __future__ import annotations
@@ -22,12 +24,19 @@ BATCH_ROWS = 4_096
 
 
 class Generator:
-    """An engine that answers tables of prompts; what is no prompt (`sample_id`, `trial`, …) stays."""
+    """An engine that answers tables of prompts.
+
+    What is no prompt (`sample_id`, `trial`, …) stays.
+    """
 
     def __init__(self, model: str, *, is_text: bool, sampling: dict[str, Any]) -> None:
         from vllm import LLM, SamplingParams
 
-        self.llm, self.is_text, self.sampling = LLM(model=model), is_text, SamplingParams(**sampling)
+        self.llm, self.is_text, self.sampling = (
+            LLM(model=model),
+            is_text,
+            SamplingParams(**sampling),
+        )
 
     def __call__(self, prompts: pa.Table) -> pa.Table:
         """Return the table with `completion` and `finish_reason` in place of the prompts."""
@@ -39,7 +48,9 @@ class Generator:
         first = [output.outputs[0] for output in outputs]
         ids = prompts.drop_columns(["messages", "prompt"])
         ids = ids.append_column("completion", pa.array([one.text for one in first], pa.string()))
-        return ids.append_column("finish_reason", pa.array([one.finish_reason for one in first], pa.string()))
+        return ids.append_column(
+            "finish_reason", pa.array([one.finish_reason for one in first], pa.string())
+        )
 
 
 def read_parts(message: dict[str, Any]) -> dict[str, Any]:
@@ -79,8 +90,12 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--model", required=True, help="name or folder of the weights")
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--max-tokens", type=int, default=2048)
-    parser.add_argument("--text", action="store_true", help="send `prompt` as it is, for base models")
-    parser.add_argument("--workers", type=int, default=0, help="engines of Ray Data; 0: vLLM in this process")
+    parser.add_argument(
+        "--text", action="store_true", help="send `prompt` as it is, for base models"
+    )
+    parser.add_argument(
+        "--workers", type=int, default=0, help="engines of Ray Data; 0: vLLM in this process"
+    )
     parser.add_argument("--gpus", type=float, default=1, help="GPUs of each worker")
     options = parser.parse_args(words)
     writer = None

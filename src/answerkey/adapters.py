@@ -1,7 +1,8 @@
 """The reader in other programs: Inspect, lm-eval, lighteval, and trainers that want a reward.
 
-Each adapter hands completion, choices and options to `answerkey.reader` and returns what is read in the form
-that its program wants. Importing this module loads none of them: an adapter imports its own when it is used.
+Each adapter hands completion, choices and options to `answerkey.reader` and returns what is read in
+the form that its program wants. Importing this module loads none of them: an adapter imports its
+own when it is used.
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ from typing import Any
 
 from answerkey.reader import Reading, read, read_many
 
-__all__ = ["LmEvalFilter", "lighteval_metric", "reward"]  # and `inspect_scorer`, which wants Inspect
+__all__ = [
+    "LmEvalFilter",
+    "lighteval_metric",
+    "reward",
+]  # and `inspect_scorer`, which wants Inspect
 
 
 def reward(
@@ -24,9 +29,10 @@ def reward(
 ) -> list[float]:
     """Return 1.0 for each completion that states the answer and 0.0 for each other one.
 
-    A completion is a text or a list of chat messages; of these, the assistant's last is read. Choices, answer
-    and options are the same for all completions, or lists with one entry per completion. Other columns of the
-    dataset, which trainers pass too, are ignored. ValueError where an answer is not one of its choices.
+    A completion is a text or a list of chat messages; of these, the assistant's last is read.
+    Choices, answer and options are the same for all completions, or lists with one entry per
+    completion. Other columns of the dataset, which trainers pass too, are ignored. ValueError where
+    an answer is not one of its choices.
     """
     count = len(completions)
     rows = zip(
@@ -45,8 +51,9 @@ def reward(
 class LmEvalFilter:
     """A filter of lm-eval that makes each response the choice that it states, or `fallback`.
 
-    `options` names the field of a document with the texts of the options; None where it has none. `choices`
-    names the field with their labels, or lists them; default: A, B, …. A dotted name reaches into a field.
+    `options` names the field of a document with the texts of the options; None where it has none.
+    `choices` names the field with their labels, or lists them; default: A, B, …. A dotted name
+    reaches into a field.
     """
 
     def __init__(
@@ -59,7 +66,9 @@ class LmEvalFilter:
         self._choices = choices
         self._fallback = fallback
 
-    def apply(self, resps: Iterable[Sequence[Any]], docs: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    def apply(
+        self, resps: Iterable[Sequence[Any]], docs: Sequence[Mapping[str, Any]]
+    ) -> list[list[str]]:
         """Return a list of choices for each document, in the order of its responses."""
         return [
             [reading.choice or self._fallback for reading in self._read(responses, doc)]
@@ -68,16 +77,22 @@ class LmEvalFilter:
 
     def _read(self, responses: Sequence[Any], doc: Mapping[str, Any]) -> list[Reading]:
         options = None if self._options is None else list(_get_field(doc, self._options))
-        choices = _get_field(doc, self._choices) if isinstance(self._choices, str) else self._choices
+        choices = (
+            _get_field(doc, self._choices) if isinstance(self._choices, str) else self._choices
+        )
         labels = list(_label(options or ()) if choices is None else choices)
-        texts = (one if isinstance(one, str) else "" for one in responses)  # a call that failed has none
+        texts = (
+            one if isinstance(one, str) else "" for one in responses
+        )  # a call that failed has none
         return read_many(texts, labels, options)
 
 
 def lighteval_metric(name: str = "stated_answer") -> Any:  # noqa: ANN401 - a class of lighteval
-    """Return a metric of lighteval: the share of a document's generations that state a right choice.
+    """Return a metric of lighteval: the share of a document's generations that state a right
+    choice.
 
-    `Doc.choices` are the texts of the options, whose labels are then A, B, …, or these labels themselves.
+    `Doc.choices` are the texts of the options, whose labels are then A, B, …, or these labels
+    themselves.
     """
     from lighteval.metrics.metrics_sample import SampleLevelComputation
     from lighteval.metrics.utils.metric_utils import SampleLevelMetric
@@ -93,7 +108,9 @@ def lighteval_metric(name: str = "stated_answer") -> Any:  # noqa: ANN401 - a cl
             options = None if texts == labels else texts
             golds = [doc.gold_index] if isinstance(doc.gold_index, int) else doc.gold_index
             truths = {labels[at] for at in golds}
-            verdicts = [_judge(text, labels, options, truths)[0] for text in model_response.final_text]
+            verdicts = [
+                _judge(text, labels, options, truths)[0] for text in model_response.final_text
+            ]
             return sum(verdicts) / len(verdicts)
 
     return SampleLevelMetric(
@@ -106,20 +123,26 @@ def lighteval_metric(name: str = "stated_answer") -> Any:  # noqa: ANN401 - a cl
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class of Inspect
-    """Define `inspect_scorer` when it is first used: Inspect registers the decorated function itself."""
+    """Define `inspect_scorer` when it is first used: Inspect registers the decorated function
+    itself.
+    """
     if name != "inspect_scorer":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from inspect_ai.scorer import CORRECT, INCORRECT, Score, accuracy, scorer, stderr
 
     @scorer(metrics=[accuracy(), stderr()], name="stated_answer")  # type: ignore[untyped-decorator]
     def inspect_scorer(choices: Sequence[str] | None = None) -> Any:  # noqa: ANN401
-        """Score the choice that a completion states; `choices` are labels for samples that list none."""
+        """Score the choice that a completion states.
+
+        `choices` are labels for samples that list none.
+        """
 
         async def score(state: Any, target: Any) -> Any:  # noqa: ANN401
             options = [one.value for one in state.choices]
             if any(one.original_position != at for at, one in enumerate(state.choices)):
                 raise ValueError(
-                    "`multiple_choice(shuffle=…)` rewrites completions: use the dataset's `shuffle_choices`"
+                    "`multiple_choice(shuffle=…)` rewrites completions: use the "
+                    "dataset's `shuffle_choices`"
                 )
             labels = _label(options) if choices is None else list(choices)
             truth = target.text.strip() if choices else target.text.strip().upper()
@@ -128,7 +151,11 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class of Inspect
                 value=CORRECT if is_correct else INCORRECT,
                 answer=reading.choice,
                 explanation=state.output.completion,
-                metadata={"validity_reason": reading.reason, "part": reading.part, "span": reading.span},
+                metadata={
+                    "validity_reason": reading.reason,
+                    "part": reading.part,
+                    "span": reading.span,
+                },
             )
 
         return score
@@ -151,21 +178,32 @@ def _judge(
 def _label(options: Sequence[str]) -> list[str]:
     """Return A, B, …: a letter for each option."""
     if not 0 < len(options) <= len(ascii_uppercase):
-        raise ValueError(f"there are letters for 1 to {len(ascii_uppercase)} options, not for {len(options)}")
+        raise ValueError(
+            f"there are letters for 1 to {len(ascii_uppercase)} options, not for {len(options)}"
+        )
     return list(ascii_uppercase[: len(options)])
 
 
 def _list_each(given: Any, count: int) -> Sequence[Any]:  # noqa: ANN401 - texts, or lists of them
     """Return what is given for each completion; texts are those of all completions."""
-    is_shared = given is None or isinstance(given, str) or all(isinstance(one, str) for one in given)
+    is_shared = (
+        given is None or isinstance(given, str) or all(isinstance(one, str) for one in given)
+    )
     return [given] * count if is_shared else given
 
 
 def _read_text(completion: str | Sequence[Mapping[str, Any]]) -> str:
-    """Return the text of a completion: of chat messages, what the assistant said last; "" for none."""
+    """Return the text of a completion: of chat messages, what the assistant said last.
+
+    "" for none.
+    """
     if isinstance(completion, str):
         return completion
-    said = [message["content"] for message in completion if message.get("role", "assistant") == "assistant"]
+    said = [
+        message["content"]
+        for message in completion
+        if message.get("role", "assistant") == "assistant"
+    ]
     content = said[-1] if said else None
     if content is None or isinstance(content, str):
         return content or ""

@@ -1,17 +1,27 @@
 """Every error that answerkey raises on purpose.
 
     AnswerkeyError
-    ├── SpecError       E1xx   what the user wrote (files, config, templates, command line)      exit 2
-    ├── DataError       E2xx   datasets and recorded completions                                 exit 2
-    ├── SolverError     E3xx   asking a model                                                    exit 3
-    ├── ScoringError    E4xx   scorers and metrics                                               exit 2
-    ├── RunError        E5xx   runs on disk                                                      exit 2
-    ├── EngineError     E6xx   where work happens                                                exit 2
-    ├── ServeError      E7xx   requests to the viewer, which are answered and end nothing        exit 2
-    ├── InternalError   E9xx   our own bug                                                       exit 70
-    └── Problems               several of the above, shown together                              the worst
+    ├── SpecError       E1xx   what the user wrote (files, config, templates, command line)
+    exit 2
+    ├── DataError       E2xx   datasets and recorded completions
+    exit 2
+    ├── SolverError     E3xx   asking a model
+    exit 3
+    ├── ScoringError    E4xx   scorers and metrics
+    exit 2
+    ├── RunError        E5xx   runs on disk
+    exit 2
+    ├── EngineError     E6xx   where work happens
+    exit 2
+    ├── ServeError      E7xx   requests to the viewer, which are answered and end nothing
+    exit 2
+    ├── InternalError   E9xx   our own bug
+    exit 70
+    └── Problems               several of the above, shown together                              the
+    worst
 
-`CODES` names every code once; `docs/reference/errors.md` has a paragraph for each (a test compares).
+`CODES` names every code once; `docs/reference/errors.md` has a paragraph for each (a test
+compares).
 """
 
 from __future__ import annotations
@@ -114,7 +124,10 @@ class Place:
 
 
 class AnswerkeyError(Exception):
-    """What happened, where, and what to do about it, without secrets; the base of every error here."""
+    """What happened, where, and what to do about it, without secrets.
+
+    The base of every error here.
+    """
 
     exit_code = 2
 
@@ -128,12 +141,19 @@ class AnswerkeyError(Exception):
         super().__init__(self.message)
 
     def __str__(self) -> str:
-        """Return the error as Python shows it, with its line of the file; drawn above, so named here only."""
+        """Return the error as Python shows it, with its line of the file.
+
+        Drawn above, so named here only.
+        """
         text: str = import_module("answerkey.text").write_problem(self, for_python=True)
         return text
 
     def __reduce__(self) -> tuple[object, ...]:
-        return partial(_build_again, where=self.where, hint=self.hint), (type(self), self.code, self.message)
+        return partial(_build_again, where=self.where, hint=self.hint), (
+            type(self),
+            self.code,
+            self.message,
+        )
 
     def describe(self) -> dict[str, object]:
         """Return the error as plain values, as `--json` prints it."""
@@ -185,7 +205,9 @@ class ServeError(AnswerkeyError):
 
     status: int = 400
 
-    def __init__(self, code: str, message: str, *, status: int = 400, hint: str | None = None) -> None:
+    def __init__(
+        self, code: str, message: str, *, status: int = 400, hint: str | None = None
+    ) -> None:
         super().__init__(code, message, hint=hint)
         self.status = status
 
@@ -234,7 +256,8 @@ def distinct(errors: Iterable[AnswerkeyError]) -> list[AnswerkeyError]:
     return list({(one.code, one.message, one.where, one.hint): one for one in errors}.values())
 
 
-#: Everyday words for what has another name here, the first that is known; with none, for what there is not.
+#: Everyday words for what has another name here, the first that is known; with none, for what there
+#: is not.
 ALIASES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("accuracy", "acc"), ("mean", "is_correct", "string_equals_mcqa")),
     **dict.fromkeys(("avg", "average"), ("mean",)),
@@ -258,14 +281,18 @@ def suggest(name: str, known: Iterable[str]) -> str | None:
 def find_near(name: str, known: Iterable[str], *, most: int = 1) -> list[str]:
     """Return the known names that a name may be a slip of, nearest first.
 
-    Near is the same but for case, `-` and `_`, an everyday word for it, its first half or more, or nearly the
-    same letters in the same order.
+    Near is the same but for case, `-` and `_`, an everyday word for it, its first half or more, or
+    nearly the same letters in the same order.
     """
     wanted, folded = _fold(name), {one: _fold(one) for one in known}
     called = [one for one in ALIASES.get(wanted, ()) if one in folded]
     if called or ALIASES.get(wanted) == ():
         return called[:most]
-    begun = [one for one, text in folded.items() if text.startswith(wanted) and 2 * len(wanted) >= len(text)]
+    begun = [
+        one
+        for one, text in folded.items()
+        if text.startswith(wanted) and 2 * len(wanted) >= len(text)
+    ]
     least = 0.66 if len(wanted) < 5 else 0.75  # noqa: PLR2004 - two letters of three, three of four
     alike = get_close_matches(wanted, folded.values(), n=most, cutoff=least)
     near = [one for text in alike for one in folded if folded[one] == text]
@@ -276,10 +303,16 @@ def _fold(name: str) -> str:
     return re.sub(r"[-_\s]", "", name).casefold()
 
 
-def refuse_column(message: str, name: str, columns: Iterable[str], where: Place | None = None) -> DataError:
-    """Return E206 for a column that is not there, with a hint to one that is near, or to all there are."""
+def refuse_column(
+    message: str, name: str, columns: Iterable[str], where: Place | None = None
+) -> DataError:
+    """Return E206 for a column that is not there, with a hint to one that is near, or to all there
+    are.
+    """
     known = list(columns)
-    return DataError("E206", message, where=where, hint=suggest(name, known) or f"columns: {listing(known)}")
+    return DataError(
+        "E206", message, where=where, hint=suggest(name, known) or f"columns: {listing(known)}"
+    )
 
 
 def listing(names: Iterable[str], *, limit: int = 20) -> str:
@@ -292,14 +325,15 @@ def listing(names: Iterable[str], *, limit: int = 20) -> str:
 HIDDEN = "***"
 #: A shorter secret is not hidden by its letters alone: they may be a word of ours.
 SHORTEST_WORD = 8
-#: Names of URL parameters that hold a secret: keys, tokens, passwords, the signatures of presigned URLs.
+#: Names of URL parameters that hold a secret: keys, tokens, passwords, the signatures of presigned
+#: URLs.
 HIDDEN_PARAMETER = (
     r"[\w.-]*(?:key(?:-?id)?|key-?pair-?id|token|secret|passw(?:or)?d|passphrase|pwd|sig|signature|credentials?|"
     r"auth|authorization|accessid|sas|jwt|session(?:-?id)?)|pass|code"
 )
 _PARAMETER = re.compile(rf"(?<=[?&;'\"])({HIDDEN_PARAMETER})=([^&#\s`'\"<>]+)", re.IGNORECASE)
-#: User name and password before a host; a path holds an address with one slash. A password may hold a `/`
-#: that should have been encoded, and a port is no password.
+#: User name and password before a host; a path holds an address with one slash. A password may hold
+#: a `/` that should have been encoded, and a port is no password.
 _USER = re.compile(
     r"(:/{1,3})(?:[^\s/?#:@\[]*:(?!\d*[/?#])[^\s?#]{0,500}|[^\s/?#]*)@"
     r"|(?<![^\s`'\"(=,])()[^\s/?#:@`'\"(=,]+:[^\s/@`'\"]+@(?=[\w\[])"
@@ -311,7 +345,8 @@ _KNOWN: set[str] = set()
 def hide_secrets(text: str) -> str:
     """Return a text for people with every secret in it as `***`, whoever wrote it.
 
-    Hidden are the secrets that are known, and of any URL its user name, password and secret parameters.
+    Hidden are the secrets that are known, and of any URL its user name, password and secret
+    parameters.
     """
     for secret in sorted(_KNOWN, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
@@ -329,7 +364,9 @@ _VALUE = re.compile(
 
 
 def hide_values(line: str) -> str:
-    """Return a line of a file as `hide_secrets` does, and without the values of `api_key:` and its like."""
+    """Return a line of a file as `hide_secrets` does, and without the values of `api_key:` and its
+    like.
+    """
     return _VALUE.sub(rf"\1{HIDDEN}", hide_secrets(line))
 
 
@@ -361,7 +398,10 @@ class Stopped(KeyboardInterrupt):
 
 
 class Stop:
-    """Ends the work of the threads that follow it, once it has a message; work that waits looks at it."""
+    """Ends the work of the threads that follow it, once it has a message.
+
+    Work that waits looks at it.
+    """
 
     message: str | None = None
 

@@ -1,8 +1,9 @@
 """A run in other forms: its rows as JSONL, CSV, Parquet, rows of every_eval_ever or an Inspect log.
 
-The JSONL object is nested; CSV and Parquet have the columns of `run.to_frame()`. Lists and mappings are JSON
-text in CSV, and texts that a spreadsheet would compute are guarded (see `guard_column`) unless wanted raw.
-The number of a run becomes the YAML that a model page of the Hugging Face hub shows.
+The JSONL object is nested; CSV and Parquet have the columns of `run.to_frame()`. Lists and mappings
+are JSON text in CSV, and texts that a spreadsheet would compute are guarded (see `guard_column`)
+unless wanted raw. The number of a run becomes the YAML that a model page of the Hugging Face hub
+shows.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 import polars as pl
 
 from answerkey._version import __version__
+from answerkey.datasets.frames import build_column, infer_types
 from answerkey.errors import RunError, SpecError, listing, suggest
 from answerkey.evaluate.pairs import AnyRun
 from answerkey.evaluate.prepare import SOLVE, Progress, RunOptions, ignore_progress
@@ -35,7 +37,15 @@ from answerkey.evaluate.rerun import Excerpt, Reopened, reopen
 from answerkey.evaluate.runner import TaskSource, build_prompts
 from answerkey.models.calls import BATCH_SOURCE, PRICED_NAMES, charge
 from answerkey.models.config import Price
-from answerkey.runs import Run, TaskRun, find_answerer, join_parts, load_run, write_frames, write_output
+from answerkey.runs import (
+    Run,
+    TaskRun,
+    find_answerer,
+    join_parts,
+    load_run,
+    write_frames,
+    write_output,
+)
 from answerkey.spec.ready_made import write_yaml
 from answerkey.text import clean_numbers
 from answerkey.types import (
@@ -73,17 +83,18 @@ def export(
     is_raw: bool = False,
     stream: TextIO | None = None,
 ) -> Exported:
-    """Write the rows of one task, one for each sample and trial, to a file, or to the stream without one.
+    """Write the rows of one task, one for each sample and trial, to a file, or to the stream
+    without one.
 
-    `to` is one of `FORMS`. Parquet and Inspect logs need the file. With `is_raw`, CSV holds every text as it
-    is. every_eval_ever writes rows, or, for `UUID.json` or a folder, its pair of files.
+    `to` is one of `FORMS`. Parquet and Inspect logs need the file. With `is_raw`, CSV holds every
+    text as it is. every_eval_ever writes rows, or, for `UUID.json` or a folder, its pair of files.
     """
     if to not in FORMS:
         hint = suggest(to, FORMS) or f"forms that there are: {listing(FORMS)}"
         raise SpecError("E119", f"`--to {to}`: there is no such form", hint=hint)
     run = load_run(run)
     opened = reopen(run, task)
-    frames = map(partial(flatten, opened.task_run), opened.iterate())
+    frames = iterate_frames(opened)
     writers: dict[str, Callable[[Write], int]] = {
         "jsonl": partial(write_jsonl, opened),
         CSV: partial(write_csv, frames, is_raw=is_raw),
@@ -96,7 +107,11 @@ def export(
             raise SpecError("E119", problem, hint="add `-o run.eval`")
         _write_path(path, partial(write_inspect, run, opened))
         return Exported(len(opened))
-    if to == EVERY_EVAL_EVER and path is not None and (Path(path).is_dir() or Path(path).suffix == ".json"):
+    if (
+        to == EVERY_EVAL_EVER
+        and path is not None
+        and (Path(path).is_dir() or Path(path).suffix == ".json")
+    ):
         rows = _write_pair(run, opened, Path(path))
     elif path is None:
         rows = writers[to](_open_bytes(stream or sys.stdout))
@@ -116,7 +131,10 @@ def _open_bytes(stream: TextIO) -> Write:
 def _write_file(
     file: str, write: Callable[[Write], int] | None, frames: Iterable[pl.DataFrame], rows: int
 ) -> int:
-    """Write a file, the whole of it or nothing, and return how many rows; as Parquet without a writer."""
+    """Write a file, the whole of it or nothing, and return how many rows.
+
+    As Parquet without a writer.
+    """
 
     def write_bytes(path: Path) -> None:
         nonlocal rows
@@ -135,7 +153,9 @@ def _write_path(
         write_output(Path(file), write or partial(write_frames, frames=frames))
     except OSError as error:
         reason = error.strerror or error
-        raise RunError("E502", f"cannot write `{file}`: {reason}", hint="choose another file") from error
+        raise RunError(
+            "E502", f"cannot write `{file}`: {reason}", hint="choose another file"
+        ) from error
 
 
 def export_prompts(
@@ -146,9 +166,10 @@ def export_prompts(
     progress: Progress = ignore_progress,
     **options: Unpack[RunOptions],
 ) -> int:
-    """Write the prompts of a task, one row for each sample and trial; return how many. No model is called.
+    """Write the prompts of a task, one row for each sample and trial.
 
-    The ending of the file decides between JSONL, CSV and Parquet. Some rows are in memory at a time.
+    Return how many. No model is called. The ending of the file decides between JSONL, CSV and
+    Parquet. Some rows are in memory at a time.
     """
     form = Path(out).suffix[1:]
     if form not in FORMS[:3]:
@@ -157,7 +178,9 @@ def export_prompts(
     count, frames = build_prompts(path, task, progress, **options)
     tables = (table for frame in frames for table in frame.iter_slices(_LINES))
     lines = (_join_lines(_write_fields(table), table.height) for table in tables)
-    write = partial(write_csv, frames, is_raw=True) if form == CSV else partial(_write_tables, lines)
+    write = (
+        partial(write_csv, frames, is_raw=True) if form == CSV else partial(_write_tables, lines)
+    )
     return _write_file(str(out), None if form == PARQUET else write, frames, count)
 
 
@@ -168,7 +191,10 @@ def find_encoded(task: TaskRun) -> Mapping[str, Collection[str]]:
 
 
 def describe_verdict(verdict: Mapping[str, Any], encoded: Collection[str] = ()) -> dict[str, Any]:
-    """Return one score as JSONL has it; `excluded_by` only where an action keeps it out of the metrics."""
+    """Return one score as JSONL has it.
+
+    `excluded_by` only where an action keeps it out of the metrics.
+    """
     described = {"status": verdict["status"], "reason": verdict["reason"]}
     for group in ("values", "metadata"):
         described[group] = {
@@ -176,7 +202,9 @@ def describe_verdict(verdict: Mapping[str, Any], encoded: Collection[str] = ()) 
             for name, value in (verdict[group] or {}).items()
             if name != EMPTY_STRUCT_FIELD
         }
-    return described | ({"excluded_by": verdict["excluded_by"]} if verdict.get("excluded_by") else {})
+    return described | (
+        {"excluded_by": verdict["excluded_by"]} if verdict.get("excluded_by") else {}
+    )
 
 
 #: Separators of JSON without blanks.
@@ -198,7 +226,7 @@ def to_json(content: object, separators: tuple[str, str] | None = None) -> str:
         return encoder.encode(clean_numbers(content))
 
 
-# ── JSON of whole columns ───────────────────────────────────────────────────────────────────────────────────
+# ── JSON of whole columns
 
 #: Texts that make up each row: the same for all of them, or one for each.
 Pieces = list[str | pl.Series]
@@ -212,19 +240,30 @@ _LEAST, _MOST = 1e-4, 1e16
 
 def write_jsonl(opened: Reopened, write: Write) -> int:
     """Write one object per sample and trial, and return how many."""
-    parts = (one.slice(at, _LINES) for one in opened.iterate() for at in range(0, len(one.samples), _LINES))
+    parts = (
+        one.slice(at, _LINES)
+        for one in opened.iterate()
+        for at in range(0, len(one.samples), _LINES)
+    )
     return _write_tables((describe_rows(opened.task_run, part) for part in parts), write)
 
 
 def describe_rows(task_run: TaskRun, part: Excerpt) -> pl.DataFrame:
     """Return the JSON object of each row, as one column."""
     encoded, replies, scores = find_encoded(task_run), describe_replies(task_run, part), part.scores
-    plain = [scores["sample_id"], *describe_orders(part).values(), scores["trial"], *replies.drop("prompt")]
+    plain = [
+        scores["sample_id"],
+        *describe_orders(part).values(),
+        scores["trial"],
+        *replies.drop("prompt"),
+    ]
     fields = {one.name: write_values(one) for one in plain}
-    verdicts = {key: _write_verdicts(scores[key], encoded.get(key, ())) for key in scores.columns[2:]}
+    verdicts = {
+        key: _write_verdicts(scores[key], encoded.get(key, ())) for key in scores.columns[2:]
+    }
     fields |= {
         "scores": _write_object(verdicts),
-        "sample": _write_fields(part.samples.frame, part.samples.encoded),
+        "sample": [pl.Series([to_json(fields) for fields in part.samples.rows()], dtype=pl.String)],
     }
     fields["prompt"] = [replies["prompt"].fill_null("null")]  # JSON already
     return _join_lines(_write_object(fields), scores.height)
@@ -256,11 +295,15 @@ def _write_object(fields: Mapping[str, Pieces]) -> Pieces:
 
 
 def _write_fields(columns: Iterable[pl.Series], encoded: Collection[str] = ()) -> Pieces:
-    return _write_object({one.name: write_values(one, is_encoded=one.name in encoded) for one in columns})
+    return _write_object(
+        {one.name: write_values(one, is_encoded=one.name in encoded) for one in columns}
+    )
 
 
 def _join_lines(pieces: Pieces, height: int) -> pl.DataFrame:
-    return pl.select(pl.int_range(height).alias("row"), _join_pieces(pieces).alias("line")).select("line")
+    return pl.select(pl.int_range(height).alias("row"), _join_pieces(pieces).alias("line")).select(
+        "line"
+    )
 
 
 def _join_pieces(pieces: Pieces) -> pl.Expr:
@@ -275,10 +318,11 @@ def _join_pieces(pieces: Pieces) -> pl.Expr:
 
 
 def write_values(values: pl.Series, *, is_encoded: bool = False) -> Pieces:
-    """Return each value as the JSON that `to_json` makes of it; one that `is_encoded` is JSON text already.
+    """Return each value as the JSON that `to_json` makes of it.
 
-    Columns of texts, whole numbers, truth values, usual floats, structs of them and lists of all but floats
-    become text as a whole, all others value by value.
+    One that `is_encoded` is JSON text already. Columns of texts, whole numbers, truth values, usual
+    floats, structs of them and lists of all but floats become text as a whole, all others value by
+    value.
     """
     if values.null_count() == len(values):
         return ["null"]
@@ -290,13 +334,20 @@ def write_values(values: pl.Series, *, is_encoded: bool = False) -> Pieces:
         is_usual = ((size == 0) | ((size >= _LEAST) & (size < _MOST))).all()
         text = pl.first().cast(pl.Float64).cast(pl.String).fill_null("null") if is_usual else None
     if text is None:
-        told = (json.loads(one) if is_encoded and isinstance(one, str) else one for one in values.to_list())
+        told = (
+            json.loads(one) if is_encoded and isinstance(one, str) else one
+            for one in values.to_list()
+        )
         return [pl.Series([to_json(one) for one in told], dtype=pl.String)]
     if not values.dtype.is_float() and values.eq_missing(values.head(1)).all():  # 0.0 equals -0.0
         return values.head(1).to_frame().select(text).to_series().to_list()
     if values.dtype == pl.String and _is_plain(values):
         return ['"', values, '"']
-    if values.dtype == pl.List(pl.String) and values.list.len().min() and _is_plain(values.explode()):
+    if (
+        values.dtype == pl.List(pl.String)
+        and values.list.len().min()
+        and _is_plain(values.explode())
+    ):
         return ['["', values.list.join('", "'), '"]']
     return [values.to_frame().select(text).to_series()]
 
@@ -307,7 +358,10 @@ def _is_plain(texts: pl.Series) -> bool:
 
 
 def _holds(texts: pl.Series, pattern: str) -> bool:
-    """Return whether one of the texts holds the pattern; of those that are said over and over one is read."""
+    """Return whether one of the texts holds the pattern.
+
+    Of those that are said over and over one is read.
+    """
     some = texts.head(_SOME)
     few = texts.unique() if some.n_unique() < _SOME // 8 else texts
     return any(one.str.contains(pattern).any() for one in (some, few))
@@ -337,7 +391,9 @@ def _write_tables(
 ) -> int:
     """Write rows as CSV, or as they are, and return how many."""
     rows = 0
-    slices = (one for table in tables for one in table.iter_slices(_LINES // 4))  # buffers that are reused
+    slices = (
+        one for table in tables for one in table.iter_slices(_LINES // 4)
+    )  # buffers that are reused
     for table in slices:
         buffer = BytesIO()
         table.write_csv(buffer, include_header=False, quote_style=quotes)
@@ -349,11 +405,23 @@ def _write_tables(
 def build_frame(task_run: TaskRun) -> pl.DataFrame:
     """Return a task as one flat table; see `TaskRun.to_frame`."""
     run = Run({}, {task_run.key: task_run})
-    return join_parts([flatten(task_run, part) for part in reopen(run).iterate()])
+    return join_parts(list(iterate_frames(reopen(run))))
 
 
-def flatten(task_run: TaskRun, part: Excerpt) -> pl.DataFrame:
-    """Return rows as a flat table: the sample, what was said, and what each scorer found."""
+def iterate_frames(opened: Reopened) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a task as flat tables, whose columns have the same types in all."""
+    types = infer_types(opened.dataset.rows)
+    for part in opened.iterate():
+        yield flatten(opened.task_run, part, types)
+
+
+def flatten(
+    task_run: TaskRun, part: Excerpt, types: Mapping[str, pl.DataType | None]
+) -> pl.DataFrame:
+    """Return rows as a flat table: the sample, what was said, and what each scorer found.
+
+    `types` are those of the columns of the dataset.
+    """
     ours = describe_replies(task_run, part).to_dict()
     for key in part.scores.columns[2:]:
         verdicts = part.scores[key].struct.unnest()
@@ -365,22 +433,28 @@ def flatten(task_run: TaskRun, part: Excerpt) -> pl.DataFrame:
                     ours[f"{key}.{group}.{series.name}" if name in ours else name] = series
     columns = part.scores.select("sample_id", "trial").to_dict()
     columns |= describe_orders(part)
-    for series in part.samples.frame.iter_columns():
-        name = series.name
+    for column in part.samples.columns:
+        if column == "sample_id":
+            continue
+        name = column
         while name in columns or name in ours:
             name = f"sample.{name}"
-        columns |= {name: series} if series.name != "sample_id" else {}
+        columns[name] = build_column(column, part.samples.values(column), types[column])
     return pl.DataFrame([series.rename(name) for name, series in (columns | ours).items()])
 
 
 def describe_orders(part: Excerpt) -> dict[str, pl.Series]:
-    """Return which sample each row is of, and where in the file its options stand; nothing without orders."""
+    """Return which sample each row is of, and where in the file its options stand.
+
+    Nothing without orders.
+    """
     orders = part.samples.orders
     return {} if orders is None else orders.select("base_sample_id", option_order="order").to_dict()
 
 
 def describe_replies(task_run: TaskRun, part: Excerpt) -> pl.DataFrame:
-    """Return run, task and model, what was said, what it took, and how another tool judged it, row for row.
+    """Return run, task and model, what was said, what it took, and how another tool judged it, row
+    for row.
 
     The columns have the names of `to_frame` and of the keys of JSONL. What is not known is null.
     """
@@ -405,7 +479,9 @@ def describe_replies(task_run: TaskRun, part: Excerpt) -> pl.DataFrame:
 
 
 def charge_rows(said: pl.DataFrame, price: Price | None) -> list[float | None]:
-    """Return what each reply cost in USD: nothing from the cache, null where price or tokens are unknown."""
+    """Return what each reply cost in USD: nothing from the cache, null where price or tokens are
+    unknown.
+    """
     if price is None:
         return [None] * said.height
     tokens = said.select(pl.col("usage").struct.field(name) for name in PRICED_NAMES).iter_rows()
@@ -420,9 +496,10 @@ def charge_rows(said: pl.DataFrame, price: Price | None) -> list[float | None]:
 
 
 def write_csv(frames: Iterable[pl.DataFrame], write: Write, *, is_raw: bool = False) -> int:
-    """Write CSV with a heading and return how many rows; an empty text is quoted, a null is an empty cell.
+    """Write CSV with a heading and return how many rows.
 
-    No text is one that a spreadsheet would compute, unless it `is_raw`.
+    An empty text is quoted, a null is an empty cell. No text is one that a spreadsheet would
+    compute, unless it `is_raw`.
     """
     rows = 0
     for number, frame in enumerate(frames):
@@ -445,13 +522,14 @@ def _write_cells(series: pl.Series) -> pl.Series:
     return series.to_frame().select(texts.alias(series.name)).to_series()
 
 
-# ── text in CSV that no spreadsheet takes for a formula ─────────────────────────────────────────────────────
+# ── text in CSV that no spreadsheet takes for a formula
 
-# Spreadsheets compute a cell that begins with `=`, `+`, `-` or `@`, and what they compute can send the other
-# cells away. An apostrophe in front makes it text. Programs that take semicolons, tabs or line breaks for the
-# end of a cell, whatever the quotation marks say, find one there, too.
+# Spreadsheets compute a cell that begins with `=`, `+`, `-` or `@`, and what they compute can send
+# the other cells away. An apostrophe in front makes it text. Programs that take semicolons, tabs or
+# line breaks for the end of a cell, whatever the quotation marks say, find one there, too.
 
-#: What a formula begins with, also in full width; and the part of it that numbers and list marks begin with.
+#: What a formula begins with, also in full width; and the part of it that numbers and list marks
+#: begin with.
 _OPENING = "[=@+\\-＝＠＋－]"  # noqa: RUF001 - meant: spreadsheets take them for the same
 _SIGNS = "[+\\-＋－]"  # noqa: RUF001 - same
 #: What does not keep a cell from being a formula: blanks, and characters that nobody sees.
@@ -465,7 +543,10 @@ _GUARDED = "${1}'${2}"
 
 
 def guard_column(texts: pl.Series) -> pl.Series:
-    """Return a column of texts in which nothing is a formula; one that holds no text stays as it is."""
+    """Return a column of texts in which nothing is a formula.
+
+    One that holds no text stays as it is.
+    """
     if texts.dtype != pl.String or texts.null_count() == len(texts):
         return texts
     if not _holds(texts, f"{_FIRST}|{_LATER}"):
@@ -476,7 +557,7 @@ def guard_column(texts: pl.Series) -> pl.Series:
     return pl.DataFrame([texts]).select(kept).to_series()
 
 
-# ── rows of every_eval_ever ─────────────────────────────────────────────────────────────────────────────────
+# ── rows of every_eval_ever
 
 SCHEMA_VERSION = "0.3.0"
 #: Rows that become Python values together: those are larger than columns.
@@ -515,7 +596,10 @@ def iterate_asked(opened: Reopened) -> Iterator[Asked]:
             facts, nothing = opened.task.sample_facts(samples), [None] * len(samples)
             keys = scores.columns[2:]
             judged = zip(
-                *(Scores(scores[key].struct.unnest(), frozenset(told.get(key, ()))).rows() for key in keys),
+                *(
+                    Scores(scores[key].struct.unnest(), frozenset(told.get(key, ()))).rows()
+                    for key in keys
+                ),
                 strict=True,
             )
             rows = zip(
@@ -580,15 +664,25 @@ def _name_model(opened: Reopened) -> str:
 
 
 def _write_pair(run: Run, opened: Reopened, out: Path) -> int:
-    """Write the samples, and beside them the numbers that point at them, as every_eval_ever files them."""
-    entry, name, model = opened.task_run.manifest, _name_evaluation(run, opened), _name_model(opened)
+    """Write the samples, and beside them the numbers that point at them, as every_eval_ever files
+    them.
+    """
+    entry, name, model = (
+        opened.task_run.manifest,
+        _name_evaluation(run, opened),
+        _name_model(opened),
+    )
     developer, _, short = model.rpartition("/") if model.count("/") < 2 else model.partition("/")  # noqa: PLR2004
     parts = [entry["dataset"]["key"] or entry["key"], developer or "unknown", short]
     folder = "/".join(("data", *(_UNSAFE.sub("_", part).rstrip(". ") or "_" for part in parts)))
     mark = f"{name} {run.manifest.get('started_at')} {entry['dataset']['fingerprint']}"
     file = out
     if out.is_dir():
-        file = out / folder / f"{UUID(bytes=hashlib.sha256(mark.encode()).digest()[:16], version=4)}.json"
+        file = (
+            out
+            / folder
+            / f"{UUID(bytes=hashlib.sha256(mark.encode()).digest()[:16], version=4)}.json"
+        )
         file.parent.mkdir(parents=True, exist_ok=True)
     elif not _UUID.fullmatch(out.stem):
         hint = "name a folder that is there, and the files get their names"
@@ -629,13 +723,19 @@ def _write_pair(run: Run, opened: Reopened, out: Path) -> int:
         },
         "evaluation_results": [
             {
-                "evaluation_result_id": f"{name}/{step}" if not number else f"{name}/{step}/{one.name}",
+                "evaluation_result_id": f"{name}/{step}"
+                if not number
+                else f"{name}/{step}/{one.name}",
                 "evaluation_name": one.name,
                 "source_data": data,
                 "metric_config": {
                     "metric_name": one.name,
                     "lower_is_better": False,
-                    **({"score_type": "continuous", "min_score": 0, "max_score": 1} if one.is_share else {}),
+                    **(
+                        {"score_type": "continuous", "min_score": 0, "max_score": 1}
+                        if one.is_share
+                        else {}
+                    ),
                 },
                 "score_details": {"score": one.value, "uncertainty": _describe_doubt(one)},
             }
@@ -655,7 +755,9 @@ def _write_pair(run: Run, opened: Reopened, out: Path) -> int:
 
 #: What no name of a file may have everywhere, and how every_eval_ever names its files.
 _UNSAFE = re.compile(r'[<>:"/\\|?*\x00-\x1f]')
-_UUID = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-4[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}")
+_UUID = re.compile(
+    r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-4[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}"
+)
 
 
 def _to_seconds(moment: object) -> str:
@@ -676,12 +778,21 @@ def _describe_doubt(metric: MetricValue) -> dict[str, Any]:
     if metric.interval is not None:
         lower, upper = metric.interval
         method = {"method": metric.interval_method} if metric.interval_method else {}
-        doubt["confidence_interval"] = {"lower": lower, "upper": upper, "confidence_level": 0.95, **method}
+        doubt["confidence_interval"] = {
+            "lower": lower,
+            "upper": upper,
+            "confidence_level": 0.95,
+            **method,
+        }
     return doubt
 
 
 def _describe_row(
-    asked: Mapping[str, object], reply: Completion, verdict: Score, score: float, metadata: Mapping[str, str]
+    asked: Mapping[str, object],
+    reply: Completion,
+    verdict: Score,
+    score: float,
+    metadata: Mapping[str, str],
 ) -> dict[str, object]:
     read = verdict.metadata.get("predicted_choice", verdict.metadata.get("answer_pred"))
     attribution = {
@@ -724,7 +835,10 @@ def _count_tokens(reply: Completion) -> dict[str, int] | None:
 
 
 def _find_score(verdict: Score) -> float | None:
-    """Return the score: whether it is correct, or the scorer's first number; None where there is none."""
+    """Return the score: whether it is correct, or the scorer's first number.
+
+    None where there is none.
+    """
     if verdict.status is not ScoreStatus.SCORED:
         return None
     numbers = {}
@@ -745,9 +859,10 @@ def _to_text(cell: object) -> str | None:
     return str(cell) if isinstance(cell, int | float) and not isinstance(cell, bool) else None
 
 
-# ── a log of Inspect ────────────────────────────────────────────────────────────────────────────────────────
+# ── a log of Inspect
 
-#: An id that can stand in a path: no part of it is empty or leads upwards, nothing needs to be encoded.
+#: An id that can stand in a path: no part of it is empty or leads upwards, nothing needs to be
+#: encoded.
 _PLAIN_ID = re.compile(r"(?!(?:.*/)?\.{0,2}(?:/|$))[^\x00-\x1f\x7f\\%]+")
 _LONGEST_ID = 200
 _STOPS = {"stop": "stop", "length": "max_tokens", "content_filter": "content_filter"}
@@ -765,7 +880,16 @@ def write_inspect(run: Run, opened: Reopened, path: Path) -> None:
         for row in iterate_asked(opened):
             sample = _describe_sample(row, model)
             add(f"samples/{_name_member(row.sample_id)}_epoch_{row.trial + 1}.json", sample)
-            kept = ("id", "epoch", "input", "choices", "target", "scores", "model_usage", "metadata")
+            kept = (
+                "id",
+                "epoch",
+                "input",
+                "choices",
+                "target",
+                "scores",
+                "model_usage",
+                "metadata",
+            )
             summary = {key: sample[key] for key in kept}
             error = {"error": sample["error"]["message"]} if "error" in sample else {}
             summaries.append({**summary, "completed": True, **error})
@@ -793,9 +917,21 @@ def write_inspect(run: Run, opened: Reopened, path: Path) -> None:
             "packages": {"answerkey": __version__},
             "metadata": {"run": name},
         }
-        metrics = {one.name: {"name": one.name, "value": one.value} for one in _list_metrics(opened)}
-        score = {"name": step, "scorer": step, "params": {}, "metrics": metrics, "scored_samples": scored}
-        results = {"total_samples": len(summaries), "completed_samples": len(summaries), "scores": [score]}
+        metrics = {
+            one.name: {"name": one.name, "value": one.value} for one in _list_metrics(opened)
+        }
+        score = {
+            "name": step,
+            "scorer": step,
+            "params": {},
+            "metrics": metrics,
+            "scored_samples": scored,
+        }
+        results = {
+            "total_samples": len(summaries),
+            "completed_samples": len(summaries),
+            "scores": [score],
+        }
         add("summaries.json", summaries)
         add("_journal/start.json", {"version": 2, "eval": about, "plan": plan})
         status = "success" if run.status == "complete" else "cancelled"
@@ -821,9 +957,14 @@ def _describe_sample(row: Asked, model: str) -> dict[str, Any]:
     reply = row.reply
     content: object = reply.text or ""
     if reply.reasoning:
-        content = [{"type": "reasoning", "reasoning": reply.reasoning}, {"type": "text", "text": content}]
+        content = [
+            {"type": "reasoning", "reasoning": reply.reasoning},
+            {"type": "text", "text": content},
+        ]
     said = {"role": "assistant", "content": content, "source": "generate", "model": model}
-    prompt = [{"role": one.get("role"), "content": one.get("content") or ""} for one in reply.prompt or ()]
+    prompt = [
+        {"role": one.get("role"), "content": one.get("content") or ""} for one in reply.prompt or ()
+    ]
     question = row.find_text(_QUESTIONS) or ""
     usage = _count_tokens(reply)
     why = reply.error or "the call failed"
@@ -840,8 +981,12 @@ def _describe_sample(row: Asked, model: str) -> dict[str, Any]:
         "output": {**output, "time": reply.latency},
         "scores": {
             key: {
-                "value": {1.0: "C", 0.0: "I"}.get(score, score) if "is_correct" in one.values else score,
-                "answer": None if (read := one.metadata.get("predicted_choice")) is None else str(read),
+                "value": {1.0: "C", 0.0: "I"}.get(score, score)
+                if "is_correct" in one.values
+                else score,
+                "answer": None
+                if (read := one.metadata.get("predicted_choice")) is None
+                else str(read),
                 "explanation": reply.text,
                 "metadata": {**one.values, **one.metadata},
             }
@@ -854,17 +999,23 @@ def _describe_sample(row: Asked, model: str) -> dict[str, Any]:
     }
 
 
-# ── a number on the page of a model ─────────────────────────────────────────────────────────────────────────
+# ── a number on the page of a model
 
 
 def write_result(run: Run, opened: Reopened, write: Write) -> int:
     """Write the YAML that a file in `.eval_results` of a model on the Hugging Face hub holds."""
     source, metrics = opened.task_run.source["dataset"], _list_metrics(opened)
     if source["type"] != "huggingface" or not metrics:
-        problem = "the dataset is not on the Hugging Face hub" if metrics else "the run has no number"
-        raise RunError("E504", f"{problem}, so no model page can show it", hint="export another run or task")
+        problem = (
+            "the dataset is not on the Hugging Face hub" if metrics else "the run has no number"
+        )
+        raise RunError(
+            "E504", f"{problem}, so no model page can show it", hint="export another run or task"
+        )
     first = metrics[0]
-    value = round(100 * first.value, 4) if first.is_share and first.value is not None else first.value
+    value = (
+        round(100 * first.value, 4) if first.is_share and first.value is not None else first.value
+    )
     revision = {"revision": source["revision"]} if source.get("revision") else {}
     entry = {
         "dataset": {"id": source["path"], "task_id": source.get("name") or "default", **revision},

@@ -1,7 +1,9 @@
-"""What people read, below every feature: safe text, numbers, lines with roles, tables, errors as lines.
+"""What people read, below every feature: safe text, numbers, lines with roles, tables, errors as
+lines.
 
-A feature writes its text as lines; how a role looks is the printer's business. Text from data is made safe
-where lines and tables are made: nothing in it can move the cursor, hide itself or turn a line.
+A feature writes its text as lines; how a role looks is the printer's business. Text from data is
+made safe where lines and tables are made: nothing in it can move the cursor, hide itself or turn a
+line.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ if TYPE_CHECKING:  # the tables behind it are not needed to say what is wrong wi
 
 # ---------------------------------------------------------------------------------------- safe text
 
-# Control characters (and with them ANSI escapes), soft hyphen, bidi and invisible marks, fillers that show
-# nothing, line separators, lone surrogates and tag characters. The joiners U+200C and U+200D stay, and so do
-# variation selectors: scripts and emoji need them.
+# Control characters (and with them ANSI escapes), soft hyphen, bidi and invisible marks, fillers
+# that show nothing, line separators, lone surrogates and tag characters. The joiners U+200C and
+# U+200D stay, and so do variation selectors: scripts and emoji need them.
 _HIDDEN_RANGES = (
     "\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
     "\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f"
@@ -46,7 +48,8 @@ _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 def make_visible(text: str, *, keep_lines: bool = False) -> str:
     r"""Return the text with every hidden character written out (`\x1b`, `\u202e`).
 
-    With `keep_lines` line feeds stay and tabs become four spaces, for text that is printed as a block.
+    With `keep_lines` line feeds stay and tabs become four spaces, for text that is printed as a
+    block.
     """
     pattern = _HIDDEN
     if keep_lines:
@@ -111,7 +114,8 @@ def remember_paths(words: Iterable[str]) -> None:
 
 
 def shorten_path(path: str) -> str:
-    """Return a path as the user gave it, else relative to the current folder where it lies below it.
+    """Return a path as the user gave it, else relative to the current folder where it lies below
+    it.
 
     What a log was imported to in the cache is shown as that log.
     """
@@ -134,7 +138,14 @@ def shorten_path(path: str) -> str:
 # ------------------------------------------------------------------------------------------ numbers
 
 FRACTION_TYPES = frozenset(
-    {"frequency", "precision", "recall", "f1_score", "binary-classification", "multiclass-classification"}
+    {
+        "frequency",
+        "precision",
+        "recall",
+        "f1_score",
+        "binary-classification",
+        "multiclass-classification",
+    }
 )
 #: Whole numbers up to here are exact in a float.
 EXACT = 2**53
@@ -142,8 +153,8 @@ _SMALLEST_P = 0.00001
 #: Smaller shares are printed with one digit more.
 FEW_HUNDREDTHS = 0.01
 
-# Where `digits` are asked for, every number is plain and has so many after the point: a share is then no
-# percentage, so that it can be compared with what others printed.
+# Where `digits` are asked for, every number is plain and has so many after the point: a share is
+# then no percentage, so that it can be compared with what others printed.
 
 
 def read_fraction(text: str) -> float:
@@ -231,9 +242,9 @@ def format_count(number: int, noun: str) -> str:
 
 
 def say_reused(calls: Iterable[Mapping[str, Any]]) -> str | None:
-    """Return how many replies came from the call cache, and how old the oldest was; None without any.
+    """Return how many replies came from the call cache, and how old the oldest was.
 
-    `calls` are counts as `run.json` has them for each purpose.
+    None without any. `calls` are counts as `run.json` has them for each purpose.
     """
     counts = list(calls)
     reused = sum(count["cached"] for count in counts)
@@ -256,7 +267,8 @@ _PARSING = threading.Lock()
 
 
 def parse_syntax(source: str, mode: Literal["exec", "eval"] = "exec") -> Any:  # noqa: ANN401  # by mode
-    """Return the syntax tree of Python source, `ast.Module` or `ast.Expression`; it gives no warnings.
+    """Return the syntax tree of Python source, `ast.Module` or `ast.Expression`; it gives no
+    warnings.
 
     One thread at a time: Python up to 3.11.7 raises SystemError where two build trees (gh-106905).
     """
@@ -274,7 +286,9 @@ def parse_python(text: str) -> object:
 
 
 def clean_numbers(content: object) -> Any:  # noqa: ANN401  # whatever shape JSON has
-    """Return the same values with NaN and infinities replaced by null, which is all that JSON has."""
+    """Return the same values with NaN and infinities replaced by null, which is all that JSON
+    has.
+    """
     if isinstance(content, float):
         return content if math.isfinite(content) else None
     if isinstance(content, dict):
@@ -285,10 +299,16 @@ def clean_numbers(content: object) -> Any:  # noqa: ANN401  # whatever shape JSO
 
 
 def describe_metric(value: MetricValue) -> dict[str, Any]:
-    """Return one metric value; notes, `details` and `groups` only where there is something to say."""
+    """Return one metric value.
+
+    Notes, `details` and `groups` only where there is something to say.
+    """
     always = ("name", "type", "metric", "scorer", "purpose", "value", "n")
     described: dict[str, Any] = {name: getattr(value, name) for name in always}
-    described |= {"n_excluded": dict(value.n_excluded), "interval": value.interval and list(value.interval)}
+    described |= {
+        "n_excluded": dict(value.n_excluded),
+        "interval": value.interval and list(value.interval),
+    }
     described |= {"interval_method": value.interval_method, "std_error": value.std_error}
     described |= {"interval_note": value.interval_note} if value.interval_note else {}
     described |= {"note": value.note} if value.note else {}
@@ -329,17 +349,24 @@ def _as_span(cell: Cell) -> Span:
 
 
 def make_line_visible(one: Line) -> Line:
-    """Return a line with what is still hidden in it written out: the last gate before a terminal."""
+    """Return a line with what is still hidden in it written out: the last gate before a
+    terminal.
+    """
     return line(*one)
 
 
 def plain_text(lines: Iterable[Line]) -> str:
-    """Return lines as text without roles, each ended by a line feed, without blanks at line ends."""
+    """Return lines as text without roles, each ended by a line feed, without blanks at line
+    ends.
+    """
     return "".join("".join(span.text for span in one).rstrip() + "\n" for one in lines)
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Return text broken at spaces into lines of at most `width` cells; a longer word gets its own line."""
+    """Return text broken at spaces into lines of at most `width` cells.
+
+    A longer word gets its own line.
+    """
     lines: list[str] = []
     current = ""
     for word in text.split(" "):
@@ -366,8 +393,8 @@ def draw_text(text: str, width: int, role: Role = "plain", *, indent: str = INDE
 class Drawn:
     """What Python shows as text: in `print`, and the same in a notebook.
 
-    `drawn_by` is the `module:function` that gives its lines for a width; it lies above, so that it is named
-    and not imported.
+    `drawn_by` is the `module:function` that gives its lines for a width; it lies above, so that it
+    is named and not imported.
     """
 
     drawn_by: ClassVar[str]
@@ -381,7 +408,9 @@ class Drawn:
 
 
 def draw_finding(number: int, sentence: str, notes: Mapping[str, str], width: int) -> list[Line]:
-    """Return an entry of a numbered list: what was found, then notes such as `Next: `, each indented."""
+    """Return an entry of a numbered list: what was found, then notes such as `Next: `, each
+    indented.
+    """
     lines, lead = [], Span(f"{number:>3}. ", "dim")
     for part in wrap(make_visible(sentence), width - len(lead.text)):
         lines.append(line(lead, Span(part, "warn")))
@@ -396,7 +425,10 @@ def draw_finding(number: int, sentence: str, notes: Mapping[str, str], width: in
 
 @dataclass(frozen=True)
 class Table:
-    """A small table: `align` has one of `<` and `>` per column; `flexible` is the column that may be cut."""
+    """A small table: `align` has one of `<` and `>` per column.
+
+    `flexible` is the column that may be cut.
+    """
 
     header: Sequence[Cell]
     rows: Sequence[Sequence[Cell]]
@@ -405,14 +437,17 @@ class Table:
 
 
 def lay_out(table: Table, width: int, *, indent: str = INDENT) -> list[Line]:
-    """Return the table as lines of at most `width` cells, as far as cutting the flexible column allows.
+    """Return the table as lines of at most `width` cells, as far as cutting the flexible column
+    allows.
 
     A column without any text is left out, and so is a heading line without any.
     """
     columns: list[tuple[str, list[Span]]] = []
     widths: list[int] = []
     flexible = None
-    for number, (align, *cells) in enumerate(zip(table.align, table.header, *table.rows, strict=True)):
+    for number, (align, *cells) in enumerate(
+        zip(table.align, table.header, *table.rows, strict=True)
+    ):
         spans = [_as_span(cell) for cell in cells]
         if not any(span.text for span in spans[1:]):
             continue
@@ -458,7 +493,9 @@ def draw_letter_table(
     """
     if not found:
         return []
-    letters = sorted(({letter for row in found.values() for letter in row} | set(found)) - {INVALID})
+    letters = sorted(
+        ({letter for row in found.values() for letter in row} | set(found)) - {INVALID}
+    )
     totals = {one: sum(row.get(one, 0) for row in found.values()) for one in (*letters, INVALID)}
     rows: list[Sequence[Cell]] = []
     if len(letters) > SHOWN_LETTERS:
@@ -466,14 +503,22 @@ def draw_letter_table(
             row = found.get(letter, {})
             counts = (sum(row.values()), totals[letter], row.get(letter, 0))
             rows.append((letter, *map(str, counts)))
-        return [BLANK, *lay_out(Table(("Choice", "true", "predicted", "both"), rows, "<>>>"), width)]
+        return [
+            BLANK,
+            *lay_out(Table(("Choice", "true", "predicted", "both"), rows, "<>>>"), width),
+        ]
     for letter in letters:
         if letter in found:
             row, n = found[letter], sum(found[letter].values())
-            cells = [Span(str(row.get(one, 0)), "strong" if one == letter else "plain") for one in letters]
+            cells = [
+                Span(str(row.get(one, 0)), "strong" if one == letter else "plain")
+                for one in letters
+            ]
             share = format_percent(row.get(letter, 0) / n) if with_shares else ""
             rows.append((letter, *cells, str(row.get(INVALID, 0)), str(n), share))
-    rows.append([*(Span(str(one), "dim") for one in ("all", *totals.values(), sum(totals.values()))), ""])
+    rows.append(
+        [*(Span(str(one), "dim") for one in ("all", *totals.values(), sum(totals.values()))), ""]
+    )
     header = ["True \\ predicted", *letters, INVALID, "n", "recall"]
     return [BLANK, *lay_out(Table(header, rows, "<" + ">" * (len(header) - 1)), width)]
 
@@ -481,7 +526,8 @@ def draw_letter_table(
 # ------------------------------------------------------------------------------- errors and notices
 
 SHOWN_ERRORS = 50
-#: Files of which an error shows the line, unless that is longer; at most so many bytes are read for it.
+#: Files of which an error shows the line, unless that is longer; at most so many bytes are read for
+#: it.
 _SHOWN_FILES = frozenset([".yaml", ".yml", ".jsonl", ".ndjson", ".json", ".csv", ".tsv"])
 _MOST_BYTES, _LONGEST_LINE = 16_000_000, 100_000
 #: Errors about a name in a template.
@@ -491,9 +537,10 @@ _ABOUT_NAMES = {"E110", "E112", "E206"}
 def draw_problems(
     errors: Sequence[AnswerkeyError], width: int = 100, *, for_python: bool = False
 ) -> list[Line]:
-    """Return errors as lines, a blank one between them; after the first 50 only the count of the rest.
+    """Return errors as lines, a blank one between them.
 
-    `for_python` names arguments of functions in place of options of commands.
+    After the first 50 only the count of the rest. `for_python` names arguments of functions in
+    place of options of commands.
     """
     lines = join_blocks(
         _draw_problem(Span(f"error[{error.code}]", "bad"), error, width, for_python=for_python)
@@ -501,7 +548,10 @@ def draw_problems(
     )
     if len(errors) > SHOWN_ERRORS:
         where = "`errors` of this exception" if for_python else "`--json`"
-        lines += [BLANK, line(f"and {len(errors) - SHOWN_ERRORS} more errors; {where} has them all")]
+        lines += [
+            BLANK,
+            line(f"and {len(errors) - SHOWN_ERRORS} more errors; {where} has them all"),
+        ]
     return lines
 
 
@@ -526,7 +576,9 @@ def _draw_problem(
     if problem.where and str(problem.where):
         place = show_place(problem.where)
         lines.append(line(Span("  --> ", "dim"), place.removeprefix("--") if for_python else place))
-        lines += _draw_source(problem, width) if width and isinstance(problem, AnswerkeyError) else []
+        lines += (
+            _draw_source(problem, width) if width and isinstance(problem, AnswerkeyError) else []
+        )
     if problem.hint:
         first, *rest = make_visible(name(problem.hint), keep_lines=True).split("\n")
         lines.append(line(Span("  = help: ", "dim"), first))
@@ -535,10 +587,10 @@ def _draw_problem(
 
 
 def _draw_source(error: AnswerkeyError, width: int) -> list[Line]:
-    """Return the line of a file, cut around a caret below the mistake; nothing where its column is not known.
+    """Return the line of a file, cut around a caret below the mistake.
 
-    What is hidden in it, tabs too, is written out, so that the caret stands right. A value that may not be
-    shown is not shown in its file either.
+    Nothing where its column is not known. What is hidden in it, tabs too, is written out, so that
+    the caret stands right. A value that may not be shown is not shown in its file either.
     """
     place = error.where or Place()
     source = None if error.code == "E117" or HIDDEN in error.message else _read_line(place)
@@ -547,8 +599,12 @@ def _draw_source(error: AnswerkeyError, width: int) -> list[Line]:
     key = re.search(rf'(?<!\\)"{re.escape((place.field or "").rpartition(".")[2])}"\s*:\s*', source)
     column = place.column or (key.end() + 1 if key else 0)
     for name in re.findall(r"`([^`]+)`", error.message)[::-1] if error.code in _ABOUT_NAMES else ():
-        if found := re.compile(rf"(?<!\w){re.escape(name)}(?!\w)").search(source, max(0, column - 1)):
-            column = found.start() + 1  # the place was that of the template, the mistake is a name in it
+        if found := re.compile(rf"(?<!\w){re.escape(name)}(?!\w)").search(
+            source, max(0, column - 1)
+        ):
+            column = (
+                found.start() + 1
+            )  # the place was that of the template, the mistake is a name in it
             break
     shown = hide_values(source)
     if shown != source:
@@ -567,7 +623,10 @@ def _draw_source(error: AnswerkeyError, width: int) -> list[Line]:
 
 
 def _read_line(place: Place) -> str | None:
-    """Return the line of a place in a local text file; None where there is none, or it is far down."""
+    """Return the line of a place in a local text file.
+
+    None where there is none, or it is far down.
+    """
     path, raw = Path(place.file or ""), b""
     if place.line is None or path.suffix.lower() not in _SHOWN_FILES:
         return None
@@ -587,17 +646,22 @@ def show_place(place: Place) -> str:
     return str(place if place.file is None else replace(place, file=shorten_path(place.file)))
 
 
-#: Options, if they are arguments of Python; those that need no value there; commands that are functions.
+#: Options, if they are arguments of Python; those that need no value there; commands that are
+#: functions.
 _OPTION = re.compile(
     "--(?!json|to|column|score|host|port|allow-network|save-details|upgrade|dry-run|question|clean)"
     r"([a-z][a-z2-]+)(?: ('[^']*'|[^\s`]+))?(?=[`\s])"
 )
-_SWITCH = re.compile(r"--(no-)?(trust-code|allow-outside|copy|common|batch|stop-on-nonsense)(?=[`\s])")
+_SWITCH = re.compile(
+    r"--(no-)?(trust-code|allow-outside|copy|common|batch|stop-on-nonsense)(?=[`\s])"
+)
 _COMMAND = re.compile(r"`answerkey (run|score|resume|rescore|check|audit|compare)\b ?([^`-]*)`")
 
 
 def name_arguments(text: str) -> str:
-    """Return a text with commands and options in backticks as Python calls them, where Python has them."""
+    """Return a text with commands and options in backticks as Python calls them, where Python has
+    them.
+    """
 
     def name_option(found: re.Match[str]) -> str:
         name, value = found[1].replace("-", "_"), (found[2] or "…").strip("'")
@@ -615,7 +679,9 @@ def name_arguments(text: str) -> str:
 def describe_problems(errors: Iterable[AnswerkeyError]) -> dict[str, object]:
     """Return errors as `--json` prints them, with the paths that the user gave."""
     found = [one.describe() for one in errors]
-    return {"errors": [one | {"file": one["file"] and shorten_path(str(one["file"]))} for one in found]}
+    return {
+        "errors": [one | {"file": one["file"] and shorten_path(str(one["file"]))} for one in found]
+    }
 
 
 def describe_notices(notices: Iterable[Notice]) -> list[dict[str, object]]:
@@ -623,6 +689,12 @@ def describe_notices(notices: Iterable[Notice]) -> list[dict[str, object]]:
     found = [(one, one.where or Place()) for one in notices]
     files = [at.file and shorten_path(at.file) for _, at in found]
     return [
-        {"message": one.message, "file": file, "line": at.line, "column": at.column, "hint": one.hint}
+        {
+            "message": one.message,
+            "file": file,
+            "line": at.line,
+            "column": at.column,
+            "hint": one.hint,
+        }
         for (one, at), file in zip(found, files, strict=True)
     ]

@@ -1,6 +1,7 @@
 """What templates and snippets see: a row of the dataset, and the exchange behind a completion.
 
-This file imports nothing of answerkey, and no column library: workers load it, one of them by its path.
+This file imports nothing of answerkey, and no column library: workers load it, one of them by its
+path.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ class Row(dict[str, object]):
 def build_solver_output(
     output: object, messages: Sequence[Message], build: Callable[[dict[str, object]], Any] = dict
 ) -> dict[str, object]:
-    """Return all names of `solver_output`; `build` makes the mapping of the trace and of each turn."""
+    """Return all names of `solver_output`; `build` makes the mapping of the trace and of each
+    turn.
+    """
     trace = build(_build_trace(messages, build))
     replies = [output]
     return {
@@ -35,7 +38,9 @@ def build_solver_output(
     }
 
 
-def _build_trace(messages: Sequence[Message], build: Callable[[dict[str, object]], Any]) -> dict[str, object]:
+def _build_trace(
+    messages: Sequence[Message], build: Callable[[dict[str, object]], Any]
+) -> dict[str, object]:
     """Return the exchange by role and by turn; a turn begins with each message of the user."""
     turns: list[dict[str, Any]] = []
     for message in messages:
@@ -44,7 +49,9 @@ def _build_trace(messages: Sequence[Message], build: Callable[[dict[str, object]
             turns.append({"user_message": message, "assistant_items": [], "assistant_messages": []})
         elif role == "assistant":
             if not turns:
-                turns.append({"user_message": None, "assistant_items": [], "assistant_messages": []})
+                turns.append(
+                    {"user_message": None, "assistant_items": [], "assistant_messages": []}
+                )
             turns[-1]["assistant_items"].append(message)
             turns[-1]["assistant_messages"].append(message)
     return {
@@ -61,7 +68,10 @@ def _read_role(message: Message) -> object:
 
 
 def _read_text(messages: Sequence[Message], position: int) -> str | None:
-    """Return the text of one message: several text parts are joined by a newline; None where none is."""
+    """Return the text of one message: several text parts are joined by a newline.
+
+    None where none is.
+    """
     content = messages[position].get("content") if messages else None
     if isinstance(content, str) or not isinstance(content, list):
         return content if isinstance(content, str) else None
@@ -103,7 +113,10 @@ class Trace(dict[str, Any]):
 
 
 class _Items(list[Any]):
-    """The messages of a trace; called, it gives what any other dict's `items()` does, as `copy` asks for."""
+    """The messages of a trace.
+
+    Called, it gives what any other dict's `items()` does, as `copy` asks for.
+    """
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace["items"])

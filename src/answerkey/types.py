@@ -1,6 +1,8 @@
-"""The tables that a run goes through, their rows, how kinds are found by name, and draws that repeat.
+"""The tables that a run goes through, their rows, how kinds are found by name, and draws that
+repeat.
 
-Plural is a table, singular a row. Tables are Polars frames with a fixed meaning; rows are plain values.
+Plural is a table, singular a row. Tables are Polars frames with a fixed meaning; rows are plain
+values.
 """
 
 from __future__ import annotations
@@ -24,16 +26,15 @@ from answerkey.trace import LATER_NAMES as LATER_NAMES  # noqa: PLC0414 - handed
 from answerkey.trace import Row as Row  # noqa: PLC0414 - same
 from answerkey.trace import build_solver_output
 
-#: Of each row whose options were put in order: the sample it is of, the place in the file of the option at
-#: each place, and why it was left as it stands, or null. The columns as written follow, each after `WRITTEN`.
-#: Where a prior is estimated, `PRIOR_SCHEMA` says by which samples, and which rows are there for that alone.
+#: Of each row whose options were put in order: the sample it is of, the place in the file of the
+#: option at each place, and why it was left as it stands, or null. Where a prior is estimated,
+#: `PRIOR_SCHEMA` says by which samples, and which rows are there for that alone.
 ORDER_SCHEMA: dict[str, pl.DataType] = {
     "base_sample_id": pl.String(),
     "order": pl.List(pl.UInt16),
     "left_in_place": pl.String(),
 }
 PRIOR_SCHEMA: dict[str, pl.DataType] = {"estimates_prior": pl.Boolean(), "is_extra": pl.Boolean()}
-WRITTEN = "written "
 
 
 def read_limit(variable: str, default: int) -> int:
@@ -52,121 +53,150 @@ def read_limit(variable: str, default: int) -> int:
     return limit
 
 
-Sample = Row
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One row of a dataset: its id, the fields that `{{ sample }}` sees, and where it stands."""
+
+    id: str
+    fields: Row
+    file: str | None = None
+    line: int | None = None
+
+    def place(self, column: str | None = None) -> Place:
+        """Return where the row stands, for an error."""
+        return Place(file=self.file, line=self.line, sample=self.id, field=column)
 
 
 @dataclass(frozen=True)
 class Samples:
-    """A dataset, or a shard of it: one row per sample, in dataset order.
+    """A dataset, or a chunk of it, in memory: its samples in their order.
 
-    `encoded` names the columns whose cells hold JSON text because their values have no common type; `row`
-    and `rows` decode them. `lines` is the 1-based line (row number for binary formats) of each row in `file`,
-    or where the rows come from several files, in that of `files`.
-    `orders` is there when options stand in another order than in the file, see `ORDER_SCHEMA`. `memo` is for
-    what was found out about these rows and is wanted again; other rows have their own.
+    `orders` is there when options stand in another order than in the file, see `ORDER_SCHEMA`;
+    `written` are then the samples as the file has them. `memo` is for what was found out about
+    these rows and is wanted again; other rows have their own.
     """
 
-    frame: pl.DataFrame
-    ids: pl.Series
+    items: Sequence[Sample]
+    columns: Sequence[str]
     file: str | None = None
-    lines: pl.Series | None = None
-    encoded: frozenset[str] = frozenset()
     orders: pl.DataFrame | None = None
-    files: pl.Series | None = None
+    written: Sequence[Sample] | None = None
     memo: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def __len__(self) -> int:
-        return len(self.ids)
+    @classmethod
+    def from_rows(cls, rows: Iterable[Mapping[str, object]], ids: Iterable[object]) -> Self:
+        """Return samples with these fields and ids, which stand in no file."""
+        items = []
+        for fields, sample_id in zip(rows, ids, strict=True):
+            items.append(Sample(str(sample_id), Row(fields)))
+        columns = list(items[0].fields) if items else []
+        return cls(items, columns)
 
-    @property
-    def columns(self) -> list[str]:
-        """The dataset's column names (generated sample ids are not among them)."""
-        return self.frame.columns
+    def __reduce__(self) -> tuple[Callable[..., Samples], tuple[object, ...]]:
+        """Return plain tuples and dicts, which are pickled much faster than samples."""
+        written = self.written and _flatten(self.written)
+        return _unflatten, (_flatten(self.items), self.columns, self.file, self.orders, written)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return iter(self.items)
+
+    @cached_property
+    def ids(self) -> pl.Series:
+        """The ids of all samples."""
+        ids = [sample.id for sample in self.items]
+        return pl.Series("sample_id", ids, dtype=pl.String)
 
     def slice(self, offset: int, length: int) -> Self:
-        """Return the rows from `offset` on, at most `length` of them; the same table where that is all."""
+        """Return the rows from `offset` on, at most `length` of them."""
         if offset == 0 and length >= len(self):
             return self
-        return self._with(self.frame.slice(offset, length), lambda series: series.slice(offset, length))
+        return self._pick(range(len(self))[offset : offset + length])
 
-    def take(self, rows: Sequence[int] | pl.Series) -> Self:
-        """Return the rows with these positions, in the order given."""
-        if isinstance(rows, range) and rows.step == 1:
-            return self.slice(rows.start, len(rows))
-        indices = pl.Series(rows, dtype=pl.UInt32)
-        frame = self.frame[indices] if self.columns else self.frame  # which has no rows of its own
-        return self._with(frame, lambda series: series.gather(indices))
-
-    def load(self, columns: Collection[str] | None = None) -> Self:
-        """Return the rows with these columns alone, the first where it has none of them; all without any."""
-        names = choose_names(self.columns, columns)
-        if len(names) == len(self.columns):
+    def take(self, positions: Sequence[int] | pl.Series) -> Self:
+        """Return the rows at these positions, in the order given."""
+        if isinstance(positions, range) and len(positions) == len(self):
             return self
-        frame = self.frame.select(pl.selectors.by_name(*names))
-        return replace(self, frame=frame, encoded=self.encoded.intersection(names))
+        return self._pick(list(positions))
 
     def repeat(self, times: int) -> Self:
         """Return each row `times` times, one after the other."""
         if times == 1:
             return self
-        return self.take(pl.int_range(len(self) * times, dtype=pl.UInt32, eager=True) // times)
+        return self._pick([row for row in range(len(self)) for _ in range(times)])
 
-    def _with(self, frame: pl.DataFrame, change: Callable[[pl.Series], pl.Series]) -> Self:
-        lines = None if self.lines is None else change(self.lines)
-        files = None if self.files is None else change(self.files)
-        orders = None if self.orders is None else pl.DataFrame(map(change, self.orders.iter_columns()))
-        return replace(self, frame=frame, ids=change(self.ids), lines=lines, orders=orders, files=files)
+    def _pick(self, positions: Sequence[int]) -> Self:
+        items = [self.items[position] for position in positions]
+        written = self.written
+        if written is not None:
+            written = [written[position] for position in positions]
+        orders = self.orders
+        if orders is not None:
+            orders = orders[pl.Series(positions, dtype=pl.UInt32)]
+        return replace(self, items=items, orders=orders, written=written)
+
+    def load(self, columns: Collection[str] | None = None) -> Self:  # noqa: ARG002 - all are here
+        """Return the rows, which are in memory already."""
+        return self
+
+    def with_column(self, name: str, value: object) -> Self:
+        """Return the rows with one more column, which has the same value everywhere."""
+        items = [replace(sample, fields=Row(sample.fields, **{name: value})) for sample in self]
+        return replace(self, items=items, columns=[*self.columns, name])
 
     def as_written(self) -> Self:
         """Return the rows with their options in the order of the file."""
-        if self.orders is None:
+        if self.written is None:
             return self
-        kept = [one for one in self.orders.columns if one.startswith(WRITTEN)]
-        columns = [self.orders[one].alias(one.removeprefix(WRITTEN)) for one in kept]
-        present = [one for one in columns if one.name in self.frame.columns]
-        return replace(self, frame=self.frame.with_columns(present), orders=None)
+        return replace(self, items=self.written, orders=None, written=None)
 
-    def row(self, position: int) -> Sample:
-        """Return one row as `{{ sample }}` sees it."""
-        return next(iter(self.slice(position, 1).rows()))
+    def row(self, position: int) -> Row:
+        """Return the fields of one row."""
+        return self.items[position].fields
 
-    def rows(self, columns: Sequence[str] | None = None) -> Iterator[Sample]:
-        """Yield rows as `{{ sample }}` sees them, with all columns or only some."""
-        frame = self.frame if columns is None else self.frame.select(pl.selectors.by_name(*columns))
-        if frame.width == 0:
-            yield from (Row() for _ in range(len(self)))
-            return
-        decode = [name for name in frame.columns if name in self.encoded]
-        for values in frame.iter_rows(named=True):
-            row = Row(values)
-            for name in decode:
-                row[name] = _from_json(row[name])
-            yield row
+    def rows(self) -> Iterator[Row]:
+        """Yield the fields of each row."""
+        for sample in self.items:
+            yield sample.fields
 
     def values(self, column: str) -> list[object]:
-        """Return one column as Python values, decoded."""
-        found: list[object] = self.frame[column].to_list()
-        return list(map(_from_json, found)) if column in self.encoded else found
+        """Return the cells of one column."""
+        return [sample.fields[column] for sample in self.items]
 
     def place(self, position: int, column: str | None = None) -> Place:
         """Return where a row stands, for an error."""
-        line = None if self.lines is None else int(self.lines[position])
-        file = self.file if self.files is None else str(self.files[position])
-        return Place(file=file, line=line, sample=str(self.ids[position]), field=column)
+        return self.items[position].place(column)
 
 
-def choose_names(known: Sequence[str], wanted: Collection[str] | None) -> list[str]:
-    """Return the known columns that are wanted, in their order; the first where none is.
+PlainSample = tuple[str, dict[str, object], str | None, int | None]
 
-    A table without any column would not know how many rows it has.
-    """
-    if wanted is None:
-        return list(known)
-    return [name for name in known if name in wanted] or list(known[:1])
+
+def _flatten(samples: Iterable[Sample]) -> list[PlainSample]:
+    return [(sample.id, dict(sample.fields), sample.file, sample.line) for sample in samples]
+
+
+def _unflatten(
+    items: Iterable[PlainSample],
+    columns: Sequence[str],
+    file: str | None,
+    orders: pl.DataFrame | None,
+    written: Iterable[PlainSample] | None,
+) -> Samples:
+    samples = _restore(items)
+    written_samples = None if written is None else _restore(written)
+    return Samples(samples, columns, file, orders, written_samples)
+
+
+def _restore(items: Iterable[PlainSample]) -> list[Sample]:
+    return [Sample(name, Row(fields), file, line) for name, fields, file, line in items]
 
 
 class CompletionStatus(StrEnum):
-    """What became of the question: an answer text, a refusal, a reply without text, or a call that failed."""
+    """What became of the question: an answer text, a refusal, a reply without text, or a call that
+    failed.
+    """
 
     OK = "OK"
     REFUSED = "REFUSED"
@@ -201,8 +231,8 @@ NOT_ASKED = "not asked"
 _JSON_FIELDS = ("prompt", "reply", "logprobs")
 _PLAIN_FIELDS = ("finish_reason", "latency", "reasoning", "error", "raw", "attempts")
 
-#: Columns that recorded completions may have beside those: how another tool judged them, 1 for right and 0
-#: for wrong, and which answer it read in them.
+#: Columns that recorded completions may have beside those: how another tool judged them, 1 for
+#: right and 0 for wrong, and which answer it read in them.
 THEIR_SCHEMA: dict[str, pl.DataType] = {"their_score": pl.Float64(), "their_answer": pl.String()}
 
 
@@ -210,14 +240,15 @@ THEIR_SCHEMA: dict[str, pl.DataType] = {"their_score": pl.Float64(), "their_answ
 class Completion:
     """What the model said to one sample; `text` is None unless `status` is OK.
 
-    `prompt` is the list of messages that was asked, `reply` the whole answer as an OpenAI-like message
-    (`{"role": "assistant", "content": ..., "refusal": ...}`); both are None when not known. `reasoning` is
-    what a reasoning model thought, apart from its answer; `reasoning_tokens` are part of the completion's.
-    `cached_tokens` were read from the provider's prompt cache, `cache_write_tokens` written to it; both are
-    part of the prompt's. `error` says why the status is ERROR, `raw` is the body that could not be read, or
-    the text as it came before thoughts or the JSON around a choice were taken off. `source` overrules the
-    table's, for one answered from the cache or in a batch. `asked_at` is when a completion of the cache was
-    asked for, in seconds since 1970.
+    `prompt` is the list of messages that was asked, `reply` the whole answer as an OpenAI-like
+    message (`{"role": "assistant", "content": ..., "refusal": ...}`); both are None when not known.
+    `reasoning` is what a reasoning model thought, apart from its answer; `reasoning_tokens` are
+    part of the completion's. `cached_tokens` were read from the provider's prompt cache,
+    `cache_write_tokens` written to it; both are part of the prompt's. `error` says why the status
+    is ERROR, `raw` is the body that could not be read, or the text as it came before thoughts or
+    the JSON around a choice were taken off. `source` overrules the table's, for one answered from
+    the cache or in a batch. `asked_at` is when a completion of the cache was asked for, in seconds
+    since 1970.
     """
 
     text: str | None
@@ -240,7 +271,9 @@ class Completion:
     asked_at: int | None = None
 
     def with_fields(self, **fields: object) -> Self:
-        """Return the completion with other values of some fields, ten times as fast as `replace` does."""
+        """Return the completion with other values of some fields, ten times as fast as `replace`
+        does.
+        """
         made = object.__new__(type(self))
         vars(made).update(vars(self), **fields)
         return made
@@ -253,11 +286,15 @@ class Completion:
     def exchange(self) -> dict[str, Any]:
         """Return what the other names of `solver_output` are made of.
 
-        `output` is the last reply as an OpenAI-like object, `messages` the prompt with the reply at the end.
+        `output` is the last reply as an OpenAI-like object, `messages` the prompt with the reply at
+        the end.
         """
         message = dict(self.reply) if self.reply else {"role": "assistant", "content": self.text}
         usage = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
-        output = {"choices": [{"message": message, "finish_reason": self.finish_reason}], "usage": usage}
+        output = {
+            "choices": [{"message": message, "finish_reason": self.finish_reason}],
+            "usage": usage,
+        }
         return {"output": output, "messages": [*(self.prompt or ()), message]}
 
 
@@ -267,17 +304,23 @@ _STATUSES = {status.value: status for status in CompletionStatus}
 
 @dataclass(frozen=True)
 class Completions:
-    """What the model said, one row per sample and trial in the order of the samples; see `COMPLETION_SCHEMA`.
+    """What the model said, one row per sample and trial in the order of the samples.
 
-    `prompt` and `reply` hold JSON text. `source` is `live`, `batch`, `cache`, `recorded` or `builtin`.
-    Recorded ones that another tool has judged have the columns of `THEIR_SCHEMA` as well.
+    See `COMPLETION_SCHEMA`. `prompt` and `reply` hold JSON text. `source` is `live`, `batch`,
+    `cache`, `recorded` or `builtin`. Recorded ones that another tool has judged have the columns of
+    `THEIR_SCHEMA` as well.
     """
 
     frame: pl.DataFrame
 
     @classmethod
     def build(
-        cls, ids: Sequence[str] | pl.Series, completions: Sequence[Completion], *, source: str, trial: int = 0
+        cls,
+        ids: Sequence[str] | pl.Series,
+        completions: Sequence[Completion],
+        *,
+        source: str,
+        trial: int = 0,
     ) -> Self:
         """Return the table of these completions."""
         rows = {
@@ -290,7 +333,9 @@ class Completions:
                 schema=dict.fromkeys(USAGE_NAMES, pl.Int64),
             ).to_struct(),
             "source": [one.source or source for one in completions],
-            **{name: [_to_json(getattr(one, name)) for one in completions] for name in _JSON_FIELDS},
+            **{
+                name: [_to_json(getattr(one, name)) for one in completions] for name in _JSON_FIELDS
+            },
             **{name: [getattr(one, name) for one in completions] for name in _PLAIN_FIELDS},
         }
         return cls(pl.DataFrame(rows, schema=COMPLETION_SCHEMA))
@@ -304,7 +349,9 @@ class Completions:
         source: str,
         absent: CompletionStatus = CompletionStatus.NO_TEXT,
     ) -> Self:
-        """Return the table of plain texts, where null has the status `absent`; no Python value is made."""
+        """Return the table of plain texts, where null has the status `absent`; no Python value is
+        made.
+        """
         status = pl.when(pl.col("completion").is_null()).then(pl.lit(absent.value))
         known = {
             "sample_id": pl.col("sample_id"),
@@ -338,12 +385,15 @@ class Completions:
     def number(self, trials: range) -> Self:
         """Return the table with these trial numbers, for every sample over again."""
         if len(trials) == 1:
-            return type(self)(self.frame.with_columns(pl.lit(trials.start, pl.Int32).alias("trial")))
+            return type(self)(
+                self.frame.with_columns(pl.lit(trials.start, pl.Int32).alias("trial"))
+            )
         trial = trials.start + pl.int_range(pl.len()) % len(trials)
         return type(self)(self.frame.with_columns(trial.cast(pl.Int32).alias("trial")))
 
     def spread(self, positions: Sequence[int], ids: pl.Series, times: int = 1) -> Self:
-        """Return a table for all `ids`, these rows at `positions`; the others were not asked: no text.
+        """Return a table for all `ids`, these rows at `positions`; the others were not asked: no
+        text.
 
         There are `times` rows for each position and each id, one after the other.
         """
@@ -373,8 +423,8 @@ def make_encoder(
 ) -> Callable[[object], str]:
     """Return what makes compact JSON in ASCII, or that of `json.dumps(value, ensure_ascii=False)`.
 
-    `default` makes something of what JSON does not know. The same text comes from `json.JSONEncoder.encode`,
-    which puts its machine together anew for each.
+    `default` makes something of what JSON does not know. The same text comes from
+    `json.JSONEncoder.encode`, which puts its machine together anew for each.
     """
     make = getattr(encoder, "c_make_encoder", None)
     marks = (",", ":") if is_compact else (", ", ": ")
@@ -401,12 +451,16 @@ def _from_json(text: object) -> Any:  # noqa: ANN401 - whatever JSON can hold
 
 #: Parquet has no struct without fields; a scorer without metadata stores this one, always null.
 EMPTY_STRUCT_FIELD = "_"
-#: Where a scorer that runs code keeps the traceback of a row on which it failed; part of the metadata.
+#: Where a scorer that runs code keeps the traceback of a row on which it failed; part of the
+#: metadata.
 TRACEBACK_FIELD = "snippet_traceback"
 
 
 class ScoreStatus(StrEnum):
-    """SCORED has values; FAILED is the dataset's or the scorer's fault; ERROR means the call failed."""
+    """SCORED has values.
+
+    FAILED is the dataset's or the scorer's fault; ERROR means the call failed.
+    """
 
     SCORED = "SCORED"
     FAILED = "FAILED"
@@ -441,9 +495,10 @@ class Score:
 class Scores:
     """The verdicts of one scorer, one row per sample in the order of the samples.
 
-    Columns of `frame`: `status` and `reason` (text), `values` and `metadata` (structs with one field per
-    name; all null unless SCORED), `excluded_by` (key of the action rule that keeps the row out of the
-    metrics, or null). Fields in `encoded` hold JSON text because their values have no common type.
+    Columns of `frame`: `status` and `reason` (text), `values` and `metadata` (structs with one
+    field per name; all null unless SCORED), `excluded_by` (key of the action rule that keeps the
+    row out of the metrics, or null). Fields in `encoded` hold JSON text because their values have
+    no common type.
     """
 
     frame: pl.DataFrame
@@ -468,7 +523,10 @@ class Scores:
         return [*self.value_names, *self.metadata_names]
 
     def column(self, name: str) -> pl.Series | None:
-        """Return a value by name, else a metadata field, else None; rows without a score are null."""
+        """Return a value by name, else a metadata field, else None.
+
+        Rows without a score are null.
+        """
         if name == EMPTY_STRUCT_FIELD:
             return None
         return next((fields[name] for fields in self._fields if name in fields.columns), None)
@@ -496,7 +554,9 @@ class Scores:
     def _counted(self) -> pl.Series:
         is_scored = (self.frame["status"] == ScoreStatus.SCORED.value).alias("counted")
         excluded = self.frame["excluded_by"]
-        return is_scored & excluded.is_null() if excluded.null_count() < len(excluded) else is_scored
+        return (
+            is_scored & excluded.is_null() if excluded.null_count() < len(excluded) else is_scored
+        )
 
     @cached_property
     def are_all_counted(self) -> bool:
@@ -522,7 +582,10 @@ class Scores:
         return type(self)(frame, self.encoded)
 
     def fail(self, positions: Sequence[int], reason: str) -> Self:
-        """Return the table with these rows FAILED; a row that has no score anyway keeps its own reason."""
+        """Return the table with these rows FAILED.
+
+        A row that has no score anyway keeps its own reason.
+        """
         if not positions:
             return self
         rows = pl.zeros(len(self), pl.Int8, eager=True).scatter(list(positions), 1) == 1
@@ -531,7 +594,10 @@ class Scores:
             pl.when(hit).then(pl.lit(ScoreStatus.FAILED.value)).otherwise("status").alias("status"),
             pl.when(hit).then(pl.lit(reason)).otherwise("reason").alias("reason"),
             *(
-                self.frame[name].struct.unnest().select(pl.when(~hit).then(pl.all())).to_struct(name)
+                self.frame[name]
+                .struct.unnest()
+                .select(pl.when(~hit).then(pl.all()))
+                .to_struct(name)
                 for name in ("values", "metadata")
             ),
         )
@@ -563,7 +629,8 @@ Purpose = Literal["score", "qa"]
 class GroupValue:
     """A metric's number for one group of samples, or its average over the groups.
 
-    `group` is None for the average; its `n` counts groups. The other fields are those of `MetricValue`.
+    `group` is None for the average; its `n` counts groups. The other fields are those of
+    `MetricValue`.
     """
 
     group: str | None
@@ -588,11 +655,12 @@ class Groups:
 
 @dataclass(frozen=True)
 class MetricValue:
-    """One number of a task: its value, how many samples stand behind it, what was left out, how sure it is.
+    """One number of a task: its value, how many samples stand behind it, what was left out, how
+    sure it is.
 
-    `value` is None when there is nothing to compute; `note` then says why. `interval_note` says why a value
-    has no interval. `details` holds what belongs to the value but is no number (a confusion matrix).
-    `is_share` says that it lies within [0, 1] by its nature.
+    `value` is None when there is nothing to compute; `note` then says why. `interval_note` says why
+    a value has no interval. `details` holds what belongs to the value but is no number (a confusion
+    matrix). `is_share` says that it lies within [0, 1] by its nature.
     """
 
     name: str
@@ -614,7 +682,10 @@ class MetricValue:
 
 
 class GateStatus(StrEnum):
-    """How a gate stands; one that is not decided does not let a run through, one that is skipped is none."""
+    """How a gate stands.
+
+    One that is not decided does not let a run through, one that is skipped is none.
+    """
 
     PASS = "PASS"  # noqa: S105 - a word, not a password
     FAIL = "FAIL"
@@ -626,9 +697,10 @@ class GateStatus(StrEnum):
 class GateCheck:
     """One number held against what a rule needs.
 
-    `number` is what counts: the value, an end of its interval, a share or a difference; None when there is
-    none, and `note` then says why. `repetition` counts from 1 where a task was run several times; `group` is
-    that of a value by group. `details` are the counts or the comparison behind the number.
+    `number` is what counts: the value, an end of its interval, a share or a difference; None when
+    there is none, and `note` then says why. `repetition` counts from 1 where a task was run several
+    times; `group` is that of a value by group. `details` are the counts or the comparison behind
+    the number.
     """
 
     task: str
@@ -673,11 +745,11 @@ def find_worst_status(statuses: Iterable[GateStatus]) -> GateStatus | None:
 
 
 @dataclass(frozen=True)
-class Question:
+class Request:
     """What a model is asked for one sample; options and truth are for built-in models only.
 
-    So are the choices, unless replies are constrained to them. A model that draws draws anew for each
-    `trial`.
+    So are the choices, unless replies are constrained to them. A model that draws draws anew for
+    each `trial`.
     """
 
     sample_id: str
@@ -727,10 +799,12 @@ Kind = TypeVar("Kind")
 
 
 class Registry(Mapping[str, type[Kind]]):
-    """Classes by the name that stands in `type:`, imported when one is asked for if given as `module:Class`.
+    """Classes by the name that stands in `type:`, imported when one is asked for if given as
+    `module:Class`.
 
-    A package adds one through an entry point of the group, under its name; a name of ours cannot be taken
-    over. Other packages are looked at only when ours do not have a name, and loaded when theirs is asked for.
+    A package adds one through an entry point of the group, under its name; a name of ours cannot be
+    taken over. Other packages are looked at only when ours do not have a name, and loaded when
+    theirs is asked for.
     """
 
     def __init__(self, group: str, own: Mapping[str, type[Kind] | str]) -> None:
@@ -796,7 +870,9 @@ class Draws:
     def rank(self, purpose: str = "") -> int:
         """Return a whole number in [0, 2**64) that orders names at random."""
         key = f"{self.seed}\0{self.name}\0{purpose}" + (f"\0{self.trial}" if self.trial else "")
-        return int.from_bytes(hashlib.sha256(key.encode(errors="surrogatepass")).digest()[:8], "big")
+        return int.from_bytes(
+            hashlib.sha256(key.encode(errors="surrogatepass")).digest()[:8], "big"
+        )
 
     def draw(self, purpose: str) -> float:
         """Return a number in [0, 1)."""

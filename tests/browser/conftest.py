@@ -1,7 +1,8 @@
 """A real Chromium, runs to look at, and pages under observation.
 
-One browser serves all tests of a process. With `ANSWERKEY_PICTURES=1` pictures and traces of each test go to
-`build/browser`, which no commit holds; without it they are not made, since they double the work.
+One browser serves all tests of a process. With `ANSWERKEY_PICTURES=1` pictures and traces of each
+test go to `build/browser`, which no commit holds; without it they are not made, since they double
+the work.
 """
 
 from __future__ import annotations
@@ -35,12 +36,15 @@ expect.set_options(timeout=PATIENCE)
 
 @pytest.fixture(autouse=True, scope="session")
 def chromium() -> str:
-    """Return the path of an installed Chromium, or of the program that `ANSWERKEY_CHROMIUM` names."""
+    """Return the path of an installed Chromium, or of the program that `ANSWERKEY_CHROMIUM`
+    names.
+    """
     named = os.environ.get("ANSWERKEY_CHROMIUM")
     path = next(filter(None, map(shutil.which, [named] if named else NAMES)), None)
     if path is None:
         pytest.skip(
-            "no Chromium: `make test` installs it as root; elsewhere ANSWERKEY_CHROMIUM names the program"
+            "no Chromium: `make test` installs it as root; elsewhere "
+            "ANSWERKEY_CHROMIUM names the program"
         )
     return path
 
@@ -57,8 +61,8 @@ class Driven:
 def driven(chromium: str) -> Iterator[Driven]:
     """Start Chromium, once for each process that runs tests.
 
-    The driver leaves its event loop marked as running, and other tests of this process start loops of their
-    own: the mark is there only while a test of the browser runs.
+    The driver leaves its event loop marked as running, and other tests of this process start loops
+    of their own: the mark is there only while a test of the browser runs.
     """
     options = ["--disable-gpu", "--disable-software-rasterizer"]  # a sixth of the time
     if os.geteuid() == 0:  # to whom Chromium refuses its own sandbox
@@ -110,13 +114,15 @@ def open_stage(
 ) -> Iterator[OpenStage]:
     """Return a function that opens a page: `open_stage(address, own=(…))`.
 
-    After the test nothing must have been seen that does not belong: no error or warning in the console, no
-    dialog, no request but to what is its own. Only a page with settings of its own, or for which the test
-    asks with `is_new`, has a context that was never used.
+    After the test nothing must have been seen that does not belong: no error or warning in the
+    console, no dialog, no request but to what is its own. Only a page with settings of its own, or
+    for which the test asks with `is_new`, has a context that was never used.
     """
     folder = None
     if os.environ.get("ANSWERKEY_PICTURES"):
-        folder = ARTIFACTS / re.sub(r"[^\w-]+", "-", f"{request.path.stem}-{request.node.name}").strip("-")
+        folder = ARTIFACTS / re.sub(
+            r"[^\w-]+", "-", f"{request.path.stem}-{request.node.name}"
+        ).strip("-")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
     opened: list[tuple[Tab, bool | None]] = []
@@ -184,7 +190,9 @@ def comparison(plain_runs: Path, call: Call) -> str:
 
 @pytest.fixture(scope="session")
 def hostile_runs(tmp_path_factory: pytest.TempPathFactory, call: Call) -> Path:
-    """Return a folder with the runs `texts-0`, `texts-1` and `names`, all of whose texts are injections."""
+    """Return a folder with the runs `texts-0`, `texts-1` and `names`, all of whose texts are
+    injections.
+    """
     folder = tmp_path_factory.mktemp("hostile")
     make_hostile_runs(folder, call)
     return folder / "runs"
@@ -192,7 +200,9 @@ def hostile_runs(tmp_path_factory: pytest.TempPathFactory, call: Call) -> Path:
 
 @pytest.fixture(scope="session")
 def view() -> Iterator[Callable[[Path], str]]:
-    """Return a function that starts a viewer over a folder and returns its address, with the token."""
+    """Return a function that starts a viewer over a folder and returns its address, with the
+    token.
+    """
     started: dict[Path, tuple[subprocess.Popen[str], str]] = {}
 
     def start(folder: Path) -> str:

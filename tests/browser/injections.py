@@ -1,7 +1,8 @@
 r"""Texts that would run, load or restyle something if a page took them for more than text.
 
-Each tries one way out of the place it is put in: an element's text, an attribute, a script, a block of JSON,
-a style sheet, an address, a template. Those that run call `alert`, those that load ask `injected.invalid`.
+Each tries one way out of the place it is put in: an element's text, an attribute, a script, a block
+of JSON, a style sheet, an address, a template. Those that run call `alert`, those that load ask
+`injected.invalid`.
 """
 
 from __future__ import annotations
@@ -19,8 +20,14 @@ MARKUP = (
     "<svg><script>alert&#40;10&#41;</script></svg>",
     "<svg><animate onbegin=alert(11) attributeName=x dur=1s>",
     "<svg><a xlink:href='javascript:alert(12)'><text y=20>press</text></a></svg>",
-    "<svg><foreignObject><iframe srcdoc='<script>alert(13)</script>'></iframe></foreignObject></svg>",
-    "<math><mtext><table><mglyph><style><!--</style><img title='--&gt;&lt;img src=x onerror=alert(14)&gt;'>",
+    (
+        "<svg><foreignObject><iframe "
+        "srcdoc='<script>alert(13)</script>'></iframe></foreignObject></svg>"
+    ),
+    (
+        "<math><mtext><table><mglyph><style><!--</style><img title='--&gt;&lt;img src=x "
+        "onerror=alert(14)&gt;'>"
+    ),
     "<iframe src=javascript:alert(15)></iframe>",
     '<iframe srcdoc="&lt;script&gt;parent.alert(16)&lt;/script&gt;"></iframe>',
     "<object data='data:text/html,<script>alert(17)</script>'></object>",

@@ -1,4 +1,6 @@
-"""Runs to look at: ordinary ones, one that was asked of an endpoint, hostile ones and a large one."""
+"""Runs to look at: ordinary ones, one that was asked of an endpoint, hostile ones and a large
+one.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def make_project(folder: Path) -> Path:
 
 
 def make_plain_runs(folder: Path, call: Call) -> None:
-    """Write two runs of the same 125 samples, and one of an endpoint that sends log-probabilities."""
+    """Write two runs of the same 125 samples, and one of an endpoint that sends
+    log-probabilities.
+    """
     project = make_project(folder / "project")
     for name, model in MODELS.items():
         out = folder / "runs" / name
@@ -95,15 +99,24 @@ def answer_from(questions: Path) -> Callable[[Sequence[Mapping[str, object]]], R
 
 
 def make_hostile_runs(folder: Path, call: Call) -> None:
-    """Write two runs in which every injection is question, option, completion and column, and one of names.
+    """Write two runs in which every injection is question, option, completion and column, and one
+    of names.
 
     In the run `names` there is a task for each of `NAMES`, which is its name and its model's.
     """
     for shift in (0, 1):
-        project = write_hostile_project(folder / f"texts-{shift}", list_hostile_rows(shift), num_tasks=1)
+        project = write_hostile_project(
+            folder / f"texts-{shift}", list_hostile_rows(shift), num_tasks=1
+        )
         carry_out(call, "run", project, "--out", folder / "runs" / f"texts-{shift}")
     rows: list[dict[str, object]] = [
-        {"question": text, "choices": ["A", "B"], "options": [text, "x"], "answer": "A", "completion": text}
+        {
+            "question": text,
+            "choices": ["A", "B"],
+            "options": [text, "x"],
+            "answer": "A",
+            "completion": text,
+        }
         for text in INJECTIONS[:2]
     ]
     project = write_hostile_project(folder / "names", rows, num_tasks=len(NAMES))
@@ -112,7 +125,9 @@ def make_hostile_runs(folder: Path, call: Call) -> None:
         rename(run)
 
 
-def write_hostile_project(folder: Path, rows: Iterable[dict[str, object]], *, num_tasks: int) -> Path:
+def write_hostile_project(
+    folder: Path, rows: Iterable[dict[str, object]], *, num_tasks: int
+) -> Path:
     """Return a folder with rows, a task and a run file that runs it so often."""
     folder.mkdir(parents=True)
     lines = (json.dumps(row) for row in rows)
@@ -151,7 +166,9 @@ def list_hostile_rows(shift: int) -> Iterator[dict[str, object]]:
 
 
 def rename(run: Path) -> None:
-    """Give each task and model of a finished run an injection as its name, as a forged run folder would."""
+    """Give each task and model of a finished run an injection as its name, as a forged run folder
+    would.
+    """
     file = run / "run.json"
     manifest = json.loads(file.read_text(encoding="utf-8"))
     for entry, name in zip(manifest["tasks"], NAMES, strict=False):
@@ -161,7 +178,9 @@ def rename(run: Path) -> None:
 
 
 def make_large_run(folder: Path, call: Call, num_samples: int) -> Path:
-    """Write a run of as many samples as a large benchmark has, with questions as long as its questions."""
+    """Write a run of as many samples as a large benchmark has, with questions as long as its
+    questions.
+    """
     project = folder / "large"
     project.mkdir()
     pl.DataFrame([invent_row(number) for number in range(num_samples)]).write_parquet(
@@ -180,7 +199,13 @@ def invent_row(number: int) -> dict[str, object]:
     draw = hashlib.sha256(str(number).encode()).digest()
     truth, said = draw[0] % 4, draw[0] % 4 if draw[1] < 180 else draw[2] % 4
     letter, style = LETTERS[said], draw[3] % 8
-    said_forms = (letter, f"{letter}.", f"({letter})", f"{letter}. Option {said}", f"Answer: {letter}")
+    said_forms = (
+        letter,
+        f"{letter}.",
+        f"({letter})",
+        f"{letter}. Option {said}",
+        f"Answer: {letter}",
+    )
     return {
         "question": f"Question {number}: " + " ".join(f"word{one}" for one in draw) + "?",
         "options": [f"Option {one}: " + draw[one : one + 12].hex() for one in range(4)],

@@ -7,11 +7,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Locator, Page, Request, WebError
+from playwright.sync_api import (
+    BrowserContext,
+    ConsoleMessage,
+    Dialog,
+    Locator,
+    Page,
+    Request,
+    WebError,
+)
 
 # Elements that the front end never makes: where one is, text from a file has become markup.
 FOREIGN = (
-    "img:not(.picture[src^='data:image']), picture, iframe, frame, object, embed, video, audio, source, "
+    "img:not(.picture[src^='data:image']), picture, iframe, frame, object, embed, "
+    "video, audio, source, "
     "base, marquee, math, template, x, "
     "foreignObject, animate, svg a, svg script, body link, body style, body meta, form[action], "
     "script:not([type]) ~ script:not([type]), a[href]:not([href^='#'])"
@@ -24,14 +33,16 @@ LIST_FOREIGN = """() => {
     }
     return found;
 }""".replace("FOREIGN", json.dumps(FOREIGN))
-# The page hears of a new address a moment later, and is busy from then until it shows what is there.
+# The page hears of a new address a moment later, and is busy from then until it shows what is
+# there.
 TURN = """async route => {
     const before = location.href;
     const heard = new Promise(resume => addEventListener("hashchange", resume, {once: true}));
     location.hash = route;
     if (location.href !== before) await heard;
 }"""
-# A list knows its height when it has been laid out once, and draws as many rows with the next frame.
+# A list knows its height when it has been laid out once, and draws as many rows with the next
+# frame.
 DRAW = "() => new Promise(resume => requestAnimationFrame(() => requestAnimationFrame(resume)))"
 WALK = """async routes => {
     const main = document.querySelector("main");
@@ -132,8 +143,12 @@ class Stage:
         found: list[str] = self.page.evaluate(LIST_FOREIGN)
         return found
 
-    def walk(self, routes: Iterable[str], selectors: Mapping[str, str]) -> list[dict[str, list[str]]]:
-        """Return what stands on the page of each route: the texts of what matches, and `foreign` markup."""
+    def walk(
+        self, routes: Iterable[str], selectors: Mapping[str, str]
+    ) -> list[dict[str, list[str]]]:
+        """Return what stands on the page of each route: the texts of what matches, and `foreign`
+        markup.
+        """
         seen: list[dict[str, list[str]]] = self.page.evaluate(
             WALK, [[one, dict(selectors)] for one in routes]
         )

@@ -31,7 +31,9 @@ OF_COLOURS = ["color-contrast", "link-in-text-block"]
 
 
 def list_barriers(stage: Stage) -> list[str]:
-    """Return what axe-core finds serious or critical in light and dark, with the first element of each."""
+    """Return what axe-core finds serious or critical in light and dark, with the first element of
+    each.
+    """
     found: list[dict[str, Any]] = Axe().run(stage.page).response["violations"]
     stage.page.emulate_media(color_scheme="dark")
     options = {"resultTypes": ["violations"], "runOnly": OF_COLOURS}
@@ -41,7 +43,9 @@ def list_barriers(stage: Stage) -> list[str]:
 
 
 def describe_barrier(found: dict[str, Any]) -> str:
-    """Return a finding on one line: the rule, how many elements, the first of them and what is wrong."""
+    """Return a finding on one line: the rule, how many elements, the first of them and what is
+    wrong.
+    """
     first = found["nodes"][0]
     return f"{found['id']} ({len(found['nodes'])}): {first['html'][:160]} {first['failureSummary']}"
 

@@ -1,4 +1,6 @@
-"""The documentation site in a real browser: from disk and over HTTP, with a log of every request."""
+"""The documentation site in a real browser: from disk and over HTTP, with a log of every
+request.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ from .conftest import OpenStage
 ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("zensical") is None, reason="`make docs-site` installs what builds the site"
+    importlib.util.find_spec("zensical") is None,
+    reason="`make docs-site` installs what builds the site",
 )
 
 
@@ -60,10 +63,13 @@ def search(page: Page, text: str) -> None:
 def test_no_page_requests_anything_from_another_host(site: Path, open_stage: OpenStage) -> None:
     """Pages are opened from disk; the log has files of the site alone, the console has no error.
 
-    The long series opens every page, `make test` every sixteenth; the script has checked the HTML of all.
+    The long series opens every page, `make test` every sixteenth; the script has checked the HTML
+    of all.
     """
     stage = open_stage(f"{site.as_uri()}/", (f"{site.as_uri()}/",))
-    pages = sorted(file for file in site.rglob("*.html") if file.name != "404.html")  # which servers show
+    pages = sorted(
+        file for file in site.rglob("*.html") if file.name != "404.html"
+    )  # which servers show
     assert len(pages) > 50
     pages = pages if os.environ.get("ANSWERKEY_LONG") else pages[::16]
     for file in pages:
@@ -76,7 +82,10 @@ def test_no_page_requests_anything_from_another_host(site: Path, open_stage: Ope
 def test_the_search_works_without_a_network(
     site: Path, served: str, open_stage: OpenStage, *, is_served: bool
 ) -> None:
-    """A word is found on the page that explains it, and the result leads there; nothing else is requested."""
+    """A word is found on the page that explains it, and the result leads there.
+
+    Nothing else is requested.
+    """
     address = served if is_served else f"{site.as_uri()}/"
     stage = open_stage(address, (address,), offline=not is_served)
     stage.page.goto(f"{address}reference/commands.html")
@@ -94,7 +103,9 @@ def test_a_page_fits_its_screen_in_both_colour_schemes(
 ) -> None:
     """Wide tables and code scroll in their place, the page itself does not; dark is dark."""
     stage = open_stage(f"{site.as_uri()}/", (f"{site.as_uri()}/",), color_scheme=scheme)
-    wide = ("performance", "reference/commands") if scheme == "light" else ()  # which colours do not change
+    wide = (
+        ("performance", "reference/commands") if scheme == "light" else ()
+    )  # which colours do not change
     for name in ("index", *wide):
         stage.page.goto(f"{site.as_uri()}/{name}.html")
         for width in (1440, 390):

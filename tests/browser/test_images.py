@@ -1,4 +1,6 @@
-"""Images of prompts, in the report and in the viewer: shown from their bytes, and nothing is fetched."""
+"""Images of prompts, in the report and in the viewer: shown from their bytes, and nothing is
+fetched.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory, call: Call) -> Path:
 
 
 def look(stage: Stage, base: str) -> None:
-    """Look at a sample with an image and at one with an address, on a wide and on a narrow screen."""
+    """Look at a sample with an image and at one with an address, on a wide and on a narrow
+    screen.
+    """
     stage.turn(f"{base}/sample/shape")
     image = stage.find(".picture")
     expect(image).to_be_visible()
@@ -49,7 +53,9 @@ def look(stage: Stage, base: str) -> None:
     expect(image).to_have_count(0)
 
 
-def test_the_report_shows_the_images_of_prompts(runs: Path, open_stage: OpenStage, call: Call) -> None:
+def test_the_report_shows_the_images_of_prompts(
+    runs: Path, open_stage: OpenStage, call: Call
+) -> None:
     """They are in the file; an address stays text."""
     address = write_report(call, runs.parent / "images.html", runs / "pictures")
     stage = open_stage(address, offline=True)
@@ -69,9 +75,13 @@ def test_the_viewer_shows_the_images_of_prompts(
     look(stage, "#" + stage.page.url.partition("#")[2].rpartition("/")[0] + "/0")
 
 
-def test_only_bytes_of_an_image_can_be_a_source(runs: Path, open_stage: OpenStage, call: Call) -> None:
+def test_only_bytes_of_an_image_can_be_a_source(
+    runs: Path, open_stage: OpenStage, call: Call
+) -> None:
     """The page refuses any other `src`, whatever a run says."""
-    stage = open_stage(write_report(call, runs.parent / "images.html", runs / "pictures"), offline=True)
+    stage = open_stage(
+        write_report(call, runs.parent / "images.html", runs / "pictures"), offline=True
+    )
     stage.go()
     tried = [
         "https://injected.invalid/",
@@ -81,7 +91,7 @@ def test_only_bytes_of_an_image_can_be_a_source(runs: Path, open_stage: OpenStag
     ]
     script = """values => values.map(value => {
         try { ak.core.el("img", { src: value }); return "made"; } catch (error) { return error.message; }
-    })"""
+    })"""  # noqa: E501 - the text as it is written
     refused = "the attribute src is not set here"
     assert stage.page.evaluate(script, tried) == [refused] * 4
     assert stage.page.evaluate(script, ["data:image/gif;base64,R0lGODlh"]) == ["made"]

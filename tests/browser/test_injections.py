@@ -31,7 +31,9 @@ PARTS = {
 
 
 def write_lines(text: str) -> str:
-    """Return a text as a block on a page shows it: hidden characters written out, lines and tabs kept."""
+    """Return a text as a block on a page shows it: hidden characters written out, lines and tabs
+    kept.
+    """
     return "".join(one if one in "\t\n" else make_visible(one) for one in text)
 
 
@@ -57,7 +59,9 @@ def describe_page(row: dict[str, object]) -> dict[str, list[str]]:
 @pytest.fixture(scope="session")
 def texts(hostile_runs: Path, call: Call) -> str:
     """Return the address of a report of both runs of hostile texts."""
-    return write_report(call, hostile_runs.parent / "texts.html", *sorted(hostile_runs.glob("texts-*")))
+    return write_report(
+        call, hostile_runs.parent / "texts.html", *sorted(hostile_runs.glob("texts-*"))
+    )
 
 
 @pytest.fixture(scope="session")
@@ -89,7 +93,9 @@ def test_there_are_enough_of_them() -> None:
 
 
 def test_names_of_tasks_and_models_stay_text(names: str, open_stage: OpenStage) -> None:
-    """Each of them is shown to the letter as a task's name and as a model's among the others, and alone."""
+    """Each of them is shown to the letter as a task's name and as a model's among the others, and
+    alone.
+    """
     stage = open_stage(names, offline=True)
     stage.go()
     assert stage.find("tbody th a").all_text_contents() == [make_visible(one) for one in NAMES]
@@ -131,7 +137,9 @@ def test_the_table_and_its_filters_stay_text(stage: Stage) -> None:
 
 
 def test_what_is_searched_for_stays_text(stage: Stage) -> None:
-    """It is found, stands in the address, and comes back from there when the page is opened anew."""
+    """It is found, stands in the address, and comes back from there when the page is opened
+    anew.
+    """
     for text in (INJECTIONS[0], INJECTIONS[39], INJECTIONS[47], INJECTIONS[65]):
         stage.turn("#/run/r0/0/samples")
         stage.page.get_by_label("Search").fill(text)
@@ -145,7 +153,13 @@ def test_what_is_searched_for_stays_text(stage: Stage) -> None:
 
 def test_routes_stay_routes(stage: Stage) -> None:
     """Whatever stands behind the # shows a page of ours or says that it leads nowhere."""
-    forms = ("{}", "#/run/{}/0", "#/run/r0/0/sample/{}", "#/run/r0/0/samples?category={}", "#/compare/r0,{}")
+    forms = (
+        "{}",
+        "#/run/{}/0",
+        "#/run/r0/0/sample/{}",
+        "#/run/r0/0/samples?category={}",
+        "#/compare/r0,{}",
+    )
     # Each text in one form, each form with many texts; in the long series all of them.
     pairs = [
         (form, text)
@@ -172,11 +186,16 @@ def test_a_comparison_stays_text(stage: Stage) -> None:
 
 
 def test_the_file_keeps_its_texts_in_its_blocks(texts: str, names: str) -> None:
-    """In the file itself no `<` of a text stands as such: every element is one that answerkey wrote."""
+    """In the file itself no `<` of a text stands as such: every element is one that answerkey
+    wrote.
+    """
     for address in (texts, names):
         page = Path(address.removeprefix("file://")).read_text(encoding="utf-8")
         head, *blocks = page.split('<script type="application/json"')
-        assert sum(block.partition(">")[2].partition("</script>")[0].count("<") for block in blocks) == 0
+        assert (
+            sum(block.partition(">")[2].partition("</script>")[0].count("<") for block in blocks)
+            == 0
+        )
         assert [one for one in INJECTIONS if "<" in one and one in head] == []
         assert page.count("</script>") == len(blocks) + 1
 
@@ -198,7 +217,9 @@ def test_the_viewer_shows_texts_as_texts(viewer: Stage) -> None:
     route = viewer.page.evaluate("location.hash").rpartition("/")[0]
     # The table of each task, which costs the server little; the report above has their overviews.
     numbers = range(0, len(NAMES), 1 if IS_LONG else 3)
-    seen = viewer.walk([f"{route}/{number}/samples" for number in numbers], {"names": "header .dim"})
+    seen = viewer.walk(
+        [f"{route}/{number}/samples" for number in numbers], {"names": "header .dim"}
+    )
     shown = [make_visible(one) for one in NAMES]
     assert seen == [{"names": [f"{shown[one]} · {shown[one]}"], "foreign": []} for one in numbers]
     seen = viewer.walk([f"{route}/{number}" for number in (0, len(NAMES) - 1)], {"task": "h1"})

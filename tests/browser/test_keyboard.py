@@ -22,7 +22,7 @@ DESCRIBE_FOCUS = """() => {
 # Keys that are pressed before the page shows what the first of them asks for.
 PRESS_FAST = """keys => {
     for (const key of keys) document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
-}"""
+}"""  # noqa: E501 - the text as it is written
 
 
 @pytest.fixture
@@ -49,7 +49,9 @@ def test_the_first_tab_leads_past_the_head_of_the_page(stage: Stage) -> None:
 
 
 def test_every_control_is_reached_by_tab_and_shows_the_focus(stage: Stage) -> None:
-    """Going on by Tab passes each control of the table's page once, with an outline or a ring to be seen."""
+    """Going on by Tab passes each control of the table's page once, with an outline or a ring to be
+    seen.
+    """
     stage.turn(SEARCH)
     seen = []
     for _ in range(24):
@@ -59,11 +61,15 @@ def test_every_control_is_reached_by_tab_and_shows_the_focus(stage: Stage) -> No
             break
         assert is_ringed, tag
         seen.append(tag)
-    assert {"search", "show", "category", "reason", "truth", "predicted", "sorter", "list"} <= set(seen)
+    assert {"search", "show", "category", "reason", "truth", "predicted", "sorter", "list"} <= set(
+        seen
+    )
 
 
 def test_a_sample_is_found_opened_and_left_without_a_mouse(stage: Stage) -> None:
-    """`/` searches, Escape leaves the field, j and k move, Enter opens, Escape goes back to the same row."""
+    """`/` searches, Escape leaves the field, j and k move, Enter opens, Escape goes back to the
+    same row.
+    """
     press = stage.page.keyboard.press
     press("/")
     expect(stage.page.get_by_label("Search")).to_be_focused()
@@ -118,7 +124,9 @@ def test_what_changes_is_announced(stage: Stage) -> None:
 
 
 def test_the_table_shows_what_was_said_and_what_decided(stage: Stage) -> None:
-    """A line has the verdict, truth and choice read, the completion with the deciding part, the question."""
+    """A line has the verdict, truth and choice read, the completion with the deciding part, the
+    question.
+    """
     stage.turn(SEARCH)
     row = stage.find("tr[data-index='2']")
     expect(row.locator(".col-verdict")).to_have_text("✗wrong")
@@ -129,7 +137,10 @@ def test_the_table_shows_what_was_said_and_what_decided(stage: Stage) -> None:
 
 
 def test_a_sample_opens_beside_the_table(report: str, open_stage: OpenStage) -> None:
-    """On a wide screen both are in sight; on a phone the sample covers the table until it is closed."""
+    """On a wide screen both are in sight.
+
+    On a phone the sample covers the table until it is closed.
+    """
     for width, is_beside in ((1440, True), (390, False)):
         stage = open_stage(report, width=width, offline=True)
         stage.go(SEARCH)
@@ -146,7 +157,10 @@ def test_a_sample_opens_beside_the_table(report: str, open_stage: OpenStage) -> 
 
 
 def test_filters_and_the_open_sample_are_in_the_address(stage: Stage) -> None:
-    """A reload, and a link that is sent, show the same rows and the same sample in them; Back closes it."""
+    """A reload, and a link that is sent, show the same rows and the same sample in them.
+
+    Back closes it.
+    """
     stage.turn(SEARCH)
     stage.choose("Wrong")
     stage.find("tr[data-index='1'] a").click()

@@ -15,7 +15,9 @@ from .conftest import OpenStage, write_report
 from .material import Call, make_large_run
 
 #: The viewer takes more than 10,000 for large; the long series has as many as a large benchmark.
-NUM_SAMPLES, NUM_REPORTED = (14_042, 14_042) if os.environ.get("ANSWERKEY_LONG") else (10_042, 4_042)
+NUM_SAMPLES, NUM_REPORTED = (
+    (14_042, 14_042) if os.environ.get("ANSWERKEY_LONG") else (10_042, 4_042)
+)
 MOST_AROUND = 2_000_000  # bytes of everything that is not of the run
 MOST_ASKED = 100  # rows of one request
 
@@ -74,7 +76,10 @@ def test_many_samples_stay_fluid(large: Path, open_stage: OpenStage) -> None:
 def test_a_large_run_is_shown_before_its_audit_is_made(
     runs: Path, view: Callable[[Path], str], open_stage: OpenStage
 ) -> None:
-    """What the run itself counted stands there at once; what the audit finds takes its place later."""
+    """What the run itself counted stands there at once.
+
+    What the audit finds takes its place later.
+    """
     address = view(runs)
     stage = open_stage(address, own=(address.partition("?")[0], "about:", "data:"))
     held: list[Route] = []

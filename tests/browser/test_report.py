@@ -26,7 +26,9 @@ def stage(report: str, open_stage: OpenStage) -> Stage:
 
 
 def test_the_first_screen_answers_what_a_reader_asks_first(stage: Stage) -> None:
-    """Task, model, number with interval against chance, counts and a finding are in sight at once."""
+    """Task, model, number with interval against chance, counts and a finding are in sight at
+    once.
+    """
     seen = {
         "h1": "Multiple choice questions",
         ".subtitle": "builtin/simulated?accuracy=0.8&style=mixed&seed=0",
@@ -35,7 +37,8 @@ def test_the_first_screen_answers_what_a_reader_asks_first(stage: Stage) -> None
         ".headline table": "25\u00a0%",
         ".headline .lead": "88 of 125 right, 45 points above chance",
         ".counts tfoot": "125",
-        ".findings li:first-child .sentence": "70.4 % by the first character; 79.2 % by the answers that",
+        ".findings li:first-child .sentence": "70.4 % by the first character; 79.2 % "
+        "by the answers that",
     }
     stage.photograph("first-screen")
     for selector, text in seen.items():
@@ -89,7 +92,9 @@ def test_a_cell_of_the_letters_is_a_filter(stage: Stage) -> None:
     stage.page.get_by_label("Predicted").select_option("A")
     expect(stage.find(".tally")).to_have_text("6 of 125 samples")
     stage.turn("#/run/r0/0")
-    stage.find("table").get_by_role("link", name=re.compile("truth B.*A", re.IGNORECASE)).first.click()
+    stage.find("table").get_by_role(
+        "link", name=re.compile("truth B.*A", re.IGNORECASE)
+    ).first.click()
     expect(stage.find(".tally")).to_have_text("6 of 125 samples")
 
 
@@ -121,7 +126,9 @@ def test_a_heading_sorts_by_its_column_both_ways(stage: Stage) -> None:
 
 
 def test_one_sample_is_shown_with_its_whole_way(stage: Stage) -> None:
-    """Question, choices, prompt, completion with what decided, verdict, why, and how other rules read it."""
+    """Question, choices, prompt, completion with what decided, verdict, why, and how other rules
+    read it.
+    """
     stage.turn(SAMPLES)
     stage.find("tr[data-index='2']").click()
     stage.settle()
@@ -131,7 +138,9 @@ def test_one_sample_is_shown_with_its_whole_way(stage: Stage) -> None:
     expect(stage.find(".choices .is-predicted")).to_contain_text("Melbourne")
     expect(stage.find(".completion mark")).to_have_text("A")
     expect(stage.find(".message").last).to_contain_text("What is the capital of Australia?")
-    expect(stage.find(".lead")).to_contain_text("begins with 'A', which is not the ground truth 'D'")
+    expect(stage.find(".lead")).to_contain_text(
+        "begins with 'A', which is not the ground truth 'D'"
+    )
     expect(stage.find(".readings tbody tr").first).to_contain_text("first_character")
     stage.find("details", has_text="The dataset row").locator("summary").click()
     expect(stage.find(".fields")).to_contain_text("category")
@@ -198,12 +207,15 @@ def test_the_whole_page_prints(stage: Stage) -> None:
     assert len(stage.page.pdf(print_background=False)) > 10_000
 
 
-def test_the_colours_follow_the_system_until_one_chooses(report: str, open_stage: OpenStage) -> None:
+def test_the_colours_follow_the_system_until_one_chooses(
+    report: str, open_stage: OpenStage
+) -> None:
     """Dark where the system is dark, and as chosen from then on."""
     stage = open_stage(report, color_scheme="dark")
     stage.go()
     ground = (
-        "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).every(one => one < 80)"
+        "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, "
+        "3).every(one => one < 80)"
     )
     assert stage.page.evaluate(ground) is True
     stage.photograph("dark", whole=True)
@@ -215,7 +227,11 @@ def test_the_colours_follow_the_system_until_one_chooses(report: str, open_stage
 def test_the_page_fits_narrow_screens(report: str, open_stage: OpenStage, width: int) -> None:
     """Nothing is wider than the screen but tables, which scroll by themselves."""
     stage = open_stage(report, width=width)
-    for name, route in (("overview", "#/"), ("samples", SAMPLES), ("sample", "#/run/r0/0/sample/000003")):
+    for name, route in (
+        ("overview", "#/"),
+        ("samples", SAMPLES),
+        ("sample", "#/run/r0/0/sample/000003"),
+    ):
         stage.go(route)
         stage.photograph(name)
         assert stage.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, name
@@ -229,7 +245,9 @@ def test_no_value_of_the_program_stands_on_a_page(stage: Stage) -> None:
 
 
 def test_the_policy_stops_what_would_get_in(stage: Stage) -> None:
-    """Even if markup came in, no script, handler, style, image or request of it would be carried out."""
+    """Even if markup came in, no script, handler, style, image or request of it would be carried
+    out.
+    """
     stage.page.evaluate(
         """async () => {
             const script = document.createElement("script");
@@ -263,7 +281,10 @@ def test_without_scripts_the_page_says_what_to_do(report: str, open_stage: OpenS
 def test_completions_of_trials_are_not_called_samples(
     tmp_path: Path, call: Call, open_stage: OpenStage
 ) -> None:
-    """Counts of samples say how their trials make one verdict; counts of completions are called so."""
+    """Counts of samples say how their trials make one verdict.
+
+    Counts of completions are called so.
+    """
     project = make_project(tmp_path / "project")
     with (project / "task.yaml").open("a", encoding="utf-8") as task:
         task.write("  trials: {num_trials: 2}\n")
@@ -271,7 +292,9 @@ def test_completions_of_trials_are_not_called_samples(
     stage = open_stage(write_report(call, tmp_path / "page.html", tmp_path / "run"), offline=True)
     stage.go()
     expect(stage.find(".counts tfoot")).to_contain_text("30")
-    expect(stage.find(".counts")).to_contain_text("A sample counts as the worst of its completions.")
+    expect(stage.find(".counts")).to_contain_text(
+        "A sample counts as the worst of its completions."
+    )
     letters = stage.find(".panel", has_text="Confusion matrix")
     expect(letters).to_contain_text("Which letter was read, of the completions with each truth.")
     own = stage.find(".panel", has_text="By extraction rule").locator("tbody tr").first

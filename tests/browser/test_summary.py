@@ -1,4 +1,6 @@
-"""What the first pages show: counts, precision, axes, two runs, many runs, figures to take along."""
+"""What the first pages show: counts, precision, axes, two runs, many runs, figures to take
+along.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def stage(report: str, open_stage: OpenStage) -> Stage:
 @pytest.fixture(scope="session")
 def pair(plain_runs: Path, call: Call) -> str:
     """Return the address of a report file of two runs."""
-    return write_report(call, plain_runs.parent / "two.html", plain_runs / "first", plain_runs / "second")
+    return write_report(
+        call, plain_runs.parent / "two.html", plain_runs / "first", plain_runs / "second"
+    )
 
 
 @pytest.fixture
@@ -55,11 +59,14 @@ def many(comparison: str, open_stage: OpenStage) -> Stage:
     return stage
 
 
-# ── numbers and axes ────────────────────────────────────────────────────────────────────────────────────────
+# ── numbers and axes
 
 
 def test_no_digit_stands_beyond_what_the_interval_supports(stage: Stage) -> None:
-    """The last decimal is the first digit of the half-width; without an interval, of the largest one."""
+    """The last decimal is the first digit of the half-width.
+
+    Without an interval, of the largest one.
+    """
     write = """([value, reach, n]) => {
         const digits = ak.core.precision(reach, n);
         return `${ak.core.figure(value, true, digits)} ${ak.core.interval(reach, true, digits)}`;
@@ -82,7 +89,10 @@ def test_an_axis_fits_its_data(stage: Stage) -> None:
     rows = [{"value": 0.85, "interval": [0.844, 0.856]}, {"value": 0.78, "interval": [0.77, 0.79]}]
     low, high = stage.page.evaluate(span, [rows, {"isShare": True}])
     assert (0.7 <= low <= 0.77, 0.856 <= high <= 0.9) == (True, True)
-    assert stage.page.evaluate(span, [[{"value": 0.99, "interval": [0.9, 1]}], {"isShare": True}])[1] == 1
+    assert (
+        stage.page.evaluate(span, [[{"value": 0.99, "interval": [0.9, 1]}], {"isShare": True}])[1]
+        == 1
+    )
     settings = {"isShare": True, "isDifference": True}
     low, high = stage.page.evaluate(span, [[{"value": 0.1, "interval": [-0.05, 0.2]}], settings])
     assert (low, high) == (-high, pytest.approx(0.216))
@@ -94,7 +104,7 @@ def test_long_tables_show_both_ends(stage: Stage) -> None:
         """() => {
             const rows = Array.from({length: 30}, (_, i) => ({label: `row ${i}`, value: i / 30, n: 10}));
             document.querySelector("main .page").replaceChildren(ak.charts.forest({rows, first: "row"}));
-        }"""
+        }"""  # noqa: E501 - the text as it is written
     )
     rows = stage.find("tbody tr:not(.divider):visible")
     expect(rows).to_have_count(20)
@@ -110,7 +120,9 @@ def test_categories_are_sorted_by_value(stage: Stage) -> None:
     """The best comes first."""
     rows = stage.find(".panel", has_text="By category").locator("tbody tr")
     assert rows.locator("th").all_inner_texts()[:2] == ["history of science", "astronomy"]
-    values = [int(text.split()[0]) for text in rows.locator("td.number:not(.dim)").all_inner_texts()]
+    values = [
+        int(text.split()[0]) for text in rows.locator("td.number:not(.dim)").all_inner_texts()
+    ]
     assert values == sorted(values, reverse=True)
 
 
@@ -118,7 +130,9 @@ def test_harnesses_that_read_less_than_half_are_folded(stage: Stage) -> None:
     """The others stand in the table; what comes to the same numbers is one row."""
     panel = stage.find(".panel", has_text="By extraction rule")
     shown = panel.locator("> table tbody tr")
-    assert all(int(row.split()[-1]) >= 63 for row in shown.all_inner_texts() if "other harness" in row)
+    assert all(
+        int(row.split()[-1]) >= 63 for row in shown.all_inner_texts() if "other harness" in row
+    )
     folded = panel.locator("details:not(.copy)")
     expect(folded.locator("summary")).to_have_text(
         "4 other harnesses that read less than half of the completions"
@@ -131,17 +145,22 @@ def test_harnesses_that_read_less_than_half_are_folded(stage: Stage) -> None:
 
 def test_valid_is_not_painted_like_a_success(stage: Stage) -> None:
     """What is right has a colour of its own; each part leads to its samples."""
-    kinds = stage.find(".counts .segment").evaluate_all("all => all.map(one => one.getAttribute('class'))")
+    kinds = stage.find(".counts .segment").evaluate_all(
+        "all => all.map(one => one.getAttribute('class'))"
+    )
     assert kinds == ["segment is-right", "segment is-wrong", "segment is-invalid"]
     stage.find(".counts").get_by_role("link", name="wrong").click()
     expect(stage.find(".tally")).to_have_text("15 of 125 samples")
 
 
-# ── two runs ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── two runs
 
 
 def test_two_runs_open_with_the_verdict(two: Stage) -> None:
-    """Verdict, difference around zero and both means are in sight at once; each number is there once."""
+    """Verdict, difference around zero and both means are in sight at once.
+
+    Each number is there once.
+    """
     expect(two.find("h1")).to_have_text("first is better than second")
     for selector in (".headline .value", ".headline .alone .zero", ".headline .means"):
         expect(two.find(selector)).to_be_in_viewport()
@@ -156,7 +175,9 @@ def test_categories_whose_interval_excludes_zero_are_marked(two: Stage) -> None:
     rows = two.find(".panel", has_text="By category").locator("tbody tr")
     assert rows.locator("th").all_inner_texts()[:2] == ["astronomy", "history of science"]
     marked = [row.get_attribute("class") == "is-own" for row in rows.all()]
-    ends = [re.findall(r"[\u2212\d]+", text) for text in rows.locator("td.reach-cell").all_inner_texts()]
+    ends = [
+        re.findall(r"[\u2212\d]+", text) for text in rows.locator("td.reach-cell").all_inner_texts()
+    ]
     assert marked == [("\u2212" in low) == ("\u2212" in high) for low, high in ends]
     assert marked == [True, True, False, False, False]
 
@@ -169,7 +190,7 @@ def test_changed_samples_stand_side_by_side(two: Stage) -> None:
     expect(panel.locator(".two .completion")).to_have_count(2)
 
 
-# ── many runs ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── many runs
 
 
 def test_a_leaderboard_ranks_models_with_ties(many: Stage) -> None:
@@ -224,7 +245,7 @@ def test_the_viewer_ranks_the_runs_that_are_selected(
     expect(stage.find(".leaderboard tbody tr")).to_have_count(3)
 
 
-# ── figures to take along, phones, paper ────────────────────────────────────────────────────────────────────
+# ── figures to take along, phones, paper
 
 
 def test_a_figure_is_copied_as_markdown(report: str, open_stage: OpenStage) -> None:
@@ -246,7 +267,9 @@ def test_a_figure_is_copied_as_markdown(report: str, open_stage: OpenStage) -> N
     assert len(lines) == 9
 
 
-def test_every_figure_becomes_a_drawing_and_a_picture(comparison: str, open_stage: OpenStage) -> None:
+def test_every_figure_becomes_a_drawing_and_a_picture(
+    comparison: str, open_stage: OpenStage
+) -> None:
     """The SVG is well formed, holds the texts and loads nothing; the PNG is one."""
     stage = open_stage(comparison, offline=True)
     for route in ("#/", "#/run/r2/0", "#/compare/r0,r1"):
@@ -266,11 +289,13 @@ def test_every_figure_becomes_a_drawing_and_a_picture(comparison: str, open_stag
                     });
                 }
                 return found;
-            }"""
+            }"""  # noqa: E501 - the text as it is written
         )
         assert told, route
         for one in told:
-            assert (one["isWhole"], one["start"], one["links"]) == (True, [80, 78, 71], False), one["title"]
+            assert (one["isWhole"], one["start"], one["links"]) == (True, [80, 78, 71], False), one[
+                "title"
+            ]
             assert one["title"] in one["texts"]
             assert one["size"] > 2_000
 
@@ -303,7 +328,9 @@ def test_on_a_phone_the_number_is_on_the_first_screen(
         assert stage.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
-def test_a_table_that_does_not_fit_shows_that_it_scrolls(report: str, open_stage: OpenStage) -> None:
+def test_a_table_that_does_not_fit_shows_that_it_scrolls(
+    report: str, open_stage: OpenStage
+) -> None:
     """Its edge fades and a line says so; where it fits there is neither."""
     for width, is_cut in ((390, True), (1440, False)):
         stage = open_stage(report, width=width)

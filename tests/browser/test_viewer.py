@@ -102,7 +102,9 @@ def test_a_line_over_time_is_of_one_task_model_and_dataset(
 
 
 def test_the_token_leaves_the_address(stage: Stage) -> None:
-    """It is not in the address bar, nor in the history, and the page can be loaded again all the same."""
+    """It is not in the address bar, nor in the history, and the page can be loaded again all the
+    same.
+    """
     assert "token" not in stage.page.url
     stage.page.reload()
     expect(stage.find("table.runs tbody tr")).to_have_count(3)
@@ -151,7 +153,9 @@ def test_the_server_and_the_report_find_the_same_rows(
 
 
 def test_ticked_runs_are_compared(stage: Stage) -> None:
-    """Two ticks and a press show the verdict, the difference with its interval, and the changed samples."""
+    """Two ticks and a press show the verdict, the difference with its interval, and the changed
+    samples.
+    """
     for name in ("first", "second"):
         stage.page.get_by_role("checkbox", name=f"Compare {name}").check()
     stage.photograph("ticked")
@@ -216,13 +220,17 @@ def slow_project(tmp_path: Path) -> Iterator[SlowProject]:
 def test_a_run_under_way_shows_how_far_it_is(
     slow_project: SlowProject, view: View, open_stage: OpenStage
 ) -> None:
-    """It appears when one looks, its progress grows by itself, and at the end its number is there."""
+    """It appears when one looks, its progress grows by itself, and at the end its number is
+    there.
+    """
     runs = slow_project.folder.parent / "runs"
     runs.mkdir()
     stage = open_viewer(view(runs), open_stage)
     expect(stage.find(".runs-sum")).to_contain_text("no runs here yet")
     # As if one came back to the page again and again: it then looks for news at once.
-    stage.page.evaluate("setInterval(() => document.dispatchEvent(new Event('visibilitychange')), 250)")
+    stage.page.evaluate(
+        "setInterval(() => document.dispatchEvent(new Event('visibilitychange')), 250)"
+    )
     words = ["run", str(slow_project.folder), "--out", str(runs / "live"), "--quiet"]
     with Forked(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         row = stage.find("table.runs tbody tr")
@@ -249,7 +257,7 @@ ASK_FROM_ELSEWHERE = """async ([root, token]) => {
         await ask("?token=" + token, {}),
         frame.contentDocument === null ? null : frame.contentDocument.title,
     ];
-}"""
+}"""  # noqa: E501 - the text as it is written
 
 
 class OtherSite(BaseHTTPRequestHandler):
@@ -266,7 +274,9 @@ class OtherSite(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def test_a_page_of_another_site_learns_nothing(plain_runs: Path, view: View, open_stage: OpenStage) -> None:
+def test_a_page_of_another_site_learns_nothing(
+    plain_runs: Path, view: View, open_stage: OpenStage
+) -> None:
     """It can neither read the list nor show the page in a frame, not even with the token."""
     address = view(plain_runs)
     root, token = address.partition("?")[0], address.partition("token=")[2]
@@ -291,7 +301,10 @@ LONG_COMPLETION = (
 def test_a_long_completion_shows_every_answer_it_states(
     tmp_path: Path, call: Call, view: View, open_stage: OpenStage
 ) -> None:
-    """The deciding one is marked strongly, the others dotted; the thought is folded, nothing in it marked."""
+    """The deciding one is marked strongly, the others dotted.
+
+    The thought is folded, nothing in it marked.
+    """
     row = {
         "question": "Which?",
         "options": ["one", "two", "three"],

@@ -12,11 +12,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 from ruamel.yaml import YAML
+from tests.samples import samples_from_frame
 
 from answerkey.reader import REASONS
 from answerkey.scorers import StringEqualsMcqa, judge
 from answerkey.scorers.mcqa import METADATA_NAMES, VALUE_NAMES
-from answerkey.types import Completion, Completions, CompletionStatus, Samples, Score, ScoreStatus
+from answerkey.types import Completion, Completions, CompletionStatus, Score, ScoreStatus
 
 PAGE = Path(__file__).with_name("string_equals_mcqa.md")
 
@@ -77,7 +78,9 @@ def list_cases(*heads: tuple[str, ...]) -> list[Case]:
 def read_completion(cell: str) -> Completion:
     """Return the completion that a cell writes."""
     if cell in {"refusal", "error"}:
-        return Completion(None, CompletionStatus.REFUSED if cell == "refusal" else CompletionStatus.ERROR)
+        return Completion(
+            None, CompletionStatus.REFUSED if cell == "refusal" else CompletionStatus.ERROR
+        )
     text = json.loads(cell)
     return Completion(text, CompletionStatus.NO_TEXT if text is None else CompletionStatus.OK)
 
@@ -142,7 +145,10 @@ def test_judge_gives_the_verdict_of_the_page(case: Case) -> None:
 
 @cache
 def score_column(choices: str, extraction: str) -> dict[int, Score]:
-    """Return the column form's scores by line, for rows with these choices; repeated to be a column."""
+    """Return the column form's scores by line, for rows with these choices.
+
+    Repeated to be a column.
+    """
     cases = [
         case
         for case in list_cases(VERDICTS, LITERAL, CALLS)
@@ -150,7 +156,8 @@ def score_column(choices: str, extraction: str) -> dict[int, Score]:
     ]
     scorer = StringEqualsMcqa("{{ sample.truth }}", "{{ sample.choices }}", extraction=extraction)
     rows: list[dict[str, object]] = [
-        {"truth": case.cells["truth"], "choices": case.cells["choices"].split(" ")} for case in cases
+        {"truth": case.cells["truth"], "choices": case.cells["choices"].split(" ")}
+        for case in cases
     ]
     completions = [read_completion(case.cells["completion"]) for case in cases]
     found: dict[int, Score] = {}
@@ -163,7 +170,9 @@ def score_rows(
     scorer: StringEqualsMcqa, rows: list[dict[str, object]], completions: list[Completion]
 ) -> list[Score]:
     """Return the scores that the scorer's table holds."""
-    samples = Samples(pl.DataFrame(rows), pl.Series([str(number) for number in range(len(rows))]))
+    samples = samples_from_frame(
+        pl.DataFrame(rows), pl.Series([str(number) for number in range(len(rows))])
+    )
     scores = scorer.score(samples, Completions.build(samples.ids, completions, source="recorded"))
     return list(scores.rows())
 
@@ -177,12 +186,14 @@ def test_the_table_of_scores_has_the_verdict_of_the_page(case: Case) -> None:
 
 @pytest.mark.parametrize("case", list_cases(SPELLINGS), ids=str)
 def test_choices_and_truth_are_read_in_every_spelling(case: Case) -> None:
-    """What a row reads as choices and truth is the same by the rule, by constants and from a column."""
+    """What a row reads as choices and truth is the same by the rule, by constants and from a
+    column.
+    """
     choices, truth = json.loads(case.cells["choices"]), json.loads(case.cells["truth"])
     status, _, reason = case.cells["read as"].partition(" `")
     right = case.cells["right"] or "A"
     row = {"choices": json.dumps(choices), "truth": json.dumps(truth)}
-    samples = Samples(pl.DataFrame([row]), pl.Series(["1"]), encoded=frozenset(row))
+    samples = samples_from_frame(pl.DataFrame([row]), pl.Series(["1"]), encoded=frozenset(row))
     scorer = StringEqualsMcqa("{{ sample.truth }}", "{{ sample.choices }}")
     from_column = next(
         scorer.score(samples, Completions.build(["1"], [Completion(right)], source="x")).rows()

@@ -1,4 +1,6 @@
-"""Holds the reader against replies that were labelled by hand: no more wrong letters, no fewer answers."""
+"""Holds the reader against replies that were labelled by hand: no more wrong letters, no fewer
+answers.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def count(name: str) -> Counter[str]:
     found: Counter[str] = Counter()
     for row in load(name):
         choice = read(row["completion"], row["choices"], row["options"]).choice
-        found["right" if choice == row["label"] else "missed" if choice is None else "wrong letter"] += 1
+        found[
+            "right" if choice == row["label"] else "missed" if choice is None else "wrong letter"
+        ] += 1
     return found
 
 
@@ -34,15 +38,21 @@ def count(name: str) -> Counter[str]:
     [("open.jsonl", 456, 0), ("sealed.jsonl", 374, 7), ("further.jsonl", 5_142, 16)],
 )
 def test_replies_are_read_as_a_careful_person_does(name: str, right: int, wrong: int) -> None:
-    """Says only how many: the rows of the sealed half are not looked at by those who change the reader."""
+    """Says only how many: the rows of the sealed half are not looked at by those who change the
+    reader.
+    """
     found = count(name)
     assert found["wrong letter"] <= wrong
     assert found["right"] >= right
 
 
 def test_narrowed_options_change_nothing() -> None:
-    """Neither what is read nor what is stated, with the options of a reply and with those of another."""
-    rows = [row for row in load("further.jsonl") if row["options"] and len(row["completion"]) <= 200]
+    """Neither what is read nor what is stated, with the options of a reply and with those of
+    another.
+    """
+    rows = [
+        row for row in load("further.jsonl") if row["options"] and len(row["completion"]) <= 200
+    ]
     narrowed = 0
     for row, other in zip(rows, [*rows[97:], *rows[:97]], strict=True):
         text, choices = row["completion"], row["choices"]
@@ -51,5 +61,7 @@ def test_narrowed_options_change_nothing() -> None:
             narrowed += "" in few
             if few != tuple(options):
                 assert read(text, choices, few) == read(text, choices, options)
-                assert list_statements(text, choices, few) == list_statements(text, choices, options)
+                assert list_statements(text, choices, few) == list_statements(
+                    text, choices, options
+                )
     assert narrowed > len(rows) / 2

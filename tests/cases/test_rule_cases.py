@@ -35,9 +35,14 @@ class Case:
 
 
 def read_cases(rule: str) -> Iterator[Case]:
-    """Yield the rows of all tables of a page, by the heads of their columns; refuse one not well formed."""
+    """Yield the rows of all tables of a page, by the heads of their columns.
+
+    Refuse one not well formed.
+    """
     section, head = "", ""
-    for number, line in enumerate((FOLDER / f"{rule}.md").read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(
+        (FOLDER / f"{rule}.md").read_text(encoding="utf-8").splitlines(), 1
+    ):
         section = line.removeprefix("## ") if line.startswith("## ") else section
         head = line if line.startswith("| completion") else head
         if not line.startswith("| `"):
@@ -82,7 +87,10 @@ def test_every_part_has_a_row(rule: str) -> None:
 
 
 def test_every_case_of_a_stated_answer_has_its_language_and_class() -> None:
-    """Sections are classes; a case of a public thread names its class, and has the address beside it."""
+    """Sections are classes.
+
+    A case of a public thread names its class, and has the address beside it.
+    """
     cases = [case for case in CASES if case.rule == "stated_answer"]
     assert [case.line for case in cases if not case.language] == []
     assert len({case.language for case in cases}) > 20
@@ -94,9 +102,13 @@ def test_every_case_of_a_stated_answer_has_its_language_and_class() -> None:
 
 @pytest.mark.parametrize(("rule", "section"), SECTIONS)
 def test_rule_reads_what_the_page_says(rule: str, section: str) -> None:
-    """The rule for one completion decides as each row says, and its passage lies within the text."""
+    """The rule for one completion decides as each row says, and its passage lies within the
+    text.
+    """
     cases = [case for case in CASES if (case.rule, case.section) == (rule, section)]
-    readings = {case.line: find_rule(rule).read(case.text, case.choices, case.options) for case in cases}
+    readings = {
+        case.line: find_rule(rule).read(case.text, case.choices, case.options) for case in cases
+    }
     found = {line: strip_span(reading) for line, reading in readings.items()}
     assert found == {case.line: case.expected for case in cases}
     for case in cases:

@@ -27,7 +27,8 @@ SEED = {
     "    asked = solver_output.messages[-2].content\n"
     "    system = solver_output.messages[0].content\n"
     "    return {'scores': {'good': float(text == sample.answer)},\n"
-    "            'metadata': {'asked': asked, 'system': system, 'length': len(solver_output.messages)}}\n",
+    "            'metadata': {'asked': asked, 'system': system, 'length': "
+    "len(solver_output.messages)}}\n",
     "value": "{{ solver_output.output.choices[0].message.content }}",
     "prompt": "{{ messages[-2].content }} {{ model_output.choices[0].message.content }}",
     "filter": "solver_output.messages[-2].content",
@@ -36,8 +37,10 @@ LATER = {
     "snippet": "import copy, json\n"
     "def compute_scores(sample, solver_output):\n"
     "    trace = solver_output.trace\n"
-    "    assert solver_output.raw_outputs[-1] == solver_output['model_outputs'][-1] == solver_output.output\n"
-    "    assert trace.items == trace['items'] and trace.turns[0].user_message == trace.user_messages[0]\n"
+    "    assert solver_output.raw_outputs[-1] == solver_output['model_outputs'][-1] == "
+    "solver_output.output\n"
+    "    assert trace.items == trace['items'] and trace.turns[0].user_message == "
+    "trace.user_messages[0]\n"
     "    assert trace.turns[-1].assistant_items == trace.assistant_messages == [trace.items[-1]]\n"
     "    assert json.loads(json.dumps(copy.deepcopy(trace))) == trace\n"
     "    asked, system = trace.get_last_user_text(), trace.get_first_system_prompt()\n"
@@ -45,7 +48,8 @@ LATER = {
     "    return {'scores': {'good': float(trace.get_last_assistant_text() == sample.answer)},\n"
     "            'metadata': {'asked': asked, 'system': system, 'length': len(trace.items)}}\n",
     "value": "{{ solver_output.trace.get_last_assistant_text() }}",
-    "prompt": "{{ trace.user_messages[-1].content }} {{ model_outputs[-1].choices[0].message.content }}",
+    "prompt": "{{ trace.user_messages[-1].content }} {{ "
+    "model_outputs[-1].choices[0].message.content }}",
     "filter": "solver_output.trace.turns[-1].user_message.content",
 }
 
@@ -140,8 +144,12 @@ def run_era(words: dict[str, str], folder: Path) -> tuple[list[dict[str, Any]], 
 
 
 def test_both_eras_give_the_same_numbers(tmp_path: Path) -> None:
-    """A snippet, `string_equals.value`, a judge's prompt and an action's filter, in the names of each era."""
-    seed, later = (run_era(words, tmp_path / str(place)) for place, words in enumerate((SEED, LATER)))
+    """A snippet, `string_equals.value`, a judge's prompt and an action's filter, in the names of
+    each era.
+    """
+    seed, later = (
+        run_era(words, tmp_path / str(place)) for place, words in enumerate((SEED, LATER))
+    )
     assert seed == later
     rows, metrics = seed
     assert [row["string_equals"]["excluded_by"] for row in rows] == [None, None, "long"]
@@ -157,7 +165,10 @@ def test_both_eras_give_the_same_numbers(tmp_path: Path) -> None:
 
 
 def write_recorded(folder: Path, **definition: object) -> Path:
-    """Write a task on two rows with recorded texts, with this in its definition; return the file."""
+    """Write a task on two rows with recorded texts, with this in its definition.
+
+    Return the file.
+    """
     whole = {
         "dataset": {"key": "q"},
         "solver": {"type": "pass_through_solver", "trace_column": "said"},
@@ -181,14 +192,25 @@ def write_recorded(folder: Path, **definition: object) -> Path:
         ("{{ solver_output.model_outputs[-1].choices[0].message.content }}", 0.5),
         ("{{ (solver_output.trace.turns | first).assistant_messages[0].content }}", 0.5),
         (
-            "{{ solver_output.trace.get_last_user_text() or solver_output.trace.get_first_system_prompt() }}",
+            (
+                "{{ solver_output.trace.get_last_user_text() or "
+                "solver_output.trace.get_first_system_prompt() }}"
+            ),
             0.0,
         ),
-        ("{% for one in solver_output['trace'].assistant_messages %}{{ one.content }}{% endfor %}", 0.5),
+        (
+            (
+                "{% for one in solver_output['trace'].assistant_messages %}{{ one.content "
+                "}}{% endfor %}"
+            ),
+            0.5,
+        ),
         ("{{ (solver_output | tojson | fromjson).trace.get_last_assistant_text() }}", 0.5),
     ],
 )
-def test_later_names_are_there_without_a_prompt(tmp_path: Path, value: str, accuracy: float) -> None:
+def test_later_names_are_there_without_a_prompt(
+    tmp_path: Path, value: str, accuracy: float
+) -> None:
     """A recorded text is an exchange of one message; a text that nobody said is none."""
     scorer = {"type": "string_equals", "ground_truth": "{{ sample.answer }}", "value": value}
     run = answerkey.run(write_recorded(tmp_path, scorers=[scorer]), out=tmp_path / "out")
@@ -200,7 +222,8 @@ def test_a_name_that_a_trace_does_not_have_is_told(
 ) -> None:
     """After a dot in a snippet, with the names there are; no sample is scored by it."""
     snippet = (
-        "def compute_scores(sample, solver_output):\n    return {'x': len(solver_output.trace.events)}\n"
+        "def compute_scores(sample, solver_output):\n    return {'x': "
+        "len(solver_output.trace.events)}\n"
     )
     scorers = [
         {
@@ -214,11 +237,15 @@ def test_a_name_that_a_trace_does_not_have_is_told(
     capsys.readouterr()
     (task,) = answerkey.load_run(tmp_path / "out").tasks.values()
     assert [row["python"]["status"] for row in task.scores.to_dicts()] == ["FAILED", "FAILED"]
-    assert "there is no key 'events'; keys: 'items', 'turns'" in task.scores.to_dicts()[0]["python"]["reason"]
+    assert (
+        "there is no key 'events'; keys: 'items', 'turns'"
+        in task.scores.to_dicts()[0]["python"]["reason"]
+    )
 
 
 CODE = (
-    "def {name}(messages, environment):\n    return environment['LETTER'] + messages{step}[-1]['content']\n"
+    "def {name}(messages, environment):\n    return environment['LETTER'] + "
+    "messages{step}[-1]['content']\n"
 )
 
 
@@ -234,7 +261,9 @@ CODE = (
         },
     ],
 )
-def test_custom_inference_in_the_names_of_both_eras(tmp_path: Path, config: dict[str, object]) -> None:
+def test_custom_inference_in_the_names_of_both_eras(
+    tmp_path: Path, config: dict[str, object]
+) -> None:
     """The later function is given the messages in a mapping; the answers are the same."""
     file = write_inference(tmp_path, config)
     run = answerkey.run(file, out=tmp_path / "out", trust_code=True)
@@ -296,7 +325,9 @@ def test_an_adapter_reads_the_generation_as_kwargs(tmp_path: Path) -> None:
         config = {"url": f"{server.url}/chat/completions", "adapter": {"key": "mine"}}
         file = write_inference(tmp_path, {"snippet": "x"})
         whole = json.loads(file.read_text())
-        whole["models"] = [{"key": "m", "display_name": "M", "config": config, "generation": {"seed": 7}}]
+        whole["models"] = [
+            {"key": "m", "display_name": "M", "config": config, "generation": {"seed": 7}}
+        ]
         whole["model_adapters"] = [adapter]
         file.write_text(json.dumps(whole))
         run = answerkey.run(file, out=tmp_path / "out", cache_policy="no-cache")
@@ -331,7 +362,8 @@ def test_an_escaped_pipe_of_the_page_gets_a_hint(
 ) -> None:
     """In double quotes, where it is no YAML, as in single ones."""
     text = (
-        "key: t\ndisplay_name: T\ndescription: d\ndefinition:\n  scorers:\n    - type: string_equals_mcqa\n"
+        "key: t\ndisplay_name: T\ndescription: d\ndefinition:\n  scorers:\n    - type: "
+        "string_equals_mcqa\n"
         f"      ground_truth_choice: {quote}{{{{ sample.answer_key \\| upper }}}}{quote}\n"
         "      choices: [A, B]\n"
     )
@@ -368,7 +400,9 @@ def test_labels_are_checked_where_they_stand(tmp_path: Path) -> None:
     (tmp_path / "task.yaml").write_text(LABELS)
     found = answerkey.check(tmp_path / "task.yaml").errors
     told = {(error.code, error.message, error.where and error.where.line) for error in found}
-    assert {one for one in told if one[0] != "E113"} == {  # of which there are a dataset and a model
+    assert {
+        one for one in told if one[0] != "E113"
+    } == {  # of which there are a dataset and a model
         ("E108", "the label 'yes' is given twice", 11),
         ("E108", "`incorrect_labels` is missing in scorer 2 (`model_as_a_judge_classifier`)", 12),
         ("E115", "`mean` needs numbers, and `label` is text", 19),
@@ -376,7 +410,9 @@ def test_labels_are_checked_where_they_stand(tmp_path: Path) -> None:
 
 
 def test_labels_give_numbers_and_filters(tmp_path: Path) -> None:
-    """`is_correct` is a metric's field, labels are counted, and an action drops samples by their label."""
+    """`is_correct` is a metric's field, labels are counted, and an action drops samples by their
+    label.
+    """
     judge = {"model_key": "m", "user_prompt": "{{ input_prompt }} {{ sample.answer }}"}
     right = judge | {"correct_labels": ["same"], "incorrect_labels": ["other"]}
     condition = {"op": "equals", "expression": "{{ scores.tone.label }}", "value": "other"}

@@ -1,4 +1,7 @@
-"""Bundles of the hosted platform run as they are, in both eras of the format; what is foreign is one list."""
+"""Bundles of the hosted platform run as they are, in both eras of the format.
+
+What is foreign is one list.
+"""
 
 from __future__ import annotations
 
@@ -158,7 +161,9 @@ def write_bundle(files: Mapping[str, str], folder: Path) -> None:
 def test_a_bundle_of_the_later_era_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Provider models, secrets, the evaluation's own config, policies: nothing is changed for it."""
+    """Provider models, secrets, the evaluation's own config, policies: nothing is changed for
+    it.
+    """
     write_bundle(LATER, tmp_path)
     monkeypatch.setenv("ENDPOINT_KEY", "sk-secret")
     with TestServer("B") as server:
@@ -182,7 +187,9 @@ def test_the_provider_model_of_a_bundle_has_the_platforms_key(
     for name in ("ENDPOINT_KEY", "OPENAI_API_KEY"):
         monkeypatch.setenv(name, "sk-secret")
     monkeypatch.setenv("ENDPOINT", "http://127.0.0.1:9/v1/chat/completions")
-    loaded = load_plan(tmp_path, Overrides(config={"model_key": "openai$gpt-4-1-nano", "how_many": "1"}))
+    loaded = load_plan(
+        tmp_path, Overrides(config={"model_key": "openai$gpt-4-1-nano", "how_many": "1"})
+    )
     assert loaded.errors == []
     assert loaded.value is not None
     (one,) = loaded.value.specifications
@@ -192,11 +199,15 @@ def test_the_provider_model_of_a_bundle_has_the_platforms_key(
 
 
 def test_a_bundle_of_the_seed_era_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Old names, an old place for the file, lists in CSV cells, recorded traces: each old name warns once."""
+    """Old names, an old place for the file, lists in CSV cells, recorded traces: each old name
+    warns once.
+    """
     write_bundle(SEED, tmp_path)
     assert main(["run", str(tmp_path), "--out", str(tmp_path / "out"), "--json", "-q"]) == 0
     (task,) = json.loads(capsys.readouterr().out)["tasks"]
-    assert [(one["name"], one["value"], one["n"]) for one in task["metrics"]] == [("MCQA Accuracy", 0.5, 2)]
+    assert [(one["name"], one["value"], one["n"]) for one in task["metrics"]] == [
+        ("MCQA Accuracy", 0.5, 2)
+    ]
     loaded = load_plan(tmp_path)
     told = sorted(notice.message.split("`")[1] for notice in loaded.notices)
     assert told == [
@@ -250,7 +261,7 @@ evaluation:
     - {task_key: talk, model_key: builtin/random}
     - {task_key: own, model_key: builtin/random}
     - {task_key: after, model_key: builtin/random}
-"""
+"""  # noqa: E501 - the text as it is written
 
 
 def test_what_is_foreign_is_refused_by_name_in_one_list(
@@ -279,11 +290,17 @@ def test_what_is_foreign_is_refused_by_name_in_one_list(
 @pytest.mark.parametrize(
     ("text", "code", "message"),
     [
-        ("key: p\nevaluations: []\n", "E116", "evaluation plans of the original platform are not done"),
+        (
+            "key: p\nevaluations: []\n",
+            "E116",
+            "evaluation plans of the original platform are not done",
+        ),
         ("key: e\ntask_specifications: []\n", "E108", "this is an evaluation, not a run file"),
     ],
 )
-def test_files_that_are_no_run_files_are_told(tmp_path: Path, text: str, code: str, message: str) -> None:
+def test_files_that_are_no_run_files_are_told(
+    tmp_path: Path, text: str, code: str, message: str
+) -> None:
     """With what to write instead."""
     (tmp_path / "run.yaml").write_text(text)
     loaded = load_plan(tmp_path)
@@ -302,13 +319,15 @@ tasks:
     definition:
       scorers:
         - {type: string_equals_mcqa, ground_truth_choice: "{{ sample.content | trim }}", choices: [A, B]}
-""",
+""",  # noqa: E501 - the text as it is written
     "cards/one.md": "A\n",
     "cards/more/two.md": "B\n",
 }
 
 
-def test_a_folder_of_documents_is_a_dataset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_of_documents_is_a_dataset(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """One row for each, as where the source comes from."""
     write_bundle(FOLDERS, tmp_path)
     words = ["--completion-column", "content", "--json", "-q"]

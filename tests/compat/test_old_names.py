@@ -46,7 +46,9 @@ def heard(loaded: Loaded[Task] | Loaded[Plan]) -> list[tuple[str, str | None]]:
 
 
 def test_column_names_of_the_seed_era_become_templates(tmp_path: Path) -> None:
-    """`ground_truth_choice_field` and `choices_field` read the column, and warn with the replacement."""
+    """`ground_truth_choice_field` and `choices_field` read the column, and warn with the
+    replacement.
+    """
     text = "      ground_truth_choice_field: right\n      choices_field: it's\n"
     loaded = load(tmp_path, HEAD + DEFINITION + text)
     scorer = mcqa(loaded)
@@ -69,7 +71,10 @@ def test_the_same_old_name_warns_once(tmp_path: Path) -> None:
 def test_config_works_in_old_column_names(tmp_path: Path) -> None:
     """`<< config.x >>` is filled in in an old column name."""
     text = "      ground_truth_choice_field: << config.col >>\n      choices: [A, B]\n"
-    assert mcqa(load(tmp_path, HEAD + DEFINITION + text)).ground_truth_choice == "{{ sample['answer key'] }}"
+    assert (
+        mcqa(load(tmp_path, HEAD + DEFINITION + text)).ground_truth_choice
+        == "{{ sample['answer key'] }}"
+    )
 
 
 def test_the_new_name_wins(tmp_path: Path) -> None:
@@ -92,7 +97,9 @@ def test_neither_name_is_an_error_that_names_both(tmp_path: Path) -> None:
 
 def test_old_names_change_no_fingerprint(tmp_path: Path) -> None:
     """The old and the new spelling are the same task."""
-    old = load(tmp_path, HEAD + DEFINITION + "      ground_truth_choice_field: a\n      choices: [A, B]\n")
+    old = load(
+        tmp_path, HEAD + DEFINITION + "      ground_truth_choice_field: a\n      choices: [A, B]\n"
+    )
     text = "      ground_truth_choice: \"{{ sample['a'] }}\"\n      choices: [A, B]\n"
     new = load(tmp_path, HEAD + DEFINITION + text)
     assert old.value is not None
@@ -101,7 +108,9 @@ def test_old_names_change_no_fingerprint(tmp_path: Path) -> None:
 
 
 def test_old_fields_of_a_definition(tmp_path: Path) -> None:
-    """`declarative_task`, `evaluated_entity_type` and `fast_subset_size` are read and change nothing."""
+    """`declarative_task`, `evaluated_entity_type` and `fast_subset_size` are read and change
+    nothing.
+    """
     text = HEAD + DEFINITION + NEW
     text += "  type: declarative_task\n  evaluated_entity_type: model\n"
     text += "  dataset: {key: q, fast_subset_size: 50}\n"
@@ -111,7 +120,10 @@ def test_old_fields_of_a_definition(tmp_path: Path) -> None:
         ("type: declarative_task", "write `type: benchmark_task`"),
         (
             "evaluated_entity_type",
-            "leave it out: a task with a `solver` evaluates a model, one without evaluates the dataset",
+            (
+                "leave it out: a task with a `solver` evaluates a model, one without "
+                "evaluates the dataset"
+            ),
         ),
         ("fast_subset_size", "it is ignored; write `run_config: {num_samples: …}`"),
     ]
@@ -136,7 +148,9 @@ def only(
 ) -> tuple[Specification, list[tuple[str, str | None]]]:
     """Return the one specification of a seed era run file, and what was heard."""
     load(folder, HEAD + DEFINITION + NEW)
-    (folder / "run.yaml").write_text(run_config + RUN.replace("EXTRA", extra or "tags: []"), encoding="utf-8")
+    (folder / "run.yaml").write_text(
+        run_config + RUN.replace("EXTRA", extra or "tags: []"), encoding="utf-8"
+    )
     loaded = load_plan(folder, Overrides())
     assert loaded.errors == []
     assert loaded.value is not None
@@ -163,7 +177,10 @@ def test_file_path_at_the_top_of_a_dataset(tmp_path: Path) -> None:
 def test_sizes_of_the_seed_era(
     tmp_path: Path, extra: str, run_config: str, num_samples: int | None, name: str
 ) -> None:
-    """`mode: debug` is ten samples, `full` all; `num_samples` of the evaluation yields to `run_config`."""
+    """`mode: debug` is ten samples, `full` all.
+
+    `num_samples` of the evaluation yields to `run_config`.
+    """
     lines = extra.strip("{}").replace(", ", "\n  ")
     one, notices = only(tmp_path, lines, run_config)
     assert one.selection.num_samples == num_samples

@@ -15,7 +15,9 @@ MESSAGES = [{"role": "user", "content": "{{ sample.question }}"}]
 
 
 def carry_out(*words: str) -> dict[str, Any]:
-    """Carry out a command in a process that finds the package, and return what it printed as JSON."""
+    """Carry out a command in a process that finds the package, and return what it printed as
+    JSON.
+    """
     command = [sys.executable, "-m", "answerkey", *words, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -49,18 +51,25 @@ def test_a_plug_in_of_each_kind_works(tmp_path: Path, monkeypatch: pytest.Monkey
         for key, solver in solvers.items()
     ]
     plan = {
-        "datasets": [{"key": "made", "display_name": "M", "source": {"type": "kept_source", "size": 3}}],
+        "datasets": [
+            {"key": "made", "display_name": "M", "source": {"type": "kept_source", "size": 3}}
+        ],
         "tasks": tasks,
         "evaluation": {
             "key": "e",
             "display_name": "E",
-            "task_specifications": [{"task_key": "plug"}, {"task_key": "asked", "model_key": "kept/hello"}],
+            "task_specifications": [
+                {"task_key": "plug"},
+                {"task_key": "asked", "model_key": "kept/hello"},
+            ],
         },
     }
     Path("run.yaml").write_text(json.dumps(plan), encoding="utf-8")
     Path("log.kept").write_text('{"id": "1", "q": "Q?", "t": "A", "c": "A"}\n', encoding="utf-8")
     run = carry_out("run", "run.yaml", "--out", "r")
-    values = {(task["key"], one["name"]): one["value"] for task in run["tasks"] for one in task["metrics"]}
+    values = {
+        (task["key"], one["name"]): one["value"] for task in run["tasks"] for one in task["metrics"]
+    }
     assert values == {
         ("plug", "count"): 3.0,
         ("plug", "points_mean"): 6.0,

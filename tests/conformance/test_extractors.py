@@ -1,7 +1,8 @@
-"""The extractors of other harnesses against these harnesses' own code, on the same 5,000 completions.
+"""The extractors of other harnesses against these harnesses' own code, on the same 5,000
+completions.
 
-A part of the long series. Each tool is installed once, without what it depends on, into a folder of its own
-below `build`; `tool_side.py` calls its function there.
+A part of the long series. Each tool is installed once, without what it depends on, into a folder of
+its own below `build`; `tool_side.py` calls its function there.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ PACKAGES = {
 COUNT = 5_000
 LETTERS = list("ABCDEFGHIJ")
 
-# What made completions are put together from: @X is a label, @T its text, @Y another label, @x, @y the same
-# in lower case.
+# What made completions are put together from: @X is a label, @T its text, @Y another label, @x, @y
+# the same in lower case.
 OPTIONS = (
-    "Sydney", "Canberra", "Guilty", "Guilty of Romance", "not guilty", "5", "-5", "1.5 m/s", "the answer",
-    "None of the above", "A dog", "vitamin C", "…", "悉尼", "I", "New York", "York", "Both A and B", "x - y",
+    "Sydney", "Canberra", "Guilty", "Guilty of Romance", "not guilty", "5", "-5", "1.5 m/s", "the answer",  # noqa: E501 - one case a line
+    "None of the above", "A dog", "vitamin C", "…", "悉尼", "I", "New York", "York", "Both A and B", "x - y",  # noqa: E501 - one case a line
 )  # fmt: skip
 OPENINGS = (
     "", "", "", "Sure! ", "Let me think. A good question.\n", "I looked at A and C first.\n\n",
@@ -54,19 +55,19 @@ CUES = (
     "", "", "ANSWER: ", "Answer: ", "**Answer:** ", "answer : ", "**ANSWER: ", "Final answer: ",
     "The answer is ", "the answer is: ", "The correct answer is ", "the correct answer is option ",
     "The correct option is ", "The final answer is ", "My final answer to this is ", "Therefore, ",
-    "So the answer would be option ", "I choose ", "The answer to the question is ", "答案：", "答案是",
-    "答案: ", "答案选项为 ", "答案应该是", "答案为 ", "故选", "选择", "所以", "因此", "显然", "只有选项",
+    "So the answer would be option ", "I choose ", "The answer to the question is ", "答案：", "答案是",  # noqa: E501 - one case a line
+    "答案: ", "答案选项为 ", "答案应该是", "答案为 ", "故选", "选择", "所以", "因此", "显然", "只有选项",  # noqa: E501 - one case a line
     "说法不正确的是", "所以答案是", "Réponse : ", "Antwort: ", "The correct answer is: $\\boxed{",
     "Answer:\n", "\n", ": ", "1. ",
 )  # fmt: skip
 LABELS = (
-    "@X", "@X", "@X", "(@X)", "**@X**", "[@X]", "@X.", "@X)", "@X: @T", "@X. @T", "(@X) @T", "$ @X $", "$@X$",
-    "\\boxed{@X}", "@x", "(@x)", "@T", "**@X.** @T", "@X and @Y", "@X, @Y", "@X,", "@X or @Y", "`@X`",
-    '"@X"', "@X@Y", "**(@X)**", "** @X **", "@X。", "@X，", "@X项", "@X 是正确的", "@X正确", "[LETTER]", "Z",
+    "@X", "@X", "@X", "(@X)", "**@X**", "[@X]", "@X.", "@X)", "@X: @T", "@X. @T", "(@X) @T", "$ @X $", "$@X$",  # noqa: E501 - one case a line
+    "\\boxed{@X}", "@x", "(@x)", "@T", "**@X.** @T", "@X and @Y", "@X, @Y", "@X,", "@X or @Y", "`@X`",  # noqa: E501 - one case a line
+    '"@X"', "@X@Y", "**(@X)**", "** @X **", "@X。", "@X，", "@X项", "@X 是正确的", "@X正确", "[LETTER]", "Z",  # noqa: E501 - one case a line
 )  # fmt: skip
 ENDINGS = (
     "", "", "", "", ".", "**", "\n", ".\n\nExplanation: A is too large.", " because B is wrong.",
-    " is correct.", " I hope it is correct.", ". I hope it is correct.", "\n\nANSWER: @Y", ", not @Y",
+    " is correct.", " I hope it is correct.", ". I hope it is correct.", "\n\nANSWER: @Y", ", not @Y",  # noqa: E501 - one case a line
     " 。", "}", "}$", " é", "\nAnswer: @y", "\n**@Y** was close.", " (see above)",
     " is the only one of these that is true for all of them, as far as I know",
 )  # fmt: skip
@@ -89,7 +90,8 @@ def make_rows() -> list[dict[str, Any]]:
 
 
 def read_rows() -> list[dict[str, Any]]:
-    """Read all short files, a thousand completions of one token, and chains of thought for the rest.
+    """Read all short files, a thousand completions of one token, and chains of thought for the
+    rest.
 
     None where the shared material is not there.
     """
@@ -108,7 +110,11 @@ def _read_short() -> Iterator[dict[str, Any]]:
     for path in sorted(DATA.glob("tricky_completions*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
-            yield {"text": row["completion"] or "", "choices": row["choices"], "options": row["options"]}
+            yield {
+                "text": row["completion"] or "",
+                "choices": row["choices"],
+                "options": row["options"],
+            }
     for path in sorted(DATA.glob("inspect_logs/*.eval")):
         with zipfile.ZipFile(path) as archive:
             for name in archive.namelist():
@@ -129,7 +135,9 @@ def _read_chains() -> Iterator[dict[str, Any]]:
     for path in sorted(DATA.glob("mmlu_pro_outputs/*.zip")):
         with zipfile.ZipFile(path) as archive:
             for row in json.loads(archive.read(archive.namelist()[0])):
-                yield _letter(row.get("generated_text") or row.get("model_outputs") or "", row["options"])
+                yield _letter(
+                    row.get("generated_text") or row.get("model_outputs") or "", row["options"]
+                )
 
 
 def _letter(text: str, options: list[str]) -> dict[str, Any]:
@@ -162,13 +170,26 @@ def install(tool: str) -> Path:
 @pytest.mark.parametrize("tool", PACKAGES)
 def test_an_extractor_reads_what_its_harness_reads(tool: str) -> None:
     """In at least 99.5 % of made and of real completions: the same choice, or none."""
-    words = [sys.executable, "-I", "-W", "ignore", str(HERE / "tool_side.py"), str(install(tool)), tool]
+    words = [
+        sys.executable,
+        "-I",
+        "-W",
+        "ignore",
+        str(HERE / "tool_side.py"),
+        str(install(tool)),
+        tool,
+    ]
     for rows in (make_rows(), read_rows()):
         given = "".join(json.dumps(row) + "\n" for row in rows)
         done = subprocess.run(words, input=given, check=True, capture_output=True, text=True)
         differ = []
         for row, line in zip(rows, done.stdout.splitlines(), strict=True):
-            said, read = json.loads(line), EXTRACTORS[tool].read(row["text"], row["choices"], row["options"])
+            said, read = (
+                json.loads(line),
+                EXTRACTORS[tool].read(row["text"], row["choices"], row["options"]),
+            )
             if read != (said if said in row["choices"] else None):
                 differ.append(f"{said} there, {read} here: {row['text'][-200:]!r}")
-        assert len(differ) <= len(rows) * 0.005, "\n".join([f"{len(differ)} of {len(rows)}:", *differ[:20]])
+        assert len(differ) <= len(rows) * 0.005, "\n".join(
+            [f"{len(differ)} of {len(rows)}:", *differ[:20]]
+        )

@@ -1,4 +1,6 @@
-"""The same samples give the same scores and numbers, however they are stored, sharded or ordered."""
+"""The same samples give the same scores and numbers, however they are stored, sharded or
+ordered.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,24 @@ import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey.datasets import content, formats
+from answerkey.datasets import tables
 from answerkey.evaluate import prepare
 from answerkey.evaluate.prepare import Prepared
 
-TEXTS = ["A", "B.", " C", "Answer: D", "", "A or B", "b", "D because", "A. x\nB. y\nC. z", "Ｂ", "B́", "1"]
+TEXTS = [
+    "A",
+    "B.",
+    " C",
+    "Answer: D",
+    "",
+    "A or B",
+    "b",
+    "D because",
+    "A. x\nB. y\nC. z",
+    "Ｂ",
+    "B́",
+    "1",
+]
 CHOICES = ["A", "B", "C", "D"]
 TASK: dict[str, Any] = {
     "key": "same",
@@ -84,7 +99,9 @@ def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
 
 WRITERS: dict[str, Callable[[Path, list[dict[str, Any]]], object]] = {
     "rows.csv": write_csv,
-    "rows.jsonl": lambda path, rows: path.write_text("".join(json.dumps(row) + "\n" for row in rows)),
+    "rows.jsonl": lambda path, rows: path.write_text(
+        "".join(json.dumps(row) + "\n" for row in rows)
+    ),
     "rows.json": lambda path, rows: path.write_text(json.dumps(rows)),
     "rows.parquet": lambda path, rows: pl.DataFrame(rows).write_parquet(path),
     "rows.arrow": lambda path, rows: pl.DataFrame(rows).write_ipc(path),
@@ -114,7 +131,9 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, list[dict[s
 
 
 def test_the_numbers_are_not_trivial(expected: tuple[Any, list[dict[str, Any]]]) -> None:
-    """The rows hold right and wrong, valid and invalid completions, so that equality means something."""
+    """The rows hold right and wrong, valid and invalid completions, so that equality means
+    something.
+    """
     numbers, scores = expected
     assert 0.05 < numbers["MCQA Accuracy"]["value"] < 0.5
     reasons = {row["string_equals_mcqa"]["metadata"]["validity_reason"] for row in scores}
@@ -159,15 +178,10 @@ def test_streamed_files_in_shards_give_the_same_numbers(
     size: int,
     expected: tuple[Any, list[dict[str, Any]]],
 ) -> None:
-    """A file that is too large to be held gives the same numbers, read now and from the cache."""
-    monkeypatch.setattr(content, "HELD_BYTES", 100)
+    """A file that is too large to be held gives the same numbers."""
+    monkeypatch.setattr(tables, "HELD_CHARACTERS", 100)
     monkeypatch.setattr(prepare, "SHARD_ROWS", size)
-    monkeypatch.setattr(formats, "CHUNK_ROWS", 17)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for turn in ("now", "from the cache"):
-        folder = tmp_path / turn
-        folder.mkdir()
-        assert run_rows(folder, name, ROWS) == expected
+    assert run_rows(tmp_path, name, ROWS) == expected
 
 
 @pytest.mark.usefixtures("quick_workers")
@@ -181,7 +195,9 @@ def test_every_spread_gives_the_same_numbers(
     with_copy: bool,
     expected: tuple[Any, list[dict[str, Any]]],
 ) -> None:
-    """One thread, several, and worker processes agree, whether rows are checked on the way or before."""
+    """One thread, several, and worker processes agree, whether rows are checked on the way or
+    before.
+    """
     monkeypatch.setattr(prepare, "SHARD_ROWS", 43)
     monkeypatch.setattr(prepare, "choose_spread", lambda _: spread)
     assert run_rows(tmp_path, "rows.parquet", ROWS, copy=with_copy) == expected
@@ -201,7 +217,9 @@ def test_completions_of_another_file_give_the_same_numbers(
     monkeypatch.setattr(prepare, "SHARD_ROWS", size)
     said = [{name: row[name] for name in ("sample_id", "completion")} for row in ROWS]
     WRITERS["rows.jsonl"](tmp_path / "said.jsonl", said[::-1] if turned else said)
-    questions = [{name: value for name, value in row.items() if name != "completion"} for row in ROWS]
+    questions = [
+        {name: value for name, value in row.items() if name != "completion"} for row in ROWS
+    ]
     found = run_rows(tmp_path, "rows.csv", questions, completions=str(tmp_path / "said.jsonl"))
     assert found == expected
 
@@ -210,12 +228,16 @@ def test_completions_of_another_file_give_the_same_numbers(
 def test_templates_of_every_plan_give_the_same_numbers_in_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: tuple[Any, list[dict[str, Any]]]
 ) -> None:
-    """A task whose templates are rendered for every row is spread over processes, and says the same."""
+    """A task whose templates are rendered for every row is spread over processes, and says the
+    same.
+    """
     monkeypatch.setattr(prepare, "SHARD_ROWS", 43)
     monkeypatch.setattr(prepare, "WORKER_ROWS", 10)
     task = json.loads(json.dumps(TASK))
     scorer = task["definition"]["scorers"][0]
-    scorer["ground_truth_choice"] = "{% set n = sample.sample_id %}{{ sample.answer | upper if n else 'no' }}"
+    scorer["ground_truth_choice"] = (
+        "{% set n = sample.sample_id %}{{ sample.answer | upper if n else 'no' }}"
+    )
     chosen: list[str] = []
     choose_spread = prepare.choose_spread
 

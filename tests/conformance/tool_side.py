@@ -1,8 +1,10 @@
-"""Let a tool's own extraction function read completions: JSON lines on stdin, what it reads on stdout.
+"""Let a tool's own extraction function read completions: JSON lines on stdin, what it reads on
+stdout.
 
-Run as `python tool_side.py FOLDER TOOL`, with the folder where the tool is installed without what it depends
-on. The modules that hold its function are the tool's own. Whatever else they import, be it torch or the rest
-of the tool, is stood in for by modules whose names do nothing: extraction is plain Python.
+Run as `python tool_side.py FOLDER TOOL`, with the folder where the tool is installed without what
+it depends on. The modules that hold its function are the tool's own. Whatever else they import, be
+it torch or the rest of the tool, is stood in for by modules whose names do nothing: extraction is
+plain Python.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ Row = dict[str, Any]
 
 
 class _Nothing(type):
-    """The type of every name of an absent module: base class, annotation, decorator that changes nothing."""
+    """The type of every name of an absent module: base class, annotation, decorator that changes
+    nothing.
+    """
 
     def __getattr__(cls, name: str) -> type:
         if name.startswith("__"):
@@ -55,7 +59,9 @@ class _Absent(types.ModuleType):
 
 
 class Imports(MetaPathFinder, Loader):
-    """Find the wanted modules in the folder, the standard library where it is, and a stand-in for others."""
+    """Find the wanted modules in the folder, the standard library where it is, and a stand-in for
+    others.
+    """
 
     def __init__(self, folder: Path, wanted: Sequence[str]) -> None:
         self.folder, self.wanted = folder, wanted
@@ -79,7 +85,9 @@ class Imports(MetaPathFinder, Loader):
 def read_inspect(module: Any, rows: Sequence[Row]) -> Iterable[str]:  # noqa: ANN401 - the tool's
     """Read as `multiple_choice` does."""
     for row in rows:
-        state = SimpleNamespace(output=SimpleNamespace(completion=row["text"]), choices=row["choices"])
+        state = SimpleNamespace(
+            output=SimpleNamespace(completion=row["text"]), choices=row["choices"]
+        )
         yield "".join(module.parse_answers(state, multiple_correct=False))
 
 
@@ -119,7 +127,10 @@ def read_opencompass(module: Any, rows: Sequence[Row]) -> Iterable[str]:  # noqa
 def read_vlmevalkit(module: Any, rows: Sequence[Row]) -> Iterable[str]:  # noqa: ANN401 - the tool's
     """Read as it does before it asks its judge."""
     for row in rows:
-        yield module.can_infer(row["text"], dict(zip(row["choices"], row["options"], strict=True))) or ""
+        yield (
+            module.can_infer(row["text"], dict(zip(row["choices"], row["options"], strict=True)))
+            or ""
+        )
 
 
 #: The modules of each tool that are its own, the last with the function, and how that is called.

@@ -1,9 +1,10 @@
 """What the documentation tells its readers to run, and a desk at which it is run.
 
-`collect_blocks` finds the fenced blocks of shell and Python in every page, the steps of the CI examples, the
-hooks for pre-commit and the commands in the table of the examples. A `Desk` is a folder with all the files
-and runs that the pages speak of; servers on this machine stand in for models, the hub and object stores.
-`Desk.carry_out` restores it, runs one block in it, and returns what is not as the page says.
+`collect_blocks` finds the fenced blocks of shell and Python in every page, the steps of the CI
+examples, the hooks for pre-commit and the commands in the table of the examples. A `Desk` is a
+folder with all the files and runs that the pages speak of; servers on this machine stand in for
+models, the hub and object stores. `Desk.carry_out` restores it, runs one block in it, and returns
+what is not as the page says.
 """
 
 from __future__ import annotations
@@ -33,13 +34,18 @@ from answerkey.cli import main
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     path
-    for folder, pattern in ((ROOT, "*.md"), (ROOT / "docs", "**/*.md"), (ROOT / "examples", "**/*.md"))
+    for folder, pattern in (
+        (ROOT, "*.md"),
+        (ROOT / "docs", "**/*.md"),
+        (ROOT / "examples", "**/*.md"),
+    )
     for path in folder.glob(pattern)
     if "quickstart" not in path.relative_to(ROOT).parts[1:-1]
 )
 CI_FILES = (*sorted((ROOT / "examples" / "ci").iterdir()), ROOT / ".pre-commit-hooks.yaml")
 SHELL = frozenset({"sh", "bash", "shell", "console"})
-#: A command that takes longer than this hangs; the slowest takes some five seconds on an idle machine.
+#: A command that takes longer than this hangs; the slowest takes some five seconds on an idle
+#: machine.
 PATIENCE = 300
 FENCE = re.compile(r"^ *```(\w*) *\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 STATED_CODE = re.compile(r"exit code (\d+)")
@@ -56,7 +62,9 @@ SERVES = re.compile(r"^answerkey view\b|^python -m answerkey\.testing\b")
 
 @dataclass(frozen=True)
 class Command:
-    """One command line, the exit code that the page states (else 0) and the lines of output that it shows."""
+    """One command line, the exit code that the page states (else 0) and the lines of output that it
+    shows.
+    """
 
     text: str
     code: int = 0
@@ -82,7 +90,9 @@ class Block:
 def collect_blocks() -> list[Block]:
     """Return all there is to run, page by page."""
     found = [block for page in PAGES for block in _read_page(page)]
-    return found + [block for file in CI_FILES for block in _read_ci(_name(file), file.read_text("utf-8"))]
+    return found + [
+        block for file in CI_FILES for block in _read_ci(_name(file), file.read_text("utf-8"))
+    ]
 
 
 def list_unlabelled() -> list[str]:
@@ -91,7 +101,8 @@ def list_unlabelled() -> list[str]:
         f"{_name(page)}:{line}"
         for page in PAGES
         for line, kind, text in _list_fences(page)
-        if kind not in SHELL and re.search(r"^(\w*\$ |answerkey |python -m |pip )", text, re.MULTILINE)
+        if kind not in SHELL
+        and re.search(r"^(\w*\$ |answerkey |python -m |pip )", text, re.MULTILINE)
     ]
 
 
@@ -175,14 +186,19 @@ def _list_scripts(content: Any) -> Iterator[list[str]]:  # noqa: ANN401  # whate
         elif isinstance(job, dict) and "script" in job:
             yield job["script"]
     hooks = content if isinstance(content, list) else jobs.get("repos", [])
-    for hook in (one for repo in hooks if isinstance(repo, dict) for one in repo.get("hooks", [repo])):
+    for hook in (
+        one for repo in hooks if isinstance(repo, dict) for one in repo.get("hooks", [repo])
+    ):
         if "entry" in hook and re.search(hook["files"], "evals/capitals/run.yaml"):
             yield [f"{hook['entry']} evals/capitals/run.yaml"]
 
 
 @dataclass(frozen=True)
 class Desk:
-    """A folder with what the pages speak of; `stand_ins` says what is used in place of a text of theirs."""
+    """A folder with what the pages speak of.
+
+    `stand_ins` says what is used in place of a text of theirs.
+    """
 
     folder: Path
     stand_ins: dict[str, str]
@@ -215,7 +231,9 @@ class Desk:
     def carry_out(self, block: Block, skipped: Callable[[str], bool]) -> list[str]:
         """Return what went otherwise than the page says; the working directory is the folder."""
         self.restore()
-        if block.page == "docs/reference/policies.md":  # its gates and its baseline are those of this example
+        if (
+            block.page == "docs/reference/policies.md"
+        ):  # its gates and its baseline are those of this example
             shutil.rmtree("my-project")
             shutil.copytree("examples/gates", "my-project")
             self._expect(Command("answerkey run my-project --out runs/before"))
@@ -281,7 +299,11 @@ class Desk:
     def _serve(self, text: str) -> tuple[int, str, str]:
         """Start a command that serves, wait for its address, and press Ctrl-C."""
         first, *words = shlex.split(text)
-        streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        streams: dict[str, Any] = {
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            "text": True,
+        }
         with (
             Forked(words, **streams)
             if first == "answerkey"
@@ -317,13 +339,18 @@ def _list_files(folder: Path) -> dict[str, tuple[int, int] | None]:
         for one in os.scandir(waiting.pop()):
             is_folder = one.is_dir(follow_symlinks=False)
             seen = one.stat(follow_symlinks=False)
-            found[os.path.relpath(one.path, folder)] = None if is_folder else (seen.st_size, seen.st_mtime_ns)
+            found[os.path.relpath(one.path, folder)] = (
+                None if is_folder else (seen.st_size, seen.st_mtime_ns)
+            )
             waiting += [Path(one.path)] if is_folder else []
     return found
 
 
 def follow_python(source: str, names: dict[str, object]) -> Iterator[str]:
-    """Carry out statements; yield where a value, or what is printed, is not what the comment says."""
+    """Carry out statements.
+
+    Yield where a value, or what is printed, is not what the comment says.
+    """
     lines = source.splitlines()
     for statement in ast.parse(source).body:
         out = io.StringIO()

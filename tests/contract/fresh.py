@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-#: In the long series packages come from the package index; otherwise those of this environment are lent.
+#: In the long series packages come from the package index; otherwise those of this environment are
+#: lent.
 INSTALLS = bool(os.environ.get("ANSWERKEY_LONG"))
 SECONDS = 1800
 
@@ -24,7 +25,10 @@ class Fresh:
 
     @classmethod
     def make(cls, folder: Path) -> Fresh:
-        """Make the environment; unless packages are installed, lend it those of this one except answerkey."""
+        """Make the environment.
+
+        Unless packages are installed, lend it those of this one except answerkey.
+        """
         options = [] if INSTALLS else ["--without-pip"]
         command = [sys.executable, "-m", "venv", *options, str(folder / "venv")]
         subprocess.run(command, check=True, timeout=SECONDS)
@@ -39,9 +43,13 @@ class Fresh:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a command finds there: no variable of Python, and the programs of the environment first."""
+        """What a command finds there: no variable of Python, and the programs of the environment
+        first.
+        """
         kept = {
-            name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL"))
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PYTHON", "VIRTUAL"))
         }
         path = os.pathsep.join([str(self.folder / "venv" / "bin"), os.environ["PATH"]])
         quick = {} if INSTALLS else {"PIP_NO_COMPILE": "1"}  # the commands compile what they import

@@ -57,7 +57,7 @@ policies:
   key: gate
   rules:
     - {key: good, definition: {type: threshold, metric: Accuracy, operator: ">=", threshold: LEAST}}
-"""
+"""  # noqa: E501 - the text as it is written
 PYTEST = '[tool.pytest.ini_options]\nanswerkey_files = ["evals/*/run.yaml"]\n'
 #: Installs nothing: says whether what is named can be installed from where it lies.
 PIP = """\
@@ -72,7 +72,10 @@ exit 1
 def lay_out(call: Callable[..., Any]) -> None:
     """Fill the working directory with what the pages speak of."""
     call("init", "my-project")
-    rows = [json.loads(line) for line in Path("my-project/questions.jsonl").read_text("utf-8").splitlines()]
+    rows = [
+        json.loads(line)
+        for line in Path("my-project/questions.jsonl").read_text("utf-8").splitlines()
+    ]
     for number, row in enumerate(rows):
         row |= {
             "subject": row["category"],
@@ -83,7 +86,10 @@ def lay_out(call: Callable[..., Any]) -> None:
     shutil.copy("my-project/task.yaml", "task.yaml")
     shutil.copytree(ROOT / "examples", "examples")
     Path("vendor/answerkey").mkdir(parents=True)
-    for link, target in {"bench": "bench", "vendor/answerkey/pyproject.toml": "pyproject.toml"}.items():
+    for link, target in {
+        "bench": "bench",
+        "vendor/answerkey/pyproject.toml": "pyproject.toml",
+    }.items():
         Path(link).symlink_to(ROOT / target)
     _lay_out_tables(rows)
     _lay_out_logs(rows)
@@ -99,7 +105,9 @@ def write_lines(name: str, rows: Sequence[object]) -> None:
 
 
 def _lay_out_tables(rows: Rows) -> None:
-    answers = [{"sample_id": f"{n:06}", "completion": row["answer"]} for n, row in enumerate(rows, 1)]
+    answers = [
+        {"sample_id": f"{n:06}", "completion": row["answer"]} for n, row in enumerate(rows, 1)
+    ]
     both = [{**row, "completion": "A", "completions": {"my-model": "B"}} for row in rows]
     write_lines("questions.jsonl", rows)
     write_lines("answers.jsonl", answers)
@@ -107,7 +115,9 @@ def _lay_out_tables(rows: Rows) -> None:
     pl.DataFrame(answers).write_parquet("completions.parquet")
     write_lines("both.jsonl", both)
     pl.DataFrame(both).write_parquet("rows.parquet")
-    flat = pl.DataFrame([[row["question"], *row["options"], row["answer"]] for row in rows], orient="row")
+    flat = pl.DataFrame(
+        [[row["question"], *row["options"], row["answer"]] for row in rows], orient="row"
+    )
     Path("data/mmlu/test").mkdir(parents=True)
     for name in ("test.csv", "dev.csv", "data/mmlu/test/law_test.csv"):
         flat.write_csv(name, include_header=False)
@@ -119,7 +129,8 @@ def _lay_out_tables(rows: Rows) -> None:
             "question": {
                 "stem": row["question"],
                 "choices": [
-                    {"text": text, "label": label} for text, label in zip(row["options"], "ABCD", strict=True)
+                    {"text": text, "label": label}
+                    for text, label in zip(row["options"], "ABCD", strict=True)
                 ],
             },
             "answerKey": row["answer"],
@@ -129,7 +140,10 @@ def _lay_out_tables(rows: Rows) -> None:
     write_lines("ARC-Challenge-Test.jsonl", arc)
     write_lines(
         "said.jsonl",
-        [{"sample_id": one["id"], "completion": row["answer"]} for one, row in zip(arc, rows, strict=True)],
+        [
+            {"sample_id": one["id"], "completion": row["answer"]}
+            for one, row in zip(arc, rows, strict=True)
+        ],
     )
 
 
@@ -142,7 +156,9 @@ def _lay_out_logs(rows: Rows) -> None:
         shutil.copytree(ROOT / "examples" / "compare_logs" / name, f"results/{name}")
     shutil.copy(LOGS / "evidence-quiz.json", "evidence.json")
     for path in Path("results/my-model").iterdir():
-        path.write_text(path.read_text("utf-8").replace('"strict"', '"strict-match"'), encoding="utf-8")
+        path.write_text(
+            path.read_text("utf-8").replace('"strict"', '"strict-match"'), encoding="utf-8"
+        )
     lines = [
         {
             "custom_id": f"{number:06}",
@@ -181,11 +197,18 @@ def _lay_out_runs(call: Callable[..., Any]) -> None:
     """Two models, each under the names that pages give its run, and two runs that were stopped."""
     for stopped in ("quickstart", "my-project"):
         out = f"runs/20260101-120000-{stopped}"
-        begun = call("run", "my-project", "--model", "openai/gpt-4.1-nano", "--max-calls", 9, "--out", out)
+        begun = call(
+            "run", "my-project", "--model", "openai/gpt-4.1-nano", "--max-calls", 9, "--out", out
+        )
         assert begun.code == 3, begun.err
-    for seed, names in ((1, ("b", "B", "other")), (0, ("a", "A", "c", "released", "my-run", "zz-latest"))):
+    for seed, names in (
+        (1, ("b", "B", "other")),
+        (0, ("a", "A", "c", "released", "my-run", "zz-latest")),
+    ):
         first, *others = (f"runs/{name}" for name in names)
-        done = call("run", "my-project", "--model", f"builtin/simulated?seed={seed}", "--out", first, "-q")
+        done = call(
+            "run", "my-project", "--model", f"builtin/simulated?seed={seed}", "--out", first, "-q"
+        )
         assert done.code == 0, done.err
         for other in others:
             shutil.copytree(first, other)
@@ -198,7 +221,11 @@ class Hub(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer."""
         out = io.BytesIO()
-        columns = {"question": ["A?", "B?"], "subject": ["law", "law"], "choices": [list("abcd")] * 2}
+        columns = {
+            "question": ["A?", "B?"],
+            "subject": ["law", "law"],
+            "choices": [list("abcd")] * 2,
+        }
         pl.DataFrame({**columns, "answer": [0, 1]}).write_parquet(out)
         told: dict[str, Any] = {
             "id": "x/y",
@@ -206,13 +233,17 @@ class Hub(BaseHTTPRequestHandler):
             "siblings": [{"rfilename": "all/test-0.parquet"}],
         }
         told["cardData"] = {
-            "configs": [{"config_name": "all", "data_files": [{"split": "test", "path": "all/test-*"}]}]
+            "configs": [
+                {"config_name": "all", "data_files": [{"split": "test", "path": "all/test-*"}]}
+            ]
         }
         is_table = "/resolve/" in self.path
         body = out.getvalue() if is_table else json.dumps(told).encode()
         digest = hashlib.sha256(body).hexdigest()
         self.send_response(200)
-        self.send_header("Content-Type", "application/octet-stream" if is_table else "application/json")
+        self.send_header(
+            "Content-Type", "application/octet-stream" if is_table else "application/json"
+        )
         self.send_header("Content-Length", str(len(body)))
         self.send_header("X-Repo-Commit", "a" * 40)
         self.send_header("ETag", f'"{digest}"')

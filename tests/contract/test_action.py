@@ -31,14 +31,18 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Fresh:
         shutil.copyfile(ROOT / name, checkout / name)
     shutil.copytree(ROOT / "src", checkout / "src", ignore=shutil.ignore_patterns("__pycache__"))
     job = Job(made, made.folder, {"file": "unused"})
-    offline = {} if INSTALLS else {"PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1"}
+    offline = (
+        {} if INSTALLS else {"PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1"}
+    )
     assert job.run_step("install", **offline) == 0, job.said
     return made
 
 
 @dataclass
 class Job:
-    """A job of a workflow that uses the action: its folder, its inputs, and what GitHub keeps of it."""
+    """A job of a workflow that uses the action: its folder, its inputs, and what GitHub keeps of
+    it.
+    """
 
     fresh: Fresh
     folder: Path
@@ -50,7 +54,10 @@ class Job:
         (step,) = [one for one in STEPS if one.get("id") == name]
         assert step["shell"] == "bash"
         environment = {key: self.fill(value) for key, value in step["env"].items()}
-        files = {name: str(self.folder / name.lower()) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+        files = {
+            name: str(self.folder / name.lower())
+            for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")
+        }
         done = self.fresh.run(step["run"], self.folder, environment | files | variables, shell=BASH)
         self.said = done.stdout + done.stderr
         return done.returncode
@@ -92,10 +99,14 @@ def test_a_job_passes_and_leaves_run_gates_and_report(fresh: Fresh, folder: Path
     assert (folder / "answerkey-run" / "run.json").exists()
     assert ET.parse(folder / "answerkey-run.xml").getroot().get("failures") == "0"  # noqa: S314  # ours
     assert "<title>" in (folder / "answerkey-run.html").read_text(encoding="utf-8")
-    assert "100 samples = 100 scored" in (folder / "github_step_summary").read_text(encoding="utf-8")
+    assert "100 samples = 100 scored" in (folder / "github_step_summary").read_text(
+        encoding="utf-8"
+    )
 
 
-def test_a_gate_that_fails_fails_the_job_and_still_leaves_the_report(fresh: Fresh, folder: Path) -> None:
+def test_a_gate_that_fails_fails_the_job_and_still_leaves_the_report(
+    fresh: Fresh, folder: Path
+) -> None:
     """A data file with a model, and a threshold that the model cannot reach: exit code 1."""
     inputs = {
         "file": "questions.jsonl",
@@ -137,7 +148,10 @@ def test_every_input_reaches_the_command(fresh: Fresh, folder: Path) -> None:
 
 
 def test_an_input_is_never_run_by_the_shell(fresh: Fresh, folder: Path) -> None:
-    """What a pull request can choose, such as a file name, stays text; a broken file leaves no report."""
+    """What a pull request can choose, such as a file name, stays text.
+
+    A broken file leaves no report.
+    """
     job = Job(fresh, folder, {"file": '"; touch stolen; $(touch stolen) `touch stolen`'})
     assert job.run_step("run") == 2, job.said
     assert job.run_step("report") == 0, job.said
@@ -147,11 +161,15 @@ def test_an_input_is_never_run_by_the_shell(fresh: Fresh, folder: Path) -> None:
 
 
 def test_steps_and_outputs_name_what_is_there() -> None:
-    """Every input is used and described, every expression leads to an input, a step or its output."""
+    """Every input is used and described, every expression leads to an input, a step or its
+    output.
+    """
     text = (ROOT / "action.yml").read_text(encoding="utf-8")
     used = set(re.findall(r"inputs\.([\w-]+)", text))
     assert used == ACTION["inputs"].keys()
-    assert all(one["description"] for one in (*ACTION["inputs"].values(), *ACTION["outputs"].values()))
+    assert all(
+        one["description"] for one in (*ACTION["inputs"].values(), *ACTION["outputs"].values())
+    )
     written = {
         step["id"]: set(re.findall(r"echo \"(\w+)=", step["run"]))
         for step in STEPS

@@ -32,30 +32,29 @@ ROW = '{"answer": "A", "completion": "Based on the question, the best choice is 
 
 def list_writes(path: Path) -> list[str]:
     """Return the lines of a module that change the environment of this process."""
-    methods = r"environ\.(update|pop|popitem|setdefault|clear)\("
-    pattern = re.compile(rf"environ\[[^]]+\] = |del os\.environ|{methods}|\b(un)?(set|put)env\(")
+    methods = r"environb?\.(update|pop|popitem|setdefault|clear|__[a-z]+__)\("
+    operators = r"environb?(\[[^]]+\])? *[|+]?=(?!=)|del (os\.)?environ|= *os\.environb?$"
+    pattern = re.compile(rf"{operators}|{methods}|\b(un)?(set|put)env\(")
     lines = path.read_text(encoding="utf-8").splitlines()
     return [line.strip() for line in lines if pattern.search(line)]
 
 
 def test_the_environment_is_changed_only_before_there_are_threads() -> None:
-    """Polars reads it in its own threads, outside Python's lock: a change meanwhile ends the process.
+    """Polars reads it in its own threads, outside Python's lock: a change meanwhile ends the
+    process.
 
-    A command and a worker process begin with it. Ray takes its settings from nowhere else: they are set when
-    its engine is opened, and put back when it is closed, while no shard is worked on.
+    A command and a worker process begin with it. Ray takes its settings from nowhere else: they are
+    set once, when its engine is chosen and no rows have been read, and are never put back.
     """
     source = ROOT / "src" / "answerkey"
-    writes = {path.relative_to(source).as_posix(): list_writes(path) for path in source.rglob("*.py")}
+    writes = {
+        path.relative_to(source).as_posix(): list_writes(path) for path in source.rglob("*.py")
+    }
     polars = 'os.environ.setdefault("POLARS_MAX_THREADS", "1")'
     assert {name: lines for name, lines in writes.items() if lines} == {
         "cli/__init__.py": ['os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")'],
         "engines/local.py": [polars],
-        "engines/ray_engine.py": [
-            "os.environ.pop(name, None)",
-            "os.environ[name] = value",
-            "os.environ[name] = value",
-            polars,
-        ],
+        "engines/ray_engine.py": ["os.environ.update(settings)", polars],
     }
 
 
@@ -72,13 +71,17 @@ def test_syntax_trees_are_built_in_one_place() -> None:
 
 
 def test_every_file_and_name_of_the_walk_exists() -> None:
-    """What the walk, and the list of where to change what, name is defined in the file that they name."""
+    """What the walk, and the list of where to change what, name is defined in the file that they
+    name.
+    """
     assert len(NAMED) >= 25
     missing = []
     for file, name in NAMED:
         path = ROOT / "src" / "answerkey" / file
         source = path.read_text(encoding="utf-8") if path.exists() else ""
-        wanted = [rf"^ *(?:async )?(?:def|class) {part}\b|^{part}\b.* = " for part in name.split(".")]
+        wanted = [
+            rf"^ *(?:async )?(?:def|class) {part}\b|^{part}\b.* = " for part in name.split(".")
+        ]
         if not all(re.search(one, source, re.MULTILINE) for one in wanted):
             missing.append(f"{file}: {name}")
     assert missing == []
@@ -87,7 +90,9 @@ def test_every_file_and_name_of_the_walk_exists() -> None:
 def test_a_sample_goes_the_way_of_the_walk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., Any]
 ) -> None:
-    """`answerkey score` calls the functions of the walk, one after the other, in at most ten steps."""
+    """`answerkey score` calls the functions of the walk, one after the other, in at most ten
+    steps.
+    """
     monkeypatch.chdir(tmp_path)
     Path("task.yaml").write_text(TASK, encoding="utf-8")
     Path("questions.jsonl").write_text(ROW, encoding="utf-8")
@@ -137,38 +142,55 @@ def test_every_core_type_lives_where_the_table_says() -> None:
     rows = re.findall(r"^\| (`[A-Z][^|]+) \| (\w+) \|", TEXT, re.MULTILINE)
     named = [(package, name) for names, package in rows for name in re.findall(r"`(\w+)`", names)]
     assert len(named) >= 10
-    assert [one for one in named if not hasattr(importlib.import_module(f"answerkey.{one[0]}"), one[1])] == []
+    assert [
+        one for one in named if not hasattr(importlib.import_module(f"answerkey.{one[0]}"), one[1])
+    ] == []
 
 
 def test_the_order_of_packages_is_the_one_that_is_checked() -> None:
     """`make imports` holds the code against the same list; layers in brackets are yet to come."""
     (listed,) = re.findall(r"^```\n(cli\n.*?)\n```", TEXT, re.MULTILINE | re.DOTALL)
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    layers = next(one["layers"] for one in settings["tool"]["importlinter"]["contracts"] if "layers" in one)
-    there = [" | ".join(one for one in re.split(" [|:] ", layer) if "(" not in one) for layer in layers]
+    layers = next(
+        one["layers"] for one in settings["tool"]["importlinter"]["contracts"] if "layers" in one
+    )
+    there = [
+        " | ".join(one for one in re.split(" [|:] ", layer) if "(" not in one) for layer in layers
+    ]
     assert listed.splitlines() == [layer for layer in there if layer]
 
 
 def test_every_library_is_imported_where_the_decision_says() -> None:
-    """The table of dependencies names the packages that import each library, at the top or in a function."""
+    """The table of dependencies names the packages that import each library, at the top or in a
+    function.
+    """
     page = (ROOT / "docs" / "decisions" / "0002-dependencies.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\S+) \| [^|]+ \| (`[^|]+`) \|$", page, re.MULTILINE)
     package = ROOT / "src" / "answerkey"
     sources = [
-        (path.relative_to(package).parts[0], path.read_text("utf-8")) for path in package.rglob("*.py")
+        (path.relative_to(package).parts[0], path.read_text("utf-8"))
+        for path in package.rglob("*.py")
     ]
     there = {
         name: {
-            where for where, text in sources if re.search(rf"^ *(?:import|from) {name}\b", text, re.MULTILINE)
+            where
+            for where, text in sources
+            if re.search(rf"^ *(?:import|from) {name}\b", text, re.MULTILINE)
         }
         for name in (library.partition(".")[0] for library, _ in rows)
     }
-    said = {library.partition(".")[0]: set(re.findall(r"`(\w+)`", where)) for library, where in rows}
+    said = {
+        library.partition(".")[0]: set(re.findall(r"`(\w+)`", where)) for library, where in rows
+    }
     assert len(rows) >= 8
     assert there == said
 
 
 def test_every_folder_of_tests_is_described() -> None:
     """The tree at the end has a line for each."""
-    folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name[0] not in "._"}
+    folders = {
+        path.name
+        for path in (ROOT / "tests").iterdir()
+        if path.is_dir() and path.name[0] not in "._"
+    }
     assert folders == set(re.findall(r"^[├└]── (\w+)/", TEXT, re.MULTILINE))

@@ -16,7 +16,11 @@ DATASETS = (ROOT / "docs" / "reference" / "audit-dataset.md").read_text(encoding
 def read_kinds(*modules: str) -> set[str]:
     """Return the kinds of findings that modules name."""
     texts = "\n".join((SOURCE / f"{name}.py").read_text(encoding="utf-8") for name in modules)
-    found = set(re.findall(r'"([A-Z]{4,}(?:_[A-Z]+)+|ONE_LETTER|ONE_CHOICE|FORMAT|CUT_OFF|MOJIBAKE)"', texts))
+    found = set(
+        re.findall(
+            r'"([A-Z]{4,}(?:_[A-Z]+)+|ONE_LETTER|ONE_CHOICE|FORMAT|CUT_OFF|MOJIBAKE)"', texts
+        )
+    )
     return found | set(re.findall(r'Finding\(\s*"([A-Z_]+)"', texts))
 
 
@@ -32,7 +36,9 @@ def list_documented(page: str) -> set[str]:
 
 def test_every_extractor_says_what_it_reads() -> None:
     """The table has each extractor by its name, with the sentence of the code."""
-    table = dict(re.findall(r"^\| `([^`]+)` \| (.+) \|$", RUNS.partition("## Findings")[0], re.MULTILINE))
+    table = dict(
+        re.findall(r"^\| `([^`]+)` \| (.+) \|$", RUNS.partition("## Findings")[0], re.MULTILINE)
+    )
     assert table == {name: one.about for name, one in EXTRACTORS.items()}
 
 

@@ -1,9 +1,9 @@
 """The examples for Slurm and Kubernetes stop on SIGTERM, continue their run, and repeat no call.
 
-Neither Slurm nor Kubernetes is here: stand-ins for `srun` and `scontrol` do what a script asks for on this
-machine and note what they are told, and the commands of a manifest are run in a folder. The long series
-starts Ray, in `tests/unit/engines/test_ray_storage.py` for the RayJob; else there is a stand-in for `ray` as
-well, and answerkey works without it.
+Neither Slurm nor Kubernetes is here: stand-ins for `srun` and `scontrol` do what a script asks for
+on this machine and note what they are told, and the commands of a manifest are run in a folder. The
+long series starts Ray, in `tests/unit/engines/test_ray_storage.py` for the RayJob; else there is a
+stand-in for `ray` as well, and answerkey works without it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ given = dict(word.partition("=")[::2] for word in sys.argv[2:])
 if "--head" in given:
     listener = socket.create_server((given["--node-ip-address"], int(given["--port"])))
 signal.pause()
-"""
+"""  # noqa: E501 - the text as it is written
 #: Says for which engine it was called, and works on this machine.
 HERE = f"""#!/bin/bash
 words=("$@"); last=$((${{#words[@]}} - 4))
@@ -131,7 +131,10 @@ def read_lines(path: str) -> list[str]:
 
 @pytest.fixture
 def ray_job(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Return the command of a job of three nodes, as Slurm starts it; what it leaves is ended, as there."""
+    """Return the command of a job of three nodes, as Slurm starts it.
+
+    What it leaves is ended, as there.
+    """
     sockets = Path("/tmp") / f"ak-j-{os.getpid()}"  # noqa: S108 - sockets need a short path
     settings = {
         "SLURM_JOB_ID": "8",
@@ -164,7 +167,10 @@ def ray_job(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]
 def test_a_slurm_job_with_ray_is_queued_again_and_continues(
     ray_job: list[str], folder: Path, server: Model
 ) -> None:
-    """Ray runs on all nodes; SIGUSR1 stops the run too, and the next job continues it on a Ray of its own."""
+    """Ray runs on all nodes.
+
+    SIGUSR1 stops the run too, and the next job continues it on a Ray of its own.
+    """
     script = [*ray_job, "run", "my-project", "--model", f"{server.url}#some-model"]
     assert interrupt(script, server, signal.SIGUSR1) == 128 + signal.SIGTERM
     assert read_lines("scontrol.log") == ["requeue 8"]
@@ -174,7 +180,9 @@ def test_a_slurm_job_with_ray_is_queued_again_and_continues(
     assert read_lines("scontrol.log") == ["requeue 8"]
     assert read_status(folder / "runs" / "slurm-8") == "complete"
     assert set(server.asked.by_prompt.values()) == {1}
-    starts = [line.split(" ray start ")[0] for line in read_lines("srun.log") if " ray start " in line]
+    starts = [
+        line.split(" ray start ")[0] for line in read_lines("srun.log") if " ray start " in line
+    ]
     assert (
         starts
         == [
@@ -205,7 +213,9 @@ def read_status(folder: Path) -> str:
 def test_the_slurm_job_is_queued_again_and_continues(
     folder: Path, server: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A signal before the time limit stops the run, queues the job again, and no call is made twice."""
+    """A signal before the time limit stops the run, queues the job again, and no call is made
+    twice.
+    """
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     script = [
         "bash",
@@ -244,11 +254,15 @@ def test_the_pod_of_the_job_continues_when_it_is_started_again(
 
 
 def test_the_commands_of_the_ray_job_are_ones_that_answerkey_reads() -> None:
-    """All of them parse, on its cluster and its storage, and the Ray version is that of the extra."""
+    """All of them parse, on its cluster and its storage, and the Ray version is that of the
+    extra.
+    """
     spec = read_manifest("rayjob")["spec"]
     shell, option, script = shlex.split(spec["entrypoint"])
     assert (shell, option) == ("sh", "-c")
-    assert not set(script) & set('"$\\\n')  # the submitter of KubeRay and Ray's shell each read it once more
+    assert not set(script) & set(
+        '"$\\\n'
+    )  # the submitter of KubeRay and Ray's shell each read it once more
     names = []
     for command in re.findall("answerkey ([^;>]+)", script):
         name, *words = shlex.split(command)
@@ -260,7 +274,9 @@ def test_the_commands_of_the_ray_job_are_ones_that_answerkey_reads() -> None:
         assert " s3://evals/runs/ray-1" in command
         names.append(name)
     assert names == ["show", "resume", "score"]
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
+        "optional-dependencies"
+    ]
     assert f"ray=={spec['rayClusterSpec']['rayVersion']}" in extras["ray"]
     workers = spec["rayClusterSpec"]["workerGroupSpecs"][0]
     assert spec["rayClusterSpec"]["enableInTreeAutoscaling"]
@@ -269,4 +285,6 @@ def test_the_commands_of_the_ray_job_are_ones_that_answerkey_reads() -> None:
 
 def read_manifest(name: str) -> Any:  # noqa: ANN401  # a manifest is plain YAML
     """Return a manifest of the examples."""
-    return YAML(typ="safe").load((EXAMPLES / "kubernetes" / f"{name}.yaml").read_text(encoding="utf-8"))
+    return YAML(typ="safe").load(
+        (EXAMPLES / "kubernetes" / f"{name}.yaml").read_text(encoding="utf-8")
+    )

@@ -1,4 +1,6 @@
-"""Every command and every option of the code is in the docs, with an example that the code understands."""
+"""Every command and every option of the code is in the docs, with an example that the code
+understands.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ import pytest
 
 from answerkey.cli import app, command_names
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "commands.md").read_text(
+    encoding="utf-8"
+)
 COMMON = ("--json", "--verbose", "-v", "--quiet", "-q", "--help", "-h", "--version")
 
 
@@ -30,7 +34,11 @@ def load_command(name: str) -> click.Command:
 
 def test_the_page_has_every_command_and_no_other() -> None:
     """The headings are the commands, in the order of `--help` within their groups."""
-    titles = [title.removeprefix("answerkey ") for title in read_sections() if title.startswith("answerkey ")]
+    titles = [
+        title.removeprefix("answerkey ")
+        for title in read_sections()
+        if title.startswith("answerkey ")
+    ]
     assert sorted(titles) == sorted(command_names())
 
 
@@ -62,7 +70,9 @@ def test_the_options_of_all_commands_are_in_the_introduction(option: str) -> Non
 @pytest.mark.parametrize("name", command_names())
 def test_every_example_parses(name: str) -> None:
     """The command lines of a section are ones that its command accepts."""
-    lines = re.findall(rf"^answerkey {name}\b(.*)$", read_sections()[f"answerkey {name}"], flags=re.MULTILINE)
+    lines = re.findall(
+        rf"^answerkey {name}\b(.*)$", read_sections()[f"answerkey {name}"], flags=re.MULTILINE
+    )
     assert lines
     # A command remembers the names of its help option, which it has from the command above it.
     above = click.Context(app, **app.context_settings)

@@ -1,4 +1,6 @@
-"""The example that compares logs: what its script simulates is what the gate decides and the guide says."""
+"""The example that compares logs: what its script simulates is what the gate decides and the guide
+says.
+"""
 
 from __future__ import annotations
 

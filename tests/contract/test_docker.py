@@ -1,8 +1,8 @@
 """The lines of the Dockerfile do what they should, in a fresh folder with a fresh environment.
 
-There is no Docker daemon in these tests: `FROM` is the Python that runs them, paths of the image lie below a
-temporary folder, and `USER` is not changed. In the long series the locked packages are installed from the
-package index; otherwise those of this environment are lent.
+There is no Docker daemon in these tests: `FROM` is the Python that runs them, paths of the image
+lie below a temporary folder, and `USER` is not changed. In the long series the locked packages are
+installed from the package index; otherwise those of this environment are lent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def read_lines() -> list[tuple[str, str]]:
 
 
 def is_sent(name: str) -> bool:
-    """Return whether `.dockerignore` lets a path into the build: the last line that fits decides."""
+    """Return whether `.dockerignore` lets a path into the build: the last line that fits
+    decides.
+    """
     sent = True
     for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines():
         pattern = line.removeprefix("!")
@@ -84,7 +86,9 @@ def carry_out(fresh: Fresh, image: Path) -> str:
 
 
 def test_the_image_runs_the_demo(fresh: Fresh) -> None:
-    """Its lines install answerkey from the sources, and its command prints the summary of the demo."""
+    """Its lines install answerkey from the sources, and its command prints the summary of the
+    demo.
+    """
     printed = carry_out(fresh, fresh.folder / "image")
     assert (fresh.folder / "image" / "work" / "answerkey-demo").is_dir()
     assert "MCQA Accuracy" in printed

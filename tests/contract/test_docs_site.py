@@ -1,4 +1,6 @@
-"""The documentation site: every page has its place, every link leads somewhere, no other host is needed."""
+"""The documentation site: every page has its place, every link leads somewhere, no other host is
+needed.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,10 @@ def read_site(root: Path) -> Any:  # noqa: ANN401  # of the script
 
 
 def test_every_page_of_the_project_is_in_the_navigation() -> None:
-    """Home, the four kinds of documentation and the project, in this order; no page is left out or twice."""
+    """Home, the four kinds of documentation and the project, in this order.
+
+    No page is left out or twice.
+    """
     site = read_site(ROOT)
     titles = [title for one in site.navigation() for title in one]
     assert titles == ["Home", "Tutorial", "How-to guides", "Reference", "Explanation", "Project"]
@@ -91,13 +96,23 @@ def test_folders_become_pages_in_the_order_and_groups_of_the_index(small: Path) 
     ("name", "text", "error"),
     [
         ("docs/other/lost.md", "# Lost\n", "docs/other/lost.md is in no section of mkdocs.yml"),
-        ("docs/guide/two.md", "# Two\n\n[gone](three.md)\n", "docs/guide/two.md: dead link three.md"),
-        ("docs/guide/two.md", "# Two\n\n[all](../../docs)\n", "docs/guide/two.md: dead link ../../docs"),
+        (
+            "docs/guide/two.md",
+            "# Two\n\n[gone](three.md)\n",
+            "docs/guide/two.md: dead link three.md",
+        ),
+        (
+            "docs/guide/two.md",
+            "# Two\n\n[all](../../docs)\n",
+            "docs/guide/two.md: dead link ../../docs",
+        ),
         ("docs/guide/two.md", "No title\n", r"two.md has no title"),
         ("mkdocs.yml", CONFIG + "  - More: more.md\n", "there is no page for 'more.md'"),
     ],
 )
-def test_a_page_that_would_be_lost_ends_the_build(small: Path, name: str, text: str, error: str) -> None:
+def test_a_page_that_would_be_lost_ends_the_build(
+    small: Path, name: str, text: str, error: str
+) -> None:
     """A page without a section, an entry without a page, a dead link, a page without a title."""
     (small / name).parent.mkdir(exist_ok=True)
     (small / name).write_text(text, encoding="utf-8")
@@ -106,7 +121,10 @@ def test_a_page_that_would_be_lost_ends_the_build(small: Path, name: str, text: 
 
 
 def test_links_to_files_of_the_repository_work_on_the_site(small: Path, tmp_path: Path) -> None:
-    """To a page: its place; to a file: a copy; to an example: the examples; to the README: the first page."""
+    """To a page: its place.
+
+    To a file: a copy; to an example: the examples; to the README: the first page.
+    """
     site = read_site(small)
     (one,) = [page for page in site.pages if page.place == "guide/one.md"]
     assert one.text == (
@@ -119,7 +137,10 @@ def test_links_to_files_of_the_repository_work_on_the_site(small: Path, tmp_path
 
 
 def test_assistants_get_a_list_and_one_file_with_every_page(small: Path, tmp_path: Path) -> None:
-    """`llms.txt` has each page with its first sentence; `llms-full.txt` and the folder have the Markdown."""
+    """`llms.txt` has each page with its first sentence.
+
+    `llms-full.txt` and the folder have the Markdown.
+    """
     out = tmp_path / "site"
     site = read_site(small)
     site.write_for_assistants(out)
@@ -151,7 +172,10 @@ def test_assistants_get_a_list_and_one_file_with_every_page(small: Path, tmp_pat
     ],
 )
 def test_the_finished_pages_are_checked(tmp_path: Path, body: str, problem: str) -> None:
-    """Each link and anchor is followed; what loads from another host, and text that is no list, is named."""
+    """Each link and anchor is followed.
+
+    What loads from another host, and text that is no list, is named.
+    """
     (tmp_path / "a.html").write_text(body, encoding="utf-8")
     (tmp_path / "b.html").write_text('<h2 id="there">x</h2>', encoding="utf-8")
     assert list(SCRIPT.check(tmp_path)) == [problem]
@@ -166,15 +190,21 @@ def test_pages_that_are_in_order_pass(tmp_path: Path) -> None:
     )
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "index.html").write_text('<a href="../a.html#x">1</a>', encoding="utf-8")
-    (tmp_path / "b" / "x.css").write_text("a { background: url(data:image/png;base64,AA) }", encoding="utf-8")
+    (tmp_path / "b" / "x.css").write_text(
+        "a { background: url(data:image/png;base64,AA) }", encoding="utf-8"
+    )
     assert list(SCRIPT.check(tmp_path)) == []
-    (tmp_path / "b" / "x.css").write_text('@import "https://fonts.example.org/a.css";', encoding="utf-8")
+    (tmp_path / "b" / "x.css").write_text(
+        '@import "https://fonts.example.org/a.css";', encoding="utf-8"
+    )
     assert list(SCRIPT.check(tmp_path)) == [
         "b/x.css: loads https://fonts.example.org/a.css from another host"
     ]
 
 
-def test_links_and_pictures_in_html_are_followed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_and_pictures_in_html_are_followed_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`make docs` names a picture that is not there, whether Markdown or HTML shows it."""
     docs = load_script("docs")
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)  # noqa: S607  # found on the path

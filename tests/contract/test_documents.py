@@ -23,14 +23,18 @@ from .scripts import load_script
 
 #: Commands and Python that are not run here, by how they begin or what they contain, and why.
 NOT_RUN = {
-    r"^make ": "what they do runs these tests, or takes minutes; that the target exists is tested below",
+    r"^make ": "what they do runs these tests, or takes minutes; that the target exists is tested "
+    "below",
     r"^\.ci/run$": "runs these tests",
-    r"--ray-address|^ray start|RAY_AUTH": "needs a cluster: tests/faults/test_ray_live.py starts one",
+    r"--ray-address|^ray start|RAY_AUTH": "needs a cluster: "
+    "tests/unit/engines/test_ray_storage.py starts one",
     r"--engine ray": "starts a cluster: tests/unit/engines/test_ray_engine.py gives this option",
     r"^ssh ": "needs another machine",
     r"^docker ": "needs a daemon: tests/contract/test_docker.py runs the lines of the Dockerfile",
     r"^sbatch |^kubectl ": "needs a cluster: test_cluster_examples.py runs what the examples call",
-    r"^from (inspect_ai|lighteval)": "needs that tool: tests/unit/adapters/test_in_tools.py runs it there",
+    r"^from (inspect_ai|lighteval)": "needs that tool: "
+    "tests/unit/adapters/test_in_tools.py runs it "
+    "there",
     r"^import mlflow": "needs that tool: tests/unit/exporters/test_other_tools.py runs it there",
     r"^lm_eval ": "needs lm-eval: tests/unit/importers/test_tools_that_run.py runs it",
     r"generate\.py": "needs vLLM: tests/contract/test_offline_example.py runs it with a stand-in",
@@ -48,7 +52,9 @@ def is_not_run(text: str) -> bool:
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory, call: Callable[..., Any]) -> Iterator[Desk]:
-    """Return a folder with all that the pages speak of, and servers in place of models, hub and store."""
+    """Return a folder with all that the pages speak of, and servers in place of models, hub and
+    store.
+    """
     folder = tmp_path_factory.mktemp("desk")
     behaviour = Behaviour(batch_polls=0)
     with (
@@ -66,7 +72,10 @@ def desk(tmp_path_factory: pytest.TempPathFactory, call: Callable[..., Any]) -> 
             "HF_HOME": str(folder.with_name("hub")),
             "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
             "PYTEST_ADDOPTS": " ".join(
-                [f"--basetemp={folder.with_name('pages')}", *(f"-p no:{name}" for name in FOREIGN_PLUGINS)]
+                [
+                    f"--basetemp={folder.with_name('pages')}",
+                    *(f"-p no:{name}" for name in FOREIGN_PLUGINS),
+                ]
             ),
         }.items():
             patch.setenv(name, value)
@@ -88,7 +97,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory, call: Callable[..., Any]) -> 
 
 @pytest.fixture(scope="module")
 def store(desk: Desk, call: Callable[..., Any]) -> Iterator[None]:
-    """Serve an object store that the environment names, with a table and a run in the bucket `evals`."""
+    """Serve an object store that the environment names, with a table and a run in the bucket
+    `evals`.
+    """
     with pytest.MonkeyPatch.context() as patch, serve_store() as address:
         patch.setenv("AWS_ENDPOINT_URL", address)
         patch.setenv("AWS_ACCESS_KEY_ID", "somebody")
@@ -96,7 +107,13 @@ def store(desk: Desk, call: Callable[..., Any]) -> Iterator[None]:
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         desk.restore()
         fill_store(address, Path("rows.parquet"))
-        words = ("task.yaml", "--dataset", "s3://evals/rows.parquet", "--completion-column", "completion")
+        words = (
+            "task.yaml",
+            "--dataset",
+            "s3://evals/rows.parquet",
+            "--completion-column",
+            "completion",
+        )
         done = call("score", *words, "--out", "s3://evals/runs/released")
         assert done.code == 0, done.err
         desk.stand_ins["127.0.0.1:9000"] = address.removeprefix("http://")
@@ -107,7 +124,9 @@ def store(desk: Desk, call: Callable[..., Any]) -> Iterator[None]:
 def test_every_block_does_what_its_page_says(
     desk: Desk, block: Block, request: pytest.FixtureRequest
 ) -> None:
-    """Each command ends with the exit code of the page, else with 0, and prints what the page shows."""
+    """Each command ends with the exit code of the page, else with 0, and prints what the page
+    shows.
+    """
     if any("s3://" in one.text and not is_not_run(one.text) for one in block.commands):
         request.getfixturevalue("store")
     if told := desk.carry_out(block, is_not_run):
@@ -116,7 +135,9 @@ def test_every_block_does_what_its_page_says(
 
 def test_what_is_not_run_is_still_there() -> None:
     """A reason without a command is out of date."""
-    texts = [text for block in BLOCKS for text in (block.source, *(one.text for one in block.commands))]
+    texts = [
+        text for block in BLOCKS for text in (block.source, *(one.text for one in block.commands))
+    ]
     assert [one for one in NOT_RUN if not any(re.search(one, text) for text in texts)] == []
 
 
@@ -131,14 +152,22 @@ OTHER_EXAMPLES = {
 
 
 def test_every_example_is_run() -> None:
-    """Each folder has a command in the table of the examples, which is run here, or a test of its own."""
-    commands = [one.text for block in BLOCKS if block.page == "examples/README.md" for one in block.commands]
-    named = {name for text in commands for name in re.findall(r"^answerkey \w+ examples/(\w+)", text)}
+    """Each folder has a command in the table of the examples, which is run here, or a test of its
+    own.
+    """
+    commands = [
+        one.text for block in BLOCKS if block.page == "examples/README.md" for one in block.commands
+    ]
+    named = {
+        name for text in commands for name in re.findall(r"^answerkey \w+ examples/(\w+)", text)
+    }
     folders = {path.name for path in (ROOT / "examples").iterdir() if path.is_dir()}
     assert folders == named | OTHER_EXAMPLES.keys()
     assert not any(is_not_run(text) for text in commands)
     lost = [
-        name for name, file in OTHER_EXAMPLES.items() if f'"{name}"' not in (ROOT / file).read_text("utf-8")
+        name
+        for name, file in OTHER_EXAMPLES.items()
+        if f'"{name}"' not in (ROOT / file).read_text("utf-8")
     ]
     assert lost == []
 
@@ -150,8 +179,12 @@ def test_commands_stand_in_blocks_that_say_so() -> None:
 
 def test_every_target_of_make_is_there() -> None:
     """What the pages make, the Makefile knows."""
-    known = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    commands = [one.text for block in BLOCKS for one in block.commands if one.text.startswith("make ")]
+    known = set(
+        re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    commands = [
+        one.text for block in BLOCKS for one in block.commands if one.text.startswith("make ")
+    ]
     inline = re.findall(r"`make ([a-z -]+)`", "\n".join(page.read_text("utf-8") for page in PAGES))
     named = {word for text in commands for word in text.split()[1:]} | set(" ".join(inline).split())
     assert named
@@ -159,13 +192,22 @@ def test_every_target_of_make_is_there() -> None:
 
 
 def test_nothing_is_promised_that_is_not_released() -> None:
-    """No page, example or message installs answerkey from an index; other packages are its extras."""
+    """No page, example or message installs answerkey from an index.
+
+    Other packages are its extras.
+    """
     sources = sorted((ROOT / "src").rglob("*.py"))
     texts = {path: path.read_text(encoding="utf-8") for path in (*PAGES, *CI_FILES, *sources)}
-    promised = re.compile(r"\buvx\b|\bpipx\b|pip install [^`\n]*?(?<![/.\w])'?answerkey|uv add|conda install")
+    promised = re.compile(
+        r"\buvx\b|\bpipx\b|pip install [^`\n]*?(?<![/.\w])'?answerkey|uv add|conda install"
+    )
     assert [path.name for path, text in texts.items() if promised.search(text)] == []
-    named = {name for text in texts.values() for name in re.findall(r"pip install ([\w=.-]+)[`\"]", text)}
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    named = {
+        name for text in texts.values() for name in re.findall(r"pip install ([\w=.-]+)[`\"]", text)
+    }
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
+        "optional-dependencies"
+    ]
     wanted = {one for extra in extras.values() for one in extra}
     assert {"s3fs", "ray==2.60.0"} <= named
     assert named <= wanted | {re.split(r"[>=]=", one)[0] for one in wanted}
@@ -173,9 +215,14 @@ def test_nothing_is_promised_that_is_not_released() -> None:
 
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/testing.md"])
 def test_every_file_that_is_named_is_there(page: str) -> None:
-    """A path in code form leads to a file or a folder of the repository; `<…>` stands for any name."""
+    """A path in code form leads to a file or a folder of the repository.
+
+    `<…>` stands for any name.
+    """
     text = (ROOT / page).read_text(encoding="utf-8")
-    spans = re.findall(r"`((?:\.?[\w<>.*-]+/)+[\w<>.*-]*)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    spans = re.findall(
+        r"`((?:\.?[\w<>.*-]+/)+[\w<>.*-]*)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    )
     tree = re.findall(r"^[├└]── ([\w<>.*/-]+)", text, re.MULTILINE)
     wanted = {*spans, *(f"tests/{one}" for one in tree)} - MADE
     patterns = {one: re.sub(r"<[^>]+>", "*", one).rstrip("/") for one in wanted}
@@ -201,7 +248,8 @@ def test_every_file_of_the_repository_that_a_page_names_is_there() -> None:
 def test_every_module_that_a_page_names_is_there() -> None:
     """A dotted name of the package is a module, a name of one, or a group of entry points."""
     groups = {
-        f"answerkey.{name}" for name in ("importers", "metrics", "models", "scorers", "solvers", "sources")
+        f"answerkey.{name}"
+        for name in ("importers", "metrics", "models", "scorers", "solvers", "sources")
     }
     pages = [page for page in PAGES if page.name != "CHANGELOG.md"]  # it names what is gone
     texts = "\n".join(page.read_text(encoding="utf-8") for page in pages)
@@ -223,7 +271,9 @@ def is_there(name: str) -> bool:
 def test_every_public_name_is_documented() -> None:
     """The page of the Python functions has each name that the package exports."""
     page = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
-    assert [name for name in answerkey.__all__ if name[0] != "_" and f"`ak.{name}`" not in page] == []
+    assert [
+        name for name in answerkey.__all__ if name[0] != "_" and f"`ak.{name}`" not in page
+    ] == []
 
 
 def test_the_readme_lists_every_task_and_provider() -> None:
@@ -239,11 +289,16 @@ def test_marked_values_are_filled_in() -> None:
     script = load_script("docs")
     page = "| <!-- value: right -->1<!-- /value --> of <!-- value: rows -->2<!-- /value --> |"
     filled = script.fill_values(page, {"right": "11,916"})
-    assert filled == "| <!-- value: right -->11,916<!-- /value --> of <!-- value: rows -->2<!-- /value --> |"
+    assert (
+        filled
+        == "| <!-- value: right -->11,916<!-- /value --> of <!-- value: rows -->2<!-- /value --> |"
+    )
 
 
 def test_no_line_begins_with_a_marked_value() -> None:
-    """Markdown takes a line that begins with a comment as HTML, and shows the rest of it as it is written."""
+    """Markdown takes a line that begins with a comment as HTML, and shows the rest of it as it is
+    written.
+    """
     assert [page.name for page in PAGES if "\n<!-- value" in page.read_text(encoding="utf-8")] == []
 
 
@@ -266,7 +321,9 @@ def test_the_limits_of_calls_are_those_of_the_code() -> None:
 
 
 def test_every_link_leads_somewhere() -> None:
-    """Each relative link leads to a file of the repository, and to a heading of it where it names one."""
+    """Each relative link leads to a file of the repository, and to a heading of it where it names
+    one.
+    """
     assert list(load_script("docs").find_dead_links()) == []
 
 

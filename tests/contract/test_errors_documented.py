@@ -34,5 +34,9 @@ def test_each_paragraph_has_an_example_and_what_to_do(code: str) -> None:
 
 def test_no_error_is_raised_with_an_unknown_code() -> None:
     """Every code that appears in the sources is in the table of codes."""
-    used = {code for path in SOURCES for code in re.findall(r'"(E\d{3})"', path.read_text(encoding="utf-8"))}
+    used = {
+        code
+        for path in SOURCES
+        for code in re.findall(r'"(E\d{3})"', path.read_text(encoding="utf-8"))
+    }
     assert used <= set(CODES)

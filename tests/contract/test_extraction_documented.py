@@ -15,7 +15,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "extraction-rules.md"
 
 
 @pytest.mark.parametrize(
-    "name", [*RULES, *PART_REASONS, *(part for parts in PARTS.values() for part in parts), "answer_span"]
+    "name",
+    [*RULES, *PART_REASONS, *(part for parts in PARTS.values() for part in parts), "answer_span"],
 )
 def test_every_name_stands_on_the_page(name: str) -> None:
     """A rule, a part or a reason that the scores name is explained."""

@@ -67,12 +67,24 @@ def write_rows(answers: Iterable[object] = "ABCDABCDABCD", **more: object) -> st
 def write_inspect_log(*targets: str, stated: int | None = None) -> str:
     """Return a log of Inspect with a sample for each target, and how many its header states."""
     samples = [
-        {"id": number, "epoch": 1, "input": f"q{number}?", "choices": ["red", "green"], "target": target}
-        | {"output": {"choices": [], "completion": "A"}, "scores": {"choice": {"value": "C", "answer": "A"}}}
+        {
+            "id": number,
+            "epoch": 1,
+            "input": f"q{number}?",
+            "choices": ["red", "green"],
+            "target": target,
+        }
+        | {
+            "output": {"choices": [], "completion": "A"},
+            "scores": {"choice": {"value": "C", "answer": "A"}},
+        }
         for number, target in enumerate(targets, start=1)
     ]
     head = {"task": "quiz", "task_id": "t", "run_id": "r", "eval_id": "e", "model": "m"}
-    results = {"total_samples": stated or len(samples), "scores": [{"name": "choice", "metrics": {}}]}
+    results = {
+        "total_samples": stated or len(samples),
+        "scores": [{"name": "choice", "metrics": {}}],
+    }
     log = {"version": 2, "status": "success", "eval": head, "results": results, "samples": samples}
     return json.dumps(log)
 
@@ -100,7 +112,8 @@ def write_questions(**columns: Iterable[object]) -> str:
     sound |= {"options": [["red", "green", "blue", "grey"]] * 12, "answer": [*"ABCD"] * 3}
     table = {name: list(values) for name, values in (sound | columns).items()}
     return "".join(
-        f"{json.dumps(dict(zip(table, row, strict=True)))}\n" for row in zip(*table.values(), strict=True)
+        f"{json.dumps(dict(zip(table, row, strict=True)))}\n"
+        for row in zip(*table.values(), strict=True)
     )
 
 
@@ -737,7 +750,9 @@ error[E109]: unknown metric type 'f1'
     Mistake(
         "a metric is called accuracy",
         SCORE,
-        change("      choices", "      metrics: [{type: accuracy, field: is_correct}]\n      choices"),
+        change(
+            "      choices", "      metrics: [{type: accuracy, field: is_correct}]\n      choices"
+        ),
         """\
 error[E109]: unknown metric type 'accuracy'
   --> task.yaml:8:24
@@ -749,7 +764,9 @@ error[E109]: unknown metric type 'accuracy'
     Mistake(
         "a metric is called binary",
         SCORE,
-        change("      choices", "      metrics: [{type: binary, field: is_correct}]\n      choices"),
+        change(
+            "      choices", "      metrics: [{type: binary, field: is_correct}]\n      choices"
+        ),
         """\
 error[E109]: unknown metric type 'binary'
   --> task.yaml:8:24
@@ -1449,7 +1466,9 @@ error[E306]: `127.0.0.1` does not know the model, or the address, of `{server}#m
 error[E304]: `127.0.0.1` has no quota left for the key of `{server}/v1#m`: HTTP 429: No credit.
   = help: add credit, or raise the limit of the account; what was answered is kept, then `answerkey resume` goes on
 """,
-        server=Reply(status=429, body=b'{"error": {"message": "No credit.", "code": "insufficient_quota"}}'),
+        server=Reply(
+            status=429, body=b'{"error": {"message": "No credit.", "code": "insufficient_quota"}}'
+        ),
         code=3,
     ),
     Mistake(
@@ -1728,7 +1747,9 @@ error[E201]: `logs` is not one log: its files are logs of their own (`promptfoo`
     Mistake(
         "a batch output has no questions",
         "score output.jsonl",
-        {"output.jsonl": '{"custom_id": "1", "response": {"body": {"choices": []}}, "error": null}\n'},
+        {
+            "output.jsonl": '{"custom_id": "1", "response": {"body": {"choices": []}}, "error": null}\n'
+        },
         """\
 error[E209]: `output.jsonl` has replies, but no questions and no truths
   --> output.jsonl
@@ -1783,12 +1804,19 @@ def test_a_mistake_is_told_with_its_place_and_what_to_do(
         else:
             Path(name).parent.mkdir(parents=True, exist_ok=True)
             Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    behaviour = mistake.server if isinstance(mistake.server, Behaviour) else Behaviour(hang_seconds=2)
-    with TestServer(mistake.server if isinstance(mistake.server, Reply) else "A", behaviour) as server:
+    behaviour = (
+        mistake.server if isinstance(mistake.server, Behaviour) else Behaviour(hang_seconds=2)
+    )
+    with TestServer(
+        mistake.server if isinstance(mistake.server, Reply) else "A", behaviour
+    ) as server:
         words = mistake.words.replace("https{server}", server.root.replace("http:", "https:"))
         done = call(*words.replace("{server}", server.root).split())
         said = done.err.partition("to go on where it stopped: ")[0]
-        assert said.replace(server.root, "{server}").replace(server.root[4:], "{server}") == mistake.said
+        assert (
+            said.replace(server.root, "{server}").replace(server.root[4:], "{server}")
+            == mistake.said
+        )
     assert (done.code, done.out) == (mistake.code, "")
 
 
@@ -1860,7 +1888,9 @@ def test_the_model_file_in_place_of_an_option_works(
 ) -> None:
     """Its lines are a model file."""
     monkeypatch.chdir(tmp_path)
-    mistake = next(one for one in MISTAKES if one.name == "requests at once are limited by an option")
+    mistake = next(
+        one for one in MISTAKES if one.name == "requests at once are limited by an option"
+    )
     lines = [line.strip() for line in mistake.said.splitlines()[2:6]]
     Path("model.yaml").write_text("\n".join(lines))
     Path("live.yaml").write_text(LIVE)

@@ -1,6 +1,8 @@
-"""The recipes for servers that people start by hand: one command each, against replies as they send them.
+"""The recipes for servers that people start by hand: one command each, against replies as they send
+them.
 
-The servers themselves are not here; bodies and errors are those of their OpenAI-compatible endpoints.
+The servers themselves are not here; bodies and errors are those of their OpenAI-compatible
+endpoints.
 """
 
 from __future__ import annotations
@@ -20,20 +22,31 @@ from answerkey.testing import Reply, TestServer
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide" / "local-models.md"
 USAGE = {"prompt_tokens": 30, "completion_tokens": 7, "total_tokens": 37}
-#: By provider: a name as the server knows it, what its messages have beside the content, what is on top, and
-#: how it says that it does not know a model.
+#: By provider: a name as the server knows it, what its messages have beside the content, what is on
+#: top, and how it says that it does not know a model.
 SERVERS: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "vllm": (
         "Qwen/Qwen3-8B",
         {"reasoning_content": "B it is.", "tool_calls": [], "refusal": None},
         {"prompt_logprobs": None, "kv_transfer_params": None, "system_fingerprint": None},
-        {"error": {"message": "The model `x` does not exist.", "type": "NotFoundError", "code": 404}},
+        {
+            "error": {
+                "message": "The model `x` does not exist.",
+                "type": "NotFoundError",
+                "code": 404,
+            }
+        },
     ),
     "sglang": (
         "Qwen/Qwen3-8B",
         {"reasoning_content": "B it is.", "tool_calls": None},
         {"metadata": {"weight_version": "default"}},
-        {"object": "error", "message": "The model `x` does not exist.", "type": "NotFoundError", "code": 404},
+        {
+            "object": "error",
+            "message": "The model `x` does not exist.",
+            "type": "NotFoundError",
+            "code": 404,
+        },
     ),
     "llamacpp": (
         "model.gguf",
@@ -70,7 +83,9 @@ def write_body(name: str) -> bytes:
 def test_recipe_gives_a_run(
     tmp_path: Path, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """The name and the address of the environment are enough: no key is sent, thoughts are kept apart."""
+    """The name and the address of the environment are enough: no key is sent, thoughts are kept
+    apart.
+    """
     monkeypatch.chdir(tmp_path)
     model = SERVERS[name][0]
     with TestServer(Reply(body=write_body(name))) as server:
@@ -80,14 +95,23 @@ def test_recipe_gives_a_run(
         requests = [one for one in server.asked.requests if one.method == "POST"]
     assert done.code == 0
     (task,) = done.json["tasks"]
-    assert task["counts"] == dict.fromkeys(task["counts"], 0) | {"samples": 4, "scored": 4, "valid": 4}
-    assert {(one.path, (one.body or {})["model"]) for one in requests} == {("/v1/chat/completions", model)}
+    assert task["counts"] == dict.fromkeys(task["counts"], 0) | {
+        "samples": 4,
+        "scored": 4,
+        "valid": 4,
+    }
+    assert {(one.path, (one.body or {})["model"]) for one in requests} == {
+        ("/v1/chat/completions", model)
+    }
     assert len(requests) == 4
     assert not any("authorization" in one.headers for one in requests)
     (file,) = Path("a").glob("tasks/*/completions/*.parquet")
     stored = pl.read_parquet(file)
     assert stored["reasoning"].to_list() == ["B it is."] * 4
-    assert (stored["completion"].to_list(), stored["finish_reason"].to_list()) == (["B"] * 4, ["stop"] * 4)
+    assert (stored["completion"].to_list(), stored["finish_reason"].to_list()) == (
+        ["B"] * 4,
+        ["stop"] * 4,
+    )
 
 
 @pytest.mark.parametrize("name", SERVERS)
@@ -99,7 +123,9 @@ def test_unknown_model_is_told_in_the_server_s_words(
     refusal = SERVERS[name][3]
     with TestServer(Reply(status=404, body=json.dumps(refusal).encode())) as server:
         monkeypatch.setenv(f"{name.upper()}_BASE_URL", server.url)
-        done = call("run", ROOT / "examples" / "quickstart", "--model", f"{name}/x", "--num-samples", 2)
+        done = call(
+            "run", ROOT / "examples" / "quickstart", "--model", f"{name}/x", "--num-samples", 2
+        )
     assert done.code == 3
     assert refusal.get("message", refusal.get("error", {}).get("message")) in done.err
     assert "HTTP 404" in done.err

@@ -1,4 +1,6 @@
-"""The page of the metrics says what the code does: every type, every field, every reason, every example."""
+"""The page of the metrics says what the code does: every type, every field, every reason, every
+example.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,15 @@ from answerkey.metrics import METRICS, base
 from answerkey.types import Scores
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
-SECTIONS = dict(re.findall(r"^## `([^`]+)`\n(.*?)(?=^## |\Z)", PAGE, flags=re.MULTILINE | re.DOTALL))
+SECTIONS = dict(
+    re.findall(r"^## `([^`]+)`\n(.*?)(?=^## |\Z)", PAGE, flags=re.MULTILINE | re.DOTALL)
+)
 EXAMPLES = [
     (YAML(typ="safe").load(source), json.loads(outcome))
     for section in SECTIONS.values()
-    for source, outcome in re.findall(r"```yaml\n(.*?)```\n```json\n(.*?)```", section, flags=re.DOTALL)
+    for source, outcome in re.findall(
+        r"```yaml\n(.*?)```\n```json\n(.*?)```", section, flags=re.DOTALL
+    )
 ]
 
 
@@ -57,11 +63,15 @@ def test_every_type_has_an_example(name: str) -> None:
     assert name in {fields["type"] for fields, _ in EXAMPLES}
 
 
-@pytest.mark.parametrize(("fields", "outcome"), EXAMPLES, ids=[fields["type"] for fields, _ in EXAMPLES])
+@pytest.mark.parametrize(
+    ("fields", "outcome"), EXAMPLES, ids=[fields["type"] for fields, _ in EXAMPLES]
+)
 def test_every_example_is_true(fields: dict[str, Any], outcome: dict[str, Any]) -> None:
     """The metric of an example computes the values that the page shows."""
-    metric = METRICS[fields["type"]](**{name: value for name, value in fields.items() if name != "type"})
-    values = metric.finish(metric.merge([metric.measure(_make_scores(outcome["scores"]))]))
+    metric = METRICS[fields["type"]](
+        **{name: value for name, value in fields.items() if name != "type"}
+    )
+    values = metric.compute(_make_scores(outcome["scores"]))
     assert {value.name: value.value for value in values} == outcome["values"]
 
 

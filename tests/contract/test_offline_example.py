@@ -73,16 +73,25 @@ def load_script() -> Any:  # noqa: ANN401 - a module
 def test_prompts_become_scores_without_a_server(
     folder: Path, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...]
 ) -> None:
-    """Every prompt is answered once, in batches; the numbers are those of a model that says the same."""
+    """Every prompt is answered once, in batches.
+
+    The numbers are those of a model that says the same.
+    """
     assert call("export-prompts", str(PROJECT), "-o", "prompts.parquet").code == 0
     script = load_script()
     monkeypatch.setattr(script, "BATCH_ROWS", 50)
     script.main(["prompts.parquet", "completions.parquet", "--model", "org/tiny", *flags])
     written = pl.read_parquet("completions.parquet")
     assert written.columns == ["sample_id", "completion", "finish_reason"]
-    scored = call("score", str(PROJECT), "--completions", "completions.parquet", "--out", "a", "--json")
+    scored = call(
+        "score", str(PROJECT), "--completions", "completions.parquet", "--out", "a", "--json"
+    )
     (task,) = scored.json["tasks"]
-    assert (task["counts"]["samples"], task["counts"]["scored"], task["tally"]["cut_off"]) == (125, 125, 25)
+    assert (task["counts"]["samples"], task["counts"]["scored"], task["tally"]["cut_off"]) == (
+        125,
+        125,
+        25,
+    )
     live = call("run", str(PROJECT), "--model", "builtin/constant?choice=B", "--out", "b", "--json")
     values = [one["value"] for one in live.json["tasks"][0]["metrics"]]
     assert [one["value"] for one in task["metrics"]] == values
@@ -94,10 +103,21 @@ def test_ray_data_gives_the_same(folder: Path, call: Callable[..., Any]) -> None
     """Actors of Ray Data write the same completions, in any order."""
     assert call("export-prompts", str(PROJECT), "-o", "prompts.parquet").code == 0
     load_script().main(["prompts.parquet", "here.parquet", "--model", "org/tiny"])
-    words = ["prompts.parquet", "ray.parquet", "--model", "org/tiny", "--workers", "1", "--gpus", "0"]
+    words = [
+        "prompts.parquet",
+        "ray.parquet",
+        "--model",
+        "org/tiny",
+        "--workers",
+        "1",
+        "--gpus",
+        "0",
+    ]
     environment = {**os.environ, "PYTHONPATH": str(folder), "RAY_DATA_DISABLE_PROGRESS_BARS": "1"}
     subprocess.run([sys.executable, str(SCRIPT), *words], check=True, env=environment)
-    here, there = (pl.read_parquet(name).sort("sample_id") for name in ("here.parquet", "ray.parquet"))
+    here, there = (
+        pl.read_parquet(name).sort("sample_id") for name in ("here.parquet", "ray.parquet")
+    )
     assert here["sample_id", "completion"].equals(there["sample_id", "completion"])
 
 

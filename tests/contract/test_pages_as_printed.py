@@ -1,4 +1,6 @@
-"""Pages that are read from top to bottom, pasted block by block into one folder, as a reader would."""
+"""Pages that are read from top to bottom, pasted block by block into one folder, as a reader
+would.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def paste(commands: str) -> str:
 
 
 def test_the_tutorial(folder: Path) -> None:
-    """Every step works in the folder that the steps above it left, and prints what the page shows."""
+    """Every step works in the folder that the steps above it left, and prints what the page
+    shows.
+    """
     blocks = read_page("docs/tutorial.md")
     assert follow(blocks) == []
     (shown,) = [text for kind, text in blocks if kind == "json"]

@@ -29,7 +29,9 @@ def run_command(folder: Path, *words: str) -> str:
     """Return what a command prints, as that of the script does."""
     environment = SCRIPT.make_environment(folder)
     out, err = subprocess.PIPE, subprocess.STDOUT
-    with Forked(words, cwd=folder, env=environment, encoding="utf-8", stdout=out, stderr=err) as process:
+    with Forked(
+        words, cwd=folder, env=environment, encoding="utf-8", stdout=out, stderr=err
+    ) as process:
         said, _ = process.communicate()
     assert process.returncode == 0, said
     return str(said)

@@ -1,4 +1,6 @@
-"""The page of the policies says what the code does: every example is read, every field has its line."""
+"""The page of the policies says what the code does: every example is read, every field has its
+line.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,18 @@ EXAMPLES = [
     YAML(typ="safe").load(text)["policies"]
     for text in re.findall(r"```yaml\n(policies:.*?)```", PAGE, flags=re.DOTALL)
 ]
-SECTIONS = dict(re.findall(r"^### `([^`]+)`\n(.*?)(?=^##|\Z)", PAGE, flags=re.MULTILINE | re.DOTALL))
+SECTIONS = dict(
+    re.findall(r"^### `([^`]+)`\n(.*?)(?=^##|\Z)", PAGE, flags=re.MULTILINE | re.DOTALL)
+)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_every_example_is_read(example: Any) -> None:  # noqa: ANN401 - whatever stands on the page
     """The policies of the page are sound, and every kind of rule is among them."""
     problems = Problems()
-    policies, _ = build_policies(from_plain(example, Place()), problems, config=Config(), base=Path())
+    policies, _ = build_policies(
+        from_plain(example, Place()), problems, config=Config(), base=Path()
+    )
     assert policies
     assert problems.errors == []
 
@@ -40,8 +46,12 @@ def test_every_example_is_read(example: Any) -> None:  # noqa: ANN401 - whatever
 def test_every_kind_has_its_section_and_an_example() -> None:
     """The sections are the kinds, in their order."""
     assert list(SECTIONS) == list(RULES)
-    policies = [one for example in EXAMPLES for one in (example if isinstance(example, list) else [example])]
-    assert {rule["definition"]["type"] for policy in policies for rule in policy["rules"]} == set(RULES)
+    policies = [
+        one for example in EXAMPLES for one in (example if isinstance(example, list) else [example])
+    ]
+    assert {rule["definition"]["type"] for policy in policies for rule in policy["rules"]} == set(
+        RULES
+    )
 
 
 @pytest.mark.parametrize("kind", ["threshold", "not_worse"])
@@ -62,7 +72,9 @@ def test_the_run_folder_page_has_every_field_of_a_check() -> None:
     page = (FOLDER / "run-folder.md").read_text(encoding="utf-8")
     table = page.partition("An entry of `checks`")[2].partition("\n\nSecrets")[0]
     rows = "".join(row.partition(" | ")[0] for row in table.splitlines() if row.startswith("| `"))
-    assert set(re.findall(r"`(\w+)`", rows)) == {field.name for field in dataclasses.fields(GateCheck)}
+    assert set(re.findall(r"`(\w+)`", rows)) == {
+        field.name for field in dataclasses.fields(GateCheck)
+    }
     assert NOT_COMPLETE == "the run is not complete"
 
 

@@ -47,7 +47,11 @@ MODELS: dict[str, list[type[BaseModel]]] = {
         shapes.TrialsFields,
     ],
     "policies": [PolicyFields, RuleFields, *(RULE.model(kind) for kind in RULES)],
-    "dataset-file": [shapes.DatasetFields, fields_of(RowFilter), *(SOURCE.model(kind) for kind in SOURCES)],
+    "dataset-file": [
+        shapes.DatasetFields,
+        fields_of(RowFilter),
+        *(SOURCE.model(kind) for kind in SOURCES),
+    ],
     "model-file": [
         models.ModelFields,
         models.ProviderModel,

@@ -46,7 +46,9 @@ def test_every_output_has_its_line(name: str) -> None:
 
 
 def test_every_reason_has_its_line() -> None:
-    """The reasons stand on the page in the order in which they are tried, and so do those of FAILED rows."""
+    """The reasons stand on the page in the order in which they are tried, and so do those of FAILED
+    rows.
+    """
     page = read_page("string_equals_mcqa")
     assert list_rows(page, "The rule `first_character`") == list(REASONS)
     assert list_rows(page, "Choices and ground truths") == list(FAULTS)

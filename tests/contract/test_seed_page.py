@@ -1,4 +1,6 @@
-"""The blocks of the hosted platform's page on `string_equals_mcqa`, run through the command as printed."""
+"""The blocks of the hosted platform's page on `string_equals_mcqa`, run through the command as
+printed.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,8 @@ def list_metrics(done: Any) -> dict[str, tuple[float, int]]:  # noqa: ANN401 - w
 
 
 @pytest.mark.parametrize(
-    ("printed", "place"), [(PRINTED, "task.yaml:1:1"), (f"key: page\n{PRINTED[4:]}", "task.yaml:3:3")]
+    ("printed", "place"),
+    [(PRINTED, "task.yaml:1:1"), (f"key: page\n{PRINTED[4:]}", "task.yaml:3:3")],
 )
 def test_lines_of_dots_are_said_to_stand_for_omitted_parts(
     call: Callable[..., Any], printed: str, place: str
@@ -59,14 +62,19 @@ def test_lines_of_dots_are_said_to_stand_for_omitted_parts(
     assert done.code == 2
     what = "not valid YAML: a line that is no `key: value`"
     assert done.err.startswith(f"error[E102]: {what}\n  --> {place}\n")
-    help_line = "`...` stands for lines that the page leaves out: write them here, or delete this line"
+    help_line = (
+        "`...` stands for lines that the page leaves out: write them here, or delete this line"
+    )
     assert done.err.endswith(f"  = help: {help_line}\n")
 
 
 def test_a_config_name_that_nothing_declares_is_refused_with_a_block_to_paste(
     call: Callable[..., Any],
 ) -> None:
-    """The block, pasted at the top of the file, is enough; so is the option that stands beside it."""
+    """The block, pasted at the top of the file, is enough.
+
+    So is the option that stands beside it.
+    """
     done = call(*SCORE)
     assert (done.code, done.err) == (
         2,
@@ -93,14 +101,19 @@ error[E110]: unknown config name `answer_column`
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("answr_column=answer", "unknown config name `answr_column`\n  --> --config\n  = help: did you mean"),
+        (
+            "answr_column=answer",
+            "unknown config name `answr_column`\n  --> --config\n  = help: did you mean",
+        ),
         ("answer_column=anwser", "config value `answer_column` names the column `anwser`"),
     ],
 )
 def test_a_slip_in_an_undeclared_config_value_is_found(
     call: Callable[..., Any], given: str, message: str
 ) -> None:
-    """A name that the file does not read, and a column that the dataset does not have, are refused."""
+    """A name that the file does not read, and a column that the dataset does not have, are
+    refused.
+    """
     done = call(*SCORE, "--config", given)
     assert done.code == 2
     assert message in done.err
@@ -114,13 +127,17 @@ def test_a_run_file_may_give_the_value_too(call: Callable[..., Any]) -> None:
         "tasks": [{"$ref": "task.yaml"}],
         "evaluation": {"key": "e", "display_name": "E", "task_specifications": [specification]},
     }
-    Path("task.yaml").write_text(f"key: page\ndisplay_name: Page\ndescription: As printed.\n{BLOCK}")
+    Path("task.yaml").write_text(
+        f"key: page\ndisplay_name: Page\ndescription: As printed.\n{BLOCK}"
+    )
     Path("run.yaml").write_text(json.dumps(run))
     assert list_metrics(call("run", "run.yaml", "--json")) == {"MCQA Accuracy": (0.5, 2)}
 
 
 @pytest.mark.parametrize("kind", ["binary-classification", "binary_classification"])
-def test_a_third_letter_is_a_miss_in_binary_classification(call: Callable[..., Any], kind: str) -> None:
+def test_a_third_letter_is_a_miss_in_binary_classification(
+    call: Callable[..., Any], kind: str
+) -> None:
     """Of two samples one is right, by either road; the type may be written with an underscore."""
     metric = f"""\
         - type: {kind}
@@ -140,13 +157,20 @@ def test_a_third_letter_is_a_miss_in_binary_classification(call: Callable[..., A
     }
 
 
-def test_multiclass_classification_may_be_written_with_an_underscore(call: Callable[..., Any]) -> None:
+def test_multiclass_classification_may_be_written_with_an_underscore(
+    call: Callable[..., Any],
+) -> None:
     """It is the same metric, under its own name in the results."""
     fields = "field_gt: ground_truth_choice, field_pred: predicted_choice"
-    Path("task.yaml").write_text(f"{BLOCK}        - {{type: multiclass_classification, {fields}}}\n")
+    Path("task.yaml").write_text(
+        f"{BLOCK}        - {{type: multiclass_classification, {fields}}}\n"
+    )
     done = call(*SCORE, "--config", "answer_column=answer", "--json")
     assert list_metrics(done)["accuracy"] == (0.5, 2)
-    assert {one["type"] for one in done.json["tasks"][0]["metrics"]} == {"mean", "multiclass-classification"}
+    assert {one["type"] for one in done.json["tasks"][0]["metrics"]} == {
+        "mean",
+        "multiclass-classification",
+    }
 
 
 def ask(scorer: Mapping[str, object], row: Mapping[str, object], prompt: str) -> None:
@@ -159,7 +183,9 @@ def ask(scorer: Mapping[str, object], row: Mapping[str, object], prompt: str) ->
 
 
 def test_options_that_are_mappings_are_seen_in_the_prompt(call: Callable[..., Any]) -> None:
-    """The page's `{{ sample.options | map(attribute='key') | list }}`: options are `{key, text}`."""
+    """The page's `{{ sample.options | map(attribute='key') | list }}`: options are `{key,
+    text}`.
+    """
     scorer = {
         "type": "string_equals_mcqa",
         "ground_truth_choice": "{{ sample.answer_key | upper }}",
@@ -179,7 +205,9 @@ def test_options_that_are_mappings_are_seen_in_the_prompt(call: Callable[..., An
 def test_the_texts_of_options_that_are_mappings_are_read(call: Callable[..., Any]) -> None:
     """`stated_answer` knows the options by their texts."""
     options = [{"key": "A", "text": "Sydney"}, {"key": "B", "text": "Canberra"}]
-    Path("rows.jsonl").write_text(json.dumps({"answer": "B", "options": options, "completion": "Canberra."}))
+    Path("rows.jsonl").write_text(
+        json.dumps({"answer": "B", "options": options, "completion": "Canberra."})
+    )
     scorer = {
         "type": "string_equals_mcqa",
         "ground_truth_choice": "{{ sample.answer }}",
@@ -214,7 +242,9 @@ def test_a_truth_that_is_one_of_several_long_choices_is_not_taken_for_a_column(
         ("definition:\n  type: system_task\n", "type: system_task"),
     ],
 )
-def test_a_system_task_is_refused_by_name(call: Callable[..., Any], written: str, name: str) -> None:
+def test_a_system_task_is_refused_by_name(
+    call: Callable[..., Any], written: str, name: str
+) -> None:
     """E116 says what it is and what to write instead."""
     Path("task.yaml").write_text(BLOCK.replace("definition:\n", written))
     done = call(*SCORE, "--config", "answer_column=answer")

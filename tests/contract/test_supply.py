@@ -26,7 +26,7 @@ def refuse(event, arguments):
         raise SystemExit(f"{event} {arguments!r}")
 
 sys.addaudithook(refuse)
-"""
+"""  # noqa: E501 - the text as it is written
 IMPORT_ALL = r"""
 import importlib, pkgutil
 import answerkey
@@ -42,7 +42,10 @@ SUPPLY = load_script("supply")
 
 
 def test_the_locks_and_the_wheel_are_in_order() -> None:
-    """Every package is pinned with hashes, none by an address; the wheel is the package and nothing else."""
+    """Every package is pinned with hashes, none by an address.
+
+    The wheel is the package and nothing else.
+    """
     assert SUPPLY.check() == []
 
 
@@ -60,7 +63,9 @@ def test_the_locks_and_the_wheel_are_in_order() -> None:
     ],
 )
 def test_a_line_that_is_no_pin_is_refused(tmp_path: Path, line: str) -> None:
-    """An index, a link, a path, a range, or a version without hashes: each is named with its line."""
+    """An index, a link, a path, a range, or a version without hashes: each is named with its
+    line.
+    """
     lock = tmp_path / "run.lock"
     lock.write_text(f"a==1.0 \\\n    --hash=sha256:{HASH}\n    # via b\n{line}\n")
     (error,) = SUPPLY.list_lock_errors(lock, ["a"])
@@ -71,7 +76,8 @@ def test_what_is_missing_or_twice_is_told(tmp_path: Path) -> None:
     """A package without a hash, one that is locked twice, and one that is not locked at all."""
     lock = tmp_path / "run.lock"
     lock.write_text(
-        f"a==1.0 \\\n    # via b\nb==1.0 \\\n    --hash=sha256:{HASH}\nb==2.0 \\\n    --hash=sha256:{HASH}\n"
+        f"a==1.0 \\\n    # via b\nb==1.0 \\\n    --hash=sha256:{HASH}\nb==2.0 \\\n    "
+        f"--hash=sha256:{HASH}\n"
     )
     assert SUPPLY.list_lock_errors(lock, ["a", "b", "c"]) == [
         "run.lock: `a` has no hash",
@@ -100,12 +106,16 @@ def test_a_wheel_with_a_file_that_runs_by_itself_is_refused(tmp_path: Path) -> N
 
 
 def test_the_list_of_parts_names_every_locked_package_and_what_needs_it() -> None:
-    """CycloneDX 1.6: all parts with version and hashes, references that lead somewhere, repeatable."""
+    """CycloneDX 1.6: all parts with version and hashes, references that lead somewhere,
+    repeatable.
+    """
     parts = SUPPLY.read_lock(SUPPLY.LOCKS[0])
     sbom = SUPPLY.make_sbom(parts, "1.2.3")
     assert (sbom["bomFormat"], sbom["specVersion"], sbom["version"]) == ("CycloneDX", "1.6", 1)
     assert sbom == SUPPLY.make_sbom(parts, "1.2.3")
-    refs = {one["bom-ref"] for one in sbom["components"]} | {sbom["metadata"]["component"]["bom-ref"]}
+    refs = {one["bom-ref"] for one in sbom["components"]} | {
+        sbom["metadata"]["component"]["bom-ref"]
+    }
     assert len(sbom["components"]) == len(parts) > 10
     assert all(one["externalReferences"][0]["hashes"] for one in sbom["components"])
     needs = {one["ref"]: one["dependsOn"] for one in sbom["dependencies"]}
@@ -138,13 +148,17 @@ def test_known_weaknesses_are_named_and_a_missing_network_is_no_failure() -> Non
         url = f"http://127.0.0.1:{server.server_port}/"
         assert SUPPLY.audit(parts, url) == ["b 2.0: GHSA-1"]
         thread.join()
-    assert asked == [{"queries": [{"package": {"purl": f"pkg:pypi/{one}"}} for one in ("a@1.0", "b@2.0")]}]
+    assert asked == [
+        {"queries": [{"package": {"purl": f"pkg:pypi/{one}"}} for one in ("a@1.0", "b@2.0")]}
+    ]
     assert SUPPLY.audit(parts, url) is None
 
 
 @pytest.mark.parametrize("work", [IMPORT_ALL, SCORE])
 def test_nothing_is_sent_anywhere(tmp_path: Path, work: str) -> None:
-    """Neither importing every module nor running the demo opens a connection or starts a process."""
+    """Neither importing every module nor running the demo opens a connection or starts a
+    process.
+    """
     done = subprocess.run(
         [sys.executable, "-c", QUIET + work],
         cwd=tmp_path,

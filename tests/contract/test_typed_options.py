@@ -1,4 +1,6 @@
-"""A misspelt option is an error for a type checker, and the types are those of the options there are."""
+"""A misspelt option is an error for a type checker, and the types are those of the options there
+are.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +40,14 @@ ak.check("project", modell="x")  # line 27
 ak.audit_dataset(rows, truht="answer")  # line 28
 ak.compare(run, run, comon=True)  # line 29
 ak.export(run, too="csv")  # line 30
-"""
+"""  # noqa: E501 - the text as it is written
 
 
 def test_a_misspelt_option_is_an_error_for_mypy(tmp_path: Path) -> None:
-    """What is right passes in strict mode; each mistake is told at its line, and nothing else is."""
+    """What is right passes in strict mode.
+
+    Each mistake is told at its line, and nothing else is.
+    """
     from mypy import api  # it takes long to import
 
     file = tmp_path / "snippet.py"
@@ -54,7 +59,9 @@ def test_a_misspelt_option_is_an_error_for_mypy(tmp_path: Path) -> None:
 
 
 def test_every_option_has_its_type() -> None:
-    """`RunOptions` names exactly the fields of `Options`; `score` is given samples and completions."""
+    """`RunOptions` names exactly the fields of `Options`; `score` is given samples and
+    completions.
+    """
     names = {one.name for one in fields(Options)}
     assert names == RunOptions.__optional_keys__
     assert names - ScoreOptions.__optional_keys__ == {"dataset", "completions"}

@@ -1,4 +1,7 @@
-"""The built wheel works by itself, where nothing else is installed; the sdist has all that it needs."""
+"""The built wheel works by itself, where nothing else is installed.
+
+The sdist has all that it needs.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,9 @@ def test_every_file_of_the_package_is_in_it(wheel: Path) -> None:
         for path in files
         if not any(part[0] in "._" and part != "__init__.py" for part in path.parts)
     }
-    present = {str(path.relative_to(wheel / "answerkey")) for path in (wheel / "answerkey").rglob("*")}
+    present = {
+        str(path.relative_to(wheel / "answerkey")) for path in (wheel / "answerkey").rglob("*")
+    }
     assert {name for name in wanted if not name.endswith((".pyc", "~"))} <= present
 
 
@@ -91,11 +96,20 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_an_installed_wheel_runs_the_demo(dist: Path, tmp_path: Path) -> None:
-    """In a fresh environment, with the command that pip makes; the long series installs all packages."""
+    """In a fresh environment, with the command that pip makes.
+
+    The long series installs all packages.
+    """
     fresh = Fresh.make(tmp_path)
     (wheel,) = dist.glob("*.whl")
-    packages = f"pip install --require-hashes -r {ROOT / 'requirements' / 'run.lock'} && " if INSTALLS else ""
-    done = fresh.run(f"{packages}pip install --no-index --no-deps {wheel} && answerkey demo", tmp_path)
+    packages = (
+        f"pip install --require-hashes -r {ROOT / 'requirements' / 'run.lock'} && "
+        if INSTALLS
+        else ""
+    )
+    done = fresh.run(
+        f"{packages}pip install --no-index --no-deps {wheel} && answerkey demo", tmp_path
+    )
     assert done.returncode == 0, done.stderr
     assert "MCQA Accuracy" in done.stdout
     assert "SIMULATED" in done.stdout
@@ -120,7 +134,9 @@ def test_a_wheel_from_the_sdist_is_the_same(
         assert [one for one in first.namelist() if again.read(one) != first.read(one)] == []
 
 
-def test_the_sdist_is_built_by_the_standard_hook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sdist_is_built_by_the_standard_hook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What `python -m build` calls gives a complete sdist as well."""
     monkeypatch.chdir(ROOT)
     assert SUPPLY.list_sdist_errors(tmp_path / build_sdist(str(tmp_path))) == []
@@ -146,11 +162,18 @@ def test_what_is_missing_in_an_sdist_is_told(tmp_path: Path) -> None:
         (("License-Expression: Apache-2.0", "License-Expression: Apache 2"), "Apache 2"),
         (("Metadata-Version: ", "Metadata-Version: 9"), "METADATA: "),
         (("Summary: ", "Homepage: "), "'homepage'"),
-        (("Description-Content-Type: text/markdown", "Description-Content-Type: text/plain"), "text/plain"),
+        (
+            ("Description-Content-Type: text/markdown", "Description-Content-Type: text/plain"),
+            "text/plain",
+        ),
     ],
 )
-def test_metadata_that_an_index_refuses_is_told(wheel: Path, change: tuple[str, str], error: str) -> None:
-    """A licence that is none, fields that do not exist, a description that would be shown as plain text."""
+def test_metadata_that_an_index_refuses_is_told(
+    wheel: Path, change: tuple[str, str], error: str
+) -> None:
+    """A licence that is none, fields that do not exist, a description that would be shown as plain
+    text.
+    """
     (told,) = wheel.glob("answerkey-*.dist-info")
     text = (told / "METADATA").read_text(encoding="utf-8")
     assert SUPPLY.list_metadata_errors(text.encode()) == []
@@ -175,15 +198,19 @@ def test_version_and_licence_are_the_same_everywhere(wheel: Path) -> None:
 
 
 def test_the_citation_is_valid() -> None:
-    """It has what the Citation File Format 1.2.0 requires, and no key or type that it does not know."""
+    """It has what the Citation File Format 1.2.0 requires, and no key or type that it does not
+    know.
+    """
     citation = YAML(typ="safe").load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert {"authors", "cff-version", "message", "title"} <= citation.keys()
     assert citation.keys() <= CITATION_KEYS
     assert citation["cff-version"] == "1.2.0"
     assert citation["type"] in {"software", "dataset"}
     assert all(
-        one.keys() <= {"name", "website", "orcid", "email"} and one["name"] for one in citation["authors"]
+        one.keys() <= {"name", "website", "orcid", "email"} and one["name"]
+        for one in citation["authors"]
     )
     assert all(
-        isinstance(one, str) for one in [*citation["keywords"], citation["title"], citation["message"]]
+        isinstance(one, str)
+        for one in [*citation["keywords"], citation["title"], citation["message"]]
     )

@@ -1,7 +1,7 @@
 """Commands in a process whose writes, flushes, renames and connections fail when told.
 
-`fault_layer.c` stands between the process and the system. One process imports everything once; each command
-is a fork of it.
+`fault_layer.c` stands between the process and the system. One process imports everything once; each
+command is a fork of it.
 """
 
 from __future__ import annotations
@@ -93,7 +93,9 @@ class FaultyProcess:
     console: Path
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def call(self, *words: object, folder: Path, fault: Fault | None = None, **environment: object) -> Done:
+    def call(
+        self, *words: object, folder: Path, fault: Fault | None = None, **environment: object
+    ) -> Done:
         """Carry out a command; only files below `folder`, and connections, meet the fault."""
         fault = fault or Fault()
         files = {name: str(self.console / name) for name in ("out", "err", "count")}
@@ -112,7 +114,9 @@ class FaultyProcess:
         code = int(self.driver.stdout.readline())
         counted = self.console / "count"
         operations = int(counted.read_text()) if counted.exists() else None
-        return Done(code, Path(files["out"]).read_text(), Path(files["err"]).read_text(), operations)
+        return Done(
+            code, Path(files["out"]).read_text(), Path(files["err"]).read_text(), operations
+        )
 
 
 def can_build() -> bool:
@@ -130,7 +134,11 @@ def start_process(folder: Path, example: Path) -> Iterator[FaultyProcess]:
     source = Path(__file__).with_suffix(".c")
     flags = ["-shared", "-fPIC", "-O1", "-D_LARGEFILE64_SOURCE", "-U_FORTIFY_SOURCE"]
     subprocess.run(["cc", *flags, "-o", str(library), str(source), "-ldl"], check=True)  # noqa: S607 - the compiler of this machine
-    loaded = {"LD_PRELOAD": str(library), "FAULT_LAYER": str(library), "FAULT_EXAMPLE": str(example)}
+    loaded = {
+        "LD_PRELOAD": str(library),
+        "FAULT_LAYER": str(library),
+        "FAULT_EXAMPLE": str(example),
+    }
     driver = subprocess.Popen(
         [sys.executable, "-c", DRIVER],
         stdin=subprocess.PIPE,

@@ -10,7 +10,15 @@ import pytest
 
 from answerkey.errors import SolverError
 from answerkey.models import client as clients
-from answerkey.models.calls import Call, CallSettings, Event, Finished, Limits, MemoryLedger, call_key
+from answerkey.models.calls import (
+    Call,
+    CallSettings,
+    Event,
+    Finished,
+    Limits,
+    MemoryLedger,
+    call_key,
+)
 from answerkey.models.client import ModelClient
 from answerkey.models.config import Secret
 from answerkey.models.providers import APIS, Connection
@@ -36,7 +44,9 @@ COUNT = 10_000 if os.environ.get("ANSWERKEY_LONG") else 1_000
 def connect(server: TestServer) -> Connection:
     """Return a connection to the server, with a key."""
     headers = {"Authorization": Secret(f"Bearer {KEY}")}
-    return Connection("test", APIS["chat"], f"{server.url}/chat/completions", "test", headers, Secret(KEY))
+    return Connection(
+        "test", APIS["chat"], f"{server.url}/chat/completions", "test", headers, Secret(KEY)
+    )
 
 
 def make_calls(connection: Connection, count: int) -> list[Call]:
@@ -70,7 +80,10 @@ def test_a_fifth_of_faults_changes_nothing_in_the_answers() -> None:
 
 @pytest.mark.parametrize("fault", ["429", "reset", "cut", "bad_json", "empty"])
 def test_a_fault_without_end_is_an_error_of_the_call(fault: str) -> None:
-    """Each call ends as ERROR with its reason after its attempts; nothing is raised, nothing is missing."""
+    """Each call ends as ERROR with its reason after its attempts.
+
+    Nothing is raised, nothing is missing.
+    """
     limits = Limits(first_wait=0.001, wait_seconds=0.002, attempts=3, unreadable_attempts=3)
     with TestServer("A", Behaviour(faults={fault: 1.0}, faulty_attempts=None)) as server:
         connection = connect(server)
@@ -89,7 +102,9 @@ def test_a_fault_without_end_is_an_error_of_the_call(fault: str) -> None:
         ("500", "failed: HTTP 500: Internal Server Error", "HTTP 500: Internal Server Error"),
     ],
 )
-def test_an_endpoint_of_web_pages_or_server_errors_is_given_up(fault: str, why: str, error: str) -> None:
+def test_an_endpoint_of_web_pages_or_server_errors_is_given_up(
+    fault: str, why: str, error: str
+) -> None:
     """After the third call; one that has answered may send as many as it likes."""
     limits = Limits(first_wait=0.001, wait_seconds=0.002, attempts=3, unreadable_attempts=3)
     with TestServer("A", Behaviour(faults={fault: 1.0}, faulty_attempts=None)) as server:
@@ -118,7 +133,9 @@ def test_a_bad_request_is_sent_once(fault: str) -> None:
 
 @pytest.mark.parametrize("fault", ["drip", "hang"])
 def test_the_deadline_holds(fault: str) -> None:
-    """A server that drips one byte a minute, or says nothing, is left when the time of the call is over."""
+    """A server that drips one byte a minute, or says nothing, is left when the time of the call is
+    over.
+    """
     limits = Limits(attempt_seconds=1.0, call_seconds=2.5, first_wait=0.01)
     with TestServer("A", Behaviour(faulty_attempts=None, drip_seconds=60.0)) as server:
         connection = connect(server)
@@ -128,12 +145,16 @@ def test_the_deadline_holds(fault: str) -> None:
             server.change(faults={fault: 1.0})
             completions = asker.complete(make_calls(connection, 6)[1:])
         assert time.monotonic() - begun < HANGS
-    assert all((one.error or "").startswith("no whole reply from `127.0.0.1`") for one in completions)
+    assert all(
+        (one.error or "").startswith("no whole reply from `127.0.0.1`") for one in completions
+    )
 
 
 @pytest.mark.parametrize("fault", ["endless", "gzip_bomb"])
 def test_the_size_is_capped(fault: str) -> None:
-    """A body without end, or one that unpacks to 64 MB, is not read beyond the cap, and asked for once."""
+    """A body without end, or one that unpacks to 64 MB, is not read beyond the cap, and asked for
+    once.
+    """
     with TestServer("A", Behaviour(faults={fault: 1.0}, faulty_attempts=None)) as server:
         connection = connect(server)
         with ModelClient(connection, CallSettings(limits=Limits(max_bytes=1 << 20))) as asker:
@@ -227,7 +248,9 @@ def test_a_server_that_goes_away_is_given_up() -> None:
     connection = connect(server)
     with (
         ModelClient(connection, CallSettings(ledger=ledger, limits=limits, watch=watch)) as asker,
-        pytest.raises(SolverError, match="calls to `test` failed in a row, all for the same reason"),
+        pytest.raises(
+            SolverError, match="calls to `test` failed in a row, all for the same reason"
+        ),
     ):
         asker.complete(make_calls(connection, 5000))
     kept = [one.status for one in ledger.kept.values()]
@@ -240,9 +263,13 @@ def test_the_key_is_seen_in_its_header_and_nowhere_else(caplog: pytest.LogCaptur
     caplog.set_level(logging.DEBUG)
     echoed = Reply(body=f'{{"error": "bad key {KEY}", "k": "{KEY}"}}'.encode(), status=200)
     answers = {"question 0": echoed, "question 1": Reply(body=f"<html>{KEY}".encode())}
-    faults = dict.fromkeys(["500", "429_seconds", "reset", "cut", "bad_json", "html", "400", "302"], 0.1)
+    faults = dict.fromkeys(
+        ["500", "429_seconds", "reset", "cut", "bad_json", "html", "400", "302"], 0.1
+    )
     seen: list[object] = []
-    with TestServer(lambda messages: answers.get(echo(messages), "A"), Behaviour(canary=KEY)) as server:
+    with TestServer(
+        lambda messages: answers.get(echo(messages), "A"), Behaviour(canary=KEY)
+    ) as server:
         connection = connect(server)
         with ModelClient(connection, CallSettings(limits=QUICK, watch=seen.append)) as asker:
             seen += asker.complete(make_calls(connection, 2))

@@ -1,4 +1,6 @@
-"""A disk that gets full, turns read-only or fails once, and connections that break, at any operation."""
+"""A disk that gets full, turns read-only or fails once, and connections that break, at any
+operation.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ TASK: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Place:
-    """A project, a disk that can fail, with the runs and temporary files, and another one that never does."""
+    """A project, a disk that can fail, with the runs and temporary files, and another one that
+    never does.
+    """
 
     folder: Path
 
@@ -87,13 +91,21 @@ class Place:
 
 
 def make_place(folder: Path, url: str | None) -> Place:
-    """Write a project: with an address its model is asked there, without one its answers are recorded."""
+    """Write a project: with an address its model is asked there, without one its answers are
+    recorded.
+    """
     place = Place(folder)
     (place.disk / "tmp").mkdir(parents=True)
-    rows: list[dict[str, Any]] = [{"question": f"q{n}", "answer": "AB"[n % 2]} for n in range(SAMPLES)]
+    rows: list[dict[str, Any]] = [
+        {"question": f"q{n}", "answer": "AB"[n % 2]} for n in range(SAMPLES)
+    ]
     plan: dict[str, Any] = {
         "datasets": [
-            {"key": "rows", "display_name": "Rows", "source": {"type": "local", "file_path": "rows.jsonl"}}
+            {
+                "key": "rows",
+                "display_name": "Rows",
+                "source": {"type": "local", "file_path": "rows.jsonl"},
+            }
         ],
         "tasks": [TASK],
     }
@@ -139,7 +151,11 @@ def server() -> Iterator[TestServer]:
 
 
 def call(
-    process: FaultyProcess, place: Place, *words: object, fault: Fault | None = None, cache: str = "disk"
+    process: FaultyProcess,
+    place: Place,
+    *words: object,
+    fault: Fault | None = None,
+    cache: str = "disk",
 ) -> Done:
     """Carry out a command on the failing disk; the call cache is on it, or on the `other` one."""
     return process.call(
@@ -152,7 +168,10 @@ def call(
 
 
 def require_clear_stop(done: Done) -> None:
-    """Hold that a command did all it should, or said with a code why not; never a bug, never a crash."""
+    """Hold that a command did all it should, or said with a code why not.
+
+    Never a bug, never a crash.
+    """
     if done.code == 0:
         return
     assert done.code in {2, 3}, done.err
@@ -177,7 +196,10 @@ def require_whole_files(folder: Path) -> None:
 
 
 def finish(process: FaultyProcess, place: Place, cache: str) -> None:
-    """Go on with a run when all is well again; one that had not begun is started anew, in the same folder."""
+    """Go on with a run when all is well again.
+
+    One that had not begun is started anew, in the same folder.
+    """
     if (place.run / "run.json").exists():
         done = call(process, place, "resume", place.run, cache=cache)
     else:
@@ -186,7 +208,9 @@ def finish(process: FaultyProcess, place: Place, cache: str) -> None:
             return
         done = call(process, place, *place.words, cache=cache)
         if "is there already and not empty" in done.err:  # what had been begun could not be removed
-            done = call(process, place, "run", place.folder, "--out", place.disk / "again", cache=cache)
+            done = call(
+                process, place, "run", place.folder, "--out", place.disk / "again", cache=cache
+            )
             (place.disk / "again").rename(place.run.with_name("whole"))
             return
     assert done.code == 0, done.err
@@ -212,7 +236,11 @@ def list_cases() -> list[tuple[str, str, int]]:
     for source, last in (("live", FIRST), ("recorded", FIRST_RECORDED)):
         for kind in KINDS:
             numbers = range(1, last + 1)
-            drawn = numbers if IS_LONG else random.Random(f"{SEED} {source} {kind}").sample(numbers, DRAWN)
+            drawn = (
+                numbers
+                if IS_LONG
+                else random.Random(f"{SEED} {source} {kind}").sample(numbers, DRAWN)
+            )
             cases += [(source, kind, number) for number in sorted(drawn)]
     return cases
 
@@ -242,9 +270,11 @@ def test_a_disk_that_fails_at_any_operation_costs_nothing_twice(
     kind: str,
     number: int,
 ) -> None:
-    """The command says why it stops, no file is half there, and going on asks only what was never answered.
+    """The command says why it stops, no file is half there, and going on asks only what was never
+    answered.
 
-    With the call cache on another disk nothing is asked twice; else what was under way is lost, no more.
+    With the call cache on another disk nothing is asked twice; else what was under way is lost, no
+    more.
     """
     kinds, error, lasts = KINDS[kind]
     asked = SAMPLES if source == "live" else 0
@@ -263,10 +293,16 @@ def test_a_disk_that_fails_at_any_operation_costs_nothing_twice(
 
 @pytest.mark.parametrize(
     "number",
-    range(1, FIRST_NETWORK + 1) if IS_LONG else random.Random(SEED).sample(range(1, FIRST_NETWORK), DRAWN),
+    range(1, FIRST_NETWORK + 1)
+    if IS_LONG
+    else random.Random(SEED).sample(range(1, FIRST_NETWORK), DRAWN),
 )
 def test_a_connection_that_breaks_at_any_operation_changes_no_number(
-    process: FaultyProcess, server: TestServer, expected: dict[str, object], tmp_path: Path, number: int
+    process: FaultyProcess,
+    server: TestServer,
+    expected: dict[str, object],
+    tmp_path: Path,
+    number: int,
 ) -> None:
     """A request or reply that is lost is asked for again, and nothing else is."""
     place = make_place(tmp_path, server.url)

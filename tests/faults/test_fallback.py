@@ -1,4 +1,6 @@
-"""A fallback from a task file to the run folder, against an endpoint: what is asked, kept and counted."""
+"""A fallback from a task file to the run folder, against an endpoint: what is asked, kept and
+counted.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ from tests.forked import Forked
 
 import answerkey as ak
 from answerkey.evaluate import prepare
+from answerkey.models.store import CallStore
 from answerkey.reports.overview import describe_overview
-from answerkey.runs.journal import Journal
 from answerkey.spec import load_plan
 from answerkey.testing import Behaviour, Reply, TestServer
 from answerkey.testing.replies import Messages
@@ -38,12 +40,25 @@ SCORER: dict[str, Any] = {
     "choices": ["A", "B", "C", "D"],
     "options": "{{ sample.options }}",
 }
-#: What the model says to a question: the rule reads the first three, and there is nothing to read in the
-#: fourth; the rest is for the fallback, which finds the letter that stands in brackets.
-TEXTS = ["The answer is B.", "C", "**D**", " ", "Hm, number 2 [B]?", "Not sure [C]", "A or B", "It depends."]
+#: What the model says to a question: the rule reads the first three, and there is nothing to read
+#: in the fourth; the rest is for the fallback, which finds the letter that stands in brackets.
+TEXTS = [
+    "The answer is B.",
+    "C",
+    "**D**",
+    " ",
+    "Hm, number 2 [B]?",
+    "Not sure [C]",
+    "A or B",
+    "It depends.",
+]
 FOUND = ["B", "C", "D", None, "B", "C", None, None]
 ROWS = [
-    {"question": f"q{n}", "answer": "BCDABDAD"[n % 8], "options": [f"w{n}", f"x{n}", f"y{n}", f"z{n}"]}
+    {
+        "question": f"q{n}",
+        "answer": "BCDABDAD"[n % 8],
+        "options": [f"w{n}", f"x{n}", f"y{n}", f"z{n}"],
+    }
     for n in range(16)
 ]
 ASKED = 8
@@ -150,7 +165,8 @@ def read_numbers(run: ak.Run) -> dict[str, Any]:
 
 
 def test_fallback_reads_what_the_rule_cannot(server: TestServer, project: Path) -> None:
-    """It is asked about completions with a text in which no choice is read, each once, and never shown more.
+    """It is asked about completions with a text in which no choice is read, each once, and never
+    shown more.
 
     The truth, the question and the id of the sample are nowhere in what it is asked.
     """
@@ -169,10 +185,14 @@ def test_fallback_reads_what_the_rule_cannot(server: TestServer, project: Path) 
         "14",
         "15",
     ]
-    assert not any(word in one for one in asked for word in ("ASKED", "answer is B", "00000", "truth"))
+    assert not any(
+        word in one for one in asked for word in ("ASKED", "answer is B", "00000", "truth")
+    )
 
 
-def test_share_accuracy_and_the_number_without_it(server: TestServer, project: Path, call: Call) -> None:
+def test_share_accuracy_and_the_number_without_it(
+    server: TestServer, project: Path, call: Call
+) -> None:
     """All three stand in the summary, in `--json` and in `metrics.json`, and come from all rows."""
     run = ak.run(write_run(project, server.url), out=project / "run")
     counts = {"n": 16, "right": 8, "invalid": 6, "asked": 8, "named": 4, "correct": 2, "failed": 0}
@@ -188,9 +208,15 @@ def test_share_accuracy_and_the_number_without_it(server: TestServer, project: P
     assert (found["with_it"]["invalid"], found["without_it"]["invalid"]) == (6, 10)
     assert found["without_it"]["interval"] == pytest.approx(alone.metrics["Accuracy"].interval)
     shown = " ".join(call("show", project / "run", "-v").out.split())
-    assert "Fallback small: asked about 8 of 16 completions (50.00 %), it named a choice in 4, the" in shown
+    assert (
+        "Fallback small: asked about 8 of 16 completions (50.00 %), it named a choice in 4, the"
+        in shown
+    )
     assert "right one in 2 (50.00 %). Accuracy is 50.00 % with it and 37.50 % without it." in shown
-    assert "stated_answer/fallback (this run) 50.00 % 37.50 % 10 stated_answer 37.50 % 62.50 % 6" in shown
+    assert (
+        "stated_answer/fallback (this run) 50.00 % 37.50 % 10 stated_answer 37.50 % 62.50 % 6"
+        in shown
+    )
     page = call("show", project / "run", "--format", "markdown").out
     assert "37.50 % without it" in page.replace("\\", "")
 
@@ -212,13 +238,20 @@ def test_trials_are_read_one_by_one(server: TestServer, project: Path) -> None:
 
 
 def test_options_are_shown_as_the_model_saw_them(server: TestServer, project: Path) -> None:
-    """Under rotations the fallback sees each row's order, and its label is mapped back to the option."""
+    """Under rotations the fallback sees each row's order, and its label is mapped back to the
+    option.
+    """
     order = {"options": "{{ sample.options }}", "orders": "rotations"}
     file = write_run(project, server.url, choice_order=order)
     run = ak.run(file, out=project / "run", num_samples=5)
     bodies = [one.body or {} for one in server.asked.requests]
     asked = [str(one["messages"][0]["content"]) for one in bodies if one["model"] == "m-small"]
-    assert {re.findall(r"^B\. (\w)4$", one, re.MULTILINE)[0] for one in asked} == {"w", "x", "y", "z"}
+    assert {re.findall(r"^B\. (\w)4$", one, re.MULTILINE)[0] for one in asked} == {
+        "w",
+        "x",
+        "y",
+        "z",
+    }
     found = [one["metadata"] for one in list_scores(run)[-4:]]
     assert {one["extraction_rule"] for one in found} == {"stated_answer/fallback"}
     assert {one["predicted_choice"] for one in found} == {"B"}
@@ -261,8 +294,15 @@ def test_live_recorded_and_in_memory_give_the_same(server: TestServer, project: 
     live = ak.run(file, out=project / "live")
     recorded = ak.run(file, out=project / "recorded", completions=str(project / "said.jsonl"))
     scorer = {**SCORER, "extraction": EXTRACTION | {"fallback": f"{server.url}#m-small"}}
-    task = {"key": "quiz", "display_name": "Q", "description": "", "definition": {"scorers": [scorer]}}
-    said = [json.loads(line)["completion"] for line in (project / "said.jsonl").read_text().splitlines()]
+    task = {
+        "key": "quiz",
+        "display_name": "Q",
+        "description": "",
+        "definition": {"scorers": [scorer]},
+    }
+    said = [
+        json.loads(line)["completion"] for line in (project / "said.jsonl").read_text().splitlines()
+    ]
     memory = ak.score(task, ROWS, said)
     assert list_scores(recorded) == list_scores(memory) == list_scores(live)
 
@@ -278,14 +318,16 @@ def test_second_run_asks_nothing(server: TestServer, project: Path) -> None:
 
 
 def test_resumed_run_asks_nothing_twice(server: TestServer, project: Path) -> None:
-    """A run that stopped at a limit amid the second look goes on with the rest, without the cache, too."""
+    """A run that stopped at a limit amid the second look goes on with the rest, without the cache,
+    too.
+    """
     file = write_run(project, server.url)
     whole = ak.run(file, out=project / "whole", cache_policy="no-cache")
     server.forget()
     with pytest.raises(ak.SolverError) as caught:
         ak.run(file, out=project / "stopped", cache_policy="no-cache", max_calls=19)
     assert (caught.value.code, count_asked(server)) == ("E305", (16, 3))
-    journal = Journal(project / "stopped")
+    journal = CallStore(project / "stopped" / "calls.sqlite")
     purposes = {one.purpose: one.calls for one in journal.sum_usage("quiz")}
     journal.close()
     assert purposes == {"solve": 16, "fallback:quiz": 3}
@@ -295,7 +337,10 @@ def test_resumed_run_asks_nothing_twice(server: TestServer, project: Path) -> No
 
 
 class Killer:
-    """Answers and reads; at a completion with this number, counted from now on, a process is killed."""
+    """Answers and reads.
+
+    At a completion with this number, counted from now on, a process is killed.
+    """
 
     def __init__(self) -> None:
         self.pid, self.left = 0, 0
@@ -345,7 +390,9 @@ def test_resume_wants_the_same_fallback(
     with pytest.raises(ak.RunError, match=message):
         ak.resume(project / "stopped")
     file.write_text(text)
-    monkeypatch.setattr("answerkey.scorers.mcqa.StringEqualsMcqa.model_prompt", "Which one? {reply}")
+    monkeypatch.setattr(
+        "answerkey.scorers.mcqa.StringEqualsMcqa.model_prompt", "Which one? {reply}"
+    )
     with pytest.raises(ak.RunError, match=message):
         ak.resume(project / "stopped")
 
@@ -360,8 +407,12 @@ def test_fingerprint_has_the_fallback_and_its_prompt(
         assert loaded is not None
         return str(loaded.specifications[0].task.fingerprint)
 
-    found = [print_task(one) for one in ("stated_answer", EXTRACTION, EXTRACTION | {"fallback": "mine"})]
-    monkeypatch.setattr("answerkey.scorers.mcqa.StringEqualsMcqa.model_prompt", "Which one? {reply}")
+    found = [
+        print_task(one) for one in ("stated_answer", EXTRACTION, EXTRACTION | {"fallback": "mine"})
+    ]
+    monkeypatch.setattr(
+        "answerkey.scorers.mcqa.StringEqualsMcqa.model_prompt", "Which one? {reply}"
+    )
     changed = [print_task(one) for one in ("stated_answer", EXTRACTION)]
     assert len({*found, *changed}) == 4
     assert changed[0] == found[0]
@@ -370,7 +421,9 @@ def test_fingerprint_has_the_fallback_and_its_prompt(
 # What goes wrong.
 
 
-def test_failed_call_makes_the_run_incomplete(server: TestServer, project: Path, call: Call) -> None:
+def test_failed_call_makes_the_run_incomplete(
+    server: TestServer, project: Path, call: Call
+) -> None:
     """Its sample is an ERROR, not INVALID; a resume asks only that one."""
     server.change(fail_once)
     done = call("run", write_run(project, server.url), "--out", project / "run")
@@ -384,7 +437,9 @@ def test_failed_call_makes_the_run_incomplete(server: TestServer, project: Path,
         "FALLBACK_CALL_FAILED",
     )
     assert run.tasks["quiz"].totals["fallback"]["quiz"]["failed"] == 1
-    explained = call("explain", project / "run", "000013", "--json").json["samples"][0]["scores"]["quiz"]
+    explained = call("explain", project / "run", "000013", "--json").json["samples"][0]["scores"][
+        "quiz"
+    ]
     assert explained["why"] == explained["metadata"]["fallback_error"] != ""
     server.change(say)
     server.forget()
@@ -393,7 +448,9 @@ def test_failed_call_makes_the_run_incomplete(server: TestServer, project: Path,
 
 
 def test_check_looks_at_the_model(server: TestServer, project: Path) -> None:
-    """A model that is not defined, and one that reads nothing, are told at the place of `fallback`."""
+    """A model that is not defined, and one that reads nothing, are told at the place of
+    `fallback`.
+    """
     for name, code in (("smal", "E113"), ("builtin/random", "E301")):
         file = write_run(project, server.url, EXTRACTION | {"fallback": name})
         file.write_text(json.dumps(json.loads(file.read_text()), indent=1))
@@ -418,7 +475,9 @@ def test_key_is_needed_before_anything_is_asked(
 
 
 def test_key_stays_where_it_belongs(project: Path, call: Call) -> None:
-    """The key of a fallback is in its header, and in no file, summary or prompt, though it is sent back."""
+    """The key of a fallback is in its header, and in no file, summary or prompt, though it is sent
+    back.
+    """
     key = "sk-canary-0123456789abcdef"
 
     def tell(messages: Messages) -> str | Reply:
@@ -448,16 +507,23 @@ def test_dry_run_counts_it(server: TestServer, project: Path, call: Call) -> Non
     assert (planned.calls, planned.judge_calls, planned.fallback_calls) == (16, 0, 16)
     done = call("run", file, "--completions", project / "said.jsonl", "--dry-run")
     assert f"fallback       at most {ASKED} calls more" in done.out
-    assert ak.plan_calls(write_run(project, server.url, "stated_answer")).tasks[0].fallback_calls == 0
+    assert (
+        ak.plan_calls(write_run(project, server.url, "stated_answer")).tasks[0].fallback_calls == 0
+    )
     assert server.asked.total == 0
 
 
 def test_commands_say_first_who_is_asked(server: TestServer, project: Path, call: Call) -> None:
     """`run`, `score` and `rescore` name the model before they ask it."""
-    told = "fallback: `small` is asked about completions of `quiz` in which no choice is read, at most 16\n"
+    told = (
+        "fallback: `small` is asked about completions of `quiz` in which no choice is "
+        "read, at most 16\n"
+    )
     file = write_run(project, server.url)
     reuse = ("--cache-policy", "reuse")
-    done = call("score", file, "--completions", project / "said.jsonl", "--out", project / "run", *reuse)
+    done = call(
+        "score", file, "--completions", project / "said.jsonl", "--out", project / "run", *reuse
+    )
     assert done.err.startswith(told)
     assert "  fallback     small\n" in done.out
     assert "Calls of the fallback quiz\n  calls    8 = 8 sent" in done.out
@@ -468,7 +534,10 @@ def test_commands_say_first_who_is_asked(server: TestServer, project: Path, call
 
 
 def test_rescore_asks_the_fallback_alone(server: TestServer, project: Path) -> None:
-    """One that is new to an old run is asked, within limits; taken away again, the old numbers are back."""
+    """One that is new to an old run is asked, within limits.
+
+    Taken away again, the old numbers are back.
+    """
     file = write_run(project, server.url, "stated_answer")
     old = ak.run(file, out=project / "old")
     server.forget()
@@ -493,8 +562,12 @@ def test_cost_counts(server: TestServer, project: Path) -> None:
     assert all(cost > 0 for cost in costs.values())
 
 
-def test_audit_and_report_hold_it_against_the_rule(server: TestServer, project: Path, call: Call) -> None:
-    """The rule by itself is a line among the other rules, with what it reads without the fallback."""
+def test_audit_and_report_hold_it_against_the_rule(
+    server: TestServer, project: Path, call: Call
+) -> None:
+    """The rule by itself is a line among the other rules, with what it reads without the
+    fallback.
+    """
     ak.run(write_run(project, server.url), out=project / "run")
     found = call("audit", project / "run", "--json").json["audit"]["tasks"][0]
     rules = {one["name"]: (one["kind"], one["correct"]) for one in found["readers"]}
@@ -506,15 +579,36 @@ def test_audit_and_report_hold_it_against_the_rule(server: TestServer, project: 
         ("stated_answer/fallback (this run)", "own", 0.5),
         ("stated_answer", "rule", 0.375),
     ]
-    assert (task["rule"], task["scorer"]) == ("stated_answer/fallback", "quiz, with the fallback small")
+    assert (task["rule"], task["scorer"]) == (
+        "stated_answer/fallback",
+        "quiz, with the fallback small",
+    )
     assert task["headline"]["sentence"].endswith("50.00 % with it and 37.50 % without it.")
 
 
-def test_imported_completions_are_looked_at_again(server: TestServer, project: Path, call: Call) -> None:
-    """A log of another tool, imported and given a fallback: where they said right, we do now, too."""
+def test_imported_completions_are_looked_at_again(
+    server: TestServer, project: Path, call: Call
+) -> None:
+    """A log of another tool, imported and given a fallback: where they said right, we do now,
+    too.
+    """
     rows = [
-        {"id": "a", "question": "?", "options": ["x", "yy"], "answer": "A", "output": "A", "score": 1},
-        {"id": "b", "question": "?", "options": ["x", "yy"], "answer": "B", "output": "Hm [B].", "score": 1},
+        {
+            "id": "a",
+            "question": "?",
+            "options": ["x", "yy"],
+            "answer": "A",
+            "output": "A",
+            "score": 1,
+        },
+        {
+            "id": "b",
+            "question": "?",
+            "options": ["x", "yy"],
+            "answer": "B",
+            "output": "Hm [B].",
+            "score": 1,
+        },
     ]
     (project / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert call("import", "plain", project / "log.jsonl", "--out", project / "mine").code == 0

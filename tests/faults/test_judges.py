@@ -1,4 +1,6 @@
-"""Judges from a task file to the run folder, against an endpoint: what is asked, kept, counted and paid."""
+"""Judges from a task file to the run folder, against an endpoint: what is asked, kept, counted and
+paid.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 
 import answerkey as ak
-from answerkey.runs.journal import Journal
+from answerkey.models.store import CallStore
 from answerkey.testing import Reply, TestServer
 from answerkey.testing.replies import Messages
 
@@ -39,7 +41,9 @@ def write_verdict(score: float) -> str:
 
 
 def say(messages: Messages) -> str | Reply:
-    """Answer questions, and judge answers: q1 in prose, q2 and q3 off the scale, q3 whatever it is told."""
+    """Answer questions, and judge answers: q1 in prose, q2 and q3 off the scale, q3 whatever it is
+    told.
+    """
     first = str(messages[0]["content"])
     if not first.startswith("RATE"):
         return f"say {first}"
@@ -92,7 +96,11 @@ def write_run(
     plan = {
         "models": [describe_model("mine", url), describe_model("judge", url)],
         "datasets": [
-            {"key": "rows", "display_name": "Rows", "source": {"type": "local", "file_path": "rows.jsonl"}}
+            {
+                "key": "rows",
+                "display_name": "Rows",
+                "source": {"type": "local", "file_path": "rows.jsonl"},
+            }
         ],
         "tasks": [
             {
@@ -130,17 +138,29 @@ def count_asked(server: TestServer) -> tuple[int, int]:
 
 
 def test_a_judge_scores_what_the_model_said(server: TestServer, project: Path) -> None:
-    """Any form of the score is read; one off the scale is asked for once more, then FAILED with its text."""
+    """Any form of the score is read.
+
+    One off the scale is asked for once more, then FAILED with its text.
+    """
     run = ak.run(write_run(project, server.url), out=project / "run", allow_failed=1)
     found = read_judged(run)
     assert run.status == "complete"
-    assert [one["status"] for one in found] == ["SCORED", "SCORED", "SCORED", "FAILED", "SCORED", "SCORED"]
+    assert [one["status"] for one in found] == [
+        "SCORED",
+        "SCORED",
+        "SCORED",
+        "FAILED",
+        "SCORED",
+        "SCORED",
+    ]
     assert [one["values"]["score"] for one in found] == [0.5, 1.0, 0.5, None, 0.5, 0.5]
     assert found[3]["reason"] == "JUDGE_UNREADABLE"
     assert found[3]["metadata"]["judge_text"] == write_verdict(11)
     assert found[3]["metadata"]["judge_error"] == "the score is 11, and the scale goes from 0 to 10"
     assert count_asked(server) == (6, 8)
-    shaped = [str((one.body or {})["model"]) for one in server.asked.requests if _has_shape(one.body)]
+    shaped = [
+        str((one.body or {})["model"]) for one in server.asked.requests if _has_shape(one.body)
+    ]
     assert shaped == ["m-judge"] * 8
 
 
@@ -149,7 +169,10 @@ def _has_shape(body: object) -> bool:
 
 
 def test_counts_add_up(server: TestServer, project: Path) -> None:
-    """The counts are the main scorer's; the judge's calls and failures are listed apart, by its key."""
+    """The counts are the main scorer's.
+
+    The judge's calls and failures are listed apart, by its key.
+    """
     run = ak.run(write_run(project, server.url), out=project / "run")
     task = run.tasks["quiz"]
     assert (task.counts["samples"], task.counts["scored"], task.counts["failed"]) == (6, 6, 0)
@@ -166,7 +189,9 @@ def test_counts_add_up(server: TestServer, project: Path) -> None:
 
 
 def test_second_run_asks_nothing(server: TestServer, project: Path) -> None:
-    """What a judge said to the same prompt comes from the cache, also under another key or beside others."""
+    """What a judge said to the same prompt comes from the cache, also under another key or beside
+    others.
+    """
     file = write_run(project, server.url)
     first = ak.run(file, out=project / "first", cache_policy="update")
     server.forget()
@@ -182,13 +207,17 @@ def test_changed_judge_asks_only_the_judge(server: TestServer, project: Path) ->
     """Another prompt for the judge asks the judge again, and the model not."""
     ak.run(write_run(project, server.url), out=project / "first", cache_policy="update")
     server.forget()
-    file = write_run(project, server.url, [JUDGE | {"user_prompt": "RATE {{ sample.question }} anew"}])
+    file = write_run(
+        project, server.url, [JUDGE | {"user_prompt": "RATE {{ sample.question }} anew"}]
+    )
     ak.run(file, out=project / "second", cache_policy="reuse")
     assert count_asked(server) == (0, 8)
 
 
 def test_resumed_run_asks_nothing_twice(server: TestServer, project: Path) -> None:
-    """A run that stopped at a limit amid the judging goes on with the rest, without the cache, too."""
+    """A run that stopped at a limit amid the judging goes on with the rest, without the cache,
+    too.
+    """
     file = write_run(project, server.url)
     whole = ak.run(file, out=project / "whole", cache_policy="no-cache")
     server.forget()
@@ -208,21 +237,31 @@ def test_resume_wants_the_same_judge(server: TestServer, project: Path) -> None:
     with pytest.raises(ak.SolverError):
         ak.run(file, out=project / "stopped", max_calls=9)
     file.write_text(file.read_text().replace("m-judge", "m-other"))
-    with pytest.raises(ak.RunError, match="the model of its scorer `quality` is not the same any more"):
+    with pytest.raises(
+        ak.RunError, match="the model of its scorer `quality` is not the same any more"
+    ):
         ak.resume(project / "stopped")
 
 
 def test_failed_judge_call_makes_the_run_incomplete(
     server: TestServer, project: Path, call: Callable[..., Any]
 ) -> None:
-    """It does so beside another scorer, too, whose counts stay as they are; a resume asks only that one."""
+    """It does so beside another scorer, too, whose counts stay as they are.
+
+    A resume asks only that one.
+    """
     server.change(fail_q4)
-    done = call("run", write_run(project, server.url), "--out", project / "run", "--allow-failed", 1)
+    done = call(
+        "run", write_run(project, server.url), "--out", project / "run", "--allow-failed", 1
+    )
     assert done.code == 3
     assert "INCOMPLETE: 1 call to a judge failed, so no accuracy is shown" in done.out
     assert "6 samples = 6 scored + 0 failed + 0 errors" in done.out
     run = ak.load_run(project / "run")
-    assert (read_judged(run)[4]["status"], read_judged(run)[4]["reason"]) == ("ERROR", "JUDGE_CALL_FAILED")
+    assert (read_judged(run)[4]["status"], read_judged(run)[4]["reason"]) == (
+        "ERROR",
+        "JUDGE_CALL_FAILED",
+    )
     assert run.tasks["quiz"].totals["failures"]["quality"]["JUDGE_CALL_FAILED"]["count"] == 1
     server.change(say)
     server.forget()
@@ -234,7 +273,11 @@ def test_rows_that_are_failed_are_not_judged(server: TestServer, project: Path) 
     """A row that the dataset has wrong is asked of nobody, and FAILED for the judge as well."""
     rows = [*ROWS[:5], {"question": "q5", "answer": None}]
     (project / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    mcqa = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer[4] }}", "choices": ["q"]}
+    mcqa = {
+        "type": "string_equals_mcqa",
+        "ground_truth_choice": "{{ sample.answer[4] }}",
+        "choices": ["q"],
+    }
     run = ak.run(write_run(project, server.url, [mcqa, JUDGE]), out=project / "run", allow_failed=1)
     assert count_asked(server) == (5, 7)
     assert (read_judged(run)[5]["status"], read_judged(run)[5]["reason"]) == ("FAILED", "BAD_ROW")
@@ -249,7 +292,10 @@ def test_each_trial_is_judged_for_itself(server: TestServer, project: Path) -> N
 
 
 def test_endpoint_without_shapes_is_asked_plainly(server: TestServer, project: Path) -> None:
-    """One refused request shows that the endpoint takes no shape; it costs no score, and the run is whole."""
+    """One refused request shows that the endpoint takes no shape.
+
+    It costs no score, and the run is whole.
+    """
     server.change(unknown_fields=("response_format",))
     run = ak.run(write_run(project, server.url), out=project / "run", allow_failed=1)
     assert run.status == "complete"
@@ -259,7 +305,9 @@ def test_endpoint_without_shapes_is_asked_plainly(server: TestServer, project: P
 
 def test_recorded_completions_are_judged(server: TestServer, project: Path) -> None:
     """`score` asks the judge, and no other model."""
-    (project / "said.jsonl").write_text("".join(json.dumps({"completion": "x"}) + "\n" for _ in ROWS))
+    (project / "said.jsonl").write_text(
+        "".join(json.dumps({"completion": "x"}) + "\n" for _ in ROWS)
+    )
     file = write_run(project, server.url)
     run = ak.run(file, out=project / "run", allow_failed=1, completions=str(project / "said.jsonl"))
     assert run.status == "complete"
@@ -267,7 +315,10 @@ def test_recorded_completions_are_judged(server: TestServer, project: Path) -> N
 
 
 def test_rescore_asks_the_judge_alone(server: TestServer, project: Path) -> None:
-    """A judge that is new to an old run is asked, within limits; one that the cache knows is not."""
+    """A judge that is new to an old run is asked, within limits.
+
+    One that the cache knows is not.
+    """
     file = write_run(project, server.url, [EXACT])
     ak.run(file, out=project / "old")
     server.forget()
@@ -293,9 +344,17 @@ def test_dry_run_counts_the_judges(server: TestServer, project: Path) -> None:
 
 
 def test_check_looks_at_the_judge(server: TestServer, project: Path) -> None:
-    """Prompts that read the sample alone are rendered on every row; a model that cannot judge is said."""
-    (project / "rows.jsonl").write_text(json.dumps(ROWS[0]) + "\n" + json.dumps({"question": None}) + "\n")
-    judge = JUDGE | {"model_key": "builtin/random", "user_prompt": "RATE {{ sample.question | length }}"}
+    """Prompts that read the sample alone are rendered on every row.
+
+    A model that cannot judge is said.
+    """
+    (project / "rows.jsonl").write_text(
+        json.dumps(ROWS[0]) + "\n" + json.dumps({"question": None}) + "\n"
+    )
+    judge = JUDGE | {
+        "model_key": "builtin/random",
+        "user_prompt": "RATE {{ sample.question | length }}",
+    }
     checked = ak.check(write_run(project, server.url, [judge]))
     assert [error.code for error in checked.errors] == ["E301", "E207"]
     assert "cannot judge" in checked.errors[0].message
@@ -346,12 +405,19 @@ def test_snippet_that_judges_needs_trust(
 def test_judge_in_memory(server: TestServer) -> None:
     """`score` asks a judge that is named by its URL; a key means nothing without a run file."""
     judge = JUDGE | {"model_key": f"{server.url}#m-judge"}
-    task = {"key": "quiz", "display_name": "Q", "description": "", "definition": {"scorers": [judge]}}
+    task = {
+        "key": "quiz",
+        "display_name": "Q",
+        "description": "",
+        "definition": {"scorers": [judge]},
+    }
     run = ak.score(task, ROWS, ["x"] * 6, cache_policy="no-cache")
     assert [one["values"]["score"] for one in read_judged(run)] == [0.5, 1.0, 0.5, None, 0.5, 0.5]
     assert count_asked(server) == (0, 8)
     task["definition"] = {"scorers": [JUDGE]}
-    with pytest.raises(ak.SpecError, match="model `judge` is not defined: a task by itself has no models"):
+    with pytest.raises(
+        ak.SpecError, match="model `judge` is not defined: a task by itself has no models"
+    ):
         ak.score(task, ROWS, ["x"] * 6)
     task["definition"] = {"scorers": [JUDGE | {"model_key": "builtin/longest"}]}
     with pytest.raises(ak.SpecError, match="cannot judge"):
@@ -362,7 +428,7 @@ def test_calls_of_a_judge_are_in_the_journal(server: TestServer, project: Path) 
     """While a run is not complete its journal has the judge's calls under the judge's purpose."""
     with pytest.raises(ak.SolverError):
         ak.run(write_run(project, server.url), out=project / "run", max_calls=9)
-    journal = Journal(project / "run")
+    journal = CallStore(project / "run" / "calls.sqlite")
     purposes = {one.purpose: one.calls for one in journal.sum_usage("quiz")}
     journal.close()
     assert purposes == {"solve": 6, "judge:quality": 3}
@@ -379,8 +445,13 @@ def test_explained_sample_has_the_words_of_its_judge(
     assert found["metadata"]["judge_text"] == write_verdict(11)
 
 
-def test_commands_name_the_judge(server: TestServer, project: Path, call: Callable[..., Any]) -> None:
-    """The summary says who judged and what was asked; a dry run says how many calls that would be."""
+def test_commands_name_the_judge(
+    server: TestServer, project: Path, call: Callable[..., Any]
+) -> None:
+    """The summary says who judged and what was asked.
+
+    A dry run says how many calls that would be.
+    """
     planned = call("run", write_run(project, server.url), "--dry-run")
     assert "about 6 calls more" in planned.out
     reuse = ("--cache-policy", "reuse")

@@ -82,7 +82,10 @@ class Killer:
         self._pid, self._left = pid, questions
 
     def __call__(self, messages: Sequence[Mapping[str, object]]) -> str:
-        """Return the answer to a question; what was asked for by `aim` happens before it is sent."""
+        """Return the answer to a question.
+
+        What was asked for by `aim` happens before it is sent.
+        """
         if self._left is not None:
             self._left -= 1
             if self._left == 0:
@@ -172,7 +175,8 @@ def server(killer: Killer) -> Iterator[TestServer]:
 def draw_moments(draws: random.Random) -> list[tuple[int, float]]:
     """Return when to kill: at a question, or after some seconds if they are over before it.
 
-    All their questions together are fewer than the samples, so that no run ends before its last kill.
+    All their questions together are fewer than the samples, so that no run ends before its last
+    kill.
     """
     step = SAMPLES // (KILLS + 2)
     moments = [(draws.randint(1, step), LONG_WAIT)]
@@ -201,7 +205,8 @@ def test_a_run_killed_at_random_moments_ends_as_if_it_had_not_been(
         words = ["resume", str(project / "killed")]
     killer.aim(0, None)
     assert end(start(*words)) == 0
-    # What was under way at a kill had a connection; everything else is in the journal, and not asked again.
+    # What was under way at a kill had a connection; everything else is in the journal, and not
+    # asked again.
     opened = max(after - before for before, after in pairwise(connections))
     assert server.asked.total <= SAMPLES + KILLS * opened
     assert len(server.asked.by_prompt) == SAMPLES
@@ -212,9 +217,13 @@ def test_a_run_killed_at_random_moments_ends_as_if_it_had_not_been(
 
 
 def test_a_run_killed_at_any_write_can_be_finished(project: Path) -> None:
-    """Whichever file is cut off, `resume` finishes the run, or `run` begins it anew in the same folder."""
+    """Whichever file is cut off, `resume` finishes the run, or `run` begins it anew in the same
+    folder.
+    """
     model = "builtin/simulated?accuracy=0.7&style=mixed&seed=1"
-    whole = ak.run(project / "task.yaml", dataset=str(project / "rows.jsonl"), model=model, out=project / "0")
+    whole = ak.run(
+        project / "task.yaml", dataset=str(project / "rows.jsonl"), model=model, out=project / "0"
+    )
     outcomes = []
     for number in range(1, 11):
         words = list_words(project, model, str(number))
@@ -232,16 +241,20 @@ def test_a_run_killed_at_any_write_can_be_finished(project: Path) -> None:
             continue
         assert ak.resume(project / str(number)).metrics == whole.metrics
         assert read_results(project / str(number)) == read_results(project / "0")
-    # begin.json, task.json, run.json; completions and scores of the first 50 and of the rest; metrics.json,
-    # run.json
+    # begin.json, task.json, run.json; completions and scores of the first 50 and of the rest;
+    # metrics.json, run.json
     assert outcomes == [-9] * 9 + [0]
 
 
 @pytest.mark.parametrize("number", [2, 3, 4, 5, 7])
-def test_a_matrix_killed_while_its_runs_begin_is_begun_by_resume(project: Path, number: int) -> None:
+def test_a_matrix_killed_while_its_runs_begin_is_begun_by_resume(
+    project: Path, number: int
+) -> None:
     """`resume` begins every run of the matrix, also one of which there is no folder yet."""
     words = list_words(project, "builtin/random", "all")
-    assert die_writing(project, SAMPLES, number, *words, "--model", "builtin/constant?choice=A") == -9
+    assert (
+        die_writing(project, SAMPLES, number, *words, "--model", "builtin/constant?choice=A") == -9
+    )
     made = ak.resume_matrix(project / "all")
     assert (made.status, [run.path.name for run in made.runs if run.path]) == (
         "complete",
@@ -292,11 +305,15 @@ writing.datetime = Clock
 def test_a_recorded_run_that_is_killed_is_finished_by_resume(
     project: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """Whichever part is cut off, the resumed run has the tables and numbers of one that never stopped."""
+    """Whichever part is cut off, the resumed run has the tables and numbers of one that never
+    stopped.
+    """
     task, rows = project / "scored.yaml", project / "rows.jsonl"
     task.write_text(json.dumps(TASK | {"definition": {"scorers": TASK["definition"]["scorers"]}}))
     said = project / "said.jsonl"
-    said.write_text("".join(json.dumps({"completion": "ABCDX"[n % 5]}) + "\n" for n in range(SAMPLES)))
+    said.write_text(
+        "".join(json.dumps({"completion": "ABCDX"[n % 5]}) + "\n" for n in range(SAMPLES))
+    )
     words = ["score", str(task), "--dataset", str(rows), "--completions", str(said), "--out"]
     monkeypatch.setattr(prepare, "SHARD_ROWS", SHARD_ROWS)
     whole = ak.run(task, dataset=str(rows), completions=str(said), out=project / "whole")
@@ -306,7 +323,10 @@ def test_a_recorded_run_that_is_killed_is_finished_by_resume(
     resumed = ak.resume(project / "half")
     assert resumed.status == "complete"
     assert resumed.metrics == whole.metrics
-    assert len(list((project / "half" / "tasks" / "quiz" / "scores").iterdir())) == SAMPLES // SHARD_ROWS
+    assert (
+        len(list((project / "half" / "tasks" / "quiz" / "scores").iterdir()))
+        == SAMPLES // SHARD_ROWS
+    )
     assert read_results(project / "half") == read_results(project / "whole")
 
 
@@ -318,7 +338,9 @@ def test_a_second_process_on_the_same_run_is_refused(
 
     def resume_too(messages: Sequence[Mapping[str, object]]) -> str:
         if not refusals:
-            with Forked(["resume", str(project / "shared"), "--json"], stdout=subprocess.PIPE) as process:
+            with Forked(
+                ["resume", str(project / "shared"), "--json"], stdout=subprocess.PIPE
+            ) as process:
                 told, _ = process.communicate()
             refusals.append(process.returncode)
             refusals.append(int(json.loads(told)["errors"][0]["code"][1:]))
@@ -333,7 +355,9 @@ def test_a_second_process_on_the_same_run_is_refused(
 def test_ctrl_c_stops_gracefully_and_says_how_to_go_on(
     project: Path, server: TestServer, killer: Killer
 ) -> None:
-    """What was answered is kept, the exit code is 130, and the command it names finishes the run."""
+    """What was answered is kept, the exit code is 130, and the command it names finishes the
+    run.
+    """
     process = start(*list_words(project, f"{server.url}#tested", "stopped"))
     sent: list[int] = []
 

@@ -1,4 +1,6 @@
-"""Several models called at once, with faults, killed in the middle: nothing is lost, or asked twice."""
+"""Several models called at once, with faults, killed in the middle: nothing is lost, or asked
+twice.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ KILLS = [(0, 40), (1, 90), (2, 5), (0, 60), (1, 3), (2, 70)] if IS_LONG else [(0
 ENDPOINTS = 3
 #: A fifth of all requests fails; which do is drawn from what is asked.
 FAULTS = {"500": 0.1, "reset": 0.05, "bad_json": 0.05}
-#: So many requests to an endpoint are under way at once, at most; what the endpoint sees may be fewer.
+#: So many requests to an endpoint are under way at once, at most; what the endpoint sees may be
+#: fewer.
 AT_ONCE = 8
 LONG_WAIT = 300.0
 
@@ -52,7 +55,9 @@ def servers() -> Iterator[list[tuple[Killer, TestServer]]]:
             TestServer(one, Behaviour(delay=(0.002, 0.01), faults=FAULTS, seed=number))
             for number, one in enumerate(killers)
         ]
-        yield [(one, stack.enter_context(server)) for one, server in zip(killers, made, strict=True)]
+        yield [
+            (one, stack.enter_context(server)) for one, server in zip(killers, made, strict=True)
+        ]
 
 
 def test_a_matrix_killed_in_the_middle_ends_as_if_it_had_not_been(
@@ -61,7 +66,10 @@ def test_a_matrix_killed_in_the_middle_ends_as_if_it_had_not_been(
     """Every number is the same; no answer is paid for twice but those under way at a kill."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     rows = tmp_path / "rows.jsonl"
-    made = [{"question": f"question {n}", "options": ["one", "two"], "answer": "A"} for n in range(SAMPLES)]
+    made = [
+        {"question": f"question {n}", "options": ["one", "two"], "answer": "A"}
+        for n in range(SAMPLES)
+    ]
     rows.write_text("".join(json.dumps(row) + "\n" for row in made))
     models = [str(tmp_path / f"model-{number}.yaml") for number in range(ENDPOINTS)]
     for path, (_, server) in zip(models, servers, strict=True):
@@ -74,7 +82,11 @@ def test_a_matrix_killed_in_the_middle_ends_as_if_it_had_not_been(
     for _, server in servers:
         server.forget()
     words = ["run", str(rows), "--out", str(tmp_path / "killed")]
-    words += ["--cache-policy", "no-cache", *(word for model in models for word in ("--model", model))]
+    words += [
+        "--cache-policy",
+        "no-cache",
+        *(word for model in models for word in ("--model", model)),
+    ]
     for number, questions in KILLS:
         killer = servers[number][0]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}

@@ -17,7 +17,9 @@ import zstandard
 
 from answerkey.testing import Behaviour, TestServer
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of a process from /proc")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="reads the memory of a process from /proc"
+)
 
 #: The most that asking may take, whatever is answered.
 MEGABYTES = 64
@@ -42,16 +44,19 @@ calls = [Call(call_key(connection, one, 0), str(number), 0, one) for number, one
 ssl.create_default_context()
 before = measure("VmRSS")
 with ModelClient(connection, CallSettings(limits=Limits(max_concurrent=count))) as client:
-    client.endpoint.concurrency.limit = count
+    client.endpoint.concurrency.size = count
     said = client.complete(calls)
 print(json.dumps({"megabytes": measure("VmHWM") - before, "errors": sorted({one.error for one in said})}))
-"""
+"""  # noqa: E501 - the text as it is written
 
 
 @pytest.mark.parametrize("fault", ["endless", "gzip_bomb"])
 @pytest.mark.parametrize("count", [1, MANY])
 def test_a_body_made_to_fill_memory_does_not(fault: str, count: int) -> None:
-    """A body without end, and one of 256 MB in a small payload, are given up; so are many at once."""
+    """A body without end, and one of 256 MB in a small payload, are given up.
+
+    So are many at once.
+    """
     behaviour = Behaviour(faults={fault: 1.0}, faulty_attempts=None, bomb_bytes=1 << 28)
     with TestServer("A", behaviour) as server:
         command = [sys.executable, "-c", ASK, server.url, str(count)]
@@ -90,7 +95,9 @@ def write_bomb(path: Path, before: str, after: str) -> None:
             out = stack.enter_context(zstandard.ZstdCompressor().stream_writer(raw))
         else:
             archive = stack.enter_context(zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED))
-            archive.writestr("header.json", '{"version": 2, "status": "success", "eval": {"task": "t"}}')
+            archive.writestr(
+                "header.json", '{"version": 2, "status": "success", "eval": {"task": "t"}}'
+            )
             out = stack.enter_context(archive.open("samples/1_epoch_1.json", "w", force_zip64=True))
         out.write(before.encode())
         for _ in range(LINE_BYTES // 10**6):
@@ -104,19 +111,31 @@ def write_bomb(path: Path, before: str, after: str) -> None:
         ("score BOMB", "a.jsonl.gz", ROW + '\n{"question": "', LONG_LINE),
         ("check BOMB", "a.jsonl.zst", ROW + '\n{"question": "', LONG_LINE),
         ("score BOMB", "a.csv.gz", "question,A,B,answer,completion\n", LONG_LINE),
-        ("score BOMB", "a.tsv.zst", 'question\tA\tB\tanswer\tcompletion\nq\tx\ty\tA\tA\n"', LONG_LINE),
+        (
+            "score BOMB",
+            "a.tsv.zst",
+            'question\tA\tB\tanswer\tcompletion\nq\tx\ty\tA\tA\n"',
+            LONG_LINE,
+        ),
         ("score BOMB", "a.json.gz", f'[{ROW}, {{"question": "', LONG_ELEMENT),
         ("score small.jsonl --completions BOMB", "a.jsonl.gz", '{"completion": "', LONG_LINE),
         ("import plain BOMB --out out", "a.jsonl.gz", '{"question": "', LONG_LINE),
         ("import lm-eval BOMB --out out", "samples_a.jsonl.gz", '{"doc_id": "', LONG_LINE[9:]),
-        ("import promptfoo BOMB --out out", "a.json.zst", '{"results": {"results": ["', LONG_ELEMENT),
+        (
+            "import promptfoo BOMB --out out",
+            "a.json.zst",
+            '{"results": {"results": ["',
+            LONG_ELEMENT,
+        ),
         ("import inspect BOMB --out out", "a.eval", '{"id": "', LONG_LINE.replace("line", "file")),
     ],
 )
 def test_a_file_made_to_fill_memory_does_not(
     tmp_path: Path, command: str, name: str, before: str, message: str
 ) -> None:
-    """A small file of one endless line, element or member is E202 before it is in memory as a whole."""
+    """A small file of one endless line, element or member is E202 before it is in memory as a
+    whole.
+    """
     write_bomb(tmp_path / name, before, '"}')
     (tmp_path / "small.jsonl").write_text(f"{ROW}\n", encoding="utf-8")
     words = [name if word == "BOMB" else word for word in command.split()]

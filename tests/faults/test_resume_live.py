@@ -10,7 +10,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.models.config import Generation
-from answerkey.models.providers import connect
+from answerkey.models.connections import connect
 from answerkey.spec import Overrides, load_model
 from answerkey.testing import Reply, TestServer
 
@@ -22,7 +22,11 @@ SOLVER = {
         "input_messages": [{"role": "user", "content": "{{ sample.question }}"}],
     },
 }
-SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
+SCORER = {
+    "type": "string_equals_mcqa",
+    "ground_truth_choice": "{{ sample.answer }}",
+    "choices": ["A", "B"],
+}
 TASK: dict[str, Any] = {
     "key": "quiz",
     "display_name": "Quiz",
@@ -81,15 +85,20 @@ def stop(stage: str, done: int, total: int) -> None:
 def test_a_model_of_a_run_file_is_found_again_with_its_key(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The key is looked up where it was; no file of the run, the journal included, ever holds it."""
+    """The key is looked up where it was.
+
+    No file of the run, the journal included, ever holds it.
+    """
     monkeypatch.setenv("MY_KEY", KEY)
     with TestServer("A") as server:
         write_run(project, server.url)
         with pytest.raises(KeyboardInterrupt):
             ak.run(project, out=project / "run", progress=stop)
-        assert (project / "run" / "journal.sqlite").exists()
+        assert (project / "run" / "calls.sqlite").exists()
         files = [path.read_bytes() for path in project.rglob("*") if path.is_file()]
-        files += [path.read_bytes() for path in (project.parent / "cache").rglob("*") if path.is_file()]
+        files += [
+            path.read_bytes() for path in (project.parent / "cache").rglob("*") if path.is_file()
+        ]
         assert not any(KEY.encode() in content for content in files)
         resumed = ak.resume(project / "run")
         assert server.asked.total == 10
@@ -108,14 +117,18 @@ def test_a_model_that_is_not_the_same_any_more_is_refused(
         with pytest.raises(KeyboardInterrupt):
             ak.run(project, out=project / "run", progress=stop)
         write_run(project, other.url)
-        with pytest.raises(ak.RunError, match="its model `mine` is not the same any more") as caught:
+        with pytest.raises(
+            ak.RunError, match="its model `mine` is not the same any more"
+        ) as caught:
             ak.resume(project / "run")
         assert caught.value.code == "E507"
         assert other.asked.total == 0
 
 
 def tamper(project: Path, old: str, new: str) -> None:
-    """Let a run folder name another host, as its author, who can also compute what belongs to it, may."""
+    """Let a run folder name another host, as its author, who can also compute what belongs to it,
+    may.
+    """
     for file in (project / "run" / "run.json", project / "run" / "tasks" / "quiz" / "task.json"):
         content = json.loads(file.read_text().replace(old, new))
         for entry in content.get("tasks", []):
@@ -129,12 +142,20 @@ def tamper(project: Path, old: str, new: str) -> None:
 def test_a_run_folder_cannot_send_a_key_to_a_host_of_its_choice(
     project: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    """A host in `run.json` is not one that the caller named: no key goes there, the project's neither."""
+    """A host in `run.json` is not one that the caller named: no key goes there, the project's
+    neither.
+    """
     (project / "task.yaml").write_text(json.dumps(TASK))
     with TestServer("A") as server:
         model, dataset = f"{server.url}#m", str(project / "rows.jsonl")
         with pytest.raises(KeyboardInterrupt):
-            ak.run(project / "task.yaml", dataset=dataset, model=model, out=project / "run", progress=stop)
+            ak.run(
+                project / "task.yaml",
+                dataset=dataset,
+                model=model,
+                out=project / "run",
+                progress=stop,
+            )
         tamper(project, server.url, "https://collector.example/v1")
     manifest = json.loads((project / "run" / "run.json").read_text())
     source = json.loads((project / "run" / "tasks" / "quiz" / "task.json").read_text())
@@ -144,7 +165,9 @@ def test_a_run_folder_cannot_send_a_key_to_a_host_of_its_choice(
             ak.resume(project / "run")
         assert caught.value.code == "E117"
     else:
-        (project / ".env").write_text(f"ANSWERKEY_API_KEY={KEY}\nANSWERKEY_ALLOW_HOSTS=collector.example\n")
+        (project / ".env").write_text(
+            f"ANSWERKEY_API_KEY={KEY}\nANSWERKEY_ALLOW_HOSTS=collector.example\n"
+        )
         found = load_model(
             source["model_key"], manifest["file"], generation=Generation(), overrides=Overrides()
         )
@@ -154,12 +177,16 @@ def test_a_run_folder_cannot_send_a_key_to_a_host_of_its_choice(
 def test_an_env_file_beside_the_run_cannot_redirect_a_provider(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A base URL that stands in a file of the project gets no key of the caller, when resuming neither."""
+    """A base URL that stands in a file of the project gets no key of the caller, when resuming
+    neither.
+    """
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     (project / ".env").write_text("OPENAI_BASE_URL=https://collector.example/v1\n")
     with pytest.raises(ak.SpecError, match=r"names the host `collector\.example`") as caught:
-        load_model("openai/gpt-x", project / "run.yaml", generation=Generation(), overrides=Overrides())
+        load_model(
+            "openai/gpt-x", project / "run.yaml", generation=Generation(), overrides=Overrides()
+        )
     assert caught.value.code == "E117"
 
 
@@ -179,11 +206,13 @@ def test_calls_that_failed_are_asked_again_and_no_others(project: Path) -> None:
         assert server.asked.by_prompt == {"q3": 1, "q7": 1}
     assert again.status == "complete"
     assert again.metrics["Accuracy"].value == 0.5
-    assert not (project / "run" / "journal.sqlite").exists()
+    assert not (project / "run" / "calls.sqlite").exists()
 
 
 def test_a_change_of_scorers_alone_asks_nothing(project: Path) -> None:
-    """Under `reuse`, the next run with the same prompts is answered from the cache, whatever scores it."""
+    """Under `reuse`, the next run with the same prompts is answered from the cache, whatever scores
+    it.
+    """
     (project / "task.yaml").write_text(json.dumps(TASK))
     dataset = str(project / "rows.jsonl")
     with TestServer("A") as server:
@@ -199,7 +228,11 @@ def test_a_change_of_scorers_alone_asks_nothing(project: Path) -> None:
         assert set(second.tasks["quiz"].completions["source"]) == {"cache"}
         assert second.metrics["Accuracy"].value == 0.0
         ak.run(
-            project / "task.yaml", dataset=dataset, model=model, out=project / "three", cache_policy="update"
+            project / "task.yaml",
+            dataset=dataset,
+            model=model,
+            out=project / "three",
+            cache_policy="update",
         )
         assert server.asked.total == 20
 

@@ -26,13 +26,16 @@ Call = Callable[..., Any]
 def tell_on_the_caller(messages: Messages) -> str | Reply:
     """Send the keys back in every way that a reply has."""
     question = str(messages[-1]["content"])
-    said = json.dumps({"choices": [{"message": {"role": "assistant", "content": f"A {' '.join(CANARIES)}"}}]})
+    said = json.dumps(
+        {"choices": [{"message": {"role": "assistant", "content": f"A {' '.join(CANARIES)}"}}]}
+    )
     raws = {
         "q0": Reply(body=said.encode()),
         "q1": Reply(body=said.replace("-", "\\u002d").encode()),
         "q2": Reply(body=f"<html>{KEY} {HEADER} {PROJECT}".encode()),
         "q3": Reply(
-            body=json.dumps({"error": {"message": f"bad key {KEY}"}, "h": HEADER}).encode(), status=400
+            body=json.dumps({"error": {"message": f"bad key {KEY}"}, "h": HEADER}).encode(),
+            status=400,
         ),
     }
     return raws.get(question, "A")
@@ -67,7 +70,11 @@ def write_project(folder: Path, url: str) -> None:
             }
         ],
         "datasets": [
-            {"key": "rows", "display_name": "Rows", "source": {"type": "local", "file_path": "rows.jsonl"}}
+            {
+                "key": "rows",
+                "display_name": "Rows",
+                "source": {"type": "local", "file_path": "rows.jsonl"},
+            }
         ],
         "tasks": [
             {
@@ -96,7 +103,10 @@ def server() -> Iterator[TestServer]:
 
 @pytest.fixture
 def project(tmp_path: Path, server: TestServer, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a project; keys of the caller are in the environment, the cache is a folder of its own."""
+    """Return a project.
+
+    Keys of the caller are in the environment, the cache is a folder of its own.
+    """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("MY_KEY", KEY)
     monkeypatch.setenv("EXTRA_TOKEN", HEADER)
@@ -112,7 +122,10 @@ def require_hidden(*texts: str) -> None:
 
 
 def require_hidden_files(folder: Path) -> None:
-    """Hold that no key is in any file, Parquet unpacked; the run file alone has one written in it."""
+    """Hold that no key is in any file, Parquet unpacked.
+
+    The run file alone has one written in it.
+    """
     import polars as pl
 
     for path in folder.rglob("*"):
@@ -127,7 +140,9 @@ def require_hidden_files(folder: Path) -> None:
 def test_keys_are_in_no_sink_of_a_run(
     project: Path, server: TestServer, call: Call, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Terminal, `--json`, log, run folder, journal, cache, report, exports: who tells is not heard."""
+    """Terminal, `--json`, log, run folder, journal, cache, report, exports: who tells is not
+    heard.
+    """
     caplog.set_level(logging.DEBUG)
     run = project / "run"
     done = [
@@ -137,7 +152,10 @@ def test_keys_are_in_no_sink_of_a_run(
     assert server.asked.keys == {f"Bearer {KEY}": server.asked.total}
     done += [call("report", run, "-o", project / "report.html"), call("runs", project, "--json")]
     done += [call("explain", run, f"00000{number}") for number in range(1, 5)]
-    done += [call("export", run, "--to", kind, "-o", project / f"said.{kind}") for kind in ("csv", "jsonl")]
+    done += [
+        call("export", run, "--to", kind, "-o", project / f"said.{kind}")
+        for kind in ("csv", "jsonl")
+    ]
     server.change(answers="A")
     done += [call("-v", "resume", run)]
     assert [(one.code, one.err) for one in done[2:] if one.code] == []
@@ -148,7 +166,9 @@ def test_keys_are_in_no_sink_of_a_run(
 def test_keys_are_in_no_error_whoever_words_it(
     project: Path, server: TestServer, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A refused key, and a bug that puts a key into its exception: not on stderr, in JSON or a traceback."""
+    """A refused key, and a bug that puts a key into its exception: not on stderr, in JSON or a
+    traceback.
+    """
     server.change(api_key="another")
     refused = [call("-v", "run", project, "--out", project / name, "--json") for name in "ab"]
     assert [one.json["errors"][0]["code"] for one in refused] == ["E304", "E304"]
@@ -159,19 +179,28 @@ def test_keys_are_in_no_error_whoever_words_it(
 
     monkeypatch.setattr(LiveModel, "answer", fail)
     bugs = [call("-v", "run", project, "--out", project / name, "--json") for name in "cd"]
-    assert all("Traceback" in one.err and "cannot send" in one.err and "***" in one.err for one in bugs)
+    assert all(
+        "Traceback" in one.err and "cannot send" in one.err and "***" in one.err for one in bugs
+    )
     assert [one.code for one in bugs] == [70, 70]
     require_hidden(*(one.out + one.err for one in (*refused, *bugs)))
     require_hidden_files(project.parent)
 
 
-@pytest.mark.parametrize("url", [f"http://me:{KEY}@127.0.0.1:9/v1", f"http://127.0.0.1:9/v1?api_key={KEY}"])
-def test_an_address_with_a_key_is_refused_and_not_shown(project: Path, call: Call, url: str) -> None:
+@pytest.mark.parametrize(
+    "url", [f"http://me:{KEY}@127.0.0.1:9/v1", f"http://127.0.0.1:9/v1?api_key={KEY}"]
+)
+def test_an_address_with_a_key_is_refused_and_not_shown(
+    project: Path, call: Call, url: str
+) -> None:
     """User info and a key in the query are E117, wherever the address is written."""
     config = json.loads((project / "run.yaml").read_text())
     config["models"][0]["config"]["url"] = url
     (project / "run.yaml").write_text(json.dumps(config))
-    done = [call("-v", "run", project, "--out", project / "run", "--json"), call("check", project, "--json")]
+    done = [
+        call("-v", "run", project, "--out", project / "run", "--json"),
+        call("check", project, "--json"),
+    ]
     done += [call("-v", "run", project, "--model", f"{url}#m", "--out", project / "run", "--json")]
     assert "E117" in done[0].out
     assert all(one.code == 2 for one in done)
@@ -199,7 +228,14 @@ def test_no_proxy_of_the_environment_is_used(
 ) -> None:
     """A proxy would see the key; nothing is sent to one."""
     with TestServer("B") as proxy:
-        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "HTTPS_PROXY", "https_proxy"):
+        for name in (
+            "HTTP_PROXY",
+            "http_proxy",
+            "ALL_PROXY",
+            "all_proxy",
+            "HTTPS_PROXY",
+            "https_proxy",
+        ):
             monkeypatch.setenv(name, proxy.url.removesuffix("/v1"))
         server.change(answers="A")
         assert call("run", project, "--out", project / "run").code == 0
@@ -257,7 +293,8 @@ COMMANDS = [
 def test_a_secret_of_an_address_is_in_no_sink(
     project: Path, call: Call, monkeypatch: pytest.MonkeyPatch, command: str, position: str
 ) -> None:
-    """Wherever an address is given: its password, key and signature are in no message, JSON, file or cache.
+    """Wherever an address is given: its password, key and signature are in no message, JSON, file
+    or cache.
 
     The secret is too short to be hidden by its letters alone.
     """
@@ -291,7 +328,11 @@ def find_in_files(folder: Path, secret: str) -> list[Path]:
     "config",
     [
         {"connection_type": "custom_connection", "model_key": "m", "url": "{0}"},
-        {"connection_type": "custom_connection", "model_key": "m", "url": "http://127.0.0.1:9/v1?code={1}"},
+        {
+            "connection_type": "custom_connection",
+            "model_key": "m",
+            "url": "http://127.0.0.1:9/v1?code={1}",
+        },
         {
             "connection_type": "provider_connection",
             "provider_id": "openai",
@@ -307,7 +348,9 @@ def test_a_secret_of_an_address_in_a_file_is_in_no_sink(
     secret = "zQfileX"  # noqa: S105 - made up
     plan = json.loads((project / "run.yaml").read_text())
     address = f"http://me:{secret}@127.0.0.1:9/v1"
-    plan["models"][0]["config"] = {name: text.format(address, secret) for name, text in config.items()}
+    plan["models"][0]["config"] = {
+        name: text.format(address, secret) for name, text in config.items()
+    }
     (project / "run.yaml").write_text(json.dumps(plan))
     done = [call("-v", "run", project, "--out", project / "run"), call("check", project, "--json")]
     assert [one.code for one in done] == [2, 2]
@@ -318,7 +361,9 @@ def test_a_secret_of_an_address_in_a_file_is_in_no_sink(
 
 
 class Rows(BaseHTTPRequestHandler):
-    """Serves rows to whoever has signed, and sends others on to an address with a signature of its own."""
+    """Serves rows to whoever has signed, and sends others on to an address with a signature of its
+    own.
+    """
 
     def do_GET(self) -> None:
         """Answer."""
@@ -357,7 +402,10 @@ def test_a_presigned_dataset_is_used_and_its_signature_stored_nowhere(
     url = f"{web}/rows.jsonl?X-Amz-Credential={secret}&X-Amz-Signature={secret}&sp=r&sig={secret}"
     done = [call("-v", "run", ".", "--dataset", url, "--out", "run")]
     done += [call("show", "run", "--json"), call("report", "run", "-o", "report.html")]
-    done += [call("explain", "run", "000001"), call("export", "run", "--to", "jsonl", "-o", "rows-out.jsonl")]
+    done += [
+        call("explain", "run", "000001"),
+        call("export", "run", "--to", "jsonl", "-o", "rows-out.jsonl"),
+    ]
     done += [call("rescore", "run", "--out", "again"), call("runs", ".", "--json")]
     assert [(one.code, one.err) for one in done if one.code] == []
     assert [one.err for one in done if secret in one.out + one.err] == []
@@ -366,7 +414,12 @@ def test_a_presigned_dataset_is_used_and_its_signature_stored_nowhere(
 
 @pytest.mark.parametrize(
     "location",
-    ["http://me:{0}@127.0.0.1:9/x", "http://127.0.0.1:9/x?sig={0}", "http://[me:{0}@h/x", "ftp://a?key={0}"],
+    [
+        "http://me:{0}@127.0.0.1:9/x",
+        "http://127.0.0.1:9/x?sig={0}",
+        "http://[me:{0}@h/x",
+        "ftp://a?key={0}",
+    ],
 )
 def test_a_redirect_of_a_dataset_shows_no_secret(
     project: Path, call: Call, web: str, monkeypatch: pytest.MonkeyPatch, location: str
@@ -395,4 +448,6 @@ def test_an_exception_of_a_library_shows_no_secret(
     assert "RuntimeError: GET http://***@host/x?a=1&sas_token=*** refused" in done.err
     assert "KeyError: '***@host'" in done.err
     shown = [line for line in (done.out + done.err).splitlines() if "zQbugX" in line]
-    assert [line for line in shown if "said[0].format" not in line] == []  # the line of source that raised
+    assert [
+        line for line in shown if "said[0].format" not in line
+    ] == []  # the line of source that raised

@@ -115,7 +115,11 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     ],
 )
 def test_a_file_without_room_is_told_and_not_left_behind(
-    project: Path, call: Callable[..., Any], command: str, file: str, monkeypatch: pytest.MonkeyPatch
+    project: Path,
+    call: Callable[..., Any],
+    command: str,
+    file: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """E502 names the file, and nothing of it is there."""
     monkeypatch.chdir(project)
@@ -124,7 +128,9 @@ def test_a_file_without_room_is_told_and_not_left_behind(
     assert call(*words(project, "--out", "done")).code == 0
     before = sorted(path.name for path in project.iterdir())
     asked = command.replace("FILE", file).split()
-    with Forked(asked, first=NO_ROOM, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with Forked(
+        asked, first=NO_ROOM, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         _, err = process.communicate()
     assert process.returncode == 2
     assert f"error[E502]: cannot write `{file}`: " in err
@@ -137,7 +143,11 @@ def test_a_column_to_stratify_by_that_is_not_there_is_found_by_check(
     """`check` finds what selecting rows would refuse."""
     run = {
         "datasets": [
-            {"key": "rows", "display_name": "R", "source": {"type": "local", "file_path": "rows.jsonl"}}
+            {
+                "key": "rows",
+                "display_name": "R",
+                "source": {"type": "local", "file_path": "rows.jsonl"},
+            }
         ],
         "tasks": [{"$ref": "task.yaml"}],
         "run_config": {"num_samples": 1, "subsampling": "random", "stratify_by": "categry"},

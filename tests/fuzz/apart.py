@@ -1,7 +1,9 @@
-"""Laws that are checked in a process of their own, which Polars may end: `python -m tests.fuzz.apart`.
+"""Laws that are checked in a process of their own, which Polars may end: `python -m
+tests.fuzz.apart`.
 
-What reads Parquet and Arrow in Polars asks for as much memory as a damaged file names, and ends its process
-when there is none. No code of ours can catch that. Every other end of the process breaks the law.
+What reads Parquet and Arrow in Polars asks for as much memory as a damaged file names, and ends its
+process when there is none. No code of ours can catch that. Every other end of the process breaks
+the law.
 """
 
 from __future__ import annotations
@@ -112,7 +114,10 @@ def find_law(name: str) -> Callable[[bytes], None]:
 
 
 def serve() -> None:
-    """Check what comes on stdin, a law and an input, until it ends; say nothing, or what was wrong."""
+    """Check what comes on stdin, a law and an input, until it ends.
+
+    Say nothing, or what was wrong.
+    """
     sent, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while head := sent.read(_LENGTH.size):

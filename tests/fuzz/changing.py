@@ -1,4 +1,6 @@
-"""JSON inside an input, changed as JSON: some value becomes another, so that the rest of it is still read."""
+"""JSON inside an input, changed as JSON: some value becomes another, so that the rest of it is
+still read.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from random import Random
 
 #: What stands where something else was expected.
 ODD_VALUES: tuple[object, ...] = (
-    None, True, False, 0, -1, 1, 1.5, -0.0, 1e308, 10**18, 1 << 63, -(10**400), "", " ", "A", "B", "0",
+    None, True, False, 0, -1, 1, 1.5, -0.0, 1e308, 10**18, 1 << 63, -(10**400), "", " ", "A", "B",
+    "0",
     "1e999", "nan", "\ud800", "\x00\x1b[2J", "\u202e", "{{ 7 * 7 }}", "<< config.x >>", "../../x",
     "x" * 3_000, [], {}, [[]], [None], ["A", "B"], {"": ""}, {"content": None}, {"role": "user"},
     {"a": {"a": {"a": []}}},
@@ -20,7 +23,10 @@ Holder = dict[str, object] | list[object]
 
 
 def change_json(raw: bytes, random: Random) -> bytes:
-    """Return an input with some values of one of its JSON texts changed; as it is when it has none."""
+    """Return an input with some values of one of its JSON texts changed.
+
+    As it is when it has none.
+    """
     text = raw.decode("utf-8", "surrogateescape")
     found = list(_find_json(text))
     if not found:

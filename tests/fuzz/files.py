@@ -29,22 +29,36 @@ from .law import HERE, Law, open_folder, refusing, require_error
 
 ROOT = HERE.parents[1]
 YAML_WORDS = (
-    b": ", b"- ", b"\n  ", b"? ", b"&a ", b"*a", b"<<: *a", b"!include x.yaml", b"!!python/object:os",
-    b"!!map ", b"|\n", b">-\n", b'"', b"'", b"{", b"}", b"[", b"]", b"#", b"---\n", b"...\n", b"%YAML 1.1\n",
-    b"~", b"null", b"1e999", b".nan", b"0x1F", b"\\ud800", b"\\x00", b"$ref: ", b"$HOME", b"<< config.x >>",
+    b": ", b"- ", b"\n  ", b"? ", b"&a ", b"*a", b"<<: *a", b"!include x.yaml",
+    b"!!python/object:os",
+    b"!!map ", b"|\n", b">-\n", b'"', b"'", b"{", b"}", b"[", b"]", b"#", b"---\n", b"...\n",
+    b"%YAML 1.1\n",
+    b"~", b"null", b"1e999", b".nan", b"0x1F", b"\\ud800", b"\\x00", b"$ref: ", b"$HOME",
+    b"<< config.x >>",
     b"{{ sample.a }}", b"\t", b"\xef\xbb\xbf", b"\xc2\x85", b"\xe2\x80\xa8",
 )  # fmt: skip
 KEYS = (
-    "key", "display_name", "description", "definition", "dataset", "solver", "type", "single_turn_solver",
-    "input_builder", "chat_completion", "input_messages", "role", "user", "content", "scorers", "metrics",
-    "filters", "string_equals_mcqa", "ground_truth_choice", "choices", "options", "extraction", "pattern",
-    "datasets", "tasks", "evaluation", "task_specifications", "task_key", "model_key", "builtin/random",
-    "config", "config_spec", "models", "source", "local", "inline", "rows", "file_path", "num_trials",
+    "key", "display_name", "description", "definition", "dataset", "solver", "type",
+    "single_turn_solver",
+    "input_builder", "chat_completion", "input_messages", "role", "user", "content", "scorers",
+    "metrics",
+    "filters", "string_equals_mcqa", "ground_truth_choice", "choices", "options", "extraction",
+    "pattern",
+    "datasets", "tasks", "evaluation", "task_specifications", "task_key", "model_key",
+    "builtin/random",
+    "config", "config_spec", "models", "source", "local", "inline", "rows", "file_path",
+    "num_trials",
     "actions", "policies", "op", "expression", "value", "generation_config", "seed", "num_samples",
     "variants", "choice_order", "repetitions", "min", "max", "default",
 )  # fmt: skip
 ROWS = (
-    {"id": "a", "question": "Which?", "choices": ["A", "B"], "answer": "A", "meta": {"n": 1, "x": None}},
+    {
+        "id": "a",
+        "question": "Which?",
+        "choices": ["A", "B"],
+        "answer": "A",
+        "meta": {"n": 1, "x": None},
+    },
     {
         "id": "b",
         "question": "Wer: „ö“?\n",
@@ -57,12 +71,20 @@ CSV = b'id,question,choices,answer\na,"Which, of\nthem?","[""A"", ""B""]",A\nb,x
 
 
 def check_yaml(raw: bytes) -> None:
-    """Require that YAML is refused with its place, or is a tree of the size promised, of plain values."""
+    """Require that YAML is refused with its place, or is a tree of the size promised, of plain
+    values.
+    """
     findings = Problems()
     with refusing():
         root = parse_yaml(decode(raw, "x.yaml"), "x.yaml", findings)
         assert sum(1 for _ in _walk(root)) <= MAX_NODES
-        lines = raw.count(b"\n") + raw.count(b"\r") + raw.count(b"\xc2\x85") + raw.count(b"\xe2\x80") + 1
+        lines = (
+            raw.count(b"\n")
+            + raw.count(b"\r")
+            + raw.count(b"\xc2\x85")
+            + raw.count(b"\xe2\x80")
+            + 1
+        )
         for _, scalar in walk_scalars(root):
             assert scalar.is_broken or isinstance(scalar.value, str | int | float | bool | None)
             assert not isinstance(scalar.value, float) or math.isfinite(scalar.value)
@@ -118,7 +140,7 @@ def check_table(ending: str, raw: bytes, how: FileFields | None = None) -> None:
         assert len(first) == len(samples)
         again = load_table(path, how)
         assert again.digest == table.digest
-        assert again.samples.frame.equals(samples.frame)
+        assert repr(list(again.samples)) == repr(list(samples))
         for name in samples.columns:
             assert len(samples.values(name)) == len(samples)
 
@@ -190,7 +212,8 @@ def make_laws() -> dict[str, Law]:
         b"id",
     )
     json_words = (
-        b'{"', b'": ', b'", "', b"[", b"]", b"}", b"null", b"NaN", b"1e999", b"-0.0", b"\\ud800", b"\n",
+        b'{"', b'": ', b'", "', b"[", b"]", b"}", b"null", b"NaN", b"1e999", b"-0.0", b"\\ud800",
+        b"\n",
         b'"id": ', b'"sample_id": ', b"1" * 400, b"[" * 60,
     )  # fmt: skip
     both = [*YAML_WORDS, *(key.encode() for key in KEYS)]
@@ -223,5 +246,7 @@ def make_laws() -> dict[str, Law]:
             examples=20,
         ),
         "gzip": Law(partial(check_table, ".jsonl.gz"), lambda: _list_packed(gzip.compress), (), 80),
-        "zstd": Law(partial(check_table, ".jsonl.zst"), lambda: _list_packed(zstandard.compress), (), 80),
+        "zstd": Law(
+            partial(check_table, ".jsonl.zst"), lambda: _list_packed(zstandard.compress), (), 80
+        ),
     }

@@ -1,4 +1,6 @@
-"""Laws of run folders from strangers: whatever one of its files holds, the run is shown or refused."""
+"""Laws of run folders from strangers: whatever one of its files holds, the run is shown or
+refused.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ definition:
     input_builder: {type: chat_completion, input_messages: [{role: user, content: "{{ sample.question }}"}]}
   scorers:
     - {type: string_equals_mcqa, ground_truth_choice: "{{ sample.answer }}", choices: "{{ sample.choices }}"}
-"""
+"""  # noqa: E501 - the text as it is written
 RUN = """\
 datasets: [{key: rows, display_name: Rows, source: {type: local, file_path: rows.jsonl}}]
 tasks: [{$ref: small.yaml}]
@@ -78,7 +80,9 @@ def check_run(name: str, raw: bytes) -> None:
 
 
 def _forget_list(file: Path) -> None:
-    """Make a run one that was killed: its files are not hashed, and every other law is put to the test."""
+    """Make a run one that was killed: its files are not hashed, and every other law is put to the
+    test.
+    """
     manifest = json.loads(file.read_text(encoding="utf-8"))
     del manifest["files"]
     file.write_text(json.dumps(manifest | {"status": "running"}), encoding="utf-8")
@@ -118,5 +122,6 @@ def make_laws() -> dict[str, Law]:
         b'"tasks": ',
     )
     return {
-        f"run_{name}": Law(partial(check_run, name), partial(_list_seeds, name), words, 30) for name in FILES
+        f"run_{name}": Law(partial(check_run, name), partial(_list_seeds, name), words, 30)
+        for name in FILES
     }

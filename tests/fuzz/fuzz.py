@@ -1,8 +1,9 @@
-"""Coverage-guided search for bytes that break a law, with atheris: `python fuzz.py NAME -max_total_time=60`.
+"""Coverage-guided search for bytes that break a law, with atheris: `python fuzz.py NAME
+-max_total_time=60`.
 
-Words after the name are libFuzzer's. Without a name, or with `all`, every law has its turn in a process of
-its own, and one line for each says how many inputs were tried. What breaks a law is kept in the folder named
-by `FUZZ_KEPT` (default: the current one), and the exit code is not 0.
+Words after the name are libFuzzer's. Without a name, or with `all`, every law has its turn in a
+process of its own, and one line for each says how many inputs were tried. What breaks a law is kept
+in the folder named by `FUZZ_KEPT` (default: the current one), and the exit code is not 0.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from tests.fuzz.law import Law
 
 ROOT = Path(__file__).resolve().parents[2]
-#: By how a law's name begins: the packages whose branches atheris watches. To watch all takes half a minute.
+#: By how a law's name begins: the packages whose branches atheris watches. To watch all takes half
+#: a minute.
 WATCHED = {
     "judge": ("answerkey.scorers",),
     "pattern": ("answerkey.scorers",),
@@ -69,7 +71,9 @@ def search(name: str, words: Sequence[str]) -> None:
     watched = next((rooms for start, rooms in WATCHED.items() if name.startswith(start)), OTHERS)
     packages = sorted({room.partition(".")[0] for room in watched})
     passed_over = [one for one in list_modules() if not one.startswith(watched)]
-    with atheris.instrument_imports(include=packages, exclude=passed_over, enable_loader_override=False):
+    with atheris.instrument_imports(
+        include=packages, exclude=passed_over, enable_loader_override=False
+    ):
         laws = load_laws()
     if name not in laws:
         sys.exit(f"there is no law `{name}`: {', '.join(laws)}")
@@ -87,11 +91,19 @@ def search(name: str, words: Sequence[str]) -> None:
     )  # libFuzzer refuses one without words
     dictionary.write_text("".join(lines), encoding="ascii")
     kept = os.environ.get("FUZZ_KEPT", ".")
-    options = [*LIMITS, f"-artifact_prefix={kept}/{name}-", f"-dict={dictionary}", *words, str(folder)]
+    options = [
+        *LIMITS,
+        f"-artifact_prefix={kept}/{name}-",
+        f"-dict={dictionary}",
+        *words,
+        str(folder),
+    ]
 
     def change(raw: bytes, most: int, seed: int) -> bytes:
         changed = change_json(bytes(raw), Random(seed)) if seed % 3 else bytes(raw)
-        return changed if changed != raw and len(changed) <= most else bytes(atheris.Mutate(raw, most))
+        return (
+            changed if changed != raw and len(changed) <= most else bytes(atheris.Mutate(raw, most))
+        )
 
     has_json = any(change_json(seed, Random(0)) != seed for seed in law.seeds())
     more = {"custom_mutator": change} if has_json else {}
@@ -115,11 +127,20 @@ def search_all(words: Sequence[str]) -> int:
                 text=True,
                 errors="replace",
                 check=False,
-                env={**os.environ, "TMPDIR": place, "XDG_CACHE_HOME": place, "XDG_CONFIG_HOME": place},
+                env={
+                    **os.environ,
+                    "TMPDIR": place,
+                    "XDG_CACHE_HOME": place,
+                    "XDG_CONFIG_HOME": place,
+                },
             )
         count = _COUNT.search(done.stderr)
         broken += done.returncode != 0
-        ending = "holds" if done.returncode == 0 else f"BROKEN\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+        ending = (
+            "holds"
+            if done.returncode == 0
+            else f"BROKEN\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+        )
         sys.stdout.write(f"{name}: {count[1] if count else '?'} inputs, {ending}\n")
         sys.stdout.flush()
     return broken

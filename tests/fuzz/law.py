@@ -1,4 +1,6 @@
-"""What every law needs: the words for it, text and values out of bytes, and a folder to write in."""
+"""What every law needs: the words for it, text and values out of bytes, and a folder to write
+in.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ PART, ENTRY = "\x1e", "\x1d"
 class Law:
     """What holds for all bytes: `check` raises for those for which it does not.
 
-    `seeds` are inputs that mean something, `words` pieces that they are made of. In the short series `check`
-    is called `examples` times.
+    `seeds` are inputs that mean something, `words` pieces that they are made of. In the short
+    series `check` is called `examples` times.
     """
 
     check: Callable[[bytes], None]
@@ -69,7 +71,9 @@ def open_folder() -> Path:
 
 @contextmanager
 def refusing(*codes: str) -> Iterator[None]:
-    """Let an error of ours pass, with one of these codes if any are named, that can be shown as it is."""
+    """Let an error of ours pass, with one of these codes if any are named, that can be shown as it
+    is.
+    """
     try:
         yield
     except AnswerkeyError as error:

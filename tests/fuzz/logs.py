@@ -11,7 +11,8 @@ from pathlib import Path
 
 from answerkey.errors import AnswerkeyError
 from answerkey.importers import READERS, import_log
-from answerkey.importers.logs import DamagedError, Member, iterate_members, open_member
+from answerkey.importers.archives import Member, iterate_members, open_member
+from answerkey.importers.json_stream import DamagedError
 from answerkey.importers.project import detect_kind
 from answerkey.spec import load_plan
 
@@ -24,8 +25,10 @@ _MOST_FILES = 8
 LOG_WORDS = (
     b'"custom_id": ', b'"response": ', b'"body": ', b'"result": ', b'"succeeded"', b'"samples": ',
     b'"scores": ', b'"target": ', b'"doc": ', b'"resps": ', b'"filtered_resps": ', b'"arguments": ',
-    b'"question": ', b'"options": ', b'"answer": ', b'"pred": ', b'"model_outputs": ', b'"metadata": ',
-    b'"epoch": ', b'"id": ', b'"results": ', b'"prompt": ', b'"vars": ', b'"score": ', b'"gold_index": ',
+    b'"question": ', b'"options": ', b'"answer": ', b'"pred": ', b'"model_outputs": ',
+    b'"metadata": ',
+    b'"epoch": ', b'"id": ', b'"results": ', b'"prompt": ', b'"vars": ', b'"score": ',
+    b'"gold_index": ',
     b'"predictions": ', b'"evaluation": ', b'"input": ', b"\n=== ",
 )  # fmt: skip
 
@@ -96,5 +99,7 @@ def make_laws() -> dict[str, Law]:
         for kind in kinds
     }
     return laws | {
-        "archive": Law(check_archive, _list_archives, (b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06"), 100)
+        "archive": Law(
+            check_archive, _list_archives, (b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06"), 100
+        )
     }

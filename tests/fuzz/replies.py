@@ -1,4 +1,6 @@
-"""Laws of what endpoints send: bytes of HTTP, packed bodies, answers in every API, lines of batches."""
+"""Laws of what endpoints send: bytes of HTTP, packed bodies, answers in every API, lines of
+batches.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +15,17 @@ from functools import partial
 from typing import get_args
 
 import polars as pl
+from tests.samples import samples_from_frame
 
 from answerkey.models.batch import read_lines
 from answerkey.models.calls import Limits
 from answerkey.models.http import HttpClient, unpack
+from answerkey.models.logprobs import read_positions
 from answerkey.models.providers import APIS, Connection
 from answerkey.models.responses import (
     is_trace,
     read_body,
     read_message,
-    read_positions,
     take_anthropic,
     take_chat,
     take_gemini,
@@ -30,7 +33,7 @@ from answerkey.models.responses import (
 )
 from answerkey.models.retry import NoReply, Reply, Request, Verdict, judge, read_retry_after
 from answerkey.scorers.choice_probabilities import ChoiceProbabilities, Normalise
-from answerkey.types import Completion, Completions, CompletionStatus, Samples
+from answerkey.types import Completion, Completions, CompletionStatus
 
 from .law import Law, decode, list_stored, read_value
 
@@ -40,24 +43,31 @@ CONNECTION = Connection("m", APIS["chat"], "http://127.0.0.1:9/v1/chat/completio
 Take = Callable[[Mapping[str, object]], Completion]
 JSON_WORDS = (
     b'{"', b'": ', b'", "', b"[", b"]", b"}", b"null", b"true", b"NaN", b"1e999", b"-1", b"9" * 400,
-    b"\\ud800", b'"choices": ', b'"message": ', b'"content": ', b'"role": ', b'"assistant"', b'"refusal": ',
+    b"\\ud800", b'"choices": ', b'"message": ', b'"content": ', b'"role": ', b'"assistant"',
+    b'"refusal": ',
     b'"tool_calls": ', b'"finish_reason": ', b'"usage": ', b'"prompt_tokens": ', b'"logprobs": ',
-    b'"error": ', b'"type": ', b'"text"', b'"thinking"', b'"stop_reason": ', b'"candidates": ', b'"parts": ',
+    b'"error": ', b'"type": ', b'"text"', b'"thinking"', b'"stop_reason": ', b'"candidates": ',
+    b'"parts": ',
     b'"promptFeedback": ', b'"blockReason": ', b'"top_logprobs": ', b'"token": ', b'"logprob": ',
     b'"tokens": ', b'"token_logprobs": ', b'"text_offset": ', b'"usageMetadata": ', b'"output": ',
     b'"messages": ', b'"reasoning_content": ', b'"ranking": ', b"[" * 50,
 )  # fmt: skip
 HTTP_WORDS = (
     b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 204 No Content\r\n",
-    b"HTTP/1.0 200\r\n", b"Content-Length: ", b"Transfer-Encoding: chunked\r\n", b"Connection: close\r\n",
-    b"Upgrade: h2c\r\n", b"Content-Encoding: gzip\r\n", b"Retry-After: ", b"Mon, 16 Nov 2026 00:00:00 GMT",
-    b"retry-after-ms: ", b"\r\n", b"\r\n\r\n", b"0\r\n\r\n", b"ffffffffffffffff\r\n", b"5\r\nhello\r\n",
+    b"HTTP/1.0 200\r\n", b"Content-Length: ", b"Transfer-Encoding: chunked\r\n",
+    b"Connection: close\r\n",
+    b"Upgrade: h2c\r\n", b"Content-Encoding: gzip\r\n", b"Retry-After: ",
+    b"Mon, 16 Nov 2026 00:00:00 GMT",
+    b"retry-after-ms: ", b"\r\n", b"\r\n\r\n", b"0\r\n\r\n", b"ffffffffffffffff\r\n",
+    b"5\r\nhello\r\n",
     b"99999999999999999999", b"\0", b"1e999",
 )  # fmt: skip
 
 
 def require_completion(one: Completion) -> None:
-    """Require that a completion is one that every table and file can hold, with text if it is OK."""
+    """Require that a completion is one that every table and file can hold, with text if it is
+    OK.
+    """
     assert (one.text is not None) == (one.status is CompletionStatus.OK)
     assert (one.error is not None) == (one.status is CompletionStatus.ERROR)
     for count in (one.prompt_tokens, one.completion_tokens):
@@ -73,8 +83,10 @@ def require_completion(one: Completion) -> None:
 
 
 def check_probabilities(table: Completions) -> None:
-    """Require that log-probabilities, whatever they are, have a verdict without numbers that are none."""
-    samples = Samples(pl.DataFrame({"truth": ["A"]}), pl.Series(["x"]))
+    """Require that log-probabilities, whatever they are, have a verdict without numbers that are
+    none.
+    """
+    samples = samples_from_frame(pl.DataFrame({"truth": ["A"]}), pl.Series(["x"]))
     for normalise in get_args(Normalise):
         scorer = ChoiceProbabilities("{{ sample.truth }}", ["A", "B"], normalise=normalise)
         (score,) = scorer.score(samples, table).rows()
@@ -83,7 +95,9 @@ def check_probabilities(table: Completions) -> None:
 
 
 def check_reply(take: Take, raw: bytes) -> None:
-    """Require that a body of any status is a completion, and that it is decided what becomes of it."""
+    """Require that a body of any status is a completion, and that it is decided what becomes of
+    it.
+    """
     status = (200, 200, 200, 201, 400, 429, 500, 302)[raw[0] % 8] if raw else 200
     require_completion(read_body(status, raw[1:], take))
     outcome = judge(Reply(status, {}, raw[1:]), lambda code, body: read_body(code, body, take))
@@ -160,8 +174,14 @@ def _list_http() -> list[bytes]:
         head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body),
         head + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(body), body),
         head + b"Connection: close\r\n\r\n" + body,
-        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 429 No\r\nRetry-After: 3\r\nContent-Length: 0\r\n\r\n",
-        b"HTTP/1.1 503 No\r\nRetry-After: Mon, 16 Nov 2026 00:00:00 GMT\r\ncontent-length: 1\r\n\r\nx",
+        (
+            b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 429 No\r\nRetry-After: "
+            b"3\r\nContent-Length: 0\r\n\r\n"
+        ),
+        (
+            b"HTTP/1.1 503 No\r\nRetry-After: Mon, 16 Nov 2026 00:00:00 "
+            b"GMT\r\ncontent-length: 1\r\n\r\nx"
+        ),
     ]
 
 
@@ -187,7 +207,9 @@ def make_laws() -> dict[str, Law]:
         for name, take in takes.items()
     }
     return laws | {
-        "recorded_reply": Law(check_message, partial(list_stored, "recorded_reply"), JSON_WORDS, 100),
+        "recorded_reply": Law(
+            check_message, partial(list_stored, "recorded_reply"), JSON_WORDS, 100
+        ),
         "batch_output": Law(check_batch, partial(list_stored, "batch_output"), JSON_WORDS, 80),
         "packed_body": Law(check_packed, lambda: list(_list_packed()), (), 200),
         "http_reply": Law(check_http, _list_http, HTTP_WORDS, 120),

@@ -1,4 +1,6 @@
-"""Every law over bytes that Hypothesis draws: seeds that were changed, words in any order, and anything."""
+"""Every law over bytes that Hypothesis draws: seeds that were changed, words in any order, and
+anything.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Texts that are compared letter by letter with a stored one.
 
-They are renewed only by `pytest tests/golden --renew-goldens`; look at the difference before keeping it.
+They are renewed only by `pytest tests/golden --renew-goldens`; look at the difference before
+keeping it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ def compare(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
 @pytest.fixture
 def settle() -> Callable[[str], str]:
-    """Return a function that makes stable what differs from run to run: times, hashes, the folder."""
+    """Return a function that makes stable what differs from run to run: times, hashes, the
+    folder.
+    """
 
     def settle_text(text: str) -> str:
         text = text.replace(str(Path.cwd()), "/project")

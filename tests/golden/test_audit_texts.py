@@ -14,13 +14,21 @@ Compare = Callable[[str, str], None]
 Settle = Callable[[str], str]
 
 ROWS = [
-    {"question": "Which city is the capital of Australia?", "options": ["Sydney", "Canberra"], "answer": "B"},
+    {
+        "question": "Which city is the capital of Australia?",
+        "options": ["Sydney", "Canberra"],
+        "answer": "B",
+    },
     {
         "question": "Which city is the capital of  Australia?",
         "options": ["Canberra", "Sydney"],
         "answer": "B",
     },
-    {"question": "Which is red?", "options": ["red", "dark red", "All of the above"], "answer": "D"},
+    {
+        "question": "Which is red?",
+        "options": ["red", "dark red", "All of the above"],
+        "answer": "D",
+    },
     {"question": "What did the fiancÃ©e say?", "options": ["yes", "yes", ""], "answer": "A"},
     {"question": None, "options": ["yes", "Both A and C", "no &amp; yes"], "answer": None},
 ]

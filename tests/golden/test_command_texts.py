@@ -97,8 +97,15 @@ def test_dry_run(call: Call, compare: Compare) -> None:
 def test_comparison(call: Call, compare: Compare) -> None:
     """The table that compares several models."""
     call("init", "mine")
-    models = ("builtin/longest", "builtin/overlap", "builtin/random?seed=0", "builtin/constant?choice=A")
-    shown = call("run", "mine", "--out", "out", *(word for one in models for word in ("--model", one)))
+    models = (
+        "builtin/longest",
+        "builtin/overlap",
+        "builtin/random?seed=0",
+        "builtin/constant?choice=A",
+    )
+    shown = call(
+        "run", "mine", "--out", "out", *(word for one in models for word in ("--model", one))
+    )
     compare("comparison.txt", shown.out[shown.out.index("Comparison\n") :])
 
 

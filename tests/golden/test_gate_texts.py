@@ -34,10 +34,20 @@ def cut_gates(text: str) -> str:
 
 
 def test_gates_of_the_example(call: Call, compare: Compare, settle: Settle) -> None:
-    """The released model passes, its successor does not; summary, JUnit, Markdown and JSON say the same."""
+    """The released model passes, its successor does not.
+
+    Summary, JUnit, Markdown and JSON say the same.
+    """
     released = call("run", "gates", "--out", "runs/released")
     assert released.code == 0
-    words = ("--completion-column", "candidate", "--baseline", "runs/released", "--out", "runs/candidate")
+    words = (
+        "--completion-column",
+        "candidate",
+        "--baseline",
+        "runs/released",
+        "--out",
+        "runs/candidate",
+    )
     files = ("--junit", "gates.xml", "--summary", "gates.md")
     candidate = call("run", "gates", *words, *files)
     assert candidate.code == 1

@@ -1,4 +1,6 @@
-"""The notebook of the examples: every cell runs in order, and gives the output that is stored with it."""
+"""The notebook of the examples: every cell runs in order, and gives the output that is stored with
+it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ NOTEBOOK = EXAMPLES / "notebook" / "notebook.ipynb"
 
 
 async def run_cell(source: str, names: dict[str, Any]) -> list[dict[str, Any]]:
-    """Run a code cell as Jupyter does, `await` included, and return its outputs as a notebook stores them."""
+    """Run a code cell as Jupyter does, `await` included, and return its outputs as a notebook
+    stores them.
+    """
     tree = ast.parse(source)
     parts: list[ast.Module | ast.Expression] = [tree]
     if isinstance(last := tree.body[-1], ast.Expr):
@@ -38,8 +42,13 @@ async def run_cell(source: str, names: dict[str, Any]) -> list[dict[str, Any]]:
         text = printed.getvalue().splitlines(keepends=True)
         outputs.append({"name": "stdout", "output_type": "stream", "text": text})
     if value is not None:
-        forms = {"text/html": getattr(value, "_repr_html_", lambda: None)(), "text/plain": repr(value)}
-        data = {name: text.splitlines(keepends=True) for name, text in forms.items() if text is not None}
+        forms = {
+            "text/html": getattr(value, "_repr_html_", lambda: None)(),
+            "text/plain": repr(value),
+        }
+        data = {
+            name: text.splitlines(keepends=True) for name, text in forms.items() if text is not None
+        }
         outputs.append(
             {"data": data, "execution_count": None, "metadata": {}, "output_type": "execute_result"}
         )
@@ -52,7 +61,9 @@ async def run_notebook(notebook: dict[str, Any]) -> dict[str, Any]:
     cells = []
     for cell in notebook["cells"]:
         is_code = cell["cell_type"] == "code"
-        cells.append({**cell, "outputs": await run_cell("".join(cell["source"]), names)} if is_code else cell)
+        cells.append(
+            {**cell, "outputs": await run_cell("".join(cell["source"]), names)} if is_code else cell
+        )
     return {**notebook, "cells": cells}
 
 

@@ -2,15 +2,16 @@
 
 Each file of `sessions/` holds commands and what they gave:
 
-    # project: quickstart, table            folders of `examples/` or of `projects/` that are copied first
-    # server: A                             a model server on loopback that replies with this text, at `MODEL`
-    $ answerkey run quickstart --out r      a command; stdout follows, then stderr with `! ` before each line
+    # project: quickstart, table            folders of `examples/` or of `projects/` that are copied
+    # first server: A                             a model server on loopback that replies with this
+    # text, at `MODEL`
+    $ answerkey run quickstart --out r      a command; stdout follows, then stderr with `! ` before
+    each line
     [exit 2]                                when it is not 0
 
-`pytest tests/golden --renew-goldens` writes the results anew; look at the difference before keeping it.
-Numbers
-(`--json`, tables, exports, metrics) never change by a refactoring. Other commands than `answerkey` are small
-readers that need nothing of answerkey: see `READERS`.
+`pytest tests/golden --renew-goldens` writes the results anew; look at the difference before keeping
+it. Numbers (`--json`, tables, exports, metrics) never change by a refactoring. Other commands than
+`answerkey` are small readers that need nothing of answerkey: see `READERS`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ FOLDER = Path(__file__).parent
 EXAMPLES = FOLDER.parents[1] / "examples"
 SESSIONS = sorted((FOLDER / "sessions").glob("*.txt"))
 #: Columns and fields whose values depend on the clock; so do listed files that hold times or paths.
-TIMED = frozenset({"latency", "latency_seconds", "seconds", "started_at", "finished_at", "made", "duration"})
+TIMED = frozenset(
+    {"latency", "latency_seconds", "seconds", "started_at", "finished_at", "made", "duration"}
+)
 
 Call = Callable[..., Any]
 
@@ -52,7 +55,9 @@ def read_text(path: str) -> str:
 
 def list_files(path: str) -> str:
     """Return the files below a folder."""
-    return "\n".join(sorted(str(one.relative_to(path)) for one in Path(path).rglob("*") if one.is_file()))
+    return "\n".join(
+        sorted(str(one.relative_to(path)) for one in Path(path).rglob("*") if one.is_file())
+    )
 
 
 def read_table(path: str) -> str:
@@ -60,20 +65,28 @@ def read_table(path: str) -> str:
     files = sorted(Path(path).glob("*.parquet")) if Path(path).is_dir() else [Path(path)]
     frame = pl.concat([pl.read_parquet(one) for one in files])
     types = [f"{name}: {kind}" for name, kind in frame.schema.items()]
-    rows = [json.dumps(_without_times(row), ensure_ascii=False, default=str) for row in frame.to_dicts()]
+    rows = [
+        json.dumps(_without_times(row), ensure_ascii=False, default=str) for row in frame.to_dicts()
+    ]
     return "\n".join([*types, *rows])
 
 
 def read_page(path: str) -> str:
-    """Return the data of a report, block by block, with blocks of samples cut to their first two."""
+    """Return the data of a report, block by block, with blocks of samples cut to their first
+    two.
+    """
     page = Path(path).read_text(encoding="utf-8")
-    found = re.findall(r'<script type="application/json" id="([^"]+)"([^>]*)>([^<]*)</script>', page)
+    found = re.findall(
+        r'<script type="application/json" id="([^"]+)"([^>]*)>([^<]*)</script>', page
+    )
     blocks = []
     for name, attributes, text in found:
         raw = gzip.decompress(base64.b64decode(text)) if "data-packed" in attributes else text
         content = json.loads(raw)
         content = content[:2] if isinstance(content, list) else content
-        blocks.append(f"{name}\n{json.dumps(_without_times(content), indent=1, ensure_ascii=False)}")
+        blocks.append(
+            f"{name}\n{json.dumps(_without_times(content), indent=1, ensure_ascii=False)}"
+        )
     return "\n".join(blocks)
 
 
@@ -90,7 +103,8 @@ def _without_times(value: Any) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, dict):
         return {
             key: "TIMED"
-            if (key in TIMED and one is not None) or key.endswith((".json", "completions/part-00000.parquet"))
+            if (key in TIMED and one is not None)
+            or key.endswith((".json", "completions/part-00000.parquet"))
             else _without_times(one)
             for key, one in value.items()
         }
@@ -128,7 +142,9 @@ def _run_command(line: str, call: Call, model: str) -> tuple[str, str, int]:
     return READERS[name](words[0]), "", 0
 
 
-def _play(lines: list[str], call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def _play(
+    lines: list[str], call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
     """Yield the session with the results that its commands have now."""
     with ExitStack() as stack:
         server = None
@@ -166,12 +182,18 @@ def folder() -> Iterator[Path]:
 
 @pytest.mark.parametrize("file", SESSIONS, ids=lambda file: file.stem)
 def test_session(
-    file: Path, request: pytest.FixtureRequest, call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+    file: Path,
+    request: pytest.FixtureRequest,
+    call: Call,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A session gives what is stored."""
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr(console, "TICK_SECONDS", 3_600.0)  # a slow machine would write lines of progress
+    monkeypatch.setattr(
+        console, "TICK_SECONDS", 3_600.0
+    )  # a slow machine would write lines of progress
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / ".cache"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / ".config"))
     for name in ("NO_COLOR", "FORCE_COLOR"):

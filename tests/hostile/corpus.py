@@ -16,7 +16,9 @@ HERE = Path(__file__).parent
 #: What is promised for each case.
 SECONDS = 5.0
 MEGABYTES = 300
-_ENTRY = re.compile(r"^## (?P<name>[^\n]+)\n\n```jinja\n(?P<source>.*?)\n```$", re.DOTALL | re.MULTILINE)
+_ENTRY = re.compile(
+    r"^## (?P<name>[^\n]+)\n\n```jinja\n(?P<source>.*?)\n```$", re.DOTALL | re.MULTILINE
+)
 
 ROWS = "".join(
     json.dumps(
@@ -48,7 +50,7 @@ definition:
         - {role: user, content: "{% for c in sample.choices %}{{ loop.index }}. {{ c }} {% endfor %}"}
   scorers:
     - {type: string_equals_mcqa, ground_truth_choice: "{{ sample.answer }}", choices: "{{ sample.choices }}"}
-"""
+"""  # noqa: E501 - the text as it is written
 RUN = """\
 datasets: [{$ref: dataset.yaml}]
 tasks: [%s]
@@ -83,7 +85,10 @@ def read_templates(name: str) -> dict[str, str]:
 def write_run(*keys: str) -> str:
     """Return a run file with these tasks."""
     tasks = ", ".join(f"{{$ref: {key}.yaml}}" for key in keys)
-    return RUN % (tasks, ", ".join(f"{{task_key: {key}, model_key: builtin/random}}" for key in keys))
+    return RUN % (
+        tasks,
+        ", ".join(f"{{task_key: {key}, model_key: builtin/random}}" for key in keys),
+    )
 
 
 def write_evil(prompt: str) -> str:
@@ -94,11 +99,17 @@ def write_evil(prompt: str) -> str:
 
 
 def make_cases(templates: Mapping[str, str]) -> list[dict[str, object]]:
-    """Return a case for each template: a run with a task that has it as its prompt, and a good task."""
-    return [{"name": name, "files": {"evil.yaml": write_evil(one)}} for name, one in templates.items()]
+    """Return a case for each template: a run with a task that has it as its prompt, and a good
+    task.
+    """
+    return [
+        {"name": name, "files": {"evil.yaml": write_evil(one)}} for name, one in templates.items()
+    ]
 
 
-def run_cases(folder: Path, cases: Sequence[Mapping[str, object]], **environment: str) -> dict[str, Outcome]:
+def run_cases(
+    folder: Path, cases: Sequence[Mapping[str, object]], **environment: str
+) -> dict[str, Outcome]:
     """Return the outcome of every case, one after the other in one process."""
     files = {"rows.jsonl": ROWS, "dataset.yaml": DATASET, "good.yaml": GOOD}
     files |= {"run.yaml": write_run("evil", "good"), "good_run.yaml": write_run("good")}
@@ -119,7 +130,9 @@ def run_cases(folder: Path, cases: Sequence[Mapping[str, object]], **environment
 
 
 def require_refusal(outcome: Outcome) -> None:
-    """Require what is promised: refused in time, with place and reason, and nothing else happened."""
+    """Require what is promised: refused in time, with place and reason, and nothing else
+    happened.
+    """
     assert outcome.errors, "it was not refused"
     for error in outcome.errors:
         assert error["file"] is not None

@@ -2,8 +2,9 @@
 
     python jail.py FOLDER < cases.json
 
-A case names files of a project; `run.yaml` in it is checked, where a good task stands beside the evil one.
-For each case one line of JSON comes out. The process counts what it starts and which files it opens to write.
+A case names files of a project; `run.yaml` in it is checked, where a good task stands beside the
+evil one. For each case one line of JSON comes out. The process counts what it starts and which
+files it opens to write.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ def read_peak(process: int | str = "self") -> int:
 
 
 def list_children() -> Iterator[tuple[int, float]]:
-    """Yield the processes that this one has started and that still run, with their computing time."""
+    """Yield the processes that this one has started and that still run, with their computing
+    time.
+    """
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             fields = (folder / "stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
@@ -75,7 +78,9 @@ def list_children() -> Iterator[tuple[int, float]]:
 def measure_cpu() -> float:
     """Return the computing time of this process and of those it has started."""
     ended = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
-    return sum(use.ru_utime + use.ru_stime for use in ended) + sum(cpu for _, cpu in list_children())
+    return sum(use.ru_utime + use.ru_stime for use in ended) + sum(
+        cpu for _, cpu in list_children()
+    )
 
 
 def check_project(run: Path) -> list[dict[str, object]]:

@@ -34,7 +34,10 @@ YAML_BOMBS: dict[str, Callable[[], str]] = {
     ),
     "a billion laughs by merging": lambda: "\n".join(
         ["a0: &a0 {k0: x, k1: x}"]
-        + [f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}], k{i}: {{<<: *a{i - 1}}}}}" for i in range(1, 40)]
+        + [
+            f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}], k{i}: {{<<: *a{i - 1}}}}}"
+            for i in range(1, 40)
+        ]
     ),
     "an alias inside itself": lambda: "a: &a [*a]\n",
     "lists without end": repeat("[", 100_000),
@@ -50,9 +53,12 @@ YAML_BOMBS: dict[str, Callable[[], str]] = {
     "a million documents": repeat("---\na\n", 160_000),
     "a million unknown tags": repeat("- !t x\n", 140_000),
     "a file that is too large": lambda: "a: " + "x" * 1_100_000,
-    "an object of Python": lambda: EVIL + "tags: !!python/object/apply:os.system ['touch was-here']\n",
+    "an object of Python": lambda: (
+        EVIL + "tags: !!python/object/apply:os.system ['touch was-here']\n"
+    ),
     "an object of Python under another name": lambda: (
-        f"%TAG ! tag:yaml.org,2002:python/\n---\n{EVIL}tags: !object/apply:os.system ['touch was-here']\n"
+        f"%TAG ! tag:yaml.org,2002:python/\n---\n{EVIL}tags: !object/apply:os.system "
+        "['touch was-here']\n"
     ),
     "a number without end": lambda: EVIL + "tags: [1.0e999999999]\n",
     "half a character": lambda: EVIL + 'tags: ["\\ud800"]\n',
@@ -86,7 +92,10 @@ ESCAPES: dict[str, dict[str, object]] = {
     "reference to itself": {"line": "{$ref: evil.yaml}"},
     "references that multiply": {
         "line": "{$ref: f0.yaml}",
-        "files": {f"f{i}.yaml": "[" + ", ".join([f"{{$ref: f{i + 1}.yaml}}"] * 10) + "]\n" for i in range(9)}
+        "files": {
+            f"f{i}.yaml": "[" + ", ".join([f"{{$ref: f{i + 1}.yaml}}"] * 10) + "]\n"
+            for i in range(9)
+        }
         | {"f9.yaml": "[x, x, x, x, x, x, x, x, x, x]\n"},
     },
     "includes that multiply": {
@@ -100,7 +109,11 @@ def make_escape(name: str, stated: Mapping[str, object]) -> dict[str, object]:
     """Return a case: a task whose description is what is stated."""
     evil = EVIL.replace("A task that does no harm.", str(stated["line"]))
     files = {"evil.yaml": evil, **stated.get("files", {})}  # type: ignore[dict-item]  # a mapping where it is there
-    return {"name": name, "files": files, **{key: stated[key] for key in ("links", "pipes") if key in stated}}
+    return {
+        "name": name,
+        "files": files,
+        **{key: stated[key] for key in ("links", "pipes") if key in stated},
+    }
 
 
 @pytest.fixture(scope="module")
@@ -157,12 +170,27 @@ def soon() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-KINDS = ["auto", "inspect", "lm-eval", "mmlu-pro", "openai-batch", "anthropic-batch", "helm", "lighteval"]
+KINDS = [
+    "auto",
+    "inspect",
+    "lm-eval",
+    "mmlu-pro",
+    "openai-batch",
+    "anthropic-batch",
+    "helm",
+    "lighteval",
+]
 KINDS += ["evalscope", "opencompass", "promptfoo", "every_eval_ever", "evidence", "plain"]
 PIPES = [
-    *(f"check good.yaml --dataset pipe{end}" for end in (".jsonl", ".csv", ".json", ".parquet", ".arrow")),
+    *(
+        f"check good.yaml --dataset pipe{end}"
+        for end in (".jsonl", ".csv", ".json", ".parquet", ".arrow")
+    ),
     *(f"check good.yaml --dataset pipe{end}" for end in (".jsonl.gz", ".csv.zst", ".txt")),
-    *(f"score good.yaml --dataset rows.jsonl --completions pipe{end}" for end in (".jsonl", ".parquet")),
+    *(
+        f"score good.yaml --dataset rows.jsonl --completions pipe{end}"
+        for end in (".jsonl", ".parquet")
+    ),
     "check pipe.yaml",
     "check includes.yaml --dataset rows.jsonl",
     "check good.yaml --dataset rows.jsonl --env pipe.env",
@@ -178,12 +206,20 @@ PIPES = [
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 @pytest.mark.parametrize("command", PIPES)
 def test_what_is_no_plain_file_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., Any], command: str, kind: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    call: Callable[..., Any],
+    command: str,
+    kind: str,
 ) -> None:
-    """A pipe, or a device that never ends, in place of any file that is read: exit code 2, and the reason."""
+    """A pipe, or a device that never ends, in place of any file that is read: exit code 2, and the
+    reason.
+    """
     monkeypatch.chdir(tmp_path)
     (tmp_path / "good.yaml").write_text(GOOD)
-    (tmp_path / "includes.yaml").write_text(GOOD.replace("description: ", "description: !include pipe.txt #"))
+    (tmp_path / "includes.yaml").write_text(
+        GOOD.replace("description: ", "description: !include pipe.txt #")
+    )
     (tmp_path / "rows.jsonl").write_text('{"question": "q", "answer": "A", "completion": "A"}\n')
     name = next(word for word in [*command.split(), "pipe.txt"] if word.startswith("pipe"))
     if kind == "pipe":
@@ -193,5 +229,9 @@ def test_what_is_no_plain_file_is_refused(
     done = call(*command.split())
     assert done.code == 2
     # A link of the project leads nowhere but into it: that is said first.
-    why = "is outside the project" if kind == "device" and "includes" in command else "is not a plain file"
+    why = (
+        "is outside the project"
+        if kind == "device" and "includes" in command
+        else "is not a plain file"
+    )
     assert why in done.out + done.err

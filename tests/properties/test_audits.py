@@ -11,15 +11,16 @@ from unittest.mock import patch
 import polars as pl
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.samples import samples_from_frame
 
 from answerkey.datasets.questions import QuestionColumns
 from answerkey.datasets.tables import load_rows
-from answerkey.metrics.base import merge_parts
+from answerkey.metrics import add_counts
 from answerkey.reader import EXTRACTORS, extractors, first_character, read_leading_label
 from answerkey.run_audit.audit import merge_audit_parts
 from answerkey.scorers import StringEqualsMcqa, count_readings
 from answerkey.scorers.extraction import find_rule
-from answerkey.scorers.rereading import Passages, list_passages, reread
+from answerkey.scorers.rereading import list_passages, reread
 from answerkey.types import RULE_NAMES, Completions, Samples
 
 LETTERS = ["A", "B", "C", "D"]
@@ -54,7 +55,9 @@ def make_tables(rows: list[tuple[str | None, str]]) -> tuple[Samples, Completion
     """Return samples and completions of these texts and truths."""
     ids = pl.Series([str(number) for number in range(len(rows))], dtype=pl.String)
     options = [["one", "two", "three", "four"]] * len(rows)
-    samples = Samples(pl.DataFrame({"answer": [truth for _, truth in rows], "options": options}), ids)
+    samples = samples_from_frame(
+        pl.DataFrame({"answer": [truth for _, truth in rows], "options": options}), ids
+    )
     texts = pl.Series([text for text, _ in rows], dtype=pl.String)
     return samples, Completions.build_texts(ids, texts, source="recorded")
 
@@ -64,9 +67,11 @@ def test_a_rule_reads_what_scoring_by_it_reads(rows: list[tuple[str | None, str]
     """What the audit says of a rule is what a run with this `extraction` would predict."""
     samples, completions = make_tables(rows)
     passages = list_passages(SCORER, samples, completions, SCORER.score(samples, completions))
-    found = reread(passages, RULE_NAMES)
+    found = reread(passages, RULE_NAMES, is_told=True)
     for name in RULE_NAMES:
-        scored = replace(SCORER, extraction=name).score(samples, completions).column("predicted_choice")
+        scored = (
+            replace(SCORER, extraction=name).score(samples, completions).column("predicted_choice")
+        )
         assert scored is not None
         assert found[name].to_list() == scored.to_list()
 
@@ -79,14 +84,21 @@ def test_readings_of_parts_add_up(rows: list[tuple[str | None, str]], cut: int) 
     whole = count_readings(SCORER, samples, completions, scores, range(len(rows)))
     parts = [
         count_readings(
-            SCORER, samples, completions, scores, [row for row in range(len(rows)) if (row < cut) is side]
+            SCORER,
+            samples,
+            completions,
+            scores,
+            [row for row in range(len(rows)) if (row < cut) is side],
         )
         for side in (True, False)
     ]
-    assert merge_parts(parts) == whole
+    assert add_counts(parts) == whole
 
 
-@given(st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(0, 9)), max_size=6), st.integers(0, 6))
+@given(
+    st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(0, 9)), max_size=6),
+    st.integers(0, 6),
+)
 def test_parts_merge_in_any_grouping(parts: list[dict[str, int]], cut: int) -> None:
     """Merging some parts first changes nothing."""
     grouped = [merge_audit_parts(parts[:cut]), merge_audit_parts(parts[cut:])]
@@ -107,7 +119,10 @@ QUESTIONS = st.tuples(
     has_choices=st.booleans(),
 )
 def test_a_question_is_read_as_it_is_alone(
-    rows: list[tuple[list[str] | None, list[str] | None, str | None]], *, form: str, has_choices: bool
+    rows: list[tuple[list[str] | None, list[str] | None, str | None]],
+    *,
+    form: str,
+    has_choices: bool,
 ) -> None:
     """Whether all truths are written as their options, or only some, changes nothing for a row."""
     lists = pl.List(pl.String)
@@ -118,8 +133,8 @@ def test_a_question_is_read_as_it_is_alone(
     roles = ("options", "truth", *(["choices"] if has_choices else []))
     columns = QuestionColumns({role: role for role in roles}, form=form)
     samples = load_rows(table.with_columns(question=pl.lit("?")), name="samples").rows.load()
-    alone = [columns.derive(samples.slice(row, 1)).frame for row in range(len(rows))]
-    assert columns.derive(samples).frame.rows() == pl.concat(alone).rows()
+    alone = [columns.derive(samples.slice(row, 1)) for row in range(len(rows))]
+    assert list(columns.derive(samples)) == [sample for part in alone for sample in part]
 
 
 #: Characters that case, white space and patterns treat in their own ways, and words of cues.
@@ -170,7 +185,20 @@ AWKWARD = [
         "<a",
         " " * 80,
     ),
-    *("Antwort:", "réponse :", "one", "two.", "not", "my", "choice:", "I hope", "'", "#", "> ", "a"),
+    *(
+        "Antwort:",
+        "réponse :",
+        "one",
+        "two.",
+        "not",
+        "my",
+        "choice:",
+        "I hope",
+        "'",
+        "#",
+        "> ",
+        "a",
+    ),
 ]
 JOINED = st.tuples(st.sampled_from(["", " "]), st.lists(st.sampled_from(AWKWARD), max_size=40)).map(
     lambda drawn: drawn[0].join(drawn[1])
@@ -211,8 +239,12 @@ def test_looking_at_less_of_a_text_changes_no_extractor(
 @given(text=JOINED, labels=LABELS)
 @example(text="- " * 90 + "B", labels="ABCD")
 @example(text="- " * 77 + "<final_answer>B", labels="ABCD")
-def test_the_beginning_of_a_text_says_where_its_wrapping_ends(text: str, labels: Sequence[str]) -> None:
-    """A label is read alike whether some or all of the text that may be wrapping is looked at first."""
+def test_the_beginning_of_a_text_says_where_its_wrapping_ends(
+    text: str, labels: Sequence[str]
+) -> None:
+    """A label is read alike whether some or all of the text that may be wrapping is looked at
+    first.
+    """
     found = read_leading_label(text, tuple(labels))
     with patch.object(first_character, "_SHORT_WRAPPING", first_character._LONGEST_WRAPPING):
         assert read_leading_label(text, tuple(labels)) == found
@@ -225,11 +257,14 @@ def test_the_beginning_of_a_text_says_where_its_wrapping_ends(text: str, labels:
 def test_completions_are_reread_as_one_by_one(
     *, rows: list[tuple[str | None, Sequence[str], list[str] | None]], is_told: bool
 ) -> None:
-    """What is read in distinct texts, with the options that may be in them, is what is read in each row."""
+    """What is read in distinct texts, with the options that may be in them, is what is read in each
+    row.
+    """
     texts = [text for text, _, _ in rows]
     choices = [tuple(labels) for _, labels, _ in rows]
     options = [None if told is None else tuple(told) for _, _, told in rows]
-    found = reread(Passages(texts, choices, options, is_told), (*RULE_NAMES, *EXTRACTORS))
+    passages = list(zip(texts, choices, options, strict=True))
+    found = reread(passages, (*RULE_NAMES, *EXTRACTORS), is_told=is_told)
     for name, column in found.items():
         for (text, labels, told), label in zip(rows, column, strict=True):
             if text is None:
@@ -237,4 +272,7 @@ def test_completions_are_reread_as_one_by_one(
             elif name in EXTRACTORS:
                 assert label == EXTRACTORS[name].read(text, tuple(labels), told)
             else:
-                assert label == find_rule(name).read(text, tuple(labels), told if is_told else None).choice
+                assert (
+                    label
+                    == find_rule(name).read(text, tuple(labels), told if is_told else None).choice
+                )

@@ -24,12 +24,16 @@ def read_list(cell: object) -> list[object]:
 
 
 @given(Texts, st.data())
-def test_the_right_option_stands_where_the_truth_says(texts: list[str], data: st.DataObject) -> None:
+def test_the_right_option_stands_where_the_truth_says(
+    texts: list[str], data: st.DataObject
+) -> None:
     """In every order, the option behind the moved label is the one that was right in the file."""
     labels = tuple(LABELS[: len(texts)])
     truth = data.draw(st.sampled_from(labels))
     row = Row(options=json.dumps(texts) if data.draw(st.booleans()) else texts, question="q")
-    setting = ChoiceOrder("{{ sample.options }}", data.draw(st.sampled_from(("rotations", "shuffled"))))
+    setting = ChoiceOrder(
+        "{{ sample.options }}", data.draw(st.sampled_from(("rotations", "shuffled")))
+    )
     planned = plan_row(setting, row, labels)
     for order in planned.orders:
         shown = read_list(setting.arrange(row, labels, order)["options"])

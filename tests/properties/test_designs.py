@@ -1,4 +1,6 @@
-"""However samples are ordered and sharded, groups, clusters and intervals are the same, bit for bit."""
+"""However samples are ordered and cut into chunks, groups, clusters and intervals are the same,
+bit for bit.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.samples import samples_from_frame
 
 from answerkey.metrics import (
     Design,
@@ -19,9 +22,9 @@ from answerkey.metrics import (
     Mean,
     Metric,
     Trials,
-    finish_metric,
+    compute_metrics,
+    describe_samples,
     intervals,
-    measure_metrics,
 )
 from answerkey.metrics.classification import Frequency, MulticlassClassification, Precision
 from answerkey.metrics.moments import StdDev, WeightedAverage
@@ -73,7 +76,8 @@ def _resample_little() -> Iterator[None]:
 def make_tables(sampled: Sequence[Row]) -> tuple[Scores, Samples]:
     """Return the scores and the samples of these rows; ids say which row it was."""
     floats = {
-        name: pl.Series([row[name] for row in sampled], dtype=pl.Float64) for name in ("is_correct", "real")
+        name: pl.Series([row[name] for row in sampled], dtype=pl.Float64)
+        for name in ("is_correct", "real")
     }
     counts = pl.Series([row["count"] for row in sampled], dtype=pl.Int64)
     texts = {
@@ -85,22 +89,26 @@ def make_tables(sampled: Sequence[Row]) -> tuple[Scores, Samples]:
             "status": texts["status"],
             "reason": pl.Series([None] * len(sampled), dtype=pl.String),
             "values": pl.DataFrame({**floats, "count": counts}).to_struct(),
-            "metadata": pl.DataFrame({name: texts[name] for name in ("truth", "letter")}).to_struct(),
+            "metadata": pl.DataFrame(
+                {name: texts[name] for name in ("truth", "letter")}
+            ).to_struct(),
             "excluded_by": pl.Series([None] * len(sampled), dtype=pl.String),
         }
     )
     clusters = pl.Series([row["cluster"] for row in sampled], dtype=pl.Int64)
     columns = pl.DataFrame({"group": texts["group"], "cluster": clusters})
     ids = pl.Series([str(row["id"]) for row in sampled], dtype=pl.String)
-    return Scores(frame), Samples(columns, ids)
+    return Scores(frame), samples_from_frame(columns, ids)
 
 
-def conclude(one: KeyedMetric, shards: Sequence[Sequence[Row]], trials: Trials | None) -> list[MetricValue]:
-    """Return a metric's values over shards."""
-    parts = [
-        measure_metrics([one], scores, samples, trials)[0] for scores, samples in map(make_tables, shards)
-    ]
-    return finish_metric(one, parts, trials)
+def conclude(
+    one: KeyedMetric, chunks: Sequence[Sequence[Row]], trials: Trials | None
+) -> list[MetricValue]:
+    """Return a metric's values over rows whose tables come in chunks."""
+    tables = list(map(make_tables, chunks))
+    scores = Scores(pl.concat([scores.frame for scores, _ in tables]))
+    rows = pl.concat([describe_samples(samples, one.design.columns) for _, samples in tables])
+    return compute_metrics([one], scores, rows, trials)[0]
 
 
 def write_values(values: Sequence[MetricValue]) -> str:
@@ -109,24 +117,28 @@ def write_values(values: Sequence[MetricValue]) -> str:
 
 
 def cut_rows(sampled: Sequence[Row], cuts: Sequence[int], size: int = 1) -> list[Sequence[Row]]:
-    """Return the rows cut after whole samples; shards may be empty."""
+    """Return the rows cut after whole samples; chunks may be empty."""
     places = [0, *sorted(min(cut * size, len(sampled)) for cut in cuts), len(sampled)]
     return [sampled[start:end] for start, end in pairwise(places)]
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=repr)
 @settings(max_examples=15)
-@given(sampled=st.lists(rows, min_size=1, max_size=24), design=st.sampled_from(DESIGNS), choose=st.data())
-def test_order_and_shards_change_nothing(
+@given(
+    sampled=st.lists(rows, min_size=1, max_size=24),
+    design=st.sampled_from(DESIGNS),
+    choose=st.data(),
+)
+def test_order_and_chunks_change_nothing(
     metric: Metric, sampled: list[Row], design: Design, choose: st.DataObject
 ) -> None:
-    """Values, groups, standard errors and intervals are those of the whole, whatever the shards."""
+    """Values, groups, standard errors and intervals do not depend on the order or the chunks."""
     numbered = [row | {"id": number} for number, row in enumerate(sampled)]
     one = KeyedMetric("m", metric, design)
     whole = conclude(one, [numbered], None)
     shuffled = choose.draw(st.permutations(numbered))
-    shards = cut_rows(shuffled, choose.draw(st.lists(st.integers(0, 30), max_size=3)))
-    assert write_values(conclude(one, shards, None)) == write_values(whole)
+    chunks = cut_rows(shuffled, choose.draw(st.lists(st.integers(0, 30), max_size=3)))
+    assert write_values(conclude(one, chunks, None)) == write_values(whole)
 
 
 @settings(max_examples=40 if IS_LONG else 6)
@@ -136,7 +148,7 @@ def test_order_and_shards_change_nothing(
     design=st.sampled_from(DESIGNS),
     cuts=st.lists(st.integers(0, 12), max_size=3),
 )
-def test_shards_change_nothing_under_trials(
+def test_chunks_change_nothing_under_trials(
     sampled: list[list[Row]], metric: Metric, design: Design, cuts: list[int]
 ) -> None:
     """The trials of a sample stay together, and everything else is as it is without trials."""
@@ -156,8 +168,13 @@ def test_shards_change_nothing_under_trials(
     metric=st.sampled_from(METRICS),
     design=st.sampled_from(DESIGNS),
 )
-def test_a_value_has_an_interval_or_says_why_not(sampled: list[Row], metric: Metric, design: Design) -> None:
-    """No number stands without its interval or the reason; an interval holds its value; a share's is one."""
+def test_a_value_has_an_interval_or_says_why_not(
+    sampled: list[Row], metric: Metric, design: Design
+) -> None:
+    """No number stands without its interval or the reason.
+
+    An interval holds its value; a share's is one.
+    """
     numbered = [row | {"id": number} for number, row in enumerate(sampled)]
     for value in conclude(KeyedMetric("m", metric, design), [numbered], None):
         found: list[MetricValue | GroupValue] = [value]

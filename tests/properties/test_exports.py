@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from tests.samples import samples_from_frame
 
 from answerkey import exporters
 from answerkey.evaluate.rerun import Excerpt
@@ -28,7 +29,7 @@ from answerkey.exporters import (
 )
 from answerkey.runs import TaskRun
 from answerkey.text import clean_numbers
-from answerkey.types import Completion, Completions, CompletionStatus, Samples
+from answerkey.types import Completion, Completions, CompletionStatus
 
 TEXTS = st.text() | st.sampled_from(
     ["", '"', "\\", '","', 'x",', "\x7f\u2028\ufeff", "null", "=1", "\x1f\t\n"]
@@ -53,7 +54,9 @@ PLAIN: dict[Any, st.SearchStrategy[Any]] = {
 }
 
 
-def nest(dtype: pl.DataType, values: st.SearchStrategy[Any]) -> list[tuple[Any, st.SearchStrategy[Any]]]:
+def nest(
+    dtype: pl.DataType, values: st.SearchStrategy[Any]
+) -> list[tuple[Any, st.SearchStrategy[Any]]]:
     """Return a column of these, of lists of them, of lists of lists, and of structs."""
     some = st.none() | values
     lists = st.none() | st.lists(some, max_size=4)
@@ -108,7 +111,11 @@ def test_a_column_is_the_json_of_its_values(values: pl.Series) -> None:
 
 
 @given(
-    st.lists(st.none() | (FLOATS | TEXTS | st.lists(WHOLE, max_size=2)).map(to_json), min_size=1, max_size=5)
+    st.lists(
+        st.none() | (FLOATS | TEXTS | st.lists(WHOLE, max_size=2)).map(to_json),
+        min_size=1,
+        max_size=5,
+    )
 )
 def test_what_is_json_already_is_written_as_what_it_says(texts: list[str | None]) -> None:
     """Values of mixed types are stored as JSON text."""
@@ -128,7 +135,9 @@ REPLIES = st.builds(
     error=st.none() | TEXTS,
     latency=st.none() | st.floats(0, 100),
 )
-GROUPS = st.fixed_dictionaries({"is_correct": st.none() | FLOATS, "mixed": st.none() | TEXTS.map(to_json)})
+GROUPS = st.fixed_dictionaries(
+    {"is_correct": st.none() | FLOATS, "mixed": st.none() | TEXTS.map(to_json)}
+)
 VERDICTS = st.fixed_dictionaries(
     {
         "status": st.sampled_from(["SCORED", "FAILED"]),
@@ -146,10 +155,18 @@ SHAPE = {
 ROWS = st.lists(
     st.tuples(REPLIES, VERDICTS, TEXTS, st.lists(TEXTS, max_size=3), FLOATS), min_size=1, max_size=5
 )
-PRICE = {"prompt": 1e-6, "completion": 2e-6, "cached": None, "written": None, "is_cache_full": False}
+PRICE = {
+    "prompt": 1e-6,
+    "completion": 2e-6,
+    "cached": None,
+    "written": None,
+    "is_cache_full": False,
+}
 
 
-def write_slowly(reply: dict[str, Any], verdict: dict[str, Any], sample: dict[str, Any], name: str) -> str:
+def write_slowly(
+    reply: dict[str, Any], verdict: dict[str, Any], sample: dict[str, Any], name: str
+) -> str:
     """Return the JSON of one row, put together from Python values."""
     prompt = reply.pop("prompt")
     row = {"sample_id": name, "trial": 0, **reply}
@@ -168,7 +185,7 @@ def test_a_row_is_the_json_of_its_parts(rows: list[Any], price: dict[str, Any] |
         {"text": texts, "list": lists, "n": numbers, "mixed": [to_json(one) for one in numbers]},
         {"text": pl.String, "list": pl.List(pl.String), "n": pl.Float64, "mixed": pl.String},
     )
-    samples = Samples(frame, ids, encoded=frozenset({"mixed"}))
+    samples = samples_from_frame(frame, ids, encoded=frozenset({"mixed"}))
     found = pl.Series("k", verdicts, pl.Struct({name: SHAPE[name] for name in verdicts[0]}))
     scores = pl.DataFrame([ids, said.frame["trial"], found])
     entry = {"key": "t", "encoded": {"k": ["mixed"]}, "calls": {"solve": {"price": price}}}
@@ -202,12 +219,17 @@ def test_csv_says_what_its_values_say(values: pl.Series, is_raw: bool) -> None: 
         shown = values if is_raw else guard_column(values)
         assert [cell[0] for cell in cells] == [one or "" for one in shown]
     elif values.dtype == pl.Float64:
-        assert [float(cell[0]) if cell[0] else None for cell in cells] == clean_numbers(values.to_list())
+        assert [float(cell[0]) if cell[0] else None for cell in cells] == clean_numbers(
+            values.to_list()
+        )
 
 
 @given(st.lists(st.none() | TEXTS | st.text("=;\t\n -+1x'\u200b"), min_size=1, max_size=6))
 def test_a_column_without_formulas_is_not_guarded(texts: list[str | None]) -> None:
-    """It is left as it is, without a look at each; with a formula beside them, texts come out the same."""
+    """It is left as it is, without a look at each.
+
+    With a formula beside them, texts come out the same.
+    """
     column = pl.Series("x", [*texts, "=1"], dtype=pl.String)
     assert guard_column(column.head(-1)).to_list() == guard_column(column).to_list()[:-1]
 

@@ -10,11 +10,12 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.samples import samples_from_frame
 
 from answerkey.reader import PARTS
 from answerkey.scorers import StringEqualsMcqa, judge
 from answerkey.scorers.extraction import ExtractionRule, find_rule
-from answerkey.types import Completion, Completions, Samples
+from answerkey.types import Completion, Completions
 
 EXAMPLES = 1200 if os.environ.get("ANSWERKEY_LONG") else 25
 
@@ -24,16 +25,20 @@ RULES: dict[str, str | dict[str, str]] = {
     "pattern": {"pattern": r"(?i)answer is \(?(\w)"},
 }
 LISTS = (
-    "ABCD", "ABCDEFGHIJ", "A", "AB", "1234", "YN", "aAbB", "+-", "(){}", "IVX", "①②③", "ⅠⅡⅢ", "αβγδ",
+    "ABCD", "ABCDEFGHIJ", "A", "AB", "1234", "YN", "aAbB", "+-", "(){}", "IVX", "①②③", "ⅠⅡⅢ",
+    "αβγδ",
     "АБВГ", "أبجد", "甲乙丙丁", "アイウエ", "가나다라", "कखगघ", "ÄÖ", "İıIi", "ßẞ", "*_",
 )  # fmt: skip
 PIECES = (
-    "The answer is ", "Answer: ", "answer", "Final answer:", "I choose ", "I think ", "it is ", "so ",
-    "not ", "correct", "is correct", "is wrong", "is", "wait, ", "actually ", "let me reconsider", "or",
+    "The answer is ", "Answer: ", "answer", "Final answer:", "I choose ", "I think ", "it is ",
+    "so ",
+    "not ", "correct", "is correct", "is wrong", "is", "wait, ", "actually ", "let me reconsider",
+    "or",
     "and", "but ", "option ", "that leaves ", "if ", "many people think ", "none of the above",
     "because", "Sydney", "Canberra", "\\boxed{", "}", "\\text{", "$", "<answer>", "</answer>",
     "<think>", "</think>", "[[", "]]", '{"answer": "', '"}', "Question: ", "Q:", "<|im_end|>", "**",
-    "*", "_", "`", "(", ")", "[", "]", '"', "'", ".", ",", ":", ";", "-", "/", "+", "=", "?", "!", "#",
+    "*", "_", "`", "(", ")", "[", "]", '"', "'", ".", ",", ":", ";", "-", "/", "+", "=", "?", "!",
+    "#",
     "- ", "1.", "2", "3.5", "A", "B", "b", "C", "I", "II", "Ｂ", "②", "\n", "\n\n", " ", "  ", "\t",
     "\r\n", "\u2028", "\u00a0", "\u200b", "答案是", "正解は", "です", "정답은 ", "입니다",
     "الإجابة ", "उत्तर ", "है",
@@ -41,7 +46,19 @@ PIECES = (
     "\U0001f469\u200d\U0001f52c", "B'dir", "l'", "d'", "isn't", "N/A", "e.g. ", "\x00", "\x7f",
 )  # fmt: skip
 OPTION_TEXTS = st.sampled_from(
-    ("Sydney", "Canberra", "the answer", "A", "B", "2", "", " ", "(A) Sydney", "**b**", "none of the above")
+    (
+        "Sydney",
+        "Canberra",
+        "the answer",
+        "A",
+        "B",
+        "2",
+        "",
+        " ",
+        "(A) Sydney",
+        "**b**",
+        "none of the above",
+    )
 )
 
 
@@ -62,7 +79,10 @@ def draw_cases(draw: st.DrawFn) -> tuple[list[str], list[str], list[list[str] | 
 
 @pytest.mark.parametrize("name", RULES)
 def test_every_text_gets_a_choice_or_a_reason(name: str) -> None:
-    """No text raises; a choice is one of the choices, a part is known, a passage lies within the text."""
+    """No text raises.
+
+    A choice is one of the choices, a part is known, a passage lies within the text.
+    """
     rule: ExtractionRule = find_rule(RULES[name])
 
     @given(draw_cases())
@@ -83,7 +103,9 @@ def test_every_text_gets_a_choice_or_a_reason(name: str) -> None:
 
 @pytest.mark.parametrize("name", RULES)
 def test_the_table_holds_what_judge_gives(name: str) -> None:
-    """For all texts and options, the table of scores has exactly what `judge` gives for each row."""
+    """For all texts and options, the table of scores has exactly what `judge` gives for each
+    row.
+    """
     extraction = RULES[name]
 
     @given(draw_cases())
@@ -94,11 +116,18 @@ def test_the_table_holds_what_judge_gives(name: str) -> None:
         frame = pl.DataFrame(
             {"truth": [names[0]] * len(texts), "options": pl.Series(told, dtype=pl.List(pl.String))}
         )
-        samples = Samples(frame, pl.Series([str(number) for number in range(len(texts))]))
-        scorer = StringEqualsMcqa(
-            "{{ sample.truth }}", list(choices), extraction=extraction, options="{{ sample.options }}"
+        samples = samples_from_frame(
+            frame, pl.Series([str(number) for number in range(len(texts))])
         )
-        completions = Completions.build(samples.ids, [Completion(text) for text in texts], source="recorded")
+        scorer = StringEqualsMcqa(
+            "{{ sample.truth }}",
+            list(choices),
+            extraction=extraction,
+            options="{{ sample.options }}",
+        )
+        completions = Completions.build(
+            samples.ids, [Completion(text) for text in texts], source="recorded"
+        )
         expected = [
             judge(text, choices, names[0], extraction, options)
             for text, options in zip(texts, told, strict=True)
@@ -122,10 +151,18 @@ def test_arbitrary_text_never_raises(text: str, choices: str) -> None:
 def test_white_space_around_the_text_changes_nothing(
     case: tuple[list[str], list[str], list[list[str] | None]], space: str
 ) -> None:
-    """The choice and the reason are the same whatever white space stands before and after the text."""
+    """The choice and the reason are the same whatever white space stands before and after the
+    text.
+    """
     choices, texts, told = case
     for extraction in ("leading_label", "stated_answer"):
         rule = find_rule(extraction)
         for text, options in zip(texts, told, strict=True):
-            plain, spaced = (rule.read(one, choices, options) for one in (text, f"{space}{text}{space}"))
-            assert (plain.choice, plain.reason, plain.part) == (spaced.choice, spaced.reason, spaced.part)
+            plain, spaced = (
+                rule.read(one, choices, options) for one in (text, f"{space}{text}{space}")
+            )
+            assert (plain.choice, plain.reason, plain.part) == (
+                spaced.choice,
+                spaced.reason,
+                spaced.part,
+            )

@@ -1,4 +1,6 @@
-"""Whatever is asked, nothing gets past the guard that could name a file, or that lacks name and token."""
+"""Whatever is asked, nothing gets past the guard that could name a file, or that lacks name and
+token.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def admit(request: Request) -> Address | None:
 
 @given(method=METHODS, target=TARGETS)
 def test_what_is_let_in_is_plain(method: str, target: str) -> None:
-    """Parts of letters, digits, `-` and `_`; then either a list of runs, here none, or a refusal."""
+    """Parts of letters, digits, `-` and `_`; then either a list of runs, here none, or a
+    refusal.
+    """
     found = admit(Request(method, target, [HOST, GIVEN, ("Content-Length", "0")]))
     if found is None:
         return
@@ -69,7 +73,9 @@ def test_what_is_let_in_is_plain(method: str, target: str) -> None:
         assert (found.parts, told["runs"]) == (("api", "runs"), [])
 
 
-@given(host=st.one_of(st.text(max_size=30), st.lists(PIECES, max_size=4).map("".join)), target=TARGETS)
+@given(
+    host=st.one_of(st.text(max_size=30), st.lists(PIECES, max_size=4).map("".join)), target=TARGETS
+)
 def test_no_other_host_is_let_in(host: str, target: str) -> None:
     """But for the two names there are, in any case, with the port."""
     if host.strip().lower() not in {"127.0.0.1:8765", "localhost:8765"}:
@@ -83,7 +89,10 @@ def test_no_other_token_is_let_in(token: str, target: str) -> None:
         assert admit(Request("GET", target, [HOST, ("X-Answerkey-Token", token)])) is None
 
 
-@given(headers=st.lists(st.tuples(st.text(max_size=20), st.text(max_size=20)), max_size=6), method=METHODS)
+@given(
+    headers=st.lists(st.tuples(st.text(max_size=20), st.text(max_size=20)), max_size=6),
+    method=METHODS,
+)
 def test_no_headers_are_a_bug(headers: list[tuple[str, str]], method: str) -> None:
     """Each request is let in or refused, never more."""
     with pytest.raises(ServeError):

@@ -7,11 +7,13 @@ import os
 import unicodedata
 from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 import polars as pl
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.samples import samples_from_frame
 
 from answerkey.reader import REASONS
 from answerkey.scorers import StringEqualsMcqa, judge
@@ -21,21 +23,33 @@ from answerkey.types import Completion, Completions, CompletionStatus, Samples, 
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 
 LISTS = (
-    "ABCD", "ABCDEFGHIJ", "A", "AB", "1234", "12", "YN", "aAoOyY", "+-", ",-A", "1A2B", "]^\\-", "IO'/",
-    "\u0627\u0628\u062c", "\u2460\u2461\u2462", "\u00c4\u00d6", "A\u00c4", "\u1100\uac00", "K;`", ").A",
+    "ABCD", "ABCDEFGHIJ", "A", "AB", "1234", "12", "YN", "aAoOyY", "+-", ",-A", "1A2B", "]^\\-",
+    "IO'/",
+    "\u0627\u0628\u062c", "\u2460\u2461\u2462", "\u00c4\u00d6", "A\u00c4", "\u1100\uac00", "K;`",
+    ").A",
     ("1\ufe0f\u20e3", "2\ufe0f\u20e3", "3"), ("\U0001f170\ufe0f", "\U0001f171\ufe0f", "C"),
 )  # fmt: skip
 JOINTS = (
     *",/&+;\u037e\u3001\uff0c\u060c-\u2010\u2011\u2013\u2014\u2212\u301c\xad\u6216\u548c",
-    " or ", " and ", " OR ", " und ", " oder ", " ou ", " et ", " o ", " y ", ", or ", ",y ", " / ", " & ",
+    " or ", " and ", " OR ", " und ", " oder ", " ou ", " et ", " o ", " y ", ", or ", ",y ",
+    " / ", " & ",
 )  # fmt: skip
 WORDS = (
-    "is", "IS", "are", "because", "since", "both", "or", "and", "isn't", "I", "think", "nswer", "level",
+    "is", "IS", "are", "because", "since", "both", "or", "and", "isn't", "I", "think", "nswer",
+    "level",
     "5", ".5", "\u00e9", "\u91cc", "_", "\u0660", "\u00b2", "o", "y", "\u0131s",
 )  # fmt: skip
 #: What is an ASCII character in NFC, or nearly one.
 DOUBLES = ("\u212a", "\u037e", "\u1fef", "A\u030a", "\uff21", "1\ufe0f\u20e3", "\u0130s", "\u017f")
-MARKS = (*".:)('\u2019\uff07\"*?!=\x00\x7f$", "\u0301", "\u0308", "\u200d", "\ufe0f", "\u20e3", "\u3002")
+MARKS = (
+    *".:)('\u2019\uff07\"*?!=\x00\x7f$",
+    "\u0301",
+    "\u0308",
+    "\u200d",
+    "\ufe0f",
+    "\u20e3",
+    "\u3002",
+)
 SPACES = (
     " ", "  ", "\t", "\x1f", "\xa0", "\u3000", "\u200b", "\u2060", "\ufeff",
     "\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029",
@@ -51,7 +65,9 @@ THOUGHTS = (
 
 @st.composite
 def draw_completions(draw: st.DrawFn, choices: Sequence[str]) -> str:
-    """Return a text that mostly begins with a choice and goes on in the ways that the rule tells apart."""
+    """Return a text that mostly begins with a choice and goes on in the ways that the rule tells
+    apart.
+    """
     labels = [f"\n{choice}{mark}" for choice in choices for mark in ".):"]
     pieces = st.one_of(
         st.sampled_from(choices),
@@ -74,7 +90,9 @@ def draw_tables(draw: st.DrawFn) -> tuple[list[str], list[Completion], list[str]
     """Return choices, some completions, and a truth for each."""
     choices = list(draw(st.sampled_from(LISTS)))
     texts = draw(st.lists(draw_completions(choices), min_size=1, max_size=12))
-    statuses = draw(st.lists(st.sampled_from((*["OK"] * 9, *CompletionStatus)), min_size=12, max_size=12))
+    statuses = draw(
+        st.lists(st.sampled_from((*["OK"] * 9, *CompletionStatus)), min_size=12, max_size=12)
+    )
     thoughts = draw(st.lists(st.sampled_from((None, None, "", "hm")), min_size=12, max_size=12))
     tokens = draw(st.lists(st.sampled_from((None, 0, 7)), min_size=12, max_size=12))
     ends = draw(st.lists(st.sampled_from((None, "stop", "tool_calls")), min_size=12, max_size=12))
@@ -86,7 +104,9 @@ def draw_tables(draw: st.DrawFn) -> tuple[list[str], list[Completion], list[str]
             reasoning_tokens=count,
             finish_reason=end,
         )
-        for text, status, thought, count, end in zip(texts, statuses, thoughts, tokens, ends, strict=False)
+        for text, status, thought, count, end in zip(
+            texts, statuses, thoughts, tokens, ends, strict=False
+        )
     ]
     truths = draw(st.lists(st.sampled_from(choices), min_size=len(texts), max_size=len(texts)))
     return choices, completions, truths
@@ -95,21 +115,30 @@ def draw_tables(draw: st.DrawFn) -> tuple[list[str], list[Completion], list[str]
 def build_samples(choices: Sequence[str], truths: Sequence[str]) -> Samples:
     """Return samples with these truths, all with the same choices."""
     frame = pl.DataFrame({"truth": truths, "choices": [list(choices)] * len(truths)})
-    return Samples(frame, pl.Series([f"{position:06d}" for position in range(len(truths))]))
+    return samples_from_frame(
+        frame, pl.Series([f"{position:06d}" for position in range(len(truths))])
+    )
 
 
 def score_table(
-    choices: Sequence[str], completions: Sequence[Completion], truths: Sequence[str], extraction: str
+    choices: Sequence[str],
+    completions: Sequence[Completion],
+    truths: Sequence[str],
+    extraction: str,
 ) -> list[Score]:
     """Return the scores as they come back from the table, in order."""
     scorer = StringEqualsMcqa("{{ sample.truth }}", "{{ sample.choices }}", extraction=extraction)
     samples = build_samples(choices, truths)
-    return list(scorer.score(samples, Completions.build(samples.ids, completions, source="recorded")).rows())
+    return list(
+        scorer.score(samples, Completions.build(samples.ids, completions, source="recorded")).rows()
+    )
 
 
 @pytest.mark.parametrize("extraction", ["first_character", "first_character_literal"])
 def test_the_table_holds_what_judge_gives(extraction: str) -> None:
-    """For all completions and choices, the table of scores has exactly what `judge` gives for each row."""
+    """For all completions and choices, the table of scores has exactly what `judge` gives for each
+    row.
+    """
 
     @given(draw_tables())
     @settings(max_examples=120 if IS_LONG else 12)
@@ -137,20 +166,30 @@ def test_the_table_holds_what_judge_gives_with_choices_of_each_row(extraction: s
             for completion, truth in zip(completions, truths, strict=True)
         ]
         random.shuffle(rows)
-        frame = pl.DataFrame({"truth": [row[2] for row in rows], "choices": [row[0] for row in rows]})
-        samples = Samples(frame, pl.Series([str(position) for position in range(len(rows))]))
+        frame = pl.DataFrame(
+            {"truth": [row[2] for row in rows], "choices": [row[0] for row in rows]}
+        )
+        samples = samples_from_frame(
+            frame, pl.Series([str(position) for position in range(len(rows))])
+        )
         completions = Completions.build(samples.ids, [row[1] for row in rows], source="recorded")
-        scorer = StringEqualsMcqa("{{ sample.truth }}", "{{ sample.choices }}", extraction=extraction)
-        expected = [judge(completion, names, truth, extraction) for names, completion, truth in rows]
+        scorer = StringEqualsMcqa(
+            "{{ sample.truth }}", "{{ sample.choices }}", extraction=extraction
+        )
+        expected = [
+            judge(completion, names, truth, extraction) for names, completion, truth in rows
+        ]
         assert list(scorer.score(samples, completions).rows()) == expected
 
     check()
 
 
-#: Lists of choices that are wrong, or right only after a look at them: the rule for one row decides.
+#: Lists of choices that are wrong, or right only after a look at them: the rule for one row
+#: decides.
 PRINTABLE = "".join(map(chr, range(ord("!"), ord("~") + 1)))
 ODD_LISTS: tuple[list[str | None] | None, ...] = (
-    None, [], [None], ["A", None], ["A", "A"], ["AB"], ["A B", "", ""], ["A", ""], [" ", "A"], ["A", "B "],
+    None, [], [None], ["A", None], ["A", "A"], ["AB"], ["A B", "", ""], ["A", ""], [" ",
+    "A"], ["A", "B "],
     ["\x7f", "A"], ["\u212a", "K"], ["\u00c4", "A"], ["A", "\nB"], ["1\ufe0f\u20e3", "2"],
 )  # fmt: skip
 ODD_TRUTHS = (None, "", " A", "AB", "?", "\u212a", "A B")
@@ -161,35 +200,55 @@ def draw_own_rows(random: Random, count: int) -> tuple[Samples, Completions]:
     lists, truths, texts = [], list[str | None](), []
     for _ in range(count):
         names = random.sample(PRINTABLE, random.choice([1, 2, 3, 4, 4, 4]))
-        labels = [f"{space}{name}{mark}" for name in names for space in ("\n", "\n ") for mark in ".):"]
-        pieces = [*names * 6, *JOINTS, *WORDS, *MARKS, *SPACES, *[" "] * 20, *labels * 2, *DOUBLES, *THOUGHTS]
-        first = random.choice([*names, *names, names[0], random.choice(PRINTABLE), *DOUBLES[:3], ""])
-        texts.append(
-            random.choice(["", " "]) + first + "".join(random.choices(pieces, k=random.randrange(9)))
+        labels = [
+            f"{space}{name}{mark}" for name in names for space in ("\n", "\n ") for mark in ".):"
+        ]
+        pieces = [
+            *names * 6,
+            *JOINTS,
+            *WORDS,
+            *MARKS,
+            *SPACES,
+            *[" "] * 20,
+            *labels * 2,
+            *DOUBLES,
+            *THOUGHTS,
+        ]
+        first = random.choice(
+            [*names, *names, names[0], random.choice(PRINTABLE), *DOUBLES[:3], ""]
         )
-        truths.append(random.choice([*names * 4, *ODD_TRUTHS]) if random.random() < 0.2 else names[0])
+        texts.append(
+            random.choice(["", " "])
+            + first
+            + "".join(random.choices(pieces, k=random.randrange(9)))
+        )
+        truths.append(
+            random.choice([*names * 4, *ODD_TRUTHS]) if random.random() < 0.2 else names[0]
+        )
         lists.append(random.choice(ODD_LISTS) if random.random() < 0.1 else names)
     schema = {"truth": pl.String(), "choices": pl.List(pl.String)}
     frame = pl.DataFrame({"truth": truths, "choices": lists}, schema=schema)
-    samples = Samples(frame, pl.Series([str(position) for position in range(count)]))
+    samples = samples_from_frame(frame, pl.Series([str(position) for position in range(count)]))
     said = [Completion(text) if random.random() < 0.95 else Completion(None) for text in texts]
     return samples, Completions.build(samples.ids, said, source="recorded")
 
 
-@pytest.mark.parametrize("extraction", ["first_character", "first_character_literal", "stated_answer"])
+@pytest.mark.parametrize(
+    "extraction", ["first_character", "first_character_literal", "stated_answer"]
+)
 @pytest.mark.parametrize("seed", range(20 if IS_LONG else 2))
 def test_the_table_holds_what_judge_gives_where_choices_are_odd(extraction: str, seed: int) -> None:
     """Lists with blanks, nulls or doubles, and truths outside them, get what `judge` gives."""
     count = 1500 if IS_LONG else 600
-    samples, completions = draw_own_rows(Random(seed), count if extraction == "first_character" else 150)
-    scorer = StringEqualsMcqa("{{ sample.truth }}", "{{ sample.choices }}", extraction=extraction)
-    rows = zip(
-        completions.frame["completion"],
-        samples.frame["choices"].to_list(),
-        samples.frame["truth"],
-        strict=True,
+    samples, completions = draw_own_rows(
+        Random(seed), count if extraction == "first_character" else 150
     )
-    expected = [judge(*row, extraction) for row in rows]
+    scorer = StringEqualsMcqa("{{ sample.truth }}", "{{ sample.choices }}", extraction=extraction)
+    expected = []
+    texts = completions.frame["completion"].to_list()
+    for text, fields in zip(texts, samples.rows(), strict=True):
+        question: Any = fields
+        expected.append(judge(text, question["choices"], question["truth"], extraction))
     assert {one.status for one in expected} == {ScoreStatus.SCORED, ScoreStatus.FAILED}
     assert list(scorer.score(samples, completions).rows()) == expected
 
@@ -206,7 +265,11 @@ def test_correct_implies_valid(data: st.DataObject) -> None:
     assert score.values["is_correct"] == float(
         metadata["predicted_choice"] == metadata["ground_truth_choice"]
     )
-    assert is_valid == (metadata["predicted_choice"] in choices) == (metadata["validity_reason"] is None)
+    assert (
+        is_valid
+        == (metadata["predicted_choice"] in choices)
+        == (metadata["validity_reason"] is None)
+    )
     assert is_valid or metadata["validity_reason"] in REASONS
 
 
@@ -255,7 +318,11 @@ def test_white_space_before_the_text_changes_nothing(data: st.DataObject) -> Non
     assert judge(f"{lead}B{text}", choices, choices[0]) == judge(f"B{text}", choices, choices[0])
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4), st.lists))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4), st.lists
+    )
+)
 @example(["A", "B"])
 @settings(max_examples=150 if IS_LONG else 16)
 def test_choices_of_any_kind_are_read_or_refused(value: object) -> None:

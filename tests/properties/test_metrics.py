@@ -1,4 +1,6 @@
-"""However samples are ordered, sharded and merged, every metric gives the same values, bit for bit."""
+"""However samples are ordered and cut into chunks, every metric gives the same values, bit for
+bit.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,15 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.samples import samples_from_frame
 
-from answerkey.metrics import METRICS, Mean, Metric, merge_counts, wilson
+from answerkey.metrics import METRICS, Mean, Metric, describe_completions, describe_samples, wilson
 from answerkey.metrics.classification import (
     BinaryClassification,
     Calibration,
@@ -27,9 +31,9 @@ from answerkey.metrics.classification import (
     Recall,
 )
 from answerkey.metrics.moments import Max, Min, StdDev, WeightedAverage
-from answerkey.metrics.python import PythonMetric
+from answerkey.metrics.python import PythonMetric, list_scores
 from answerkey.metrics.task_counts import count_rows
-from answerkey.types import Completion, Completions, MetricValue, Samples, Scores
+from answerkey.types import Completion, Completions, MetricValue, Scores
 
 #: `make test-long` draws three times as many examples.
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
@@ -58,12 +62,15 @@ SHARED_METRICS: tuple[Metric, ...] = (
 SNIPPET = PythonMetric(
     "import math\n"
     "def compute_metrics(scores):\n"
-    "    return {'total': math.fsum(score.values['weight'] or 0 for score in scores), 'n': len(scores)}\n"
+    "    return {'total': math.fsum(score.values['weight'] or 0 for score in scores), "
+    "'n': len(scores)}\n"
 )
 
 Row = dict[str, object]
 reals = (
-    st.floats(allow_nan=True, allow_infinity=True) | st.none() | st.sampled_from([0.1, 0.2, -0.0, 1e16, 1.0])
+    st.floats(allow_nan=True, allow_infinity=True)
+    | st.none()
+    | st.sampled_from([0.1, 0.2, -0.0, 1e16, 1.0])
 )
 mixed = st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.none() | st.integers(0, 2)
 weights = st.floats(0, 1e6) | st.none()
@@ -130,30 +137,35 @@ def write_values(values: Sequence[MetricValue]) -> str:
 @pytest.mark.parametrize("metric", SHARED_METRICS, ids=repr)
 @settings(max_examples=40 if IS_LONG else 6)
 @given(sampled=st.lists(rows, min_size=1, max_size=30), choose=st.data())
-def test_shuffling_sharding_and_merging_change_nothing(
+def test_order_and_chunks_change_nothing(
     metric: Metric, sampled: list[Row], choose: st.DataObject
 ) -> None:
-    """One shard, many shards, other orders and nested merges give identical values."""
-    whole = metric.finish(metric.merge([metric.measure(make_scores(sampled))]))
+    """A table in one chunk or many, and in another order, gives identical values."""
+    whole = metric.compute(make_scores(sampled))
     shuffled = choose.draw(st.permutations(sampled))
-    shards = cut_rows(shuffled, choose.draw(st.lists(st.integers(0, 30), max_size=4)))
-    parts = choose.draw(st.permutations([metric.measure(make_scores(shard)) for shard in shards]))
-    middle = choose.draw(st.integers(0, len(parts)))
-    nested = metric.merge([metric.merge(parts[:middle]), metric.merge(parts[middle:])])
-    assert write_values(metric.finish(nested)) == write_values(whole)
-    assert write_values(metric.finish(metric.merge(parts))) == write_values(whole)
+    chunks = cut_rows(shuffled, choose.draw(st.lists(st.integers(0, 30), max_size=4)))
+    assert write_values(metric.compute(join_chunks(chunks))) == write_values(whole)
+
+
+def join_chunks(chunks: Sequence[Sequence[Row]]) -> Scores:
+    """Return a table of scores that was written in chunks."""
+    tables = [make_scores(chunk) for chunk in chunks]
+    return Scores(pl.concat([table.frame for table in tables]), tables[0].encoded)
 
 
 @settings(max_examples=5)
-@given(sampled=st.lists(rows, min_size=1, max_size=20), cuts=st.lists(st.integers(0, 20), max_size=3))
-def test_snippet_sees_the_same_scores_however_sharded(sampled: list[Row], cuts: list[int]) -> None:
-    """A snippet's values do not depend on the shards, and not on the order if its own arithmetic does not."""
+@given(
+    sampled=st.lists(rows, min_size=1, max_size=20), cuts=st.lists(st.integers(0, 20), max_size=3)
+)
+def test_snippet_sees_the_same_scores_in_any_chunks(sampled: list[Row], cuts: list[int]) -> None:
+    """A snippet's values do not depend on the chunks, and not on the order if its own arithmetic
+    does not.
+    """
     finite = [row | {"real": None, "mixed": None} for row in sampled]
-    whole = SNIPPET.merge([SNIPPET.measure(make_scores(finite))])
-    sharded = SNIPPET.merge([SNIPPET.measure(make_scores(shard)) for shard in cut_rows(finite, cuts)])
-    turned = SNIPPET.merge([SNIPPET.measure(make_scores(finite[::-1]))])
-    assert sharded == whole
-    assert write_values(SNIPPET.finish(turned)) == write_values(SNIPPET.finish(whole))
+    whole = make_scores(finite)
+    assert list_scores(join_chunks(cut_rows(finite, cuts))) == list_scores(whole)
+    turned = make_scores(finite[::-1])
+    assert write_values(SNIPPET.compute(turned)) == write_values(SNIPPET.compute(whole))
 
 
 def test_every_metric_type_is_under_these_laws() -> None:
@@ -163,10 +175,12 @@ def test_every_metric_type_is_under_these_laws() -> None:
 
 @given(sampled=st.lists(rows, max_size=30))
 def test_every_sample_is_counted_or_left_out(sampled: list[Row]) -> None:
-    """Those that count and those left out add up to the samples, for every value of every metric."""
+    """Those that count and those left out add up to the samples, for every value of every
+    metric.
+    """
     scores = make_scores(sampled)
     for metric in SHARED_METRICS:
-        for value in metric.finish(metric.merge([metric.measure(scores)])):
+        for value in metric.compute(scores):
             assert value.n + sum(value.n_excluded.values()) == len(sampled)
             assert value.value is None or math.isfinite(value.value)
             assert value.value is not None or value.note
@@ -176,9 +190,7 @@ def test_every_sample_is_counted_or_left_out(sampled: list[Row]) -> None:
 def test_moments_are_those_of_the_standard_library(numbers: list[float]) -> None:
     """Mean and deviation are the exact ones, rounded once."""
     scores = make_scores([_fill(real=number) for number in numbers])
-    ((mean,), (deviation,)) = (
-        metric.finish(metric.measure(scores)) for metric in (Mean("real"), StdDev("real"))
-    )
+    ((mean,), (deviation,)) = (metric.compute(scores) for metric in (Mean("real"), StdDev("real")))
     assert mean.value == float(sum(map(Fraction, numbers)) / len(numbers))
     assert deviation.value == statistics.stdev(numbers)
 
@@ -194,19 +206,20 @@ def _fill(**given_values: object) -> Row:
 def test_accuracy_is_the_same_by_either_road(sampled: list[tuple[str, str | None]]) -> None:
     """Multiclass accuracy is the mean of is_correct, with the same interval."""
     scores = make_scores(
-        [_fill(truth=truth, predicted=said, is_correct=float(truth == said)) for truth, said in sampled]
+        [
+            _fill(truth=truth, predicted=said, is_correct=float(truth == said))
+            for truth, said in sampled
+        ]
     )
-    (mean,) = Mean("is_correct").finish(Mean("is_correct").measure(scores))
-    classes = MulticlassClassification("truth", "predicted")
-    accuracy = classes.finish(classes.measure(scores))[0]
+    (mean,) = Mean("is_correct").compute(scores)
+    accuracy = MulticlassClassification("truth", "predicted").compute(scores)[0]
     assert (accuracy.value, accuracy.interval, accuracy.n) == (mean.value, mean.interval, mean.n)
 
 
 @given(sampled=st.lists(rows, min_size=1, max_size=30))
 def test_frequencies_sum_to_one(sampled: list[Row]) -> None:
     """The counts behind the shares of a field add up to all that count."""
-    metric = Frequency("mixed")
-    values = metric.finish(metric.measure(make_scores(sampled)))
+    values = Frequency("mixed").compute(make_scores(sampled))
     shares = [value.details["count"] for value in values if value.value is not None]
     assert sum(int(str(share)) for share in shares) == values[0].n
 
@@ -219,27 +232,34 @@ def test_interval_holds_the_share(n: int, share: float) -> None:
     assert 0 <= low <= successes / n <= high <= 1
 
 
-@given(sampled=st.lists(rows, min_size=1, max_size=30), cuts=st.lists(st.integers(0, 30), max_size=4))
-def test_tally_does_not_depend_on_shards(sampled: list[Row], cuts: list[int]) -> None:
-    """The tally of consecutive shards is the tally of the whole, examples and all, and its counts add up."""
+@given(
+    sampled=st.lists(rows, min_size=1, max_size=30), cuts=st.lists(st.integers(0, 30), max_size=4)
+)
+def test_tally_does_not_depend_on_chunks(sampled: list[Row], cuts: list[int]) -> None:
+    """The tally of consecutive chunks is the tally of the whole, examples and all, and its counts
+    add up.
+    """
     numbered = [row | {"id": f"{number:06d}"} for number, row in enumerate(sampled, 1)]
-    whole = merge_counts([_tally(numbered)])
-    assert json.dumps(merge_counts([_tally(shard) for shard in cut_rows(numbered, cuts)])) == json.dumps(
-        whole
-    )
+    whole = _tally([numbered])
+    assert json.dumps(_tally(cut_rows(numbered, cuts))) == json.dumps(whole)
     counts = whole["counts"]
-    assert counts["scored"] + counts["failed"] + counts["errors"] == counts["samples"] == len(sampled)
+    assert (
+        counts["scored"] + counts["failed"] + counts["errors"] == counts["samples"] == len(sampled)
+    )
     assert counts["valid"] + counts["invalid"] == counts["scored"]
 
 
-def _tally(sampled: Sequence[Row]) -> dict[str, object]:
-    ids = pl.Series([row["id"] for row in sampled], dtype=pl.String)
-    category = pl.Series([row["truth"] for row in sampled], dtype=pl.String)
-    texts = [row["predicted"] for row in sampled]
+def _tally(chunks: Sequence[Sequence[Row]]) -> dict[str, Any]:
+    rows = pl.concat([_describe_rows(chunk) for chunk in chunks])
+    return count_rows(rows, join_chunks(chunks), "subject")
+
+
+def _describe_rows(chunk: Sequence[Row]) -> pl.DataFrame:
+    ids = pl.Series([row["id"] for row in chunk], dtype=pl.String)
+    category = pl.Series([row["truth"] for row in chunk], dtype=pl.String)
+    samples = samples_from_frame(pl.DataFrame({"subject": category}), ids)
+    texts = [row["predicted"] for row in chunk]
     completions = [Completion(None if text is None else str(text)) for text in texts]
-    return count_rows(
-        Samples(pl.DataFrame({"subject": category}), ids),
-        Completions.build(ids, completions, source="recorded"),
-        make_scores(sampled),
-        "subject",
-    )
+    built = Completions.build(ids, completions, source="recorded")
+    facts = describe_completions(built, make_scores(chunk))
+    return pl.concat([describe_samples(samples, ["subject"]), facts], how="horizontal")

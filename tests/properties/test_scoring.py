@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.samples import samples_from_frame
 
 from answerkey.errors import DataError
 from answerkey.scorers import Action, apply_actions
@@ -40,13 +41,17 @@ def draw_tables(draw: st.DrawFn) -> tuple[Samples, list[Completion]]:
     answers = draw(st.lists(cells | st.none(), min_size=1, max_size=8))
     completions = draw(st.lists(draw_completions(), min_size=len(answers), max_size=len(answers)))
     frame = pl.DataFrame({"answer": answers, "level": list(range(len(answers)))})
-    return Samples(frame, pl.Series([str(row) for row in range(len(answers))])), completions
+    return samples_from_frame(
+        frame, pl.Series([str(row) for row in range(len(answers))])
+    ), completions
 
 
 def score_alone(scorer: StringEquals, sample: dict[str, object], completion: Completion) -> Score:
     """Return the verdict on one row, by the templates alone."""
     templates = scorer.templates()
-    nothing = Score(ScoreStatus.SCORED, None, {"is_correct": None}, {"answer_gt": None, "answer_pred": None})
+    nothing = Score(
+        ScoreStatus.SCORED, None, {"is_correct": None}, {"answer_gt": None, "answer_pred": None}
+    )
     try:
         truth = templates["ground_truth"].evaluate(sample=sample)
     except RowError:
@@ -67,7 +72,10 @@ def score_alone(scorer: StringEquals, sample: dict[str, object], completion: Com
         return Score(ScoreStatus.ERROR, "CALL_FAILED", nothing.values, nothing.metadata)
     texts = {"answer_gt": str(truth), "answer_pred": None if value is None else str(value)}
     return Score(
-        ScoreStatus.SCORED, None, {"is_correct": float(texts["answer_gt"] == texts["answer_pred"])}, texts
+        ScoreStatus.SCORED,
+        None,
+        {"is_correct": float(texts["answer_gt"] == texts["answer_pred"])},
+        texts,
     )
 
 
@@ -88,7 +96,9 @@ def score_alone(scorer: StringEquals, sample: dict[str, object], completion: Com
     ids=lambda scorer: f"{scorer.ground_truth} {scorer.value}",
 )
 def test_string_equals_is_the_same_for_a_table_and_for_each_row(scorer: StringEquals) -> None:
-    """For all templates and completions, the column form gives what the templates give row by row."""
+    """For all templates and completions, the column form gives what the templates give row by
+    row.
+    """
 
     @given(draw_tables())
     @settings(max_examples=40 if IS_LONG else 6)
@@ -121,14 +131,19 @@ FILTERS = (
 def test_actions_are_the_same_for_a_table_and_for_each_row(
     table: tuple[Samples, list[Completion]], filters: list[RowFilter]
 ) -> None:
-    """Each row is excluded by the first rule that matches it; the first row on which one fails is named."""
+    """Each row is excluded by the first rule that matches it.
+
+    The first row on which one fails is named.
+    """
     samples, completions = table
     answers = Completions.build(samples.ids, completions, source="recorded")
     scores = {"s": StringEquals("{{ sample.answer }}").score(samples, answers)}
     actions = [Action(f"rule {place}", one) for place, one in enumerate(filters)]
     expected: list[str | None] = []
     problem: tuple[str, str] | None = None
-    for sample, completion, score in zip(samples.rows(), completions, scores["s"].rows(), strict=True):
+    for sample, completion, score in zip(
+        samples.rows(), completions, scores["s"].rows(), strict=True
+    ):
         seen = {"s": {**score.metadata, **score.values}}
         context = {"sample": sample, "solver_output": completion.solver_output(), "scores": seen}
         try:

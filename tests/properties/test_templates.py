@@ -8,6 +8,7 @@ import jinja2
 import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.samples import samples_from_frame
 
 from answerkey.errors import SpecError
 from answerkey.templates import ConfigValue, RowError, Template, embed_config
@@ -56,7 +57,23 @@ CELLS = st.one_of(
 )
 PIECES = [
     *["{{", "}}", "{{-", "-}}", "{%", "%}", "{#", "#}", "{% raw %}", "{%- raw -%}", "{% endraw %}"],
-    *["'", '"', "\\", "(", ")", "[", "]", "{", "}", " ", ".", "\n", "a", "<< config.x >>", "<< config.x >>"],
+    *[
+        "'",
+        '"',
+        "\\",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        " ",
+        ".",
+        "\n",
+        "a",
+        "<< config.x >>",
+        "<< config.x >>",
+    ],
     *[
         "sample",
         "sample.a",
@@ -79,10 +96,15 @@ ROWS = st.lists(st.fixed_dictionaries({"a": CELLS, "b c": CELLS, "items": CELLS}
 def make_samples(rows: list[dict[str, object]]) -> Samples:
     """Return a table whose columns are all encoded."""
     columns = ["a", "b c", "items"]
-    cells = {name: [None if row[name] is None else json.dumps(row[name]) for row in rows] for name in columns}
+    cells = {
+        name: [None if row[name] is None else json.dumps(row[name]) for row in rows]
+        for name in columns
+    }
     frame = pl.DataFrame(cells, schema=dict.fromkeys(columns, pl.String))
-    return Samples(
-        frame, pl.Series([str(n) for n in range(len(rows))], dtype=pl.String), encoded=frozenset(columns)
+    return samples_from_frame(
+        frame,
+        pl.Series([str(n) for n in range(len(rows))], dtype=pl.String),
+        encoded=frozenset(columns),
     )
 
 
@@ -102,32 +124,46 @@ def evaluate_row(template: Template, row: dict[str, object]) -> object:
 
 
 @given(ROWS, st.sampled_from(SOURCES))
-def test_values_are_what_evaluate_yields_for_each_row(rows: list[dict[str, object]], source: str) -> None:
-    """For all tables and templates: the same values, the same types, the same rows in the same trouble."""
+def test_values_are_what_evaluate_yields_for_each_row(
+    rows: list[dict[str, object]], source: str
+) -> None:
+    """For all tables and templates: the same values, the same types, the same rows in the same
+    trouble.
+    """
     template = Template.compile(source)
     by_column = [describe(value) for value in template.values(make_samples(rows))]
     by_row = [describe(evaluate_row(template, row)) for row in make_samples(rows).rows()]
     assert by_column == by_row
 
 
-@given(st.lists(st.sampled_from(["", "1", "1.5", "a", "None"]), max_size=8), st.sampled_from(SOURCES))
+@given(
+    st.lists(st.sampled_from(["", "1", "1.5", "a", "None"]), max_size=8), st.sampled_from(SOURCES)
+)
 def test_native_columns_follow_the_same_law(cells: list[str], source: str) -> None:
     """A column of text is no different from one of mixed values."""
     frame = pl.DataFrame({"a": cells, "items": cells}, schema={"a": pl.String, "items": pl.String})
-    samples = Samples(frame, pl.Series([str(n) for n in range(len(cells))], dtype=pl.String))
+    samples = samples_from_frame(
+        frame, pl.Series([str(n) for n in range(len(cells))], dtype=pl.String)
+    )
     template = Template.compile(source)
     by_row = [describe(evaluate_row(template, row)) for row in samples.rows()]
     assert [describe(value) for value in template.values(samples)] == by_row
 
 
-@given(st.text(st.sampled_from("{}%#'\"\\<>\n -ax7*cofig.") | st.characters(codec="utf-8"), max_size=20))
+@given(
+    st.text(
+        st.sampled_from("{}%#'\"\\<>\n -ax7*cofig.") | st.characters(codec="utf-8"), max_size=20
+    )
+)
 def test_a_config_text_is_printed_never_run(value: str) -> None:
-    """For all values: in text, in quotes, in a raw block and alone, the value comes out as it went in."""
+    """For all values: in text, in quotes, in a raw block and alone, the value comes out as it went
+    in.
+    """
 
     def fill(text: str) -> object:
-        return Template.compile(embed_config(text, lambda _: ConfigValue(value), is_template=True)).evaluate(
-            sample={value: "found"}
-        )
+        return Template.compile(
+            embed_config(text, lambda _: ConfigValue(value), is_template=True)
+        ).evaluate(sample={value: "found"})
 
     assert fill("<< config.x >>") == value
     assert fill("{<< config.x >>{ {{ 1 }}") == f"{{{value}{{ 1"
@@ -138,7 +174,10 @@ def test_a_config_text_is_printed_never_run(value: str) -> None:
 
 
 def stand_by_lexer(text: str) -> list[str] | None:
-    """Return where Jinja's lexer sees the placeholders, names in their place; None for what it refuses."""
+    """Return where Jinja's lexer sees the placeholders, names in their place.
+
+    None for what it refuses.
+    """
     kinds = {
         "data": "text",
         "comment": "comment",

@@ -1,4 +1,4 @@
-"""Aggregates are exact; the order of trials, and how samples are sharded, change nothing."""
+"""Aggregates are exact; neither the order of trials nor the chunks of samples change anything."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from random import Random
 import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.samples import samples_from_frame
 
 from answerkey.metrics import (
     Aggregator,
@@ -19,8 +20,8 @@ from answerkey.metrics import (
     ScoreAggregator,
     Trials,
     aggregate_scores,
-    finish_metric,
-    measure_metrics,
+    compute_metrics,
+    describe_samples,
 )
 from answerkey.metrics.classification import Frequency
 from answerkey.metrics.moments import Max, StdDev
@@ -54,7 +55,9 @@ METRICS: tuple[Metric, ...] = (
 
 
 @given(OUTCOMES, st.data())
-def test_pass_at_k_is_the_combinatorial_estimator(outcomes: list[bool], data: st.DataObject) -> None:
+def test_pass_at_k_is_the_combinatorial_estimator(
+    outcomes: list[bool], data: st.DataObject
+) -> None:
     """pass@k is 1 - C(n-c, k)/C(n, k), pass^k is C(c, k)/C(n, k), as the nearest floats."""
     k = data.draw(st.integers(1, len(outcomes)))
     n, right = len(outcomes), sum(outcomes)
@@ -81,7 +84,9 @@ def test_a_mean_is_exact_in_any_order(numbers: list[float], random: Random) -> N
 
 
 STATUSES = st.sampled_from(["SCORED", "SCORED", "SCORED", "SCORED", "FAILED", "ERROR"])
-TRIAL = st.tuples(STATUSES, st.integers(0, 1), st.floats(-1e9, 1e9), st.sampled_from(["A", "B", None]))
+TRIAL = st.tuples(
+    STATUSES, st.integers(0, 1), st.floats(-1e9, 1e9), st.sampled_from(["A", "B", None])
+)
 TABLE = st.lists(st.lists(TRIAL, min_size=NUM_TRIALS, max_size=NUM_TRIALS), min_size=1, max_size=12)
 Sample = list[tuple[str, int, float, str | None]]
 
@@ -92,13 +97,17 @@ def make_scores(samples: list[Sample]) -> Scores:
     is_scored = [row[0] == "SCORED" for row in rows]
     values = pl.DataFrame(
         {
-            "is_correct": [float(row[1]) if one else None for row, one in zip(rows, is_scored, strict=True)],
+            "is_correct": [
+                float(row[1]) if one else None for row, one in zip(rows, is_scored, strict=True)
+            ],
             "real": [row[2] if one else None for row, one in zip(rows, is_scored, strict=True)],
         },
         schema={"is_correct": pl.Float64, "real": pl.Float64},
     )
     letters = [row[3] if one else None for row, one in zip(rows, is_scored, strict=True)]
-    metadata = pl.DataFrame({name: pl.Series(letters, dtype=pl.String) for name in ("letter", "answer_pred")})
+    metadata = pl.DataFrame(
+        {name: pl.Series(letters, dtype=pl.String) for name in ("letter", "answer_pred")}
+    )
     frame = pl.DataFrame(
         {
             "status": [row[0] for row in rows],
@@ -111,27 +120,30 @@ def make_scores(samples: list[Sample]) -> Scores:
     return Scores(frame)
 
 
-def conclude(shards: list[Scores]) -> list[list[MetricValue]]:
-    """Return the values of all metrics."""
-    keyed = [KeyedMetric(one.type, one) for one in METRICS]
-    parts = [measure_metrics(keyed, shard, number_samples(shard), TRIALS) for shard in shards]
-    return [finish_metric(one, [part[i] for part in parts], TRIALS) for i, one in enumerate(keyed)]
+def conclude(chunks: list[Scores]) -> list[list[MetricValue]]:
+    """Return the values of all metrics over a table that comes in chunks."""
+    keyed = [KeyedMetric(metric.type, metric) for metric in METRICS]
+    scores = Scores(pl.concat([chunk.frame for chunk in chunks]))
+    rows = describe_samples(number_samples(scores), ())
+    return compute_metrics(keyed, scores, rows, TRIALS)
 
 
 def number_samples(scores: Scores) -> Samples:
     """Return samples without columns, as many as there are scores."""
-    return Samples(pl.DataFrame(), pl.Series(range(len(scores))).cast(pl.String))
+    return samples_from_frame(pl.DataFrame(), pl.Series(range(len(scores))).cast(pl.String))
 
 
 @settings(max_examples=60 if IS_LONG else 10)
 @given(TABLE, st.data())
-def test_neither_shards_nor_the_order_of_trials_matter(samples: list[Sample], data: st.DataObject) -> None:
-    """However samples are cut into shards and their trials are ordered, the values are the same."""
+def test_neither_chunks_nor_the_order_of_trials_matter(
+    samples: list[Sample], data: st.DataObject
+) -> None:
+    """However samples are cut into chunks and their trials are ordered, the values are the same."""
     cut = data.draw(st.integers(0, len(samples)))
     mixed = [data.draw(st.permutations(sample)) for sample in samples]
     whole = conclude([make_scores(samples)])
-    shards = [part for part in (mixed[:cut], mixed[cut:]) if part]
-    assert conclude([make_scores(part) for part in shards]) == whole
+    chunks = [part for part in (mixed[:cut], mixed[cut:]) if part]
+    assert conclude([make_scores(part) for part in chunks]) == whole
 
 
 @settings(max_examples=60 if IS_LONG else 10)

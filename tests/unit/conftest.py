@@ -26,7 +26,10 @@ _numbers = count(1)
 
 @dataclass(frozen=True)
 class Bucket:
-    """A bucket of its own on the server; objects are put and read without the library under test."""
+    """A bucket of its own on the server.
+
+    Objects are put and read without the library under test.
+    """
 
     endpoint: str
     name: str
@@ -67,7 +70,9 @@ class Bucket:
         # A form, which the library would call it, or a caller without a name is treated otherwise.
         headers = {"Content-Type": "application/octet-stream", "Authorization": "AWS test:test"}
         request = urllib.request.Request(f"{self.endpoint}{path}", content, headers, method=method)  # noqa: S310 - loopback
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=120) as reply:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
+            request, timeout=120
+        ) as reply:
             body: bytes = reply.read()
             return body
 
@@ -94,7 +99,9 @@ def s3_server() -> Iterator[str]:
 def _await(endpoint: str, server: subprocess.Popen[bytes]) -> None:
     for _ in range(3000):
         try:
-            urllib.request.build_opener(urllib.request.ProxyHandler({})).open(endpoint, timeout=5).close()
+            urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
+                endpoint, timeout=5
+            ).close()
         except (urllib.error.URLError, ConnectionError):
             assert server.poll() is None
             threading.Event().wait(0.1)
@@ -104,12 +111,17 @@ def _await(endpoint: str, server: subprocess.Popen[bytes]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def cloud_keys() -> Iterator[None]:
-    """Set what is the same for every endpoint once, before any thread of Polars reads the environment."""
+    """Set every name once, before any thread of Polars reads the environment.
+
+    A test may only put another value under a name that is there: to add one while Polars works ends
+    the process. Nobody listens at the endpoint until a test names another.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ACCESS_KEY_ID", "AKIACANARY000000")
         patch.setenv("AWS_SECRET_ACCESS_KEY", CANARY)
         patch.setenv("AWS_SESSION_TOKEN", TOKEN_CANARY)
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        patch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
         for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
             patch.setenv(name, "/no/such/file")
@@ -133,7 +145,9 @@ def bucket(s3_server: str, cloud: Callable[[str], None]) -> Bucket:
 
 @dataclass
 class Faulty:
-    """How a server answers: a status for each method and ending of a path, and what was asked of it."""
+    """How a server answers: a status for each method and ending of a path, and what was asked of
+    it.
+    """
 
     statuses: dict[tuple[str, str], int] = field(default_factory=dict)
     behind: str = ""
@@ -167,7 +181,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.close()
             return
         code = {403: "AccessDenied", 500: "InternalError"}.get(status, "Unknown")
-        text = f"<Error><Code>{code}</Code><Message>said by the server: {CANARY}</Message></Error>".encode()
+        text = (
+            f"<Error><Code>{code}</Code><Message>said by the server: {CANARY}</Message></Error>"
+        ).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/xml")
         self.send_header("Content-Length", str(0 if self.command == "HEAD" else len(text)))
@@ -227,7 +243,9 @@ class FaultyServer(ThreadingHTTPServer):
 
 @pytest.fixture
 def faulty(s3_server: str, cloud: Callable[[str], None]) -> Iterator[Faulty]:
-    """Return how a server answers that stands before the S3 server, and that the environment names."""
+    """Return how a server answers that stands before the S3 server, and that the environment
+    names.
+    """
     told = Faulty(behind=s3_server)
     server = FaultyServer(told)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()

@@ -22,7 +22,8 @@ LETTERS = "ABCD"
 
 @dataclass(frozen=True)
 class Shape:
-    """A table, what a dataset file would say of its columns, the truths, and the options of its first row.
+    """A table, what a dataset file would say of its columns, the truths, and the options of its
+    first row.
 
     `suffix` names the format; `raw` stands in place of rows. `right` are the texts of the truths.
     """
@@ -45,12 +46,17 @@ class Shape:
         elif self.suffix == ".parquet":
             pl.DataFrame([dict(row) for row in self.rows]).write_parquet(path)
         else:
-            path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.rows), "utf-8")
+            path.write_text(
+                "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.rows), "utf-8"
+            )
         return path
 
 
 def make(**columns: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - whatever a dataset has
-    """Return the four questions in other columns; a value is made of question, options and place."""
+    """Return the four questions in other columns.
+
+    A value is made of question, options and place.
+    """
     return [
         {
             name.replace("__", " "): one(asked, options, place) if callable(one) else one
@@ -127,7 +133,11 @@ TWO = [
     {"goal": "Boil an egg.", "sol1": "Freeze it.", "sol2": "Heat water.", "label": 1},
 ]
 GAPS = [
-    {"qID": f"a-{answer}", "sentence": f"The cup is not in the bag: the _ is too {size}.", "answer": answer}
+    {
+        "qID": f"a-{answer}",
+        "sentence": f"The cup is not in the bag: the _ is too {size}.",
+        "answer": answer,
+    }
     | {"option1": "cup", "option2": "bag"}
     for size, answer in (("big", "1"), ("small", "2"))
 ]
@@ -230,14 +240,20 @@ SHAPES = [
                 "question": {
                     "stem": one[0],
                     "choices": [
-                        {"text": text, "label": label} for text, label in zip(one[1], LETTERS, strict=True)
+                        {"text": text, "label": label}
+                        for text, label in zip(one[1], LETTERS, strict=True)
                     ],
                 },
                 "answerKey": LETTERS[one[2]],
             }
             for one in CAPITALS
         ],
-        {"question": "question.stem", "options": "question.choices", "truth": "answerKey:label", "id": "id"},
+        {
+            "question": "question.stem",
+            "options": "question.choices",
+            "truth": "answerKey:label",
+            "id": "id",
+        },
     ),
     Shape(
         "hellaswag",
@@ -357,7 +373,12 @@ SHAPES = [
         ),
         {
             "question": "Question",
-            "options": ["Correct Answer", "Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3"],
+            "options": [
+                "Correct Answer",
+                "Incorrect Answer 1",
+                "Incorrect Answer 2",
+                "Incorrect Answer 3",
+            ],
             "truth": "Correct Answer:text",
             "category": "High-level domain",
             "id": "Record ID",
@@ -376,7 +397,12 @@ SHAPES = [
     Shape(
         "winogrande",
         GAPS,
-        {"question": "sentence", "options": ["option1", "option2"], "truth": "answer:1", "id": "qID"},
+        {
+            "question": "sentence",
+            "options": ["option1", "option2"],
+            "truth": "answer:1",
+            "id": "qID",
+        },
         ["A", "B"],
         ["cup", "bag"],
         right=["cup", "bag"],
@@ -397,8 +423,15 @@ SHAPES = [
     ),
     Shape(
         "race",
-        make(example_id="high1.txt", article="Maps.", question=asked, options=listed, answer=letter),
-        {"question": "question", "passage": "article", "options": "options", "truth": "answer:label"},
+        make(
+            example_id="high1.txt", article="Maps.", question=asked, options=listed, answer=letter
+        ),
+        {
+            "question": "question",
+            "passage": "article",
+            "options": "options",
+            "truth": "answer:label",
+        },
         passage="Maps.",
         suffix=".parquet",
     ),
@@ -419,7 +452,10 @@ SHAPES = [
     ),
     Shape(
         "race_own",
-        [{name: row[name] for name in ("answers", "options", "questions", "article", "id")} for row in RACE],
+        [
+            {name: row[name] for name in ("answers", "options", "questions", "article", "id")}
+            for row in RACE
+        ],
         {
             "question": "questions",
             "passage": "article",
@@ -455,7 +491,13 @@ SHAPES = [
     ),
     Shape(
         "ceval",
-        make(id=number_id, question=asked, **spread("A", "B", "C", "D"), answer=letter, explanation=""),
+        make(
+            id=number_id,
+            question=asked,
+            **spread("A", "B", "C", "D"),
+            answer=letter,
+            explanation="",
+        ),
         {"question": "question", "options": ABCD, "truth": "answer:label", "id": "id"},
     ),
     Shape(
@@ -506,7 +548,11 @@ SHAPES = [
     Shape(
         "truthfulqa_mc1",
         TRUTHFUL,
-        {"question": "question", "options": "mc1_targets.choices", "truth": "mc1_targets.labels:flag"},
+        {
+            "question": "question",
+            "options": "mc1_targets.choices",
+            "truth": "mc1_targets.labels:flag",
+        },
         ["A", "C", "C"],
         ["No", "Yes, in Romania", "Yes, at night"],
         right=["No", "Nothing", "It is round"],
@@ -530,7 +576,12 @@ SHAPES = [
     Shape(
         "logiqa",
         make(context="Maps.", query=asked, options=listed, correct_option=index),
-        {"question": "query", "passage": "context", "options": "options", "truth": "correct_option:0"},
+        {
+            "question": "query",
+            "passage": "context",
+            "options": "options",
+            "truth": "correct_option:0",
+        },
         passage="Maps.",
         suffix=".parquet",
     ),
@@ -600,12 +651,22 @@ SHAPES = [
             options=listed,
             answer=lambda _q, _o, place: f"A{place + 1}",
         ),
-        {"question": "question", "options": "options", "choices": "choices", "truth": "answer:label"},
+        {
+            "question": "question",
+            "options": "options",
+            "choices": "choices",
+            "truth": "answer:label",
+        },
     ),
     Shape(
         "texts_beside_labels",
         make(question=asked, options=ABCD, choices=listed, answer=letter),
-        {"question": "question", "options": "choices", "choices": "options", "truth": "answer:label"},
+        {
+            "question": "question",
+            "options": "choices",
+            "choices": "options",
+            "truth": "answer:label",
+        },
     ),
     Shape(
         "numbered_options",
@@ -633,7 +694,9 @@ SHAPES = [
     Shape(
         "sheet_of_columns",
         make(
-            Question=asked, **spread(*OPTION_AS), **{"Correct Answer": lambda _q, _o, place: OPTION_AS[place]}
+            Question=asked,
+            **spread(*OPTION_AS),
+            **{"Correct Answer": lambda _q, _o, place: OPTION_AS[place]},
         ),
         {"question": "Question", "options": OPTION_AS, "truth": "Correct Answer:label"},
     ),

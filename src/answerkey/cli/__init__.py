@@ -1,8 +1,9 @@
 """Commands; the only package that prints and exits.
 
-`main` finds the command, runs it, and turns whatever happens into text on stderr and an exit code (`exits`).
-Each command reads its options, calls a function, and prints what the reports drew (`console`). Modules of
-commands, and the heavy libraries they need, are imported when a command is called, so that `--help` is fast.
+`main` finds the command, runs it, and turns whatever happens into text on stderr and an exit code
+(`exits`). Each command reads its options, calls a function, and prints what the reports drew
+(`console`). Modules of commands, and the heavy libraries they need, are imported when a command is
+called, so that `--help` is fast.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from answerkey.cli.console import leave_stream, surviving_lost_reader
 from answerkey.cli.exits import catch_faults
 from answerkey.errors import SpecError, suggest
 
-#: Command name → module of this package, what it does in one line; in the order and groups of `--help`.
+#: Command name → module of this package, what it does in one line; in the order and groups of
+#: `--help`.
 COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Evaluate": {
         "run": ("run", "Call a model, score its replies, write the run and print its summary."),
@@ -32,7 +34,10 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "export-prompts": ("run", "Write the prompts with their ids, for offline batch engines."),
         "check": ("run", "Find every mistake that can be found without a model."),
         "doctor": ("run", "Call a model a dozen times: will its numbers be worth their money?"),
-        "audit-dataset": ("look", "Find problems in the questions: duplicates, wrong truths, skew."),
+        "audit-dataset": (
+            "look",
+            "Find problems in the questions: duplicates, wrong truths, skew.",
+        ),
     },
     "Look at runs": {
         "show": ("look", "Print the summary of a run."),
@@ -56,7 +61,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
 }
 
 
-#: Python looks for garbage after so many new objects. Libraries make many while they load, and keep them.
+#: Python looks for garbage after so many new objects. Libraries make many while they load, and keep
+#: them.
 GARBAGE_THRESHOLD = 200_000
 _BY_NAME = {name: about for group in COMMANDS.values() for name, about in group.items()}
 
@@ -94,13 +100,19 @@ class App(click.Group):
         return super().resolve_command(ctx, args)
 
     def make_context(self, *words: Any, **settings: Any) -> click.Context:  # noqa: ANN401 - click's
-        """Read the arguments or print help; a reader that has gone is no failure (click would exit 1)."""
+        """Read the arguments or print help.
+
+        A reader that has gone is no failure (click would exit 1).
+        """
         with surviving_lost_reader(sys.stdout):
             return super().make_context(*words, **settings)
         raise click.exceptions.Exit(0)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Carry out the command; a reader of its data that has gone is no failure (click would exit 1)."""
+        """Carry out the command.
+
+        A reader of its data that has gone is no failure (click would exit 1).
+        """
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -120,7 +132,9 @@ class App(click.Group):
     epilog="Example: answerkey demo\n\nHelp for one command: answerkey run --help",
 )
 @click.version_option(__version__, prog_name="answerkey", message="%(prog)s %(version)s")
-@click.option("-v", "--verbose", is_flag=True, help="Show more, and the traceback of an internal error.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Show more, and the traceback of an internal error."
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print only data and errors.")
 @click.pass_context
 def app(context: click.Context, *, verbose: bool, quiet: bool) -> None:
@@ -139,7 +153,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # To find plugins, pydantic reads the metadata of every package that is installed.
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     code = catch_faults(
-        lambda: app.main(words, prog_name="answerkey", standalone_mode=False), words, is_last=is_last
+        lambda: app.main(words, prog_name="answerkey", standalone_mode=False),
+        words,
+        is_last=is_last,
     )
     if is_last:
         gc.freeze()  # the system takes all memory back: nothing is searched once more at the end

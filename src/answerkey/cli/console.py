@@ -1,4 +1,6 @@
-"""What a command prints: data on stdout, messages and progress on stderr, colour only for a terminal."""
+"""What a command prints: data on stdout, messages and progress on stderr, colour only for a
+terminal.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ class Console:
         draw: Callable[[], Iterable[Line]],
         notices: Iterable[Notice] = (),
     ) -> None:
-        """Print data on stdout: the one JSON object of `--json`, else lines for people, and then notices."""
+        """Print data on stdout: the one JSON object of `--json`, else lines for people, and then
+        notices.
+        """
         if self.as_json:
             write_json(describe())
         else:
@@ -96,7 +100,10 @@ class Console:
         return not self.as_json and not self.quiet and all(one.isatty() for one in streams)
 
     def ask(self, question: str, known: Container[str] | None = None) -> str:
-        """Return what somebody types: one of `known`, else any text; until then the question is repeated."""
+        """Return what somebody types: one of `known`, else any text.
+
+        Until then the question is repeated.
+        """
         while True:
             sys.stderr.write(f"{question}: ")
             sys.stderr.flush()
@@ -114,7 +121,9 @@ class Console:
 
 
 def wants_colour(stream: TextIO) -> bool:
-    """Return whether to colour what goes to a stream: `NO_COLOR`, then `FORCE_COLOR`, then a terminal."""
+    """Return whether to colour what goes to a stream: `NO_COLOR`, then `FORCE_COLOR`, then a
+    terminal.
+    """
     if os.environ.get("NO_COLOR") or os.environ.get("FORCE_COLOR"):
         return not os.environ.get("NO_COLOR")
     return stream.isatty() and os.environ.get("TERM") != "dumb"
@@ -129,7 +138,9 @@ def write_lines(lines: Iterable[Line], stream: TextIO) -> None:
         return
     from rich.console import Console as RichConsole
 
-    console = RichConsole(file=stream, force_terminal=True, markup=False, highlight=False, emoji=False)
+    console = RichConsole(
+        file=stream, force_terminal=True, markup=False, highlight=False, emoji=False
+    )
     with console.capture() as captured:
         for one in lines:
             console.print(colour_line(one), soft_wrap=True)
@@ -144,7 +155,9 @@ def write_text(text: str, stream: TextIO) -> None:
 
 @contextmanager
 def surviving_lost_reader(stream: TextIO) -> Iterator[None]:
-    """Carry on when the reader of a stream has gone, as `head` does, so that the exit code stays true."""
+    """Carry on when the reader of a stream has gone, as `head` does, so that the exit code stays
+    true.
+    """
     try:
         yield
     except BrokenPipeError:
@@ -152,7 +165,9 @@ def surviving_lost_reader(stream: TextIO) -> Iterator[None]:
 
 
 def leave_stream(stream: TextIO) -> None:
-    """Let go of a stream that cannot be written to any more: a reader that went away, a closed terminal."""
+    """Let go of a stream that cannot be written to any more: a reader that went away, a closed
+    terminal.
+    """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
@@ -172,7 +187,10 @@ def colour_line(one: Line) -> Text:
 
 
 def write_json(content: object) -> None:
-    """Write one JSON object to stdout; never NaN, readable in any encoding, nothing that a terminal obeys."""
+    """Write one JSON object to stdout.
+
+    Never NaN, readable in any encoding, nothing that a terminal obeys.
+    """
     from answerkey.text import escape_json
 
     is_ascii = not is_unicode(sys.stdout)
@@ -187,7 +205,9 @@ def has_written_json() -> bool:
 
 
 class VisibleStream:
-    """A terminal to which data is written: what it would obey or hide is written out, lines stay."""
+    """A terminal to which data is written: what it would obey or hide is written out, lines
+    stay.
+    """
 
     def __init__(self, stream: TextIO, show: Callable[[str], str]) -> None:
         self._stream = stream
@@ -199,7 +219,9 @@ class VisibleStream:
 
 
 def open_stream(*, is_json: bool) -> TextIO:
-    """Return stdout for data: exact where a program reads it, visible where somebody looks at it."""
+    """Return stdout for data: exact where a program reads it, visible where somebody looks at
+    it.
+    """
     if not sys.stdout.isatty():
         return sys.stdout
     from answerkey.text import escape_json, make_visible
@@ -313,7 +335,10 @@ class Lane(Display):
 
 
 class LineDisplay(Display):
-    """Writes a line now and then while a model is asked; `tick` looks whether it is time for one."""
+    """Writes a line now and then while a model is asked.
+
+    `tick` looks whether it is time for one.
+    """
 
     def __init__(
         self, write: Callable[[list[Line]], None], clock: Callable[[], float] = time.monotonic
@@ -354,8 +379,12 @@ class LineDisplay(Display):
         total = sum(one.total for one in shown)
         share = sum(one.done for one in shown) / total if total else 1.0
         waited = self._clock() - self._written_at
-        is_due = waited >= LINE_SECONDS or (waited >= LEAST_SECONDS and share >= self._share + LINE_SHARE)
-        seen = [one.calls for one in runs if one.calls is not None] or ([progress] if progress else [])
+        is_due = waited >= LINE_SECONDS or (
+            waited >= LEAST_SECONDS and share >= self._share + LINE_SHARE
+        )
+        seen = [one.calls for one in runs if one.calls is not None] or (
+            [progress] if progress else []
+        )
         batches = [(one.batch, one.status) for calls in seen for one in calls.batches]
         if (is_due and self._share < 1) or (batches and batches != self._batches):
             self._written_at, self._share, self._batches = self._clock(), share, batches

@@ -1,4 +1,6 @@
-"""How a command ends: signals, errors as text on stderr (JSON on stdout when asked for), exit codes."""
+"""How a command ends: signals, errors as text on stderr (JSON on stdout when asked for), exit
+codes.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,19 @@ from answerkey.cli.console import (
     write_lines,
     write_text,
 )
-from answerkey.errors import AnswerkeyError, InternalError, Problems, RunError, SpecError, hide_secrets
+from answerkey.errors import (
+    AnswerkeyError,
+    InternalError,
+    Problems,
+    RunError,
+    SpecError,
+    hide_secrets,
+)
 
 #: Ctrl-C; Slurm, Kubernetes, `docker stop`; a terminal that is closed (where the system has that).
-ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+ENDING = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
 HANGUP = getattr(signal, "SIGHUP", None)
 #: A signal that was ignored when the process started (`nohup`) stays ignored.
 _FREE = (signal.SIG_DFL, signal.default_int_handler)
@@ -57,7 +68,9 @@ class Signals:
     """The signals of one command; `first` is the one that ends it."""
 
     def __init__(self, give_up: Callable[[Interrupted], object]) -> None:
-        """Take `give_up` to be called, in another thread, when putting things away takes too long."""
+        """Take `give_up` to be called, in another thread, when putting things away takes too
+        long.
+        """
         self.first: Interrupted | None = None
         self.is_over = False
         self._give_up = give_up
@@ -80,8 +93,9 @@ class Signals:
             began = time.monotonic()
             receiver.settimeout(SECONDS)
             try:
-                # One Ctrl-C may come twice: from the terminal and a parent, or handed on by another thread.
-                # A terminal that is closed hangs up twice, however long that takes: nobody is impatient.
+                # One Ctrl-C may come twice: from the terminal and a parent, or handed on by another
+                # thread. A terminal that is closed hangs up twice, however long that takes: nobody
+                # is impatient.
                 while (number := _receive(receiver)) and (
                     time.monotonic() < began + SAME_SIGNAL or number == first == HANGUP
                 ):
@@ -147,7 +161,8 @@ def catch_faults(work: Callable[[], object], words: Sequence[str], *, is_last: b
     """
     has_terminal = sys.stderr.isatty()
     for stream in (sys.stdout, sys.stderr):
-        # A character that the terminal's encoding lacks is written out rather than ending the command.
+        # A character that the terminal's encoding lacks is written out rather than ending the
+        # command.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     with hear_signals(lambda stop: _tell_interrupt(stop, words), is_last=is_last) as heard:
@@ -177,7 +192,12 @@ def _find_interrupt(error: BaseException, *, has_terminal: bool) -> BaseExceptio
     """
     if isinstance(error, click.Abort):
         return error.__cause__ or error
-    if has_terminal and isinstance(error, OSError) and error.errno == errno.EIO and not error.filename:
+    if (
+        has_terminal
+        and isinstance(error, OSError)
+        and error.errno == errno.EIO
+        and not error.filename
+    ):
         return Interrupted(signal.SIGHUP)
     return error if isinstance(error, KeyboardInterrupt) else None
 
@@ -199,7 +219,9 @@ def _tell_error(error: BaseException, words: Sequence[str]) -> int:
 
 
 def _tell_interrupt(stop: BaseException, words: Sequence[str]) -> int:
-    """Say that a signal ended the command, with `--json` also on stdout, and return the exit code."""
+    """Say that a signal ended the command, with `--json` also on stdout, and return the exit
+    code.
+    """
     why = stop if isinstance(stop, Interrupted) else Interrupted(signal.SIGINT)
     try:
         if _wants_json(words) and not has_written_json():
@@ -253,7 +275,11 @@ def translate(error: BaseException, words: Sequence[str]) -> AnswerkeyError:
             hint = translate_option(error.option_name, known) or hint
         option = error.param if isinstance(error, click.BadParameter) else None
         limits = option and option.type
-        if option and isinstance(limits, click.IntRange | click.FloatRange) and "not in the range" in message:
+        if (
+            option
+            and isinstance(limits, click.IntRange | click.FloatRange)
+            and "not in the range" in message
+        ):
             flag, value = option.opts[0], error.message.partition(" ")[0]
             most = "" if limits.max is None else f" and at most {limits.max}"
             message = f"`{flag} {value}`: the number must be at least {limits.min}{most}"
@@ -265,7 +291,9 @@ def translate(error: BaseException, words: Sequence[str]) -> AnswerkeyError:
     if isinstance(error, OSError) and error.errno in OUR_SURROUNDINGS:
         try:
             sys.stdout.flush()
-        except OSError:  # a full stdout is left behind: Python would try, and complain, once more at its end
+        except (
+            OSError
+        ):  # a full stdout is left behind: Python would try, and complain, once more at its end
             leave_stream(sys.stdout)
         what = f" `{error.filename}`" if error.filename else ""
         hint = "choose another place, or make room"

@@ -28,10 +28,14 @@ from answerkey.errors import RunError, SpecError
 
 RUNS = "runs"
 REGRESSED = 1
-DIGITS = option("--digits", "N", "Print N digits; shares as fractions.", type=click.IntRange(min=0, max=17))
+DIGITS = option(
+    "--digits", "N", "Print N digits; shares as fractions.", type=click.IntRange(min=0, max=17)
+)
 CLUSTER_OPTIONS = (
     option("--cluster-by", "COLUMN", "Column of samples that belong together, such as a passage."),
-    click.option("--uncorrected", is_flag=True, help="Leave out the correction C/(C-1) for few clusters."),
+    click.option(
+        "--uncorrected", is_flag=True, help="Leave out the correction C/(C-1) for few clusters."
+    ),
 )
 
 
@@ -44,7 +48,9 @@ CLUSTER_OPTIONS = (
     "show latest --policies gates.yaml --junit gates.xml",
 )
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
-@option("--group-by", "COLUMN", "Also measure for each value of a column.", "group_by", multiple=True)
+@option(
+    "--group-by", "COLUMN", "Also measure for each value of a column.", "group_by", multiple=True
+)
 @add_options(*CLUSTER_OPTIONS)
 @option(
     "--digits",
@@ -74,15 +80,17 @@ def show_command(
 ) -> int:
     """Print the summary of RUN: a run folder, its name below `runs`, or `latest`.
 
-    `--group-by` and `--cluster-by` name columns of the dataset; the metrics are measured again, and the run
-    does not change. The exit code is that of its gates.
+    `--group-by` and `--cluster-by` name columns of the dataset; the metrics are measured again, and
+    the run does not change. The exit code is that of its gates.
     """
     from answerkey.reports.terminal import draw_next_steps, draw_summary
     from answerkey.reports.view import describe_run, find_run
 
     if form == "markdown" and (console.as_json or digits is not None):
         other = "--json" if console.as_json else "--digits"
-        raise SpecError("E119", f"`--format markdown` and `{other}` exclude each other", hint="leave one out")
+        raise SpecError(
+            "E119", f"`--format markdown` and `{other}` exclude each other", hint="leave one out"
+        )
     with keep_files(options) as write:
         found = find_run(run)
         is_measured = bool(group_by or cluster_by or uncorrected)
@@ -102,7 +110,9 @@ def show_command(
 
             write_text(write_markdown(found), open_stream(is_json=False))
         else:
-            console.print_lines(draw_summary(found, console.width, verbose=console.verbose, digits=digits))
+            console.print_lines(
+                draw_summary(found, console.width, verbose=console.verbose, digits=digits)
+            )
             console.say([(), *draw_next_steps(found)])
         write([found])
         return find_exit_code([found]) if found.gates else 0
@@ -153,7 +163,12 @@ def runs_command(console: Console, folder: str | None) -> None:
 @option("-o", "FILE", "File to write; default the run's name with `.html`.", "--out")
 @option("--baseline", "RUN", "Compare every RUN with this one and add it to the report.")
 @click.option("--common", is_flag=True, help="Compare on the samples that all runs have.")
-@option("--max-samples", "N", "Embed at most N rows of each task; default 20000.", type=click.IntRange(min=0))
+@option(
+    "--max-samples",
+    "N",
+    "Embed at most N rows of each task; default 20000.",
+    type=click.IntRange(min=0),
+)
 @option("--title", "TEXT", "Title of the page; default the name of the evaluation.")
 def report_command(
     console: Console,
@@ -163,10 +178,11 @@ def report_command(
     baseline: str | None,
     **chosen: Any,  # noqa: ANN401 - options of click
 ) -> None:
-    """Write one HTML file that shows each RUN: numbers, plots, samples, and how several runs compare.
+    """Write one HTML file that shows each RUN: numbers, plots, samples, and how several runs
+    compare.
 
-    RUN is a run folder, its name below `runs`, `latest`, or a folder of runs. The file opens from disk and
-    loads nothing else. An existing file is replaced.
+    RUN is a run folder, its name below `runs`, `latest`, or a folder of runs. The file opens from
+    disk and loads nothing else. An existing file is replaced.
     """
     from answerkey.reports.html import report
     from answerkey.reports.view import find_run, find_runs
@@ -174,7 +190,9 @@ def report_command(
     found = find_runs(runs)
     base = None if baseline is None else find_run(baseline)
     one = found[0]
-    name = "comparison" if len(found) > 1 or base else one.path.resolve().name if one.path else one.key
+    name = (
+        "comparison" if len(found) > 1 or base else one.path.resolve().name if one.path else one.key
+    )
     path = Path(out or f"{name}.html")
     with console.display() as display:
         given = {name: value for name, value in chosen.items() if value is not None}
@@ -203,14 +221,22 @@ def report_command(
 )
 @click.option("--open/--no-browser", "is_opened", default=False, help="Open the page in a browser.")
 @option("--host", "ADDRESS", "Listen on another address.", default="127.0.0.1")
-@click.option("--allow-network", is_flag=True, help="Allow --host to show your runs to other machines.")
+@click.option(
+    "--allow-network", is_flag=True, help="Allow --host to show your runs to other machines."
+)
 def view_command(
-    console: Console, folder: str | None, *, port: int, is_opened: bool, host: str, allow_network: bool
+    console: Console,
+    folder: str | None,
+    *,
+    port: int,
+    is_opened: bool,
+    host: str,
+    allow_network: bool,
 ) -> None:
     """Serve the runs below DIR (default `runs`) as a web page, until Ctrl-C.
 
-    The page is reachable from this machine only, with the token in the printed address. DIR may also be a
-    run folder.
+    The page is reachable from this machine only, with the token in the printed address. DIR may
+    also be a run folder.
     """
     from answerkey.datasets.storage import is_stored
     from answerkey.text import line
@@ -220,7 +246,10 @@ def view_command(
         hint = "name the folder that holds your runs; `answerkey demo` makes one"
         raise RunError("E501", f"there is no folder `{RUNS}` here", hint=hint)
     if folder is not None and is_stored(folder):
-        hint = f"`answerkey report {folder}/NAME` makes a page of a run; or copy the runs to this machine"
+        hint = (
+            f"`answerkey report {folder}/NAME` makes a page of a run; or copy the runs to "
+            "this machine"
+        )
         raise RunError("E501", "the viewer reads folders of this machine", hint=hint)
     with open_server(folder or RUNS, host=host, port=port, allow_network=allow_network) as server:
         if console.verbose:
@@ -231,7 +260,9 @@ def view_command(
             console.show(lambda: {"view": address}, lambda: [line(server.url)])
             sys.stdout.flush()
             if not server.app.is_local:
-                console.say_text("other machines can reach it by the name or an address of this one;")
+                console.say_text(
+                    "other machines can reach it by the name or an address of this one;"
+                )
                 console.say_text("what is sent is not encrypted, the token neither")
             console.say_text("Ctrl-C ends it")
             if is_opened and not open_browser(server.url):
@@ -277,7 +308,11 @@ def export_command(
         hint = f"the texts of {form} are always as they are"
         raise SpecError("E119", "`--raw` is for CSV", hint=hint)
     if out is None and (form == "parquet" or (console.as_json and form != "inspect")):
-        reason = "Parquet is not text" if form == "parquet" else "`--json` keeps stdout for its own object"
+        reason = (
+            "Parquet is not text"
+            if form == "parquet"
+            else "`--json` keeps stdout for its own object"
+        )
         raise SpecError("E119", f"the rows need a file: {reason}", hint=f"add `-o rows.{form}`")
     stream = open_stream(is_json=form != CSV)
     found = export(find_run(run), form, out, task=task, stream=stream, is_raw=raw)
@@ -287,10 +322,14 @@ def export_command(
     elif out:
         console.say_text(f"{found.rows} rows written to {out}")
     if found.left_out and not console.as_json:
-        console.say_text(f"{found.left_out} rows without a score are left out: {form} has no place for them")
+        console.say_text(
+            f"{found.left_out} rows without a score are left out: {form} has no place for them"
+        )
 
 
-_CLEAN = option("--clean", "VALUE", "Value of that column for a clean label; repeatable.", multiple=True)
+_CLEAN = option(
+    "--clean", "VALUE", "Value of that column for a clean label; repeatable.", multiple=True
+)
 
 
 def _require_column(clean: object, label_quality: str | None) -> None:
@@ -306,14 +345,17 @@ def _require_column(clean: object, label_quality: str | None) -> None:
 )
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
 @option("--task", "KEY", "Task, if the run has several; default all.")
-@option("--label-quality", "COLUMN", "Also show every metric on rows with clean labels, by this column.")
+@option(
+    "--label-quality", "COLUMN", "Also show every metric on rows with clean labels, by this column."
+)
 @_CLEAN
 @DIGITS
 def audit_command(console: Console, run: str, *, digits: int | None, **chosen: Any) -> None:  # noqa: ANN401 - options of click
-    """Read all completions of RUN by every rule and as other harnesses do, and report what stands out.
+    """Read all completions of RUN by every rule and as other harnesses do, and report what stands
+    out.
 
-    RUN is a run folder, its name below `runs`, or `latest`. No model is called and nothing is changed. The
-    exit code is 0 whatever is found.
+    RUN is a run folder, its name below `runs`, or `latest`. No model is called and nothing is
+    changed. The exit code is 0 whatever is found.
     """
     from answerkey.reports.view import find_run
     from answerkey.run_audit.audit import audit
@@ -323,7 +365,9 @@ def audit_command(console: Console, run: str, *, digits: int | None, **chosen: A
     found = find_run(run)
     with console.display() as display:
         told = audit(found, progress=display.report, **chosen)
-    console.show(lambda: describe_audit(told), lambda: draw_audit(told, console.width, digits), told.notices)
+    console.show(
+        lambda: describe_audit(told), lambda: draw_audit(told, console.width, digits), told.notices
+    )
 
 
 @command(
@@ -345,7 +389,9 @@ def audit_command(console: Console, run: str, *, digits: int | None, **chosen: A
 )
 @COLUMN
 @option("--header", "NAMES", "Column names of a CSV file that has no header line.")
-@option("--label-quality", "COLUMN", "Also show the numbers on rows with clean labels, by this column.")
+@option(
+    "--label-quality", "COLUMN", "Also show the numbers on rows with clean labels, by this column."
+)
 @_CLEAN
 @option(
     "--similarity",
@@ -368,11 +414,12 @@ def audit_dataset_command(
     no_duplicates: bool,
     **chosen: Any,  # noqa: ANN401 - options of click
 ) -> None:
-    """Find problems in the questions of FILE: a task, run or dataset file, a project folder, or a data file.
+    """Find problems in the questions of FILE: a task, run or dataset file, a project folder, or a
+    data file.
 
     Several data files are one dataset. COLUMN is the name of a column, a path into one such as
-    `question.stem`, or a template; columns that you do not name are recognised. The exit code is 0 whatever
-    is found.
+    `question.stem`, or a template; columns that you do not name are recognised. The exit code is 0
+    whatever is found.
     """
     from answerkey.dataset_audit.audit import (
         SIMILARITY,
@@ -409,7 +456,9 @@ def audit_dataset_command(
 @option("--by", "COLUMN", "Column of the categories; default as in the summary.")
 @add_options(*CLUSTER_OPTIONS)
 @click.option("--common", is_flag=True, help="Compare on the samples that all runs have.")
-@option("--flips", "N", "List N flipped samples; default 10.", type=click.IntRange(min=0), default=10)
+@option(
+    "--flips", "N", "List N flipped samples; default 10.", type=click.IntRange(min=0), default=10
+)
 @DIGITS
 @click.option("--fail-on-regression", is_flag=True, help="Exit 1 if a RUN is significantly worse.")
 def compare_command(
@@ -425,8 +474,8 @@ def compare_command(
 ) -> int:
     """Compare each RUN with every other, or with the baseline, on the same samples.
 
-    RUN is a run folder, its name below `runs`, `latest`, or a folder of runs. Samples are matched by id, and
-    runs with other truths are refused. A difference is first minus second.
+    RUN is a run folder, its name below `runs`, `latest`, or a folder of runs. Samples are matched
+    by id, and runs with other truths are refused. A difference is first minus second.
     """
     from answerkey.comparison.compare import compare, describe_comparison, draw_pairs
     from answerkey.reports.view import find_run, find_runs
@@ -486,7 +535,13 @@ def read_quantity(context: click.Context, option: click.Parameter, given: object
     callback=read_quantity,
     multiple=True,
 )
-@option("--correlation", "R", "Correlation of their answers; default 0.", callback=read_quantity, default="0")
+@option(
+    "--correlation",
+    "R",
+    "Correlation of their answers; default 0.",
+    callback=read_quantity,
+    default="0",
+)
 @option("--omega2", "V", "Variance of the difference between samples.", callback=read_quantity)
 @option(
     "--sigma2",
@@ -503,7 +558,8 @@ def read_quantity(context: click.Context, option: click.Parameter, given: object
 def power_command(
     console: Console, runs: tuple[str, ...], *, wanted: float, unpaired: bool, **options: object
 ) -> None:
-    """Plan a comparison: how many samples a difference needs, or which difference your samples can show.
+    """Plan a comparison: how many samples a difference needs, or which difference your samples can
+    show.
 
     With one RUN its variance is used, with two that of their differences; without a RUN that of
     --accuracy (default 0.5, where answers vary most).
@@ -519,5 +575,7 @@ def power_command(
         **options,  # type: ignore[arg-type]  # the options above have the names of `PowerOptions`
     )
     console.show(
-        lambda: clean_numbers(describe_power(plan)), lambda: draw_power(plan, console.width), plan.notices
+        lambda: clean_numbers(describe_power(plan)),
+        lambda: draw_power(plan, console.width),
+        plan.notices,
     )

@@ -29,7 +29,10 @@ Decorator = Callable[[Command], Command]
 
 
 def option(flag: str, metavar: str, text: str, *names: str, **more: Any) -> Decorator:  # noqa: ANN401 - click's
-    """Return an option with a value; `text` is its help, and `names` is what the function calls it."""
+    """Return an option with a value.
+
+    `text` is its help, and `names` is what the function calls it.
+    """
     return click.option(flag, *names, metavar=metavar, help=text, **more)
 
 
@@ -46,9 +49,10 @@ REPORT_OPTIONS = (
 
 
 def write_files(folder: Path, texts: Mapping[str, str], *, with_schemas: bool = True) -> list[Path]:
-    """Write the files of a project into a folder, all or none, and return them; E119 when one is there.
+    """Write the files of a project into a folder, all or none, and return them.
 
-    The first line of a YAML file leads editors to its schema, which is written, too.
+    E119 when one is there. The first line of a YAML file leads editors to its schema, which is
+    written, too.
     """
     from answerkey.spec.schema import write_schema
 
@@ -74,9 +78,11 @@ WriteFiles = Callable[["Sequence[Run] | AnswerkeyError"], None]
 
 @contextmanager
 def keep_files(options: dict[str, Any]) -> Iterator[WriteFiles]:
-    """Take `--junit` and `--summary` out of the options and yield what writes the files that are asked for.
+    """Take `--junit` and `--summary` out of the options and yield what writes the files that are
+    asked for.
 
-    One that cannot be written is E119, before anything is asked. An error on the way is told in them, too.
+    One that cannot be written is E119, before anything is asked. An error on the way is told in
+    them, too.
     """
     names: dict[str, str] = {}
     for option in ("junit", "summary"):
@@ -103,7 +109,9 @@ def keep_files(options: dict[str, Any]) -> Iterator[WriteFiles]:
             junit = Path(names["junit"])
             write_output(junit, lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
         if "summary" in names:
-            page = markdown.write_summary_fault(error) if error else markdown.write_step_summary(runs)
+            page = (
+                markdown.write_summary_fault(error) if error else markdown.write_step_summary(runs)
+            )
             summary = Path(names["summary"])
             if summary.is_file():  # of an earlier step
                 with summary.open("ab") as stream:
@@ -123,7 +131,9 @@ def find_baseline(options: Mapping[str, object]) -> dict[str, Any]:
     from answerkey.reports.view import find_run
 
     named = {name: options[name] for name in ("baseline", "not_worse_than")}
-    found = {key: None if name is None else str(find_run(str(name)).path) for key, name in named.items()}
+    found = {
+        key: None if name is None else str(find_run(str(name)).path) for key, name in named.items()
+    }
     return {**options, **found}
 
 
@@ -143,7 +153,8 @@ BUILTIN = ("constant", "random", "longest", "overlap", "simulated")
 
 def _list_ready_made() -> list[str]:
     """Return the names of the ready-made tasks, without reading any of their files."""
-    # `importlib.resources` would import the package `spec`, and completing a line would take a second.
+    # `importlib.resources` would import the package `spec`, and completing a line would take a
+    # second.
     folder = Path(__file__).resolve().parents[1] / "spec" / "benchmarks"
     return sorted(path.stem for path in folder.glob("*.yaml"))
 
@@ -153,10 +164,16 @@ def _list_runs() -> list[str]:
     return ["latest", *names] if names else []
 
 
-def _complete(list_names: Callable[[], Iterable[str]], also: str = "") -> Callable[..., list[CompletionItem]]:
-    """Return what click calls to complete a word: by names that begin so, and by what the shell knows."""
+def _complete(
+    list_names: Callable[[], Iterable[str]], also: str = ""
+) -> Callable[..., list[CompletionItem]]:
+    """Return what click calls to complete a word: by names that begin so, and by what the shell
+    knows.
+    """
 
-    def complete(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    def complete(
+        _context: click.Context, _parameter: click.Parameter, begun: str
+    ) -> list[CompletionItem]:
         found = [CompletionItem(name) for name in list_names() if name.startswith(begun)]
         return [*found, CompletionItem(begun, type=also)] if also else found
 
@@ -170,10 +187,14 @@ complete_model = _complete(
 )
 complete_run = _complete(_list_runs, "dir")
 
-#: How other tools call what is here: their flags, and what to write; only where the command has that.
+#: How other tools call what is here: their flags, and what to write; only where the command has
+#: that.
 FOREIGN = {
-    "-n -l -L --limit --max-samples --filter-first-n --num-examples": "did you mean `--num-samples`?",
-    "-t --tasks --task --benchmarks --benchmark": "a task is named without a flag: `answerkey run TASK`",
+    "-n -l -L --limit --max-samples --filter-first-n --num-examples": (
+        "did you mean `--num-samples`?"
+    ),
+    "-t --tasks --task --benchmarks --benchmark": "a task is named without a flag: "
+    "`answerkey run TASK`",
     "--datasets --data --input-data": "did you mean `--dataset`?",
     "-m --models": "did you mean `--model`?",
     "-o --output --output-path --output-dir --log-dir --work-dir": "did you mean `--out`?",
@@ -189,8 +210,10 @@ and above the question in `input_messages`:
     "--base-url --api-base --api-url --model-base-url": (
         "the address is part of the name: `--model http://HOST/v1#NAME`"
     ),
-    "--api-key": "keys are environment values, such as `OPENAI_API_KEY`; `--env FILE` reads them from a file",
-    "--batch-size --max-connections --max-concurrency --num-concurrent --concurrency --parallel -b -j": """\
+    "--api-key": "keys are environment values, such as `OPENAI_API_KEY`; `--env FILE` reads them "
+    "from a file",
+    "--batch-size --max-connections --max-concurrency --num-concurrent --concurrency "
+    "--parallel -b -j": """\
 answerkey finds what the endpoint takes, up to 64 requests at once; for fewer write `model.yaml`:
 key: my-model
 display_name: My model
@@ -215,9 +238,9 @@ to draw samples at random write `--num-samples 100 --subsampling random`""",
 
 
 def translate_option(name: str, known: Iterable[str]) -> str | None:
-    """Return what to write for an option of another tool; None for one that no tool has, or that is not here.
+    """Return what to write for an option of another tool.
 
-    `known` are the options of the command.
+    None for one that no tool has, or that is not here. `known` are the options of the command.
     """
     wanted = name.replace("_", "-")
     for flags, text in FOREIGN.items():
@@ -227,7 +250,8 @@ def translate_option(name: str, known: Iterable[str]) -> str | None:
 
 
 def command(name: str, *examples: str) -> Callable[[Command], click.Command]:
-    """Return what makes a command of a function: it is given a console, and its help ends with the examples.
+    """Return what makes a command of a function: it is given a console, and its help ends with the
+    examples.
 
     Each of these begins with `answerkey`, which is left out here.
     """
@@ -241,13 +265,20 @@ def command(name: str, *examples: str) -> Callable[[Command], click.Command]:
 
     def make(function: Command) -> click.Command:
         @wraps(function)
-        def speak(*args: object, as_json: bool, verbose: bool, quiet: bool, **options: object) -> int | None:
+        def speak(
+            *args: object, as_json: bool, verbose: bool, quiet: bool, **options: object
+        ) -> int | None:
             outer = click.get_current_context().obj or {}
-            verbose, quiet = verbose or outer.get("verbose", False), quiet or outer.get("quiet", False)
+            verbose, quiet = (
+                verbose or outer.get("verbose", False),
+                quiet or outer.get("quiet", False),
+            )
             return function(Console(as_json, verbose, quiet), *args, **options)
 
         made = click.command(name, epilog=epilog)(speak)
-        made.params += [click.Option(words, is_flag=True, help=text) for words, text in flags.items()]
+        made.params += [
+            click.Option(words, is_flag=True, help=text) for words, text in flags.items()
+        ]
         return made
 
     return make
@@ -265,12 +296,14 @@ def add_options(*options: Decorator) -> Decorator:
 
 
 def pairs_option(name: str, form: str, example: str, *more: str, **options: Any) -> Decorator:  # noqa: ANN401 - click's
-    """Return a repeatable option of the form `name=value` that becomes a mapping; the last of a name wins.
+    """Return a repeatable option of the form `name=value` that becomes a mapping.
 
-    The value may be empty, and means none then.
+    The last of a name wins. The value may be empty, and means none then.
     """
 
-    def read(_context: click.Context, _option: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
+    def read(
+        _context: click.Context, _option: click.Parameter, pairs: tuple[str, ...]
+    ) -> dict[str, str]:
         found = {}
         for pair in pairs:
             key, mark, value = pair.partition("=")
@@ -286,7 +319,12 @@ def pairs_option(name: str, form: str, example: str, *more: str, **options: Any)
 
 # Read before the others: `--prompt` adds to it.
 CONFIG = pairs_option(
-    "--config", "name=value", "k=4", metavar="K=V", help="Set a config value; repeatable.", is_eager=True
+    "--config",
+    "name=value",
+    "k=4",
+    metavar="K=V",
+    help="Set a config value; repeatable.",
+    is_eager=True,
 )
 COLUMN = pairs_option(
     "--column",
@@ -299,6 +337,10 @@ COLUMN = pairs_option(
 TASK = option("--task", "NAME", "Task of the log, if it has several; default: all of them.")
 SCORE = option("--score", "NAME", "Score of the log to compare with, if it has several.")
 SINGLE_ANSWERS = click.option(
-    "--single-answers", is_flag=True, help="Leave out the log's questions with several right letters."
+    "--single-answers",
+    is_flag=True,
+    help="Leave out the log's questions with several right letters.",
 )
-ENV = option("--env", "FILE", "Read environment values from FILE, not from the `.env` beside the project.")
+ENV = option(
+    "--env", "FILE", "Read environment values from FILE, not from the `.env` beside the project."
+)

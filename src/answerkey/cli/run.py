@@ -1,4 +1,6 @@
-"""`run`, `score`, `check`, `doctor`, `resume` and `rescore`: from a task file to a run and its summary."""
+"""`run`, `score`, `check`, `doctor`, `resume` and `rescore`: from a task file to a run and its
+summary.
+"""
 
 from __future__ import annotations
 
@@ -58,12 +60,17 @@ def _set_prompt(context: click.Context, _option: click.Parameter, name: str | No
 PROMPT = option(
     "--prompt",
     "NAME",
-    "Wording of a ready-made task's prompt: helm, lm-eval, official; short for `--config prompt=NAME`.",
+    "Wording of a ready-made task's prompt: helm, lm-eval, official; short for "
+    "`--config prompt=NAME`.",
     expose_value=False,
     callback=_set_prompt,
 )
-SAVE = option("--save", "DIR", "Also write a data file as a project of YAML files that does the same.")
-OUTSIDE = click.option("--allow-outside", is_flag=True, help="Allow FILE to use files outside its folder.")
+SAVE = option(
+    "--save", "DIR", "Also write a data file as a project of YAML files that does the same."
+)
+OUTSIDE = click.option(
+    "--allow-outside", is_flag=True, help="Allow FILE to use files outside its folder."
+)
 OUT = option("--out", "DIR", "Folder of the run; default `runs/<time>-<key>`.")
 ENGINE, ENGINE_AGAIN = (
     option(
@@ -75,7 +82,9 @@ ENGINE, ENGINE_AGAIN = (
     )
     for default, as_before in (("local", ""), (None, "; as before unless given"))
 )
-RAY_ADDRESS = option("--ray-address", "ADDRESS", "With `--engine ray`: the cluster, HOST:PORT or auto.")
+RAY_ADDRESS = option(
+    "--ray-address", "ADDRESS", "With `--engine ray`: the cluster, HOST:PORT or auto."
+)
 ALLOW_FAILED = option(
     "--allow-failed",
     "N|N%",
@@ -152,7 +161,12 @@ CALL_OPTIONS = (
         type=click.Choice(["no-cache", "update", "reuse"]),
     ),
     option("--max-calls", "N", "Make at most N calls, then stop.", type=click.IntRange(min=0)),
-    option("--max-cost", "USD", "Stop before the calls cost more than this.", type=click.FloatRange(min=0)),
+    option(
+        "--max-cost",
+        "USD",
+        "Stop before the calls cost more than this.",
+        type=click.FloatRange(min=0),
+    ),
     PRICE,
 )
 LIVE_OPTIONS = (
@@ -165,7 +179,8 @@ LIVE_OPTIONS = (
     click.option(
         "--stop-on-nonsense/--no-stop-on-nonsense",
         default=None,
-        help="Stop also if the first 20 replies are all alike or cut off; or not even if most are INVALID.",
+        help="Stop also if the first 20 replies are all alike or cut off; or not even if "
+        "most are INVALID.",
     ),
 )
 RUN_OPTIONS = (OUT, ENGINE, RAY_ADDRESS, ALLOW_FAILED, TRUST, COPY)
@@ -189,7 +204,9 @@ RUN_OPTIONS = (OUT, ENGINE, RAY_ADDRESS, ALLOW_FAILED, TRUST, COPY)
 )
 @add_options(*LOG_OPTIONS, *TASK_OPTIONS, SAVE, *RUN_OPTIONS)
 @add_options(*LIVE_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
-@click.option("--dry-run", is_flag=True, help="Show the first prompt, calls and tokens; call no model.")
+@click.option(
+    "--dry-run", is_flag=True, help="Show the first prompt, calls and tokens; call no model."
+)
 def run_command(
     console: Console,
     file: str,
@@ -220,7 +237,10 @@ def run_command(
             from answerkey.reports.preview import describe_plan, draw_plan
 
             each = product(models or (None,), completion_columns or (None,))
-            plans = [plan_calls(file, **options, model=one, completion_column=column) for one, column in each]
+            plans = [
+                plan_calls(file, **options, model=one, completion_column=column)
+                for one, column in each
+            ]
             found = [describe_plan(plan) for plan in plans]
             console.show(
                 lambda: {"dry_run": found[0] if len(found) == 1 else found},
@@ -252,7 +272,9 @@ def open_given(file: str, options: Chosen, console: Console, *, is_scored: bool 
     The options that are about a log are taken out of the others.
     """
     read_as = options.pop("read_as")
-    chosen = {name: value for name in ("task", "score", "single_answers") if (value := options.pop(name))}
+    chosen = {
+        name: value for name in ("task", "score", "single_answers") if (value := options.pop(name))
+    }
     path = Path(file)
     kind = _find_kind(path, read_as, is_scored=is_scored)
     if kind is None:
@@ -282,8 +304,8 @@ def open_given(file: str, options: Chosen, console: Console, *, is_scored: bool 
 def _find_kind(path: Path, read_as: str | None, *, is_scored: bool) -> str | None:
     """Return the kind of a log; None for what is to be read as something else.
 
-    A file is held against the marks of logs first. One that is a data file as well, with completions where
-    these are to be scored, is E119, unless `--as` says what it is.
+    A file is held against the marks of logs first. One that is a data file as well, with
+    completions where these are to be scored, is E119, unless `--as` says what it is.
     """
     if read_as == "data" or not path.exists():
         return None
@@ -297,7 +319,9 @@ def _find_kind(path: Path, read_as: str | None, *, is_scored: bool) -> str | Non
     if kind is None or (kind == "plain" and read_as is None):
         if read_as is None:
             return None
-        raise DataError("E201", f"`{path}` is no log that is known", hint="`--as data`, or leave it out")
+        raise DataError(
+            "E201", f"`{path}` is no log that is known", hint="`--as data`, or leave it out"
+        )
     if read_as is None and _is_data(str(path), is_scored=is_scored):
         message = f"`{path}` is a log ({kind}) and a data file"
         raise SpecError("E119", message, hint="say which: `--as log` or `--as data`")
@@ -334,7 +358,8 @@ def _is_data(file: str, *, is_scored: bool) -> bool:
 def open_data_file(
     console: Console, file: str, options: Chosen, models: Sequence[str], columns: Sequence[str]
 ) -> None:
-    """Say what is recognised in a data file, and write it as a project where `--save` asks for that.
+    """Say what is recognised in a data file, and write it as a project where `--save` asks for
+    that.
 
     That option is taken out of the others.
     """
@@ -356,8 +381,12 @@ def open_data_file(
         raise SpecError("E119", message, hint="leave it out")
 
 
-def run_file(console: Console, file: str | Path, *, out: str | Path | None, options: Chosen) -> Matrix:
-    """Run a file, with several `models` or `completion_columns` once for each, and show how far it is."""
+def run_file(
+    console: Console, file: str | Path, *, out: str | Path | None, options: Chosen
+) -> Matrix:
+    """Run a file, with several `models` or `completion_columns` once for each, and show how far it
+    is.
+    """
     from answerkey.evaluate.matrix import run_matrix
 
     with console.display() as display:
@@ -376,7 +405,9 @@ def _choose_model(console: Console, file: str, options: Chosen, error: Answerkey
 
     path = Path(file)
     env = options["env"]
-    found = load_environment(path if path.is_dir() else path.parent, None if env is None else str(env))
+    found = load_environment(
+        path if path.is_dir() else path.parent, None if env is None else str(env)
+    )
     offers = find_offers(Caller(found.values, found.project_names))
     names = [f"{one.name}NAME" if one.name.endswith("/") else one.name for one in offers]
     if not offers or not console.can_ask:
@@ -389,7 +420,9 @@ def _choose_model(console: Console, file: str, options: Chosen, error: Answerkey
     rows = [(numbers[place], names[place], one.why) for place, one in enumerate(offers)]
     console.say_text(f"{error.message}; these were found:")
     console.say(lay_out(Table(("", "", ""), rows, "><<", flexible=1), console.width))
-    name = offers[numbers.index(console.ask(f"number of the model, 1 to {len(offers)}", numbers))].name
+    name = offers[
+        numbers.index(console.ask(f"number of the model, 1 to {len(offers)}", numbers))
+    ].name
     if name.endswith("/"):
         name += console.ask(f"name of the model of {name[:-1]}").removeprefix(name)
     console.say_text(f"the same without the question: --model {shlex.quote(name)}")
@@ -403,9 +436,9 @@ def finish(
     *,
     write: WriteFiles | None = None,
 ) -> int:
-    """Print the summary of a run, or of several and the table that compares them; return the exit code.
+    """Print the summary of a run, or of several and the table that compares them.
 
-    `write` is for what others are to read of it.
+    Return the exit code. `write` is for what others are to read of it.
     """
     from answerkey.reports.terminal import draw_next_for_several, draw_next_steps, draw_summary
     from answerkey.reports.view import describe_run
@@ -425,7 +458,9 @@ def finish(
         more["resume"] = f"answerkey resume {shlex.quote(folder)}"
     if console.as_json:
         more |= describe_problems(errors) if errors else {}
-        write_json(describe_run(runs[0]) if is_one else {"runs": [*map(describe_run, runs)], **more})
+        write_json(
+            describe_run(runs[0]) if is_one else {"runs": [*map(describe_run, runs)], **more}
+        )
     else:
         for run in runs:
             console.print_lines([*draw_summary(run, console.width, verbose=console.verbose), BLANK])
@@ -452,14 +487,21 @@ def finish(
     "score task.yaml --dataset both.jsonl --completion-column completions.my-model",
 )
 @click.argument("file", metavar="FILE", shell_complete=complete_task)
-@add_options(*LOG_OPTIONS, *TASK_OPTIONS, SAVE, *RUN_OPTIONS, *CALL_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
+@add_options(
+    *LOG_OPTIONS, *TASK_OPTIONS, SAVE, *RUN_OPTIONS, *CALL_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS
+)
 def score_command(
-    console: Console, file: str, *, completion_columns: tuple[str, ...], out: str | None, **options: Any
+    console: Console,
+    file: str,
+    *,
+    completion_columns: tuple[str, ...],
+    out: str | None,
+    **options: Any,
 ) -> int:
-    """Score recorded completions with the task in FILE, a data file, or another tool's log; call no model.
+    """Score recorded completions with the task in FILE, a data file, or another tool's log.
 
-    Leave `--completions` out if the dataset has the completion column. A judge or fallback still calls its
-    model.
+    Call no model. Leave `--completions` out if the dataset has the completion column. A judge or
+    fallback still calls its model.
     """
     with keep_files(options) as write:
         options = find_baseline(options)
@@ -467,12 +509,20 @@ def score_command(
         open_data_file(console, file, options, (), completion_columns)
         is_recorded = options["completions"] is not None or bool(completion_columns)
         varied = {"completion_columns": completion_columns, "calls_model": is_recorded}
-        return finish(console, run_file(console, file, out=out, options=options | varied), write=write)
+        return finish(
+            console, run_file(console, file, out=out, options=options | varied), write=write
+        )
 
 
 @command("export-prompts", "export-prompts my-project -o prompts.parquet")
 @click.argument("file", metavar="FILE", shell_complete=complete_task)
-@option("-o", "FILE", "File to write; its ending decides: .parquet, .jsonl or .csv.", "--out", required=True)
+@option(
+    "-o",
+    "FILE",
+    "File to write; its ending decides: .parquet, .jsonl or .csv.",
+    "--out",
+    required=True,
+)
 @option("--task", "KEY", "Task, if FILE has several.")
 @add_options(CONFIG, PROMPT, DATASET, *ROW_OPTIONS)
 def export_prompts_command(
@@ -480,8 +530,8 @@ def export_prompts_command(
 ) -> None:
     """Write the prompts of a task, for an engine that generates offline; call no model.
 
-    A row has `sample_id` (`option_order` and `trial` where there are several), `messages`, and `prompt`, the
-    same as one text. `answerkey score` joins the completions by these ids.
+    A row has `sample_id` (`option_order` and `trial` where there are several), `messages`, and
+    `prompt`, the same as one text. `answerkey score` joins the completions by these ids.
     """
     from answerkey.exporters import export_prompts
 
@@ -515,8 +565,8 @@ def check_command(
 ) -> int:
     """Find every mistake in FILE that can be found without a model; several files one by one.
 
-    It checks files, config, templates on every row, columns, truths, choices and metric fields, and reports
-    all mistakes at once. Exit code 2 on errors, 0 on warnings alone.
+    It checks files, config, templates on every row, columns, truths, choices and metric fields, and
+    reports all mistakes at once. Exit code 2 on errors, 0 on warnings alone.
     """
     from answerkey.evaluate import runner
     from answerkey.reports.preview import describe_check, draw_check
@@ -558,8 +608,8 @@ def check_command(
 def doctor_command(console: Console, model: str, task: str | None, **options: Any) -> int:
     """Call MODEL a dozen times and say whether its numbers can be trusted, before money is spent.
 
-    With TASK (as for `run`), its first samples are asked and read by its own scorer. Exit code 1 if a check
-    failed, 3 if the model gave no answer.
+    With TASK (as for `run`), its first samples are asked and read by its own scorer. Exit code 1 if
+    a check failed, 3 if the model gave no answer.
     """
     from answerkey.evaluate.doctor import examine
     from answerkey.reports.preview import draw_examination
@@ -578,8 +628,8 @@ def doctor_command(console: Console, model: str, task: str | None, **options: An
 def resume_command(console: Console, run: str, **options: Any) -> int:
     """Continue RUN where it stopped, without repeating finished calls.
 
-    RUN is a run folder, its name below `runs`, `latest`, or a folder of runs: all of them. Failed calls are
-    repeated. A complete run does not change.
+    RUN is a run folder, its name below `runs`, `latest`, or a folder of runs: all of them. Failed
+    calls are repeated. A complete run does not change.
     """
     from answerkey.evaluate import matrix, rerun
     from answerkey.reports.view import find_run
@@ -592,7 +642,9 @@ def resume_command(console: Console, run: str, **options: Any) -> int:
         begin_noted(place)
         if not is_run(place):
             with console.display() as display:
-                return finish(console, matrix.resume_matrix(place, display=display, **options), write=write)
+                return finish(
+                    console, matrix.resume_matrix(place, display=display, **options), write=write
+                )
         if load_manifest(place)["status"] == "complete":
             console.say_text("the run is complete: there is nothing to go on with")
         with console.display() as display:
@@ -609,12 +661,14 @@ def resume_command(console: Console, run: str, **options: Any) -> int:
 @click.argument("file", metavar="[FILE]", required=False)
 @add_options(CONFIG, OUT, ALLOW_FAILED, TRUST, COPY, ENGINE, RAY_ADDRESS, ENV, OUTSIDE, ALLOW_HOST)
 @add_options(*CALL_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
-def rescore_command(console: Console, run: str, file: str | None, *, out: str | None, **options: Any) -> int:
+def rescore_command(
+    console: Console, run: str, file: str | None, *, out: str | None, **options: Any
+) -> int:
     """Score the completions of RUN again, as a new run, without calling the model.
 
-    FILE is a changed task file, or a run file with it; without FILE the tasks of RUN are used. Samples and
-    completions are those of RUN. A judge or fallback calls its model; `--cache-policy reuse` takes replies
-    that the call cache has.
+    FILE is a changed task file, or a run file with it; without FILE the tasks of RUN are used.
+    Samples and completions are those of RUN. A judge or fallback calls its model; `--cache-policy
+    reuse` takes replies that the call cache has.
     """
     from answerkey.evaluate import rerun
     from answerkey.reports.view import find_run

@@ -1,4 +1,7 @@
-"""How to begin: `demo`, `init`, `schema`, `tasks`, `import` of another tool's log; and the caches."""
+"""How to begin: `demo`, `init`, `schema`, `tasks`, `import` of another tool's log.
+
+And the caches.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +33,21 @@ if TYPE_CHECKING:
 
 
 def copy_project(folder: Path, *, with_schemas: bool = False) -> list[Path]:
-    """Copy the built-in project into a folder and return its files; E119 when one is there already."""
+    """Copy the built-in project into a folder and return its files.
+
+    E119 when one is there already.
+    """
     from importlib.resources import as_file, files
 
     with as_file(files("answerkey.spec") / "quickstart") as source:
         paths = sorted(
-            path for path in source.rglob("*") if path.is_file() and path.suffix not in {".py", ".pyc"}
+            path
+            for path in source.rglob("*")
+            if path.is_file() and path.suffix not in {".py", ".pyc"}
         )
-        texts = {path.relative_to(source).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+        texts = {
+            path.relative_to(source).as_posix(): path.read_text(encoding="utf-8") for path in paths
+        }
     return write_files(folder, texts, with_schemas=with_schemas)
 
 
@@ -54,7 +64,11 @@ def copy_project(folder: Path, *, with_schemas: bool = False) -> list[Path]:
     "Start from a ready-made task (`answerkey tasks`) instead of the example.",
     shell_complete=complete_ready_made,
 )
-@option("--dataset", "FILE", "Data file to create the project for; with `--task`, raw files of that task.")
+@option(
+    "--dataset",
+    "FILE",
+    "Data file to create the project for; with `--task`, raw files of that task.",
+)
 @COLUMN
 def init_command(
     console: Console, folder: str, *, task: str | None, dataset: str | None, columns: dict[str, str]
@@ -71,7 +85,9 @@ def init_command(
 
         if not is_data_file(dataset):
             message = f"`--dataset {dataset}` is no data file"
-            raise SpecError("E119", message, hint="name one, or add `--task NAME` of a ready-made task")
+            raise SpecError(
+                "E119", message, hint="name one, or add `--task NAME` of a ready-made task"
+            )
         overrides = Overrides(columns=columns)
         console.say_text(describe_file(dataset, overrides))
         written = write_files(Path(folder), write_project(dataset, overrides, Path(folder)))
@@ -101,7 +117,7 @@ def schema_command(_console: Console, kind: Kind) -> None:
     "cache",
     "cache",
     "cache clear --dry-run",
-    "cache clear calls tables",
+    "cache clear calls downloads",
 )
 @click.argument("words", metavar="[clear] [NAME]...", nargs=-1)
 @click.option("--clear", is_flag=True, help="The same as `clear`.")
@@ -109,23 +125,25 @@ def schema_command(_console: Console, kind: Kind) -> None:
 def cache_command(console: Console, words: tuple[str, ...], *, clear: bool, dry_run: bool) -> None:
     """Show the sizes and limits of the caches; with `clear`, delete what they hold.
 
-    NAME is `calls`, `tables`, `downloads`, `hub` or `logs`; default all. Links are not followed, and
-    journals of unfinished runs are kept.
+    NAME is `calls`, `downloads`, `hub` or `logs`; default all. Links are not followed,
+    and journals of unfinished runs are kept.
     """
-    from answerkey.datasets.tables import DEFAULT_BYTES, VARIABLE
     from answerkey.models.cache import clear_cache, default_cache_file, list_caches
     from answerkey.text import Table, lay_out, line
-    from answerkey.types import read_limit
 
     if words[:1] == ("clear",):
         clear, words = True, words[1:]
-    uses = list_caches(words, table_limit=read_limit(VARIABLE, DEFAULT_BYTES))
+    uses = list_caches(words)
     if clear:
         uses = [one for one in uses if one.is_clearable and (one.entries or one.size)]
     for one in uses if clear and not dry_run else ():
         clear_cache(one)
     total, folder = sum(one.size for one in uses), str(default_cache_file().parent)
-    did = f"{'would delete' if dry_run else 'deleted'} {write_size(total)}" if clear else write_size(total)
+    did = (
+        f"{'would delete' if dry_run else 'deleted'} {write_size(total)}"
+        if clear
+        else write_size(total)
+    )
 
     def describe() -> dict[str, object]:
         rows = [
@@ -160,7 +178,8 @@ def write_size(size: int | None) -> str:
 @command("demo", "demo --dir /tmp/answerkey-demo")
 @option("--dir", "DIR", "Folder for the example project.", "folder", default="answerkey-demo")
 def demo_command(console: Console, folder: str) -> int:
-    """Run the built-in example from end to end, offline: create the project, run it, print the summary.
+    """Run the built-in example from end to end, offline: create the project, run it, print the
+    summary.
 
     A folder that already holds the project is used unchanged.
     """
@@ -172,7 +191,9 @@ def demo_command(console: Console, folder: str) -> int:
     else:
         console.say_text(f"example project: {len(copy_project(project))} files in {project}")
     folders = (project / "runs" / f"demo-{number}" for number in count(1))
-    made = run_file(console, project, out=next(one for one in folders if not one.exists()), options={})
+    made = run_file(
+        console, project, out=next(one for one in folders if not one.exists()), options={}
+    )
     steps = [(f"answerkey run {shlex.quote(folder)} --model builtin/longest", "another model")]
     return finish(console, made, steps)
 
@@ -194,7 +215,9 @@ def tasks_command(console: Console, words: tuple[str, ...]) -> None:
 
     names = words[1:] if words[:1] == ("show",) else words
     if len(names) > 1 or (words and not names):
-        raise SpecError("E119", "`tasks show` shows one task", hint="write `answerkey tasks show mmlu`")
+        raise SpecError(
+            "E119", "`tasks show` shows one task", hint="write `answerkey tasks show mmlu`"
+        )
     wanted = [name.lower().replace("-", "_") for name in names] or list_ready_made()
     found = [load_ready_made(name) for name in wanted]
     width = console.width
@@ -241,9 +264,9 @@ def import_command(
 ) -> None:
     """Turn another tool's log at PATH into a project: dataset, completions, task and run file.
 
-    KIND is `auto`, `inspect`, `lm-eval`, `mmlu-pro`, `openai-batch`, `anthropic-batch`, `helm`, `lighteval`,
-    `evalscope`, `opencompass`, `promptfoo`, `every_eval_ever`, `evidence` or `plain`. The summary of a
-    run compares the tool's own verdicts with ours.
+    KIND is `auto`, `inspect`, `lm-eval`, `mmlu-pro`, `openai-batch`, `anthropic-batch`, `helm`,
+    `lighteval`, `evalscope`, `opencompass`, `promptfoo`, `every_eval_ever`, `evidence` or `plain`.
+    The summary of a run compares the tool's own verdicts with ours.
     """
     from answerkey.importers import describe_import, import_log
     from answerkey.reports.preview import draw_import

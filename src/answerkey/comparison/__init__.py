@@ -1,1 +1,3 @@
-"""Runs compared on the same samples, variants of a prompt among them, and comparisons planned beforehand."""
+"""Runs compared on the same samples, variants of a prompt among them, and comparisons planned
+beforehand.
+"""

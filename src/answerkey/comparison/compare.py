@@ -56,9 +56,9 @@ ALPHA = 0.05
 class PairComparison:
     """First minus second on the samples that both have a value for.
 
-    `left_out` counts the other samples by reason. `p_adjusted` is corrected by Holm for the number of
-    comparisons. `first_only` and `second_only` are the ids of the samples that only one of them has right; of
-    values other than 0 and 1, those on which it is higher.
+    `left_out` counts the other samples by reason. `p_adjusted` is corrected by Holm for the number
+    of comparisons. `first_only` and `second_only` are the ids of the samples that only one of them
+    has right; of values other than 0 and 1, those on which it is higher.
     """
 
     first: str
@@ -90,7 +90,10 @@ class TaskComparison:
 
 @dataclass(frozen=True)
 class Comparison(Drawn):
-    """Several runs compared; `baseline` is the label of the run that all others are held against."""
+    """Several runs compared.
+
+    `baseline` is the label of the run that all others are held against.
+    """
 
     drawn_by = "answerkey.comparison.compare:draw_pairs"
 
@@ -105,7 +108,9 @@ class Comparison(Drawn):
 
     def find_regressions(self, alpha: float = ALPHA) -> list[PairComparison]:
         """Return the pairs whose first run is significantly worse than the second, the baseline."""
-        return [pair for pair in self.pairs if pair.is_significant(alpha) and pair.difference.value < 0]
+        return [
+            pair for pair in self.pairs if pair.is_significant(alpha) and pair.difference.value < 0
+        ]
 
 
 def compare(  # noqa: PLR0913 - each is an option of the command
@@ -121,10 +126,11 @@ def compare(  # noqa: PLR0913 - each is an option of the command
 ) -> Comparison:
     """Compare runs on the same samples: every pair, or each run with the baseline.
 
-    Samples are matched by id, and their truths must be the same; RunError E508 where a comparison would mean
-    nothing. `task`, `scorer` and `value` name what is compared, where it is not the main one. `by` is the
-    column of the categories, `cluster_by` that of samples that belong together, with the correction C/(C-1)
-    unless `is_corrected` is false. With `common`, samples that not all runs have are left out.
+    Samples are matched by id, and their truths must be the same; RunError E508 where a comparison
+    would mean nothing. `task`, `scorer` and `value` name what is compared, where it is not the main
+    one. `by` is the column of the categories, `cluster_by` that of samples that belong together,
+    with the correction C/(C-1) unless `is_corrected` is false. With `common`, samples that not all
+    runs have are left out.
     """
     labelled = label_runs(runs, baseline)
     notices: list[Notice] = []
@@ -162,9 +168,10 @@ def _compare_pairs(
     by: str | None = None,
     baseline: str | None = None,
 ) -> TaskComparison:
-    """Return every pair, or those with the baseline; categories are those of the first run's dataset.
+    """Return every pair, or those with the baseline.
 
-    Where that is gone there are none, unless a column was asked for.
+    Categories are those of the first run's dataset. Where that is gone there are none, unless a
+    column was asked for.
     """
     first, table = pairing.outcomes[0], pairing.table
     category = by or first.task_run.manifest["dataset"]["category"]
@@ -190,7 +197,9 @@ def _compare_pairs(
         for part in both.sort("category").partition_by("category") if category else ():
             # One cluster says nothing of how clusters differ.
             is_one = "cluster" in part.columns and part["cluster"].n_unique() == 1
-            categories[part["category"][0]] = pairing.measure(part.drop("cluster") if is_one else part)
+            categories[part["category"][0]] = pairing.measure(
+                part.drop("cluster") if is_one else part
+            )
         pairs.append(
             PairComparison(
                 first=one,
@@ -203,11 +212,17 @@ def _compare_pairs(
             )
         )
     return TaskComparison(
-        key, pairing.runs, tuple(pairs), table.height, category, pairing.cluster_by, pairing.is_corrected
+        key,
+        pairing.runs,
+        tuple(pairs),
+        table.height,
+        category,
+        pairing.cluster_by,
+        pairing.is_corrected,
     )
 
 
-# As plain values -------------------------------------------------------------------------------------------
+# As plain values
 
 
 def describe_comparison(comparison: Comparison) -> dict[str, Any]:
@@ -270,22 +285,31 @@ def _describe_difference(found: Difference) -> dict[str, Any]:
     return described | ({} if evidence.clusters is None else {"clusters": evidence.clusters})
 
 
-# For people ------------------------------------------------------------------------------------------------
+# For people
 
 
 def draw_pairs(
     comparison: Comparison, width: int, *, digits: int | None = None, flips: int = SHOWN_FLIPS
 ) -> list[Line]:
-    """Return the whole comparison; `flips` is how many samples are named that only one run has right."""
+    """Return the whole comparison.
+
+    `flips` is how many samples are named that only one run has right.
+    """
     tasks = comparison.tasks
-    return join_blocks(_draw_task(one, comparison, width, digits=digits, flips=flips) for one in tasks)
+    return join_blocks(
+        _draw_task(one, comparison, width, digits=digits, flips=flips) for one in tasks
+    )
 
 
 def _draw_task(
     task: TaskComparison, comparison: Comparison, width: int, *, digits: int | None, flips: int
 ) -> list[Line]:
     # Letters stand for the runs, or numbers where there are too many runs.
-    names = ascii_uppercase if len(task.runs) <= len(ascii_uppercase) else map(str, range(len(task.runs)))
+    names = (
+        ascii_uppercase
+        if len(task.runs) <= len(ascii_uppercase)
+        else map(str, range(len(task.runs)))
+    )
     letters = {run.label: letter for run, letter in zip(task.runs, names, strict=False)}
     pairs = {f"{letters[pair.first]} - {letters[pair.second]}": pair for pair in task.pairs}
     as_share, tests = all(run.is_share for run in task.runs), len(comparison.pairs)
@@ -316,7 +340,10 @@ def _draw_task(
     values = " / ".join(dict.fromkeys(run.value for run in task.runs))
     count = f"{len(task.runs)} runs on {format_count(task.samples, 'sample')}"
     lines = [line(Span(task.key, "title"), f"  {count}"), BLANK]
-    lines += [*lay_out(Table(("", "run", "model", values, "n"), rows, "<<<>>", flexible=2), width), BLANK]
+    lines += [
+        *lay_out(Table(("", "run", "model", values, "n"), rows, "<<<>>", flexible=2), width),
+        BLANK,
+    ]
     rows, better, chance, notes = [], [], [], []
     for name, pair in pairs.items():
         found, evidence = pair.difference, pair.difference.evidence
@@ -326,7 +353,9 @@ def _draw_task(
                 Span(points(found.value, is_signed=True), "strong"),
                 interval(found),
                 "" if evidence.std_error is None else points(evidence.std_error),
-                "" if found.flips is None else f"{found.flips.first_only}/{found.flips.second_only}",
+                ""
+                if found.flips is None
+                else f"{found.flips.first_only}/{found.flips.second_only}",
                 format_chance(evidence.p),
                 format_chance(found.p_mid) if evidence.p_method == EXACT_TEST else "",
                 format_chance(pair.p_adjusted) if tests > 1 else "",
@@ -339,7 +368,9 @@ def _draw_task(
             chance.append(name)
         left_out = ", ".join(f"{reason} {count}" for reason, count in pair.left_out.items())
         notes += [f"{name}: left out: {left_out}"] if left_out else []
-        notes += [f"{name}: no interval: {evidence.interval_note}"] if evidence.interval_note else []
+        notes += (
+            [f"{name}: no interval: {evidence.interval_note}"] if evidence.interval_note else []
+        )
     unit = "points" if in_points else "value"
     header: Sequence[str] = ("", unit, "95 % interval", "SE", "flips", "p", "mid-p", "p (Holm)")
     lines += lay_out(Table(header, rows, "<>>>>>>>"), width)
@@ -400,15 +431,17 @@ def _list_methods(task: TaskComparison, tests: int) -> Iterator[str]:
         yield f"clustered by {task.cluster_by}: {clusters} clusters, {correction} C/(C-1)"
 
 
-# Variants of a prompt: how far the numbers of a task depend on the wording ---------------------------------
+# Variants of a prompt: how far the numbers of a task depend on the wording
+# ---------------------------------
 
 
 def compare_variants(run: Run) -> list[dict[str, Any]]:
-    """Return what the variants of each task of a run say together; only complete runs have such numbers.
+    """Return what the variants of each task of a run say together.
 
-    Each of `metrics` has its `values` by the variant's key, and their `min`, `median`, `max`, `spread` (max
-    minus min) and `std_dev`; `shares` are the names of those that are shares. `comparison` has every pair,
-    p-values corrected for their number; without it, `note` says why pairs could not be compared.
+    Only complete runs have such numbers. Each of `metrics` has its `values` by the variant's key,
+    and their `min`, `median`, `max`, `spread` (max minus min) and `std_dev`; `shares` are the names
+    of those that are shares. `comparison` has every pair, p-values corrected for their number;
+    without it, `note` says why pairs could not be compared.
     """
     groups: dict[str, dict[str, TaskRun]] = {}
     for task in run.tasks.values() if run.status == "complete" else ():
@@ -466,7 +499,10 @@ def draw_variants(run: Run, width: int, digits: int | None = None) -> list[Line]
         lines += [BLANK, line(Span(task["task"], "title"), title), BLANK]
         rows: list[list[Cell]] = []
         for one in task["metrics"]:
-            numbers = [*(one[name] for name in ("min", "median", "max", "spread")), *one["values"].values()]
+            numbers = [
+                *(one[name] for name in ("min", "median", "max", "spread")),
+                *one["values"].values(),
+            ]
             as_share = one["name"] in task["shares"]
             texts = [
                 "" if number is None else format_figure(number, as_share=as_share, digits=digits)

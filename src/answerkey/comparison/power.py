@@ -1,7 +1,7 @@
 """A comparison planned: how many samples it needs, and how small a difference they show.
 
-The variance of one sample's difference between two models is given, or follows from accuracies, or comes from
-finished runs.
+The variance of one sample's difference between two models is given, or follows from accuracies, or
+comes from finished runs.
 """
 
 from __future__ import annotations
@@ -14,14 +14,22 @@ from typing import Any, TypeVar
 import polars as pl
 
 from answerkey.errors import RunError, SpecError, listing
-from answerkey.evaluate.pairs import AnyRun, Outcomes, choose_tasks, label_runs, read_outcomes, require_alike
+from answerkey.evaluate.pairs import (
+    AnyRun,
+    Outcomes,
+    choose_tasks,
+    label_runs,
+    read_outcomes,
+    require_alike,
+)
 from answerkey.metrics.paired import Aim, Spread, count_samples, find_smallest, measure_power
 from answerkey.text import BLANK, Line, Span, Table, draw_text, format_number, lay_out, line
 from answerkey.types import Notice
 
 T = TypeVar("T")
 
-#: Differences that are looked up when none is asked for; of values that are no shares, parts of their spread.
+#: Differences that are looked up when none is asked for; of values that are no shares, parts of
+#: their spread.
 USUAL = (0.01, 0.02, 0.03, 0.05, 0.1)
 FRACTIONS = (0.05, 0.1, 0.2, 0.5)
 PAIR = 2
@@ -29,7 +37,8 @@ PAIR = 2
 WORST = 0.5
 SOURCES = "name a RUN or two, or write `--accuracy 0.8`, or `--omega2 1/9 --sigma2 1/6`"
 UNKNOWN = Notice(
-    f"nothing says how much samples vary: both models are taken to have an accuracy of {WORST}, which needs "
+    "nothing says how much samples vary: both models are taken to have an accuracy of "
+    f"{WORST}, which needs "
     "the most samples",
     hint=SOURCES,
 )
@@ -44,10 +53,10 @@ UNRELATED = Notice(
 class PowerPlan:
     """What is asked for and what follows from it.
 
-    `needed` is how many samples each difference takes; unpaired, for each model. `smallest` is the smallest
-    difference that `samples` show with the power asked for, `achieved` their power for a `difference`.
-    `variance` is that of one sample's difference, `spread` its parts where they are known, and `basis` says
-    where it comes from. `is_share` says that the values lie within [0, 1].
+    `needed` is how many samples each difference takes; unpaired, for each model. `smallest` is the
+    smallest difference that `samples` show with the power asked for, `achieved` their power for a
+    `difference`. `variance` is that of one sample's difference, `spread` its parts where they are
+    known, and `basis` says where it comes from. `is_share` says that the values lie within [0, 1].
     """
 
     aim: Aim
@@ -80,12 +89,12 @@ def plan_comparison(  # noqa: PLR0913 - each is an option of the command
 ) -> PowerPlan:
     """Return how many samples a difference needs, or which difference the samples can show.
 
-    The variance of a sample's difference comes from runs: with one run its own variance is used for both
-    models, with two that of their differences, and the samples are theirs unless given. Or it comes from
-    `omega2` and `sigma2` (between samples, and by chance of each model); or from an `accuracy` of each model,
-    with the `correlation` of their answers. Where none is given the accuracy is 0.5, at which answers vary
-    most. `trials` is how often each model is asked a sample: once, or as in the runs, unless given. One
-    number stands for both models.
+    The variance of a sample's difference comes from runs: with one run its own variance is used for
+    both models, with two that of their differences, and the samples are theirs unless given. Or it
+    comes from `omega2` and `sigma2` (between samples, and by chance of each model); or from an
+    `accuracy` of each model, with the `correlation` of their answers. Where none is given the
+    accuracy is 0.5, at which answers vary most. `trials` is how often each model is asked a sample:
+    once, or as in the runs, unless given. One number stands for both models.
     """
     has_parts = omega2 is not None or bool(sigma2)
     hint = "a difference of 3 points is `--difference 0.03`"
@@ -93,10 +102,18 @@ def plan_comparison(  # noqa: PLR0913 - each is an option of the command
     for is_wrong, message, advice in (
         (not 0 < alpha < 1, f"`alpha` is {alpha!r}, not between 0 and 1", None),
         (not 0 < power < 1, f"`power` is {power!r}, not between 0 and 1", None),
-        (difference is not None and not difference > 0, f"`difference` is {difference!r}, not above 0", hint),
+        (
+            difference is not None and not difference > 0,
+            f"`difference` is {difference!r}, not above 0",
+            hint,
+        ),
         (samples is not None and samples <= 0, f"`samples` is {samples!r}, not above 0", None),
         (bool(runs) + has_parts + bool(accuracy) > 1, sources, SOURCES),
-        (not -1 <= correlation <= 1, f"`correlation` is {correlation!r}, not between -1 and 1", None),
+        (
+            not -1 <= correlation <= 1,
+            f"`correlation` is {correlation!r}, not between -1 and 1",
+            None,
+        ),
     ):
         if is_wrong:
             raise SpecError("E119", message, hint=advice)
@@ -115,7 +132,10 @@ def plan_comparison(  # noqa: PLR0913 - each is an option of the command
             hint = "`--omega2` and `--sigma2` are squares"
             raise SpecError("E119", "a variance cannot be negative", hint=hint)
         if not is_paired:
-            hint = "leave `--unpaired` out, or write `--accuracy` in place of `--omega2` and `--sigma2`"
+            hint = (
+                "leave `--unpaired` out, or write `--accuracy` in place of `--omega2` and "
+                "`--sigma2`"
+            )
             raise SpecError("E119", "`omega2` is the variance of paired differences", hint=hint)
         plan = replace(plan, variance=spread.total, basis="as given", spread=spread)
     else:
@@ -166,7 +186,8 @@ def _use_runs(
     told: str,
     task: str | None,
 ) -> PowerPlan:
-    """Return the plan with the variance of one or two finished runs, or of the differences between them.
+    """Return the plan with the variance of one or two finished runs, or of the differences between
+    them.
 
     As many trials are planned as they have, unless told otherwise.
     """
@@ -176,7 +197,9 @@ def _use_runs(
     notices: list[Notice] = []
     chosen = choose_tasks(label_runs(runs, fewest=1), task, notices)
     if len(chosen) > 1:
-        raise RunError("E504", "the runs have several tasks", hint=f"`--task` one of {listing(chosen)}")
+        raise RunError(
+            "E504", "the runs have several tasks", hint=f"`--task` one of {listing(chosen)}"
+        )
     (tasks,) = chosen.values()
     found = [read_outcomes(run, one, label=label) for label, (run, one) in tasks.items()]
     first, last = found[0], found[-1]
@@ -212,25 +235,34 @@ def _use_runs(
 
 
 def _split_variance(one: Outcomes, planned: int) -> tuple[float, float]:
-    """Return the variance between samples, and that by chance; all is the former where it is not known."""
+    """Return the variance between samples, and that by chance.
+
+    All is the former where it is not known.
+    """
     seen = _variance(one.table["value"].drop_nulls(), f"`{one.label}`")
     if one.num_trials == 1 and planned > 1:
         hint = "name runs with trials, or write `--omega2` and `--sigma2`"
-        raise SpecError("E119", f"`{one.label}` has one trial of each sample: {NO_CHANCE}", hint=hint)
+        raise SpecError(
+            "E119", f"`{one.label}` has one trial of each sample: {NO_CHANCE}", hint=hint
+        )
     return max(0.0, seen - one.chance / one.num_trials), one.chance
 
 
 def _variance(values: pl.Series, name: str) -> float:
     if len(values) <= 1:
-        raise RunError("E508", f"{name}: fewer than two samples have a value, and a variance needs two")
+        raise RunError(
+            "E508", f"{name}: fewer than two samples have a value, and a variance needs two"
+        )
     return float(str(values.var()))
 
 
-# For people, and as plain values ---------------------------------------------------------------------------
+# For people, and as plain values
 
 
 def draw_power(plan: PowerPlan, width: int) -> list[Line]:
-    """Return how many samples each difference takes, what those there are show, and what that rests on."""
+    """Return how many samples each difference takes, what those there are show, and what that rests
+    on.
+    """
 
     def write(difference: float) -> str:
         """Return a difference of shares in points, with two digits as far as they are needed."""
@@ -244,16 +276,30 @@ def draw_power(plan: PowerPlan, width: int) -> list[Line]:
     lines = lay_out(Table(("difference", head), rows, ">>"), width)
     if plan.samples is not None and plan.smallest is not None:
         smallest = Span(write(plan.smallest), "strong")
-        lines += [BLANK, line(f"  {plan.samples} samples show a difference of ", smallest, " and more")]
+        lines += [
+            BLANK,
+            line(f"  {plan.samples} samples show a difference of ", smallest, " and more"),
+        ]
     if plan.achieved is not None and plan.difference is not None:
         share = Span(f"{100 * plan.achieved:.1f} %", "strong")
         lines.append(line(f"  and one of {write(plan.difference)} in ", share, " of all cases"))
-    kind = "paired: both models on the same samples" if plan.is_paired else "unpaired: other samples each"
-    notes = [f"{kind}; power {100 * plan.aim.power:g} %, two-sided test at {100 * plan.aim.alpha:g} %"]
-    notes.append(f"variance of a sample's difference: {format_number(plan.variance)} ({plan.basis})")
+    kind = (
+        "paired: both models on the same samples"
+        if plan.is_paired
+        else "unpaired: other samples each"
+    )
+    notes = [
+        f"{kind}; power {100 * plan.aim.power:g} %, two-sided test at {100 * plan.aim.alpha:g} %"
+    ]
+    notes.append(
+        f"variance of a sample's difference: {format_number(plan.variance)} ({plan.basis})"
+    )
     if (spread := plan.spread) is not None:
         parts = [f"{format_number(spread.between)} between samples"]
-        for chance, trials in ((spread.first, spread.first_trials), (spread.second, spread.second_trials)):
+        for chance, trials in (
+            (spread.first, spread.first_trials),
+            (spread.second, spread.second_trials),
+        ):
             parts.append(f"{format_number(chance)} by chance / {trials}")
         notes.append(f"= {' + '.join(parts)} (trials)")
     return [*lines, BLANK, *(part for note in notes for part in draw_text(note, width, "dim"))]

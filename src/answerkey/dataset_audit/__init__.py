@@ -1,1 +1,3 @@
-"""The questions of a dataset: whether they can be answered, and what can be got without knowing anything."""
+"""The questions of a dataset: whether they can be answered, and what can be got without knowing
+anything.
+"""

@@ -1,7 +1,9 @@
-"""What can be said of a dataset without asking a model: rows that are odd, places of the truth, baselines.
+"""What can be said of a dataset without asking a model: rows that are odd, places of the truth,
+baselines.
 
-Some rows at a time are looked at by themselves (`measure_questions`); the parts are merged, questions that
-are asked twice are looked for, and what stands out becomes a finding with rows that show it.
+Some rows at a time are looked at by themselves (`measure_questions`); the parts are merged,
+questions that are asked twice are looked for, and what stands out becomes a finding with rows that
+show it.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ from answerkey.evaluate.prepare import Progress, fit_rows, ignore_progress, refu
 from answerkey.metrics import wilson
 from answerkey.metrics.intervals import ChiSquare, compare_counts, student
 from answerkey.metrics.task_counts import measure_chance
-from answerkey.scorers import Scorer, StringEqualsMcqa
+from answerkey.scorers import Scorer, reads_choices
 from answerkey.solvers import find_reference
 from answerkey.spec import DatasetSpec, Overrides, find_ready_made, load_dataset, load_plan
 from answerkey.spec.sources import find_header
@@ -95,7 +97,8 @@ def make_example(samples: Samples, row: int, note: str = "") -> Example:
 
 # ------------------------------------------------------------------------------- candidates
 
-#: Each band is the hash of so many minima; questions that agree in one band are held against each other.
+#: Each band is the hash of so many minima; questions that agree in one band are held against each
+#: other.
 BANDS, BAND_ROWS = 12, 3
 _SEEDS = [str(seed) for seed in range(BANDS * BAND_ROWS)]
 #: How many rows of a table are in memory, how many are compared, and how many sketched together.
@@ -104,8 +107,11 @@ MOST_IN_MEMORY, PAIR_ROWS, SKETCH_ROWS = 2**19, 2**17, 2**14
 _SINGLE = r"\u3040-\u30ff\u3400-\u9fff"
 _TOKEN = rf"[{_SINGLE}]|[^\W_{_SINGLE}]+|[-+*/=<>^~%$\u00ac\u00b1\u00d7\u00f7\u2190-\u22ff]"
 _TOKENS = re.compile(_TOKEN)
-#: Words that turn a question into its opposite: two questions that differ in them are two questions.
-_TURNING = frozenset({"not", "except", "never", "no", "least", "false", "incorrect", "most", "without"})
+#: Words that turn a question into its opposite: two questions that differ in them are two
+#: questions.
+_TURNING = frozenset(
+    {"not", "except", "never", "no", "least", "false", "incorrect", "most", "without"}
+)
 
 
 def sketch_questions(
@@ -113,18 +119,22 @@ def sketch_questions(
 ) -> pl.DataFrame:
     """Return for each question its row, the hash of its text, and its bands; options in any order.
 
-    `questions` are texts, `options` distinct lists of texts, of which `codes` says which a row has; the rows
-    are numbered from `first_row` on. `decisive` is the same for questions whose `Words.decisive` are; null
-    where that would take Python's view of Unicode.
+    `questions` are texts, `options` distinct lists of texts, of which `codes` says which a row has;
+    the rows are numbered from `first_row` on. `decisive` is the same for questions whose
+    `Words.decisive` are; null where that would take Python's view of Unicode.
     """
     joined = pl.Series(["\x1f".join(sorted(one)) for one in options], dtype=pl.String)
     told = _sketch_texts(joined, "options")
     bands = [
-        pl.struct(_SEEDS[band * BAND_ROWS : (band + 1) * BAND_ROWS]).hash(band).alias(f"band {band}")
+        pl.struct(_SEEDS[band * BAND_ROWS : (band + 1) * BAND_ROWS])
+        .hash(band)
+        .alias(f"band {band}")
         for band in range(BANDS)
     ]
     sketches = []
-    for start in range(0, len(questions) or 1, SKETCH_ROWS):  # few at a time: minima are larger than sketches
+    for start in range(
+        0, len(questions) or 1, SKETCH_ROWS
+    ):  # few at a time: minima are larger than sketches
         own = _sketch_texts(questions.slice(start, SKETCH_ROWS), "question")
         its = told.select(pl.all().gather(codes.slice(start, SKETCH_ROWS)))
         minima = (pl.min_horizontal(own[seed], its[seed]).alias(seed) for seed in _SEEDS)
@@ -143,7 +153,8 @@ def sketch_questions(
 
 
 def _sketch_texts(texts: pl.Series, name: str) -> pl.DataFrame:
-    """Return texts, folded, with the least hash of their words for each seed, and what is decisive in them.
+    """Return texts, folded, with the least hash of their words for each seed, and what is decisive
+    in them.
 
     A word in the question is not the same as one in an option; `name` tells them apart.
     """
@@ -157,7 +168,9 @@ def _sketch_texts(texts: pl.Series, name: str) -> pl.DataFrame:
     word, hashed = pl.element(), (pl.lit(f"{name}\x1f") + pl.element()).hash()
     is_decisive = word.str.contains("[^a-z]") | word.is_in(sorted(_TURNING))
     words = folded.str.extract_all(_TOKEN).to_frame("words")
-    decisive = pl.col("words").list.eval(pl.when(is_decisive).then(hashed % 2**32).otherwise(0)).list.sum()
+    decisive = (
+        pl.col("words").list.eval(pl.when(is_decisive).then(hashed % 2**32).otherwise(0)).list.sum()
+    )
     known = words.select(
         pl.when(is_ascii).then(decisive).alias("decisive"), pl.col("words").list.eval(hashed)
     )
@@ -182,7 +195,9 @@ class Spill:
         if sum(one.height for one in self._frames) > MOST_IN_MEMORY:
             handle, name = tempfile.mkstemp(suffix=".parquet", dir=self._folder)
             os.close(handle)
-            pl.concat(self._frames).write_parquet(name, compression="uncompressed", row_group_size=PAIR_ROWS)
+            pl.concat(self._frames).write_parquet(
+                name, compression="uncompressed", row_group_size=PAIR_ROWS
+            )
             self._files.append(pl.scan_parquet(name, cache=False))
             self._frames.clear()
 
@@ -192,11 +207,13 @@ class Spill:
 
 
 def pair_rows(sketches: pl.LazyFrame, rows: int, folder: Path) -> tuple[pl.DataFrame, int]:
-    """Return candidates for questions that are nearly the same, the likeliest, and how many there are.
+    """Return candidates for questions that are nearly the same, the likeliest, and how many there
+    are.
 
-    They are `one` and `other` of at most `MOST_PAIRS` pairs. In a band that many share, each row is held
-    against the first and against the one before it, so that there are at most twice as many pairs as rows.
-    The more bands a pair shares, the likelier it is. Of questions that are the same, the first is looked at.
+    They are `one` and `other` of at most `MOST_PAIRS` pairs. In a band that many share, each row is
+    held against the first and against the one before it, so that there are at most twice as many
+    pairs as rows. The more bands a pair shares, the likelier it is. Of questions that are the same,
+    the first is looked at.
     """
     tables = []
     for name in (f"band {band}" for band in range(BANDS)):
@@ -238,12 +255,16 @@ def pair_rows(sketches: pl.LazyFrame, rows: int, folder: Path) -> tuple[pl.DataF
         if every.height > MOST_PAIRS:
             least = int(every["bands"].sort(descending=True)[MOST_PAIRS - 1])
         likeliest = every.filter(pl.col("bands") >= least)
-        best = likeliest.sort("bands", "one", "other", descending=[True, False, False]).head(MOST_PAIRS)
+        best = likeliest.sort("bands", "one", "other", descending=[True, False, False]).head(
+            MOST_PAIRS
+        )
     return best.drop("bands"), total
 
 
 def _split(table: pl.LazyFrame, column: str, rows: int) -> Iterator[pl.DataFrame]:
-    """Yield the rows of a table in parts that fit into memory, those with the same hash in the same part."""
+    """Yield the rows of a table in parts that fit into memory, those with the same hash in the same
+    part.
+    """
     count = -(-rows // MOST_IN_MEMORY)
     for part in range(count):
         yield table.filter(pl.col(column).fill_null(0) % count == part).collect()
@@ -272,7 +293,10 @@ def group_pairs(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
 
 
 class Words(NamedTuple):
-    """The words of a question and those of its options; `decisive` are those that must be the same."""
+    """The words of a question and those of its options.
+
+    `decisive` are those that must be the same.
+    """
 
     question: Counter[str]
     options: Counter[str]
@@ -294,7 +318,9 @@ def read_words(question: Question) -> Words:
 
 
 class WordWeights(dict[str, float]):
-    """How much each word counts, from how many questions it is in: rare ones more than those of every one."""
+    """How much each word counts, from how many questions it is in: rare ones more than those of
+    every one.
+    """
 
     def __init__(self, questions: Iterable[Words]) -> None:
         self._questions = 0
@@ -324,7 +350,9 @@ def measure_likeness(one: Words, other: Words, weights: WordWeights) -> float:
 
     shares = []
     for first, second in ((one.question, other.question), (one.options, other.options)):
-        common = weigh({word: min(count, second[word]) for word, count in first.items() if word in second})
+        common = weigh(
+            {word: min(count, second[word]) for word, count in first.items() if word in second}
+        )
         every = weigh(first) + weigh(second) - common
         shares.append(common / every if every else 1.0)
     return min(shares)
@@ -332,9 +360,11 @@ def measure_likeness(one: Words, other: Words, weights: WordWeights) -> float:
 
 # ------------------------------------------------------------------------------- what is found
 
-#: Of the words of so many questions the frequencies are known; that is enough to tell rare from common.
+#: Of the words of so many questions the frequencies are known; that is enough to tell rare from
+#: common.
 MOST_WEIGHED = 20_000
-#: How many questions are loaded together, and how many candidates are held against each other at most.
+#: How many questions are loaded together, and how many candidates are held against each other at
+#: most.
 BATCH, MOST_PAIRS, PAIR_BATCH = 16_384, 200_000, 20_000
 
 
@@ -364,7 +394,8 @@ class Repeats:
 def find_repeats(
     sources: Sequence[QuestionRows], sketches: pl.LazyFrame, similarity: float, folder: Path
 ) -> tuple[Repeats, Repeats, int]:
-    """Return questions that are the same, those that are nearly so, and how many candidates were passed over.
+    """Return questions that are the same, those that are nearly so, and how many candidates were
+    passed over.
 
     They are nearly the same from a likeness of `similarity` on. Tables may be put into the folder.
     """
@@ -373,7 +404,9 @@ def find_repeats(
     if len(later):
         sketches = sketches.filter(pl.col("row").is_in(later.implode()).not_())
     pairs, candidates = pair_rows(sketches, total, folder)
-    checked = _drop_decided(pairs.sort("one", "other"), sketches) if similarity > 0 else pairs.rows()
+    checked = (
+        _drop_decided(pairs.sort("one", "other"), sketches) if similarity > 0 else pairs.rows()
+    )
     weighed = _iterate(sources, range(min(MOST_WEIGHED, total)) if checked else ())
     weights = WordWeights(read_words(question) for _, question, _, _ in weighed)
     alike: dict[tuple[int, int], float] = {}
@@ -381,16 +414,23 @@ def find_repeats(
         batch = checked[start : start + PAIR_BATCH]
         words = {
             row: read_words(question)
-            for row, question, _, _ in _iterate(sources, sorted({row for pair in batch for row in pair}))
+            for row, question, _, _ in _iterate(
+                sources, sorted({row for pair in batch for row in pair})
+            )
         }
         for one, other in batch:
             value = measure_likeness(words[one], words[other], weights)
             if value >= similarity:
                 alike[one, other] = value
-    return _sum_up(sources, same), _sum_up(sources, _group_alike(alike, sketches)), candidates - pairs.height
+    return (
+        _sum_up(sources, same),
+        _sum_up(sources, _group_alike(alike, sketches)),
+        candidates - pairs.height,
+    )
 
 
-#: Rows that belong together: the first two of them, how many, whether their truths differ, how alike.
+#: Rows that belong together: the first two of them, how many, whether their truths differ, how
+#: alike.
 _GROUPS = pl.Schema(
     {
         "one": pl.UInt32,
@@ -429,16 +469,23 @@ def _drop_decided(pairs: pl.DataFrame, sketches: pl.LazyFrame) -> list[tuple[int
 
 def _pick_rows(sketches: pl.LazyFrame, name: str, rows: pl.Series) -> pl.DataFrame:
     """Return a column of the sketches at some rows."""
-    return sketches.filter(pl.col("row").is_in(rows.unique().implode())).select("row", name).collect()
+    return (
+        sketches.filter(pl.col("row").is_in(rows.unique().implode())).select("row", name).collect()
+    )
 
 
 def _group_alike(alike: Mapping[tuple[int, int], float], sketches: pl.LazyFrame) -> pl.DataFrame:
-    """Return groups of questions that are nearly the same; a group is as alike as its likest pair."""
+    """Return groups of questions that are nearly the same.
+
+    A group is as alike as its likest pair.
+    """
     likeness: dict[int, float] = {}
     for pair, value in alike.items():
         for row in pair:
             likeness[row] = max(value, likeness.get(row, 0.0))
-    truths = dict(_pick_rows(sketches, "truth", pl.Series(list(likeness), dtype=pl.UInt32)).iter_rows())
+    truths = dict(
+        _pick_rows(sketches, "truth", pl.Series(list(likeness), dtype=pl.UInt32)).iter_rows()
+    )
     found = [
         (
             *group[:2],
@@ -454,7 +501,9 @@ def _group_alike(alike: Mapping[tuple[int, int], float], sketches: pl.LazyFrame)
 def _iterate(
     sources: Sequence[QuestionRows], rows: Sequence[int]
 ) -> Iterator[tuple[int, Question, Samples, int]]:
-    """Yield the questions at these rows, which ascend, each with its samples and its place among them."""
+    """Yield the questions at these rows, which ascend, each with its samples and its place among
+    them.
+    """
     for source in sources:
         first, last = source.first_row, source.first_row + len(source.rows)
         own = pl.Series([row - first for row in rows if first <= row < last], dtype=pl.Int64)
@@ -515,7 +564,8 @@ PLAN_ENDINGS = (".yaml", ".yml")
 
 @dataclass(frozen=True)
 class DatasetFinding:
-    """One thing to know of a dataset: a sentence with its numbers, a next step, and rows that show it.
+    """One thing to know of a dataset: a sentence with its numbers, a next step, and rows that show
+    it.
 
     `kind` is its name in `--json`; the reference page of audits lists them.
     """
@@ -542,8 +592,9 @@ class Baseline:
 class TruthStatistics:
     """Where the truths of `n` rows stand, and what follows for those who know nothing.
 
-    `sizes` is how many rows have so many choices, `chance` the mean of one over that. `places` counts truths
-    by the number of choices and the place; `skew` tests whether all places are equally likely.
+    `sizes` is how many rows have so many choices, `chance` the mean of one over that. `places`
+    counts truths by the number of choices and the place; `skew` tests whether all places are
+    equally likely.
     """
 
     n: int
@@ -558,7 +609,9 @@ class TruthStatistics:
 
 @dataclass(frozen=True)
 class LabelQuality:
-    """The column that says whether labels can be relied on: its values, and which of them count as clean."""
+    """The column that says whether labels can be relied on: its values, and which of them count as
+    clean.
+    """
 
     column: str
     values: Mapping[str, int]
@@ -580,16 +633,17 @@ class DatasetAudit:
     notices: tuple[Notice, ...] = ()
 
 
-# ------------------------------------------------------------------------------- the way of an audit
+# ------------------------------------------------------------------------------- the way of an
+# audit
 
 
 class DatasetOptions(FieldOptions, total=False):
-    """Where the parts of a question are, and what is looked for; parts not given are found by usual names.
+    """Where the parts of a question are, and what is looked for.
 
-    `header` has the column names of a CSV file without a header line. `label_quality` is a column that says
-    whether a label can be relied on, `clean` its values that say so. `similarity` None: repeated questions
-    are not looked for. `columns` says which columns of data files are what. `dataset`, `config` and `env` are
-    for task and run files.
+    Parts not given are found by usual names. `header` has the column names of a CSV file without a
+    header line. `label_quality` is a column that says whether a label can be relied on, `clean` its
+    values that say so. `similarity` None: repeated questions are not looked for. `columns` says
+    which columns of data files are what. `dataset`, `config` and `env` are for task and run files.
     """
 
     columns: Mapping[str, str]
@@ -604,15 +658,19 @@ class DatasetOptions(FieldOptions, total=False):
 
 
 def audit_dataset(
-    *paths: str | Path | Tabular, progress: Progress | None = None, **options: Unpack[DatasetOptions]
+    *paths: str | Path | Tabular,
+    progress: Progress | None = None,
+    **options: Unpack[DatasetOptions],
 ) -> tuple[DatasetAudit, ...]:
     """Look at the questions of datasets; no model is called.
 
-    Each path is a data file, or a table, and all of them are one dataset; or one path is a task file, a run
-    file, its folder or a ready-made task, whose datasets are looked at one by one.
+    Each path is a data file, or a table, and all of them are one dataset; or one path is a task
+    file, a run file, its folder or a ready-made task, whose datasets are looked at one by one.
     """
     if not paths:
-        raise SpecError("E119", "no file is named", hint="name a task file, a run file or a data file")
+        raise SpecError(
+            "E119", "no file is named", hint="name a task file, a run file or a data file"
+        )
     refuse_unknown("audit_dataset", options, list(DatasetOptions.__optional_keys__))
     report = progress or ignore_progress
     files = [Path(one) for one in paths if isinstance(one, str | Path)]
@@ -647,7 +705,7 @@ def audit_dataset(
             raise_all(loaded.errors)
     found: dict[tuple[str, str], DatasetAudit] = {}
     for one, scorers in datasets:
-        scorer = next((each for each in scorers if isinstance(each, StringEqualsMcqa)), None)
+        scorer = next((each for each in scorers if reads_choices(each)), None)
         key = (one.key, repr(scorer))
         if key not in found:
             dataset = open_dataset(one.source, name=one.key)
@@ -661,8 +719,11 @@ def _pick_fields(options: DatasetOptions) -> Any:  # noqa: ANN401 - options wher
     return {name: one for name, one in options.items() if name in FieldOptions.__annotations__}
 
 
-def _read_files(paths: Sequence[str | Path], options: DatasetOptions) -> list[tuple[Rows, QuestionFields]]:
-    """Return the rows of data files, which are one dataset, with their questions as they are recognised.
+def _read_files(
+    paths: Sequence[str | Path], options: DatasetOptions
+) -> list[tuple[Rows, QuestionFields]]:
+    """Return the rows of data files, which are one dataset, with their questions as they are
+    recognised.
 
     Parts that the caller gives as templates are read as they say, and the others by usual names.
     """
@@ -684,7 +745,9 @@ def _read_files(paths: Sequence[str | Path], options: DatasetOptions) -> list[tu
     found = recognise(every, {**named, **(options.get("columns") or {})}, needs_all=False)
     if "question" not in found.columns:
         hint = f"name it with `--column question=NAME`; columns: {listing(every.columns)}"
-        raise DataError("E206", "no column holds the question", where=Place(file=every.file), hint=hint)
+        raise DataError(
+            "E206", "no column holds the question", where=Place(file=every.file), hint=hint
+        )
     how = replace(how, questions=found.say())
     return [(read_files([one], how, shown=one.shown).rows, find_derived(found)) for one in files]
 
@@ -706,7 +769,9 @@ def _audit(
         first_row += len(rows)
     whole = QuestionPart()
     same, near, skipped = Repeats(), Repeats(), 0
-    with tempfile.TemporaryDirectory(prefix="answerkey-audit-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="answerkey-audit-", ignore_cleanup_errors=True
+    ) as folder:
         sketches = Spill(Path(folder))
         for source in sources:
             measure = partial(measure_questions, source, quality, sketches=similarity is not None)
@@ -722,7 +787,9 @@ def _audit(
             same, near, skipped = find_repeats(sources, sketches.scan(), similarity, Path(folder))
     notices = []
     if skipped:
-        notices.append(Notice(f"{skipped} pairs of questions that may be nearly the same were not looked at"))
+        notices.append(
+            Notice(f"{skipped} pairs of questions that may be nearly the same were not looked at")
+        )
     clean, described = None, None
     if quality is not None:
         column, values = quality
@@ -754,8 +821,8 @@ def _audit(
 class Truths:
     """What is counted of rows whose truth is known.
 
-    `sizes` is by number of choices, `places` by that and the place of the truth, `longest` by how many
-    options are equally long, of rows whose truth is one of them; `measured` rows have options.
+    `sizes` is by number of choices, `places` by that and the place of the truth, `longest` by how
+    many options are equally long, of rows whose truth is one of them; `measured` rows have options.
     """
 
     sizes: Counter[int] = field(default_factory=Counter)
@@ -784,8 +851,8 @@ class Truths:
 class QuestionPart:
     """What some rows contribute.
 
-    `kinds` counts rows by what is odd about them, with the first `examples`; `right_others` are rows whose
-    right option speaks of the others. `sketches` are for finding duplicates.
+    `kinds` counts rows by what is odd about them, with the first `examples`; `right_others` are
+    rows whose right option speaks of the others. `sketches` are for finding duplicates.
     """
 
     rows: int = 0
@@ -870,7 +937,8 @@ LEAST_EXPECTED = 5
 #: Places that are this unlikely to be an accident are called skewed.
 ALPHA = 0.01
 
-#: Kind → what is said of the rows, and what to do, in the order of the report: these before all others …
+#: Kind → what is said of the rows, and what to do, in the order of the report: these before all
+#: others …
 GRAVE_KINDS = {
     "MISSING_QUESTION": ("have no question", "fill or drop the rows"),
     "MISSING_TRUTH": ("have no truth", "fill or drop the rows; they cannot be scored"),
@@ -879,7 +947,10 @@ GRAVE_KINDS = {
         "correct them, or score the rest with `--allow-failed`",
     ),
     "MISSING_OPTION": ("have an option without text", "fill or drop the rows"),
-    "CHOICES_DO_NOT_FIT": ("have more or fewer options than labels", "make both lists equally long"),
+    "CHOICES_DO_NOT_FIT": (
+        "have more or fewer options than labels",
+        "make both lists equally long",
+    ),
     "ONE_CHOICE": (
         "have a single choice, which cannot be wrong",
         "drop them, or keep them in mind: they raise every accuracy",
@@ -898,11 +969,17 @@ OTHER_KINDS = {
     ),
     "REFERS_TO_OTHERS": (
         "have options such as “all of the above” or “none of these”",
-        "leave these rows in place when options are shuffled; see how often such an option is right",
+        (
+            "leave these rows in place when options are shuffled; see how often such an "
+            "option is right"
+        ),
     ),
     "NESTED_OPTIONS": (
         "have an option whose text stands in another one",
-        "nothing, unless answers are read by their text: there the shorter one is found in the longer",
+        (
+            "nothing, unless answers are read by their text: there the shorter one is "
+            "found in the longer"
+        ),
     ),
     "REPLACEMENT_CHARACTER": (
         "hold U+FFFD, where a character was lost",
@@ -934,7 +1011,9 @@ def measure_truths(truths: Truths) -> TruthStatistics:
         squares = math.fsum(count / ties**2 for ties, count in truths.longest.items())
         variance = max(0.0, squares - rows * value * value) / (rows - 1) if rows > 1 else 0.0
         error = math.sqrt(variance / rows)
-        longest = Baseline(value, student(value, error, rows - 1, is_share=True) if variance else None, rows)
+        longest = Baseline(
+            value, student(value, error, rows - 1, is_share=True) if variance else None, rows
+        )
     # Whether all places are equally likely is tested among rows with equally many choices.
     groups = [
         (counts, [sum(counts) / size] * size)
@@ -952,10 +1031,15 @@ def find_dataset_findings(
     """Yield what stands out, the gravest first."""
     yield from _find_rows(part, GRAVE_KINDS)
     if same.contradicting:
-        who = "1 question stands" if same.contradicting == 1 else f"{same.contradicting:,} questions stand"
+        who = (
+            "1 question stands"
+            if same.contradicting == 1
+            else f"{same.contradicting:,} questions stand"
+        )
         yield DatasetFinding(
             "CONTRADICTING_TRUTHS",
-            f"{who} in the dataset several times, with the same options and different truths: no model can"
+            f"{who} in the dataset several times, with the same options and different "
+            "truths: no model can"
             " get all of them right.",
             "find out which truth is right; drop the other rows",
             same.contradicting,
@@ -965,18 +1049,23 @@ def find_dataset_findings(
     if same.rows:
         yield DatasetFinding(
             "DUPLICATE_QUESTIONS",
-            f"{format_part(same.rows, part.rows)} rows repeat a question with its options, word for word.",
-            "drop all but one, or cluster by them: the same question twice is no second observation",
+            f"{format_part(same.rows, part.rows)} rows repeat a question with its "
+            "options, word for word.",
+            "drop all but one, or cluster by them: the same question twice is no "
+            "second observation",
             same.rows,
             {"groups": same.groups, "contradicting": same.contradicting},
             same.examples,
         )
     if near.rows:
-        where = "" if near.groups == 1 else f"in {near.contradicting:,} of the {near.groups:,} groups "
+        where = (
+            "" if near.groups == 1 else f"in {near.contradicting:,} of the {near.groups:,} groups "
+        )
         more = f"; {where}the right options differ" if near.contradicting else ""
         yield DatasetFinding(
             "NEAR_DUPLICATES",
-            f"{format_part(near.rows, part.rows)} rows are nearly the same as an earlier question and its"
+            f"{format_part(near.rows, part.rows)} rows are nearly the same as an "
+            "earlier question and its"
             f" options{more}.",
             "look at the pairs; where they ask the same, keep one",
             near.rows,
@@ -987,7 +1076,9 @@ def find_dataset_findings(
     yield from _find_rows(part, OTHER_KINDS)
 
 
-def _find_rows(part: QuestionPart, kinds: Mapping[str, tuple[str, str]]) -> Iterator[DatasetFinding]:
+def _find_rows(
+    part: QuestionPart, kinds: Mapping[str, tuple[str, str]]
+) -> Iterator[DatasetFinding]:
     for kind, (what, step) in kinds.items():
         if count := part.kinds[kind]:
             sentence = f"{format_part(count, part.rows)} rows {what}"
@@ -1001,7 +1092,8 @@ def _find_baselines(every: TruthStatistics) -> Iterator[DatasetFinding]:
     skew, is_skewed = every.skew, every.skew is not None and every.skew.p < ALPHA
     label = every.majority.label if every.majority else ""
     found = (
-        # The most frequent letter is the best of several: it leads by accident unless the places are skewed.
+        # The most frequent letter is the best of several: it leads by accident unless the places
+        # are skewed.
         (
             "MAJORITY_LETTER",
             every.majority if is_skewed else None,
@@ -1023,7 +1115,8 @@ def _find_baselines(every: TruthStatistics) -> Iterator[DatasetFinding]:
             share, chance = format_short_percent(baseline.value), format_short_percent(every.chance)
             yield DatasetFinding(
                 kind,
-                f"{what} is right in {share} [{100 * low:.1f}, {100 * high:.1f}] of the rows, where guessing"
+                f"{what} is right in {share} [{100 * low:.1f}, {100 * high:.1f}] of the "
+                "rows, where guessing"
                 f" gets {chance}.",
                 step,
                 baseline.n,
@@ -1036,22 +1129,27 @@ def _find_baselines(every: TruthStatistics) -> Iterator[DatasetFinding]:
         p = f"{skew.p:.2g}" if skew.p >= 1e-300 else "less than 1e-300"  # noqa: PLR2004 - where floats end
         yield DatasetFinding(
             "POSITION_SKEW",
-            f"The truth does not stand in all places equally often: {shares} of the rows with {size} choices"
+            f"The truth does not stand in all places equally often: {shares} of the "
+            f"rows with {size} choices"
             f" (chi-square {skew.statistic:.1f} with {skew.df} degrees, p = {p}).",
-            "a model that favours a place gains or loses by it: shuffle the options, or report recall by"
+            "a model that favours a place gains or loses by it: shuffle the options, "
+            "or report recall by"
             " letter",
             every.n,
             {"statistic": skew.statistic, "df": skew.df, "p": skew.p},
         )
 
 
-# ------------------------------------------------------------------------------- as JSON and as text
+# ------------------------------------------------------------------------------- as JSON and as
+# text
 
 SHOWN_LABELS, SHOWN_PLACES = 8, 12
 
 
 def describe_dataset_audits(audits: Sequence[DatasetAudit]) -> dict[str, Any]:
-    """Return every dataset with its numbers and every finding with its examples: what `--json` prints."""
+    """Return every dataset with its numbers and every finding with its examples: what `--json`
+    prints.
+    """
     datasets = [
         {
             "name": audit.name,
@@ -1087,7 +1185,9 @@ def draw_dataset_audit(audit: DatasetAudit, width: int, *, digits: int | None = 
         labels = list_counts(audit.quality.values, SHOWN_LABELS)
         facts[audit.quality.column] = f"{labels}; clean: {', '.join(audit.quality.clean) or 'none'}"
     lines = [line(Span(make_visible(audit.name), "title"), f"  {format_count(audit.rows, 'row')}")]
-    lines += draw_facts([(make_visible(name), make_visible(value)) for name, value in facts.items()], width)
+    lines += draw_facts(
+        [(make_visible(name), make_visible(value)) for name, value in facts.items()], width
+    )
     columns = [_say_truths(one, digits) for one in (audit.every, audit.clean) if one is not None]
     names = ("rows with a truth", "choices", "chance level", "majority letter", "longest option")
     columns += [[""] * len(columns[0])] * (2 - len(columns))
@@ -1097,7 +1197,11 @@ def draw_dataset_audit(audit: DatasetAudit, width: int, *, digits: int | None = 
     for number, finding in enumerate(audit.findings, 1):
         lines += draw_finding(number, finding.sentence, {"Next: ": finding.step}, width)
         for one in finding.examples:
-            file = "" if folder is None or one.file is None else os.path.relpath(one.file, folder or ".")
+            file = (
+                ""
+                if folder is None or one.file is None
+                else os.path.relpath(one.file, folder or ".")
+            )
             place = f"{file}:{one.line}" if file else f"line {one.line}"
             text = f"{one.sample}  {place}" + (f"  {one.note}" if one.note else "")
             lines.append(line(" " * 7, Span(shorten(text, width - 7), "dim")))
@@ -1117,7 +1221,9 @@ def _say_truths(one: TruthStatistics, digits: int | None) -> list[str]:
         interval = format_interval(baseline.interval, digits=digits)
         said.append(f"{label}{format_percent(baseline.value, digits)} {interval}".rstrip())
     skew = one.skew
-    test = "" if skew is None else f"chi-square {skew.statistic:.2f}, df {skew.df}, p = {skew.p:.4g}"
+    test = (
+        "" if skew is None else f"chi-square {skew.statistic:.2f}, df {skew.df}, p = {skew.p:.4g}"
+    )
     return [*said, test or "too few rows to test"]
 
 

@@ -1,4 +1,6 @@
-"""The questions of a dataset: where their parts are, what they say, and what is odd about single ones."""
+"""The questions of a dataset: where their parts are, what they say, and what is odd about single
+ones.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,11 @@ from answerkey.solvers import find_reference
 from answerkey.templates import RowError, Template
 from answerkey.types import Samples
 
-# ------------------------------------------------------------------------------- where the parts are
+# ------------------------------------------------------------------------------- where the parts
+# are
 
-#: How a truth names its option: by its label, its place counted from 0 or from 1, or its text; each as
-#: `--column truth=NAME:FORM` says it.
+#: How a truth names its option: by its label, its place counted from 0 or from 1, or its text; each
+#: as `--column truth=NAME:FORM` says it.
 TruthForm = Literal["label", "index", "number", "text"]
 TRUTH_FORMS: dict[TruthForm, str] = {"label": "label", "index": "0", "number": "1", "text": "text"}
 
@@ -34,8 +37,9 @@ TRUTH_FORMS: dict[TruthForm, str] = {"label": "label", "index": "0", "number": "
 class QuestionFields:
     """Templates for the parts of a question.
 
-    `options` is one template that yields the list, or one for each option. `labels` yields what the options
-    are called; without it they have names of their own, or letters. `shown` says where each part is found.
+    `options` is one template that yields the list, or one for each option. `labels` yields what the
+    options are called; without it they have names of their own, or letters. `shown` says where each
+    part is found.
     """
 
     questions: tuple[Template, ...]
@@ -74,7 +78,9 @@ class FieldOptions(TypedDict, total=False):
 def find_fields(
     rows: Rows, scorer: StringEqualsMcqa | None = None, **said: Unpack[FieldOptions]
 ) -> QuestionFields:
-    """Return where the parts are: what the caller says wins, then the scorer of a task, then usual names."""
+    """Return where the parts are: what the caller says wins, then the scorer of a task, then usual
+    names.
+    """
     columns, where = rows.columns, Place(file=rows.file)
 
     def read(text: str) -> Template:
@@ -87,7 +93,9 @@ def find_fields(
         return Template.compile("{{ sample" + "".join(f"[{step!r}]" for step in path) + " }}")
 
     known = ask.find_columns(tuple(columns), ask.DATASET_ROLES)
-    asking = recognise(rows.slice(0, ask.LOOKED_AT), roles=("passage", "question"), needs_all=False).columns
+    asking = recognise(
+        rows.slice(0, ask.LOOKED_AT), roles=("passage", "question"), needs_all=False
+    ).columns
     found = {role: read(name) for role, name in {**known.columns, **asking}.items()}
     asked = [read(one) for one in said.get("question") or ()]
     if not asked:
@@ -106,7 +114,9 @@ def find_fields(
     labels = read(choices) if (choices := said.get("choices")) else told.get("choices")
     labels = labels or found.get("choices")
     right = read(truth) if (truth := said.get("truth")) else told.get("ground_truth_choice")
-    right = right or next((found[role] for role in ("answer", "index", "key") if role in found), None)
+    right = right or next(
+        (found[role] for role in ("answer", "index", "key") if role in found), None
+    )
     parts: dict[str, Sequence[Template | None]] = {
         "question": asked,
         "options": cells,
@@ -124,7 +134,10 @@ def find_fields(
 
 def find_derived(columns: ask.QuestionColumns) -> QuestionFields:
     """Return the parts of rows that `derive` made; they are shown as the table has them."""
-    names = {name: ", ".join([one] if isinstance(one, str) else one) for name, one in columns.say().items()}
+    names = {
+        name: ", ".join([one] if isinstance(one, str) else one)
+        for name, one in columns.say().items()
+    }
     has = {*names, *(("options", "choices") if columns.has("options") else ())}
 
     def read(name: str) -> Template | None:
@@ -175,7 +188,8 @@ class Question:
 
 @dataclass(frozen=True)
 class Questions:
-    """The questions of some samples: the text of each row, and all else as one of the distinct `parts`.
+    """The questions of some samples: the text of each row, and all else as one of the distinct
+    `parts`.
 
     A part is a question without its text; `codes` says which part each row has.
     """
@@ -203,11 +217,15 @@ def read_questions(samples: Samples, fields: QuestionFields) -> Questions:
         if code == len(parts):
             parts.append(_read_part(cells, fields))
         codes.append(code)
-    return Questions(_read_texts(samples, fields.questions), parts, pl.Series(codes, dtype=pl.UInt32))
+    return Questions(
+        _read_texts(samples, fields.questions), parts, pl.Series(codes, dtype=pl.UInt32)
+    )
 
 
 def _read_part(cells: list[object], fields: QuestionFields) -> Question:
-    """Return the question that cells make, without its text: options, then labels, then the truth."""
+    """Return the question that cells make, without its text: options, then labels, then the
+    truth.
+    """
     truth = None
     if fields.truth is not None:
         cell = cells.pop()
@@ -218,9 +236,9 @@ def _read_part(cells: list[object], fields: QuestionFields) -> Question:
 
 
 def _read_texts(samples: Samples, templates: Sequence[Template]) -> pl.Series:
-    """Return what is asked: texts that are not blank, one below the other; null without the last of them.
+    """Return what is asked: texts that are not blank, one below the other.
 
-    The question itself comes last; a passage alone asks nothing.
+    Null without the last of them. The question itself comes last; a passage alone asks nothing.
     """
     texts: list[str | None] = []
     for values in zip(*(template.values(samples) for template in templates), strict=True):
@@ -231,8 +249,13 @@ def _read_texts(samples: Samples, templates: Sequence[Template]) -> pl.Series:
     return pl.Series("text", texts, dtype=pl.String)
 
 
-def _read_options(cells: list[object], fields: QuestionFields) -> tuple[list[str | None], list[str]]:
-    """Return the texts of the options and what they are called; the last cell is that of the labels."""
+def _read_options(
+    cells: list[object], fields: QuestionFields
+) -> tuple[list[str | None], list[str]]:
+    """Return the texts of the options and what they are called.
+
+    The last cell is that of the labels.
+    """
     told = () if fields.labels is None else ask.read_option_cell(cells.pop())[0] or ()
     if len(fields.options) == 1:
         found, names = ask.read_option_cell(cells[0])
@@ -246,11 +269,16 @@ def _read_options(cells: list[object], fields: QuestionFields) -> tuple[list[str
 
 
 def strip_labels(options: Sequence[str | None], names: Sequence[str]) -> list[str | None]:
-    """Return options without the labels that they begin with, if all do, in order: `(A)…`, `(B)…`."""
+    """Return options without the labels that they begin with, if all do, in order: `(A)…`,
+    `(B)…`.
+    """
     found = [_LABELLED.match(one or "") for one in options]
     if not options or [match and match[1] for match in found] != list(names):
         return list(options)
-    return [(one or "")[match.end() :] if match else one for one, match in zip(options, found, strict=True)]
+    return [
+        (one or "")[match.end() :] if match else one
+        for one, match in zip(options, found, strict=True)
+    ]
 
 
 def find_place(
@@ -300,7 +328,8 @@ def find_part_oddities(question: Question) -> Iterator[tuple[str, str]]:
 
 
 class OptionFacts(NamedTuple):
-    """What is found in the options of a question: kinds of oddities with notes, and which texts repeat.
+    """What is found in the options of a question: kinds of oddities with notes, and which texts
+    repeat.
 
     `lengths` is how long they are without white space around them.
     """
@@ -328,7 +357,9 @@ def study_options(options: tuple[str | None, ...], labels: tuple[str, ...]) -> O
     if repeated:
         kinds["DUPLICATE_OPTIONS"] = repr(repeated[0])
     texts = [one.casefold() for one in counts]
-    pairs = ((one, other) for one in texts for other in texts if len(one) < len(other) and one in other)
+    pairs = (
+        (one, other) for one in texts for other in texts if len(one) < len(other) and one in other
+    )
     if nested := next(((one, other) for one, other in pairs if _is_within(one, other)), None):
         kinds["NESTED_OPTIONS"] = f"{nested[0]!r} in {nested[1]!r}"
     if options and (reference := find_reference(written, labels)) is not None:
@@ -348,7 +379,9 @@ def fold_text(text: str) -> str:
 
     Upper and lower case stay apart: *Bb* and *bb* are two options.
     """
-    return " ".join((text if text.isascii() else unicodedata.normalize("NFKC", text)).split()).rstrip(".")
+    return " ".join(
+        (text if text.isascii() else unicodedata.normalize("NFKC", text)).split()
+    ).rstrip(".")
 
 
 def _is_within(inner: str, outer: str) -> bool:
@@ -375,7 +408,8 @@ def _joins(neighbour: str, end: str) -> bool:
 
 _ENTITY = re.compile(r"&(?:([A-Za-z]{2,8})|#\d{2,6}|#[xX][0-9a-fA-F]{2,6});")
 _ODD_ASCII = re.compile(rf"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|{_ENTITY.pattern}")
-#: Controls that are no line breaks, and marks that nobody sees; joiners belong to scripts and emoji.
+#: Controls that are no line breaks, and marks that nobody sees; joiners belong to scripts and
+#: emoji.
 _CONTROL = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u200b\u2060\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]"
 )
@@ -394,7 +428,9 @@ def find_damage(text: str) -> Iterator[tuple[str, str]]:
     """Yield each kind of damage once, with the passage that shows it."""
     if text.isascii() and not _ODD_ASCII.search(text):
         return
-    broken = next((run.start() for run in _FOREIGN_RUN.finditer(text) if _is_mojibake(run[0])), None)
+    broken = next(
+        (run.start() for run in _FOREIGN_RUN.finditer(text) if _is_mojibake(run[0])), None
+    )
     control = _CONTROL.search(text) if broken is None else None
     entities = (one for one in _ENTITY.finditer(text) if one[1] is None or f"{one[1]};" in html5)
     entity = next(entities, None)

@@ -1,4 +1,4 @@
-"""The bytes of a data file, decompressed, and their text; read as a stream, held only when they are few."""
+"""The bytes of a data file, decompressed, and their text, read as a stream."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -21,26 +21,24 @@ from answerkey.types import read_limit
 #: How many gigabytes a line, a row or an element of JSON may have; a cell may have half of that.
 LINE_VARIABLE = "ANSWERKEY_MAX_LINE"
 DEFAULT_LINE_BYTES = 32 * 10**6
-#: A content of at most so many bytes is held in memory; a larger one is read as a stream.
-HELD_BYTES = 32 * 2**20
 #: How many bad rows of one file are shown, and how many with the same mistake; the rest is counted.
 SHOWN, SAME_SHOWN = 20, 3
 #: What Polars raises about a file that is not what it should be.
 FOREIGN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
-_BLOCK = 2**20
+BLOCK = 2**20
 #: Few bytes of Zstandard data may expand many thousand times.
 PACKED_BLOCK = 2**8
-_HEAD = 64
-_ENCODING_HINT = "save the file as UTF-8; `iconv -f {} -t UTF-8 FILE` prints it so"
+HEAD_BYTES = 64
+ENCODING_HINT = "save the file as UTF-8; `iconv -f LATIN1 -t UTF-8 FILE` prints it so"
 UTF8_MARK = b"\xef\xbb\xbf"
-_WIDE_MARKS = {
+WIDE_MARKS = {
     b"\xff\xfe\x00\x00": "UTF-32",
     b"\x00\x00\xfe\xff": "UTF-32",
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
 }
 #: First bytes of files that are often given the wrong name, what they are, and endings that fit.
-_SIGNATURES: dict[bytes, tuple[str, tuple[str, ...]]] = {
+SIGNATURES: dict[bytes, tuple[str, tuple[str, ...]]] = {
     b"PAR1": ("Parquet: name it `.parquet`", (".parquet", ".pq", ".gz", ".zst")),
     b"ARROW1": ("Arrow: name it `.arrow`", (".arrow", ".feather", ".ipc", ".gz", ".zst")),
     b"\x1f\x8b": ("compressed with gzip: add `.gz` to its name", ()),
@@ -55,7 +53,9 @@ _SIGNATURES: dict[bytes, tuple[str, tuple[str, ...]]] = {
 
 
 def find_line_limit() -> int:
-    """Return the most bytes, or characters, of a line, of a row of CSV, or of an element of JSON."""
+    """Return the most bytes, or characters, of a line, of a row of CSV, or of an element of
+    JSON.
+    """
     return read_limit(LINE_VARIABLE, DEFAULT_LINE_BYTES) or sys.maxsize
 
 
@@ -65,18 +65,29 @@ def find_cell_limit() -> int:
 
 
 def describe_long(part: str, limit: int) -> str:
-    """Return the message about a part of a file that is longer than a limit, and how to raise it."""
+    """Return the message about a part of a file that is longer than a limit, and how to raise
+    it.
+    """
     more = f"`{LINE_VARIABLE}={find_line_limit() * 4 / 10**9:g}`"
     return f"{part} has more than {limit / 10**6:g} MB; if that is meant, set {more}"
 
 
-def iterate_lines(stream: TextIO, file: str, before: int = 0) -> Iterator[str]:
-    """Yield the lines of a file, which follow after so many others; E202 for one that is too long."""
-    limit, number = find_line_limit(), before
+def iterate_lines(
+    stream: TextIO,
+    file: str,
+    before: int = 0,
+) -> Iterator[str]:
+    """Yield the lines of a file, which follow after so many others.
+
+    E202 for one that is too long.
+    """
+    limit = find_line_limit()
+    number = before
     while line := stream.readline(limit + 1):
         number += 1
         if len(line) > limit:
-            raise DataError("E202", describe_long("the line", limit), where=Place(file, number))
+            where = Place(file, number)
+            raise DataError("E202", describe_long("the line", limit), where=where)
         yield line
 
 
@@ -88,42 +99,55 @@ class RowErrors:
     errors: list[DataError] = field(default_factory=list)
     unshown: int = 0
 
-    def add(self, code: str, message: str, *, where: Place, hint: str | None = None) -> None:
+    def add(
+        self,
+        code: str,
+        message: str,
+        *,
+        where: Place,
+        hint: str | None = None,
+    ) -> None:
         """Remember one bad row."""
         if len(self.errors) < SHOWN:
-            self.errors.append(DataError(code, message, where=where, hint=hint))
+            self.errors.append(
+                DataError(
+                    code,
+                    message,
+                    where=where,
+                    hint=hint,
+                )
+            )
         else:
             self.unshown += 1
 
-    def extend(self, others: RowErrors) -> None:
-        """Remember the bad rows that were found elsewhere, after these."""
-        left = SHOWN - len(self.errors)
-        self.errors += others.errors[:left]
-        self.unshown += others.unshown + len(others.errors[left:])
-
     def raise_any(self) -> None:
-        """Raise what was found; nothing if nothing was."""
+        """Raise the errors together; do nothing if there are none."""
         errors = list(self.errors)
-        if len({(one.code, one.message, one.hint) for one in errors}) == 1:
+        kinds = {(error.code, error.message, error.hint) for error in errors}
+        if len(kinds) == 1:
             errors = errors[:SAME_SHOWN]
         unshown = self.unshown + len(self.errors) - len(errors)
         if unshown:
             message = f"{unshown} more bad rows in this file are not shown"
+            where = Place(file=self.file)
             hint = "correct the others first"
-            errors.append(DataError(errors[-1].code, message, where=Place(file=self.file), hint=hint))
+            errors.append(
+                DataError(
+                    errors[-1].code,
+                    message,
+                    where=where,
+                    hint=hint,
+                )
+            )
         raise_all(errors)
 
 
 @dataclass(frozen=True)
 class Content:
-    """What a data file holds after decompression; `file` is its name in errors.
-
-    `raw` are all bytes, None when there are more than `HELD_BYTES` of them.
-    """
+    """What a data file holds after decompression; `file` is its name in errors."""
 
     file: str
     path: Path
-    raw: bytes | None = field(default=None, repr=False)
 
     @property
     def is_packed(self) -> bool:
@@ -132,41 +156,52 @@ class Content:
 
     def open(self) -> BinaryIO:
         """Return a stream of the decompressed bytes; damage is found when it is read."""
-        if self.raw is not None:
-            return io.BytesIO(self.raw)
         try:
             require_plain(self.path)
             stream = self.path.open("rb")
         except FileNotFoundError:
-            folder = self.path.parent
-            hint = f"there is no folder `{folder}`"
-            if folder.is_dir():
-                names = sorted(one.name for one in folder.iterdir() if one.is_file())
-                hint = suggest(self.path.name, names) or f"files there: {listing(names, limit=5)}"
-            raise self.error("E201", f"there is no data file `{self.file}`", hint=hint) from None
+            message = f"there is no data file `{self.file}`"
+            raise self.error("E201", message, hint=self._suggest_file()) from None
         except (OSError, ValueError) as error:
             raise describe_unreadable(self.path, error, self.file) from None
         expand = COMPRESSIONS.get(self.path.suffix.lower())
-        return stream if expand is None else open_blocks(stream, expand(stream, self.file), _BLOCK)
+        if expand is None:
+            return stream
+        return open_blocks(stream, expand(stream, self.file), BLOCK)
+
+    def _suggest_file(self) -> str:
+        folder = self.path.parent
+        if not folder.is_dir():
+            return f"there is no folder `{folder}`"
+        names = sorted(path.name for path in folder.iterdir() if path.is_file())
+        return suggest(self.path.name, names) or f"files there: {listing(names, limit=5)}"
 
     def open_text(self, newline: Literal["", "\n"] = "") -> TextIO:
-        """Return a stream of the text, without its byte order mark and with its line ends as they are.
+        """Return a stream of the text, without its byte order mark, its line ends as they are.
 
-        A line ends as anywhere, or only at `newline`. UTF-16 and UTF-32 are told by their byte order mark.
+        A line ends as anywhere, or only at `newline`. UTF-16 and UTF-32 are told by their byte
+        order mark.
         """
-        return io.TextIOWrapper(self.open(), encoding=self.wide or "utf-8-sig", newline=newline)
+        return io.TextIOWrapper(
+            self.open(),
+            encoding=self.wide or "utf-8-sig",
+            newline=newline,
+        )
 
     @property
     def wide(self) -> str | None:
         """The encoding that a byte order mark names, unless it is UTF-8."""
-        return next((name for mark, name in _WIDE_MARKS.items() if self.head.startswith(mark)), None)
+        for mark, encoding in WIDE_MARKS.items():
+            if self.head.startswith(mark):
+                return encoding
+        return None
 
     @cached_property
     def digest(self) -> str:
         """The sha256 of the decompressed bytes."""
         digest = sha256()
         with self.open() as stream:
-            while block := stream.read(_BLOCK):
+            while block := stream.read(BLOCK):
                 digest.update(block)
         return digest.hexdigest()
 
@@ -174,111 +209,168 @@ class Content:
     def head(self) -> bytes:
         """The first bytes."""
         with self.open() as stream:
-            return stream.read(_HEAD)
+            return stream.read(HEAD_BYTES)
 
     def place(self, line: int | None = None, column: int | None = None) -> Place:
         """Return a place in this file."""
-        return Place(file=self.file, line=line, column=column)
+        return Place(
+            file=self.file,
+            line=line,
+            column=column,
+        )
 
     def error(
-        self, code: str, message: str, line: int | None = None, *, hint: str | None = None
+        self,
+        code: str,
+        message: str,
+        line: int | None = None,
+        *,
+        hint: str | None = None,
     ) -> DataError:
         """Return an error in this file."""
-        return DataError(code, message, where=self.place(line), hint=hint)
+        return DataError(
+            code,
+            message,
+            where=self.place(line),
+            hint=hint,
+        )
 
     def guess(self) -> str | None:
         """Return the hint what this file is by its first bytes, if its name says otherwise."""
-        for mark, (kind, endings) in _SIGNATURES.items():
+        if not self.path.exists():  # an object on shared storage
+            return None
+        for mark, (kind, endings) in SIGNATURES.items():
             if self.head.startswith(mark) and not self.file.lower().endswith(endings):
                 return f"by its first bytes this file is {kind}"
         return None
 
     def refuse_damage(self, kind: str, error: BaseException) -> DataError:
         """Return E202 for a file that is not what its name says."""
-        reason = (str(error).splitlines() or ["damaged"])[0].replace(str(self.path), self.file)
+        lines = str(error).splitlines() or ["damaged"]
+        reason = lines[0].replace(str(self.path), self.file)
         message = f"not a valid {kind} file: {reason}"
         return self.error("E202", message, hint=self.guess() or "copy or download it again")
 
     def check_text(self) -> None:
-        """Raise E203 with all lines that are not UTF-8, or that hold a NUL; nothing if there are none."""
+        """Raise E203 with all lines that are not UTF-8, or that hold a NUL."""
         if self.wide is not None:
-            try:
-                with self.open_text() as text:
-                    while text.read(_BLOCK):
-                        pass
-            except UnicodeDecodeError as error:
-                message = f"not valid {self.wide}, as its byte order mark calls it: {error.reason}"
-                raise self.error("E203", message, hint="save the file as UTF-8") from None
+            self._check_wide_text()
             return
-        broken, nul = RowErrors(self.file), RowErrors(self.file)
+        broken = RowErrors(self.file)
+        nul = RowErrors(self.file)
+        limit = find_line_limit()
         with self.open() as stream:
-            longest, number = find_line_limit(), 0
-            while (raw := stream.readline(longest + 1)) and len(raw) <= longest:
+            number = 0
+            while (raw := stream.readline(limit + 1)) and len(raw) <= limit:
                 number += 1
-                line = (raw.removeprefix(UTF8_MARK) if number == 1 else raw).removesuffix(b"\n")
-                try:
-                    at = line.decode().find("\0")
-                except UnicodeDecodeError as error:
-                    where = self.place(number, len(line[: error.start].decode()) + 1)
-                    message = f"byte 0x{line[error.start]:02x} is not valid UTF-8"
-                    hint = self.guess() or _ENCODING_HINT.format("LATIN1")
-                    broken.add("E203", message, where=where, hint=hint)
-                    continue
-                if at >= 0:
-                    hint = self.guess() or "the file is damaged, or is UTF-16: save it as UTF-8"
-                    nul.add("E203", "NUL byte in the text", where=self.place(number, at + 1), hint=hint)
+                if number == 1:
+                    raw = raw.removeprefix(UTF8_MARK)
+                self._check_line(
+                    raw.removesuffix(b"\n"),
+                    number,
+                    broken,
+                    nul,
+                )
         broken.raise_any()
         nul.raise_any()
 
-
-def read_content(path: str | Path, *, shown: str | None = None) -> Content:
-    """Return the content of a file; a small one is read now. `shown` is its name in errors."""
-    content = Content(shown or str(path), Path(path))
-    with content.open() as stream:
-        if not content.is_packed and content.path.stat().st_size > HELD_BYTES:
-            return content
+    def _check_wide_text(self) -> None:
         try:
-            raw = stream.read(HELD_BYTES + 1)
-        except OSError as error:
-            raise describe_unreadable(content.path, error, content.file) from None
-    return content if len(raw) > HELD_BYTES else replace(content, raw=raw)
+            with self.open_text() as text:
+                while text.read(BLOCK):
+                    pass
+        except UnicodeDecodeError as error:
+            message = f"not valid {self.wide}, as its byte order mark calls it: {error.reason}"
+            raise self.error("E203", message, hint="save the file as UTF-8") from None
+
+    def _check_line(
+        self,
+        line: bytes,
+        number: int,
+        broken: RowErrors,
+        nul: RowErrors,
+    ) -> None:
+        try:
+            nul_position = line.decode().find("\0")
+        except UnicodeDecodeError as error:
+            where = self.place(number, len(line[: error.start].decode()) + 1)
+            message = f"byte 0x{line[error.start]:02x} is not valid UTF-8"
+            hint = self.guess() or ENCODING_HINT
+            broken.add(
+                "E203",
+                message,
+                where=where,
+                hint=hint,
+            )
+            return
+        if nul_position >= 0:
+            where = self.place(number, nul_position + 1)
+            hint = self.guess() or "the file is damaged, or is UTF-16: save it as UTF-8"
+            nul.add(
+                "E203",
+                "NUL byte in the text",
+                where=where,
+                hint=hint,
+            )
 
 
-def describe_unreadable(path: Path, error: OSError | ValueError, file: str | None = None) -> DataError:
+def describe_unreadable(
+    path: Path,
+    error: OSError | ValueError,
+    file: str | None = None,
+) -> DataError:
     """Return E201 for a file that cannot be read; `file` is its name in errors."""
-    reason = "it is a folder" if path.is_dir() else getattr(error, "strerror", None) or str(error)
+    reason = getattr(error, "strerror", None) or str(error)
+    if path.is_dir():
+        reason = "it is a folder"
     shown = file or str(path)
-    return DataError("E201", f"cannot read data file `{shown}`: {reason.lower()}", where=Place(file=shown))
+    message = f"cannot read data file `{shown}`: {reason.lower()}"
+    return DataError("E201", message, where=Place(file=shown))
 
 
 def require_plain(path: Path) -> None:
     """Raise E201 for a pipe, a socket or a device: it may never end, and cannot be read twice."""
     if path.exists() and not path.is_file() and not path.is_dir():
         hint = "write what it gives to a file, and name that"
-        raise DataError("E201", f"`{path}` is not a plain file", where=Place(file=str(path)), hint=hint)
+        raise DataError(
+            "E201",
+            f"`{path}` is not a plain file",
+            where=Place(file=str(path)),
+            hint=hint,
+        )
 
 
-def open_blocks(packed: BinaryIO | TextIO, blocks: Iterator[bytes], size: int) -> BinaryIO:
-    """Return blocks, which are made of a packed stream, as a stream; what they raise, its reader gets."""
+def open_blocks(
+    packed: BinaryIO | TextIO,
+    blocks: Iterator[bytes],
+    size: int,
+) -> BinaryIO:
+    """Return blocks, which are made of a packed stream, as a stream.
+
+    What they raise, its reader gets.
+    """
     return io.BufferedReader(_Blocks(packed, blocks), size)  # type: ignore[type-var]  # a raw stream
 
 
 class _Blocks(io.RawIOBase):
     def __init__(self, packed: BinaryIO | TextIO, blocks: Iterator[bytes]) -> None:
         super().__init__()
-        self._packed, self._blocks, self._rest = packed, blocks, memoryview(b"")
+        self._packed = packed
+        self._blocks = blocks
+        self._remaining = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]  # what BufferedReader hands in
-        while not self._rest:
-            part = next(self._blocks, None)
-            if part is None:
+        while not self._remaining:
+            block = next(self._blocks, None)
+            if block is None:
                 return 0
-            self._rest = memoryview(part)
-        count = min(len(buffer), len(self._rest))
-        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
+            self._remaining = memoryview(block)
+        count = min(len(buffer), len(self._remaining))
+        buffer[:count] = self._remaining[:count]
+        self._remaining = self._remaining[count:]
         return count
 
     def close(self) -> None:
@@ -287,7 +379,10 @@ class _Blocks(io.RawIOBase):
 
 
 class ZstdFrames:
-    """The frames of Zstandard data, one after the other; `is_open` while one of them has not ended."""
+    """The frames of Zstandard data, one after the other.
+
+    `is_open` while one of them has not ended.
+    """
 
     def __init__(self) -> None:
         import zstandard
@@ -302,7 +397,8 @@ class ZstdFrames:
         parts = []
         while data:
             parts.append(self._frame.decompress(data))
-            self.is_open, data = not self._frame.eof, self._frame.unused_data
+            self.is_open = not self._frame.eof
+            data = self._frame.unused_data
             if self._frame.eof:
                 self._frame = self._start()
         return b"".join(parts)
@@ -311,7 +407,7 @@ class ZstdFrames:
 def _expand_gzip(packed: BinaryIO, file: str) -> Iterator[bytes]:
     stream = gzip.GzipFile(fileobj=packed)
     try:
-        while block := stream.read(_BLOCK):
+        while block := stream.read(BLOCK):
             yield block
     except EOFError:
         raise _refuse_packed("gzip", file) from None
@@ -330,13 +426,25 @@ def _expand_zstd(packed: BinaryIO, file: str) -> Iterator[bytes]:
         raise _refuse_packed("zstd", file)
 
 
-def _refuse_packed(kind: str, file: str, error: Exception | None = None) -> DataError:
-    """Return the error about a file that was cut off, or that is not compressed as its name says."""
-    message, hint = f"the {kind} file ends in the middle", "copy or download it again"
+def _refuse_packed(
+    kind: str,
+    file: str,
+    error: Exception | None = None,
+) -> DataError:
+    """Return the error about a file that was cut off, or that is not compressed as its name
+    says.
+    """
+    message = f"the {kind} file ends in the middle"
+    hint = "copy or download it again"
     if error is not None:
         message = f"not a valid {kind} file: {error}"
         hint += f"; a file that is not compressed must not be named as {kind}"
-    return DataError("E202", message, where=Place(file=file), hint=hint)
+    return DataError(
+        "E202",
+        message,
+        where=Place(file=file),
+        hint=hint,
+    )
 
 
 #: Ending of a compressed file to what expands its bytes.

@@ -1,16 +1,16 @@
 """A dataset ready for use: filtered, selected, with a fingerprint, and cut into shards.
 
-Rows are used that pass every filter: the first of them, or a seeded random choice, in whole or by strata.
+Rows are used that pass every filter: the first of them, or a seeded random choice, in whole or by
+strata.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from hashlib import blake2b, sha256
@@ -19,19 +19,22 @@ from typing import Literal, Protocol, Self
 
 import polars as pl
 
-from answerkey.datasets.rows import BLOCK_ROWS, Positions, Rows, iterate_blocks, join_positions
+from answerkey.datasets.rows import Positions, Rows, iterate_blocks, join_positions
 from answerkey.datasets.sources import Source
 from answerkey.datasets.tables import TemplateErrors, digest_rows
 from answerkey.errors import DataError, Place, SpecError, refuse_column
-from answerkey.templates import RowFilter
+from answerkey.templates import RowError, RowFilter
 from answerkey.types import Completions, Notice, Samples
 
-_DIGEST_BYTES = 16
+RANK_BYTES = 16
 
 
 @dataclass(frozen=True)
 class Selection:
-    """How many samples to use and which; with `stratify_by`, each value of that column keeps its share."""
+    """How many samples to use and which.
+
+    With `stratify_by`, each value of that column keeps its share.
+    """
 
     num_samples: int | None = None
     subsampling: Literal["head", "random"] = "head"
@@ -41,7 +44,10 @@ class Selection:
 
 @dataclass(frozen=True)
 class Dataset:
-    """The samples of a task: those at `chosen` among all rows of `table`; filters keep those at `kept`."""
+    """The samples of a task: those at `chosen` among all rows of `table`.
+
+    Filters keep the rows at `kept`.
+    """
 
     name: str
     fingerprint: str
@@ -53,14 +59,20 @@ class Dataset:
     @classmethod
     def of(cls, rows: Rows, *, name: str) -> Self:
         """Return samples as a dataset; its fingerprint is that of their ids and rows."""
-        every = range(len(rows))
-        return cls(name, digest_rows(rows, with_ids=True), rows, every, every)
+        positions = range(len(rows))
+        return cls(
+            name,
+            digest_rows(rows, with_ids=True),
+            rows,
+            positions,
+            positions,
+        )
 
     def __len__(self) -> int:
         return len(self.chosen)
 
     @property
-    def columns(self) -> list[str]:
+    def columns(self) -> Sequence[str]:
         """The column names."""
         return self.table.columns
 
@@ -95,33 +107,82 @@ class Dataset:
 
     def without_rows(self) -> Self:
         """Return what is known of the dataset, without its rows: small enough to be sent around."""
-        return replace(self, table=self.table.slice(0, 0), kept=range(0), chosen=range(0))
+        return replace(
+            self,
+            table=self.table.slice(0, 0),
+            kept=range(0),
+            chosen=range(0),
+        )
 
 
-def open_dataset(source: Source, *, selection: Selection | None = None, name: str) -> Dataset:
-    """Return the dataset of a source; raises for bad rows, failing filters, and when no row is left."""
+def open_dataset(
+    source: Source,
+    *,
+    selection: Selection | None = None,
+    name: str,
+) -> Dataset:
+    """Return the dataset of a source.
+
+    Raises for bad rows, failing filters, and when no row is left.
+    """
     selection = selection or Selection()
     table = source.read(name=name)
     kept = filter_rows(table.rows, source.filters)
     if not len(kept):
         message = f"dataset `{name}`: the filters leave none of its {len(table.rows)} rows"
         where = Place(file=table.rows.file)
-        raise DataError("E210", message, where=where, hint="loosen the filters of the dataset")
+        raise DataError(
+            "E210",
+            message,
+            where=where,
+            hint="loosen the filters of the dataset",
+        )
     chosen = select_rows(table.rows.take(kept), selection)
-    notices, wanted = table.notices, selection.num_samples
-    if wanted is not None and wanted > len(kept):
-        text = f"dataset `{name}` has {len(kept)} rows, fewer than `num_samples` {wanted}: all are used"
+    notices = table.notices
+    count = selection.num_samples
+    if count is not None and count > len(kept):
+        text = (
+            f"dataset `{name}` has {len(kept)} rows, fewer than `num_samples` {count}: all are used"
+        )
         notices = (*notices, Notice(text))
-    # The fingerprint is over the content and all that decides which rows are used and how they are read.
-    filters = [
-        {"op": one.op, "expression": one.expression, "value": one.value, "values": one.values}
-        for one in source.filters
-    ]
-    typing = sorted(getattr(source, "columns", {}).items())
-    parts = [table.digest, typing, filters, asdict(Selection() if wanted is None else selection)]
-    said = json.dumps(parts, ensure_ascii=True, sort_keys=True, default=str)
-    fingerprint = sha256(said.encode()).hexdigest()
-    return Dataset(name, fingerprint, table.rows, kept, join_positions(kept, chosen), notices)
+    fingerprint = _fingerprint(table.digest, source, selection)
+    return Dataset(
+        name,
+        fingerprint,
+        table.rows,
+        kept,
+        join_positions(kept, chosen),
+        notices,
+    )
+
+
+def _fingerprint(
+    digest: str,
+    source: Source,
+    selection: Selection,
+) -> str:
+    """Return a hash of the content and of all that decides which rows are used and how."""
+    filters: list[dict[str, object]] = []
+    for row_filter in source.filters:
+        filters.append(
+            {
+                "op": row_filter.op,
+                "expression": row_filter.expression,
+                "value": row_filter.value,
+                "values": row_filter.values,
+            }
+        )
+    if selection.num_samples is None:
+        selection = Selection()
+    types = sorted(getattr(source, "columns", {}).items())
+    parts = [digest, types, filters, asdict(selection)]
+    text = json.dumps(
+        parts,
+        ensure_ascii=True,
+        sort_keys=True,
+        default=str,
+    )
+    return sha256(text.encode()).hexdigest()
 
 
 def filter_rows(rows: Rows, filters: Sequence[RowFilter]) -> Positions:
@@ -131,94 +192,107 @@ def filter_rows(rows: Rows, filters: Sequence[RowFilter]) -> Positions:
     """
     if not filters:
         return range(len(rows))
-    read: set[str] | None = set()  # the columns that filters read; None for all, also when one does not exist
-    for one in filters:
-        columns = one.row_template.columns
-        read = None if read is None or columns is None else read | columns
-    if read is not None and not read <= set(rows.columns):
-        read = None
     errors = [TemplateErrors() for _ in filters]
-    kept: list[pl.Series] = []
-    for offset, block in iterate_blocks(rows, read):
-        passed = pl.int_range(len(block), dtype=pl.Int64, eager=True)
-        for one, failed in zip(filters, errors, strict=True):
-            left = block if len(passed) == len(block) else block.take(passed)
-            sifted = one.sift(left)
-            for row, error in sifted.problems:
-                failed.add(f"filter `{one.expression}`", error, left, row)
-            passed = passed.filter(sifted.is_kept)
-        kept.append(passed + offset)
-    for failed in errors:
-        failed.raise_any()
-    return pl.concat(kept)
+    kept = array("q")
+    columns = _list_filter_columns(rows, filters)
+    for offset, block in iterate_blocks(rows, columns):
+        positions = list(range(len(block)))
+        for row_filter, failures in zip(filters, errors, strict=True):
+            verdicts = row_filter.sift(block.take(positions))
+            passing: list[int] = []
+            for position, verdict in zip(positions, verdicts, strict=True):
+                if isinstance(verdict, RowError):
+                    label = f"filter `{row_filter.expression}`"
+                    failures.add(label, verdict, block.items[position])
+                elif verdict:
+                    passing.append(position)
+            positions = passing
+        kept.extend(offset + position for position in positions)
+    for failures in errors:
+        failures.raise_any()
+    return pl.Series(kept, dtype=pl.Int64)
+
+
+def _list_filter_columns(rows: Rows, filters: Sequence[RowFilter]) -> set[str] | None:
+    """Return the columns that filters read; None for all, also when one does not exist."""
+    names: set[str] = set()
+    for row_filter in filters:
+        columns = row_filter.row_template.columns
+        if columns is None:
+            return None
+        names |= columns
+    return names if names <= set(rows.columns) else None
 
 
 def select_rows(rows: Rows, selection: Selection) -> Positions:
-    """Return where the selected rows stand, in order; all of them if fewer are there than asked for."""
-    wanted, column = selection.num_samples, selection.stratify_by
-    if wanted is not None and wanted < 1:
-        raise SpecError("E108", f"`num_samples` is {wanted}; it must be at least 1")
+    """Return where the selected rows stand, in order; all of them if fewer are there."""
+    count = selection.num_samples
+    column = selection.stratify_by
+    if count is not None and count < 1:
+        raise SpecError("E108", f"`num_samples` is {count}; it must be at least 1")
     if column is not None and column not in rows.columns:
         message = f"`stratify_by` names `{column}`, which is not a column"
-        raise refuse_column(message, column, rows.columns, Place(file=rows.file))
-    if wanted is None or wanted >= len(rows):
+        raise refuse_column(
+            message,
+            column,
+            rows.columns,
+            Place(file=rows.file),
+        )
+    if count is None or count >= len(rows):
         return range(len(rows))
     if column is None and selection.subsampling == "head":
-        return range(wanted)
-    shares = {"": wanted}
-    if column is not None:
-        sizes: Counter[str] = Counter()
-        for _, block in iterate_blocks(rows, [column]):
-            sizes.update(map(repr, block.values(column)))
-        names = sorted(sizes)
-        shares = dict(zip(names, share_out(wanted, [sizes[name] for name in names]), strict=True))
-    # Of each stratum the rows with the smallest ranks so far; of the others nothing is kept.
-    best: dict[str, pl.DataFrame] = {}
-    for offset in range(0, len(rows), BLOCK_ROWS):
-        part, parts = rows.slice(offset, BLOCK_ROWS), dict[tuple[object, ...], pl.DataFrame]()
-        if column is None:
-            parts["",] = rank_ids(part.ids.to_list(), selection.seed)
-        else:
-            block = part.load([column])
-            strata = pl.Series("stratum", list(map(repr, block.values(column))), dtype=pl.String)
-            ranked = rank_ids(block.ids.to_list(), selection.seed).with_columns(strata)
-            parts = ranked.partition_by("stratum", as_dict=True, include_key=False)
-        for (key,), found in parts.items():
-            name, ranks = str(key), found.with_columns(pl.col("row") + offset)
-            both = pl.concat([best[name], ranks]) if name in best else ranks
-            best[name] = both.sort("high", "low", "row").head(shares[name])
-    return pl.concat([one["row"] for one in best.values()]).sort()
+        return range(count)
+    strata = _list_strata(rows, column)
+    sizes = Counter(strata)
+    names = sorted(sizes)
+    shares = share_out(count, [sizes[name] for name in names])
+    ranks = pl.Series(rank_ids(rows.ids, selection.seed), dtype=pl.UInt64)
+    table = pl.DataFrame({"stratum": strata, "rank": ranks}).with_row_index("row")
+    chosen: list[pl.Series] = []
+    for name, share in zip(names, shares, strict=True):
+        ranked = table.filter(pl.col("stratum") == name).sort("rank", "row")
+        chosen.append(ranked["row"].head(share))
+    return pl.concat(chosen).sort().cast(pl.Int64)
 
 
-def rank_ids(ids: Sequence[str], seed: int) -> pl.DataFrame:
-    """Return the rank of each row, which depends on nothing but the seed and its id; smaller comes first.
+def _list_strata(rows: Rows, column: str | None) -> list[str]:
+    if column is None:
+        return [""] * len(rows)
+    strata: list[str] = []
+    for _, block in iterate_blocks(rows, [column]):
+        strata += map(repr, block.values(column))
+    return strata
 
-    The rank is the pair of `high` and `low`; `row` is the position of the id.
+
+def rank_ids(ids: Iterable[str], seed: int) -> array[int]:
+    """Return the rank of each row, which depends on the seed and its id alone.
+
+    Rows with smaller ranks are chosen first.
     """
-    start = blake2b(f"{seed}\0".encode(), digest_size=_DIGEST_BYTES)
-    digests = bytearray()
-    for name in ids:
+    start = blake2b(f"{seed}\0".encode(), digest_size=RANK_BYTES)
+    ranks = array("Q")
+    for sample_id in ids:
         digest = start.copy()
-        digest.update(name.encode())
-        digests += digest.digest()
-    numbers = array("Q", bytes(digests))  # the first byte of each counts most
-    if sys.byteorder == "little":
-        numbers.byteswap()
-    halves = pl.Series(numbers, dtype=pl.UInt64)
-    row = pl.int_range(len(ids), dtype=pl.Int64, eager=True)
-    return pl.DataFrame({"row": row, "high": halves.gather_every(2), "low": halves.gather_every(2, 1)})
+        digest.update(sample_id.encode())
+        ranks.append(int.from_bytes(digest.digest()[:8], "big"))
+    return ranks
 
 
-def share_out(wanted: int, sizes: Sequence[int]) -> list[int]:
-    """Return how many of `wanted` each stratum gets: its proportion, rest to the largest remainders.
+def share_out(count: int, sizes: Sequence[int]) -> list[int]:
+    """Return how many of `count` each stratum gets: its proportion, rest to the largest remainders.
 
     Equal remainders go to the larger stratum, then to the earlier one.
     """
     total = sum(sizes)
-    shares = [wanted * size // total for size in sizes]
-    order = sorted(range(len(sizes)), key=lambda one: (-(wanted * sizes[one] % total), -sizes[one], one))
-    for one in order[: wanted - sum(shares)]:
-        shares[one] += 1
+    shares = [count * size // total for size in sizes]
+
+    def precedence(place: int) -> tuple[int, int, int]:
+        remainder = count * sizes[place] % total
+        return -remainder, -sizes[place], place
+
+    places = sorted(range(len(sizes)), key=precedence)
+    for place in places[: count - sum(shares)]:
+        shares[place] += 1
     return shares
 
 
@@ -242,11 +316,12 @@ class Recorded(Protocol):
 
 @dataclass(frozen=True)
 class Shard:
-    """Some consecutive samples: the index of the shard, where it starts in the dataset, where to read it.
+    """Some consecutive samples: the index of the shard, where it starts, and where to read it.
 
-    `recorded` are their completions, where there are any; `failed` the positions of rows that are wrong.
-    Of rows at the positions `skipped` nothing but the ids is used, for `reason`: they end the process that
-    works on them, unless it says otherwise. What comes of a shard that `is_trial` is not kept.
+    `recorded` are their completions, where there are any; `failed` the positions of rows that are
+    wrong. Of rows at the positions `skipped` nothing but the ids is used, for `reason`: they end
+    the process that works on them, unless it says otherwise. What comes of a shard that `is_trial`
+    is not kept.
     """
 
     index: int
@@ -265,35 +340,46 @@ class Shard:
 
     def cut(self, start: int, stop: int) -> Shard:
         """Return a part of the shard, in which nothing is skipped."""
+        recorded = self.recorded
+        if recorded is not None:
+            recorded = recorded.slice(start, stop - start)
         return replace(
             self,
             offset=self.offset + start,
             samples=self.samples.slice(start, stop - start),
-            recorded=None if self.recorded is None else self.recorded.slice(start, stop - start),
+            recorded=recorded,
             failed=tuple(row - start for row in self.failed if start <= row < stop),
             skipped=(),
         )
 
     def cut_around(self) -> list[Shard]:
-        """Return the stretches between the rows that are skipped; one without rows where there is none."""
+        """Return the stretches between the rows that are skipped.
+
+        One without rows where there is none.
+        """
         ends = [-1, *self.skipped, len(self.samples)]
         spans = [(before + 1, after) for before, after in pairwise(ends) if after > before + 1]
         return [self.cut(*span) for span in spans or [(0, 0)]]
 
     def split(self, count: int) -> list[Shard]:
         """Return at most so many parts of like size, for trial only; one part is a single row."""
-        size, trial = len(self.samples), replace(self, is_trial=True)
+        size = len(self.samples)
+        trial = replace(self, is_trial=True)
         step = max(1, -(-size // count))
         return [trial.cut(start, min(start + step, size)) for start in range(0, size, step)]
 
     def leave_out(self, reason: str) -> Shard:
         """Return the shard with all its rows left out of the work."""
-        return replace(self, skipped=tuple(range(len(self.samples))), reason=reason)
+        return replace(
+            self,
+            skipped=tuple(range(len(self.samples))),
+            reason=reason,
+        )
 
     def skip(self, rows: Sequence[Shard]) -> Shard:
         """Return the shard with these rows, shards of one row each, left out of the work."""
-        found = {one.offset - self.offset for one in rows}
-        return replace(self, skipped=tuple(sorted(found.union(self.skipped))))
+        positions = {row.offset - self.offset for row in rows}
+        return replace(self, skipped=tuple(sorted(positions.union(self.skipped))))
 
     @property
     def places(self) -> range:
@@ -302,7 +388,10 @@ class Shard:
 
 
 def cut_shards(
-    dataset: Dataset, rows: int, recorded: Recorded | None = None, failed: Sequence[int] = ()
+    dataset: Dataset,
+    rows: int,
+    recorded: Recorded | None = None,
+    failed: Sequence[int] = (),
 ) -> Iterator[Shard]:
     """Yield the dataset in shards of at most `rows` samples, in order; nothing is loaded yet.
 
@@ -311,9 +400,17 @@ def cut_shards(
     for index, span in enumerate(dataset.cut(rows)):
         offset = span.start
         samples = dataset.rows.slice(offset, len(span))
-        own = failed[bisect_left(failed, offset) : bisect_left(failed, offset + len(samples))]
+        first = bisect_left(failed, offset)
+        last = bisect_left(failed, offset + len(samples))
+        failed_here = tuple(row - offset for row in failed[first:last])
         part = None if recorded is None else recorded.slice(offset, len(samples))
-        yield Shard(index, offset, samples, part, tuple(row - offset for row in own))
+        yield Shard(
+            index,
+            offset,
+            samples,
+            part,
+            failed_here,
+        )
 
 
 #: What annotators call a label that is in order; compared in lower case.
@@ -326,14 +423,18 @@ CleanLabels = tuple[str, frozenset[str]]
 
 
 def choose_clean(column: str | None, clean: Sequence[str]) -> CleanLabels | None:
-    """Return the column with the values that the caller calls clean, or the usual ones; None without one."""
-    return None if column is None else (column, frozenset(map(_write, clean)) or CLEAN_VALUES)
+    """Return the column with the values that are clean, or the usual ones; None without one."""
+    if column is None:
+        return None
+    values = frozenset(_normalise_label(value) for value in clean)
+    return column, values or CLEAN_VALUES
 
 
 def read_label_quality(samples: Samples, column: str) -> pl.Series:
     """Return what a column says of each label, as text in lower case."""
-    return pl.Series([_write(one) for one in samples.values(column)], dtype=pl.String)
+    labels = [_normalise_label(value) for value in samples.values(column)]
+    return pl.Series(labels, dtype=pl.String)
 
 
-def _write(value: object) -> str:
+def _normalise_label(value: object) -> str:
     return "(none)" if value is None else str(value).strip().lower()

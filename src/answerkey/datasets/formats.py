@@ -1,9 +1,9 @@
-"""The formats of data files: CSV, TSV, JSON Lines, JSON, paragraphs, Parquet and Arrow as chunks of rows.
+"""The formats of data files: CSV, TSV, JSON Lines, JSON, paragraphs, Parquet and Arrow.
 
-A reader yields the rows of a content in their order, each with the line it starts on (in Parquet and Arrow
-its number), and adds to `notices` what is odd about the file. A cell of CSV and TSV is always text, and every
-row has as many cells as the header. A row of JSON is an object. A format is told by the ending of the name,
-or stated; of the content, only what separates the cells of CSV and TSV is read off.
+A reader yields the rows of a content in their order, each with the line it starts on (in Parquet
+and Arrow its number), and adds to `notices` what is odd about the file. A cell of CSV and TSV is
+always text, and every row has as many cells as the header. A row of JSON is an object. The ending
+of the name tells the format, unless the user states it.
 """
 
 from __future__ import annotations
@@ -13,34 +13,22 @@ import io
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from operator import itemgetter
 from os.path import relpath
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Generic, Literal, TextIO, TypeVar
+from typing import BinaryIO, Literal, NamedTuple, TextIO
 
 import polars as pl
 
-from answerkey.datasets.blocks import (
-    DelimitedBlocks,
-    JsonBlocks,
-    cut_blocks,
-    join_chunks,
-    work_ahead,
-)
-from answerkey.datasets.columns import (
+from answerkey.datasets.cells import (
     DECODER,
     BadJsonError,
-    Cells,
-    Chunk,
     check_names,
-    check_row,
-    find_cast,
-    make_plain,
+    check_object,
     parse_json,
+    plain,
     refuse_size,
 )
 from answerkey.datasets.content import (
@@ -53,58 +41,42 @@ from answerkey.datasets.content import (
     find_cell_limit,
     find_line_limit,
     iterate_lines,
-    open_blocks,
 )
 from answerkey.errors import DataError, Place
 from answerkey.types import Notice
 
-Row = TypeVar("Row")
-#: A chunk ends after so many rows, or so many characters.
-CHUNK_ROWS = 32_768
-CHUNK_CHARACTERS = 16 * 2**20
-#: What a first column without a name is called.
+#: What a first column without a name is called, as pandas writes row numbers.
 UNNAMED = "column_1"
+ROWS_HINT = "is this the right file, and was it written to its end?"
+QUOTE_HINT = 'a cell in double quotes ends at the next double quote; one inside it is written `""`'
 #: So many lines are looked at to find two that are not blank.
-_LOOKED_AT = 20
-_ROWS_HINT = "is this the right file, and was it written to its end?"
-_QUOTE_HINT = 'a cell in double quotes ends at the next double quote; one inside it is written `""`'
-_SPACES = " \t\r\n"
-_SPACE = re.compile(f"[{_SPACES}]*")
-_BLOCK = 2**20
-#: As much of a text is looked at to tell what it may be.
-_SHOWN = 2**20
-#: How far from the end of a block a value that goes on in the next one can be mistaken for a broken one.
-_EDGE = 16
-#: Begins each message of an Arrow stream; before a length of zero it ends the stream. Without that end mark a
-#: stream that was cut between two batches would look whole.
-_MESSAGE = b"\xff\xff\xff\xff"
-_END_OF_STREAM = _MESSAGE + b"\x00\x00\x00\x00"
+FIRST_LINES = 20
+#: So many characters of a JSON list are read at a time.
+WINDOW = 2**20
+#: So much of a text is looked at to tell what it may be.
+BEGINNING = 2**20
+#: So many rows of a Parquet or Arrow file are in memory at a time.
+FRAME_ROWS = 32_768
+SPACES = " \t\r\n"
+SPACE = re.compile(f"[{SPACES}]*")
+#: How near to the end of a window a value that goes on can be mistaken for a broken one.
+EDGE = 16
+#: Begins each message of an Arrow stream; before a length of zero it ends the stream. Without that
+#: end mark a stream that was cut between two batches would look whole.
+ARROW_MESSAGE = b"\xff\xff\xff\xff"
+ARROW_END = ARROW_MESSAGE + b"\x00\x00\x00\x00"
 
 
-@dataclass(slots=True)
-class Buffer(Generic[Row]):
-    """Rows until they are a chunk, so that no file is held as Python objects as a whole.
+class Record(NamedTuple):
+    """One row of a file: the line it starts on, its cells, its size in characters.
 
-    `arrange` makes columns of rows.
+    `offset` is where its line begins in the bytes of a JSON Lines file.
     """
 
-    arrange: Callable[[list[Row]], Mapping[str, Cells]]
-    rows: list[Row] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
-    characters: int = 0
-
-    def add(self, row: Row, line: int, characters: int) -> bool:
-        """Take one row, the line it starts on, and how long it is; return whether it is time to `take`."""
-        self.rows.append(row)
-        self.lines.append(line)
-        self.characters += characters
-        return len(self.rows) >= CHUNK_ROWS or self.characters >= CHUNK_CHARACTERS
-
-    def take(self) -> Iterator[Chunk]:
-        """Yield the rows that are there as a chunk, and begin anew."""
-        if self.rows:
-            yield self.arrange(self.rows), self.lines
-        self.rows, self.lines, self.characters = [], [], 0
+    line: int
+    fields: Mapping[str, object]
+    size: int
+    offset: int = 0
 
 
 def read_delimited(
@@ -114,286 +86,365 @@ def read_delimited(
     separator: str,
     names: tuple[str, ...] | None = None,
     skipped: int = 0,
-) -> Iterator[Chunk]:
+) -> Iterator[Record]:
     """Yield the rows of a file with commas or tabs.
 
-    `names` are those of a file without a header line. `skipped` rows at its top are passed over first.
+    `names` are those of a file without a header line. `skipped` rows at its top are passed over.
     """
+    if names is None:
+        separator = _detect_separator(content, separator)
     with content.open_text() as stream:
-        mark = _find_separator(content, separator) if names is None else separator
-        rows = _iterate_cells(content, stream, mark)
+        rows = _iterate_cells(content, stream, separator)
         for _ in range(skipped):
             next(rows, None)
         line, first = next(((line, cells) for line, cells in rows if cells), (1, []))
         if not first:
-            raise content.error("E210", "the file is empty", hint=content.guess() or _ROWS_HINT)
-        header = first if names is None else list(names)
-        if names is None and len(first) > 1 and not first[0].strip():  # as pandas writes row numbers
-            header = [UNNAMED, *first[1:]]
-        notices += check_names(header, content.place(line))
-        before = line + "".join(first).count("\n")
-        if names is not None:
-            if first == header:  # its header line would count as a row
+            raise content.error("E210", "the file is empty", hint=content.guess() or ROWS_HINT)
+        if names is None:
+            header = _name_header(first)
+        else:
+            header = list(names)
+            if first == header:
                 message = "the file has a header line with these names"
-                raise content.error("E202", message, line, hint="leave `header` out")
-            before = line - 1
+                raise content.error(
+                    "E202",
+                    message,
+                    line,
+                    hint="leave `header` out",
+                )
             rows = chain([(line, first)], rows)
-        yield from join_chunks(_read_rows(content, tuple(header), mark, before, rows), CHUNK_ROWS)
+        notices += check_names(header, content.place(line))
+        yield from _read_cells(content, header, rows)
 
 
-def _read_rows(
+def _name_header(cells: list[str]) -> list[str]:
+    if len(cells) > 1 and not cells[0].strip():
+        return [UNNAMED, *cells[1:]]
+    return cells
+
+
+def _read_cells(
     content: Content,
-    header: tuple[str, ...],
-    separator: str,
-    before: int,
+    header: Sequence[str],
     rows: Iterator[tuple[int, list[str]]],
-) -> Iterator[Chunk]:
-    """Yield the rows that follow after so many lines: in blocks as long as that will do, then one by one."""
-    buffer: Buffer[list[str]] = Buffer(lambda rows: dict(zip(header, zip(*rows, strict=True), strict=True)))
+) -> Iterator[Record]:
+    """Yield rows of cells as records; those of another width than the header are errors."""
     errors = RowErrors(content.file)
-    blank: int | None = None
-    width = len(header)
-    with content.open() as stream:
-        begin = [stream.readline() for _ in range(before)]
-        if content.wide is None and not any(b"\r" in one.removesuffix(b"\r\n") for one in begin):
-            rest = b"" if before else stream.read(len(UTF8_MARK)).removeprefix(UTF8_MARK)
-            blocks = cut_blocks(stream, rest, by_row=True)
-            parsed = work_ahead(DelimitedBlocks(header, separator).parse, blocks)
-            rows = iter(())
-            for block, found in parsed:
-                if found is None:
-                    others = open_blocks(stream, chain([block], (one for one, _ in parsed)), _BLOCK)
-                    text = io.TextIOWrapper(others, encoding="utf-8", newline="")
-                    rows = _iterate_cells(content, text, separator, before)
-                    break
-                columns, lines, breaks = found
-                if isinstance(lines, range):
-                    yield columns, range(before + 1, before + 1 + len(lines))
-                else:
-                    yield columns, (lines + before + 1).to_list()
-                before += breaks
-        for line, cells in rows:
-            if not cells:
-                blank = line
-            elif len(cells) != width:
-                count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
-                hint = "a cell that holds the separator or a line break must be in double quotes"
-                message = f"the row has {count}, the header has {width}"
-                errors.add("E202", message, where=content.place(line), hint=hint)
-            else:
-                if blank is not None and width == 1:  # it may be a skipped line or an empty cell
-                    hint = 'write `""` for an empty cell, or remove the line'
-                    raise content.error("E202", "blank line in a file of one column", blank, hint=hint)
-                if buffer.add(cells, line, sum(map(len, cells))):
-                    yield from buffer.take()
+    blank_line: int | None = None
+    for line, cells in rows:
+        if not cells:
+            blank_line = line
+            continue
+        if len(cells) != len(header):
+            count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
+            message = f"the row has {count}, the header has {len(header)}"
+            hint = "a cell that holds the separator or a line break must be in double quotes"
+            errors.add(
+                "E202",
+                message,
+                where=content.place(line),
+                hint=hint,
+            )
+            continue
+        if blank_line is not None and len(header) == 1:
+            # It may be a line to skip, or an empty cell.
+            hint = 'write `""` for an empty cell, or remove the line'
+            message = "blank line in a file of one column"
+            raise content.error(
+                "E202",
+                message,
+                blank_line,
+                hint=hint,
+            )
+        fields = dict(zip(header, cells, strict=True))
+        yield Record(line, fields, sum(map(len, cells)))
     errors.raise_any()
-    yield from buffer.take()
 
 
-def _find_separator(content: Content, usual: str) -> str:
-    """Return what separates the cells: what is usual, unless the first two lines have another mark instead.
+def _detect_separator(content: Content, usual: str) -> str:
+    """Return what separates the cells: the usual mark, unless the first two lines have another.
 
     Spreadsheets write semicolons where a comma stands in numbers.
     """
+    lines: list[str] = []
     with content.open_text() as stream:
-        lines = [one for one in (stream.readline(_SHOWN) for _ in range(_LOOKED_AT)) if one.strip()][:2]
-    others = [one for one in (";", "\t", ",", "|") if one != usual and all(one in line for line in lines)]
-    return others[0] if len(lines) > 1 and others and usual not in lines[0] else usual
+        for _ in range(FIRST_LINES):
+            line = stream.readline(BEGINNING)
+            if line.strip():
+                lines.append(line)
+    first_lines = lines[:2]
+    if len(first_lines) > 1 and usual not in first_lines[0]:
+        for mark in (";", "\t", ",", "|"):
+            if all(mark in line for line in first_lines):
+                return mark
+    return usual
 
 
 def _iterate_cells(
-    content: Content, stream: TextIO, separator: str, before: int = 0
+    content: Content,
+    stream: TextIO,
+    separator: str,
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the first line of each row and its cells; a blank line has none. So many lines were `before`."""
+    """Yield the first line of each row and its cells; a blank line has none."""
     # The limit is the process's; it is only ever raised, so that no other reader is disturbed.
-    most, longest = find_cell_limit(), find_line_limit()
-    csv.field_size_limit(max(csv.field_size_limit(), most))
-    size = 0
+    cell_limit = find_cell_limit()
+    row_limit = find_line_limit()
+    csv.field_size_limit(max(csv.field_size_limit(), cell_limit))
+    row_size = 0
 
-    def measure() -> Iterator[str]:
-        nonlocal size
-        for text in _refuse_nul(content, stream, before):
-            size += len(text)
-            if size > longest:
-                raise content.error("E202", describe_long("the row", longest), line, hint=_QUOTE_HINT)
+    def measure_lines() -> Iterator[str]:
+        nonlocal row_size
+        for text in _iterate_text(content, stream):
+            row_size += len(text)
+            if row_size > row_limit:
+                message = describe_long("the row", row_limit)
+                raise content.error(
+                    "E202",
+                    message,
+                    line,
+                    hint=QUOTE_HINT,
+                )
             yield text
 
-    reader = csv.reader(measure(), delimiter=separator, strict=True)
+    reader = csv.reader(
+        measure_lines(),
+        delimiter=separator,
+        strict=True,
+    )
     while True:
-        line, size = before + reader.line_num + 1, 0
+        line = reader.line_num + 1
+        row_size = 0
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            reason = str(error)
-            if reason.startswith("unexpected end"):
-                message = "a double quote opened in this row is never closed"
-            elif reason.startswith("field larger"):
-                message = describe_long("a cell of this row", most)
-            else:
-                message = f"misplaced double quote: {reason}"
-            raise content.error("E202", message, line, hint=_QUOTE_HINT) from None
+            message = _describe_quotes(str(error), cell_limit)
+            raise content.error(
+                "E202",
+                message,
+                line,
+                hint=QUOTE_HINT,
+            ) from None
         yield line, cells
 
 
-def _refuse_nul(content: Content, stream: TextIO, before: int = 0) -> Iterator[str]:
-    for line in iterate_lines(stream, content.file, before):
+def _describe_quotes(reason: str, cell_limit: int) -> str:
+    if reason.startswith("unexpected end"):
+        return "a double quote opened in this row is never closed"
+    if reason.startswith("field larger"):
+        return describe_long("a cell of this row", cell_limit)
+    return f"misplaced double quote: {reason}"
+
+
+def _iterate_text(content: Content, stream: TextIO) -> Iterator[str]:
+    for line in iterate_lines(stream, content.file):
         if "\0" in line:
             content.check_text()
         yield line
 
 
-def read_paragraphs(content: Content, notices: list[Notice]) -> Iterator[Chunk]:  # noqa: ARG001 - none is odd
-    """Yield the original files of LogiQA: the lines between blank ones are a row, on its first line."""
-    buffer: Buffer[list[str]] = Buffer(lambda rows: {"lines": rows})
+def read_paragraphs(content: Content, notices: list[Notice]) -> Iterator[Record]:  # noqa: ARG001 - none is odd
+    """Yield the original files of LogiQA: the lines between blank ones are a row."""
     lines: list[str] = []
     with content.open_text() as stream:
-        for number, raw in enumerate(chain(_refuse_nul(content, stream), [""]), 1):
-            if raw.strip():
-                lines.append(raw.rstrip("\r\n"))
+        for number, text in enumerate(chain(_iterate_text(content, stream), [""]), 1):
+            if text.strip():
+                lines.append(text.rstrip("\r\n"))
             elif lines:
-                if buffer.add(lines, number - len(lines), sum(map(len, lines))):
-                    yield from buffer.take()
+                size = sum(map(len, lines))
+                yield Record(number - len(lines), {"lines": lines}, size)
                 lines = []
-    yield from buffer.take()
 
 
-def read_json_lines(content: Content, notices: list[Notice]) -> Iterator[Chunk]:
-    """Yield the rows of a file with one JSON object per line."""
-
-    def list_blocks(stream: BinaryIO) -> Iterator[bytes]:
-        if content.wide is not None:
-            text = content.open_text("\n")
-            pieces = iter(partial(text.read, _BLOCK), "")
-            stream = open_blocks(text, (piece.encode() for piece in pieces), _BLOCK)
-        yield from cut_blocks(stream, stream.read(len(UTF8_MARK)).removeprefix(UTF8_MARK))
-
-    def parse(stream: BinaryIO) -> Iterator[tuple[object, str, int]]:
-        is_first, number, longest = True, 1, find_line_limit()
-        for block, found in work_ahead(JsonBlocks().parse, list_blocks(stream)):
-            if found is not None:
-                yield found, "", number
-                number, is_first = number + found[1], False
-                continue
-            for number, raw in enumerate(io.BytesIO(block), number):  # noqa: B020 - goes on from the last block
-                if len(raw) > longest:
-                    raise content.error("E202", describe_long("the line", longest), number)
-                line = raw.decode().removesuffix("\n")
-                if not line.strip(_SPACES):
-                    continue
-                if is_first and line.lstrip().startswith("["):  # one error instead of one per line
-                    message = "the file starts with a list, not with an object"
-                    hint = "name it `.json`, or write one object per line"
-                    raise content.error("E202", message, 1, hint=hint)
-                is_first = False
-                try:
-                    value = parse_json(line)
-                except json.JSONDecodeError as error:
-                    value = _refuse_syntax(error.msg, number, error.colno)
-                    is_open = error.msg.startswith("Unterminated") or not line[error.pos :].strip()
-                    if is_open and not raw.endswith(b"\n"):
-                        value.message = "the file is cut off in its last line"
-                        value.hint = "copy or download it again; `sed '$d' FILE` prints it without that line"
-                except BadJsonError as error:
-                    value = error
-                yield value, line, number
-            number += 1
-
-    with content.open() as stream:
-        yield from join_chunks(_chunk_objects(content, notices, parse(stream)), CHUNK_ROWS)
-
-
-def read_json_list(content: Content, notices: list[Notice]) -> Iterator[Chunk]:
-    """Yield the rows of a file that is one JSON list of objects; a syntax error ends the reading."""
-    with content.open_text() as stream:
-        yield from _chunk_objects(content, notices, _JsonList(content, stream).elements())
-
-
-def _refuse_syntax(message: str, line: int, column: int) -> BadJsonError:
-    text = f"not valid JSON: {message[:1].lower()}{message[1:]}"
-    return BadJsonError("E202", text, line=line, column=column)
-
-
-def _advise_syntax(source: str, error: BadJsonError) -> str:
-    """Return what to do about a line that is not JSON."""
-    rest = source[(error.column or 1) - 1 :].lstrip()[:1] or "end"
-    hints = {
-        "'": "JSON has double quotes only: write rows with `json.dumps(row)`",
-        "}": "remove the comma before it",
-        "end": "the line ends too early: one row is one line, from `{` to `}`",
-    }
-    return hints.get(rest, 'a row is one line such as `{"question": "…", "answer": "A"}`')
-
-
-def _chunk_objects(
-    content: Content, notices: list[Notice], values: Iterable[tuple[object, str, int]]
-) -> Iterator[Chunk]:
-    """Yield JSON objects, each with its source and its line, as rows; keys that are missing are null.
-
-    What is wrong with some of them, and what could not be parsed, is told together in the end.
-    """
-    names: dict[str, None] = {}  # all keys seen so far
-
-    def arrange(rows: Sequence[Mapping[str, object]]) -> Mapping[str, Sequence[object]]:
-        shapes = dict.fromkeys(map(tuple, rows))
-        for shape in shapes:
-            names.update(dict.fromkeys(shape))
-        if len(shapes) == 1 and len(next(iter(shapes))) == len(names):
-            return {name: list(map(itemgetter(name), rows)) for name in names}
-        return {name: [row.get(name) for row in rows] for name in names}
-
-    errors, buffer, is_empty = RowErrors(content.file), Buffer(arrange), True
-    longest = find_cell_limit()
-    for value, source, line in values:
-        if isinstance(value, tuple):  # a block of rows; JSON has no tuples
-            columns, count = value
-            yield from buffer.take()
-            names.update(dict.fromkeys(columns))
-            is_empty = False
-            yield columns, range(line, line + count)
+def read_json_lines(content: Content, notices: list[Notice]) -> Iterator[Record]:  # noqa: ARG001 - none is odd
+    """Yield the rows of a file with one JSON object per line; all bad rows are told together."""
+    errors = JsonErrors(content)
+    cell_limit = find_cell_limit()
+    is_first = True
+    for number, offset, raw in _iterate_raw_lines(content):
+        source = raw.decode().strip(SPACES)
+        if not source:
             continue
+        if is_first and source.startswith("["):
+            message = "the file starts with a list, not with an object"
+            hint = "name it `.json`, or write one object per line"
+            raise content.error(
+                "E202",
+                message,
+                1,
+                hint=hint,
+            )
+        is_first = False
         try:
-            if isinstance(value, BadJsonError):
-                raise value
-            is_full = buffer.add(check_row(value, source, longest), line, len(source))
+            fields = check_object(_parse_line(raw.decode(), number), source, cell_limit)
         except BadJsonError as error:
-            where = Place(file=content.file, line=error.line or line, column=error.column, field=error.key)
-            if error.column and (what := content.guess()):  # no row of it will do
-                raise DataError(error.code, error.message, where=where, hint=what) from None
-            hint = error.hint
-            if error.column and not hint:
-                hint = _advise_syntax(source, error)
-            errors.add(error.code, error.message, where=where, hint=hint)
-            continue
-        is_empty = False
-        if is_full:
-            yield from buffer.take()
+            errors.add(error, number, source)
+        else:
+            yield Record(
+                number,
+                fields,
+                len(source),
+                offset,
+            )
     errors.raise_any()
-    yield from buffer.take()
-    if not names:
-        message = "the file has no rows" if is_empty else "the rows of the file have no columns"
-        raise content.error("E210", message, hint=_ROWS_HINT)
-    notices += check_names(list(names), content.place())
+
+
+def _iterate_raw_lines(content: Content) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the number of each line, where it begins, and its bytes in UTF-8."""
+    limit = find_line_limit()
+    offset = 0
+    with _open_utf8(content) as stream:
+        number = 0
+        while raw := stream.readline(limit + 1):
+            number += 1
+            if len(raw) > limit:
+                raise content.error("E202", describe_long("the line", limit), number)
+            if number == 1 and raw.startswith(UTF8_MARK):
+                offset = len(UTF8_MARK)
+                raw = raw[offset:]
+            yield number, offset, raw
+            offset += len(raw)
+
+
+def _open_utf8(content: Content) -> BinaryIO:
+    """Return the bytes of a text in UTF-8, whatever encoding its byte order mark names."""
+    if content.wide is None:
+        return content.open()
+    with content.open_text("\n") as stream:
+        return io.BytesIO(stream.read().encode())
+
+
+def _parse_line(line: str, number: int) -> object:
+    text = line.removesuffix("\n")
+    try:
+        return parse_json(text)
+    except json.JSONDecodeError as error:
+        refusal = _refuse_syntax(error.msg, number, error.colno)
+        is_open = error.msg.startswith("Unterminated") or not text[error.pos :].strip()
+        if is_open and not line.endswith("\n"):
+            refusal.message = "the file is cut off in its last line"
+            refusal.hint = "copy or download it again; `sed '$d' FILE` prints it without that line"
+        raise refusal from None
+
+
+def _refuse_syntax(
+    message: str,
+    line: int,
+    column: int,
+) -> BadJsonError:
+    text = f"not valid JSON: {message[:1].lower()}{message[1:]}"
+    return BadJsonError(
+        "E202",
+        text,
+        line=line,
+        column=column,
+    )
+
+
+class JsonErrors:
+    """The bad rows of a JSON file, which are raised together."""
+
+    def __init__(self, content: Content) -> None:
+        self._content = content
+        self._errors = RowErrors(content.file)
+
+    def add(
+        self,
+        error: BadJsonError,
+        line: int,
+        source: str,
+    ) -> None:
+        """Remember what is wrong with the row that begins on a line."""
+        where = Place(
+            file=self._content.file,
+            line=error.line or line,
+            column=error.column,
+            field=error.key,
+        )
+        hint = error.hint
+        if error.column:
+            guess = self._content.guess()
+            if guess:  # no row of such a file will do
+                raise DataError(
+                    error.code,
+                    error.message,
+                    where=where,
+                    hint=guess,
+                ) from None
+            hint = hint or _advise_syntax(source, error.column)
+        self._errors.add(
+            error.code,
+            error.message,
+            where=where,
+            hint=hint,
+        )
+
+    def raise_any(self) -> None:
+        """Raise what was found; nothing if nothing was."""
+        self._errors.raise_any()
+
+
+def _advise_syntax(source: str, column: int) -> str:
+    """Return what to do about a line that is not JSON."""
+    following = source[column - 1 :].lstrip()[:1]
+    if not following:
+        return "the line ends too early: one row is one line, from `{` to `}`"
+    if following == "'":
+        return "JSON has double quotes only: write rows with `json.dumps(row)`"
+    if following == "}":
+        return "remove the comma before it"
+    return 'a row is one line such as `{"question": "…", "answer": "A"}`'
+
+
+def read_json_list(content: Content, notices: list[Notice]) -> Iterator[Record]:  # noqa: ARG001 - none is odd
+    """Yield the rows of a file that is one JSON list of objects, up to a syntax error."""
+    errors = JsonErrors(content)
+    cell_limit = find_cell_limit()
+    with content.open_text() as stream:
+        elements = JsonList(content, stream)
+        try:
+            for value, source in elements.iterate():
+                try:
+                    fields = check_object(value, source, cell_limit)
+                except BadJsonError as error:
+                    errors.add(error, elements.line, source)
+                else:
+                    yield Record(elements.line, fields, len(source))
+        except BadJsonError as error:
+            errors.add(error, elements.line, "")
+        except (RecursionError, ValueError) as error:
+            errors.add(refuse_size(error), elements.line, "")
+    errors.raise_any()
 
 
 class JsonWindow(ABC):
-    """A JSON text that is read value by value; only a window of it is in memory, which grows with a value.
+    """A JSON text that is read value by value.
 
-    `at` is a place in the window, `line` its line.
+    Only a window of it is in memory, which grows with a value. `at` is a place in the window,
+    `line` its line.
     """
 
     def __init__(
-        self, stream: TextIO, decoder: json.JSONDecoder, block: int, file: str | None = None
+        self,
+        stream: TextIO,
+        decoder: json.JSONDecoder,
+        block: int,
+        file: str | None = None,
     ) -> None:
-        self.text, self.at, self.line, self.file = "", 0, 1, file
-        self._stream, self._decoder, self._block = stream, decoder, block
+        self.text = ""
+        self.at = 0
+        self.line = 1
+        self.file = file
+        self._stream = stream
+        self._decoder = decoder
+        self._block = block
 
     def peek(self) -> str:
         """Go to the next character that is no white space, and return it; "" at the end."""
         while True:
-            found = _SPACE.match(self.text, self.at)
-            end = found.end() if found else self.at
+            space = SPACE.match(self.text, self.at)
+            end = space.end() if space else self.at
             self.line += self.text.count("\n", self.at, end)
             self.at = end
             if end < len(self.text):
@@ -413,12 +464,12 @@ class JsonWindow(ABC):
             try:
                 value, end = self._decoder.raw_decode(self.text, self.at)
             except json.JSONDecodeError as error:
-                is_cut = error.msg.startswith("Unterminated") or error.pos > len(self.text) - _EDGE
+                is_cut = error.msg.startswith("Unterminated") or error.pos > len(self.text) - EDGE
                 if not is_cut or not self.read_on():
                     raise self.fail(error.msg, error.pos) from None
             else:
-                # A number goes on in the next block, maybe: `1` and `.5`, or `1e-` and `5`.
-                is_whole = self.text[end - 1] in '}]"' or end <= len(self.text) - _EDGE
+                # A number may go on in the next block: `1` and `.5`, or `1e-` and `5`.
+                is_whole = self.text[end - 1] in '}]"' or end <= len(self.text) - EDGE
                 if is_whole or not self.read_on():
                     return value, end
 
@@ -429,10 +480,12 @@ class JsonWindow(ABC):
         """
         limit = find_line_limit()
         if len(self.text) - self.at > limit:
-            raise DataError("E202", describe_long("an element", limit), where=Place(self.file, self.line))
+            where = Place(self.file, self.line)
+            raise DataError("E202", describe_long("an element", limit), where=where)
         more = self._stream.read(max(self._block, len(self.text) - self.at))
         if more:
-            self.text, self.at = self.text[self.at :] + more, 0
+            self.text = self.text[self.at :] + more
+            self.at = 0
         return bool(more)
 
     @abstractmethod
@@ -440,45 +493,45 @@ class JsonWindow(ABC):
         """Return the error about a text that breaks off."""
 
 
-class _JsonList(JsonWindow):
+class JsonList(JsonWindow):
     """The elements of a JSON list one by one, so that each has its line."""
 
     def __init__(self, content: Content, stream: TextIO) -> None:
-        super().__init__(stream, DECODER, _BLOCK, content.file)
-        self._lines_before, self._columns_before = 0, 0
+        super().__init__(
+            stream,
+            DECODER,
+            WINDOW,
+            content.file,
+        )
+        self._lines_before = 0
+        self._columns_before = 0
         if not self.peek():
-            raise content.error("E210", "the file is empty", hint=_ROWS_HINT)
+            raise content.error("E210", "the file is empty", hint=ROWS_HINT)
         if not self.take("["):
-            hint = "write a list of objects: `[{...}, {...}]`"
-            beginning = self.text + stream.read(_SHOWN)
-            if re.match(r"\s*\{.*\}[ \t\r]*\n\s*\{", beginning):
-                hint = "this looks like one object per line: name it `.jsonl`"
-            elif inner := re.search(r'"(\w+)"\s*:\s*\[\s*\{', beginning):
-                rows = f"json.load(open({relpath(str(content.file))!r}))[{inner[1]!r}]"
-                script = f"import json; json.dump({rows}, open('rows.json', 'w'))"
-                hint = f'its rows are in `{inner[1]}`; take them out with\npython -c "{script}"'
-            raise content.error("E202", "the file is not a JSON list of objects", self.line, hint=hint)
+            hint = _advise_list(content, self.text + stream.read(BEGINNING))
+            message = "the file is not a JSON list of objects"
+            raise content.error(
+                "E202",
+                message,
+                self.line,
+                hint=hint,
+            )
 
-    def elements(self) -> Iterator[tuple[object, str, int]]:
-        """Yield each element, its source, and the line on which it starts; last of all what breaks off."""
+    def iterate(self) -> Iterator[tuple[object, str]]:
+        """Yield each element and its source; `line` is meanwhile the line on which it starts."""
         is_first = True
-        try:
-            while not self.take("]"):
-                if not is_first and not self.take(","):
-                    raise self.fail("Expecting ',' or ']'", self.at)
-                is_first = False
-                self.peek()
-                value, end = self.decode()
-                source = self.text[self.at : end]
-                yield value, source, self.line
-                self.line += source.count("\n")
-                self.at = end
-            if self.peek():
-                raise self.fail("Extra text after the list", self.at)
-        except BadJsonError as error:
-            yield error, "", self.line
-        except (RecursionError, ValueError) as error:
-            yield refuse_size(error), "", self.line
+        while not self.take("]"):
+            if not is_first and not self.take(","):
+                raise self.fail("Expecting ',' or ']'", self.at)
+            is_first = False
+            self.peek()
+            value, end = self.decode()
+            source = self.text[self.at : end]
+            yield value, source
+            self.line += source.count("\n")
+            self.at = end
+        if self.peek():
+            raise self.fail("Extra text after the list", self.at)
 
     def read_on(self) -> bool:
         """Add to the window, and remember what was before it."""
@@ -489,10 +542,12 @@ class _JsonList(JsonWindow):
         return is_more
 
     def _locate(self, position: int) -> tuple[int, int]:
-        """Return how many lines end before a position, and how many characters its line has before it."""
+        """Return the lines before a position, and the characters before it on its own line."""
         lines = self.text.count("\n", 0, position)
         start = self.text.rfind("\n", 0, position)
-        columns = position - start - 1 + (0 if lines else self._columns_before)
+        columns = position - start - 1
+        if not lines:
+            columns += self._columns_before
         return self._lines_before + lines, columns
 
     def fail(self, message: str, position: int) -> BadJsonError:
@@ -501,85 +556,149 @@ class _JsonList(JsonWindow):
         return _refuse_syntax(message, lines + 1, columns + 1)
 
 
-def read_binary(
-    content: Content, notices: list[Notice], *, kind: Literal["Parquet", "Arrow"]
-) -> Iterator[Chunk]:
-    """Yield the rows of a Parquet or Arrow file, or an Arrow stream.
+def _advise_list(content: Content, beginning: str) -> str:
+    """Return what to do about a JSON file that is not a list."""
+    if re.match(r"\s*\{.*\}[ \t\r]*\n\s*\{", beginning):
+        return "this looks like one object per line: name it `.jsonl`"
+    inner = re.search(r'"(\w+)"\s*:\s*\[\s*\{', beginning)
+    if inner is None:
+        return "write a list of objects: `[{...}, {...}]`"
+    rows = f"json.load(open({relpath(str(content.file))!r}))[{inner[1]!r}]"
+    script = f"import json; json.dump({rows}, open('rows.json', 'w'))"
+    return f'its rows are in `{inner[1]}`; take them out with\npython -c "{script}"'
 
-    As a whole where it is held in memory, or packed, or a stream; else in chunks.
-    """
-    if kind == "Arrow" and content.head.startswith(b"FEA1"):
-        hint = "write it anew as Feather version 2 or as Parquet"
-        raise content.error("E202", "Feather version 1 is not read", hint=hint)
-    is_stream = kind == "Arrow" and not is_arrow_file(content)
+
+BinaryKind = Literal["Parquet", "Arrow"]
+
+
+def read_binary(
+    content: Content,
+    notices: list[Notice],
+    *,
+    kind: BinaryKind,
+) -> Iterator[Record]:
+    """Yield the rows of a Parquet or Arrow file, or an Arrow stream."""
     try:
-        if content.raw is None and not content.is_packed and not is_stream:
-            scan = pl.scan_parquet if kind == "Parquet" else pl.scan_ipc
-            yield from read_frames(scan(content.path, glob=False), content.file, notices)
-            return
-        with content.open() as stream:
-            raw = stream.read()
-        if not raw:
-            raise content.error("E210", "the file is empty")
-        if is_stream and raw.startswith(_MESSAGE) and not raw.endswith(_END_OF_STREAM):
-            hint = content.guess() or "copy or download it again"
-            raise content.error("E202", "the Arrow stream has no end mark", hint=hint)
-        read = pl.read_parquet if kind == "Parquet" else pl.read_ipc_stream if is_stream else pl.read_ipc
-        yield from read_frames(read(io.BytesIO(raw)), content.file, notices)
+        frame = _open_frame(content, kind)
+        yield from read_frame(frame, content.file, notices)
     except FOREIGN as error:
         raise content.refuse_damage(kind, error) from None
 
 
-def is_arrow_file(content: Content) -> bool:
-    """Return whether an Arrow content can be read in parts; a stream cannot."""
-    return content.head.startswith(b"ARROW1")
+def _open_frame(content: Content, kind: BinaryKind) -> pl.LazyFrame:
+    """Return the rows of a file; one that is packed, and a stream, are held in memory."""
+    is_stream = kind == "Arrow" and not content.head.startswith(b"ARROW1")
+    if kind == "Arrow" and content.head.startswith(b"FEA1"):
+        hint = "write it anew as Feather version 2 or as Parquet"
+        raise content.error("E202", "Feather version 1 is not read", hint=hint)
+    if not content.head:
+        raise content.error("E210", "the file is empty")
+    if kind == "Parquet" and not content.is_packed:
+        return pl.scan_parquet(content.path, glob=False)
+    if not is_stream and not content.is_packed:
+        return pl.scan_ipc(content.path, glob=False)
+    with content.open() as stream:
+        raw = stream.read()
+    if not is_stream:
+        read = pl.read_parquet if kind == "Parquet" else pl.read_ipc
+        return read(io.BytesIO(raw)).lazy()
+    if raw.startswith(ARROW_MESSAGE) and not raw.endswith(ARROW_END):
+        hint = content.guess() or "copy or download it again"
+        raise content.error("E202", "the Arrow stream has no end mark", hint=hint)
+    return pl.read_ipc_stream(io.BytesIO(raw)).lazy()
 
 
-def read_frames(source: pl.DataFrame | pl.LazyFrame, file: str, notices: list[Notice]) -> Iterator[Chunk]:
-    """Yield a frame, whole or in chunks, with types that JSON also has; `file` is its name in errors."""
-
-    def iterate(part: pl.DataFrame | pl.LazyFrame) -> Iterator[pl.DataFrame]:
-        if isinstance(part, pl.DataFrame):
-            return iter([part])
-        height = int(part.select(pl.len()).collect().item())
-        return (part.slice(offset, CHUNK_ROWS).collect() for offset in range(0, height, CHUNK_ROWS))
-
-    schema = source.schema if isinstance(source, pl.DataFrame) else source.collect_schema()
+def read_frame(
+    frame: pl.LazyFrame,
+    file: str,
+    notices: list[Notice],
+) -> Iterator[Record]:
+    """Yield the rows of a frame with values that JSON has; `file` is its name in errors."""
+    schema = frame.collect_schema()
     notices += check_names(schema.names(), Place(file=file))
-    casts = {name: find_cast(dtype) for name, dtype in schema.items()}
-    for name, dtype in schema.items():
-        if "Binary" not in str(dtype):
+    texts = _find_text_columns(frame, file, notices)
+    frame = frame.with_columns(pl.col(texts).cast(pl.String))
+    odd_columns = [name for name, dtype in frame.collect_schema().items() if not is_plain(dtype)]
+    count = int(frame.select(pl.len()).collect().item())
+    number = 0
+    for offset in range(0, count, FRAME_ROWS):
+        part = frame.slice(offset, FRAME_ROWS).collect()
+        for fields in part.iter_rows(named=True):
+            number += 1
+            convert_columns(fields, odd_columns, file)
+            yield Record(number, fields, measure_fields(fields))
+
+
+def convert_columns(
+    fields: dict[str, object],
+    odd_columns: Sequence[str],
+    file: str,
+) -> None:
+    """Give the cells of these columns a form that JSON has."""
+    for name in odd_columns:
+        try:
+            fields[name] = plain(fields[name])
+        except TypeError as error:
+            message = f"column `{name}` holds {error}, which has no form in JSON"
+            raise DataError("E202", message, where=Place(file=file)) from None
+
+
+def measure_fields(fields: Mapping[str, object]) -> int:
+    """Return about how many characters the cells of a row have."""
+    size = 0
+    for cell in fields.values():
+        if isinstance(cell, str):
+            size += len(cell)
+        elif isinstance(cell, list | dict):
+            size += len(str(cell))
+        else:
+            size += 8
+    return size
+
+
+def is_plain(dtype: pl.DataType) -> bool:
+    """Return whether Polars gives the values of a type as JSON has them."""
+    if isinstance(dtype, pl.List):
+        return is_plain(dtype.inner)  # type: ignore[arg-type]  # an instance, of a schema
+    if isinstance(dtype, pl.Struct):
+        return all(is_plain(field.dtype) for field in dtype.fields)  # type: ignore[arg-type]
+    scalars = (pl.String, pl.Boolean, pl.Null, pl.Categorical, pl.Enum)
+    return isinstance(dtype, scalars) or dtype.is_integer() or dtype.is_float()
+
+
+def holds_bytes(dtype: pl.DataType) -> bool:
+    """Return whether values of a type hold bytes, which may be text."""
+    return "Binary" in str(dtype)
+
+
+def _find_text_columns(
+    frame: pl.LazyFrame,
+    file: str,
+    notices: list[Notice],
+) -> list[str]:
+    """Return the columns of bytes that are text: some writers do not mark their text as such."""
+    texts: list[str] = []
+    for name, dtype in frame.collect_schema().items():
+        if not holds_bytes(dtype):
             continue
-        only = source.select(pl.selectors.by_name(name))
-        if dtype == pl.Binary and all(_is_utf8(frame[name]) for frame in iterate(only)):
-            casts[name] = pl.String()  # some writers do not mark their text as such
+        if dtype == pl.Binary and _is_utf8(frame.select(pl.col(f"^{re.escape(name)}$"))):
+            texts.append(name)
         else:
             message = f"column `{name}` holds bytes; templates see them in base64"
             notices.append(Notice(message, where=Place(file=file, field=name)))
-    first = 1
-    for frame in iterate(source):
-        columns: dict[str, Cells] = {}
-        for name, to_type in casts.items():
-            try:
-                series = frame[name]
-                columns[name] = make_plain(series.to_list()) if to_type is None else series.cast(to_type)
-            except TypeError as error:
-                message = f"column `{name}` holds {error}, which has no form in JSON"
-                raise DataError("E202", message, where=Place(file=file)) from None
-        yield columns, range(first, first + frame.height)
-        first += frame.height
+    return texts
 
 
-def _is_utf8(series: pl.Series) -> bool:
+def _is_utf8(column: pl.LazyFrame) -> bool:
     try:
-        series.cast(pl.String)
+        column.select(pl.all().cast(pl.String).is_null().sum()).collect()
     except pl.exceptions.PolarsError:
         return False
     return True
 
 
 FormatName = Literal["csv", "tsv", "jsonl", "json", "parquet", "arrow", "paragraphs"]
-READERS: dict[FormatName, Callable[..., Iterator[Chunk]]] = {
+READERS: dict[FormatName, Callable[..., Iterator[Record]]] = {
     "csv": partial(read_delimited, separator=","),
     "tsv": partial(read_delimited, separator="\t"),
     "jsonl": read_json_lines,
@@ -604,7 +723,11 @@ FORMATS: dict[str, FormatName] = {
 
 
 def split_endings(name: str | Path) -> tuple[str, str]:
-    """Return the ending of a name that says its format, and that of its compression; empty for none."""
+    """Return the ending of a name that says its format, and that of its compression, or ""."""
     endings = [ending.lower() for ending in PurePosixPath(name).suffixes]
-    packed = endings.pop() if endings and endings[-1] in COMPRESSIONS else ""
-    return (endings[-1] if endings and endings[-1] in FORMATS else ""), packed
+    compression = ""
+    if endings and endings[-1] in COMPRESSIONS:
+        compression = endings.pop()
+    if endings and endings[-1] in FORMATS:
+        return endings[-1], compression
+    return "", compression

@@ -1,8 +1,8 @@
 """Completions that are there already: which column holds them, which row belongs to which sample.
 
-They are read shard by shard, in the order of the samples. Where a file of completions has the order of the
-dataset, which is found by comparing ids part by part, it is read where it lies. Only when it has another are
-ids joined, and completions put in order, in memory.
+They are read chunk by chunk, in the order of the samples. Where a file of completions has the order
+of the dataset, which is found by comparing ids part by part, it is read where it lies. Only when it
+has another are ids joined, and completions put in order, in memory.
 """
 
 from __future__ import annotations
@@ -23,17 +23,22 @@ from answerkey.datasets.rows import (
     ID_COLUMN,
     TRIAL_COLUMN,
     Rows,
-    find_inside,
     get_inside,
     iterate_blocks,
     locate_positions,
-    read_cells,
     split_name,
 )
 from answerkey.errors import DataError, Place, listing, suggest
 from answerkey.models.responses import read_message
 from answerkey.reader.markup import THOUGHT_BEGIN, split_thoughts
-from answerkey.types import THEIR_SCHEMA, Completion, Completions, CompletionStatus, Samples
+from answerkey.types import (
+    THEIR_SCHEMA,
+    Completion,
+    Completions,
+    CompletionStatus,
+    Sample,
+    Samples,
+)
 
 COMPLETION_COLUMN = "completion"
 #: Accepted instead of `completion` when exactly one of them is there.
@@ -45,26 +50,44 @@ LOGPROBS_COLUMN = "logprobs"
 END_COLUMN = "finish_reason"
 #: Columns beside the completion that are read where a table has them.
 BESIDE = (STATUS_COLUMN, LOGPROBS_COLUMN, END_COLUMN, *THEIR_SCHEMA)
-#: The thoughts of a reasoning model, in a table of completions alone: a dataset may have others of that name.
+#: The thoughts of a reasoning model, in a table of completions alone: a dataset may have others of
+#: that name.
 THOUGHTS_COLUMN = "reasoning"
+#: Why each completion ended, and verdicts that others gave; they decide nothing.
+BESIDE_TYPES: dict[str, pl.DataType] = {
+    END_COLUMN: pl.String(),
+    THOUGHTS_COLUMN: pl.String(),
+    **THEIR_SCHEMA,
+}
 SOURCE = "recorded"
-_MESSAGE_KEYS = frozenset(
-    {"role", "content", "refusal", "tool_calls", "function_call", "choices", "messages", "message", "output"}
+MESSAGE_KEYS = frozenset(
+    {
+        "role",
+        "content",
+        "refusal",
+        "tool_calls",
+        "function_call",
+        "choices",
+        "messages",
+        "message",
+        "output",
+    }
 )
-_STATUSES = tuple(status.value for status in CompletionStatus)
+STATUSES = tuple(status.value for status in CompletionStatus)
 #: How many ids are named in an error.
-_SHOWN_IDS = 5
-#: Made once: `json.dumps` with options makes an encoder for every value.
-_write_json = json.JSONEncoder(ensure_ascii=False).encode
+SHOWN_IDS = 5
 #: Stands for a field that a value does not have; null is a value.
-_ABSENT = object()
+ABSENT = object()
+#: What a text may hold that has thoughts in it, for a first look.
+MAYBE_THOUGHTS = "[<\\[\u25c1]|assistantfinal|" + THOUGHT_BEGIN
 
 
 @dataclass(frozen=True)
 class CompletionColumn:
-    """Where the completions of a table stand, by the name that errors give, and what else it has of them.
+    """Where the completions of a table stand, and which columns beside them belong to them.
 
-    They are the cells of a column, or what the dotted name `inside` reaches in them.
+    They are the cells of a column, or what the dotted name `inside` reaches in them. `name` is what
+    errors call it.
     """
 
     name: str
@@ -77,130 +100,92 @@ class CompletionColumn:
         """The columns that are read."""
         return self.beside | {self.column}
 
-    def cells(self, samples: Samples) -> pl.Series | list[object]:
+    def cells(self, samples: Samples) -> list[object]:
         """Return the cells; a row without the field has a null cell."""
-        return read_cells(samples, self.column, self.inside)
+        cells = samples.values(self.column)
+        if self.inside:
+            cells = [get_inside(cell, self.inside) for cell in cells]
+        return cells
 
     def check(self, rows: Rows) -> None:
-        """Raise E209 for all cells of the rows that are no completions; the rows are read part by part."""
-        cells = self.cells(rows.slice(0, 0).load(self.columns))
-        if _is_text(cells) and STATUS_COLUMN not in self.beside:
-            return
-        dtype = cells.dtype if isinstance(cells, pl.Series) else None
-        fields = [one.name for one in dtype.fields] if isinstance(dtype, pl.Struct) else []
-        if fields and _MESSAGE_KEYS.isdisjoint(fields):  # one error, not one per row
+        """Raise E209 for all cells of the rows that are no completions."""
+        unfit = RowErrors(rows.file)
+        statuses = RowErrors(rows.file)
+        for offset, block in iterate_blocks(rows, self.columns):
+            cells = self.cells(block)
+            if offset == 0:
+                self._refuse_objects(cells, rows.file)
+            for sample, cell in zip(block, cells, strict=True):
+                if type(cell) is not str:
+                    self._check_cell(sample, cell, unfit)
+                if STATUS_COLUMN in self.beside:
+                    _check_status(sample, statuses)
+        unfit.raise_any()
+        statuses.raise_any()
+
+    def _refuse_objects(self, cells: Sequence[object], file: str | None) -> None:
+        """Raise one error, not one per row, where all cells are objects that are no messages."""
+        objects = [cell for cell in cells if cell is not None]
+        for cell in objects:
+            if not isinstance(cell, dict) or not MESSAGE_KEYS.isdisjoint(cell):
+                return
+        if objects and isinstance(objects[0], dict):
             message = f"column `{self.name}` holds objects that are no messages"
-            hint = f"name a field: {listing(f'{self.name}.{one}' for one in fields)}"
-            raise DataError("E209", message, where=Place(file=rows.file, field=self.name), hint=hint)
-        errors = RowErrors(rows.file), RowErrors(rows.file)
-        judged = replace(self, beside=self.beside & {STATUS_COLUMN})  # nothing else can be wrong
-        for _, block in iterate_blocks(rows, judged.columns):
-            judged._read(block, block.ids, *errors)  # noqa: SLF001 - its own class
-        for one in errors:
-            one.raise_any()
+            fields = [f"{self.name}.{field}" for field in objects[0]]
+            where = Place(file=file, field=self.name)
+            raise DataError(
+                "E209",
+                message,
+                where=where,
+                hint=f"name a field: {listing(fields)}",
+            )
+
+    def _check_cell(
+        self,
+        sample: Sample,
+        cell: object,
+        errors: RowErrors,
+    ) -> None:
+        fault = _find_fault(cell)
+        if fault is not None:
+            message = f"the completion of sample `{sample.id}` is {fault}"
+            hint = "a completion is text, null, or a message with `content`"
+            errors.add(
+                "E209",
+                message,
+                where=sample.place(self.name),
+                hint=hint,
+            )
 
     def read(self, table: Samples, ids: pl.Series) -> Completions:
-        """Return the completions of these rows under these ids; all unfit cells are reported together."""
-        errors = RowErrors(table.file), RowErrors(table.file)
-        found = self._read(table, ids, *errors)
-        for one in errors:
-            one.raise_any()
-        return found
-
-    def _read(self, table: Samples, ids: pl.Series, unfit: RowErrors, statuses: RowErrors) -> Completions:
-        cells = self.cells(table)
-        if isinstance(cells, pl.Series) and _is_text(cells):
-            completions = Completions.build_texts(ids, cells.cast(pl.String), source=SOURCE)
-        else:  # messages, numbers or a mixture
-            read: list[Completion] = []
-            for position, cell in enumerate(cells):
-                if (reason := _find_fault(cell)) is not None:
-                    message = f"the completion of sample `{table.ids[position]}` is {reason}"
-                    hint = "a completion is text, null, or a message with `content`"
-                    unfit.add("E209", message, where=table.place(position, self.name), hint=hint)
-                read.append(read_message(cell))
-            completions = Completions.build(ids, read, source=SOURCE)
+        """Return the completions of rows that `check` has found in order, under these ids."""
+        completions = self._read_cells(table, ids)
         frame = completions.frame
         if LOGPROBS_COLUMN in self.beside:
-            own = [_write_logprobs(cell) for cell in table.values(LOGPROBS_COLUMN)]
-            given = pl.Series("given", own, dtype=pl.String)
-            frame = frame.with_columns(pl.coalesce(given, "logprobs").alias("logprobs"))
-        # Why each completion ended, and verdicts that others gave; they decide nothing.
-        types = {END_COLUMN: pl.String(), THOUGHTS_COLUMN: pl.String(), **THEIR_SCHEMA}
-        for name, dtype in types.items():
-            column = table.frame[name] if name in self.beside else pl.Series(dtype=pl.Null)
-            if column.dtype == pl.Null:
-                continue
-            if name in table.encoded or column.dtype.is_nested():  # no text, or no number
-                column = pl.Series(name, [None] * len(column))
-            found = column.cast(dtype, strict=False)
-            frame = frame.with_columns(found.fill_nan(None) if dtype == pl.Float64 else found)
+            texts = [_write_logprobs(cell) for cell in table.values(LOGPROBS_COLUMN)]
+            declared = pl.Series(LOGPROBS_COLUMN, texts, dtype=pl.String)
+            frame = frame.with_columns(pl.coalesce(declared, LOGPROBS_COLUMN))
+        for name, dtype in BESIDE_TYPES.items():
+            if name in self.beside:
+                frame = _add_beside(
+                    frame,
+                    name,
+                    dtype,
+                    table.values(name),
+                )
         if STATUS_COLUMN in self.beside:
-            given = table.frame[STATUS_COLUMN]
-            if given.dtype != pl.String or STATUS_COLUMN in table.encoded:
-                texts = [None if one is None else str(one) for one in table.values(STATUS_COLUMN)]
-                given = pl.Series(texts, dtype=pl.String)
-            given = given.replace("", None)
-            for position in (given.is_not_null() & ~given.is_in(_STATUSES)).arg_true():
-                message = f"{given[position]!r} is not a completion status"
-                where = table.place(position, STATUS_COLUMN)
-                statuses.add("E209", message, where=where, hint=f"statuses: {listing(_STATUSES)}")
-            frame = _apply_statuses(frame, given)
+            frame = _apply_statuses(frame, [_read_status(sample) for sample in table])
         return Completions(frame)
 
-
-def find_completion_column(
-    rows: Rows, column: str | None = None, *, is_needed: bool = False
-) -> CompletionColumn | None:
-    """Return where the completions stand, None if nowhere; E209 for several that could be meant.
-
-    A column that is named, or needed, and not there is E209, too. A name may reach into a column: the exact
-    column first, then the field with the longest matching column name, and so on inwards:
-    `completions.org/model-1.5` reaches the field `org/model-1.5` of the column `completions`.
-    """
-    beside = frozenset(rows.columns).intersection(BESIDE)
-    known = (column,) if column is not None else (COMPLETION_COLUMN,)
-    names = [name for name in known if name in rows.columns]
-    names = names or [name for name in OTHER_NAMES if column is None and name in rows.columns]
-    if len(names) > 1:
-        message = f"several columns may hold the completions: {listing(names)}"
-        hint = "name one with `--completion-column`"
-        raise DataError("E209", message, where=Place(file=rows.file), hint=hint)
-    if names:
-        return CompletionColumn(names[0], names[0], "", beside)
-    for name, inside in split_name(column or "", rows.columns):
-        if _has_field(rows, name, inside):
-            return CompletionColumn(column or "", name, inside, beside)
-    if column is None and not is_needed:
-        return None
-    there: list[str] = []  # columns, or the fields of those that are structs
-    for name, dtype in rows.slice(0, 0).load().frame.schema.items():
-        fields = dtype.fields if isinstance(dtype, pl.Struct) else []
-        there += [f"{name}.{one.name}" for one in fields] or [name]
-    hint = f"columns: {listing(there)}"
-    message = f"no column holds completions; looked for {listing((COMPLETION_COLUMN, *OTHER_NAMES))}"
-    if column is not None:
-        message = f"there is no completion column `{column}`"
-        near = suggest(column, there)
-        hint = f"{near} {hint}" if near else hint
-    raise DataError("E209", message, where=Place(file=rows.file), hint=hint)
-
-
-def _has_field(rows: Rows, column: str, inside: str) -> bool:
-    """Return whether any row has the field."""
-    if column not in rows.encoded:
-        empty = rows.slice(0, 0).load([column])
-        return find_inside(empty.frame[column], inside) is not None
-    return any(
-        get_inside(value, inside, _ABSENT) is not _ABSENT
-        for _, block in iterate_blocks(rows, [column])
-        for value in block.values(column)
-    )
-
-
-def _is_text(cells: pl.Series | Sequence[object]) -> bool:
-    """Return whether cells need no look one by one: texts, and whole numbers, which are read as text."""
-    return isinstance(cells, pl.Series) and cells.dtype in {pl.String, pl.Int64}
+    def _read_cells(self, table: Samples, ids: pl.Series) -> Completions:
+        cells = self.cells(table)
+        kinds = set(map(type, cells))
+        if kinds <= {str, int, type(None)}:
+            texts = [cell if cell is None else str(cell) for cell in cells]
+            series = pl.Series(texts, dtype=pl.String)
+            return Completions.build_texts(ids, series, source=SOURCE)
+        completions: list[Completion] = [read_message(cell) for cell in cells]
+        return Completions.build(ids, completions, source=SOURCE)
 
 
 def _find_fault(cell: object) -> str | None:
@@ -209,42 +194,195 @@ def _find_fault(cell: object) -> str | None:
         return f"the boolean {cell}"
     if isinstance(cell, float) and not math.isfinite(cell):
         return f"the number {cell}"
-    if isinstance(cell, dict) and _MESSAGE_KEYS.isdisjoint(cell):
+    if isinstance(cell, dict) and MESSAGE_KEYS.isdisjoint(cell):
         return f"an object with the fields {listing(cell)}, no message"
-    if isinstance(cell, list) and not all(isinstance(one, dict) for one in cell):
+    if isinstance(cell, list) and not all(isinstance(element, dict) for element in cell):
         return "a list"
     return None
 
 
+def _read_status(sample: Sample) -> str | None:
+    """Return the status that a row states; None where it states none."""
+    cell = sample.fields[STATUS_COLUMN]
+    if cell in (None, ""):
+        return None
+    return str(cell)
+
+
+def _check_status(sample: Sample, errors: RowErrors) -> None:
+    status = _read_status(sample)
+    if status is not None and status not in STATUSES:
+        message = f"{status!r} is not a completion status"
+        where = sample.place(STATUS_COLUMN)
+        errors.add(
+            "E209",
+            message,
+            where=where,
+            hint=f"statuses: {listing(STATUSES)}",
+        )
+
+
+def _add_beside(
+    frame: pl.DataFrame,
+    name: str,
+    dtype: pl.DataType,
+    cells: Sequence[object],
+) -> pl.DataFrame:
+    """Return completions with a column that stands beside them; an unfit cell is null."""
+    if all(cell is None for cell in cells):
+        return frame
+    is_number = dtype == pl.Float64
+    values: list[object] = []
+    for cell in cells:
+        fits = isinstance(cell, str | int | float)
+        values.append(_read_number(cell) if is_number else str(cell) if fits else None)
+    return frame.with_columns(pl.Series(name, values, dtype=dtype))
+
+
+def _read_number(cell: object) -> float | None:
+    if not isinstance(cell, str | int | float):
+        return None
+    try:
+        number = float(cell)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
 def _write_logprobs(cell: object) -> str | None:
-    """Return log-probabilities as JSON text; what is none is left out."""
+    """Return log-probabilities as JSON text; None for a cell that holds none."""
     if isinstance(cell, str):
         try:
             cell = json.loads(cell)
         except ValueError:
             return None
-    return _write_json(cell) if isinstance(cell, dict) else None
+    if not isinstance(cell, dict):
+        return None
+    return json.dumps(cell, ensure_ascii=False)
 
 
-def _apply_statuses(frame: pl.DataFrame, given: pl.Series) -> pl.DataFrame:
-    """Return completions with the statuses that the file gives; a text that is no answer goes to `reply`."""
-    text, status, reply = pl.col("completion"), pl.col("status"), pl.col("reply")
-    is_other = pl.col("given").is_not_null() & (pl.col("given") != CompletionStatus.OK.value)
-    changed = frame.with_columns(given.alias("given")).with_columns(
-        pl.when(is_other).then(None).otherwise(text).alias("completion"),
-        pl.when(is_other).then(pl.col("given")).otherwise(status).alias("status"),
-        pl.when(is_other & text.is_not_null() & reply.is_null())
-        .then(pl.struct("completion", "given").map_elements(_write_reply, return_dtype=pl.String))
-        .otherwise(reply)
-        .alias("reply"),
+def _apply_statuses(frame: pl.DataFrame, statuses: Sequence[str | None]) -> pl.DataFrame:
+    """Return completions with the statuses that the file states.
+
+    A text that is no answer goes to `reply`.
+    """
+    texts: list[str | None] = []
+    applied: list[str] = []
+    replies: list[str | None] = []
+    rows = frame.select("completion", "status", "reply").iter_rows()
+    for declared, (text, status, reply) in zip(statuses, rows, strict=True):
+        if declared is None or declared == CompletionStatus.OK.value:
+            texts.append(text)
+            applied.append(status)
+            replies.append(reply)
+            continue
+        texts.append(None)
+        applied.append(declared)
+        is_moved = text is not None and reply is None
+        replies.append(_write_reply(text, declared) if is_moved else reply)
+    return frame.with_columns(
+        pl.Series("completion", texts, dtype=pl.String),
+        pl.Series("status", applied, dtype=pl.String),
+        pl.Series("reply", replies, dtype=pl.String),
     )
-    return changed.drop("given")
 
 
-def _write_reply(row: dict[str, str]) -> str:
-    is_refusal = row["given"] == CompletionStatus.REFUSED.value
-    message = {"role": "assistant", "content": None if is_refusal else row["completion"]}
-    return json.dumps(message | ({"refusal": row["completion"]} if is_refusal else {}), ensure_ascii=False)
+def _write_reply(text: str, status: str) -> str:
+    message: dict[str, object] = {"role": "assistant", "content": text}
+    if status == CompletionStatus.REFUSED.value:
+        message |= {"content": None, "refusal": text}
+    return json.dumps(message, ensure_ascii=False)
+
+
+def find_completion_column(
+    rows: Rows,
+    column: str | None = None,
+    *,
+    is_needed: bool = False,
+) -> CompletionColumn | None:
+    """Return where the completions stand, None if nowhere; E209 for several that could be meant.
+
+    A column that is named, or needed, and not there is E209, too. A name may reach into a column:
+    the exact column first, then the field with the longest matching column name, and so on inwards:
+    `completions.org/model-1.5` reaches the field `org/model-1.5` of the column `completions`.
+    """
+    beside = frozenset(rows.columns).intersection(BESIDE)
+    names = [name for name in (column or COMPLETION_COLUMN,) if name in rows.columns]
+    if not names and column is None:
+        names = [name for name in OTHER_NAMES if name in rows.columns]
+    if len(names) > 1:
+        message = f"several columns may hold the completions: {listing(names)}"
+        hint = "name one with `--completion-column`"
+        raise DataError(
+            "E209",
+            message,
+            where=Place(file=rows.file),
+            hint=hint,
+        )
+    if names:
+        return CompletionColumn(
+            names[0],
+            names[0],
+            "",
+            beside,
+        )
+    for name, inside in split_name(column or "", rows.columns):
+        if _has_field(rows, name, inside):
+            return CompletionColumn(
+                column or "",
+                name,
+                inside,
+                beside,
+            )
+    if column is None and not is_needed:
+        return None
+    raise _refuse_missing(rows, column)
+
+
+def _refuse_missing(rows: Rows, column: str | None) -> DataError:
+    """Return the error about completions that no column holds."""
+    names = _list_paths(rows)
+    hint = f"columns: {listing(names)}"
+    if column is None:
+        looked_for = listing((COMPLETION_COLUMN, *OTHER_NAMES))
+        message = f"no column holds completions; looked for {looked_for}"
+    else:
+        message = f"there is no completion column `{column}`"
+        suggestion = suggest(column, names)
+        if suggestion:
+            hint = f"{suggestion} {hint}"
+    return DataError(
+        "E209",
+        message,
+        where=Place(file=rows.file),
+        hint=hint,
+    )
+
+
+def _list_paths(rows: Rows) -> list[str]:
+    """Return the columns, or the fields of those that hold objects."""
+    names: list[str] = []
+    first = rows.slice(0, 1).load()
+    for name in rows.columns:
+        cell = first.row(0).get(name)
+        if isinstance(cell, dict) and cell:
+            names += [f"{name}.{field}" for field in cell]
+        else:
+            names.append(name)
+    return names
+
+
+def _has_field(
+    rows: Rows,
+    column: str,
+    inside: str,
+) -> bool:
+    """Return whether any row has the field."""
+    for _, block in iterate_blocks(rows, [column]):
+        for cell in block.values(column):
+            if get_inside(cell, inside, ABSENT) is not ABSENT:
+                return True
+    return False
 
 
 @dataclass(frozen=True)
@@ -283,17 +421,16 @@ class TableCompletions:
         """Return those of `length` samples from `offset` on."""
         if self.rows is None:
             return self
-        return replace(self, rows=self.rows.slice(offset * self.num_trials, length * self.num_trials))
+        rows = self.rows.slice(offset * self.num_trials, length * self.num_trials)
+        return replace(self, rows=rows)
 
     def read(self, samples: Samples) -> Completions:
         """Return what the column says, under the ids of the samples."""
         table = samples if self.rows is None else self.rows.load(self.column.columns)
-        found = self.column.read(table, _repeat_ids(samples.ids, self.num_trials))
-        return found if self.num_trials == 1 else found.number(range(self.num_trials))
-
-
-#: What a text may hold that has thoughts in it, for a first look.
-_MAYBE_THOUGHTS = "[<\\[\u25c1]|assistantfinal|" + THOUGHT_BEGIN
+        completions = self.column.read(table, samples.repeat(self.num_trials).ids)
+        if self.num_trials == 1:
+            return completions
+        return completions.number(range(self.num_trials))
 
 
 @dataclass(frozen=True)
@@ -320,22 +457,19 @@ class SplitCompletions:
         """Return the completions with their thoughts apart; `raw` is the text as it was."""
         completions = self.recorded.read(samples)
         frame = completions.frame
-        rows = frame["completion"].str.contains(_MAYBE_THOUGHTS).fill_null(value=False).arg_true()
-        found = {row: split_thoughts(frame["completion"][row]) for row in rows}
-        split = [(row, *both) for row, both in found.items() if both is not None]
-        if not split:
-            return completions
-        schema = {"row": pl.UInt32, "thought": pl.String, "said": pl.String}
-        table = pl.DataFrame(split, schema=schema, orient="row")
-        joined = frame.with_row_index("row").join(table, on="row", how="left", maintain_order="left")
-        is_split, apart = pl.col("said").is_not_null(), pl.concat_str("reasoning", "thought", separator="\n")
-        own = pl.when(pl.col("reasoning").fill_null("") == "").then("thought").otherwise(apart)
-        joined = joined.with_columns(
-            pl.when(is_split).then("completion").otherwise("raw").alias("raw"),
-            pl.when(is_split).then("said").otherwise("completion").alias("completion"),
-            pl.when(is_split).then(own).otherwise("reasoning").alias("reasoning"),
-        )
-        return Completions(joined.select(frame.columns))
+        columns = {name: frame[name].to_list() for name in ("completion", "reasoning", "raw")}
+        texts = frame["completion"]
+        for row in texts.str.contains(MAYBE_THOUGHTS).fill_null(value=False).arg_true():
+            parts = split_thoughts(texts[row])
+            if parts is None:
+                continue
+            thought, answer = parts
+            declared = columns["reasoning"][row]
+            columns["reasoning"][row] = f"{declared}\n{thought}" if declared else thought
+            columns["raw"][row] = texts[row]
+            columns["completion"][row] = answer
+        series = [pl.Series(name, cells, dtype=pl.String) for name, cells in columns.items()]
+        return Completions(frame.with_columns(series))
 
 
 def find_own_completions(rows: Rows, *, column: str | None = None) -> TableCompletions | None:
@@ -343,84 +477,133 @@ def find_own_completions(rows: Rows, *, column: str | None = None) -> TableCompl
 
     A column that is named but not there is an error, and so are cells that are no completions.
     """
-    found = find_completion_column(rows, column)
-    if found is None:
+    completion_column = find_completion_column(rows, column)
+    if completion_column is None:
         return None
-    found.check(rows)
-    return TableCompletions(found)
+    completion_column.check(rows)
+    return TableCompletions(completion_column)
 
 
 def match_completions(
-    table: Rows, dataset: Dataset, *, column: str | None = None, num_trials: int = 1
+    table: Rows,
+    dataset: Dataset,
+    *,
+    column: str | None = None,
+    num_trials: int = 1,
 ) -> TableCompletions:
     """Return the completions of a table for the selected samples, in their order.
 
-    Matched by `sample_id` if the table has it, or by another column of ids if all of them are the dataset's
-    and stand in another order; else by position: it then has as many rows as the dataset, as its filtered
-    rows, or as the selected ones of them. Rows for samples of the dataset that are not selected
-    are left aside; rows for unknown samples are an error. Several trials are told apart by the column
-    `trial`; those of a sample stand one after the other.
+    Matched by `sample_id` if the table has it, or by another column of ids if all of them are the
+    dataset's and stand in another order; else by position: it then has as many rows as the dataset,
+    as its filtered rows, or as the selected ones of them. Rows for samples of the dataset that are
+    not selected are left aside; rows for unknown samples are an error. Several trials are told
+    apart by the column `trial`; those of a sample stand one after the other.
     """
-    found = find_completion_column(table, column, is_needed=True)
-    assert found is not None  # noqa: S101 - it is needed
+    completion_column = find_completion_column(table, column, is_needed=True)
+    assert completion_column is not None  # noqa: S101 - it is needed
     if THOUGHTS_COLUMN in table.columns:
-        found = replace(found, beside=found.beside | {THOUGHTS_COLUMN})
-    named = None if ID_COLUMN in table.columns else _name_rows(table, dataset)
-    table = table if named is None else named
-    has_ids, has_trials = named is not None or ID_COLUMN in table.columns, TRIAL_COLUMN in table.columns
+        beside = completion_column.beside | {THOUGHTS_COLUMN}
+        completion_column = replace(completion_column, beside=beside)
+    has_ids = ID_COLUMN in table.columns
+    if not has_ids:
+        renamed = _name_rows(table, dataset)
+        if renamed is not None:
+            table = renamed
+            has_ids = True
+    has_trials = TRIAL_COLUMN in table.columns
     if num_trials > 1 and not (has_ids and has_trials):
         raise refuse_single(num_trials, table.file)
     if num_trials == 1 and has_ids and has_trials:
-        blocks = (table.slice(offset, BLOCK_ROWS) for offset in range(0, len(table), BLOCK_ROWS))
-        hashes = pl.concat([one.ids.hash() for one in blocks])  # they take less memory than ids
-        most = int(hashes.value_counts()["count"].max())  # type: ignore[arg-type]  # there are rows
-        if most > 1:
-            held = f"the completions hold up to {most} trials of a sample"
-            message = f"{held}, and the task has one trial of each sample"
-            hint = f"add `trials: {{num_trials: {most}}}` to the task, or keep one trial of each sample"
-            raise DataError("E209", message, where=Place(file=table.file, field=TRIAL_COLUMN), hint=hint)
-    rows = _match_ids(table, dataset, num_trials, found.columns) if has_ids else _match_order(table, dataset)
-    found.check(rows)
-    return TableCompletions(found, rows, num_trials)
+        _refuse_trials(table)
+    if has_ids:
+        rows = _match_ids(
+            table,
+            dataset,
+            num_trials,
+            completion_column.columns,
+        )
+    else:
+        rows = _match_order(table, dataset)
+    completion_column.check(rows)
+    return TableCompletions(completion_column, rows, num_trials)
+
+
+def _refuse_trials(table: Rows) -> None:
+    """Raise E209 where a sample has several completions."""
+    hashes: list[pl.Series] = []  # they take less memory than ids
+    for offset in range(0, len(table), BLOCK_ROWS):
+        hashes.append(table.slice(offset, BLOCK_ROWS).ids.hash())
+    count = int(pl.concat(hashes).value_counts()["count"].max())  # type: ignore[arg-type]  # there are rows
+    if count > 1:
+        message = (
+            f"the completions hold up to {count} trials of a sample, "
+            "and the task has one trial of each sample"
+        )
+        hint = (
+            f"add `trials: {{num_trials: {count}}}` to the task, or keep one trial of each sample"
+        )
+        where = Place(file=table.file, field=TRIAL_COLUMN)
+        raise DataError(
+            "E209",
+            message,
+            where=where,
+            hint=hint,
+        )
 
 
 def _name_rows(table: Rows, dataset: Dataset) -> Rows | None:
-    """Return the rows under their samples' ids, if a column like `id` says which these are; else None.
+    """Return the rows under their samples' ids, if a column like `id` says which these are.
 
-    It does where each sample has one of its values, here or as its own id, and the order is another.
+    It does where each sample has one of its values, here or as its own id, and the order is
+    another.
     """
     column = find_columns(tuple(table.columns), ("id",)).columns.get("id")
-    if column is None or column in table.encoded or len(table) > len(dataset.table):
+    if column is None or len(table) > len(dataset.table):
         return None
-    own = dataset.table.ids
-    known = [own]
-    if column in dataset.table.columns and column not in dataset.table.encoded:
-        known.append(dataset.table.load({column}).frame[column])
-    said = table.load({column}).frame[column].cast(pl.String, strict=False)
-    for each in [] if said.is_duplicated().any() else known:
-        names = each.cast(pl.String, strict=False)
-        if names.has_nulls() or names.is_duplicated().any() or not said.is_in(names.implode()).all():
+    names = _read_names(table, column)
+    if names is None:
+        return None
+    ids = dataset.table.ids.to_list()
+    candidates: list[list[str] | None] = [ids]
+    if column in dataset.table.columns:
+        candidates.append(_read_names(dataset.table, column))
+    for candidate in candidates:
+        if candidate is None or not set(names) <= set(candidate):
             continue
-        if said.equals(names.head(len(said))):
+        if names == candidate[: len(names)]:
             return None
-        rows = table.load()
-        named, told = pl.DataFrame({"said": names, "id": own}), pl.DataFrame({"said": said})
-        return replace(rows, ids=told.join(named, on="said", how="left", maintain_order="left")["id"])
+        id_by_name = dict(zip(candidate, ids, strict=True))
+        samples = table.load()
+        items: list[Sample] = []
+        for sample, name in zip(samples, names, strict=True):
+            items.append(replace(sample, id=id_by_name[name]))
+        return replace(samples, items=items)
     return None
 
 
-def _repeat_ids(ids: pl.Series, times: int) -> pl.Series:
-    """Return each id `times` times, one after the other."""
-    if times == 1:
-        return ids
-    return ids.gather(pl.int_range(len(ids) * times, dtype=pl.UInt32, eager=True) // times)
+def _read_names(rows: Rows, column: str) -> list[str] | None:
+    """Return the cells of a column as texts; None if they do not name each row once."""
+    names: list[str] = []
+    for _, block in iterate_blocks(rows, [column]):
+        for cell in block.values(column):
+            if cell is None or isinstance(cell, list | dict):
+                return None
+            names.append(str(cell))
+    if len(set(names)) < len(names):
+        return None
+    return names
 
 
-def _match_ids(table: Rows, dataset: Dataset, num_trials: int, columns: frozenset[str]) -> Rows:
-    """Return for each sample, and each of its trials, the row of its completion; trials count from 0.
+def _match_ids(
+    table: Rows,
+    dataset: Dataset,
+    num_trials: int,
+    columns: frozenset[str],
+) -> Rows:
+    """Return for each sample, and each of its trials, the row of its completion.
 
-    Rows for samples of the dataset that are not selected are left aside; what is missing, and a row that
-    belongs nowhere, are errors.
+    Trials count from 0. Rows for samples of the dataset that are not selected are left aside; what
+    is missing, and a row that belongs nowhere, are errors.
     """
     if len(table) == len(dataset) * num_trials and _is_in_order(table, dataset.rows, num_trials):
         return table
@@ -428,78 +611,157 @@ def _match_ids(table: Rows, dataset: Dataset, num_trials: int, columns: frozense
     for whole in wholes:
         if len(whole) == len(table) and _is_in_order(table, dataset.table.take(whole), 1):
             return table.take(locate_positions(whole, dataset.chosen))
-    found = table.load(columns | {TRIAL_COLUMN} if num_trials > 1 else columns)
-    rows = pl.DataFrame({"id": found.ids}).with_row_index("row")
-    wanted, known = (pl.DataFrame({"id": one.ids}) for one in (dataset.rows, dataset.table))
-    keys, name = ["id"], pl.col("id")
-    lacking, belonging_nowhere = "samples without a completion", "completions without a sample"
+    completions = table.load(columns | {TRIAL_COLUMN})
+    rows = pl.DataFrame({"id": completions.ids}).with_row_index("row")
+    selected = pl.DataFrame({"id": dataset.rows.ids})
+    every = pl.DataFrame({"id": dataset.table.ids})
+    keys = ["id"]
+    if num_trials > 1:
+        keys.append("trial")
+        rows = rows.with_columns(_read_trials(completions))
+        trials = pl.DataFrame({"trial": pl.int_range(0, num_trials, eager=True)})
+        selected = selected.join(
+            trials,
+            how="cross",
+            maintain_order="left_right",
+        )
+        every = every.join(
+            trials,
+            how="cross",
+            maintain_order="left_right",
+        )
+    matched = selected.join(
+        rows,
+        on=keys,
+        how="left",
+        maintain_order="left",
+    )
+    missing = matched.filter(pl.col("row").is_null())
+    unknown = rows.join(
+        every,
+        on=keys,
+        how="anti",
+        maintain_order="left",
+    )
+    if missing.height or unknown.height:
+        raise _refuse_unmatched(
+            missing,
+            unknown,
+            num_trials,
+            table.file,
+        )
+    return completions.take(matched["row"])
+
+
+def _refuse_unmatched(
+    missing: pl.DataFrame,
+    unknown: pl.DataFrame,
+    num_trials: int,
+    file: str | None,
+) -> DataError:
+    """Return the error that shows which samples and completions have no partner."""
+    missing_title = "samples without a completion"
+    unknown_title = "completions without a sample"
     hint = (
-        f"`{ID_COLUMN}` must hold the ids of this dataset; without ids its rows are `000001`, `000002`, ..."
+        f"`{ID_COLUMN}` must hold the ids of this dataset; without ids its rows are "
+        "`000001`, `000002`, ..."
     )
     if num_trials > 1:
-        rows = rows.with_columns(_read_trials(found).alias("trial"))
-        numbers = pl.DataFrame({"trial": pl.int_range(0, num_trials, eager=True)})
-        wanted, known = (
-            one.join(numbers, how="cross", maintain_order="left_right") for one in (wanted, known)
-        )
-        keys.append("trial")
-        name = pl.format("{} trial {}", *(pl.col(one).cast(pl.String).fill_null("None") for one in keys))
-        lacking, belonging_nowhere = "trials without a completion", "completions that belong nowhere"
+        missing_title = "trials without a completion"
+        unknown_title = "completions that belong nowhere"
         hint = f"each sample needs the trials 0 to {num_trials - 1} in the column `{TRIAL_COLUMN}`"
-    matched = wanted.join(rows, on=keys, how="left", maintain_order="left")
-    missing = matched.filter(pl.col("row").is_null()).select(name).to_series()
-    unknown = rows.join(known, on=keys, how="anti", maintain_order="left").select(name).to_series()
-    if len(missing) or len(unknown):
-        parts = [
-            f"{what}: {len(names)} ({listing(names.head(_SHOWN_IDS).to_list())}"
-            f"{' ...' if len(names) > _SHOWN_IDS else ''})"
-            for what, names in ((lacking, missing), (belonging_nowhere, unknown))
-            if len(names)
-        ]
-        message = f"the completions do not fit the dataset: {'; '.join(parts)}"
-        raise DataError("E209", message, where=Place(file=table.file), hint=hint)
-    return found.take(matched["row"])
+    parts: list[str] = []
+    for title, rows in ((missing_title, missing), (unknown_title, unknown)):
+        if rows.height:
+            names = _list_names(rows.head(SHOWN_IDS))
+            dots = " ..." if rows.height > SHOWN_IDS else ""
+            parts.append(f"{title}: {rows.height} ({listing(names)}{dots})")
+    message = f"the completions do not fit the dataset: {'; '.join(parts)}"
+    return DataError(
+        "E209",
+        message,
+        where=Place(file=file),
+        hint=hint,
+    )
 
 
-def _is_in_order(table: Rows, samples: Rows, num_trials: int) -> bool:
-    """Return whether the trials of each sample stand one after the other, in the order of the samples."""
+def _list_names(rows: pl.DataFrame) -> list[str]:
+    if "trial" not in rows.columns:
+        return rows["id"].to_list()
+    return [f"{name} trial {trial}" for name, trial in rows.select("id", "trial").iter_rows()]
+
+
+def _is_in_order(
+    table: Rows,
+    samples: Rows,
+    num_trials: int,
+) -> bool:
+    """Return whether the trials of each sample stand one after the other, in the samples' order."""
     step = max(1, BLOCK_ROWS // num_trials)
     for offset in range(0, len(samples), step):
-        ids = _repeat_ids(samples.slice(offset, step).ids, num_trials)
+        ids: list[str] = []
+        for sample_id in samples.slice(offset, step).ids:
+            ids += [sample_id] * num_trials
         part = table.slice(offset * num_trials, len(ids))
-        if num_trials > 1:
-            part = part.load([TRIAL_COLUMN])
-            expected = pl.int_range(len(part), dtype=pl.Int64, eager=True) % num_trials
-            if not _read_trials(part).equals(expected, check_names=False):
-                return False
-        if not part.ids.equals(ids, check_names=False):
+        if part.ids.to_list() != ids:
             return False
+        if num_trials > 1:
+            trials = _read_trials(part.load([TRIAL_COLUMN])).to_list()
+            if trials != [number % num_trials for number in range(len(trials))]:
+                return False
     return True
 
 
 def _read_trials(table: Samples) -> pl.Series:
-    return table.frame[TRIAL_COLUMN].cast(pl.Int64, strict=False)
+    trials: list[int | None] = []
+    for cell in table.values(TRIAL_COLUMN):
+        number = _read_number(cell)
+        is_whole = number is not None and number.is_integer()
+        trials.append(int(number) if is_whole else None)  # type: ignore[arg-type]
+    return pl.Series("trial", trials, dtype=pl.Int64)
 
 
 def _match_order(table: Rows, dataset: Dataset) -> Rows:
     """Return for each sample the row at its position in the dataset, whole or filtered."""
     for whole in (range(len(dataset.table)), dataset.kept):
-        places = locate_positions(whole, dataset.chosen)
+        positions = locate_positions(whole, dataset.chosen)
         if len(whole) == len(table):
-            return table.take(places)
-        if len(places) == len(table) and places[-1] == len(places) - 1:  # they are the first ones
+            return table.take(positions)
+        are_first_rows = positions[-1] == len(positions) - 1
+        if len(positions) == len(table) and are_first_rows:
             return table
     count = len(dataset.table)
-    there = "there is 1 completion" if len(table) == 1 else f"there are {len(table)} completions"
-    message = f"{there} without `{ID_COLUMN}` for {count} sample{'' if count == 1 else 's'}"
+    completions = "there is 1 completion"
+    if len(table) != 1:
+        completions = f"there are {len(table)} completions"
+    samples = "1 sample" if count == 1 else f"{count} samples"
+    message = f"{completions} without `{ID_COLUMN}` for {samples}"
     if len(dataset) != count:
         message += f", {len(dataset)} of them selected"
-    hint = f"add a column `{ID_COLUMN}`, or give exactly one completion per sample, in the dataset's order"
-    raise DataError("E209", message, where=Place(file=table.file), hint=hint)
+    hint = (
+        f"add a column `{ID_COLUMN}`, or give exactly one completion per sample, in the "
+        "dataset's order"
+    )
+    raise DataError(
+        "E209",
+        message,
+        where=Place(file=table.file),
+        hint=hint,
+    )
 
 
 def refuse_single(num_trials: int, file: str | None = None) -> DataError:
-    """Return the error about completions of which there is one for each sample, where several are wanted."""
-    message = f"the task has {num_trials} trials of each sample, and there is one completion for each"
-    hint = f"name a model, or bring a file with the columns `{ID_COLUMN}` and `{TRIAL_COLUMN}` (0, 1, …) by"
-    return DataError("E209", message, where=Place(file=file), hint=f"{hint} `--completions FILE`")
+    """Return the error about a single completion for each sample, where several are needed."""
+    message = (
+        f"the task has {num_trials} trials of each sample, and there is one completion for each"
+    )
+    hint = (
+        f"name a model, or bring a file with the columns `{ID_COLUMN}` and `{TRIAL_COLUMN}` "
+        "(0, 1, …) by `--completions FILE`"
+    )
+    return DataError(
+        "E209",
+        message,
+        where=Place(file=file),
+        hint=hint,
+    )

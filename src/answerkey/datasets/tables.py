@@ -1,8 +1,8 @@
-"""Files become tables: several files as one table, columns that are derived, the cache of tables.
+"""Tables of rows: data files, several files joined, documents, and tables in memory.
 
-Large files that are no Parquet are read once, and kept as Parquet in the user's cache folder. An entry there
-is named by a hash of the decompressed content, of the format and of how cells are typed. Nothing depends on
-the cache: where it is switched off, or cannot be written, the table is a temporary file.
+Rows are held in memory while they are few. Of a large file, JSON Lines and Parquet are read where
+they lie; any other is written once as JSON Lines into a temporary file, which is removed at the end
+of the process.
 """
 
 from __future__ import annotations
@@ -10,111 +10,96 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import shutil
 import sys
 import tempfile
-import time
+from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import partial
 from hashlib import sha256
-from itertools import accumulate
 from math import isnan
 from pathlib import Path
-from queue import Full, Queue
-from typing import TYPE_CHECKING, Any, Protocol
-from zlib import crc32
+from typing import IO, Any, Protocol, Self
 
 import polars as pl
-from polars.io.plugins import register_io_source
 
-from answerkey.datasets.columns import (
-    LINE,
-    BuiltTable,
-    Cells,
-    Chunk,
-    Chunks,
-    ColumnKind,
-    SpillFolder,
-    build_table,
-    check_names,
-    make_plain,
-)
+from answerkey.datasets.cells import CellTyper, ColumnKind, UnfitCellError, check_names, plain
 from answerkey.datasets.content import (
     COMPRESSIONS,
     FOREIGN,
-    HELD_BYTES,
     SHOWN,
     Content,
+    RowErrors,
     describe_long,
     describe_unreadable,
+    find_cell_limit,
     find_line_limit,
-    read_content,
+    require_plain,
 )
 from answerkey.datasets.formats import (
-    CHUNK_ROWS,
     FORMATS,
     READERS,
+    ROWS_HINT,
     FormatName,
-    is_arrow_file,
-    read_frames,
+    Record,
+    measure_fields,
+    read_frame,
     split_endings,
 )
 from answerkey.datasets.questions import SAID_ROLES, QuestionColumns
 from answerkey.datasets.rows import (
-    BLOCK_ROWS,
+    MARK_ROWS,
+    PLACE_KEY,
+    LineRows,
     Rows,
-    RowsOver,
-    StoredRows,
     check_ids,
+    complete_fields,
     iterate_blocks,
-    name_samples,
+    name_row,
     open_parquet,
+    read_stamp,
 )
-from answerkey.datasets.storage import fetch_object, find_digest, is_stored, open_cache_folder, open_object
-from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, listing, raise_all, suggest
+from answerkey.datasets.storage import fetch_object, find_digest, is_stored, open_object
+from answerkey.errors import (
+    AnswerkeyError,
+    DataError,
+    Place,
+    SpecError,
+    listing,
+    raise_all,
+    refuse_column,
+    suggest,
+)
 from answerkey.templates import RowError, RowFilter, Template
-from answerkey.types import Notice, Samples, read_limit
+from answerkey.types import Notice, Sample, Samples
 
-if TYPE_CHECKING:
-    from polars._typing import ParquetMetadata
-
-_DELIMITED = frozenset({"csv", "tsv"})
-_BINARY = frozenset({"parquet", "arrow"})
-#: Compressed and binary files hold several times their size.
-_EXPANSION = 8
-#: `off`, or how many gigabytes the cache may hold.
-VARIABLE = "ANSWERKEY_TABLE_CACHE"
-GIGABYTE = 10**9
-DEFAULT_BYTES = 20 * GIGABYTE
-#: Changes when the same file would be stored otherwise.
-VERSION = 1
-#: What was used so many seconds ago may be in use, and what was begun so long ago was given up.
-REST_SECONDS, GIVEN_UP_SECONDS = 3600.0, 86_400.0
-GROUP_BYTES = 64 * 2**20
-#: Rows that are so many times as large as the first ones need groups of fewer rows.
-_UNEVEN = 4
-_KEY = "answerkey"
-_SPILL = ".draft-"
+DELIMITED = frozenset({"csv", "tsv"})
+BINARY = frozenset({"parquet", "arrow"})
+WORKBOOKS = frozenset({".xlsx", ".xls", ".ods"})
+#: The column in which a run keeps rows that were in memory, as JSON text.
+SAMPLE_COLUMN = "sample"
+#: A table with more characters is not held in memory.
+HELD_CHARACTERS = 32 * 2**20
 
 
 def matches(name: str, pattern: str) -> bool:
-    """Return whether a path within a folder, or the name at its end, fits a pattern with `*` and `?`."""
-    return fnmatch(name, pattern) or ("/" not in pattern and fnmatch(name.rpartition("/")[2], pattern))
+    """Return whether a path within a folder, or its last part, fits a pattern with `*` and `?`."""
+    if fnmatch(name, pattern):
+        return True
+    return "/" not in pattern and fnmatch(name.rpartition("/")[2], pattern)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileFields:
     """How the files of a source are read; the fields that all sources with files have in YAML.
 
-    `format` says what a name does not. `header` names the columns of CSV and TSV without a header line, and
-    `skip_rows` are passed over at the top. `columns` types text cells. `file_column` is a column to hold the
-    name of each row's file. `questions` says which columns are what (see `QuestionColumns`). `derive` has
-    templates for new columns.
+    `format` says what a name does not. `header` names the columns of CSV and TSV without a header
+    line, and `skip_rows` are passed over at the top. `columns` types text cells. `file_column` is a
+    column to hold the name of each row's file. `questions` says which columns are what (see
+    `QuestionColumns`). `derive` has templates for new columns.
     """
 
     format: FormatName | None = None
@@ -135,23 +120,30 @@ class FileFields:
 
     def find_format(self, path: str | Path) -> FormatName:
         """Return the format of a file with this name; raises DataError E201 and E202."""
-        name, ending = Path(path).name, split_endings(path)[0]
+        name = Path(path).name
+        ending = split_endings(path)[0]
+        where = Place(file=str(path))
         if not self.format and not ending:
-            message = f"the ending of `{name}` names no format"
             hint = f"endings: {listing(FORMATS)}, each also with {listing(COMPRESSIONS)}"
-            if Path(path).suffix.lower() in {".xlsx", ".xls", ".ods"}:
+            if Path(path).suffix.lower() in WORKBOOKS:
                 hint = f"save the sheet as CSV, and name that; {hint}"
-            raise DataError("E201", message, where=Place(file=str(path)), hint=hint)
+            message = f"the ending of `{name}` names no format"
+            raise DataError(
+                "E201",
+                message,
+                where=where,
+                hint=hint,
+            )
         form = self.format or FORMATS[ending]
-        if (self.header is not None or self.skip_rows) and form not in _DELIMITED:
+        if (self.header is not None or self.skip_rows) and form not in DELIMITED:
             message = f"`header` and `skip_rows` are for CSV and TSV, and `{name}` is {form}"
-            raise DataError("E202", message, where=Place(file=str(path)))
+            raise DataError("E202", message, where=where)
         return form
 
     def lies_in_place(self, name: str) -> bool:
-        """Return whether a file with this name on shared storage is read there: Parquet, as it stands."""
-        is_plain = self.find_format(name) == "parquet" and not split_endings(name)[1]
-        return is_plain and not self.columns and self.makes_no_column
+        """Return whether an object on shared storage is read there: Parquet, as it stands."""
+        is_parquet = self.find_format(name) == "parquet" and not split_endings(name)[1]
+        return is_parquet and not self.columns and self.makes_no_column
 
     @property
     def makes_no_column(self) -> bool:
@@ -174,92 +166,292 @@ class Table:
 
 
 def load_table(
-    path: str | Path, how: FileFields | None = None, *, by_trial: bool = False, shown: str | None = None
+    path: str | Path,
+    how: FileFields | None = None,
+    *,
+    by_trial: bool = False,
+    shown: str | None = None,
 ) -> Table:
-    """Return the rows of a data file, compressed or not, with the digest of its content and what is odd.
+    """Return the rows of a data file, with the digest of its content and what is odd about it.
 
-    The file may be on shared storage (`s3://…`): Parquet is read where it lies, another object is fetched.
-    Of `how` it is used how one file is read. With `by_trial`, rows of one sample may differ in the column
-    `trial`. `shown` is the file's name in errors.
+    The file may be on shared storage (`s3://…`): Parquet is read where it lies, another object is
+    fetched. With `by_trial`, rows of one sample may differ in the column `trial`. `shown` is the
+    file's name in errors.
     """
     how = how or FileFields()
-    rows: Rows | None = None
-    notices: tuple[Notice, ...] = ()
+    table: Table | None = None
     if isinstance(path, str) and is_stored(path):
         shown = shown or path
-        stored = open_object(path)
-        if how.lies_in_place(stored.name):
-            rows = open_parquet(Content(shown, Path(stored.name), raw=b""), stored)
-        if rows is None:
+        table = _open_stored_parquet(path, how, shown)
+        if table is None:
+            stored = open_object(path)
             path = fetch_object(stored, "".join(split_endings(stored.name))).path
-        else:
-            digest = find_digest(stored)
+    if table is None:
+        table = _open_file(Content(shown or str(path), Path(path)), how)
+    if not len(table.rows):
+        where = Place(file=table.rows.file)
+        raise DataError(
+            "E210",
+            "the file has no rows",
+            where=where,
+            hint=ROWS_HINT,
+        )
+    check_ids(table.rows, by_trial=by_trial)
+    return table
+
+
+def _open_stored_parquet(
+    url: str,
+    how: FileFields,
+    shown: str,
+) -> Table | None:
+    """Return the rows of a Parquet object on shared storage; None for one that must be fetched."""
+    stored = open_object(url)
+    if not how.lies_in_place(stored.name):
+        return None
+    rows = open_parquet(Content(shown, Path(stored.name)), stored)
     if rows is None:
-        content = read_content(path, shown=shown)
-        try:
-            rows, notices = _open_rows(content, how, how.find_format(path))
-            digest = content.digest
-        except OSError as error:
-            raise describe_unreadable(content.path, error, content.file) from None
-    notices = notices or check_names(rows.columns, Place(file=rows.file))
-    if not len(rows):
-        raise DataError("E210", "the file has no rows", where=Place(file=rows.file))
-    check_ids(rows, by_trial=by_trial)
-    return Table(rows, digest, notices)
+        return None
+    notices = check_names(rows.columns, Place(file=shown))
+    return Table(rows, find_digest(stored), tuple(notices))
 
 
-def _open_rows(content: Content, how: FileFields, form: FormatName) -> tuple[Rows, tuple[Notice, ...]]:
-    """Return where the rows lie: in the file itself, in memory when they are few, else in the cache."""
-    if form == "parquet" and not content.is_packed and not how.columns:
-        found = open_parquet(content)
-        if found is not None:
-            return found, ()
-    name, read = str(form), READERS[form]
+def _open_file(content: Content, how: FileFields) -> Table:
+    require_plain(content.path)
+    form = how.find_format(content.path)
+    try:
+        if form == "parquet" and not content.is_packed and not how.columns:
+            parquet = open_parquet(content)
+            if parquet is not None:
+                notices = check_names(parquet.columns, content.place())
+                return Table(parquet, content.digest, tuple(notices))
+        rows, notices = _read_rows(content, how, form)
+        return Table(rows, content.digest, tuple(notices))
+    except OSError as error:
+        raise describe_unreadable(content.path, error, content.file) from None
+
+
+def _read_rows(
+    content: Content,
+    how: FileFields,
+    form: FormatName,
+) -> tuple[Rows, list[Notice]]:
+    notices: list[Notice] = []
+    read = READERS[form]
     if how.header is not None or how.skip_rows:
-        # The name is part of the key under which a large file is kept as a table.
-        name = f"{form} {json.dumps([how.header, how.skip_rows])}"
-        read = partial(read, names=how.header, skipped=how.skip_rows)
-
-    def build(chunks: Chunks) -> BuiltTable:
-        readable, notices = content, list[Notice]()
-        if form in _BINARY and isinstance(chunks, SpillFolder):
-            readable = chunks.unpack(content)
-        try:
-            return build_table(read(readable, notices), content.file, how.columns, chunks, notices=notices)
-        except (AnswerkeyError, UnicodeDecodeError):
-            if form not in _BINARY:
-                content.check_text()  # what is no text at all is told first
-            raise
-
-    is_small = content.raw is not None or (form == "arrow" and not is_arrow_file(content))
-    key = "" if is_small else name_entry(content.digest, name, how.columns)
-    rows, notices, _ = _build_rows(build, key, content.file, is_small=is_small)
+        read = partial(
+            read,
+            names=how.header,
+            skipped=how.skip_rows,
+        )
+    in_place: Path | None = None
+    if form == "jsonl" and not content.is_packed and content.wide is None and not how.columns:
+        in_place = content.path.absolute()
+    try:
+        with RowCollector([content.file], how.columns, in_place=in_place) as collector:
+            for record in read(content, notices):
+                collector.add(record)
+            rows = collector.finish()
+    except (AnswerkeyError, UnicodeDecodeError):
+        if form not in BINARY:
+            content.check_text()  # what is no text at all is told first
+        raise
+    if form in {"jsonl", "json"}:
+        notices += check_names(rows.columns, content.place())
     return rows, notices
 
 
-#: The rows of a table, what is said about it, and how many rows each of several files has.
-BuiltRows = tuple[Rows, tuple[Notice, ...], tuple[int, ...]]
+class RowCollector:
+    """Collects the rows of a table: in memory while they are few, else in a file of JSON Lines.
 
-
-def _build_rows(build: Callable[[Chunks], BuiltTable], key: str, file: str, *, is_small: bool) -> BuiltRows:
-    """Return the rows of a table; a large one is kept in the cache, and built only if it has not been before.
-
-    Where there is no room, not even for temporary files, it is held in memory, as a small one is.
+    `files` are the names in errors, `kinds` the declared types of columns. Rows that come from a
+    file of JSON Lines as they stand are left `in_place`. Without `is_limited`, rows stay in memory.
     """
-    notices: tuple[Notice, ...] = ()
-    if not is_small:
+
+    def __init__(
+        self,
+        files: Sequence[str],
+        kinds: Mapping[str, ColumnKind] | None = None,
+        *,
+        in_place: Path | None = None,
+        is_limited: bool = True,
+    ) -> None:
+        self._in_place = in_place
+        self._files = files
+        self._typers = {name: CellTyper(kind) for name, kind in (kinds or {}).items()}
+        self._unfit = RowErrors(files[0])
+        self._long = RowErrors(files[0])
+        self._is_limited = is_limited
+        self._cell_limit = find_cell_limit()
+        self._columns: dict[str, None] = {}
+        self._records: list[tuple[Record, int]] = []
+        self._count = 0
+        self._size = 0
+        self._marks = array("q")
+        self._mark_lines = array("q")
+        self._temporary: IO[bytes] | None = None
+        self._path: Path | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._temporary is not None:
+            with suppress(OSError):  # `finish` has told that there is no room
+                self._temporary.close()
+
+    def add(self, record: Record, file_index: int = 0) -> None:
+        """Keep one row; `file_index` says which of the files it is from."""
+        fields = record.fields
+        if not fields.keys() <= self._columns.keys():
+            self._columns.update(dict.fromkeys(fields))
+        if self._is_limited and record.size > self._cell_limit:
+            self._check_sizes(record, file_index)
+        if self._typers:
+            record = record._replace(fields=self._convert(record, file_index))
+        self._size += record.size
+        if self._path is None:
+            self._mark(record.line, record.offset)
+            self._records.append((record, file_index))
+            if self._is_limited and self._size > HELD_CHARACTERS:
+                self._move_to_file()
+        else:
+            self._write(record, file_index)
+        self._count += 1
+
+    def finish(self) -> Rows:
+        """Return the rows; raises what is wrong with their cells, and E210 when there are none."""
+        file = self._files[0]
+        if not self._count:
+            raise DataError(
+                "E210",
+                "the file has no rows",
+                where=Place(file=file),
+                hint=ROWS_HINT,
+            )
+        self._long.raise_any()
+        columns = list(self._columns)
+        if not columns:
+            raise DataError("E210", "the rows of the file have no columns", where=Place(file=file))
+        for name in self._typers:
+            if name not in self._columns:
+                message = f"`columns` types `{name}`, which is not a column"
+                raise refuse_column(
+                    message,
+                    name,
+                    columns,
+                    Place(file=file, field=name),
+                )
+        self._unfit.raise_any()
+        if self._path is None:
+            return Samples(self._build_samples(columns), columns, file)
+        if self._temporary is not None:
+            try:
+                self._temporary.flush()
+            except OSError as error:
+                raise self._refuse_room(error) from None
+        return LineRows(
+            self._path,
+            columns,
+            self._marks,
+            self._mark_lines,
+            0,
+            self._count,
+            self._files,
+            read_stamp(self._path),
+        )
+
+    def _build_samples(self, columns: list[str]) -> list[Sample]:
+        samples: list[Sample] = []
+        for number, (record, file_index) in enumerate(self._records, 1):
+            fields = complete_fields(record.fields, columns)
+            file = self._files[file_index]
+            samples.append(
+                Sample(
+                    name_row(fields, number),
+                    fields,
+                    file,
+                    record.line,
+                )
+            )
+        return samples
+
+    def _check_sizes(self, record: Record, file_index: int) -> None:
+        for name, cell in record.fields.items():
+            if isinstance(cell, str) and len(cell.encode()) > self._cell_limit:
+                where = Place(
+                    file=self._files[file_index],
+                    line=record.line,
+                    field=name,
+                )
+                self._long.add("E202", describe_long("the cell", self._cell_limit), where=where)
+
+    def _convert(self, record: Record, file_index: int) -> dict[str, object]:
+        """Return the fields of a row with its declared columns typed; an unfit cell is null."""
+        fields = dict(record.fields)
+        for name, typer in self._typers.items():
+            if name not in fields:
+                continue
+            cell = fields[name]
+            try:
+                fields[name] = typer.convert(cell)
+            except UnfitCellError as error:
+                where = Place(
+                    file=self._files[file_index],
+                    line=record.line,
+                    field=name,
+                )
+                self._unfit.add("E211", typer.describe(cell, error), where=where)
+                fields[name] = None
+        return fields
+
+    def _mark(self, line: int, offset: int) -> None:
+        if self._count % MARK_ROWS == 0:
+            self._marks.append(offset)
+            self._mark_lines.append(line)
+
+    def _move_to_file(self) -> None:
+        """Let go of the rows in memory: they are in the user's file, or in a temporary one."""
+        records = self._records
+        self._records = []
+        if self._in_place is not None:
+            self._path = self._in_place
+            return
+        self._count = 0
+        self._marks = array("q")
+        self._mark_lines = array("q")
         try:
-            return _keep_table(key, build, file)
-        except (OSError, pl.exceptions.PolarsError) as error:
-            notices = (Notice(f"`{file}` is held in memory: it cannot be kept as a table: {error}"),)
-    chunks: dict[int, pl.DataFrame] = {}
-    built = build(chunks)
-    return _join_chunks(chunks, built, file), (*built.notices, *notices), built.spans
+            descriptor, name = tempfile.mkstemp(prefix="answerkey-rows-", suffix=".jsonl")
+        except OSError as error:
+            raise self._refuse_room(error) from None
+        self._temporary = os.fdopen(descriptor, "wb")
+        self._path = Path(name)
+        atexit.register(self._path.unlink, missing_ok=True)
+        for record, file_index in records:
+            self._write(record, file_index)
+            self._count += 1
+        self._count -= 1  # the last of them is counted by `add`
 
+    def _write(self, record: Record, file_index: int) -> None:
+        if self._temporary is None:
+            self._mark(record.line, record.offset)
+            return
+        self._mark(record.line, self._temporary.tell())
+        row = {PLACE_KEY: [record.line, file_index], **record.fields}
+        try:
+            self._temporary.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+        except OSError as error:
+            raise self._refuse_room(error) from None
 
-def _join_chunks(chunks: dict[int, pl.DataFrame], built: BuiltTable, file: str) -> Samples:
-    whole = pl.concat([chunks[number] for number in sorted(chunks)], rechunk=True)
-    return name_samples(whole.drop(LINE), whole[LINE].alias("line"), built.encoded, file)
+    def _refuse_room(self, error: OSError) -> DataError:
+        message = f"cannot keep the rows of `{self._files[0]}` in a temporary file: {error}"
+        hint = f"make room in `{tempfile.gettempdir()}`, or name another folder: `TMPDIR=FOLDER`"
+        return DataError(
+            "E201",
+            message,
+            where=Place(file=self._files[0]),
+            hint=hint,
+        )
 
 
 class ArrowStream(Protocol):
@@ -269,191 +461,312 @@ class ArrowStream(Protocol):
         """Return a capsule with the rows."""
 
 
-#: A table in memory, of whatever library; see `gather_table`.
-Tabular = ArrowStream | pl.LazyFrame | Mapping[str, Iterable[object]] | Iterable[Mapping[str, object]]
-_NO_TABLE = "give a frame (Polars, pandas, Arrow, `datasets`), rows as mappings, columns by name, or a path"
+#: A table in memory, of whatever library.
+Tabular = (
+    ArrowStream | pl.LazyFrame | Mapping[str, Iterable[object]] | Iterable[Mapping[str, object]]
+)
+NO_TABLE = (
+    "give a frame (Polars, pandas, Arrow, `datasets`), rows as mappings, columns by name, or a path"
+)
 
 
 def load_rows(
-    data: Tabular | Iterable[object], *, name: str, by_trial: bool = False, lone: str = ""
+    data: Tabular | Iterable[object],
+    *,
+    name: str,
+    by_trial: bool = False,
+    lone: str = "",
 ) -> Table:
     """Return a table in memory with the digest of its content; `name` is its name in errors.
 
     Where a `lone` column will do, it may be given by itself.
     """
-    chunks: dict[int, pl.DataFrame] = {}
     notices: list[Notice] = []
-    found = gather_table(data, name, lone=lone)
-    if isinstance(found, pl.DataFrame):
-        rows, parts = found.height, read_frames(found, name, notices)
-    else:
-        rows, parts = max(map(len, found.values()), default=0), _read_columns(found, name, notices)
-    if not rows:
+    collector = RowCollector([name], is_limited=False)
+    is_empty = True
+    for record in _read_tabular(
+        data,
+        name,
+        lone,
+        notices,
+    ):
+        is_empty = False
+        collector.add(record)
+    if is_empty:
         raise DataError("E210", f"`{name}` has no rows", where=Place(file=name))
+    rows = collector.finish()
     try:
-        built = build_table(parts, name, {}, chunks, notices=notices, is_limited=False)
+        digest = digest_rows(rows)
     except UnicodeEncodeError as error:
-        message = f"the text {error.object!r} holds half of a surrogate pair, which is not a character"
+        text = error.object[max(0, error.start - 40) : error.end + 40]
+        message = f"the text {text!r} holds half of a surrogate pair, which is not a character"
         raise DataError("E203", message, where=Place(file=name)) from None
-    held = _join_chunks(chunks, built, name)
-    check_ids(held, by_trial=by_trial)
-    return Table(held, digest_rows(held), built.notices)
+    check_ids(rows, by_trial=by_trial)
+    return Table(rows, digest, tuple(notices))
 
 
-def gather_table(data: Any, name: str, *, lone: str = "") -> pl.DataFrame | dict[str, list[object]]:  # noqa: ANN401 - of any library
-    """Return a table of any library as a frame, or as Python values by column.
+def _read_tabular(
+    data: Any,  # noqa: ANN401 - of any library
+    name: str,
+    lone: str,
+    notices: list[Notice],
+) -> Iterator[Record]:
+    """Yield the rows of a table of any library.
 
-    Values that have no type in common stay as they are: Arrow would make `1.0` of a `1` beside `1.5`, and
-    give a mapping the keys of the others. So what pandas holds does not go that way.
+    Values that have no type in common stay as they are: Arrow would make `1.0` of a `1` beside
+    `1.5`, and give a mapping the keys of the others. So what pandas holds does not go that way.
     """
-    where, pandas = Place(file=name), sys.modules.get("pandas")
-    is_column = bool(lone) and any(hasattr(data, one) for one in ("dtype", "type"))
     if hasattr(data, "with_format") and isinstance(getattr(data, "num_rows", None), int):
         data = data.with_format("arrow")[:]  # of `datasets`, which knows Arrow
+    pandas = sys.modules.get("pandas")
+    is_column = bool(lone) and (hasattr(data, "dtype") or hasattr(data, "type"))
     if isinstance(data, pl.LazyFrame | pl.DataFrame):
-        return data.lazy().collect()
-    if pandas is not None and isinstance(data, pandas.DataFrame):
-        # An index without a name only numbers the rows.
-        levels = [data.index.get_level_values(n) for n, one in enumerate(data.index.names) if one is not None]
-        named = [(one.name, one) for one in (*levels, *(data.iloc[:, n] for n in range(data.shape[1])))]
+        yield from read_frame(data.lazy(), name, notices)
+    elif pandas is not None and isinstance(data, pandas.DataFrame):
+        yield from _read_columns(_list_pandas_columns(data), name, notices)
     elif isinstance(data, Mapping):
-        named = list(data.items())
+        yield from _read_columns(list(data.items()), name, notices)
     elif hasattr(data, "__arrow_c_stream__") and not is_column:
-        try:
-            return pl.DataFrame(data)
-        except FOREIGN as error:
-            message, code = f"`{name}` cannot be read as a table: {str(error).splitlines()[0]}", "E202"
-            code = "E212" if isinstance(error, pl.exceptions.DuplicateError) else code
-            raise DataError(code, message, where=where, hint=_NO_TABLE) from None
+        yield from read_frame(_import_arrow(data, name).lazy(), name, notices)
     else:
-        rows: Any = _list_cells(data)
-        if lone and rows is not None and not any(isinstance(one, Mapping) for one in rows):
-            return {lone: rows}
-        wrong = [(n, one) for n, one in enumerate(rows or (), 1) if not isinstance(one, Mapping)]
-        if rows is None or wrong:
-            number, other = wrong[0] if wrong else (0, data)
-            message = f"is a value of type {type(other).__name__}, not a {'mapping' if wrong else 'table'}"
-            what = f"`{name}`: row {number}" if wrong else f"`{name}`"
-            raise DataError("E202", f"{what} {message}", where=where, hint=_NO_TABLE)
-        names = dict.fromkeys(key for row in rows for key in row)
-        named = [(key, [row.get(key) for row in rows]) for key in names]
-    for label, _ in named:
-        if not isinstance(label, str):
-            raise DataError("E202", f"the column name {label!r} is not text", where=where)
-    check_names([label for label, _ in named], where)
-    found: dict[str, list[object]] = {}
-    for label, column in named:
-        listed = None if hasattr(column, "column_names") else _list_cells(column)
-        if listed is None:
-            what = f"is a value of type {type(column).__name__}, not a list of cells"
-            hint = "a single row is written `[{…}]`; of several tables choose one"
-            raise DataError("E202", f"`{name}`: column `{label}` {what}", where=where, hint=hint)
-        found[label] = listed
-    if len(set(map(len, found.values()))) > 1:
-        told = ", ".join(f"`{label}` {len(cells)}" for label, cells in found.items())
-        raise DataError("E202", f"`{name}`: the columns differ in their number of cells: {told}", where=where)
-    return found
+        yield from _read_columns(_gather_columns(data, name, lone), name, notices)
 
 
-def _list_cells(column: Any) -> list[object] | None:  # noqa: ANN401 - of any library
-    """Return the cells of a column of any library; None for what is no list. NaN is null in pandas."""
-    if isinstance(column, str | bytes | set | frozenset | Mapping) or not hasattr(column, "__iter__"):
+def _list_pandas_columns(frame: Any) -> list[tuple[object, Any]]:  # noqa: ANN401 - of pandas
+    """Return the columns of a pandas frame; an index without a name only numbers the rows."""
+    columns: list[tuple[object, Any]] = []
+    for level, label in enumerate(frame.index.names):
+        if label is not None:
+            columns.append((label, frame.index.get_level_values(level)))
+    for number in range(frame.shape[1]):
+        series = frame.iloc[:, number]
+        columns.append((series.name, series))
+    return columns
+
+
+def _import_arrow(data: Any, name: str) -> pl.DataFrame:  # noqa: ANN401 - of any library
+    try:
+        return pl.DataFrame(data)
+    except FOREIGN as error:
+        message = f"`{name}` cannot be read as a table: {str(error).splitlines()[0]}"
+        code = "E212" if isinstance(error, pl.exceptions.DuplicateError) else "E202"
+        raise DataError(
+            code,
+            message,
+            where=Place(file=name),
+            hint=NO_TABLE,
+        ) from None
+
+
+def _gather_columns(
+    data: Any,  # noqa: ANN401 - of any library
+    name: str,
+    lone: str,
+) -> list[tuple[object, Any]]:
+    """Return the columns of a list of mappings, or the lone column that a list of cells is."""
+    rows: Any = list_cells(data)
+    if rows is None:
+        message = f"`{name}` is a value of type {type(data).__name__}, not a table"
+        raise DataError(
+            "E202",
+            message,
+            where=Place(file=name),
+            hint=NO_TABLE,
+        )
+    if lone and not any(isinstance(row, Mapping) for row in rows):
+        return [(lone, rows)]
+    names: dict[object, None] = {}
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, Mapping):
+            kind = type(row).__name__
+            message = f"`{name}`: row {number} is a value of type {kind}, not a mapping"
+            raise DataError(
+                "E202",
+                message,
+                where=Place(file=name),
+                hint=NO_TABLE,
+            )
+        names.update(dict.fromkeys(row))
+    return [(key, [row.get(key) for row in rows]) for key in names]
+
+
+def list_cells(column: Any) -> list[object] | None:  # noqa: ANN401 - of any library
+    """Return the cells of a column of any library; None for what is no list.
+
+    NaN is null in pandas.
+    """
+    is_one_value = isinstance(column, str | bytes | set | frozenset | Mapping)
+    if is_one_value or not hasattr(column, "__iter__"):
         return None
-    ways = (getattr(column, way, None) for way in ("to_pylist", "to_list", "tolist"))
-    unwrap: Any = next(filter(callable, ways), None)
+    unwrap: Any = None
+    for method in ("tolist", "to_list", "to_pylist"):
+        unwrap = getattr(column, method, unwrap)
     cells = list(column) if unwrap is None else unwrap()
+    if not isinstance(cells, list):
+        return None
     if getattr(column, "hasnans", False):
-        cells = [None if gone else cell for cell, gone in zip(cells, column.isna().tolist(), strict=True)]
-    return cells if isinstance(cells, list) else None
+        is_missing = column.isna().tolist()
+        cells = [None if gone else cell for cell, gone in zip(cells, is_missing, strict=True)]
+    return cells
 
 
 def _read_columns(
-    columns: Mapping[str, Sequence[object]], file: str, notices: list[Notice]
-) -> Iterator[Chunk]:
-    notices += check_names(list(columns), Place(file=file))
-    found: dict[str, Cells] = {}
-    for name, given in columns.items():
-        try:
-            cells = make_plain(given)
-        except TypeError as error:
-            place = Place(file=file, field=name)
-            raise DataError("E202", f"the column holds {error}", where=place) from None
-        kinds = set(map(type, cells))
-        if float in kinds and kinds - {float, int, type(None)}:  # among texts, pandas has NaN for null
-            cells = [None if isinstance(cell, float) and isnan(cell) else cell for cell in cells]
-        found[name] = cells
-    yield found, range(1, 1 + max(map(len, columns.values())))
+    columns: Sequence[tuple[object, Any]],
+    file: str,
+    notices: list[Notice],
+) -> Iterator[Record]:
+    """Yield the rows of a table that is given by its columns."""
+    where = Place(file=file)
+    names: list[str] = []
+    for label, _ in columns:
+        if not isinstance(label, str):
+            raise DataError("E202", f"the column name {label!r} is not text", where=where)
+        names.append(label)
+    notices += check_names(names, where)
+    table: dict[str, list[object]] = {}
+    for name, column in zip(names, (cells for _, cells in columns), strict=True):
+        table[name] = _read_column(name, column, file)
+    lengths = {len(cells) for cells in table.values()}
+    if len(lengths) > 1:
+        counts = ", ".join(f"`{name}` {len(cells)}" for name, cells in table.items())
+        message = f"`{file}`: the columns differ in their number of cells: {counts}"
+        raise DataError("E202", message, where=where)
+    for number, cells in enumerate(zip(*table.values(), strict=True), 1):
+        fields = dict(zip(names, cells, strict=True))
+        yield Record(number, fields, measure_fields(fields))
+
+
+def _read_column(
+    name: str,
+    column: Any,  # noqa: ANN401 - of any library
+    file: str,
+) -> list[object]:
+    cells = None if hasattr(column, "column_names") else list_cells(column)
+    if cells is None:
+        kind = type(column).__name__
+        message = f"`{file}`: column `{name}` is a value of type {kind}, not a list of cells"
+        hint = "a single row is written `[{…}]`; of several tables choose one"
+        raise DataError(
+            "E202",
+            message,
+            where=Place(file=file),
+            hint=hint,
+        )
+    try:
+        cells = [plain(cell) for cell in cells]
+    except TypeError as error:
+        where = Place(file=file, field=name)
+        raise DataError("E202", f"the column holds {error}", where=where) from None
+    kinds = set(map(type, cells))
+    if float in kinds and kinds - {float, int, type(None)}:
+        # Among texts, pandas has NaN for null.
+        return [None if isinstance(cell, float) and isnan(cell) else cell for cell in cells]
+    return cells
 
 
 def digest_rows(rows: Rows, *, with_ids: bool = False) -> str:
     """Return the sha256 of the rows as JSON lines, so that equal rows have equal digests."""
-    digest = None
+    digest = sha256()
     for _, block in iterate_blocks(rows):
-        frame = block.frame.select(block.ids.alias(""), pl.all()) if with_ids else block.frame
-        if digest is None:
-            header = [list(map(str, frame.schema.items())), sorted(block.encoded)]
-            digest = sha256(f"{json.dumps(header)}\n".encode())
-        # JSON lines write a float that is not a number as null; as text it stays apart.
-        digest.update(frame.with_columns(pl.selectors.float().cast(pl.String)).write_ndjson().encode())
-    return (digest or sha256()).hexdigest()
+        for sample in block:
+            row = [sample.id, sample.fields] if with_ids else sample.fields
+            digest.update(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+    return digest.hexdigest()
 
 
 @dataclass
 class TemplateErrors:
     """Rows on which templates fail, by kind: the first of them, and how many.
 
-    A template that fails everywhere in the same way is one mistake, told once at its first row. What is
-    undefined is E206, with `only_columns` only where a column is; any other failure is E207.
+    A template that fails everywhere in the same way is one mistake, told once at its first row.
+    What is undefined is E206, with `only_columns` only where a column is; any other failure is
+    E207.
     """
 
     only_columns: bool = False
     first: dict[tuple[str, str], tuple[RowError, Place]] = field(default_factory=dict)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def add(self, label: str, error: RowError, samples: Samples, row: int) -> None:
+    def add(
+        self,
+        label: str,
+        error: RowError,
+        sample: Sample,
+    ) -> None:
         """Remember that what `label` names failed on a row."""
-        kind = label, error.message
-        if kind not in self.first:
-            self.first[kind] = error, samples.place(row, error.column)
+        kind = (label, error.message)
+        self.first.setdefault(kind, (error, sample.place(error.column)))
         self.counts[kind] += 1
 
     def raise_any(self) -> None:
-        """Raise what failed; nothing if nothing did."""
+        """Raise what failed; do nothing if nothing did."""
         errors: list[DataError] = []
         for kind, (error, where) in list(self.first.items())[:SHOWN]:
-            rest = f" (and in {self.counts[kind] - 1} more rows)" if self.counts[kind] > 1 else ""
+            label, message = kind
+            text = f"{label}: {message}"
+            if self.counts[kind] > 1:
+                text += f" (and in {self.counts[kind] - 1} more rows)"
             is_missing = error.is_undefined and not (self.only_columns and error.column is None)
-            text = f"{kind[0]}: {kind[1]}{rest}"
-            errors.append(DataError("E206" if is_missing else "E207", text, where=where, hint=error.hint))
+            code = "E206" if is_missing else "E207"
+            errors.append(
+                DataError(
+                    code,
+                    text,
+                    where=where,
+                    hint=error.hint,
+                )
+            )
         raise_all(errors)
 
 
-def _refuse_lost(how: FileFields, names: Collection[str], file: str) -> None:
+def _refuse_lost(
+    how: FileFields,
+    names: Collection[str],
+    file: str,
+) -> None:
     """Raise E212 for a column of the file that a template would replace without reading it."""
     for name, source in how.derive.items():
-        read = Template.compile(source).columns
-        if name in names and read is not None and name not in read:
-            message = f"derived column `{name}` would replace the column `{name}` of the file"
+        columns = Template.compile(source).columns
+        if name in names and columns is not None and name not in columns:
+            message = (
+                f"derived column `{name}` would replace the column `{name}` of the file, "
+                "which it does not read"
+            )
             hint = f"rename one of them; a template that reads `sample.{name}` may replace it"
-            where = Place(file=file, field=name)
-            raise DataError("E212", f"{message}, which it does not read", where=where, hint=hint)
+            raise DataError(
+                "E212",
+                message,
+                where=Place(file=file, field=name),
+                hint=hint,
+            )
 
 
-def _derive(how: FileFields, samples: Samples, errors: TemplateErrors) -> dict[str, Sequence[object]]:
-    """Return new columns, over the rows as their file has them; null where a template fails."""
-    columns: dict[str, Sequence[object]] = {}
+def _derive(
+    how: FileFields,
+    samples: Samples,
+    errors: TemplateErrors,
+) -> list[dict[str, object]]:
+    """Return the fields of each row with its derived columns; null where a template fails."""
+    rows = [dict(fields) for fields in samples.rows()]
     for name, source in how.derive.items():
-        values = list(Template.compile(source).values(samples))
-        for row, value in enumerate(values):
+        values = Template.compile(source).values(samples)
+        for sample, fields, value in zip(
+            samples,
+            rows,
+            values,
+            strict=True,
+        ):
             if isinstance(value, RowError):
-                errors.add(f"derived column `{name}`", value, samples, row)
-                values[row] = None
-        try:
-            columns[name] = make_plain(values)
-        except TypeError as error:
-            where = Place(file=samples.file, field=name)
-            raise DataError("E207", f"derived column `{name}` yields {error}", where=where) from None
-    return columns
+                errors.add(f"derived column `{name}`", value, sample)
+                fields[name] = None
+                continue
+            try:
+                fields[name] = plain(value)
+            except TypeError as error:
+                message = f"derived column `{name}` yields {error}"
+                where = Place(file=sample.file, field=name)
+                raise DataError("E207", message, where=where) from None
+    return rows
 
 
 @dataclass(frozen=True)
@@ -468,327 +781,114 @@ class DataFile:
     label: str
 
 
-def read_files(files: Sequence[DataFile], how: FileFields, *, shown: str) -> Table:
+def read_files(
+    files: Sequence[DataFile],
+    how: FileFields,
+    *,
+    shown: str,
+) -> Table:
     """Return the rows of all files, in their order; `shown` is the name of them all in errors."""
-    layout: list[object] = [how.format, how.header, how.skip_rows]
-    layout = [] if layout == [None, None, 0] else layout  # the names say it all
+    layout: list[object] = []
+    if how.format is not None or how.header is not None or how.skip_rows:
+        layout = [how.format, how.header, how.skip_rows]
     if len(files) == 1 and how.makes_no_column:
         table = load_table(files[0].path, how, shown=files[0].shown)
-        return replace(table, digest=_hash([table.digest, *layout])) if layout else table
-    shown = files[0].shown if len(files) == 1 else shown
+        if layout:
+            table = replace(table, digest=_hash([table.digest, *layout]))
+        return table
+    where = Place(file=files[0].shown if len(files) == 1 else shown)
     if how.file_column is not None:
-        check_names([how.file_column], Place(file=shown))
-    check_names(list(how.derive), Place(file=shown))
-    # The contents stand for the rows, and all that is said about how they are read.
-    contents = [
-        [read_content(one.path, shown=one.shown).digest, one.label if how.file_column else None]
-        for one in files
-    ]
-    # Which column has the completions does not change the questions.
-    made = [sorted((role, name) for role, name in how.questions.items() if role != "completion")]
-    digest = _hash([contents, layout, how.file_column, list(how.derive.items()), *made])
-    size = 0
-    for path in (Path(one.path) for one in files):
-        ending, packed = split_endings(path)
-        is_expanding = packed or FORMATS.get(ending) in _BINARY
-        size += path.stat().st_size * (_EXPANSION if is_expanding else 1)
+        check_names([how.file_column], where)
+    check_names(list(how.derive), where)
+    return _join_files(files, how, layout)
 
-    def build(chunks: Chunks) -> BuiltTable:
-        notices: dict[Notice, None] = {}
-        spans: list[int] = []
-        parts = _extend_files(files, how, notices, spans)
-        return build_table(parts, shown, {}, chunks, notices=notices, spans=spans)
 
-    key = name_entry(_hash([digest, how.questions.get("completion")]), "joined", {})
-    is_small = size <= HELD_BYTES
-    rows, notices, spans = _build_rows(build, key, shown, is_small=is_small)
-    if len(files) > 1:
-        starts = tuple(accumulate(spans, initial=0))[:-1]
-        rows = FiledRows(rows, tuple(one.shown for one in files), starts)
+def _join_files(
+    files: Sequence[DataFile],
+    how: FileFields,
+    layout: list[object],
+) -> Table:
+    """Return the rows of one file after the other, with the columns that are made for them."""
+    errors = TemplateErrors(only_columns=True)
+    notices: dict[Notice, None] = {}
+    contents: list[list[str | None]] = []
+    with RowCollector([file.shown for file in files]) as collector:
+        for index, file in enumerate(files):
+            table = load_table(file.path, how, shown=file.shown)
+            notices.update(dict.fromkeys(table.notices))
+            contents.append([table.digest, file.label if how.file_column else None])
+            for record in _extend_rows(
+                table.rows,
+                file,
+                how,
+                errors,
+            ):
+                collector.add(record, index)
+        errors.raise_any()
+        rows = collector.finish()
     check_ids(rows)
-    return Table(rows, digest, notices)
+    # Which column has the completions does not change the questions.
+    roles = sorted((role, name) for role, name in how.questions.items() if role != "completion")
+    digest = _hash([contents, layout, how.file_column, list(how.derive.items()), roles])
+    return Table(rows, digest, tuple(notices))
+
+
+def _extend_rows(
+    rows: Rows,
+    file: DataFile,
+    how: FileFields,
+    errors: TemplateErrors,
+) -> Iterator[Record]:
+    if how.file_column in rows.columns:
+        message = f"`file_column` is `{how.file_column}`, which is a column of the file"
+        hint = "choose another name there, or rename the column in the file"
+        raise DataError(
+            "E212",
+            message,
+            where=Place(file=file.shown),
+            hint=hint,
+        )
+    _refuse_lost(how, rows.columns, file.shown)
+    questions = QuestionColumns.of(how.questions, rows) if how.questions else None
+    for _, block in iterate_blocks(rows):
+        samples = block if questions is None else questions.derive(block)
+        if how.file_column is not None:
+            samples = samples.with_column(how.file_column, file.label)
+        for sample, fields in zip(samples, _derive(how, samples, errors), strict=True):
+            yield Record(sample.line or 1, fields, measure_fields(fields))
 
 
 def _hash(parts: object) -> str:
     return sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _extend_files(
-    files: Sequence[DataFile], how: FileFields, notices: dict[Notice, None], spans: list[int]
-) -> Iterator[Chunk]:
-    """Yield the rows of one file after the other, with the columns that are made for them.
-
-    Only what is read of the file at hand is in memory. What is odd goes to `notices`, how many rows each file
-    has to `spans`.
-    """
-    errors = TemplateErrors(only_columns=True)
-    for file in files:
-        table = load_table(file.path, how, shown=file.shown)
-        notices.update(dict.fromkeys(table.notices))
-        spans.append(0)
-        if how.file_column in table.rows.columns:
-            message = f"`file_column` is `{how.file_column}`, which is a column of the file"
-            hint = "choose another name there, or rename the column in the file"
-            raise DataError("E212", message, where=Place(file=file.shown), hint=hint)
-        _refuse_lost(how, table.rows.columns, file.shown)
-        asked = QuestionColumns.of(how.questions, table.rows) if how.questions else None
-        for _, block in iterate_blocks(table.rows, size=CHUNK_ROWS):
-            samples = block if asked is None else asked.derive(block)
-            if how.file_column is not None:
-                label = pl.lit(file.label, pl.String).alias(how.file_column)
-                samples = replace(samples, frame=samples.frame.with_columns(label))
-            columns: dict[str, Cells] = {
-                name: samples.values(name) if name in samples.encoded else samples.frame[name]
-                for name in samples.columns
-            }
-            lines = range(1, len(samples) + 1) if samples.lines is None else samples.lines.to_list()
-            spans[-1] += len(samples)  # a row may hold several questions
-            yield {**columns, **_derive(how, samples, errors)}, lines
-    errors.raise_any()
-
-
-@dataclass(frozen=True)
-class FiledRows(RowsOver):
-    """Rows out of several files, one after the other, of which each knows its file.
-
-    `starts` are the positions of the first rows of the files; `offset` is that of the first row here.
-    """
-
-    names: tuple[str, ...]
-    starts: tuple[int, ...]
-    offset: int = 0
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @property
-    def ids(self) -> pl.Series:
-        """The ids of all rows."""
-        return self.rows.ids
-
-    def slice(self, offset: int, length: int) -> Rows:
-        """Return the rows from `offset` on, at most `length` of them."""
-        return replace(self, rows=self.rows.slice(offset, length), offset=self.offset + offset)
-
-    def load(self, columns: Collection[str] | None = None) -> Samples:
-        """Return the rows, with all columns or with those named that there are, each with its file."""
-        samples = self.rows.load(columns)
-        places = pl.int_range(self.offset, self.offset + len(samples), eager=True, dtype=pl.Int64)
-        numbers = pl.Series(self.starts, dtype=pl.Int64).search_sorted(places, side="right") - 1
-        return replace(samples, files=pl.Series("file", self.names, dtype=pl.String).gather(numbers))
-
-
-def read_documents(folder: Path, paths: Sequence[Path], how: FileFields) -> Table:
-    """Return a row for each text file: `sample_id` (the hash of its text), `file_name` and `content`."""
+def read_documents(
+    folder: Path,
+    paths: Sequence[Path],
+    how: FileFields,
+) -> Table:
+    """Return a row for each text file, whose id is the hash of its text."""
     rows: list[dict[str, object]] = []
-    longest = find_line_limit()
+    limit = find_line_limit()
     for path in paths:
         content = Content(str(path), path)
         content.check_text()
         with content.open_text() as stream:
-            text = stream.read(longest + 1)
-        if len(text) > longest:
-            raise content.error("E202", describe_long("the document", longest))
-        name = path.relative_to(folder).as_posix()
-        rows.append({"sample_id": sha256(text.encode()).hexdigest(), "file_name": name, "content": text})
+            text = stream.read(limit + 1)
+        if len(text) > limit:
+            raise content.error("E202", describe_long("the document", limit))
+        rows.append(
+            {
+                "sample_id": sha256(text.encode()).hexdigest(),
+                "file_name": path.relative_to(folder).as_posix(),
+                "content": text,
+            }
+        )
     table = load_rows(rows, name=str(folder))
     if not how.derive:
         return table
     _refuse_lost(how, table.rows.columns, str(folder))
     errors = TemplateErrors(only_columns=True)
-    columns = _derive(how, table.samples, errors)
+    derived = _derive(how, table.samples, errors)
     errors.raise_any()
-    cells = zip(*columns.values(), strict=True)
-    rows = [row | dict(zip(columns, own, strict=True)) for row, own in zip(rows, cells, strict=True)]
-    return load_rows(rows, name=str(folder))
-
-
-def name_entry(digest: str, form: str, kinds: Mapping[str, str]) -> str:
-    """Return the name of the cache entry of a content that is read in this way."""
-    return _hash([VERSION, digest, form, sorted(kinds.items())])
-
-
-class _UnevenError(Exception):
-    """Chunks that cannot be written as they come."""
-
-
-class _ParquetFolder(SpillFolder, AbstractContextManager["_ParquetFolder"]):
-    """Chunks that are written into one Parquet file while the next ones are read.
-
-    The first says which types all have, how large rows are, and whether each row is on the line after the one
-    before it; if not, lines are a column. A chunk that is otherwise is refused.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self._waiting: Queue[pl.DataFrame | None] = Queue(1)
-        self._pool = ThreadPoolExecutor(1)
-        self._written: Future[None] | None = None
-        self._known = ""
-
-    def __setitem__(self, number: int, frame: pl.DataFrame) -> None:
-        size = frame.estimated_size() / frame.height
-        if self._written is None:
-            self._schema, self._size, self._line = frame.schema, size, int(frame[LINE][0])
-        is_next = frame[LINE].equals(pl.int_range(self._line, self._line + frame.height, eager=True))
-        if self._written is None:
-            self._has_lines = not is_next
-            self._written = self._pool.submit(self._write)
-        if frame.schema != self._schema or size > _UNEVEN * self._size or not (is_next or self._has_lines):
-            raise _UnevenError
-        self._line += frame.height
-        self._put(frame if self._has_lines else frame.drop(LINE))
-
-    def __getitem__(self, number: int) -> pl.DataFrame:
-        raise _UnevenError
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(OSError, pl.exceptions.PolarsError):  # `finish` has told it
-            self._put(None)
-        self._pool.shutdown()
-
-    def finish(self, known: str) -> None:
-        """Write what is known of the table at the end of the file."""
-        self._known = known
-        self._put(None)
-        if self._written is not None:
-            self._written.result()
-        if pl.read_parquet_metadata(self.folder / "whole").get(_KEY) != known:
-            raise _UnevenError
-
-    def _put(self, frame: pl.DataFrame | None) -> None:
-        """Hand a chunk to the writer, when it has room; raises what has ended it."""
-        while self._written is not None:
-            if self._written.done():
-                self._written.result()
-                break
-            with suppress(Full):
-                self._waiting.put(frame, timeout=1)
-                break
-
-    def _write(self) -> None:
-        def iterate(*_: object) -> Iterator[pl.DataFrame]:
-            while (frame := self._waiting.get()) is not None:
-                yield frame
-
-        schema = {name: dtype for name, dtype in self._schema.items() if self._has_lines or name != LINE}
-        # Polars asks for what is written at the end when all rows are there.
-        scan = register_io_source(iterate, schema=schema)
-        _write_parquet(scan, self.folder, self._size, lambda _: {_KEY: self._known})
-
-
-def _write_parquet(scan: pl.LazyFrame, folder: Path, size: float, metadata: ParquetMetadata) -> None:
-    """Write rows of about so many bytes as Parquet, in groups of a bearable size."""
-    scan.sink_parquet(
-        folder / "whole",
-        compression="lz4",
-        statistics=False,
-        row_group_size=max(1, min(int(GROUP_BYTES / max(size, 1)), BLOCK_ROWS)),
-        metadata=metadata,
-    )
-
-
-def _describe(built: BuiltTable) -> str:
-    """Return what is stored of a table beside its rows; notices without the file, another each time."""
-    places = [(one, one.where or Place()) for one in built.notices]
-    known = {
-        "rows": built.rows,
-        "encoded": sorted(built.encoded),
-        "first_line": built.first_line,
-        "notices": [[one.message, one.hint, where.line, where.field] for one, where in places],
-        "spans": list(built.spans),
-    }
-    return json.dumps(known)
-
-
-def _keep_table(key: str, build: Callable[[Chunks], BuiltTable], file: str) -> BuiltRows:
-    """Return the table of the cache with this key; without one it is built by way of chunks in files.
-
-    It becomes an entry of the cache, or a temporary file where that is switched off or cannot be used.
-    SpecError E119 when the environment says nonsense about the cache.
-    """
-    folder: Path | None = open_cache_folder("tables")
-    limit = read_limit(VARIABLE, DEFAULT_BYTES)
-    folder = folder if limit else None
-    unusable: tuple[Notice, ...] = ()
-    for path in folder.glob(f"{key}-*.parquet") if folder is not None else ():
-        with suppress(OSError):  # another process may have deleted it
-            if path.name == _name_file(key, path):
-                os.utime(path)
-                return _open_entry(path, file)
-            path.unlink()
-            unusable = (Notice(f"the table cache was damaged: `{path}` is built again from `{file}`"),)
-    if folder is not None:
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            spill = Path(tempfile.mkdtemp(prefix=_SPILL, dir=folder))
-        except OSError as error:
-            reason = f"the table cache `{folder}` cannot be used: {error}"
-            hint = f"make room or correct its rights; `{VARIABLE}=off` switches it off"
-            unusable += (Notice(f"{reason}; large files are read each time", hint=hint),)
-            folder = None
-    if folder is None:
-        spill = Path(tempfile.mkdtemp(prefix="answerkey-table-"))
-    try:
-        whole = spill / "whole"
-        try:
-            with _ParquetFolder(spill) as chunks:
-                built = build(chunks)
-                chunks.finish(_describe(built))
-        except _UnevenError:
-            built = build(SpillFolder(spill))
-            scan = pl.scan_ipc(sorted(spill.glob("*.arrow")), glob=False)
-            scan = scan if built.first_line is None else scan.drop(LINE)
-            _write_parquet(scan, spill, built.size / built.rows, {_KEY: _describe(built)})
-        if folder is not None:
-            path = whole.replace(folder / _name_file(key, whole))
-            _make_room(folder, limit, path)
-        else:
-            kept = Path(tempfile.mkdtemp(prefix="answerkey-table-"))
-            atexit.register(shutil.rmtree, kept, ignore_errors=True)
-            path = Path(shutil.move(whole, kept / f"{key}.parquet"))
-    finally:
-        shutil.rmtree(spill, ignore_errors=True)
-    stored, notices, spans = _open_entry(path, file)
-    return stored, (*notices, *unusable), spans
-
-
-def _name_file(key: str, path: Path) -> str:
-    """Return the name of an entry with the checksum of its content, by which damage is noticed."""
-    checksum = 0
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            checksum = crc32(block, checksum)
-    return f"{key}-{checksum:08x}.parquet"
-
-
-def _make_room(folder: Path, limit: int, kept: Path) -> None:
-    """Delete what was not used for longest until the rest fits."""
-    entries: list[tuple[float, Path, int]] = []
-    for path in folder.iterdir():
-        with suppress(OSError):  # another process may have deleted it
-            found = path.stat()
-            entries.append((found.st_mtime, path, found.st_size))
-    now, size = time.time(), 0
-    for used, path, length in sorted(entries, reverse=True):
-        if path.name.startswith(_SPILL):
-            if now - used > GIVEN_UP_SECONDS:
-                shutil.rmtree(path, ignore_errors=True)
-            continue
-        size += length
-        if size > limit and path != kept and now - used > REST_SECONDS:
-            path.unlink(missing_ok=True)
-            size -= length
-
-
-def _open_entry(path: Path, file: str) -> BuiltRows:
-    known: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)[_KEY])
-    held = pl.scan_parquet(path, glob=False).collect_schema()
-    schema = {name: dtype for name, dtype in held.items() if name != LINE}
-    encoded, first = frozenset(known["encoded"]), known["first_line"]
-    notices = tuple(
-        Notice(message, where=Place(file=file, line=line, field=name), hint=hint)
-        for message, hint, line, name in known["notices"]
-    )
-    rows = StoredRows(path, schema, 0, known["rows"], file, encoded, first_line=first)
-    return rows, notices, tuple(known.get("spans", ()))
+    return load_rows(derived, name=str(folder))

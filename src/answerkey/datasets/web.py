@@ -1,7 +1,7 @@
-"""Files fetched over HTTP: TLS or loopback only, few redirects, no larger than allowed, tried again.
+"""Downloads over HTTPS (HTTP on this machine only): few redirects, a limit on the size, retries.
 
-From this machine and its network, files are fetched only if the caller named the host. What counts is the
-address that a connection has: no name, no way to write an address and no redirect leads around it.
+Files on this machine and its network are fetched only if the caller named the host. What counts is
+the address that the connection has, so no name, spelling or redirect gets around it.
 """
 
 from __future__ import annotations
@@ -10,16 +10,14 @@ import http.client
 import ipaddress
 import socket
 import ssl
+import string
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterable, Iterator
-from contextlib import closing, suppress
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from functools import partial
-from hashlib import sha256
-from http.client import HTTPMessage
-from typing import IO, Any
-from urllib.parse import urljoin, urlsplit
+from typing import Any
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from answerkey._version import __version__
 from answerkey.datasets.storage import (
@@ -37,215 +35,234 @@ from answerkey.datasets.storage import (
     refuse_large,
     store_content,
 )
-from answerkey.errors import DataError, remember_url
+from answerkey.errors import remember_url
 from answerkey.models.proxy import find_proxy, open_tls_context
 
 TIMEOUT = 30.0
-#: Waits before another attempt, in seconds.
+#: Seconds to wait before the next attempt.
 WAITS = (1.0, 3.0)
 MOST_REDIRECTS = 5
 _BLOCK = 2**18
-_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
-_UNCHANGED = 304
-#: What the standard library raises about the network and about addresses that are none.
-_FOREIGN = (
-    *(urllib.error.URLError, http.client.HTTPException, ssl.SSLError, TimeoutError, ConnectionError),
-    ValueError,
-)
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_HEADERS = {"User-Agent": f"answerkey/{__version__}", "Accept-Encoding": "identity"}
+#: Headers of a reply, and those that ask whether the file has changed since.
+_VALIDATORS = {"ETag": "If-None-Match", "Last-Modified": "If-Modified-Since"}
+_PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class _PassingError(Exception):
     """An error that may be over at the next attempt."""
 
 
-def fetch(url: str, endings: str, max_bytes: int, digest: str | None = None) -> Fetched:
-    """Return a file from the web, from the cache where that is certain to be the right one.
+def fetch(
+    url: str,
+    endings: str,
+    max_bytes: int,
+    digest: str | None = None,
+) -> Fetched:
+    """Download a file, unless the cache is certain to hold it.
 
-    `endings` are those of the file's name, `digest` is the hash it must have.
+    `endings` are those of the file's name, `digest` is the sha256 that it must have.
     """
-    if digest is not None and (found := find_content(digest, endings)):
-        return found
-    note_path = name_note(url)
-    note = read_note(note_path)
-    known = find_content(str(note.get("sha256")), endings)
-    if digest is not None and known is not None and known.digest != digest:
-        known = None
+    note: dict[str, Any] = {"sha256": digest}
+    if digest is None:
+        note = read_note(name_note(url))
+    cached = find_content(str(note.get("sha256")), endings)
+    if cached is not None and (digest is not None or is_offline()):
+        return cached
     if is_offline():
-        if known is None:
-            hint = f"unset `{OFFLINE}` to fetch it once"
-            raise refuse(url, "has not been fetched yet, and nothing is fetched now", hint)
-        return known
-    headers = {"User-Agent": f"answerkey/{__version__}", "Accept-Encoding": "identity"}
-    if known is not None:
-        marks = {"If-None-Match": note.get("etag"), "If-Modified-Since": note.get("last_modified")}
-        headers |= {name: str(value) for name, value in marks.items() if value}
+        hint = f"unset `{OFFLINE}` to fetch it once"
+        raise refuse(url, "has not been fetched yet, and nothing is fetched now", hint)
+    headers = dict(_HEADERS)
+    if cached is not None:
+        headers |= {_VALIDATORS[name]: note[name] for name in _VALIDATORS if note.get(name)}
+    fetched = (
+        _download(
+            url,
+            headers,
+            endings,
+            max_bytes,
+        )
+        or cached
+    )
+    if fetched is None:
+        raise refuse(url, "is said to be unchanged, and was never fetched")
+    if digest not in {None, fetched.digest}:
+        message = f"has the sha256 {fetched.digest}, and {digest} is expected"
+        raise refuse(url, message, "it was changed: look at it, then correct or remove `sha256`")
+    return fetched
+
+
+def _download(
+    url: str,
+    headers: dict[str, str],
+    endings: str,
+    max_bytes: int,
+) -> Fetched | None:
+    """Download a file into the cache, in several attempts; None if it has not changed."""
     for pause in (*WAITS, None):
         try:
             with _open(url, headers) as reply:
-                fetched = store_content(endings, _iterate_reply(reply, url, max_bytes, digest))
-                etag, modified = reply.headers.get("ETag"), reply.headers.get("Last-Modified")
-                keep_note(note_path, {"sha256": fetched.digest, "etag": etag, "last_modified": modified})
-                return fetched
-        except urllib.error.HTTPError as error:
-            with error:
-                if error.code == _UNCHANGED:
-                    if known is None:
-                        raise refuse(url, "is said to be unchanged, and was never fetched") from None
-                    return known
-            phrase = http.client.responses.get(error.code, "unknown status")
-            message = f"cannot be fetched: status {error.code} ({phrase})"
-            if error.code not in _AGAIN:
-                raise refuse(url, message, "check the address") from None
+                if reply.status == http.client.NOT_MODIFIED:
+                    return None
+                _check_status(url, reply.status)
+                fetched = store_content(endings, _iterate_body(reply, url, max_bytes))
+                break
         except _PassingError as error:
-            message = str(error)
-        except _FOREIGN as error:
-            reason = getattr(error, "reason", error)
-            if isinstance(reason, ssl.SSLCertVerificationError):
-                hint = "`SSL_CERT_FILE` names further certificates to trust"
-                raise refuse(url, f"does not prove who it is: {reason.verify_message}", hint) from None
-            if isinstance(reason, ValueError):
-                raise refuse(url, f"cannot be fetched: {reason}", "check the address") from None
-            message = f"cannot be fetched: {reason}"
-            if isinstance(reason, TimeoutError):
-                message = f"did not answer within {TIMEOUT:.0f} s"
-        if pause is None:
-            raise refuse(url, message, "try again later")
-        time.sleep(pause)
-    raise AssertionError
+            if pause is None:
+                raise refuse(url, str(error), "try again later") from None
+            time.sleep(pause)
+    validators = {name: reply.headers.get(name) for name in _VALIDATORS}
+    keep_note(name_note(url), {"sha256": fetched.digest, **validators})
+    return fetched
 
 
-def _open(url: str, headers: dict[str, str]) -> http.client.HTTPResponse:
-    proxy = find_proxy(url)
-    opener = urllib.request.build_opener(
-        urllib.request.ProxyHandler({} if proxy is None else {"http": proxy, "https": proxy}),
-        _HTTPHandler(),
-        _HTTPSHandler(context=open_tls_context()),
-        _Redirects(url),
-    )
-    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - the scheme was checked
-    reply: http.client.HTTPResponse = opener.open(request, timeout=TIMEOUT)
-    return reply
+def _check_status(url: str, status: int) -> None:
+    if status < http.client.MULTIPLE_CHOICES:
+        return
+    phrase = http.client.responses.get(status, "unknown status")
+    message = f"cannot be fetched: status {status} ({phrase})"
+    if status in _PASSING:
+        raise _PassingError(message)
+    raise refuse(url, message, "check the address")
 
 
-def _refuse_internal(url: str, addresses: Iterable[str]) -> None:
-    """Raise E214 where one of the addresses of a URL's host is internal, and the caller did not name it."""
-    for address in addresses:
-        if is_internal(address) and not is_allowed(url):
-            host = urlsplit(url).netloc
-            message = f"is on this machine or its network ({address}): it is read only if you allow it"
-            raise refuse(url, message, f"run again with `--allow-host {host}`")
-
-
-def is_internal(address: str) -> bool:
-    """Return whether an IP address is of this machine or its network, and not of the internet."""
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    return not (getattr(ip, "ipv4_mapped", None) or ip).is_global
-
-
-def _connect(url: str, address: tuple[str, int], *more: Any) -> socket.socket:  # noqa: ANN401 - as the library has it
-    """Return a connection for a URL, over which nothing has been sent yet."""
-    connection = socket.create_connection(address, *more)
+@contextmanager
+def _translating(url: str) -> Iterator[None]:
+    """Turn errors of the network into our own: those that may pass, and E214."""
     try:
-        _refuse_internal(url, [connection.getpeername()[0]])
+        yield
+    except ssl.SSLCertVerificationError as error:
+        hint = "`SSL_CERT_FILE` names further certificates to trust"
+        raise refuse(url, f"does not prove who it is: {error.verify_message}", hint) from None
+    except ValueError as error:
+        raise refuse(url, f"cannot be fetched: {error}", "check the address") from None
+    except TimeoutError:
+        raise _PassingError(f"did not answer within {TIMEOUT:.0f} s") from None
+    except (OSError, http.client.HTTPException) as error:
+        raise _PassingError(f"cannot be fetched: {error}") from None
+
+
+@contextmanager
+def _open(url: str, headers: dict[str, str]) -> Iterator[http.client.HTTPResponse]:
+    """Request a file, and follow a few redirects."""
+    target = url
+    for _ in range(MOST_REDIRECTS + 1):
+        with _translating(url):
+            connection = _prepare_connection(target)
+        with closing(connection):
+            with _translating(url):
+                parts = urlsplit(target)
+                path = f"{parts.path or '/'}?{parts.query}".rstrip("?")
+                connection.request("GET", path, headers=headers)
+                reply = connection.getresponse()
+            with closing(reply):
+                if reply.status not in _REDIRECTS:
+                    yield reply
+                    return
+                location = reply.headers.get("Location", "")
+        with _translating(url):
+            target = _find_target(url, target, location)
+    raise refuse(url, f"redirects more than {MOST_REDIRECTS} times")
+
+
+def _find_target(
+    url: str,
+    current: str,
+    location: str,
+) -> str:
+    """Return where a redirect leads: only to where nobody on the way can listen."""
+    target = urljoin(current, location)
+    remember_url(target)
+    if "@" in urlsplit(target).netloc:
+        raise refuse(url, "redirects to an address with a user name or password")
+    is_downgrade = current.startswith("https:") and not target.startswith("https:")
+    if is_downgrade or not is_safe(target):
+        raise refuse(url, f"redirects to `{hide_query(target)}`, which is not https")
+    return quote(target, safe=string.punctuation, encoding="iso-8859-1")
+
+
+def _prepare_connection(url: str) -> http.client.HTTPConnection:
+    """Return a connection for a URL, which is opened by its first request."""
+    host = urlsplit(url).netloc
+    proxy = find_proxy(url)
+    if proxy is not None:
+        return _prepare_tunnel(url, urlsplit(proxy).netloc)
+    connection = http.client.HTTPConnection(host, timeout=TIMEOUT)
+    if url.startswith("https:"):
+        context = open_tls_context()
+        connection = http.client.HTTPSConnection(
+            host,
+            timeout=TIMEOUT,
+            context=context,
+        )
+    # The only hook between the connection and the first byte that is sent.
+    vars(connection)["_create_connection"] = partial(_connect, url)
+    return connection
+
+
+def _prepare_tunnel(url: str, proxy: str) -> http.client.HTTPConnection:
+    """Return a connection through a proxy, which only sees TLS."""
+    parts = urlsplit(url)
+    # The proxy may be anywhere, so the host behind it is looked up; perhaps only the proxy can.
+    with suppress(OSError):
+        for entry in socket.getaddrinfo(parts.hostname, parts.port):
+            _refuse_internal(url, str(entry[4][0]))
+    userinfo, _, proxy_host = proxy.rpartition("@")
+    headers = {}
+    if userinfo:
+        credentials = b64encode(unquote(userinfo).encode())
+        headers["Proxy-Authorization"] = f"Basic {credentials.decode()}"
+    context = open_tls_context()
+    connection = http.client.HTTPSConnection(
+        proxy_host,
+        timeout=TIMEOUT,
+        context=context,
+    )
+    connection.set_tunnel(parts.netloc, headers=headers)
+    return connection
+
+
+def _connect(url: str, address: tuple[str, int], *options: Any) -> socket.socket:  # noqa: ANN401 - as the library has it
+    """Open a connection for a URL, and check its address before anything is sent."""
+    connection = socket.create_connection(address, *options)
+    try:
+        _refuse_internal(url, connection.getpeername()[0])
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-class _Connections(urllib.request.AbstractHTTPHandler):
-    """Looks at the address of each connection before anything is sent over it."""
-
-    def do_open(self, http_class: Any, req: urllib.request.Request, **options: Any) -> Any:  # noqa: ANN401 - as the library has it
-        """Send a request; a proxy may be anywhere, so that the host behind it is looked up here."""
-        parts = urlsplit(req.full_url)
-        is_direct = not req.has_proxy() and getattr(req, "_tunnel_host", None) is None
-        if not is_direct:
-            with suppress(OSError):  # perhaps only the proxy knows the name
-                found = socket.getaddrinfo(parts.hostname, parts.port)
-                _refuse_internal(req.full_url, [str(entry[4][0]) for entry in found])
-
-        def make_connection(*given: Any, **named: Any) -> Any:  # noqa: ANN401 - same
-            connection = http_class(*given, **named)
-            if is_direct:
-                connection._create_connection = partial(_connect, req.full_url)  # noqa: SLF001 - its only hook
-            return connection
-
-        return super().do_open(make_connection, req, **options)
+def _refuse_internal(url: str, address: str) -> None:
+    """Raise E214 for an IP address that is not on the internet, unless the caller named the
+    host.
+    """
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    ip = getattr(ip, "ipv4_mapped", None) or ip
+    if ip.is_global or is_allowed(url):
+        return
+    message = f"is on this machine or its network ({address}): it is read only if you allow it"
+    raise refuse(url, message, f"run again with `--allow-host {urlsplit(url).netloc}`")
 
 
-class _HTTPHandler(_Connections, urllib.request.HTTPHandler):
-    pass
-
-
-class _HTTPSHandler(_Connections, urllib.request.HTTPSHandler):
-    pass
-
-
-class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows a few redirects, and only to where nobody on the way can listen."""
-
-    #: The library's own limits stay out of the way.
-    max_repeats = max_redirections = MOST_REDIRECTS + 1
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._count = 0
-
-    def http_error_302(
-        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage
-    ) -> Any:  # noqa: ANN401 - as the library has it
-        """Follow a redirect; the reply that sent us on is closed in any case."""
-        with closing(fp):
-            target = urljoin(req.full_url, headers.get("Location", ""))
-            if urlsplit(target).scheme not in {"http", "https"}:
-                raise self._refuse_target(target)
-            return super().http_error_302(req, fp, code, msg, headers)
-
-    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
-
-    def redirect_request(
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: HTTPMessage,
-        newurl: str,
-    ) -> urllib.request.Request | None:
-        """Return the next request."""
-        remember_url(newurl)
-        self._count += 1
-        if self._count > MOST_REDIRECTS:
-            raise refuse(self._url, f"redirects more than {MOST_REDIRECTS} times")
-        if "@" in urlsplit(newurl).netloc:
-            raise refuse(self._url, "redirects to an address with a user name or password")
-        is_same_kind = urlsplit(newurl).scheme == urlsplit(req.full_url).scheme
-        if not is_safe(newurl) or not (is_same_kind or newurl.startswith("https:")):
-            raise self._refuse_target(newurl)
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-    def _refuse_target(self, target: str) -> DataError:
-        return refuse(self._url, f"redirects to `{hide_query(target)}`, which is not https")
-
-
-def _iterate_reply(
-    reply: http.client.HTTPResponse, url: str, max_bytes: int, digest: str | None
+def _iterate_body(
+    reply: http.client.HTTPResponse,
+    url: str,
+    max_bytes: int,
 ) -> Iterator[bytes]:
-    """Yield the blocks of a reply; at the end its size and its hash must be the right ones."""
-    stated = reply.headers.get("Content-Length", "")
-    length = int(stated) if stated.isdigit() else None
+    """Yield the blocks of a reply, and check its size."""
+    length = reply.length
     if length is not None and length > max_bytes:
         raise refuse_large(url, length, max_bytes)
-    found, size = sha256(), 0
-    while block := reply.read(_BLOCK):
+    size = 0
+    block = b" "
+    while block:
+        with _translating(url):
+            block = reply.read(_BLOCK)
         size += len(block)
         if size > max_bytes:
             raise refuse_large(url, size, max_bytes)
-        found.update(block)
         yield block
-    if length is not None and size != length:
+    if length not in {None, size}:
         raise _PassingError(f"ended after {size:,} of {length:,} bytes")
-    if digest is not None and found.hexdigest() != digest:
-        message = f"has the sha256 {found.hexdigest()}, and {digest} is expected"
-        raise refuse(url, message, "it was changed: look at it, then correct or remove `sha256`")

@@ -1,4 +1,6 @@
-"""Where work happens: an engine applies a function to every shard and knows nothing of what it does."""
+"""Where work happens: an engine applies a function to every shard and knows nothing of what it
+does.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,19 @@ ENGINES = ("local", "ray")
 
 
 def open_engine(name: str = LocalEngine.name, address: str | None = None) -> Engine:
-    """Return the engine with this name, at the address of a cluster; EngineError E601 when there is none."""
+    """Return the engine with this name, at the address of a cluster.
+
+    EngineError E601 when there is none.
+    """
     if name == "ray":
         from answerkey.engines.ray_engine import RayEngine
 
         return RayEngine(address)
     if name != LocalEngine.name:
         near = suggest(name, ENGINES)
-        raise EngineError("E601", f"unknown engine `{name}`", hint=near or f"engines: {listing(ENGINES)}")
+        raise EngineError(
+            "E601", f"unknown engine `{name}`", hint=near or f"engines: {listing(ENGINES)}"
+        )
     if address is not None:
         message = f"`--ray-address {address}` is of no use to the engine `local`"
         raise EngineError("E601", message, hint="add `--engine ray`, or leave the address out")

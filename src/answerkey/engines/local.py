@@ -1,7 +1,8 @@
-"""Shards on this machine: on threads, or on worker processes; and the protocol that every engine follows.
+"""Shards on this machine: on threads, or on worker processes.
 
-A worker process is sent the function once and then shards, one at a time; both travel as pickles, between our
-own processes alone. What a worker does with a shard is the same on a Ray node.
+And the protocol that every engine follows. A worker process is sent the function once and then
+shards, one at a time; both travel as pickles, between our own processes alone. What a worker does
+with a shard is the same on a Ray node.
 """
 
 from __future__ import annotations
@@ -26,13 +27,11 @@ from answerkey.errors import EngineError, InternalError
 if TYPE_CHECKING:
     from concurrent.futures.process import ProcessPoolExecutor
 
-    from answerkey.models.actors import ActorHost
-
 Shard = TypeVar("Shard")
 Part = TypeVar("Part")
-#: How work may be spread: not at all, one shard to a process (code that nobody told of threads), over threads
-#: (column work, during which Python's lock is free), or over processes (Python code for each row, which needs
-#: the lock).
+#: How work may be spread: not at all, one shard to a process (code that nobody told of threads),
+#: over threads (column work, during which Python's lock is free), or over processes (Python code
+#: for each row, which needs the lock).
 Spread = Literal["alone", "apart", "threads", "processes"]
 #: A function, or why it cannot be loaded.
 Loaded = Callable[[Any], object] | str
@@ -61,13 +60,13 @@ class Engine(Protocol):
     name: ClassVar[str]
 
     def map(
-        self, function: Callable[[Shard], Part], shards: Iterable[Shard], *, spread: Spread = "alone"
+        self,
+        function: Callable[[Shard], Part],
+        shards: Iterable[Shard],
+        *,
+        spread: Spread = "alone",
     ) -> Iterator[Part]:
         """Yield the function's value for each shard, in the order of the shards."""
-
-    @property
-    def actors(self) -> ActorHost | None:
-        """Where objects can live on its nodes; None for an engine that has no other machines."""
 
 
 class LocalEngine:
@@ -76,11 +75,16 @@ class LocalEngine:
     name: ClassVar[str] = "local"
 
     def map(
-        self, function: Callable[[Shard], Part], shards: Iterable[Shard], *, spread: Spread = "alone"
+        self,
+        function: Callable[[Shard], Part],
+        shards: Iterable[Shard],
+        *,
+        spread: Spread = "alone",
     ) -> Iterator[Part]:
-        """Yield the function's value for each shard; hardly more shards are under way than there are cores.
+        """Yield the function's value for each shard.
 
-        A shard that fails stops the work: its error is raised when its turn comes.
+        Hardly more shards are under way than there are cores. A shard that fails stops the work:
+        its error is raised when its turn comes.
         """
         if spread == "processes":
             return map_processes(function, shards, count_cores())
@@ -88,11 +92,6 @@ class LocalEngine:
             # One more than cores: there is work while one of them waits for its turn in Python.
             return map_threads(function, shards, count_cores() + 1)
         return (function(shard) for shard in shards)
-
-    @property
-    def actors(self) -> None:
-        """Nowhere: there is this machine alone."""
-        return
 
 
 def count_cores() -> int:
@@ -102,11 +101,13 @@ def count_cores() -> int:
     return os.cpu_count() or 1
 
 
-def map_threads(function: Callable[[Shard], Part], shards: Iterable[Shard], count: int) -> Iterator[Part]:
+def map_threads(
+    function: Callable[[Shard], Part], shards: Iterable[Shard], count: int
+) -> Iterator[Part]:
     """Yield the function's value for each shard in order, with `count` shards under way at a time.
 
-    Whatever ends it, an error, Ctrl-C, or nobody asking for more: what is under way is finished first, and
-    nothing else is begun.
+    Whatever ends it, an error, Ctrl-C, or nobody asking for more: what is under way is finished
+    first, and nothing else is begun.
     """
     pool = ThreadPoolExecutor(count, thread_name_prefix="answerkey-shard")
     waiting: deque[Future[Part]] = deque()
@@ -121,11 +122,13 @@ def map_threads(function: Callable[[Shard], Part], shards: Iterable[Shard], coun
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def map_processes(function: Callable[[Shard], Part], shards: Iterable[Shard], count: int) -> Iterator[Part]:
+def map_processes(
+    function: Callable[[Shard], Part], shards: Iterable[Shard], count: int
+) -> Iterator[Part]:
     """Yield the function's value for each shard in order, with `count` processes at work.
 
-    One shard, and a function that cannot be sent or is not known there, is worked on here. Whatever ends it,
-    the processes are killed in the middle of their work.
+    One shard, and a function that cannot be sent or is not known there, is worked on here. Whatever
+    ends it, the processes are killed in the middle of their work.
     """
     waiting = iter(shards)
     first = list(islice(waiting, count))
@@ -158,7 +161,9 @@ def map_processes(function: Callable[[Shard], Part], shards: Iterable[Shard], co
     except BrokenProcessPool:
         for one in list(processes.values()):
             one.join(0.05)  # its end may be known before its exit code is
-        code = next((one.exitcode for one in list(processes.values()) if one.exitcode is not None), 0)
+        code = next(
+            (one.exitcode for one in list(processes.values()) if one.exitcode is not None), 0
+        )
         why = f"signal {-code}" if code < 0 else f"exit code {code}"
         hint = "was the machine out of memory? run again with fewer processes beside it"
         raise EngineError("E602", f"a worker process ended: {why}", hint=hint) from None
@@ -167,11 +172,12 @@ def map_processes(function: Callable[[Shard], Part], shards: Iterable[Shard], co
 
 
 def find_deadly_rows(function: bytes, shard: Any) -> list[Any]:  # noqa: ANN401 - it can be split
-    """Return the rows of a shard, each a shard of its own, that end the process which works on them.
+    """Return the rows of a shard, each a shard of its own, that end the process which works on
+    them.
 
-    The parts of the shard are tried one after another in one process, which is started again when it has
-    ended; then the parts of those that ended it, down to single rows, which are tried twice. EngineError E602
-    when so much of the shard ends it that the rows cannot be the cause.
+    The parts of the shard are tried one after another in one process, which is started again when
+    it has ended; then the parts of those that ended it, down to single rows, which are tried twice.
+    EngineError E602 when so much of the shard ends it that the rows cannot be the cause.
     """
     from concurrent.futures.process import BrokenProcessPool
 
@@ -201,8 +207,12 @@ def find_deadly_rows(function: bytes, shard: Any) -> list[Any]:  # noqa: ANN401 
                 elif ends_process(part):
                     deadly.append(part)
                 if len(ended) + len(deadly) > MOST_STRETCHES:
-                    message = f"more than {MOST_STRETCHES} stretches of a shard's rows end their worker"
-                    raise EngineError("E602", message, hint="was a node out of memory? give nodes fewer CPUs")
+                    message = (
+                        f"more than {MOST_STRETCHES} stretches of a shard's rows end their worker"
+                    )
+                    raise EngineError(
+                        "E602", message, hint="was a node out of memory? give nodes fewer CPUs"
+                    )
             suspects = ended
         return deadly
     finally:
@@ -227,7 +237,9 @@ def _close_pool(pool: ProcessPoolExecutor) -> None:
 
 @contextmanager
 def _launching() -> Iterator[None]:
-    """Start processes that do not run the caller's script again, nor hear signals before they are ready."""
+    """Start processes that do not run the caller's script again, nor hear signals before they are
+    ready.
+    """
     with _launch:
         main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _PARENTS_SIGNALS)
@@ -239,7 +251,9 @@ def _launching() -> Iterator[None]:
 
 
 def _start_worker(payload: bytes) -> None:
-    """Make this process a worker: in a session of its own, with a function, and ending with its parent."""
+    """Make this process a worker: in a session of its own, with a function, and ending with its
+    parent.
+    """
     global _loaded  # noqa: PLW0603 - a worker process has one function
     os.setsid()
     # There is a worker for each core; Polars, not loaded so far, needs no threads beside them.
@@ -287,7 +301,10 @@ class UnknownFunctionError(Exception):
 
 
 def open_answer(payload: bytes) -> Any:  # noqa: ANN401 - whatever the function returns
-    """Return the value that an answer holds, or raise its error; UnknownFunctionError when nothing ran."""
+    """Return the value that an answer holds, or raise its error.
+
+    UnknownFunctionError when nothing ran.
+    """
     kind, value = pickle.loads(payload)  # noqa: S301 - from our own process
     if kind == "value":
         return value
@@ -295,7 +312,9 @@ def open_answer(payload: bytes) -> Any:  # noqa: ANN401 - whatever the function 
 
 
 def answer_shard(function: Loaded, payload: bytes) -> bytes:
-    """Return the function's value for a pickled shard, or its error, as a pickle that says which it is."""
+    """Return the function's value for a pickled shard, or its error, as a pickle that says which it
+    is.
+    """
     if isinstance(function, str):
         return pickle.dumps(("unknown", function))
     gc.disable()  # the search for cycles would go through all rows, and find none

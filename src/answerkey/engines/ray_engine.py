@@ -1,9 +1,8 @@
-"""Shards and actors on a Ray cluster: one that is there, or one of our own on this machine.
+"""Shards on a Ray cluster: one that is there, or one of our own on this machine.
 
-A shard is one Ray task, which runs the function that this machine would run. Ray itself tries nothing twice.
-A task whose worker or node is gone is handed out again here, a few times, while all others go on; a shard
-that ends its workers is searched for the rows that do, and done without them. An actor holds one object of
-ours; who uses it learns that it is lost, and decides.
+A shard is one Ray task, which runs the function that this machine would run. Ray itself tries
+nothing twice. A task whose worker or node is gone is handed out again here, a few times, while all
+others go on; a shard that ends its workers is searched for the rows that do, and done without them.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,7 +25,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from answerkey._version import __version__
 from answerkey.engines.local import (
@@ -44,15 +42,18 @@ from answerkey.engines.local import (
     pickle_function,
 )
 from answerkey.errors import EngineError
-from answerkey.models.actors import ActorLostError, Node
 
 Shard = TypeVar("Shard")
 Part = TypeVar("Part")
 LOG = logging.getLogger("answerkey")
 _JOIN_HINT = (
-    "look at `ray status`, and at the Ray version of its nodes; name another cluster with `--ray-address`, "
+    "look at `ray status`, and at the Ray version of its nodes; name another cluster "
+    "with `--ray-address`, "
     "or work here with `--engine local`"
 )
+#: What `import ray` and `ray.init` write themselves. If it is there already, they add no name. An
+#: empty hook is Python's own.
+_RAYS_OWN = {"RAY_CLIENT_MODE": "0", "RAY_USAGE_STATS_ENABLED": "0", "PYTHONBREAKPOINT": ""}
 #: Without this, Ray gives a node the address of the machine in the network, even if told 127.0.0.1.
 _LOOPBACK_SETTING = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 _LOOPBACK = "127.0.0.1"
@@ -69,7 +70,10 @@ _LONGEST_FOLDER = 40
 
 
 class MessageLog:
-    """A file for what Ray would print among the output of answerkey; it is made with the first message."""
+    """A file for what Ray would print among the output of answerkey.
+
+    It is made with the first message.
+    """
 
     def __init__(self) -> None:
         self._path: str | None = None
@@ -101,16 +105,30 @@ class MessageLog:
             return self._path
 
 
+def prepare_environment(address: str | None) -> None:
+    """Set what Ray, and a cluster of our own, read from nowhere but the environment.
+
+    Polars reads the environment in its own threads, outside Python's lock: a name that is added
+    meanwhile ends the process. So this is done once, when the engine is chosen and before any rows
+    are read; connecting adds nothing, and closing puts nothing back. Afterwards, other uses of Ray
+    in this process see the same settings.
+    """
+    settings = {name: value for name, value in _RAYS_OWN.items() if name not in os.environ}
+    if address is None:
+        settings |= _LOOPBACK_SETTING
+        # Else Ray would keep a token in the user's home.
+        if "RAY_AUTH_MODE" not in os.environ:
+            settings |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _TOKEN}
+    os.environ.update(settings)
+
+
 class Cluster:
     """A connection to Ray; closing it ends what was started for it, and nothing else."""
 
     def __init__(self, address: str | None) -> None:
-        self._before: dict[str, str | None] = {}
         self._is_ours = False
         self.messages = MessageLog()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        if address is None:
-            self._set(_LOOPBACK_SETTING)
         self.ray: Any = import_module("ray")
         self._constants: Any = import_module("ray._private.ray_constants")
         self._printer = vars(import_module("ray._private.worker"))
@@ -118,7 +136,9 @@ class Cluster:
         if self.ray.is_initialized():
             known = self.ray.get_runtime_context().gcs_address
             if address not in (None, "auto", known):
-                message = f"this program is connected to the Ray cluster at `{known}`, not `{address}`"
+                message = (
+                    f"this program is connected to the Ray cluster at `{known}`, not `{address}`"
+                )
                 how = "leave `ray_address` out, or call `ray.shutdown()` first"
                 raise EngineError("E601", message, hint=how)
             return
@@ -127,9 +147,19 @@ class Cluster:
         handler = signal.getsignal(signal.SIGTERM)
         try:
             self._start() if address is None else self._join(address)
-        except (OSError, ValueError, RuntimeError, TimeoutError, self.ray.exceptions.RayError) as error:
+        except (
+            OSError,
+            ValueError,
+            RuntimeError,
+            TimeoutError,
+            self.ray.exceptions.RayError,
+        ) as error:
             self.close()
-            what = "cannot start Ray" if address is None else f"cannot reach the Ray cluster at `{address}`"
+            what = (
+                "cannot start Ray"
+                if address is None
+                else f"cannot reach the Ray cluster at `{address}`"
+            )
             hint = _JOIN_HINT if address else None
             raise EngineError("E601", f"{what}: {error}", hint=hint) from error
         finally:  # Ray puts one of its own in its place
@@ -146,18 +176,13 @@ class Cluster:
         self.messages.close()
         if self._folder is not None:
             self._folder.cleanup()
-        for name, value in self._before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
-        self._before.clear()
 
     def _start(self) -> None:
-        """Start a cluster on this machine, bound to loopback, with a token that only our processes have."""
-        if "RAY_AUTH_MODE" not in os.environ:  # Ray will set it, and would keep a token in the user's home
-            self._before["RAY_AUTH_MODE"] = None
-            self._set({"RAY_AUTH_TOKEN": _TOKEN})
-        folder = None  # Ray's own; else one that ends with the cluster, and that only this user can enter
+        """Start a cluster on this machine, bound to loopback, with a token that only our processes
+        have.
+        """
+        # Ray's own; else one that ends with the cluster, and that only this user can enter.
+        folder = None
         if "RAY_TMPDIR" not in os.environ:
             made = tempfile.TemporaryDirectory(prefix="ak-ray-", ignore_cleanup_errors=True)
             folder = str(Path(made.name) / "r")
@@ -167,8 +192,10 @@ class Cluster:
             else:
                 self._folder = made
         self._is_ours = True
-        # The setting is read when Ray is imported, which may have been before we came.
+        # Settings are read when Ray is imported, which may have been before we came.
         self._constants.ENABLE_RAY_CLUSTER = False
+        config: Any = import_module("ray._raylet").Config
+        config.initialize("")
         self.ray.init(
             address="local",
             num_cpus=count_cores(),
@@ -186,27 +213,26 @@ class Cluster:
             raise EngineError("E601", message, hint="start a cluster yourself and name it")
 
     def _join(self, address: str) -> None:
-        """Join a cluster; OSError where nobody listens or speaks HTTP/2: Ray itself would try for minutes."""
+        """Join a cluster.
+
+        OSError where nobody listens or speaks HTTP/2: Ray itself would try for minutes.
+        """
         found = address
         if address == "auto":
             services: Any = import_module("ray._private.services")
             found = services.get_ray_address_from_environment(address, None)
-        if _is_loopback(found):
-            self._set(_LOOPBACK_SETTING)
-            self._constants.ENABLE_RAY_CLUSTER = False  # it was read when Ray was imported
+        if _is_loopback(found):  # as `_LOOPBACK_SETTING` says to processes that are started
+            self._constants.ENABLE_RAY_CLUSTER = False
         host, _, port = found.removeprefix("ray://").rpartition(":")
         if port.isdecimal():  # else Ray says what is wrong with it
-            with socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS) as probe:
+            with socket.create_connection(
+                (host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS
+            ) as probe:
                 probe.sendall(_GREETING)
                 with suppress(ConnectionResetError):  # somebody is there, and wants TLS
                     probe.recv(1)
         self._is_ours = True
         self.ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-
-    def _set(self, settings: dict[str, str]) -> None:
-        for name, value in settings.items():
-            self._before.setdefault(name, os.environ.get(name))
-            os.environ[name] = value
 
 
 def shorten(error: BaseException) -> str:
@@ -233,7 +259,10 @@ def check_version(version: str) -> None:
 
 
 def load_work(version: str, function: bytes) -> Loaded:
-    """Return the function that was sent, or why it cannot be loaded; EngineError E601 for another version."""
+    """Return the function that was sent, or why it cannot be loaded.
+
+    EngineError E601 for another version.
+    """
     check_version(version)
     # One task for each core: the column library, not loaded so far, needs no threads beside them.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
@@ -249,7 +278,9 @@ def apply_function(version: str, function: bytes, shard: bytes) -> bytes:
 
 
 def search_shard(version: str, function: bytes, shard: bytes) -> bytes:
-    """Return the rows of a shard that end the process which works on them, as the answer to the shard."""
+    """Return the rows of a shard that end the process which works on them, as the answer to the
+    shard.
+    """
     try:
         check_version(version)
         return pickle.dumps(("value", find_deadly_rows(function, pickle.loads(shard))))  # noqa: S301 - our own
@@ -276,12 +307,15 @@ NODE_TRIES = 12
 FEWEST_CORES = 8
 #: How often the cores of the cluster are counted, in seconds: nodes come and go.
 COUNT_SECONDS = 1.0
-#: Answers that wait for an earlier shard may have so many bytes before no more shards are handed out.
+#: Answers that wait for an earlier shard may have so many bytes before no more shards are handed
+#: out.
 MOST_HELD_BYTES = 128 * 2**20
 
 
 class RayEngine:
-    """Works on a Ray cluster: the one at an address, or one of its own on this machine, on loopback alone."""
+    """Works on a Ray cluster: the one at an address, or one of its own on this machine, on loopback
+    alone.
+    """
 
     name: ClassVar[str] = "ray"
 
@@ -289,12 +323,17 @@ class RayEngine:
         if find_spec("ray") is None:  # it is not imported
             hint = "install it with `pip install ray==2.60.0`"
             raise EngineError("E601", "the engine `ray` needs Ray", hint=hint)
+        prepare_environment(address)
         self._address = address
         self._cluster: Cluster | None = None
         self._connecting = threading.Lock()
 
     def map(
-        self, function: Callable[[Shard], Part], shards: Iterable[Shard], *, spread: Spread = "alone"
+        self,
+        function: Callable[[Shard], Part],
+        shards: Iterable[Shard],
+        *,
+        spread: Spread = "alone",
     ) -> Iterator[Part]:
         """Yield the function's value for each shard, in the order of the shards.
 
@@ -305,28 +344,6 @@ class RayEngine:
             return (function(shard) for shard in shards)
         cluster = self._connect()
         return Dispatch(cluster.ray, payload, cluster.messages).map(shards)
-
-    @property
-    def actors(self) -> Self:
-        """The engine itself; its cluster is joined, or started, when nodes are asked for."""
-        return self
-
-    def list_nodes(self) -> Sequence[Node]:
-        """Return the nodes that are alive and take work: those with a CPU, or all where none has one."""
-        alive = [one for one in self._connect().ray.nodes() if one["Alive"]]
-        able = [one for one in alive if one["Resources"].get("CPU", 0) > 0]
-        nodes = [Node(one["NodeID"], one["NodeManagerAddress"]) for one in able or alive]
-        return sorted(nodes, key=lambda node: (node.address, node.name))
-
-    def open(self, node: Node, build: Callable[[str], object]) -> RayActor:
-        """Start an actor on a node, and let it call `build`."""
-        ray = self._connect().ray
-        strategies: Any = import_module("ray.util.scheduling_strategies")
-        here = strategies.NodeAffinitySchedulingStrategy(node_id=node.name, soft=False)
-        actor = ray.remote(**_SETTINGS, scheduling_strategy=here)(ActorObject).remote()
-        # Not as an argument of the actor: Ray keeps those as long as it knows of it.
-        opening = actor.open.remote(__version__, pickle.dumps(build), node.address)
-        return RayActor(ray, actor, opening)
 
     def _connect(self) -> Cluster:
         with self._connecting:  # several runs may share the engine
@@ -364,8 +381,9 @@ class Dispatch:
 
     def __init__(self, ray: Any, function: bytes, messages: MessageLog) -> None:  # noqa: ANN401 - the library
         self._ray = ray
-        # A try that Ray makes by itself would be one that nobody counts. Not `SPREAD`: that asks for a worker
-        # for each task, and while the loss of a node is not known to Ray, ever more tasks wait for that node.
+        # A try that Ray makes by itself would be one that nobody counts. Not `SPREAD`: that asks
+        # for a worker for each task, and while the loss of a node is not known to Ray, ever more
+        # tasks wait for that node.
         settings = {"num_cpus": 1, "max_retries": 0}
         self._apply = self._ray.remote(**settings)(apply_function)
         self._search = self._ray.remote(**settings)(search_shard)
@@ -380,8 +398,8 @@ class Dispatch:
     def map(self, shards: Iterable[Any]) -> Iterator[Any]:
         """Yield the function's value for each shard in order, whichever is done first.
 
-        More tasks are under way than the cluster has cores: none is idle, and nodes that come find work. An
-        error is raised when the turn of its shard comes.
+        More tasks are under way than the cluster has cores: none is idle, and nodes that come find
+        work. An error is raised when the turn of its shard comes.
         """
         self._waiting = iter(shards)
         handed, turn, places, counted = 0, 0, 0, float("-inf")
@@ -413,7 +431,9 @@ class Dispatch:
 
     def _submit(self, attempt: Attempt) -> None:
         work = self._search if attempt.is_searching else self._apply
-        self._running[work.remote(__version__, self._function, pickle.dumps(attempt.shard))] = attempt
+        self._running[work.remote(__version__, self._function, pickle.dumps(attempt.shard))] = (
+            attempt
+        )
 
     def _collect(self) -> None:
         """Take in all that is done; wait for it until it is time to count cores again."""
@@ -450,7 +470,9 @@ class Dispatch:
         except (kinds.WorkerCrashedError, kinds.OutOfMemoryError) as error:
             return Crash(shorten(error), is_node=False)
         except kinds.RayError as error:
-            raise EngineError("E602", f"Ray failed: {shorten(error)}", hint="look at `ray status`") from error
+            raise EngineError(
+                "E602", f"Ray failed: {shorten(error)}", hint="look at `ray status`"
+            ) from error
         return answer
 
     def _try_again(self, attempt: Attempt, crash: Crash) -> None:
@@ -458,7 +480,9 @@ class Dispatch:
         attempt.lost_nodes += crash.is_node
         attempt.crashes += not crash.is_node
         if attempt.lost_nodes >= NODE_TRIES:
-            raise EngineError("E602", f"a shard lost {NODE_TRIES} nodes: {crash.reason}", hint=_LOST)
+            raise EngineError(
+                "E602", f"a shard lost {NODE_TRIES} nodes: {crash.reason}", hint=_LOST
+            )
         if attempt.crashes >= TRIES:
             message = f"a shard ended {TRIES} workers, and no row of it did alone: {crash.reason}"
             hint = f"{_MEMORY}; Ray's messages are in {self._messages.keep()}"
@@ -470,12 +494,17 @@ class Dispatch:
         self._submit(attempt)
 
     def _skip_rows(self, attempt: Attempt, rows: list[Any]) -> None:
-        """Hand a shard out again without the rows that were found; without any, as it is, a last time."""
+        """Hand a shard out again without the rows that were found.
+
+        Without any, as it is, a last time.
+        """
         attempt.is_searching = False
         attempt.crashes = 0 if rows else TRIES - 1
         if rows:
             attempt.shard = attempt.shard.skip(rows)
-            words = "rows that end their worker are FAILED (ENDED_WORKER): %d; Ray's messages are in %s"
+            words = (
+                "rows that end their worker are FAILED (ENDED_WORKER): %d; Ray's messages are in %s"
+            )
             LOG.warning(words, len(rows), self._messages.keep())
         self._submit(attempt)
 
@@ -484,74 +513,3 @@ class Dispatch:
 _NONE = object()
 _LOST = "look at `ray status`; nodes that come and go too often get nothing done"
 _MEMORY = "was a node out of memory? give nodes fewer CPUs"
-
-
-#: How many calls to one actor are under way at a time.
-CALLS_AT_ONCE = 4
-#: No core is set aside: who lives at an actor mostly waits, and tasks want the cores.
-_SETTINGS = {"num_cpus": 0, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": CALLS_AT_ONCE}
-
-
-class RayActor:
-    """An actor with one object in it."""
-
-    def __init__(self, ray: Any, actor: Any, opening: Any) -> None:  # noqa: ANN401 - Ray's own kinds
-        self._ray = ray
-        self._actor = actor
-        self._opening = opening
-
-    def call(self, method: str, *given: object) -> Future[Any]:
-        """Call a method of the object."""
-        answer: Future[Any] = Future()
-        kinds = self._ray.exceptions
-
-        def pass_on(found: Future[bytes]) -> None:
-            if not answer.set_running_or_notify_cancel():
-                return
-            error = found.exception()
-            if error is None:
-                try:
-                    answer.set_result(open_far_answer(found.result()))
-                except BaseException as ours:  # noqa: BLE001 - it is raised again by whoever called
-                    answer.set_exception(ours)
-            elif isinstance(error, kinds.RayError) and not isinstance(error, kinds.RayTaskError):
-                answer.set_exception(ActorLostError(shorten(error)))
-            else:
-                answer.set_exception(EngineError("E602", f"Ray failed: {shorten(error)}"))
-
-        self._actor.call.remote(method, pickle.dumps(given)).future().add_done_callback(pass_on)
-        return answer
-
-    def close(self) -> None:
-        """End the actor's process."""
-        with suppress(self._ray.exceptions.RayError, RuntimeError, ValueError):
-            self._ray.kill(self._actor, no_restart=True)
-
-
-class ActorObject:
-    """Holds what a function builds; its methods may be called by several threads."""
-
-    def __init__(self) -> None:
-        self._is_open = threading.Event()
-        self._object: object = None
-        self._failure: bytes | None = None
-
-    def open(self, version: str, build: bytes, address: str) -> None:
-        """Build the object; what goes wrong is the answer to every call."""
-        try:
-            function = load_work(version, build)
-            if isinstance(function, str):
-                self._failure = pickle.dumps(("unknown", function))
-            else:
-                self._object = function(address)
-        except BaseException as error:  # noqa: BLE001 - it is raised again by whoever calls
-            self._failure = describe_error(error)
-        finally:
-            self._is_open.set()
-
-    def call(self, method: str, given: bytes) -> bytes:
-        """Return the value of a method, or its error, as a pickle that says which it is."""
-        self._is_open.wait()
-        if self._failure is not None:
-            return self._failure
-        return answer_shard(lambda words: getattr(self._object, method)(*words), given)

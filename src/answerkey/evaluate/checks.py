@@ -1,7 +1,9 @@
-"""What is wrong with rows and templates, found without calling a model: truths, choices, prompts, options.
+"""What is wrong with rows and templates, found without calling a model: truths, choices, prompts,
+options.
 
-`check_samples` is the step *check* of the pipeline: it looks at the rows of one shard. What it finds in all
-shards is merged into one `RowProblems`, to which `check_whole` adds what is wrong with the task as a whole.
+`check_samples` is the step *check* of the pipeline: it looks at the rows of one shard. What it
+finds in all shards is merged into one `RowProblems`, to which `check_whole` adds what is wrong with
+the task as a whole.
 """
 
 from __future__ import annotations
@@ -28,13 +30,15 @@ from answerkey.models.config import sees_samples
 from answerkey.models.images import list_images
 from answerkey.scorers import (
     Scorer,
-    StringEqualsMcqa,
     build_scores,
     compile_templates,
+    reads_choices,
     try_action,
 )
+from answerkey.scorers.mcqa import check_characters, check_characters_or_numbers
 from answerkey.scorers.question import build_question, build_questions
-from answerkey.solvers import SingleTurnSolver, find_column_field, require_known
+from answerkey.solvers import find_column_field, require_known
+from answerkey.solvers.solver import Prompt
 from answerkey.spec import ScoringStep, Task
 from answerkey.spec.nodes import Node
 from answerkey.templates import RowError, Template, TemplateStopped
@@ -49,9 +53,10 @@ SHOWN = 20
 class RowProblems:
     """What is wrong with rows: errors to show (each kind cut after 20), and which rows they are.
 
-    `failed` holds the positions of rows that may be FAILED with `--allow-failed`, in order once merged;
-    `fatal` the errors that no allowance covers. `rows` is how many rows were looked at, or will be.
-    `images` are the kinds of images in the prompts, `image_files` the SHA-256 of each that is a file.
+    `failed` holds the positions of rows that may be FAILED with `--allow-failed`, in order once
+    merged; `fatal` the errors that no allowance covers. `rows` is how many rows were looked at, or
+    will be. `images` are the kinds of images in the prompts, `image_files` the SHA-256 of each that
+    is a file.
     """
 
     rows: int
@@ -64,7 +69,10 @@ class RowProblems:
     image_files: dict[str, str] = field(default_factory=dict)
 
     def add(self, kind: str, error: AnswerkeyError) -> None:
-        """Count an error; keep it while there are few of its kind. The very same error is told once."""
+        """Count an error.
+
+        Keep it while there are few of its kind. The very same error is told once.
+        """
         is_cut = self.counts[kind, error.code] >= SHOWN
         told = ((known.message, known.where) for _, known in self.shown)
         if (not is_cut or error.where is None) and (error.message, error.where) in told:
@@ -87,14 +95,20 @@ class RowProblems:
         self.notices = list(dict.fromkeys((*self.notices, *found.notices)))
 
     def errors(self, prepared: Prepared) -> list[AnswerkeyError]:
-        """Return the errors to show: what many rows have in common, then single rows, then how many more.
+        """Return the errors to show: what many rows have in common, then single rows, then how many
+        more.
 
         Each row says how to go on all the same, if a row would be left.
         """
         common, left, rows = list[AnswerkeyError](), len(self.failed), prepared.dataset.rows
         for step in prepared.task.scoring:
-            kind, above = f"scorer `{step.key}`", prepared.task.places.at("definition", "scorers", step.index)
-            codes = [code for code in _COMMON if self.counts[kind, code] >= max(FEWEST, len(rows) / 2)]
+            kind, above = (
+                f"scorer `{step.key}`",
+                prepared.task.places.at("definition", "scorers", step.index),
+            )
+            codes = [
+                code for code in _COMMON if self.counts[kind, code] >= max(FEWEST, len(rows) / 2)
+            ]
             if not codes or not hasattr(step.scorer, TRUTH):
                 continue
             count = self.counts[kind, codes[0]]
@@ -115,7 +129,11 @@ class RowProblems:
             hint = f"{error.hint or 'fix the row'}, or {allow} {these} as FAILED"
             told = DataError(error.code, error.message, where=error.where, hint=hint)
             shown.append(error if left >= self.rows else told)
-        cut = [(kind, code, count - SHOWN) for (kind, code), count in self.counts.items() if count > SHOWN]
+        cut = [
+            (kind, code, count - SHOWN)
+            for (kind, code), count in self.counts.items()
+            if count > SHOWN
+        ]
         for kind, code, count in cut:
             message = f"{kind}: {count} more rows have the same problem"
             shown.append(DataError(code, message, hint="correct the others first"))
@@ -147,7 +165,7 @@ def _name_own_column(error: AnswerkeyError, own: Mapping[str | None, str]) -> An
 def find_odd_options(prepared: Prepared) -> list[Notice]:
     """Return notices of questions with one option only, and of those with the same option twice."""
     odd: dict[str, list[Place]] = {"only one option": [], "the same option twice": []}
-    scorers = [step.scorer for step in prepared.task.scoring if isinstance(step.scorer, StringEqualsMcqa)]
+    scorers = [step.scorer for step in prepared.task.scoring if reads_choices(step.scorer)]
     rows = prepared.dataset.rows
     for start in range(0, len(rows) if scorers else 0, SHARD_ROWS):
         samples = rows.slice(start, SHARD_ROWS).load(prepared.columns)
@@ -162,14 +180,17 @@ def find_odd_options(prepared: Prepared) -> list[Notice]:
         if places:
             ids = listing([str(place.sample) for place in places], limit=3)
             message = f"{len(places):,} of {len(rows):,} questions have {what}: sample {ids}"
-            notices.append(Notice(message, places[0], "correct the options, or leave these questions out"))
+            notices.append(
+                Notice(message, places[0], "correct the options, or leave these questions out")
+            )
     return notices
 
 
 def check_samples(prepared: Prepared, shard: Shard, samples: Samples) -> RowProblems:
-    """Return what is wrong with rows of a shard; prompts do not matter where completions are recorded.
+    """Return what is wrong with rows of a shard.
 
-    A problem of the whole, such as a missing column, is placed where the task asks for it.
+    Prompts do not matter where completions are recorded. A problem of the whole, such as a missing
+    column, is placed where the task asks for it.
     """
     found, task = RowProblems(len(samples)), prepared.task
 
@@ -197,16 +218,15 @@ def check_samples(prepared: Prepared, shard: Shard, samples: Samples) -> RowProb
         for problem in find_order_problems(task, samples):
             add("`choice_order`", problem.position, problem.error)
         solver = None if shard.recorded is not None else task.solver
-        if isinstance(solver, SingleTurnSolver):
+        prompts: list[Prompt | RowError] = []
+        wrong: list[tuple[int, DataError]] = []
+        if solver is not None:
             prompts, wrong = solver.check_prompts(samples, prepared.examples)
-            images = [one for prompt in prompts if isinstance(prompt, list) for one in list_images(prompt)]
-            found.images.update(image.kind for image in images)
-            files = {
-                str(image.held): str(image["sha256"]) for image in images if isinstance(image.held, Path)
-            }
-            found.image_files.update(files)
-        else:
-            prompts, wrong = [], solver.check_rows(samples, prepared.examples) if solver else []
+        for prompt in prompts:
+            for image in [] if isinstance(prompt, RowError) else list_images(prompt):
+                found.images.add(image.kind)
+                if isinstance(image.held, Path):
+                    found.image_files[str(image.held)] = str(image["sha256"])
         failed = set(found.failed)
         for position, prompt_error in wrong:
             if position in failed:  # its prompt fails for the same reason
@@ -227,7 +247,9 @@ def check_samples(prepared: Prepared, shard: Shard, samples: Samples) -> RowProb
 
 
 def check_whole(problems: RowProblems, prepared: Prepared) -> None:
-    """Add what is wrong with the task as a whole: what the model must know, and templates of completions."""
+    """Add what is wrong with the task as a whole: what the model must know, and templates of
+    completions.
+    """
     if prepared.model is not None:
         try:
             if sees_samples(prepared.model):
@@ -240,9 +262,11 @@ def check_whole(problems: RowProblems, prepared: Prepared) -> None:
     problems.fatal.extend(find_unreadable(prepared))
 
 
-# What most rows have in common: one error in place of thousands, and a hint by what their values look like.
+# What most rows have in common: one error in place of thousands, and a hint by what their values
+# look like.
 #
-# The lines of a hint fail on values that look otherwise: none gives a wrong truth to a row that has none.
+# The lines of a hint fail on values that look otherwise: none gives a wrong truth to a row that has
+# none.
 
 TRUTH, CHOICES = "ground_truth_choice", "choices"
 #: So many rows at least have something in common; so many of them are shown.
@@ -253,7 +277,8 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _LONE = re.compile(r"\s*\{\{-?\s*([^{}]+?)\s*-?\}\}\s*")
 _CODE = re.compile(r"\w+(?:\.\w+|\[[^\[\]]*\])*")
 _MARKS = "()[].:,;*_ "
-#: By code, the first one first: the field of the scorer that is at fault, and what such rows have in common.
+#: By code, the first one first: the field of the scorer that is at fault, and what such rows have
+#: in common.
 _COMMON = {
     "E205": (CHOICES, "the choices are no list of labels"),
     "E204": (TRUTH, "the ground truth is none of the choices"),
@@ -270,9 +295,14 @@ def describe_common(
     field, what = _COMMON[code]
     samples = rows.take(pl.Series(failed[:TRIED], dtype=pl.UInt32)).load()
     problems = [one for one in scorer.check_rows(samples)[0] if one.error.code == code]
-    bad, (templates, _) = samples.take([one.position for one in problems]), compile_templates(scorer)
+    bad, (templates, _) = (
+        samples.take([one.position for one in problems]),
+        compile_templates(scorer),
+    )
     messages = [re.sub(r"^sample `.*?`: ", "", one.error.message) for one in problems]
-    proposals = [one for one in _read_otherwise(code, templates, bad) if _mends(one, templates, bad)]
+    proposals = [
+        one for one in _read_otherwise(code, templates, bad) if _mends(one, templates, bad)
+    ]
     if not proposals and count <= SHOWN and len(set(messages)) > 1:
         return None
     hint = f"correct the rows, or name the column that holds it: {listing(rows.columns)}"
@@ -280,7 +310,10 @@ def describe_common(
         blocks = [_write_fields(one) for one in proposals]
         hint = "\nor, if that is meant:\n".join([f"write in the scorer:\n{blocks[0]}", *blocks[1:]])
     elif code == "E204" and {str(one) for one in templates[TRUTH].values(bad)} == {"-1"}:
-        hint = "the truths are kept secret: use a part of the dataset that has them, such as `validation`"
+        hint = (
+            "the truths are kept secret: use a part of the dataset that has them, such as "
+            "`validation`"
+        )
     scope = f"all {len(rows):,} rows" if count == len(rows) else f"{count:,} of {len(rows):,} rows"
     lines = [f"{scope}: {what}"]
     for row, message in enumerate(messages[:FEWEST]):
@@ -288,10 +321,12 @@ def describe_common(
     return DataError(code, "\n".join(lines), where=written.at(field).place, hint=hint)
 
 
-def _mends(proposal: Mapping[str, str], templates: Mapping[str, Template], samples: Samples) -> bool:
+def _mends(
+    proposal: Mapping[str, str], templates: Mapping[str, Template], samples: Samples
+) -> bool:
     """Return whether the fields of a proposal read most of these bad rows."""
     changed = {name: Template.compile(f"{{{{ {code} }}}}") for name, code in proposal.items()}
-    questions = list(build_questions({**templates, **changed}, samples, is_numbered=True))
+    questions = build_questions({**templates, **changed}, samples, check_characters_or_numbers)
     if TRUTH in proposal:
         good = [question for question in questions if not question.faults]
     else:
@@ -299,8 +334,12 @@ def _mends(proposal: Mapping[str, str], templates: Mapping[str, Template], sampl
     return 2 * len(good) > len(samples)
 
 
-def _read_otherwise(code: str, templates: Mapping[str, Template], samples: Samples) -> list[dict[str, str]]:
-    """Return the fields of a scorer that would read these bad rows, in each way that may be meant."""
+def _read_otherwise(
+    code: str, templates: Mapping[str, Template], samples: Samples
+) -> list[dict[str, str]]:
+    """Return the fields of a scorer that would read these bad rows, in each way that may be
+    meant.
+    """
     truth, choices = (_find_code(templates[name]) for name in (TRUTH, CHOICES))
     if code == "E205":
         cells = templates[CHOICES].values(samples)
@@ -309,7 +348,7 @@ def _read_otherwise(code: str, templates: Mapping[str, Template], samples: Sampl
         return [fields] if fields else []
     labels = ""
     if templates[CHOICES].kind == "constant":
-        question = build_question({CHOICES: templates[CHOICES].evaluate()}, is_numbered=False)
+        question = build_question({CHOICES: templates[CHOICES].evaluate()}, check_characters)
         labels = "".join(question.labels)
         choices = repr(labels)
     if not truth or not choices:
@@ -318,7 +357,9 @@ def _read_otherwise(code: str, templates: Mapping[str, Template], samples: Sampl
     expressions = _read_truths(truth, truths, choices, labels)
     for name in samples.columns if not expressions else ():
         cells = samples.values(name)
-        if all(isinstance(cell, list) and one in cell for cell, one in zip(cells, truths, strict=True)):
+        if all(
+            isinstance(cell, list) and one in cell for cell, one in zip(cells, truths, strict=True)
+        ):
             column = f"sample.{name}" if name.isidentifier() else f"sample[{name!r}]"
             expressions = [f"{choices}[{column}.index({truth})]"]
     return [{TRUTH: one} for one in expressions]
@@ -327,12 +368,15 @@ def _read_otherwise(code: str, templates: Mapping[str, Template], samples: Sampl
 def _read_truths(truth: str, values: Sequence[object], choices: str, labels: str) -> list[str]:
     """Return how positions, lists of one, and labels with something around them are read.
 
-    `truth` and `choices` are the code of both, `labels` the choices where they are the same in every row.
+    `truth` and `choices` are the code of both, `labels` the choices where they are the same in
+    every row.
     """
     texts = [str(one) for one in values]
 
     def look_like(pattern: str) -> bool:
-        return 2 * sum(re.fullmatch(pattern, text, re.IGNORECASE) is not None for text in texts) > len(texts)
+        return 2 * sum(
+            re.fullmatch(pattern, text, re.IGNORECASE) is not None for text in texts
+        ) > len(texts)
 
     label = f"[{re.escape(labels)}]" if labels else r"\w"
     if look_like(r"\d+(\.0)?"):
@@ -340,7 +384,9 @@ def _read_truths(truth: str, values: Sequence[object], choices: str, labels: str
             return [f"{choices}[{truth}]", f"{choices}[{truth} - 1]"][: 1 if "0" in texts else 2]
         ending = ".0" if "." in texts[0] else ""
         maps = [{f"{at}{ending}": one for at, one in enumerate(labels, base)} for base in (0, 1)]
-        fitting = [one for one in maps if {*texts} & {f"0{ending}", f"{len(labels)}{ending}"} <= one.keys()]
+        fitting = [
+            one for one in maps if {*texts} & {f"0{ending}", f"{len(labels)}{ending}"} <= one.keys()
+        ]
         return [f"{one}[{truth} | string]" for one in fitting]
     if look_like(rf"\['{label}'\]"):
         return [f"{truth} | join"]
@@ -352,10 +398,17 @@ def _read_truths(truth: str, values: Sequence[object], choices: str, labels: str
 
 
 def _read_choices(choices: str, cell: object) -> dict[str, str]:
-    """Return how labels are read from the cell of a row that is no list of them; nothing where none are."""
+    """Return how labels are read from the cell of a row that is no list of them.
+
+    Nothing where none are.
+    """
     if isinstance(cell, str):
         mark = next((one for one in ",;|" if one in cell), "")
-        return {CHOICES: f"{choices}.split({mark!r}) | map('trim') | list" if mark else f"{choices} | list"}
+        return {
+            CHOICES: f"{choices}.split({mark!r}) | map('trim') | list"
+            if mark
+            else f"{choices} | list"
+        }
     if isinstance(cell, Mapping):
         if {"label", "text"} <= cell.keys():
             return {CHOICES: f"{choices}.label", "options": f"{choices}.text"}
@@ -377,7 +430,9 @@ def _find_code(template: Template) -> str:
 
 def _write_fields(expressions: Mapping[str, str]) -> str:
     """Return fields of a scorer as lines of YAML."""
-    return "\n".join(f"{name}: {json.dumps(f'{{{{ {code} }}}}')}" for name, code in expressions.items())
+    return "\n".join(
+        f"{name}: {json.dumps(f'{{{{ {code} }}}}')}" for name, code in expressions.items()
+    )
 
 
 # Whether the prompt shows the options: a model that does not see them can only guess a letter.
@@ -395,7 +450,8 @@ _BREAK = re.compile(r"\\[nrt]|<[^<>]*>")
 def _find_hidden_options(
     task: Task, shard: Shard, prompts: Sequence[object], failed: set[int]
 ) -> list[Notice]:
-    """Return a notice when option texts are known, and no prompt of the first rows has half of its own.
+    """Return a notice when option texts are known, and no prompt of the first rows has half of its
+    own.
 
     `prompts` are those of the shard, in order; rows at the positions `failed` are passed over.
     """
@@ -406,14 +462,18 @@ def _find_hidden_options(
         known = task.sample_facts(samples)
         stated = known.options if known else [None] * len(samples)
         labels = known.choices if known else [None] * len(samples)
-        cells = [[row[name] for name in columns] for row in samples.rows(columns)]
+        cells = [[row[name] for name in columns] for row in samples.rows()]
     except AnswerkeyError:  # what is wrong with the rows or the templates is told elsewhere
         return []
     # The texts that a scorer knows, else those of a column.
     pairs = [
         (prompts[row], texts)
         for row, told, own, marks in zip(rows, stated, cells, labels, strict=True)
-        if (texts := next(filter(None, (_read_texts(one, marks or ()) for one in (told, *own))), None))
+        if (
+            texts := next(
+                filter(None, (_read_texts(one, marks or ()) for one in (told, *own))), None
+            )
+        )
         and not isinstance(prompts[row], RowError)
     ]
     if not pairs or any(_shows(prompt, texts) for prompt, texts in pairs):
@@ -437,12 +497,17 @@ def _read_texts(cell: object, labels: Sequence[str]) -> list[str]:
 
 
 def _shows(prompt: object, texts: Sequence[str]) -> bool:
-    """Return whether a prompt has the first words of half of the texts, with or without their labels."""
+    """Return whether a prompt has the first words of half of the texts, with or without their
+    labels.
+    """
     raw = "\n".join(_walk_texts(prompt))
     words = f" {_join_words(raw)} "
 
     def holds(text: str) -> bool:
-        bare = (" ".join(_join_words(one).split()[:COMPARED_WORDS]) for one in (text, _LABEL.sub("", text)))
+        bare = (
+            " ".join(_join_words(one).split()[:COMPARED_WORDS])
+            for one in (text, _LABEL.sub("", text))
+        )
         sought = [f" {one} " if one.isascii() else one for one in bare if one]
         return text.strip() in raw or any(one in words for one in sought)
 
@@ -450,11 +515,15 @@ def _shows(prompt: object, texts: Sequence[str]) -> bool:
 
 
 def _join_words(text: str) -> str:
-    """Return the words of a text, however it is written: case, marks, white space, JSON or HTML escapes."""
+    """Return the words of a text, however it is written: case, marks, white space, JSON or HTML
+    escapes.
+    """
     from html import unescape
 
     plain = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), unescape(text))
-    return " ".join(re.findall(r"\w+", unicodedata.normalize("NFKC", _BREAK.sub(" ", plain)).casefold()))
+    return " ".join(
+        re.findall(r"\w+", unicodedata.normalize("NFKC", _BREAK.sub(" ", plain)).casefold())
+    )
 
 
 def _walk_texts(value: object) -> Iterator[str]:
@@ -465,7 +534,8 @@ def _walk_texts(value: object) -> Iterator[str]:
             yield from _walk_texts(one)
 
 
-# Templates that see a completion, tried on a made-up one: what they read that no completion ever has.
+# Templates that see a completion, tried on a made-up one: what they read that no completion ever
+# has.
 
 #: A name that a row of the dataset itself lacks is that row's error, unless so many lack it.
 TRIED_ROWS = 50
@@ -478,12 +548,15 @@ _NAME = re.compile(r"^(?P<owner>.*?) (?:has )?no field `(?P<name>[^`]*)`")
 _UNKNOWN = frozenset(["null", "a number", "a boolean"])
 _LINE = re.compile(r" \(line (?P<line>\d+) of the template\)$")
 
-#: Returns what goes wrong with a template on samples, their completions and scores; None when nothing does.
+#: Returns what goes wrong with a template on samples, their completions and scores; None when
+#: nothing does.
 Try = Callable[[Samples, Completions, dict[str, Scores]], RowError | None]
 
 
 def find_unreadable(prepared: Prepared) -> list[AnswerkeyError]:
-    """Return an error for each template that reads a field which a completion or a score cannot have."""
+    """Return an error for each template that reads a field which a completion or a score cannot
+    have.
+    """
     task, rows = prepared.task, prepared.dataset.rows.slice(0, TRIED_ROWS)
     tries: list[tuple[tuple[str | int, ...], Try]] = [
         (("definition", "scorers", step.index, name), _try_field(step, name))
@@ -501,7 +574,9 @@ def find_unreadable(prepared: Prepared) -> list[AnswerkeyError]:
     for path, attempt in tries:
         problem = None
         try:
-            for row in range(len(samples)):  # a name that one of them has is no mistake of the template
+            for row in range(
+                len(samples)
+            ):  # a name that one of them has is no mistake of the template
                 problem = _try_row(attempt, task, samples.take([row]))
                 if problem is None:
                     break
@@ -523,8 +598,9 @@ def _try_field(step: ScoringStep, name: str) -> Try:
 def _try_row(attempt: Try, task: Task, sample: Samples) -> RowError | None:
     """Return the error about a field that is missing even where a made-up reply and scores have it.
 
-    What a provider adds to a message, and what a snippet returns, is not known beforehand: a field that the
-    template reads of one of them may be there. The content of a message may be text or a list of parts.
+    What a provider adds to a message, and what a snippet returns, is not known beforehand: a field
+    that the template reads of one of them may be there. The content of a message may be text or a
+    list of parts.
     """
     told: dict[str, RowError] = {}
     is_in_parts = False

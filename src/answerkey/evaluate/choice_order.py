@@ -1,16 +1,16 @@
 """A dataset whose samples are shown in several orders of their options: one row for each order.
 
-A row in the order of the file has the sample's own id, the others `<id>~1`, `<id>~2`, …; where each sample is
-shown once, all rows have the ids of their samples. Recorded completions say in the column `option_order` in
-which order the options stood: it holds, for each place, what the option there is called in the dataset:
-`["C", "A", "B"]`, or `CAB`; or where it stands there, counted from 0: `[2, 0, 1]`. The sample is that of
-`base_sample_id`, else of `sample_id`.
+A row in the order of the file has the sample's own id, the others `<id>~1`, `<id>~2`, …; where each
+sample is shown once, all rows have the ids of their samples. Recorded completions say in the column
+`option_order` in which order the options stood: it holds, for each place, what the option there is
+called in the dataset: `["C", "A", "B"]`, or `CAB`; or where it stands there, counted from 0: `[2,
+0, 1]`. The sample is that of `base_sample_id`, else of `sample_id`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -22,7 +22,7 @@ from answerkey.errors import DataError, Place, listing
 from answerkey.scorers import RowProblem
 from answerkey.solvers import UNSUITABLE, ChoiceOrder, RowOrders, plan_row
 from answerkey.spec import Task
-from answerkey.types import ORDER_SCHEMA, PRIOR_SCHEMA, WRITTEN, Samples
+from answerkey.types import PRIOR_SCHEMA, Row, Sample, Samples
 
 BASE_COLUMN = "base_sample_id"
 Places = tuple[int, ...]
@@ -31,7 +31,9 @@ Places = tuple[int, ...]
 def _list_bases(table: Samples) -> list[str]:
     """Return the id of the sample that each row is of."""
     named = table.values(BASE_COLUMN) if BASE_COLUMN in table.columns else [None] * len(table)
-    return [str(own) if base is None else str(base) for own, base in zip(table.ids, named, strict=True)]
+    return [
+        str(own) if base is None else str(base) for own, base in zip(table.ids, named, strict=True)
+    ]
 
 
 def read_order(cell: object, labels: Sequence[str], place: Place) -> Places:
@@ -39,7 +41,9 @@ def read_order(cell: object, labels: Sequence[str], place: Place) -> Places:
     found = cell
     if isinstance(cell, str):
         text = cell.strip()
-        found = [one.strip() for one in text.split(",")] if "," in text else list(text.replace(" ", ""))
+        found = (
+            [one.strip() for one in text.split(",")] if "," in text else list(text.replace(" ", ""))
+        )
         if text.startswith("["):
             try:
                 found = json.loads(text)
@@ -59,8 +63,9 @@ def read_order(cell: object, labels: Sequence[str], place: Place) -> Places:
 
 
 SEPARATOR = "~"
-#: The rows to be shown: which row of the file, the number in its id (0: none), the order, why it stays as it
-#: is, which of the label sets it has (null: no choices), and whether its options are a list of plain entries.
+#: The rows to be shown: which row of the file, the number in its id (0: none), the order, why it
+#: stays as it is, which of the label sets it has (null: no choices), and whether its options are a
+#: list of plain entries.
 PLAN_SCHEMA: dict[str, pl.DataType] = {
     "row": pl.UInt32(),
     "number": pl.UInt32(),
@@ -105,23 +110,23 @@ class OrderedRows(RowsOver):
         return replace(self, rows=self.rows.slice(first, last + 1 - first), plan=near)
 
     def load(self, columns: Collection[str] | None = None) -> Samples:
-        """Return all rows with their options in order, with all columns or with those that are named."""
+        """Return all rows with their options in order, with all columns or with those that are
+        named.
+        """
         base = self.rows.load(columns).take(self.plan["row"])
-        moved = self._arrange(base)
-        told = {
-            "base_sample_id": base.ids,
-            "order": self.plan["order"],
-            "left_in_place": self.plan["left_in_place"],
-        }
-        written = [base.frame[name].alias(f"{WRITTEN}{name}") for name in moved]
-        told |= {} if self.setting.pride is None else {name: self.plan[name] for name in PRIOR_SCHEMA}
-        types = {**ORDER_SCHEMA, **PRIOR_SCHEMA}
-        orders = pl.DataFrame([series.cast(types[name]).alias(name) for name, series in told.items()])
+        orders = self.plan.select(
+            base.ids.alias("base_sample_id"),
+            pl.col("order").cast(pl.List(pl.UInt16)),
+            "left_in_place",
+        )
+        if self.setting.pride is not None:
+            orders = orders.with_columns(self.plan.select(*PRIOR_SCHEMA))
+        ids = self._number(base.ids)
         return replace(
             base,
-            frame=base.frame.with_columns(moved.values()),
-            ids=self._number(base.ids),
-            orders=orders.with_columns(written),
+            items=self._arrange(base, ids),
+            orders=orders,
+            written=[replace(sample, id=row_id) for sample, row_id in zip(base, ids, strict=True)],
         )
 
     @property
@@ -135,28 +140,19 @@ class OrderedRows(RowsOver):
         named = pl.select(pl.when(number == 0).then(ids).otherwise(numbered)).to_series()
         return named.rename(ids.name)
 
-    def _arrange(self, base: Samples) -> dict[str, pl.Series]:
-        """Return the columns of options with each row in its order."""
-        names = [name for name in base.columns if name in self.setting.columns]
-        if len(names) < len(self.setting.columns):
-            return {}
-        stays = self.plan["left_in_place"].is_not_null()
-        if (self.plan["is_plain"] | stays).all() and isinstance(base.frame[names[0]].dtype, pl.List):
-            order = pl.when(~stays).then(self.plan["order"].cast(pl.List(pl.UInt32)))
-            cell = pl.col(names[0])
-            moved = pl.when(stays).then(cell).otherwise(cell.list.gather(order))
-            return {names[0]: base.frame.select(moved.alias(names[0])).to_series()}
-        cells: dict[str, list[object]] = {name: [] for name in names}
+    def _arrange(self, base: Samples, ids: Iterable[str]) -> list[Sample]:
+        """Return the samples under their ids, the options of each in its order."""
+        can_arrange = self.setting.columns <= set(base.columns)
         plan = self.plan.select("order", "left_in_place", "labels").iter_rows()
-        for row, (order, left, code) in zip(base.rows(names), plan, strict=True):
-            changed: Mapping[str, object] = row
-            if left is None and code is not None and list(order) != sorted(order):
-                changed = self.setting.arrange(row, self.labels[code], order)
-            for name in names:
-                value = changed[name]
-                is_encoded = value is not None and name in base.encoded
-                cells[name].append(json.dumps(value, ensure_ascii=False) if is_encoded else value)
-        return {name: pl.Series(name, found, dtype=base.frame[name].dtype) for name, found in cells.items()}
+        items: list[Sample] = []
+        for sample, row_id, (order, reason, code) in zip(base, ids, plan, strict=True):
+            fields = sample.fields
+            is_moved = reason is None and code is not None and list(order) != sorted(order)
+            if can_arrange and is_moved:
+                arranged = self.setting.arrange(fields, self.labels[code], order)
+                fields = Row({**fields, **arranged})
+            items.append(replace(sample, id=row_id, fields=fields))
+        return items
 
 
 @dataclass(frozen=True)
@@ -182,7 +178,11 @@ class OrderedDataset(Dataset):
 
     def cut(self, rows: int) -> Iterator[range]:
         """Yield positions in parts of about `rows` rows; the rows of a sample are never parted."""
-        owners = self.table.plan["row"] if isinstance(self.table, OrderedRows) else pl.Series(dtype=pl.UInt32)
+        owners = (
+            self.table.plan["row"]
+            if isinstance(self.table, OrderedRows)
+            else pl.Series(dtype=pl.UInt32)
+        )
         first_rows = (owners != owners.shift()).fill_null(value=True).arg_true()
         start = 0
         while start < len(self):
@@ -200,22 +200,29 @@ class OrderedDataset(Dataset):
 def order_dataset(task: Task, dataset: Dataset, completions: Rows | None = None) -> Dataset:
     """Return the dataset with a row for each order in which a task shows a sample.
 
-    The orders are those of recorded completions, where these say in which one their question was asked.
+    The orders are those of recorded completions, where these say in which one their question was
+    asked.
     """
     setting = task.choice_order
     if setting is None:
         return dataset
     for name in sorted(setting.columns - set(dataset.columns)):
-        message = f"`choice_order` reads the column `{name}`: dataset `{dataset.name}` has none such"
+        message = (
+            f"`choice_order` reads the column `{name}`: dataset `{dataset.name}` has none such"
+        )
         hint = f"columns: {listing(dataset.columns)}"
-        raise DataError("E206", message, where=task.place("definition", "choice_order", "options"), hint=hint)
+        raise DataError(
+            "E206", message, where=task.place("definition", "choice_order", "options"), hint=hint
+        )
     rows = OrderedRows(dataset.rows, *_plan_orders(task, setting, dataset, completions), setting)
     if bool(dataset.rows.ids.str.contains(SEPARATOR, literal=True).any()):
         ids = rows.ids
         for again in ids.filter(ids.is_duplicated()).head(1):
             message = f"sample id `{again}` is also the name of an order of another sample"
             hint = f"ids that end in `{SEPARATOR}` and a number are those of orders"
-            raise DataError("E208", message, where=Place(file=rows.file, field="sample_id"), hint=hint)
+            raise DataError(
+                "E208", message, where=Place(file=rows.file, field="sample_id"), hint=hint
+            )
     every = range(len(rows))
     return OrderedDataset(
         dataset.name, dataset.fingerprint, rows, every, every, notices=dataset.notices, base=dataset
@@ -235,10 +242,15 @@ def _plan_orders(
         for position, (sample, cell) in enumerate(cells):
             asked.setdefault(sample, []).append((cell, table.place(position, ORDER_COLUMN)))
     for offset, block in iterate_blocks(dataset.rows, size=BLOCK):
-        for place, (row, labels) in enumerate(zip(block.rows(), list_labels(task, block), strict=True)):
+        for place, (row, labels) in enumerate(
+            zip(block.rows(), list_labels(task, block), strict=True)
+        ):
             found = plan_row(setting, row, labels)
             if asked is not None and labels is not None and found.left_in_place != UNSUITABLE:
-                stated = [read_order(cell, labels, at) for cell, at in asked.get(str(block.ids[place]), ())]
+                stated = [
+                    read_order(cell, labels, at)
+                    for cell, at in asked.get(str(block.ids[place]), ())
+                ]
                 own = tuple(dict.fromkeys(stated)) or found.orders[:1]
                 left = found.left_in_place if own == found.orders else None
                 found = RowOrders(own, left, None, found.is_plain, found.estimates_prior)
@@ -249,7 +261,9 @@ def _plan_orders(
                 is_named = not is_extra and (len(found.orders) == 1 or list(order) == sorted(order))
                 number += not is_named
                 told = (0 if is_named else number, list(order), found.left_in_place, code)
-                lines.append((offset + place, *told, found.is_plain, found.estimates_prior, is_extra))
+                lines.append(
+                    (offset + place, *told, found.is_plain, found.estimates_prior, is_extra)
+                )
     return pl.DataFrame(lines, schema=PLAN_SCHEMA, orient="row"), tuple(known)
 
 
@@ -262,19 +276,27 @@ def list_labels(task: Task, samples: Samples) -> list[Labels | None]:
 
 
 def find_order_problems(task: Task, samples: Samples) -> Iterator[RowProblem]:
-    """Yield the rows whose options cannot be put in another order, though their choices are in order."""
+    """Yield the rows whose options cannot be put in another order, though their choices are in
+    order.
+    """
     setting, orders = task.choice_order, samples.orders
     if setting is None or orders is None:
         return
     positions = (orders["left_in_place"] == UNSUITABLE).fill_null(value=False).arg_true()
     chosen = samples.take(positions).as_written()
-    for position, row, labels in zip(positions, chosen.rows(), list_labels(task, chosen), strict=True):
+    for position, row, labels in zip(
+        positions, chosen.rows(), list_labels(task, chosen), strict=True
+    ):
         problem = plan_row(setting, row, labels).problem
         if problem is not None:
             where = samples.place(position, ", ".join(sorted(setting.columns)))
             message = f"sample `{orders['base_sample_id'][position]}`: {problem}"
-            hint = "fix the row, or use `orders: rotations`" if " orders" in problem else "fix the row"
-            yield RowProblem(position, DataError("E213", message, where=where, hint=hint), "BAD_OPTIONS")
+            hint = (
+                "fix the row, or use `orders: rotations`" if " orders" in problem else "fix the row"
+            )
+            yield RowProblem(
+                position, DataError("E213", message, where=where, hint=hint), "BAD_OPTIONS"
+            )
 
 
 def name_completions(task: Task, completions: Rows, dataset: Dataset) -> Rows:
@@ -304,17 +326,23 @@ def name_completions(task: Task, completions: Rows, dataset: Dataset) -> Rows:
         names = known.get(sample)
         order = read_order(cell, names, table.place(position, ORDER_COLUMN)) if names else ()
         ids.append(named.get((sample, order), str(own)))
-    series = pl.Series(ID_COLUMN, ids, dtype=pl.String)
-    return replace(table, frame=table.frame.with_columns(series), ids=series)
+    items = [replace(sample, id=row_id) for sample, row_id in zip(table, ids, strict=True)]
+    columns = list(table.columns)
+    if ID_COLUMN not in columns:
+        columns.append(ID_COLUMN)
+    return replace(table, items=items, columns=columns)
 
 
 def refuse_unordered(task: Task, file: str | None = None) -> None:
-    """Raise E209 for completions that do not say in which order their options stood, if there are several."""
+    """Raise E209 for completions that do not say in which order their options stood, if there are
+    several.
+    """
     if task.choice_order is not None and task.choice_order.orders != "original":
         raise DataError(
             "E209",
             "the completions do not say in which order their options stood",
             where=Place(file=file),
-            hint=f"bring a file with the columns `sample_id` and `{ORDER_COLUMN}` by `--completions FILE`, or"
+            hint=f"bring a file with the columns `sample_id` and `{ORDER_COLUMN}` by "
+            "`--completions FILE`, or"
             " write `orders: original`",
         )

@@ -1,9 +1,10 @@
-"""`doctor`: a dozen small calls that tell whether an endpoint will give numbers that can be trusted.
+"""`doctor`: a dozen small calls that tell whether an endpoint will give numbers that can be
+trusted.
 
     three questions, list of models ──► a small call or two for each further check ──► findings
 
-No call goes through the cache or the journal, none is retried, and each has a timeout. `doctor.toml` has what
-is asked, what each finding means for the numbers, and what to do.
+No call goes through the cache or the journal, none is retried, and each has a timeout.
+`doctor.toml` has what is asked, what each finding means for the numbers, and what to do.
 """
 
 from __future__ import annotations
@@ -24,11 +25,20 @@ from answerkey.evaluate.session import choose_price, require_askable
 from answerkey.models.calls import Limits, charge
 from answerkey.models.client import encode_body
 from answerkey.models.config import Price
+from answerkey.models.endpoint import CHARACTERS_PER_TOKEN
 from answerkey.models.http import HttpClient, list_models
 from answerkey.models.images import resolve_images
-from answerkey.models.model import LiveModel
-from answerkey.models.responses import fail, read_positions
-from answerkey.models.retry import CHARACTERS_PER_TOKEN, Health, Outcome, Reply, Request, Verdict, judge
+from answerkey.models.logprobs import read_positions
+from answerkey.models.model import LiveModel, calls_endpoint
+from answerkey.models.responses import fail
+from answerkey.models.retry import (
+    Health,
+    Outcome,
+    Reply,
+    Request,
+    Verdict,
+    judge,
+)
 from answerkey.reader.markup import split_thoughts
 from answerkey.scorers import asks_model, find_role
 from answerkey.solvers import SingleTurnSolver
@@ -39,13 +49,14 @@ from answerkey.types import Completions, Validity
 Prompt = Sequence[Mapping[str, object]]
 Finding = dict[str, str]
 
-#: Tokens of a reply to a question where the model has no `max_tokens`, the most in any case, and the limit of
-#: the other calls to a model that does not think: OpenAI's Responses API takes no smaller one.
+#: Tokens of a reply to a question where the model has no `max_tokens`, the most in any case, and
+#: the limit of the other calls to a model that does not think: OpenAI's Responses API takes no
+#: smaller one.
 USUAL_TOKENS, MOST_TOKENS, FEW_TOKENS = 512, 4096, 16
 #: The share of the money that the reply to one question may cost.
 ONE_SHARE = 0.2
-#: How many likely tokens are asked for, the smaller number being what most endpoints allow; and how many
-#: there must be, or the letters of a question are not all among them.
+#: How many likely tokens are asked for, the smaller number being what most endpoints allow; and how
+#: many there must be, or the letters of a question are not all among them.
 ALTERNATIVES, FEWEST_ALTERNATIVES = (20, 5), 4
 #: Any model that sees the built-in questions has so many of them right.
 FEWEST_RIGHT = 2
@@ -54,18 +65,30 @@ NEW_LINE = ("\n",)
 #: What is asked, and what findings mean.
 TEXTS = tomllib.loads((files("answerkey.evaluate") / "doctor.toml").read_text(encoding="utf-8"))
 QUESTIONS = TEXTS["questions"]
-#: What a chat template puts around a turn; in a reply it means that the end of the turn was not seen.
-_TURN = re.compile(r"<\|(im_(start|end)|eot_id|(start|end)_header_id)\|>|<(start|end)_of_turn>|\[/?INST\]")
+#: What a chat template puts around a turn; in a reply it means that the end of the turn was not
+#: seen.
+_TURN = re.compile(
+    r"<\|(im_(start|end)|eot_id|(start|end)_header_id)\|>|<(start|end)_of_turn>|\[/?INST\]"
+)
 _BARE_LETTER = re.compile(r"[\W_]*\w[\W_]*")
 _LIMIT_HEADER = re.compile(r"(?!.*reset).*rate-?limit.*|retry-after(-ms)?", re.IGNORECASE)
 _SHOWN = 60
 
 
 def tell(status: str, name: str, seen: str, advice: str = "") -> Finding:
-    """Return a finding: its check and status, what was seen, what that means and what to do; no secrets."""
+    """Return a finding: its check and status, what was seen, what that means and what to do.
+
+    No secrets.
+    """
     means, usual = TEXTS["findings"].get(name, ("", ""))
     seen, advice = hide_secrets(seen), hide_secrets(advice or usual)
-    return {"check": name.partition(":")[0], "status": status, "seen": seen, "means": means, "advice": advice}
+    return {
+        "check": name.partition(":")[0],
+        "status": status,
+        "seen": seen,
+        "means": means,
+        "advice": advice,
+    }
 
 
 class Said(Outcome):
@@ -100,10 +123,11 @@ class Said(Outcome):
 def examine(
     model: str, task: TaskSource | None, seconds: float, max_cost: float, **options: object
 ) -> dict[str, Any]:
-    """Call a model a dozen times and return what that tells, as `--json` prints it; options as for `run`.
+    """Call a model a dozen times and return what that tells, as `--json` prints it.
 
-    A call may take so many seconds, and all together may cost so many USD. With a task, its first samples are
-    asked, and read by its own scorer; without one, built-in questions are.
+    Options as for `run`. A call may take so many seconds, and all together may cost so many USD.
+    With a task, its first samples are asked, and read by its own scorer; without one, built-in
+    questions are.
     """
     source, given = task, {**options, "model": model, "num_samples": len(QUESTIONS)}
     if source is None:
@@ -113,9 +137,12 @@ def examine(
     chosen = read_options("doctor", given)
     prepared = prepare_all(read_plan(source, chosen)[0].specifications[:1], chosen)[0]
     called = prepared.model
-    if not isinstance(called, LiveModel) or not isinstance(prepared.task.solver, SingleTurnSolver):
+    solver = prepared.task.solver
+    if not calls_endpoint(called) or solver is None or not solver.sends_prompts:
         message = f"`doctor` asks an endpoint: `{model}` is none, or the task asks nothing"
-        raise SpecError("E119", message, hint="name a model as `provider/NAME` or `http://HOST/v1#NAME`")
+        raise SpecError(
+            "E119", message, hint="name a model as `provider/NAME` or `http://HOST/v1#NAME`"
+        )
     require_askable([prepared], chosen)
     price, begun = choose_price(called, chosen), time.monotonic()
     examination = Examination(prepared, price, seconds, max_cost)
@@ -137,12 +164,15 @@ def examine(
 
 
 class Examination:
-    """The calls to one endpoint, and what each check makes of them; `is_own` if a task of the user's asks.
+    """The calls to one endpoint, and what each check makes of them.
 
-    `limit` is how many tokens a reply to a question may have, `few` the same for the other calls.
+    `is_own` if a task of the user's asks. `limit` is how many tokens a reply to a question may
+    have, `few` the same for the other calls.
     """
 
-    def __init__(self, prepared: Prepared, price: Price | None, seconds: float, max_cost: float) -> None:
+    def __init__(
+        self, prepared: Prepared, price: Price | None, seconds: float, max_cost: float
+    ) -> None:
         self.task, self.price, self.seconds, self.max_cost = prepared.task, price, seconds, max_cost
         self.connection = cast("LiveModel", prepared.model).connection
         self.samples = prepared.dataset.rows.slice(0, len(QUESTIONS)).load(prepared.columns)
@@ -156,15 +186,24 @@ class Examination:
         self.few = budget + FEW_TOKENS
         self.limit = min(self.generation.max_tokens or budget + USUAL_TOKENS, budget + MOST_TOKENS)
         if price is not None and price.completion:
-            self.limit = min(self.limit, max(self.few, int(ONE_SHARE * max_cost / price.completion)))
-        self.is_own_limit = self.generation.max_tokens != self.limit  # a run has none, or a larger one
+            self.limit = min(
+                self.limit, max(self.few, int(ONE_SHARE * max_cost / price.completion))
+            )
+        self.is_own_limit = (
+            self.generation.max_tokens != self.limit
+        )  # a run has none, or a larger one
 
     async def run(self) -> list[Finding]:
         """Make the calls, those that do not need each other at once, and return what they tell."""
-        begun, limits = time.monotonic(), Limits(connect_seconds=min(self.seconds, Limits.connect_seconds))
+        begun, limits = (
+            time.monotonic(),
+            Limits(connect_seconds=min(self.seconds, Limits.connect_seconds)),
+        )
         self.http = HttpClient(self.connection, limits)
         try:
-            listed = asyncio.ensure_future(list_models(self.connection, self.http, seconds=self.seconds))
+            listed = asyncio.ensure_future(
+                list_models(self.connection, self.http, seconds=self.seconds)
+            )
             said = await asyncio.gather(*(self.ask(one, self.limit) for one in self.prompts))
             found = self.check_reach(said, await listed, time.monotonic() - begun)
             self.is_answered = any(one.is_answered for one in said)
@@ -180,7 +219,10 @@ class Examination:
             await self.http.close()
 
     async def ask(self, prompt: Prompt, limit: int, **changes: object) -> Said:
-        """Return what the model says with other parameters; what it may cost at most is set aside before."""
+        """Return what the model says with other parameters.
+
+        What it may cost at most is set aside before.
+        """
         api, price = self.connection.api, self.price
         if unfit := api.unsupported.intersection(changes):
             return Said(Verdict.FAILED, fail(f"{api.title} does not take {listing(sorted(unfit))}"))
@@ -208,7 +250,9 @@ class Examination:
         self.tokens = (self.tokens[0] + (asked or 0), self.tokens[1] + (said or 0))
         return outcome
 
-    def check_reach(self, said: Sequence[Said], models: Sequence[str], seconds: float) -> list[Finding]:
+    def check_reach(
+        self, said: Sequence[Said], models: Sequence[str], seconds: float
+    ) -> list[Finding]:
         """Say whether the endpoint answers, and with the model that is named; if not, why."""
         connection, name = self.connection, self.connection.model or self.connection.name
         refused = [one for one in said if not one.is_answered]
@@ -229,7 +273,9 @@ class Examination:
             return [reached, self.check_rates(why)]
         start, has_key = connection.start_hint, connection.has_secret
         health = Health(connection.name, connection.host, start, has_key=has_key)
-        told = [health.note(one, is_final=True) for one in said][-1]  # the words of a run that stops
+        told = [health.note(one, is_final=True) for one in said][
+            -1
+        ]  # the words of a run that stops
         if told is None or label == "timeout":
             late = tell("failed", "reachable: late", why)
             return [late] if told else [reached, tell("failed", "request: refused", why)]
@@ -237,7 +283,10 @@ class Examination:
         if told.code == "E304":
             return [reached, tell("failed", "key: refused", told.message, advice)]
         if label in {"model_not_found", "status 404"}:
-            return [reached, tell("failed", "model: unknown", told.message, near if models else advice)]
+            return [
+                reached,
+                tell("failed", "model: unknown", told.message, near if models else advice),
+            ]
         return [tell("failed", "reachable: not", told.message, advice)]
 
     def check_letters(self, said: Sequence[Said]) -> Finding:
@@ -246,7 +295,9 @@ class Examination:
         asked = self.samples.take([place for place, one in enumerate(said) if one.is_answered])
         said = [one for one in said if one.is_answered]
         rule, count = getattr(scorer, "rule_name", scorer.type), len(said)
-        example = next((f"; for example {shorten(one.text, _SHOWN)!r}" for one in said if one.text), "")
+        example = next(
+            (f"; for example {shorten(one.text, _SHOWN)!r}" for one in said if one.text), ""
+        )
         if asks_model(scorer) and find_role(scorer) == "judge":
             return tell("note", check, f"a model judges the replies: not tried{example}")
         completions = [one.completion for one in said]
@@ -258,7 +309,12 @@ class Examination:
         unread = scores.frame.filter(validity == Validity.INVALID.value)["metadata"]
         if reasons := unread.struct.field("validity_reason").to_list():
             most = max(reasons, key=reasons.count)
-            how = {"TRUNCATED_THINKING": "thoughts", "EMPTY": "empty", "NO_TEXT": "empty", "REFUSED": "empty"}
+            how = {
+                "TRUNCATED_THINKING": "thoughts",
+                "EMPTY": "empty",
+                "NO_TEXT": "empty",
+                "REFUSED": "empty",
+            }
             is_tried = not self.is_own_limit or not any(one.is_cut("length") for one in said)
             status = "failed" if 2 * len(reasons) > count and is_tried else "warning"
             seen = f"`{rule}` cannot read {len(reasons)} of {count} replies ({most}){example}"
@@ -274,8 +330,15 @@ class Examination:
     def check_thoughts(self, said: Sequence[Said]) -> Finding:
         """Say whether the model thinks, where the thoughts go, and whether the limit cuts them."""
         if cut := sum(one.is_cut("length") for one in said):
-            seen = f"the limit of {self.limit} tokens ends {cut} of {len(said)} replies within the thoughts"
-            how = ("warning", "thinking: cut here") if self.is_own_limit else ("failed", "thinking: cut")
+            seen = (
+                f"the limit of {self.limit} tokens ends {cut} of {len(said)} replies within "
+                "the thoughts"
+            )
+            how = (
+                ("warning", "thinking: cut here")
+                if self.is_own_limit
+                else ("failed", "thinking: cut")
+            )
             return tell(*how, seen)
         thinking = [one.completion for one in said if one.thinks]
         if not thinking:
@@ -285,14 +348,18 @@ class Examination:
         if any(one.raw is not None for one in thinking):
             where = "in the text, as `<think>` or the like, and taken out of it"
         used = max(one.completion_tokens or 0 for one in thinking)
-        return tell("good", "thinking", f"thoughts are {where}; most tokens of a reply with them: {used}")
+        return tell(
+            "good", "thinking", f"thoughts are {where}; most tokens of a reply with them: {used}"
+        )
 
     async def check_template(self, said: Sequence[Said]) -> Finding:
         """Say whether the model answers an instruction and ends, or continues it like any text."""
         check, asked = "chat template", [{"role": "user", "content": TEXTS["instruction"]}]
         one = await self.ask(asked, self.few)
         for found in filter(None, (_TURN.search(each.text) for each in (one, *said))):
-            return tell("warning", f"{check}: token", f"a reply holds {found[0]!r}, a token of a template")
+            return tell(
+                "warning", f"{check}: token", f"a reply holds {found[0]!r}, a token of a template"
+            )
         if not one.text:
             return tell("note", check, f"not seen: {one.why}")
         if re.sub(r"\W", "", one.text).casefold() == "ready":
@@ -313,23 +380,34 @@ class Examination:
             return tell("note", check, f"not seen: {tried[0].why}")
         if not any(one.is_cut("stop") for one in tried):
             return tell("good", check, "a stop word does not end the thoughts")
-        seen = f"a stop word ({listing(map(repr, own or NEW_LINE))}) ends the reply within the thoughts"
+        seen = (
+            f"a stop word ({listing(map(repr, own or NEW_LINE))}) ends the reply within the "
+            "thoughts"
+        )
         return tell("failed" if own else "note", f"{check}: cut", seen)
 
     async def check_logprobs(self) -> Finding:
         """Say whether log-probabilities come, and of how many tokens for each place."""
         check, scorers = "log-probabilities", [step.scorer for step in self.task.scoring]
         is_needed = any(getattr(one, "reads_logprobs", False) for one in scorers)
-        calls = (self.ask(self.prompts[0], self.few, logprobs=True, top_logprobs=one) for one in ALTERNATIVES)
+        calls = (
+            self.ask(self.prompts[0], self.few, logprobs=True, top_logprobs=one)
+            for one in ALTERNATIVES
+        )
         tried = await asyncio.gather(*calls)
         found = [place for one in tried for place in read_positions(one.completion.logprobs)]
         most = max((len(place.top) for place in found), default=0)
         if most >= FEWEST_ALTERNATIVES:
             return tell("good", check, f"of the {most} likeliest tokens at each place")
-        status, seen = "warning", f"of the {most} likeliest tokens" if most else "asked for, and none came"
+        status, seen = (
+            "warning",
+            f"of the {most} likeliest tokens" if most else "asked for, and none came",
+        )
         if not any(one.is_answered for one in tried):
             status, seen = "note", f"none: {tried[-1].why}"
-        return tell("failed" if is_needed else status, f"{check}: {'few' if most else 'none'}", seen)
+        return tell(
+            "failed" if is_needed else status, f"{check}: {'few' if most else 'none'}", seen
+        )
 
     async def check_images(self) -> Finding:
         """Say whether the model sees a picture."""
@@ -344,17 +422,23 @@ class Examination:
             return tell("note", "images", f"none: {one.why}")
         if re.search(r"\bred\b", one.text, re.IGNORECASE):
             return tell("good", "images", "a red picture is seen as red")
-        return tell("warning", "images: not seen", f"a red picture is called {shorten(one.text, _SHOWN)!r}")
+        return tell(
+            "warning", "images: not seen", f"a red picture is called {shorten(one.text, _SHOWN)!r}"
+        )
 
     async def check_repeats(self) -> Finding:
         """Say whether the same question gets the same reply at temperature 0."""
         asked = [{"role": "user", "content": TEXTS["random"]}]
-        tried = await asyncio.gather(*(self.ask(asked, self.few, temperature=0.0) for _ in range(REPEATS)))
+        tried = await asyncio.gather(
+            *(self.ask(asked, self.few, temperature=0.0) for _ in range(REPEATS))
+        )
         for one in (each for each in tried if not each.text):
             return tell("note", "repeatable", f"not seen at temperature 0: {one.why}")
         texts = sorted({one.text for one in tried})
         if len(texts) == 1:
-            return tell("good", "repeatable", f"temperature 0 gives the same text {len(tried)} times")
+            return tell(
+                "good", "repeatable", f"temperature 0 gives the same text {len(tried)} times"
+            )
         first, other = (repr(shorten(text, _SHOWN // 2)) for text in texts[:2])
         return tell("warning", "repeatable: not", f"temperature 0 gives {first} and {other}")
 
@@ -362,7 +446,9 @@ class Examination:
         """Say which limits the headers state, and why calls were refused by them."""
         stated = ", ".join(f"{name}: {one}" for name, one in sorted(self.headers.items()))
         if why:
-            return tell("failed", "rate limits: refused", f"{why} ({stated or 'no header says more'})")
+            return tell(
+                "failed", "rate limits: refused", f"{why} ({stated or 'no header says more'})"
+            )
         return tell("good" if stated else "note", "rate limits", stated or "no header states one")
 
     def check_price(self) -> Finding:

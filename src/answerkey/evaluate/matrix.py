@@ -1,8 +1,10 @@
-"""Several runs at once: every model, or every column of completions, with all tasks, in a folder of its own.
+"""Several runs at once: every model, or every column of completions, with all tasks, in a folder of
+its own.
 
-Everything is read, opened and checked first, each dataset once. Then every run has its folder, and only then
-is a model called: each run in a thread of its own, the endpoints at the same time. Models of one endpoint
-take turns, so that its limits hold for them together. What ends one run does not end the others.
+Everything is read, opened and checked first, each dataset once. Then every run has its folder, and
+only then is a model called: each run in a thread of its own, the endpoints at the same time. Models
+of one endpoint take turns, so that its limits hold for them together. What ends one run does not
+end the others.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ if TYPE_CHECKING:
 MOST_AT_ONCE = 32
 #: The main thread looks up this often, so that Ctrl-C is heard.
 SIGNAL_SECONDS = 0.25
-#: One of several runs: its name, where it lies, and the run, about to begin or complete, or what is wrong.
+#: One of several runs: its name, where it lies, and the run, about to begin or complete, or what is
+#: wrong.
 Job = tuple[str, RunPlace, runner.Started | Run | AnswerkeyError]
 
 
@@ -52,8 +55,8 @@ Job = tuple[str, RunPlace, runner.Started | Run | AnswerkeyError]
 class Matrix:
     """Several runs below one folder, in the order in which they were asked for.
 
-    `errors` say what kept runs from their end, by the names of their models or columns. What is there of such
-    a run is among the runs all the same.
+    `errors` say what kept runs from their end, by the names of their models or columns. What is
+    there of such a run is among the runs all the same.
     """
 
     path: RunPlace
@@ -79,9 +82,9 @@ def run_matrix(
 ) -> Matrix:
     """Run a file once for each model, or each completion column.
 
-    Without `models`, they are those of the file's `matrix`. Each run has a folder below `out`; one alone has
-    `out` itself, and raises what ends it. Options as in `Options`; limits are those of each run. Without
-    `calls_model`, a task that has no recorded completions is E119.
+    Without `models`, they are those of the file's `matrix`. Each run has a folder below `out`; one
+    alone has `out` itself, and raises what ends it. Options as in `Options`; limits are those of
+    each run. Without `calls_model`, a task that has no recorded completions is E119.
     """
     if len(models) > 1 and len(completion_columns) > 1:
         message = "`--model` and `--completion-column` are both given several times"
@@ -96,12 +99,20 @@ def run_matrix(
         chosen = read_options("run_matrix", {**given, "model": model, "completion_column": column})
         plan, notices = runner.read_plan(path, chosen)
         for one in () if calls_model else plan.specifications:
-            if one.completions is None and one.task.solver is not None and one.task.solver.needs_model:
+            if (
+                one.completions is None
+                and one.task.solver is not None
+                and one.task.solver.needs_model
+            ):
                 message = f"task `{one.task.key}` calls a model, and `score` calls none"
-                hint = "add `--completions FILE` or `--completion-column NAME`, or use `answerkey run`"
+                hint = (
+                    "add `--completions FILE` or `--completion-column NAME`, or use `answerkey run`"
+                )
                 raise SpecError("E119", message, hint=hint)
         names = list(plan.matrix) or ["-".join(filter(None, (chosen.model_name, column)))]
-        planned += [(name, one, notices, chosen) for name, one in zip(names, plan.split(), strict=True)]
+        planned += [
+            (name, one, notices, chosen) for name, one in zip(names, plan.split(), strict=True)
+        ]
     engine = open_engine(first.engine, first.ray_address)
     parent, ready = choose_place(out, planned[0][1].key), []
     for _, plan, notices, stated in planned:
@@ -127,7 +138,9 @@ def run_matrix(
                 beginnings[folder] = beginning
         write_beginnings(parent, beginnings)
         undo.callback(forget_beginnings, parent)
-        for (tasks, manifest, chosen, heard), folder, (name, *_) in zip(ready, folders, planned, strict=True):
+        for (tasks, manifest, chosen, heard), folder, (name, *_) in zip(
+            ready, folders, planned, strict=True
+        ):
             started = runner.start_new(tasks, parent / folder, manifest, engine, chosen, heard)
             undo.callback(started.writer.discard)
             jobs.append((name, parent / folder, started))
@@ -157,14 +170,18 @@ def resume_matrix(
     places, jobs, others = list_places(parent), list[Job](), dict[RunPlace, None]()
     if not places:
         hint = "`answerkey runs` lists the runs of a folder"
-        raise RunError("E501", f"`{parent}` is no run folder, and there is none below it", hint=hint)
+        raise RunError(
+            "E501", f"`{parent}` is no run folder, and there is none below it", hint=hint
+        )
     with ExitStack() as undo:
         for place in places:
             name = place.name
             try:
                 known = load_run(place).manifest
                 name = next((name_answerer(one) for one in known["tasks"]), name)
-                others |= dict.fromkeys(find_place(place.parent) / one for one in known.get("matrix") or ())
+                others |= dict.fromkeys(
+                    find_place(place.parent) / one for one in known.get("matrix") or ()
+                )
                 found: Any = reopen_stopped(place, options, display.report, opened)
             except AnswerkeyError as error:
                 found = error
@@ -186,7 +203,9 @@ def finish_together(parent: RunPlace, jobs: Sequence[Job], display: Display) -> 
     """
     from answerkey.evaluate.session import calls_live, count_questions, share_turns
 
-    started = {number: run for number, (_, _, run) in enumerate(jobs) if isinstance(run, runner.Started)}
+    started = {
+        number: run for number, (_, _, run) in enumerate(jobs) if isinstance(run, runner.Started)
+    }
     is_live, stop = any(calls_live(one.tasks) for one in started.values()), Stop()
     turns: dict[object, threading.Lock] = {}
     sizes = {number: count_questions(one.tasks) for number, one in started.items()}
@@ -204,7 +223,9 @@ def finish_together(parent: RunPlace, jobs: Sequence[Job], display: Display) -> 
         return found
 
     futures: dict[int, Future[Run | AnswerkeyError]] = {}
-    pool = ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="answerkey-run")  # idle without threads
+    pool = ThreadPoolExecutor(
+        MOST_AT_ONCE, thread_name_prefix="answerkey-run"
+    )  # idle without threads
     try:
         for number in started:
             futures[number] = pool.submit(work, number) if is_live else Future()
@@ -219,7 +240,9 @@ def finish_together(parent: RunPlace, jobs: Sequence[Job], display: Display) -> 
         error.__notes__ = [f"answerkey resume {shlex.quote(str(parent))}"]
         stop.message = getattr(error, "message", "interrupted")
         pool.shutdown(cancel_futures=True)
-        for left in started.values():  # some were to begin later; those that have ended stay as they are
+        for (
+            left
+        ) in started.values():  # some were to begin later; those that have ended stay as they are
             with suppress(Stopped), left.writer:
                 raise Stopped from None
         raise

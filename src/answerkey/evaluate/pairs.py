@@ -1,4 +1,6 @@
-"""Runs on the same samples: which of them can be compared, what each sample came to, how two runs differ."""
+"""Runs on the same samples: which of them can be compared, what each sample came to, how two runs
+differ.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,17 @@ from answerkey.errors import Place, RunError, listing, suggest
 from answerkey.evaluate.rerun import reopen_dataset, require_column
 from answerkey.metrics import Mean
 from answerkey.metrics.base import name_left_out, read_number
-from answerkey.metrics.exact import UNIT_BITS, divide, sum_exactly
-from answerkey.metrics.measure import label_rows, name_clusters, name_groups
+from answerkey.metrics.exact import divide, sum_exactly
 from answerkey.metrics.paired import Difference, Pair, measure_difference
+from answerkey.metrics.rows import label_rows, name_clusters, name_groups
 from answerkey.runs import Run, RunPlace, TaskRun, list_forced, load_run, name_answerer
 from answerkey.spec import task_from_source
 from answerkey.types import EMPTY_STRUCT_FIELD, Notice
 
 #: Where scorers keep what the sample's right answer is.
 TRUTH_FIELDS = ("ground_truth_option", "ground_truth_choice", "answer_gt")
-#: Where scores of a task with `choice_order` say which sample they are of, and which are for a prior only.
+#: Where scores of a task with `choice_order` say which sample they are of, and which are for a
+#: prior only.
 BASE_FIELD, EXTRA_FIELD = "base_sample_id", "is_extra"
 NO_VALUE = "null"
 #: How many sample ids an error shows.
@@ -35,8 +38,9 @@ AnyRun = Run | str | RunPlace
 class Outcomes:
     """The values of one task, one row per sample.
 
-    Columns of `table`: `sample_id`, `value` (a float; the mean of the trials), `truth` (text, null where the
-    scorer knows none), `reason` (why there is no value; else null). `label` says which run it is.
+    Columns of `table`: `sample_id`, `value` (a float; the mean of the trials), `truth` (text, null
+    where the scorer knows none), `reason` (why there is no value; else null). `label` says which
+    run it is.
     """
 
     label: str
@@ -58,7 +62,8 @@ class Outcomes:
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """One of the runs: what it is called here, where it lies, who answered, and which value is compared.
+    """One of the runs: what it is called here, where it lies, who answered, and which value is
+    compared.
 
     `mean` is that of the `n` samples that all runs have and this one has a value for.
     """
@@ -77,8 +82,8 @@ class ComparedRun:
 class Pairing:
     """One task of several runs, sample by sample.
 
-    Columns of `table`: `sample_id`; `cluster` where the column `cluster_by` puts samples together; for each
-    run `value LABEL` and `reason LABEL`.
+    Columns of `table`: `sample_id`; `cluster` where the column `cluster_by` puts samples together;
+    for each run `value LABEL` and `reason LABEL`.
     """
 
     outcomes: tuple[Outcomes, ...]
@@ -92,7 +97,9 @@ class Pairing:
         return tuple(_describe(one, self.table) for one in self.outcomes)
 
     def pair_up(self, first: str, second: str) -> pl.DataFrame:
-        """Return the samples that two runs have a value for, as `first` and `second`; E508 without any."""
+        """Return the samples that two runs have a value for, as `first` and `second`; E508 without
+        any.
+        """
         columns = {f"value {first}": "first", f"value {second}": "second"}
         both = self.table.rename(columns).drop_nulls(["first", "second"])
         if not both.height:
@@ -123,8 +130,8 @@ def pair_samples(
 ) -> Pairing:
     """Return a task of several runs, by their labels, joined by sample id.
 
-    E508 where samples or truths differ; with `common`, samples that not all runs have are left out. Clusters
-    are those of the task's first metric, unless a column is named.
+    E508 where samples or truths differ; with `common`, samples that not all runs have are left out.
+    Clusters are those of the task's first metric, unless a column is named.
     """
     outcomes = tuple(
         read_outcomes(run, one, label=label, scorer=scorer, value=value)
@@ -137,7 +144,9 @@ def pair_samples(
         cluster_by = columns.pop() if len(columns) == 1 else None
     table = outcomes[0].table.select("sample_id")
     if cluster_by is not None:
-        clusters = label_samples(outcomes[0], cluster_by, as_clusters=True).rename({"label": "cluster"})
+        clusters = label_samples(outcomes[0], cluster_by, as_clusters=True).rename(
+            {"label": "cluster"}
+        )
         table = table.join(clusters, on="sample_id", how="left", maintain_order="left")
     for one in outcomes:
         columns_of_run = {name: f"{name} {one.label}" for name in ("value", "reason")}
@@ -159,14 +168,17 @@ def _describe(one: Outcomes, table: pl.DataFrame) -> ComparedRun:
         model=name_answerer(one.task_run.manifest),
         scorer=one.scorer,
         value=one.value,
-        mean=divide(total, n << UNIT_BITS) if n else None,
+        mean=divide(total, n) if n else None,
         n=n,
         is_share=all(0 <= part <= trials and abs(part - round(part)) < _NEAR for part in parts),
     )
 
 
 def label_samples(outcomes: Outcomes, column: str, *, as_clusters: bool = False) -> pl.DataFrame:
-    """Return `sample_id` and `label` from the dataset of a run; E505 when it is gone, E206 without column."""
+    """Return `sample_id` and `label` from the dataset of a run.
+
+    E505 when it is gone, E206 without column.
+    """
     dataset = reopen_dataset(outcomes.task_run)
     require_column(column, dataset.columns, outcomes.task_run)
     samples = dataset.samples([column])
@@ -175,23 +187,29 @@ def label_samples(outcomes: Outcomes, column: str, *, as_clusters: bool = False)
     return pl.DataFrame({"sample_id": samples.ids.cast(pl.String), "label": named})
 
 
-# Which runs can be compared --------------------------------------------------------------------------------
+# Which runs can be compared
 
 
-def label_runs(runs: Sequence[AnyRun], baseline: AnyRun | None = None, *, fewest: int = 2) -> dict[str, Run]:
+def label_runs(
+    runs: Sequence[AnyRun], baseline: AnyRun | None = None, *, fewest: int = 2
+) -> dict[str, Run]:
     """Return complete runs by what each is called, the baseline last and once; E508 for too few."""
     found = list(map(load_run, runs))
     if baseline is not None:
         base = load_run(baseline)
         found = [*(one for one in found if not is_same_run(one, base)), base]
     if len(found) < fewest:
-        raise RunError("E508", "there is one run, and a comparison needs two", hint="name another run")
+        raise RunError(
+            "E508", "there is one run, and a comparison needs two", hint="name another run"
+        )
     labelled = dict(zip(name_runs(found), found, strict=True))
     for label, run in labelled.items():
         if run.status != "complete":
             message = f"`{label}` is {run.status}: a share of the rest says nothing about the whole"
             hint = f"`answerkey show {run.path}` says what is missing, and how to go on"
-            raise RunError("E508", message, where=Place(file=str(run.path)) if run.path else None, hint=hint)
+            raise RunError(
+                "E508", message, where=Place(file=str(run.path)) if run.path else None, hint=hint
+            )
     return labelled
 
 
@@ -199,9 +217,12 @@ def name_runs(runs: Sequence[Run]) -> list[str]:
     """Return what each run is called: the name of its folder, its path where that is not unique."""
     names = [run.path.name if run.path else run.key for run in runs]
     paths = [str(run.path) if run.path else run.key for run in runs]
-    unique = [path if names.count(name) > 1 else name for name, path in zip(names, paths, strict=True)]
+    unique = [
+        path if names.count(name) > 1 else name for name, path in zip(names, paths, strict=True)
+    ]
     return [
-        f"{name}-{place}" if unique.count(name) > 1 else name for place, name in enumerate(unique, start=1)
+        f"{name}-{place}" if unique.count(name) > 1 else name
+        for place, name in enumerate(unique, start=1)
     ]
 
 
@@ -215,7 +236,9 @@ def is_same_run(first: Run, second: Run) -> bool:
 def choose_tasks(
     runs: Mapping[str, Run], key: str | None, notices: list[Notice]
 ) -> dict[str, dict[str, tuple[Run, TaskRun]]]:
-    """Return the tasks to compare by the label of their run: those that all have, or the only one of each."""
+    """Return the tasks to compare by the label of their run: those that all have, or the only one
+    of each.
+    """
     for label, run in runs.items() if key is not None else ():
         if key not in run.tasks:
             hint = suggest(str(key), run.tasks) or f"tasks: {listing(run.tasks)}"
@@ -239,9 +262,14 @@ def require_alike(outcomes: Sequence[Outcomes], *, common: bool, notices: list[N
     """Raise E508 where samples or truths of two runs differ; notice what else does."""
     first, *others = outcomes
     for other in others:
-        names, is_other = f"`{first.label}` and `{other.label}`", _fingerprint(first) != _fingerprint(other)
+        names, is_other = (
+            f"`{first.label}` and `{other.label}`",
+            _fingerprint(first) != _fingerprint(other),
+        )
         lacking, extra = (
-            one.table.join(two.table, on="sample_id", how="anti", maintain_order="left")["sample_id"]
+            one.table.join(two.table, on="sample_id", how="anti", maintain_order="left")[
+                "sample_id"
+            ]
             for one, two in ((first, other), (other, first))
         )
         shown = [listing(ids.head(SHOWN).to_list()) for ids in (lacking, extra)]
@@ -252,7 +280,8 @@ def require_alike(outcomes: Sequence[Outcomes], *, common: bool, notices: list[N
         if (len(lacking) or len(extra)) and not common:
             sides = ((lacking, first, other, shown[0]), (extra, other, first, shown[1]))
             told = ", and ".join(
-                f"{len(ids)} samples of `{owner.label}` are not in `{lacks.label}` (such as {examples})"
+                f"{len(ids)} samples of `{owner.label}` are not in `{lacks.label}` "
+                f"(such as {examples})"
                 for ids, owner, lacks, examples in sides
                 if len(ids)
             )
@@ -263,7 +292,10 @@ def require_alike(outcomes: Sequence[Outcomes], *, common: bool, notices: list[N
         differs = known.filter(pl.col("truth") != pl.col("truth_right"))
         if differs.height:
             sample, one, two = differs.select("sample_id", "truth", "truth_right").row(0)
-            hint = "compare runs on the same dataset; with a corrected one, `answerkey rescore` the old run"
+            hint = (
+                "compare runs on the same dataset; with a corrected one, `answerkey "
+                "rescore` the old run"
+            )
             such = f"`{sample}` is {one!r} in `{first.label}` and {two!r} in `{other.label}`"
             message = f"{differs.height} of {known.height} samples have another truth: {such}"
             raise RunError("E508", message, hint=hint)
@@ -272,7 +304,9 @@ def require_alike(outcomes: Sequence[Outcomes], *, common: bool, notices: list[N
             message = f"{names} are of other datasets, and {why}"
             raise RunError("E508", message, hint="compare runs on the same dataset")
         if is_other:
-            notices.append(Notice(f"the datasets of {names} differ, though samples and truths are the same"))
+            notices.append(
+                Notice(f"the datasets of {names} differ, though samples and truths are the same")
+            )
         if _describe_task(first) != _describe_task(other):
             text = f"the tasks of {names} differ: a difference may be of the task, not of the model"
             notices.append(Notice(text))
@@ -291,7 +325,9 @@ def _fingerprint(outcomes: Outcomes) -> object:
 
 
 def _describe_task(outcomes: Outcomes) -> object:
-    """Return what decides the values of a task: what is asked, how often, and the rule that scores it."""
+    """Return what decides the values of a task: what is asked, how often, and the rule that scores
+    it.
+    """
     definition = outcomes.task_run.source["task"]["definition"]
     words = {"metrics", "display_name", "key"}
     rules = [
@@ -302,20 +338,26 @@ def _describe_task(outcomes: Outcomes) -> object:
     return definition.get("solver"), definition.get("trials"), rules
 
 
-# What each sample came to ----------------------------------------------------------------------------------
+# What each sample came to
 
 
 def read_outcomes(
     run: Run, task_run: TaskRun, *, label: str, scorer: str | None = None, value: str | None = None
 ) -> Outcomes:
-    """Return what the samples of a task came to, by its main scorer and value or by those that are named."""
+    """Return what the samples of a task came to, by its main scorer and value or by those that are
+    named.
+    """
     task = task_from_source(task_run.source["task"])
     steps = {step.key: step for step in task.scoring}
     if scorer is not None and scorer not in steps:
         hint = suggest(scorer, steps) or f"scorers of the task: {listing(steps)}"
-        raise RunError("E508", f"task `{task.key}` of `{label}` has no scorer `{scorer}`", hint=hint)
+        raise RunError(
+            "E508", f"task `{task.key}` of `{label}` has no scorer `{scorer}`", hint=hint
+        )
     step = task.main_step if scorer is None else steps[scorer]
-    means = [one.metric.field.partition(".")[0] for one in step.metrics if isinstance(one.metric, Mean)]
+    means = [
+        one.metric.field.partition(".")[0] for one in step.metrics if isinstance(one.metric, Mean)
+    ]
     name = value or step.scorer.main_value or next(iter(means), None)
     if name is None:
         message = f"scorer `{step.key}` of `{label}` has no main value to compare"
@@ -342,7 +384,8 @@ def read_outcomes(
         )
     # A sample has a value only where all its rows count.
     table = table.with_columns(value=pl.when(pl.col("reason").is_null()).then(pl.col("value")))
-    # What the order of the options changes is no chance: only trials of one and the same prompt tell of that.
+    # What the order of the options changes is no chance: only trials of one and the same prompt
+    # tell of that.
     num_trials = 1 if task.choice_order else task.num_trials
     return Outcomes(label, run, task_run, step.key, name, table, num_trials)
 
@@ -356,7 +399,9 @@ def read_numbers(column: pl.Series, *, is_encoded: bool) -> pl.Series:
     return pl.Series([found.get(text) for text in column], dtype=pl.Float64)
 
 
-def _read_part(ids: pl.Series, frame: pl.DataFrame, name: str, *, is_encoded: bool) -> pl.DataFrame | None:
+def _read_part(
+    ids: pl.Series, frame: pl.DataFrame, name: str, *, is_encoded: bool
+) -> pl.DataFrame | None:
     """Return the rows of one part of the scores; None when the scorer has no such value in it."""
     values, metadata = frame["values"].struct.unnest(), frame["metadata"].struct.unnest()
     if name not in values.columns:

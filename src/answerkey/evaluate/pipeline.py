@@ -4,15 +4,16 @@
                   spec     datasets    solvers         scorers    metrics          runs
 
 `run_task` takes a prepared task along it, shard by shard on an engine. Each shard is read, checked,
-completed, scored, measured and written as a part of the run's tables; only plain numbers are kept. Where a
-model is called, `check_task` takes the same path as far as the step *check*, over all shards, before the
-first call is paid; without a model, rows are checked as they are scored.
+completed, scored and written as a part of the run's tables. The metrics are computed once, from the
+finished table of scores.
+Where a model is called, `check_task` takes the same path as far as the step *check*, over all
+shards, before the first call is paid; without a model, rows are checked as they are scored.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import dropwhile
@@ -22,25 +23,42 @@ import polars as pl
 
 from answerkey.datasets.dataset import Shard
 from answerkey.engines import Engine
-from answerkey.errors import AnswerkeyError, EngineError, InternalError, RunError, raise_if_interrupted
+from answerkey.errors import (
+    AnswerkeyError,
+    EngineError,
+    InternalError,
+    RunError,
+    raise_if_interrupted,
+)
 from answerkey.evaluate.checks import RowProblems, check_samples, check_whole
 from answerkey.evaluate.prepare import Opened, Prepared, Progress
 from answerkey.metrics import (
     STOPPED_EARLY,
+    add_counts,
     aggregate_scores,
     compare_repetitions,
-    count_shard,
+    compute_metrics,
+    count_task,
+    describe_completions,
+    describe_samples,
+    drop_unread,
+    encode_words,
+    find_category_column,
+    find_failures,
     find_same_failure,
-    finish_metric,
     measure_agreement,
-    measure_metrics,
-    merge_counts,
     name_values,
 )
 from answerkey.models.config import sees_samples
-from answerkey.runs import TaskWriter
-from answerkey.scorers import apply_actions, count_readings, find_audited_rows, join_scores, score_rows
-from answerkey.solvers import SingleTurnSolver
+from answerkey.runs import TaskWriter, join_parts
+from answerkey.runs.writing import unify_parts
+from answerkey.scorers import (
+    apply_actions,
+    count_readings,
+    find_audited_rows,
+    join_scores,
+    score_rows,
+)
 from answerkey.spec import Task
 from answerkey.types import (
     NOT_ASKED,
@@ -58,27 +76,32 @@ FIRST = 50
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What is kept of a shard, plain numbers only; `errors` counts verdicts missing because a call failed.
+class ShardResult:
+    """What is kept of a shard beside its tables.
 
-    `problems` is what is wrong with its rows, `failure` why they could not be scored.
+    `facts` is what the metrics and counts need to know of its rows, `readings` how other extraction
+    rules read some of them. `errors` counts verdicts missing because a call failed; `is_failing`
+    says that all rows failed in the same way. `problems` is what is wrong with its rows, `failure`
+    why they could not be scored.
     """
 
     rows: int
-    parts: Sequence[Sequence[Any]] = ()
-    totals: Mapping[str, Any] = field(default_factory=dict)
+    facts: pl.DataFrame = field(default_factory=pl.DataFrame)
+    readings: Mapping[str, Any] = field(default_factory=dict)
     encoded: Mapping[str, frozenset[str]] = field(default_factory=dict)
     errors: int = 0
+    is_failing: bool = False
     problems: RowProblems | None = None
     failure: AnswerkeyError | None = None
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A task's metric values, the main scorer's counts, and which score fields are stored as JSON text.
+    """A task's metric values, the main scorer's counts, and which score fields are stored as JSON
+    text.
 
-    There is nothing of that when more rows are wrong than is allowed (`refused`), or a shard could not be
-    scored (`failure`).
+    There is nothing of that when more rows are wrong than is allowed (`refused`), or a shard could
+    not be scored (`failure`).
     """
 
     values: Sequence[MetricValue] = ()
@@ -105,47 +128,111 @@ def run_task(
     first: int = 0,
     is_stopped: bool = False,
 ) -> Outcome:
-    """Take a task from its samples to its metric values, and write its tables; `allowed` rows may be wrong.
+    """Take a task from its samples to its metric values, and write its tables.
 
-    When the `first` samples all fail in the same way, the others are left out; all are when the run
-    `is_stopped` already. EngineError E603 unless every row was worked on once, and is in the tables once.
+    `allowed` rows may be wrong. When the `first` samples all fail in the same way, the others are
+    left out; all are when the run `is_stopped` already. EngineError E603 unless every row was
+    worked on once, and is in the tables once.
     """
-    problems, measured = _run_shards(prepared, writer, engine, progress, first=first, is_stopped=is_stopped)
+    problems, results = _run_shards(
+        prepared, writer, engine, progress, first=first, is_stopped=is_stopped
+    )
     if problems.fatal or len(problems.failed) > allowed:
         return Outcome(notices=problems.notices, refused=problems.errors(prepared))
-    failure = next((one.failure for one in measured if one.failure is not None), None)
-    if failure is not None:
-        return Outcome(notices=problems.notices, failure=failure)
-    wanted, found = len(prepared.dataset), sum(one.rows for one in measured)
+    for result in results:
+        if result.failure is not None:
+            return Outcome(notices=problems.notices, failure=result.failure)
+    expected = len(prepared.dataset)
+    worked = sum(result.rows for result in results)
     stored = len(writer.scores)
-    if found != wanted or stored != wanted * prepared.task.num_trials:
-        message = f"of {wanted} rows, {found} were worked on, and the tables have {stored} verdicts"
-        raise EngineError("E603", message, hint="is the run folder on storage that every node shares?")
-    outcome = Outcome(
-        values=merge_metrics(prepared.task, [one.parts for one in measured]),
-        totals=merge_counts([one.totals for one in measured]),
-        encoded={
-            step.key: sorted(frozenset().union(*(one.encoded[step.key] for one in measured)))
-            for step in prepared.task.scoring
-        },
-        errors=sum(one.errors for one in measured),
-        notices=problems.notices,
-    )
+    if worked != expected or stored != expected * prepared.task.num_trials:
+        message = (
+            f"of {expected} rows, {worked} were worked on, and the tables have {stored} verdicts"
+        )
+        raise EngineError(
+            "E603", message, hint="is the run folder on storage that every node shares?"
+        )
+    outcome = _conclude(prepared, writer, results)
+    outcome = replace(outcome, notices=problems.notices)
     writer.write_metrics(outcome.values, outcome.totals)
     return outcome
+
+
+def _conclude(prepared: Prepared, writer: TaskWriter, results: Sequence[ShardResult]) -> Outcome:
+    """Compute the metrics and counts of a task from its stored scores."""
+    task = prepared.task
+    encoded: dict[str, list[str]] = {}
+    for step in task.scoring:
+        names = set[str]()
+        for result in results:
+            names |= result.encoded[step.key]
+        encoded[step.key] = sorted(names)
+    facts = pl.concat([result.facts for result in results], how="diagonal_relaxed")
+    unify_parts(writer.store, writer.scores.base)
+    scores = read_scores(task, writer.scores, encoded)
+    labels = [name.removeprefix("label:") for name in facts.columns]
+    totals = count_task(
+        facts,
+        scores,
+        main=task.main_step.key,
+        num_trials=task.num_trials,
+        category=find_category_column(labels),
+    )
+    totals["readings"] = add_counts(result.readings for result in results)
+    return Outcome(
+        values=measure_task(task, scores, facts),
+        totals=totals,
+        encoded=encoded,
+        errors=sum(result.errors for result in results),
+    )
+
+
+def read_scores(
+    task: Task,
+    parts: Iterable[pl.DataFrame],
+    encoded: Mapping[str, Collection[str]],
+) -> dict[str, Scores]:
+    """Return the scores of each scorer from the parts of a stored table.
+
+    Metadata that nobody counts is left null, so that long texts of judges are not all in memory.
+    """
+    frames: dict[str, list[pl.DataFrame]] = {step.key: [] for step in task.scoring}
+    for part in parts:
+        for step in task.scoring:
+            frame = drop_unread(step.metrics, part[step.key].struct.unnest())
+            frames[step.key].append(frame if task.trials else encode_words(frame))
+    scores = {}
+    for key, chunks in frames.items():
+        scores[key] = Scores(join_parts(chunks), frozenset(encoded.get(key, ())))
+    return scores
+
+
+def measure_task(
+    task: Task, scores: Mapping[str, Scores], facts: pl.DataFrame
+) -> list[MetricValue]:
+    """Return every metric value of a task under its final name."""
+    groups = []
+    for step in task.scoring:
+        computed = compute_metrics(step.metrics, scores[step.key], facts, task.trials)
+        for metric, values in zip(step.metrics, computed, strict=True):
+            groups.append((step.key, metric.key, step.purpose, metric.metric.type, values))
+    return name_values(groups)
 
 
 def check_task(
     prepared: Prepared, engine: Engine, progress: Progress, opened: Opened | None = None
 ) -> RowProblems:
-    """Read and check every row of a task, and do no more: before a model is called, or instead of a run.
+    """Read and check every row of a task, and do no more: before a model is called, or instead of a
+    run.
 
     Rows of which the model was asked already need no check.
 
-    What is wrong with rows does not depend on the model: rows that were checked for another one (`opened`)
-    are not read again.
+    What is wrong with rows does not depend on the model: rows that were checked for another one
+    (`opened`) are not read again.
     """
-    known: dict[object, RowProblems] = opened.share(dict) if opened and prepared.recorded is None else {}
+    known: dict[object, RowProblems] = (
+        opened.share(dict) if opened and prepared.recorded is None else {}
+    )
     if (key := (id(prepared.dataset), prepared.task.fingerprint, prepared.num_asked)) not in known:
         known[key], _ = _run_shards(prepared.only_checked(), None, engine, progress)
     problems = RowProblems(len(prepared.dataset))
@@ -162,36 +249,41 @@ def _run_shards(
     *,
     first: int = 0,
     is_stopped: bool = False,
-) -> tuple[RowProblems, list[Measured]]:
+) -> tuple[RowProblems, list[ShardResult]]:
     """Work on every shard, in order; without a writer, no further than the step *check*."""
-    rows, done = len(prepared.dataset), 0
-    problems, measured = RowProblems(rows), list[Measured]()
+    rows = len(prepared.dataset)
+    done = 0
+    problems = RowProblems(rows)
+    results: list[ShardResult] = []
     work = partial(run_shard, prepared.without_rows(), writer)
     stages = prepared.stages(first)
     if writer is None:
-        left = list(dropwhile(lambda one: one.offset + len(one.samples) <= prepared.num_asked, next(stages)))
+        left = list(
+            dropwhile(lambda one: one.offset + len(one.samples) <= prepared.num_asked, next(stages))
+        )
         stages, done = iter([left]), left[0].offset if left else rows
     for shards in stages:
-        is_over = is_stopped or any(one.totals and find_same_failure(one.totals) for one in measured[:1])
-        worked = (one.leave_out(STOPPED_EARLY) for one in shards) if is_over else shards
-        for one in engine.map(work, worked, spread=prepared.spread):
-            if one.problems is not None:
-                problems.merge(one.problems, done)
+        is_over = is_stopped or any(result.is_failing for result in results[:1])
+        worked = (shard.leave_out(STOPPED_EARLY) for shard in shards) if is_over else shards
+        for result in engine.map(work, worked, spread=prepared.spread):
+            if result.problems is not None:
+                problems.merge(result.problems, done)
             if writer is not None:
-                writer.keep_part(len(measured))
-            measured.append(replace(one, problems=None))
-            done += one.rows
+                writer.keep_part(len(results))
+            results.append(replace(result, problems=None))
+            done += result.rows
             progress("check" if writer is None else "score", done, rows)
             raise_if_interrupted()
     if writer is not None and not prepared.is_checked:
         check_whole(problems, prepared)
-    return problems, measured
+    return problems, results
 
 
-def run_shard(prepared: Prepared, writer: TaskWriter | None, shard: Shard) -> Measured:
-    """Take one shard from its samples to the parts of its metrics: read, check, complete, score, write.
+def run_shard(prepared: Prepared, writer: TaskWriter | None, shard: Shard) -> ShardResult:
+    """Take one shard from its samples to its stored scores: read, check, complete, score, write.
 
-    Rows that are skipped are neither completed nor judged; those that ended a worker are not even checked.
+    Rows that are skipped are neither completed nor judged; those that ended a worker are not even
+    checked.
     """
     task, size = prepared.task, prepared.task.num_trials
     asked = shard.samples.load(prepared.columns)
@@ -204,7 +296,7 @@ def run_shard(prepared: Prepared, writer: TaskWriter | None, shard: Shard) -> Me
             problems.failed = array("q", [shard.left[position] for position in problems.failed])
         shard = replace(shard, failed=tuple(sorted(set(problems.failed))))
         if writer is None or problems.fatal:
-            return Measured(len(asked), problems=problems)
+            return ShardResult(len(asked), problems=problems)
     try:
         written = None if shard.skipped else _find_written(prepared, shard, asked, writer)
         if not shard.skipped:
@@ -219,24 +311,44 @@ def run_shard(prepared: Prepared, writer: TaskWriter | None, shard: Shard) -> Me
             failed = [place for place, row in enumerate(left) if row in set(shard.failed)]
             judged = _judge(task, asked.take(left), said, failed)
             trials = [row * size + trial for row in left for trial in range(size)]
-            scores = {key: one.spread(trials, len(asked) * size, shard.reason) for key, one in judged.items()}
+            scores = {
+                key: one.spread(trials, len(asked) * size, shard.reason)
+                for key, one in judged.items()
+            }
             completions = said.spread(left, asked.ids, size).number(prepared.trials)
         samples, main = asked.repeat(size), task.main_step
         if writer is not None and not shard.is_trial:
             if prepared.keep_completions and written is None:
                 writer.write_part("completions", shard.index, completions.frame)
             writer.write_part("scores", shard.index, join_scores(completions, scores))
-        measured = measure_scores(task, scores, samples)
-        totals = count_shard(samples, completions, scores, main=main.key, num_trials=size)
         audited = find_audited_rows(prepared.audited, shard.places, size)
-        totals["readings"] = count_readings(main.scorer, samples, completions, scores[main.key], audited)
+        readings = count_readings(main.scorer, samples, completions, scores[main.key], audited)
     except AnswerkeyError as error:
         if problems is None or isinstance(error, RunError):
             raise
-        return Measured(len(asked), problems=problems, failure=error)  # first of all, rows that are wrong
-    errors = sum(one.count(ScoreStatus.ERROR) for one in scores.values())
-    encoded = {key: one.encoded for key, one in scores.items()}
-    return Measured(len(asked), measured, totals, encoded, errors, problems)
+        # First of all, rows that are wrong.
+        return ShardResult(len(asked), problems=problems, failure=error)
+    columns = list(task.design_columns)
+    category = find_category_column(asked.columns)
+    if category is not None:
+        columns.append(category)
+    facts = pl.concat(
+        [
+            describe_samples(samples, columns),
+            describe_completions(completions, scores[main.key]),
+        ],
+        how="horizontal",
+    )
+    failure = find_same_failure(find_failures(facts, scores), facts.height)
+    return ShardResult(
+        len(asked),
+        facts=facts,
+        readings=readings,
+        encoded={key: table.encoded for key, table in scores.items()},
+        errors=sum(table.count(ScoreStatus.ERROR) for table in scores.values()),
+        is_failing=failure is not None,
+        problems=problems,
+    )
 
 
 def _find_written(
@@ -254,7 +366,8 @@ def _find_written(
 
 
 def _complete(prepared: Prepared, shard: Shard, samples: Samples) -> Completions:
-    """Return a shard's completions, one per sample and trial: those there are, or what the solver gets.
+    """Return a shard's completions, one per sample and trial: those there are, or what the solver
+    gets.
 
     Of an old run, rows that were wrong then and are in order now have an error.
     """
@@ -272,36 +385,31 @@ def _complete(prepared: Prepared, shard: Shard, samples: Samples) -> Completions
             recorded = Completions(recorded.frame.with_columns(**changed))
         return recorded.number(trials)
     if solver is None:
-        raise InternalError("E901", f"task `{prepared.task.key}` has neither completions nor a solver")
+        raise InternalError(
+            "E901", f"task `{prepared.task.key}` has neither completions nor a solver"
+        )
     positions = sorted(set(range(len(samples))).difference(shard.failed)) if shard.failed else None
     asked = samples if positions is None else samples.take(positions)
-    is_told = not isinstance(solver, SingleTurnSolver) or sees_samples(prepared.model)
+    is_told = not solver.sends_prompts or sees_samples(prepared.model)
     known, examples = prepared.task.sample_facts(asked) if is_told else None, prepared.examples
-    answers = solver.solve(asked, model=prepared.model, known=known, examples=examples, trials=trials)
-    return (answers if positions is None else answers.spread(positions, samples.ids, size)).number(trials)
+    answers = solver.solve(
+        asked, model=prepared.model, known=known, examples=examples, trials=trials
+    )
+    return (answers if positions is None else answers.spread(positions, samples.ids, size)).number(
+        trials
+    )
 
 
-def _judge(task: Task, asked: Samples, completions: Completions, failed: Sequence[int]) -> dict[str, Scores]:
+def _judge(
+    task: Task, asked: Samples, completions: Completions, failed: Sequence[int]
+) -> dict[str, Scores]:
     """Return the scores of these samples by scorer, as they are after the task's actions."""
     size, samples = task.num_trials, asked.repeat(task.num_trials)
     rows = [row * size + trial for row in failed for trial in range(size)]
-    scores = {step.key: score_rows(step.scorer, samples, completions, rows) for step in task.scoring}
+    scores = {
+        step.key: score_rows(step.scorer, samples, completions, rows) for step in task.scoring
+    }
     return apply_actions(task.actions, samples, completions, scores, num_trials=size)
-
-
-def measure_scores(task: Task, scores: Mapping[str, Scores], samples: Samples) -> list[list[Any]]:
-    """Return the parts of a shard's metrics, by scorer and metric."""
-    return [measure_metrics(step.metrics, scores[step.key], samples, task.trials) for step in task.scoring]
-
-
-def merge_metrics(task: Task, parts: Sequence[Sequence[Sequence[Any]]]) -> list[MetricValue]:
-    """Merge the parts of all shards, by scorer and metric; return every metric value under its final name."""
-    groups = []
-    for i, step in enumerate(task.scoring):
-        for j, one in enumerate(step.metrics):
-            values = finish_metric(one, [shard[i][j] for shard in parts], task.trials)
-            groups.append((step.key, one.key, step.purpose, one.metric.type, values))
-    return name_values(groups)
 
 
 # Repeatability: a task run several times, and how far its numbers stay the same.
@@ -310,7 +418,8 @@ def merge_metrics(task: Task, parts: Sequence[Sequence[Sequence[Any]]]) -> list[
 def compare_outcomes(task: Task, writer: TaskWriter, outcomes: Sequence[Outcome]) -> None:
     """Write what the repetitions say together: each metric's spread, and each sample's modal score.
 
-    Scores that are numbers are compared as such, anything else as text; a scorer without a value has none.
+    Scores that are numbers are compared as such, anything else as text; a scorer without a value
+    has none.
     """
     tables = [writer.repetition(number).scores.read_all() for number in range(len(outcomes))]
     agreement: dict[str, pl.DataFrame] = {}

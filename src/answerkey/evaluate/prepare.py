@@ -1,7 +1,8 @@
-"""From a task specification and the caller's options to a task with everything opened, ready to run.
+"""From a task specification and the caller's options to a task with everything opened, ready to
+run.
 
-Dataset, completions, model, judges and examples are opened; which columns are read, how many rows are one
-shard, and how shards are spread over threads or processes is decided here.
+Dataset, completions, model, judges and examples are opened; which columns are read, how many rows
+are one shard, and how shards are spread over threads or processes is decided here.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypedDict
 
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, Shard, cut_shards, open_dataset
+from answerkey.datasets.formats import measure_fields
 from answerkey.datasets.recorded import (
     BlankCompletions,
     SplitCompletions,
@@ -47,31 +49,46 @@ from answerkey.metrics import find_category_column
 from answerkey.models.config import CachePolicy, FunctionConfig, Model, ModelConfig, Price
 from answerkey.scorers import (
     Scorer,
-    StringEqualsMcqa,
     asks_model,
     choose_audited,
     compile_templates,
     find_role,
     reads_by_templates,
+    reads_choices,
 )
 from answerkey.scorers.extraction import find_rule
 from answerkey.solvers import (
-    ChoiceRankingSolver,
-    PassThroughSolver,
-    SingleTurnSolver,
     Solver,
-    find_column,
     require_echo,
 )
 from answerkey.spec import DatasetSpec, Overrides, ScoringStep, Specification, Task, load_feature
 from answerkey.spec import load_task as load_task_file
 from answerkey.types import Completions, Notice, Samples
 
-#: What a resumed run takes over from its folder, and nothing else. Trust, allowed hosts and environment files
-#: are the caller's to give again: a folder from elsewhere must not run code, or choose who gets a key.
+#: What a resumed run takes over from its folder, and nothing else. Trust, allowed hosts and
+#: environment files are the caller's to give again: a folder from elsewhere must not run code, or
+#: choose who gets a key.
 STORED = (
-    *("config", "model", "dataset", "completions", "completion_column", "num_samples", "subsampling", "seed"),
-    *("allow_failed", "engine", "ray_address", "copy", "cache_policy", "max_calls", "max_cost", "price"),
+    *(
+        "config",
+        "model",
+        "dataset",
+        "completions",
+        "completion_column",
+        "num_samples",
+        "subsampling",
+        "seed",
+    ),
+    *(
+        "allow_failed",
+        "engine",
+        "ray_address",
+        "copy",
+        "cache_policy",
+        "max_calls",
+        "max_cost",
+        "price",
+    ),
     *("batch", "max_concurrent", "split_thinking"),
 )
 MILLION = 1_000_000
@@ -82,12 +99,13 @@ WHOLE = 100
 class Options(Overrides):
     """The options of `run`, `score`, `check` and `plan_calls`; they win over what the files say.
 
-    `allow_failed` is a number of rows or a share such as `"2%"`. `max_cost` is in USD, and `price` says what
-    a million tokens cost, `"IN:OUT"` or `"IN:OUT:CACHED"`, where that is not known. With `batch`, the calls
-    of a solver are handed in together. A run stops when most of the first completions of an endpoint cannot
-    be read, with `stop_on_nonsense` also when they are all the same or cut off; with False it goes on. With
-    the engine `ray`, `ray_address` names a cluster; without it one is started here. `max_concurrent` is how
-    many calls are under way at once at most, on each node.
+    `allow_failed` is a number of rows or a share such as `"2%"`. `max_cost` is in USD, and `price`
+    says what a million tokens cost, `"IN:OUT"` or `"IN:OUT:CACHED"`, where that is not known. With
+    `batch`, the calls of a solver are handed in together. A run stops when most of the first
+    completions of an endpoint cannot be read, with `stop_on_nonsense` also when they are all the
+    same or cut off; with False it goes on. With the engine `ray`, `ray_address` names a cluster;
+    without it one is started here. `max_concurrent` is how many calls are under way at once at
+    most, on each node.
     """
 
     allow_failed: int | str | None = None
@@ -107,7 +125,9 @@ class Options(Overrides):
         self.failed_limit(0)  # what is no number is told before anything is opened
         self.read_price()
         if self.max_concurrent is not None and self.max_concurrent < 1:
-            raise SpecError("E119", f"`max_concurrent` is {self.max_concurrent}; it must be at least 1")
+            raise SpecError(
+                "E119", f"`max_concurrent` is {self.max_concurrent}; it must be at least 1"
+            )
 
     def stored(self) -> dict[str, object]:
         """Return what a resumed run takes over, as plain values; paths are absolute."""
@@ -127,12 +147,16 @@ class Options(Overrides):
             return 0
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", str(self.allow_failed))
         if not match or (not match[2] and "." in match[1]):
-            message = f"`--allow-failed {self.allow_failed}` is neither a number of rows nor a share"
+            message = (
+                f"`--allow-failed {self.allow_failed}` is neither a number of rows nor a share"
+            )
             hint = "write `--allow-failed 5` or `--allow-failed 2%`"
             raise SpecError("E119", message, hint=hint)
         if match[2] and float(match[1]) > WHOLE:
             message = f"`--allow-failed {self.allow_failed}` is more than all rows"
-            raise SpecError("E119", message, hint="write a share of at most `100%`, or a number of rows")
+            raise SpecError(
+                "E119", message, hint="write a share of at most `100%`, or a number of rows"
+            )
         return int(float(match[1]) / WHOLE * rows) if match[2] else int(match[1])
 
     def select_rows(self) -> Selection:
@@ -147,9 +171,14 @@ class Options(Overrides):
         match = re.fullmatch(r"{0}:{0}(?::{0})?".format(r"\s*(\d+(?:\.\d+)?)\s*"), self.price)
         if not match:
             message = f"`--price {self.price}` is not of the form `IN:OUT` or `IN:OUT:CACHED`"
-            hint = "write what a million tokens cost in USD, prompt and completion: `--price 0.15:0.60`"
+            hint = (
+                "write what a million tokens cost in USD, prompt and completion: `--price "
+                "0.15:0.60`"
+            )
             raise SpecError("E119", message, hint=hint)
-        prompt, completion, *cached = (float(one) / MILLION for one in match.groups() if one is not None)
+        prompt, completion, *cached = (
+            float(one) / MILLION for one in match.groups() if one is not None
+        )
         return Price(prompt, completion, cached[0] if cached else None)
 
 
@@ -186,24 +215,36 @@ class ScoreOptions(TypedDict, total=False):
 
 
 class RunOptions(ScoreOptions, total=False):
-    """The options of functions that are not given samples and completions; a dataset may be a table."""
+    """The options of functions that are not given samples and completions.
+
+    A dataset may be a table.
+    """
 
     dataset: Tabular | str | Path | None
     completions: str | Path | None
 
 
-def refuse_unknown(verb: str, given: Iterable[str], known: Collection[str], *arguments: str) -> None:
-    """Raise TypeError for options that a function does not have; it may have `arguments` beside them."""
+def refuse_unknown(
+    verb: str, given: Iterable[str], known: Collection[str], *arguments: str
+) -> None:
+    """Raise TypeError for options that a function does not have.
+
+    It may have `arguments` beside them.
+    """
     for name in given:
         if name not in known:
-            near = suggest(name, [*known, *arguments]) or f"options: {listing(known, limit=len(known))}"
+            near = (
+                suggest(name, [*known, *arguments])
+                or f"options: {listing(known, limit=len(known))}"
+            )
             raise TypeError(f"`{verb}` has no option `{name}`; {near}")
 
 
 def read_options(verb: str, given: Mapping[str, object], kind: Any = RunOptions) -> Options:  # noqa: ANN401 - a TypedDict
-    """Return the options of a verb; TypeError for one that does not exist, as for any other argument.
+    """Return the options of a verb.
 
-    A function becomes the config of a model, a table a source of rows.
+    TypeError for one that does not exist, as for any other argument. A function becomes the config
+    of a model, a table a source of rows.
     """
     known = [one.name for one in fields(Options) if one.name in kind.__optional_keys__]
     refuse_unknown(verb, given, known, "completions")
@@ -213,9 +254,13 @@ def read_options(verb: str, given: Mapping[str, object], kind: Any = RunOptions)
         config = FunctionConfig(model)
         values["model"] = ModelConfig(config.name, config)
     elif not isinstance(model, str | ModelConfig | None):
-        raise TypeError(f"`model` is a {type(model).__name__}: give a name, or a function of the messages")
+        raise TypeError(
+            f"`model` is a {type(model).__name__}: give a name, or a function of the messages"
+        )
     if not isinstance(completions, str | Path | None):
-        raise TypeError(f"`completions` is a {type(completions).__name__}: give a file, or use `ak.score`")
+        raise TypeError(
+            f"`completions` is a {type(completions).__name__}: give a file, or use `ak.score`"
+        )
     if not isinstance(dataset, str | Path | MemorySource | None):
         values["dataset"] = MemorySource(load_rows(dataset, name="dataset"))
     allow_fetching(*values.get("allow_hosts", ()))
@@ -230,21 +275,22 @@ def ignore_progress(stage: str, done: int, total: int) -> None:
     """Accept a progress report and show nothing."""
 
 
-SHARD_ROWS = 131_072
+SHARD_ROWS = 32_768
 
 
 @dataclass(frozen=True)
 class Prepared:
     """A task with everything opened: nothing is left but the work.
 
-    Either `recorded` has the completions (`repeated` those of further repetitions), or the task's solver gets
-    them, with `model` if it needs one; `completions` is what `run.json` says of where they come from.
-    `judges` are the models of scorers that call one, by the scorer's key; a run puts them into the task.
-    When rows are checked before they are scored (`is_checked`), `failed` holds, in order, the positions of
-    those that the dataset got wrong: not sent to a model, FAILED for every scorer. Each repetition of a task
-    has trials of its own. `image_files` has the SHA-256 of each image file in the prompts, as checked. Only
-    `columns` are read (None: all). The rows at `audited` are read by other
-    extraction rules as well. When the run stopped, the model had been asked of the first `num_asked` rows.
+    Either `recorded` has the completions (`repeated` those of further repetitions), or the task's
+    solver gets them, with `model` if it needs one; `completions` is what `run.json` says of where
+    they come from. `judges` are the models of scorers that call one, by the scorer's key; a run
+    puts them into the task. When rows are checked before they are scored (`is_checked`), `failed`
+    holds, in order, the positions of those that the dataset got wrong: not sent to a model, FAILED
+    for every scorer. Each repetition of a task has trials of its own. `image_files` has the SHA-256
+    of each image file in the prompts, as checked. Only `columns` are read (None: all). The rows at
+    `audited` are read by other extraction rules as well. When the run stopped, the model had been
+    asked of the first `num_asked` rows.
     """
 
     specification: Specification
@@ -306,7 +352,10 @@ class Prepared:
         return cut_shards(self.dataset, size, self.recorded, self.failed)
 
     def stages(self, first: int) -> Iterator[Iterable[Shard]]:
-        """Yield the shard of the `first` samples, then those of the others; for 0 all of them together."""
+        """Yield the shard of the `first` samples, then those of the others.
+
+        For 0 all of them together.
+        """
         shards = self.shards()
         if not 0 < first < len(self.dataset):
             yield shards
@@ -317,12 +366,16 @@ class Prepared:
         yield (replace(one, index=index) for index, one in enumerate(chain(left, shards), start=1))
 
     def repeat(self, number: int) -> Prepared:
-        """Return the task for its repetition `number`, which has its own trials, or its own completions."""
+        """Return the task for its repetition `number`, which has its own trials, or its own
+        completions.
+        """
         recorded = self.repeated[number - 1] if number and self.repeated else self.recorded
         return replace(self, repetition=number, recorded=recorded)
 
     def only_checked(self) -> Prepared:
-        """Return the task as it is checked beforehand: no model is needed, and fewer columns may be."""
+        """Return the task as it is checked beforehand: no model is needed, and fewer columns may
+        be.
+        """
         columns = list_checked_columns(self.task, self.dataset, self.recorded)
         bare = replace(self, columns=columns, model=None, judges={}, failed=(), is_checked=False)
         solver = self.task.solver if self.recorded is None else None
@@ -336,8 +389,12 @@ class Prepared:
         return replace(bare, spread=spread, shard_rows=min(most, PROCESS_ROWS) if solver else most)
 
     def without_rows(self) -> Prepared:
-        """Return what the work on a shard needs beside it, small enough to be sent to where that is done."""
-        bare = Specification(self.key, self.task, DatasetSpec(self.dataset.name, InlineSource(rows=())))
+        """Return what the work on a shard needs beside it, small enough to be sent to where that is
+        done.
+        """
+        bare = Specification(
+            self.key, self.task, DatasetSpec(self.dataset.name, InlineSource(rows=()))
+        )
         return replace(
             self,
             specification=bare,
@@ -377,9 +434,10 @@ def prepare_specification(
     is_check: bool = False,
     needs_model: bool = True,
 ) -> tuple[Prepared | None, list[AnswerkeyError]]:
-    """Open everything a specification names; return it with every error met, None without a dataset.
+    """Open everything a specification names.
 
-    A check opens the whole dataset, and does without a model. What other runs opened is `shared` with them.
+    Return it with every error met, None without a dataset. A check opens the whole dataset, and
+    does without a model. What other runs opened is `shared` with them.
     """
     errors: list[AnswerkeyError] = []
     shared = shared or Opened()
@@ -414,7 +472,10 @@ def prepare_specification(
     errors += [*_refuse_columns(named, dataset), *find_missing_design(task, dataset)]
     calls_model = bool(task.solver and task.solver.needs_model and not options.brings_completions)
     if specification.num_runs > 1 and not calls_model:
-        message = f"`repeatability` of `{specification.key}`: recorded completions are the same in every run"
+        message = (
+            f"`repeatability` of `{specification.key}`: recorded completions are the same "
+            "in every run"
+        )
         errors.append(SpecError("E119", message, hint="leave `repeatability` out, or name a model"))
     with _collect(errors):
         if table is not None or options.completions is None:
@@ -430,14 +491,19 @@ def prepare_specification(
             model = open_model(specification.model)
         elif calls_model and needs_model and not is_check:
             message = f"task `{task.key}` calls a model, and none is named"
-            hint = "add `--model builtin/random`, or bring recorded completions with `--completions FILE`"
+            hint = (
+                "add `--model builtin/random`, or bring recorded completions with "
+                "`--completions FILE`"
+            )
             raise NoModelError("E119", message, where=task.place("definition", "solver"), hint=hint)
     errors.extend(_find_missing_logprobs(task, model))
     judges, problems = open_judges(task, specification.judges)
     errors.extend(problems)
     with _collect(errors, examples):
         if examples is not None:
-            shown = shared.share(_open_samples, examples.source, Selection(), examples.key).samples()
+            shown = shared.share(
+                _open_samples, examples.source, Selection(), examples.key
+            ).samples()
     prepared = Prepared(
         specification=specification,
         dataset=dataset,
@@ -465,14 +531,19 @@ def prepare_specification(
 
 
 def prepare_opened(specification: Specification, dataset: Dataset, **parts: Any) -> Prepared:  # noqa: ANN401 - of Prepared
-    """Return a task whose samples and completions are at hand already; raise what is wrong with the rest."""
+    """Return a task whose samples and completions are at hand already.
+
+    Raise what is wrong with the rest.
+    """
     judges, errors = open_judges(specification.task, specification.judges)
     raise_all([*errors, *find_missing_design(specification.task, dataset)])
     return plan_work(Prepared(specification, dataset, judges=judges, **parts))
 
 
 def plan_work(prepared: Prepared) -> Prepared:
-    """Return a task with what decides how the work is done: what is read, how much at a time, and where."""
+    """Return a task with what decides how the work is done: what is read, how much at a time, and
+    where.
+    """
     task, dataset, recorded = prepared.task, prepared.dataset, prepared.recorded
     category = find_category_column(dataset.columns)
     found = [
@@ -489,7 +560,10 @@ def plan_work(prepared: Prepared) -> Prepared:
 
 @contextmanager
 def _collect(errors: list[AnswerkeyError], dataset: DatasetSpec | None = None) -> Iterator[None]:
-    """Keep what goes wrong; with a dataset, placed where its file says so, rather than where the rows are."""
+    """Keep what goes wrong.
+
+    With a dataset, placed where its file says so, rather than where the rows are.
+    """
     try:
         yield
     except AnswerkeyError as error:
@@ -498,13 +572,20 @@ def _collect(errors: list[AnswerkeyError], dataset: DatasetSpec | None = None) -
 
 
 def find_missing_design(task: Task, dataset: Dataset) -> list[AnswerkeyError]:
-    """Return an error for each `group_by` and `cluster_by` that names no column, where the task says it."""
+    """Return an error for each `group_by` and `cluster_by` that names no column, where the task
+    says it.
+    """
     named: list[tuple[str, str, Place | None]] = []
     for step in task.scoring:
         for number, one in enumerate(step.metrics):
             above = ("definition", "scorers", step.index, "metrics", number)
-            clusters = [] if one.design.cluster_by is None else [("cluster_by", one.design.cluster_by)]
-            for name, column in [*(("group_by", column) for column in one.design.group_by), *clusters]:
+            clusters = (
+                [] if one.design.cluster_by is None else [("cluster_by", one.design.cluster_by)]
+            )
+            for name, column in [
+                *(("group_by", column) for column in one.design.group_by),
+                *clusters,
+            ]:
                 own = task.place(*above, name)  # the metric says it, or the task for all of them
                 where = task.place("definition", name) if own == task.place(*above) else own
                 named.append((f"`{name}`", column, where))
@@ -523,9 +604,9 @@ def _refuse_columns(
 def find_completions(
     task: Task, dataset: Dataset, table: Rows | None, column: str | None, *, calls_model: bool
 ) -> Recorded | None:
-    """Return the completions that are there already: in a table, or beside the questions; None to be solved.
+    """Return the completions that are there already: in a table, or beside the questions.
 
-    A task whose scorers look at the samples alone gets completions without text.
+    None to be solved. A task whose scorers look at the samples alone gets completions without text.
     """
     if table is not None:
         table = name_completions(task, table, dataset)
@@ -541,10 +622,12 @@ def find_completions(
     if wanted := [step.key for step in task.scoring if step.scorer.needs_completion]:
         raise DataError(
             "E209",
-            f"scorer `{wanted[0]}` needs completions: the task has no solver, and dataset `{dataset.name}`"
+            f"scorer `{wanted[0]}` needs completions: the task has no solver, and "
+            f"dataset `{dataset.name}`"
             " has no column `completion`, `output`, `response` or `model_output`",
             where=Place(file=dataset.rows.file),
-            hint="name the column with `--completion-column NAME`, or bring a file with `--completions FILE`;"
+            hint="name the column with `--completion-column NAME`, or bring a file with "
+            "`--completions FILE`;"
             f" columns: {listing(dataset.columns)}",
         )
     return BlankCompletions()
@@ -568,11 +651,16 @@ class TracedCompletions:
 
 
 def find_traced(task: Task, dataset: Dataset) -> TracedCompletions | None:
-    """Return the completions that the solver of a task finds in the dataset; None without a solver."""
+    """Return the completions that the solver of a task finds in the dataset.
+
+    None without a solver.
+    """
     if task.solver is None:
         return None
-    columns = list_solver_columns(task.solver, dataset)
-    return TracedCompletions(task.solver, frozenset(dataset.columns) if columns is None else columns)
+    columns = task.solver.list_columns(dataset.rows.slice(0, 0).load())
+    return TracedCompletions(
+        task.solver, frozenset(dataset.columns) if columns is None else columns
+    )
 
 
 def split_recorded(
@@ -581,7 +669,10 @@ def split_recorded(
     """Return completions with their thoughts apart; SpecError E119 where a model writes them."""
     if calls_model:
         message = "`--split-thinking` is about recorded completions, and a model is called"
-        hint = "leave it out: thoughts in a model's reply are taken out, unless `thinking: keep` is set"
+        hint = (
+            "leave it out: thoughts in a model's reply are taken out, unless `thinking: "
+            "keep` is set"
+        )
         raise SpecError("E119", message, hint=hint)
     found = recorded or find_traced(task, dataset)
     return None if found is None else SplitCompletions(found)
@@ -600,7 +691,9 @@ def name_purpose(step: ScoringStep) -> str:
 def open_judges(
     task: Task, judges: Mapping[str, str | ModelConfig]
 ) -> tuple[dict[str, Model], list[AnswerkeyError]]:
-    """Return the models of scorers that call one, by the scorer's key, and why some cannot judge."""
+    """Return the models of scorers that call one, by the scorer's key, and why some cannot
+    judge.
+    """
     opened: dict[str, Model] = {}
     errors: list[AnswerkeyError] = []
     for step in task.scoring:
@@ -619,25 +712,22 @@ def open_judges(
 
 
 def _find_missing_logprobs(task: Task, model: Model | None) -> list[AnswerkeyError]:
-    """Return an error for each scorer that reads log-probabilities which the model will not send."""
+    """Return an error for each scorer that reads log-probabilities which the model will not
+    send.
+    """
     if model is None:
         return []
-    from answerkey.models.model import LiveModel
-
-    if isinstance(task.solver, ChoiceRankingSolver):
+    if task.solver is not None and task.solver.ranks_continuations:
         errors: list[AnswerkeyError] = []
         with _collect(errors):
             require_echo(model)
         return errors
-    why = None
-    if model.name.startswith("builtin/"):
-        why = f"`{model.name}` has none"
-    elif isinstance(model, LiveModel) and not model.connection.generation.wants_logprobs:
-        why = f"model `{model.name}` is not told to return them"
-    elif isinstance(model, LiveModel) and not model.connection.generation.top_logprobs:
-        why = f"model `{model.name}` is told to return no alternatives: `top_logprobs` is not set"
+    explain = getattr(model, "explain_missing_logprobs", None)
+    why = explain() if explain is not None else None
     found: list[AnswerkeyError] = []
-    for step in (one for one in task.scoring if why and getattr(one.scorer, "reads_logprobs", False)):
+    for step in (
+        one for one in task.scoring if why and getattr(one.scorer, "reads_logprobs", False)
+    ):
         message = f"scorer `{step.key}` reads log-probabilities, and {why}"
         hint = "add `generation: {logprobs: true, top_logprobs: 10}` to the model"
         hint += ", or `?top_logprobs=10` to its name"
@@ -661,22 +751,15 @@ def list_checked_columns(task: Task, dataset: Dataset, recorded: Recorded | None
     ]
     found.append(task.choice_order.columns if task.choice_order else frozenset())
     if recorded is None and task.solver is not None:
-        found.append(list_solver_columns(task.solver, dataset))
+        found.append(task.solver.list_columns(dataset.rows.slice(0, 0).load()))
     return _join_columns(found, dataset)
 
 
-def list_solver_columns(solver: Solver, dataset: Dataset) -> Columns:
-    """Return the columns that a solver reads; None for all."""
-    if isinstance(solver, PassThroughSolver):
-        with suppress(DataError):
-            return frozenset({find_column(dataset.rows.slice(0, 0).load(), solver.trace_column)[0]})
-    if isinstance(solver, SingleTurnSolver | ChoiceRankingSolver) and solver.examples is None:
-        return _join_columns(one.columns for one in solver.compile_templates()[0].values())
-    return None
-
-
 def _join_columns(found: Iterable[Columns], dataset: Dataset | None = None) -> Columns:
-    """Return all of them; None where one may be any, or does not exist: the error names those that do."""
+    """Return all of them.
+
+    None where one may be any, or does not exist: the error names those that do.
+    """
     columns: frozenset[str] = frozenset()
     for one in found:
         if one is None:
@@ -708,15 +791,19 @@ def choose_shard_rows(prepared: Prepared, spread: Spread) -> int:
 
 
 def fit_rows(rows: Rows, columns: Collection[str] | None, recorded: Recorded | None) -> int:
-    """Return how many rows can well be in memory together, as the first and the middle ones tell."""
+    """Return how many rows can well be in memory together, as the first and the middle ones
+    tell.
+    """
     if len(rows) <= FEWEST_ROWS:
         return SHARD_ROWS
     size, seen = 0, 0
     for offset in (0, len(rows) // 2):
         samples = rows.slice(offset, FEWEST_ROWS).load(columns)
-        size += int(samples.frame.estimated_size())
+        size += sum(map(measure_fields, samples.rows()))
         seen += len(samples)
-        if recorded is not None and not recorded.columns:  # they are not among the columns of the samples
+        if (
+            recorded is not None and not recorded.columns
+        ):  # they are not among the columns of the samples
             said = recorded.slice(offset, len(samples)).read(samples)
             size += int(said.frame["completion"].estimated_size())
     return min(SHARD_ROWS, max(FEWEST_ROWS, SHARD_BYTES * seen // max(size, 1)))
@@ -725,8 +812,9 @@ def fit_rows(rows: Rows, columns: Collection[str] | None, recorded: Recorded | N
 def choose_spread(prepared: Prepared) -> Spread:
     """Return how a task's shards may be worked on.
 
-    Whatever calls a model does so from here, shard after shard. A snippet, which has a process of its own,
-    and a scorer that is not ours, for nobody told it of threads, want a process with nothing beside them.
+    Whatever calls a model does so from here, shard after shard. A snippet, which has a process of
+    its own, and a scorer that is not ours, for nobody told it of threads, want a process with
+    nothing beside them.
     """
     scorers = [step.scorer for step in prepared.task.scoring]
     if prepared.calls_models:
@@ -747,7 +835,7 @@ def choose_spread(prepared: Prepared) -> Spread:
 def _reads_words(scorers: Sequence[Scorer]) -> bool:
     """Return whether a scorer reads completions word by word, which takes long."""
     with suppress(SpecError):  # reported elsewhere, with its place
-        readers = [scorer for scorer in scorers if isinstance(scorer, StringEqualsMcqa)]
+        readers = [scorer for scorer in scorers if reads_choices(scorer)]
         return any(find_rule(scorer.extraction).reads_options for scorer in readers)
     return False
 
@@ -756,7 +844,10 @@ def _reads_words(scorers: Sequence[Scorer]) -> bool:
 
 
 def load_task(source: str | Path | Mapping[str, object], **config: object) -> Task:
-    """Return a task from a file or a mapping, with these config values; raise all its errors at once."""
+    """Return a task from a file or a mapping, with these config values.
+
+    Raise all its errors at once.
+    """
     loaded = load_task_file(source, config=config, overrides=Overrides(config=config))
     raise_all(loaded.errors)
     if loaded.value is None:
@@ -782,9 +873,9 @@ def mcqa(
 ) -> Task:
     """Return a multiple-choice task, as a task file would define it; texts are templates.
 
-    The model is asked the `question`, with the `options` below it (an expression for the list, or one for
-    each), each behind its choice (A, B, … unless given); or `prompt`, which is the whole message.
-    `definition` may have more fields of that name, such as `group_by`.
+    The model is asked the `question`, with the `options` below it (an expression for the list, or
+    one for each), each behind its choice (A, B, … unless given); or `prompt`, which is the whole
+    message. `definition` may have more fields of that name, such as `group_by`.
     """
     if (question is None) == (prompt is None) or (options is None and choices is None):
         raise TypeError("`mcqa` needs `question` or `prompt`, and `options` or `choices`")
@@ -795,16 +886,29 @@ def mcqa(
         listed = "" if texts is None else _LISTED % (letters, texts)
         prompt = f"{question}\n{listed}\n{_ASKED}"
     scorer: dict[str, object] = {"type": "string_equals_mcqa", "ground_truth_choice": truth}
-    scorer |= {"choices": choices if isinstance(choices, str) else list(choices), "extraction": extraction}
-    scorer |= {} if options is None else {"options": options if isinstance(options, str) else list(options)}
+    scorer |= {
+        "choices": choices if isinstance(choices, str) else list(choices),
+        "extraction": extraction,
+    }
+    scorer |= (
+        {}
+        if options is None
+        else {"options": options if isinstance(options, str) else list(options)}
+    )
     builder = {"type": "chat_completion", "input_messages": [{"role": "user", "content": prompt}]}
-    fields = {"solver": {"type": "single_turn_solver", "input_builder": builder}, "scorers": [scorer]}
+    fields = {
+        "solver": {"type": "single_turn_solver", "input_builder": builder},
+        "scorers": [scorer],
+    }
     named = {"key": key, "display_name": key, "description": key}
     return load_task({**named, "definition": {**fields, **definition}})
 
 
 def _write_expression(given: str | Sequence[str]) -> str:
-    """Return what stands between the braces of a template; of a list, the list of that, or of plain texts."""
+    """Return what stands between the braces of a template.
+
+    Of a list, the list of that, or of plain texts.
+    """
     if isinstance(given, str):
         found = re.fullmatch(r"\s*\{\{\s*(.*?)\s*\}\}\s*", given, re.DOTALL)
         if found is None:
@@ -816,7 +920,9 @@ def _write_expression(given: str | Sequence[str]) -> str:
 def take_policies(
     tasks: Mapping[str, Task], evaluation: str, options: Options, *, stored: Sequence[object] = ()
 ) -> tuple[Sequence[Mapping[str, Any]], list[Notice]]:
-    """Return the policies that the caller gives, else the stored ones, checked against loaded tasks."""
+    """Return the policies that the caller gives, else the stored ones, checked against loaded
+    tasks.
+    """
     if not options.states_gates and not stored:
         return (), []
     take: Callable[..., tuple[Sequence[Mapping[str, Any]], list[Notice]]]

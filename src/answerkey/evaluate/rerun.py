@@ -1,11 +1,12 @@
 """A run opened again: read row by row, measured by other groups, scored anew, or gone on with.
 
-A resumed run is scored anew, from the journal or from recorded completions, so that its tables are those of a
-run that never stopped.
+A resumed run is scored anew, from the journal or from recorded completions, so that its tables are
+those of a run that never stopped.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -15,16 +16,26 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import polars as pl
 
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, open_dataset
+from answerkey.datasets.formats import Record
 from answerkey.datasets.recorded import BlankCompletions, SplitCompletions, find_own_completions
-from answerkey.datasets.rows import Rows, name_samples
+from answerkey.datasets.rows import Rows
 from answerkey.datasets.sources import MemorySource, Source
 from answerkey.datasets.storage import digest_file, is_stored
+from answerkey.datasets.tables import SAMPLE_COLUMN, RowCollector, load_rows, load_table
 from answerkey.datasets.tables import Table as LoadedTable
-from answerkey.datasets.tables import load_rows, load_table
 from answerkey.engines import open_engine
-from answerkey.errors import DataError, Place, RunError, SpecError, listing, raise_all, refuse_column, suggest
+from answerkey.errors import (
+    DataError,
+    Place,
+    RunError,
+    SpecError,
+    listing,
+    raise_all,
+    refuse_column,
+    suggest,
+)
 from answerkey.evaluate.choice_order import order_dataset
-from answerkey.evaluate.pipeline import measure_scores, merge_metrics
+from answerkey.evaluate.pipeline import measure_task, read_scores
 from answerkey.evaluate.prepare import (
     STORED,
     Opened,
@@ -52,7 +63,7 @@ from answerkey.evaluate.runner import (
     run_new,
     trust_snippets,
 )
-from answerkey.metrics import KeyedMetric
+from answerkey.metrics import KeyedMetric, describe_samples
 from answerkey.models.config import Generation, ModelConfig
 from answerkey.runs import (
     KeptCompletions,
@@ -84,7 +95,7 @@ from answerkey.spec import (
     task_from_source,
 )
 from answerkey.spec.project import GATES
-from answerkey.types import Completions, MetricValue, Notice, Samples, Scores
+from answerkey.types import Completions, MetricValue, Notice, Samples
 
 if TYPE_CHECKING:
     from answerkey.evaluate.session import Listener
@@ -105,7 +116,9 @@ READ_TOGETHER = 65_536
 
 @dataclass(frozen=True)
 class Excerpt:
-    """Some rows of a run, one per sample and trial: samples, completions and scores, row for row."""
+    """Some rows of a run, one per sample and trial: samples, completions and scores, row for
+    row.
+    """
 
     samples: Samples
     completions: Completions
@@ -113,7 +126,10 @@ class Excerpt:
 
     def slice(self, offset: int, length: int) -> Self:
         """Return the rows from `offset` on, at most `length` of them."""
-        samples, completions = (self.samples.slice(offset, length), self.completions.slice(offset, length))
+        samples, completions = (
+            self.samples.slice(offset, length),
+            self.completions.slice(offset, length),
+        )
         return type(self)(samples, completions, self.scores.slice(offset, length))
 
 
@@ -130,7 +146,9 @@ class Reopened:
         return len(self.dataset) * self.task.num_trials
 
     def read(self, offset: int, length: int) -> Excerpt:
-        """Return the rows of `length` samples from the one at `offset` on, with all their trials."""
+        """Return the rows of `length` samples from the one at `offset` on, with all their
+        trials.
+        """
         size = self.task.num_trials
         samples = self.dataset.rows.slice(offset, length).load()
         completions = self.recorded.slice(offset, len(samples)).read(samples)
@@ -146,7 +164,10 @@ class Reopened:
 
 
 def reopen(run: Run, task_key: str | None = None) -> Reopened:
-    """Return a task of a run with its samples and completions; E505 when files are gone or have changed."""
+    """Return a task of a run with its samples and completions.
+
+    E505 when files are gone or have changed.
+    """
     task_run = find_task(run, task_key)
     task = task_from_source(task_run.source["task"])
     dataset, entry = reopen_rows(task_run, task), task_run.manifest["completions"]
@@ -158,7 +179,9 @@ def reopen(run: Run, task_key: str | None = None) -> Reopened:
         recorded = find_completions(task, dataset, table, entry["column"], calls_model=False)
     if entry["source"] == "trace":
         recorded = find_traced(task, dataset)
-    recorded = recorded or find_own_completions(dataset.rows, column=entry["column"]) or BlankCompletions()
+    recorded = (
+        recorded or find_own_completions(dataset.rows, column=entry["column"]) or BlankCompletions()
+    )
     if entry.get("split_thinking"):
         recorded = SplitCompletions(recorded)
     return Reopened(task, task_run, dataset, recorded)
@@ -169,7 +192,9 @@ def find_task(run: Run, key: str | None) -> TaskRun:
     if key is None and len(run.tasks) == 1:
         return next(iter(run.tasks.values()))
     if key is None or key not in run.tasks:
-        problem = f"the run has {len(run.tasks)} tasks" if key is None else f"the run has no task `{key}`"
+        problem = (
+            f"the run has {len(run.tasks)} tasks" if key is None else f"the run has no task `{key}`"
+        )
         hint = suggest(key or "", run.tasks) or f"name one with `--task`: {listing(run.tasks)}"
         raise RunError("E504", problem, hint=hint)
     return run.tasks[key]
@@ -195,12 +220,17 @@ def _restore_orders(task: Task, task_run: TaskRun) -> Rows:
     except pl.exceptions.PolarsError as error:
         raise _gone("completions", None, str(error)) from error
     if any(orders.null_count().row(0)):
-        raise _gone("completions", None, "in which order a sample was shown that failed is not known")
+        raise _gone(
+            "completions", None, "in which order a sample was shown that failed is not known"
+        )
     return load_rows(orders, name="completions", by_trial=True).rows
 
 
 def reopen_dataset(task_run: TaskRun) -> Dataset:
-    """Return the dataset of a task with the rows that were used; E505 when it is gone or has changed."""
+    """Return the dataset of a task with the rows that were used.
+
+    E505 when it is gone or has changed.
+    """
     entry: Mapping[str, Any] = task_run.manifest["dataset"]
     selection = Selection(**task_run.manifest["selection"])
     try:
@@ -214,18 +244,19 @@ def reopen_dataset(task_run: TaskRun) -> Dataset:
 
 
 def find_source(stated: Mapping[str, Any], kept: Table, name: str) -> Source:
-    """Return where the rows of a run come from: those that were in memory are among its own files."""
+    """Return where the rows of a run come from: those that were in memory are among its own
+    files.
+    """
     if stated["type"] != MemorySource.type:
         return source_from(stated)
     frame = kept.read_all()
-    lines = pl.int_range(1, frame.height + 1, dtype=pl.Int64, eager=True).alias("line")
     try:
-        encoded = frozenset(stated["encoded"]).intersection(frame.columns)
-        held = name_samples(frame, lines, encoded, name)
-        for column in encoded:  # another may have written them
-            held.values(column)
-        return MemorySource(LoadedTable(held, str(stated["digest"])))
-    except (KeyError, TypeError, ValueError) as error:
+        rows = [json.loads(text) for text in frame[SAMPLE_COLUMN]]
+        collector = RowCollector([name], is_limited=False)
+        for number, fields in enumerate(rows, 1):
+            collector.add(Record(number, fields, 0))
+        return MemorySource(LoadedTable(collector.finish(), str(stated["digest"])))
+    except (pl.exceptions.PolarsError, AttributeError, KeyError, TypeError, ValueError) as error:
         message = f"cannot read `{kept.store.show(kept.base)}`: {error}"
         raise RunError("E503", message, hint="the run folder is damaged") from error
 
@@ -254,7 +285,10 @@ CHANGED = "its content has changed since the run"
 def _gone(what: str, file: str | None, why: str) -> RunError:
     """Return E505 for something that a run refers to."""
     message = f"the run's {what} cannot be opened again: {why}"
-    hint = "put the file back as it was, or run again with `--copy` so that the run keeps the completions"
+    hint = (
+        "put the file back as it was, or run again with `--copy` so that the run keeps the "
+        "completions"
+    )
     return RunError("E505", message, where=Place(file=file), hint=hint)
 
 
@@ -297,14 +331,17 @@ def remeasure(
     columns: Collection[str] = (),
     keep: Callable[[Samples], pl.Series] | None = None,
 ) -> dict[str, MetricValue]:
-    """Return the metrics of a finished task, changed as said, measured again from its stored scores.
+    """Return the metrics of a finished task, changed as said, measured again from its stored
+    scores.
 
     Metrics of own functions are left out: measuring them would run code. `keep` gives the positions
     of the samples that count, of some that have these `columns`.
     """
     task = task_from_source(task_run.source["task"])
     steps = [
-        replace(step, metrics=tuple(change(one) for one in step.metrics if one.metric.type != "python"))
+        replace(
+            step, metrics=tuple(change(one) for one in step.metrics if one.metric.type != "python")
+        )
         for step in task.scoring
     ]
     task = replace(task, scoring=tuple(steps))
@@ -312,22 +349,25 @@ def remeasure(
     wanted = frozenset({*columns, *task.design_columns})
     for name in (*columns, *task.design_columns):
         require_column(name, dataset.columns, task_run)
-    encoded = task_run.manifest.get("encoded") or {}
-    measured = []
+    parts = []
+    facts = []
     for part in task_run.score_parts():
         samples = dataset.rows.slice(offset, part.height // size).load(wanted)
         offset += part.height // size
-        if keep is not None:
+        if keep is None:
+            parts.append(part)
+        else:
             places = keep(samples)
+            samples = samples.take(places)
             rows = [place * size + trial for place in places.to_list() for trial in range(size)]
-            samples, part = samples.take(places), part[pl.Series(rows, dtype=pl.UInt32)]  # noqa: PLW2901 - what is kept of it
-        samples = samples.repeat(size)
-        scores = {
-            step.key: Scores(part[step.key].struct.unnest(), frozenset(encoded.get(step.key, ())))
-            for step in task.scoring
-        }
-        measured.append(measure_scores(task, scores, samples))
-    return {value.name: value for value in merge_metrics(task, measured)} if measured else {}
+            parts.append(part[pl.Series(rows, dtype=pl.UInt32)])
+        facts.append(describe_samples(samples.repeat(size), task.design_columns))
+    if not parts:
+        return {}
+    encoded = task_run.manifest.get("encoded") or {}
+    scores = read_scores(task, parts, encoded)
+    values = measure_task(task, scores, pl.concat(facts))
+    return {value.name: value for value in values}
 
 
 def require_column(name: str, columns: Sequence[str], task_run: TaskRun) -> None:
@@ -350,31 +390,37 @@ def rescore(
     listener: Listener | None = None,
     **options: Unpack[RunOptions],
 ) -> Run:
-    """Score an old run's completions again, by its own tasks or by changed ones, and return the new run.
+    """Score an old run's completions again, by its own tasks or by changed ones, and return the new
+    run.
 
-    `task` is a task file, a mapping or a Task for the tasks of the run with the same key (or its only one),
-    or a run file. Options as in `Options`; the samples and the completions are those of the old run. Scorers
-    that ask a model ask it; `listener` hears of that. Of a run in memory, the new one is there as well,
-    unless `out` says where it goes.
+    `task` is a task file, a mapping or a Task for the tasks of the run with the same key (or its
+    only one), or a run file. Options as in `Options`; the samples and the completions are those of
+    the old run. Scorers that ask a model ask it; `listener` hears of that. Of a run in memory, the
+    new one is there as well, unless `out` says where it goes.
     """
     old = load_run(run)
     chosen = read_options("rescore", options)
     if old.status == "running" or "stopped" in old.manifest or not old.tasks:
         message = "a run that is not finished cannot be scored again"
         hint = f"finish it first: `answerkey resume {old.path}`"
-        raise RunError("E507", message, where=Place(file=str(old.path)) if old.path else None, hint=hint)
+        raise RunError(
+            "E507", message, where=Place(file=str(old.path)) if old.path else None, hint=hint
+        )
     for name in FIXED:
         if getattr(chosen, name) is not None:
             raise SpecError(
                 "E119",
-                f"`{name}` cannot be chosen: an old run is scored again with its own samples and completions",
+                f"`{name}` cannot be chosen: an old run is scored again with its own "
+                "samples and completions",
                 hint="leave it out, or use `answerkey run` or `answerkey score`",
             )
     if chosen.allow_failed is None:
         chosen = replace(chosen, allow_failed=old.manifest.get("options", {}).get("allow_failed"))
     place = None if out is None and old.path is None else choose_place(out, old.key)
     plan = None
-    if isinstance(task, str | Path) and not is_task_file(task):  # read as if no model were to be asked
+    if isinstance(task, str | Path) and not is_task_file(
+        task
+    ):  # read as if no model were to be asked
         loaded = load_plan(task, replace(chosen, completions="those of the old run"))
         raise_all(loaded.errors)
         plan = loaded.value
@@ -387,9 +433,17 @@ def rescore(
         if new is not None and not isinstance(new, Task):
             first = load_task(new, overrides=chosen)
             # Config values that nobody gives are those of the old run.
-            values = {key: one for run in old.tasks.values() for key, one in run.manifest["config"].items()}
+            values = {
+                key: one
+                for run in old.tasks.values()
+                for key, one in run.manifest["config"].items()
+            }
             said = {error.message for error in first.errors}
-            missing = {key: one for key, one in values.items() if f"config value `{key}` is missing" in said}
+            missing = {
+                key: one
+                for key, one in values.items()
+                if f"config value `{key}` is missing" in said
+            }
             again = load_task(new, config=missing, overrides=chosen) if missing else first
             raise_all(again.errors)
             new, told = again.value, again.notices
@@ -427,7 +481,9 @@ def _choose_tasks(
     old = {key: task_from_source(one.source["task"]) for key, one in run.tasks.items()}
     if not new:
         return old, []
-    chosen = {key: found for key in old if (found := new.get(key) or new.get(f"task {old[key].key}"))}
+    chosen = {
+        key: found for key in old if (found := new.get(key) or new.get(f"task {old[key].key}"))
+    }
     if not chosen and len(old) == len(new) == 1:
         chosen = {next(iter(old)): next(iter(new.values()))}
     if not chosen:
@@ -437,7 +493,8 @@ def _choose_tasks(
     gone = [key for key in old if key not in chosen]
     left = [Notice(f"task `{key}` is left out: it is not among the new tasks") for key in gone]
     definitions: dict[str, tuple[Any, Any]] = {
-        key: (task.source["definition"], old[key].source["definition"]) for key, task in chosen.items()
+        key: (task.source["definition"], old[key].source["definition"])
+        for key, task in chosen.items()
     }
     other = [
         Notice(
@@ -451,8 +508,12 @@ def _choose_tasks(
     return chosen, [*notices, *left, *other]
 
 
-def _prepare_rescored(run: Run, key: str, task: Task, run_file: str | None, options: Options) -> Prepared:
-    """Return a task ready to be scored: the samples and completions of the old run, the new task."""
+def _prepare_rescored(
+    run: Run, key: str, task: Task, run_file: str | None, options: Options
+) -> Prepared:
+    """Return a task ready to be scored: the samples and completions of the old run, the new
+    task.
+    """
     found = reopen(run, key)
     task_run, entry, source = found.task_run, found.task_run.manifest, found.task_run.source
     kept = [find_kept(one, found.dataset) for one in task_run.repetitions]
@@ -479,7 +540,8 @@ def _prepare_rescored(run: Run, key: str, task: Task, run_file: str | None, opti
         num_runs=1 + len(task_run.repetitions),
         judges=load_judges(task, run_file=run_file, overrides=options),
     )
-    # The new run needs the completions that the old one has, and those that only its own solver finds.
+    # The new run needs the completions that the old one has, and those that only its own solver
+    # finds.
     is_kept = bool(len(task_run.stored_completions)) or entry["completions"]["source"] == "trace"
     return prepare_opened(
         specification,
@@ -502,10 +564,11 @@ def resume(
     listener: Listener | None = None,
     **options: Unpack[RunOptions],
 ) -> Run:
-    """Go on with a run where it stopped and return it finished; a complete run is returned as it is.
+    """Go on with a run where it stopped and return it finished.
 
-    Options as in `Options`; those that the run was started with hold unless they are given again. A limit
-    that stopped the run holds no more. A model that is a function is given again.
+    A complete run is returned as it is. Options as in `Options`; those that the run was started
+    with hold unless they are given again. A limit that stopped the run holds no more. A model that
+    is a function is given again.
     """
     report = progress or ignore_progress
     found = reopen_stopped(find_place(path), options, report)
@@ -525,7 +588,10 @@ def reopen_stopped(
         if writer.manifest["status"] == "complete":  # the process that held it has just finished
             forget_journal(place)
             return load_run(place)
-        manifest, given = writer.manifest, {key: one for key, one in options.items() if one is not None}
+        manifest, given = (
+            writer.manifest,
+            {key: one for key, one in options.items() if one is not None},
+        )
         fixed = {*FIXED, "config", *GATES}
         fixed -= {"model"} if callable(given.get("model")) else set()  # a function is in no folder
         for name in given.keys() & fixed:
@@ -536,9 +602,13 @@ def reopen_stopped(
         if not isinstance(stored, Mapping):
             raise _refuse("it does not say which options it was started with")
         if unknown := stored.keys() - set(STORED):
-            raise _refuse(f"its folder states options that it cannot decide: {listing(sorted(unknown))}")
+            raise _refuse(
+                f"its folder states options that it cannot decide: {listing(sorted(unknown))}"
+            )
         # Who resumes a run that a limit stopped has seen that, and wants it to go on.
-        ended = LIMITS if (manifest.get("stopped") or {}).get("code") == "E305" else frozenset[str]()
+        ended = (
+            LIMITS if (manifest.get("stopped") or {}).get("code") == "E305" else frozenset[str]()
+        )
         if "engine" in given:
             ended |= {"ray_address"}  # the cluster of before belongs to the engine of before
         held = {name: value for name, value in stored.items() if name not in ended}
@@ -564,7 +634,10 @@ def reopen_stopped(
 
 
 def _prepare_again(writer: RunWriter, options: Options, opened: Opened | None) -> list[Prepared]:
-    """Return the tasks of a run that stopped; E505 or E507 when what decides the numbers is not as it was."""
+    """Return the tasks of a run that stopped.
+
+    E505 or E507 when what decides the numbers is not as it was.
+    """
     manifest = writer.manifest
     sources = {entry["key"]: writer.read_source(entry["key"]) for entry in manifest["tasks"]}
     if "rescored_from" in manifest:
@@ -573,11 +646,14 @@ def _prepare_again(writer: RunWriter, options: Options, opened: Opened | None) -
         if old is None or old.manifest.get("started_at") != source["started_at"]:
             raise RunError(
                 "E507",
-                f"the run cannot be resumed: `{source['path']}` is not the run any more that it scores again",
+                f"the run cannot be resumed: `{source['path']}` is not the run any more "
+                "that it scores again",
                 hint="start again with `answerkey rescore`",
             )
         tasks = [
-            _prepare_rescored(old, key, task_from_source(one["task"]), manifest.get("file"), options)
+            _prepare_rescored(
+                old, key, task_from_source(one["task"]), manifest.get("file"), options
+            )
             for key, one in sources.items()
         ]
         trust_snippets((one.specification for one in tasks), options)
@@ -589,7 +665,9 @@ def _prepare_again(writer: RunWriter, options: Options, opened: Opened | None) -
         try:
             tasks = prepare_all(specifications, options, opened)
         except DataError as error:
-            raise _gone("dataset", error.where.file if error.where else None, error.message) from error
+            raise _gone(
+                "dataset", error.where.file if error.where else None, error.message
+            ) from error
     for entry, one in zip(manifest["tasks"], tasks, strict=True):
         found, source = describe_task(one), sources[entry["key"]]
         if "rescored_from" not in manifest:
@@ -618,7 +696,9 @@ def _specify(
     dataset, examples, completions = entry["dataset"], source["examples"], entry["completions"]
     task, model, file = task_from_source(source["task"]), None, writer.manifest.get("file")
     is_recorded = completions["source"] == "recorded" and completions["file"]
-    if entry["model"]:  # as it was named; what is secret, and what its file defines, is looked up again
+    if entry[
+        "model"
+    ]:  # as it was named; what is secret, and what its file defines, is looked up again
         reference, stated = source["model_key"], dict(source["generation"] or {})
         if "stop" in stated:
             stated["stop"] = tuple(stated["stop"])
@@ -627,7 +707,9 @@ def _specify(
             what = f"its model is `{reference}`, and a function is given"
             if not isinstance(model, ModelConfig):
                 what = f"its model is the Python function `{reference}`, which is in no folder"
-            raise _refuse(what, "in Python, give the same function again: `ak.resume(run, model=FUNCTION)`")
+            raise _refuse(
+                what, "in Python, give the same function again: `ak.resume(run, model=FUNCTION)`"
+            )
         if not isinstance(model, ModelConfig):
             generation = Generation(**stated)
             model = load_model(reference, file or "", generation=generation, overrides=options)

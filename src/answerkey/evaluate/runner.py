@@ -1,4 +1,6 @@
-"""`run`, `score`, `check` and the dry run: from a file, or from tables in memory, to a finished run."""
+"""`run`, `score`, `check` and the dry run: from a file, or from tables in memory, to a finished
+run.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from answerkey.datasets.recorded import find_own_completions, refuse_single
 from answerkey.datasets.rows import Rows, iterate_blocks
 from answerkey.datasets.sources import MemorySource, Source
 from answerkey.datasets.storage import hide_query, name_lasting
-from answerkey.datasets.tables import Tabular, load_rows, load_table
+from answerkey.datasets.tables import SAMPLE_COLUMN, Tabular, load_rows, load_table
 from answerkey.engines import Engine, open_engine
 from answerkey.errors import (
     AnswerkeyError,
@@ -60,8 +62,16 @@ from answerkey.models.images import IMAGE_TOKENS, expand_images, list_images
 from answerkey.models.responses import read_text
 from answerkey.runs import NewFolder, Run, RunPlace, RunWriter, choose_place, start_run
 from answerkey.sandbox import require_trust
-from answerkey.scorers import Scorer, StringEqualsMcqa, asks_model, find_role, find_unread, score_rows
-from answerkey.solvers import ChoiceRankingSolver, SingleTurnSolver
+from answerkey.scorers import (
+    Scorer,
+    asks_model,
+    find_role,
+    find_unread,
+    reads_choices,
+    score_rows,
+)
+from answerkey.solvers import SingleTurnSolver
+from answerkey.solvers.solver import Prompt
 from answerkey.spec import (
     DatasetSpec,
     Plan,
@@ -75,8 +85,7 @@ from answerkey.spec import (
     load_task,
     sort_errors,
 )
-from answerkey.templates import RowError
-from answerkey.types import Notice, Question, Samples
+from answerkey.types import Notice, Request, Samples
 
 if TYPE_CHECKING:
     from answerkey.evaluate.session import Listener, Session
@@ -85,7 +94,8 @@ if TYPE_CHECKING:
 
 #: A key that is refused, or a model that cannot be reached.
 GIVEN_UP = frozenset({"E304", "E306"})
-#: A task or run file, a folder, the name of a ready-made task, a Task, or a mapping as a file has it.
+#: A task or run file, a folder, the name of a ready-made task, a Task, or a mapping as a file has
+#: it.
 TaskSource = Task | Mapping[str, object] | str | Path
 
 
@@ -97,27 +107,42 @@ def run(
     listener: Listener | None = None,
     **options: Unpack[RunOptions],
 ) -> Run:
-    """Check everything, solve, score, write the run folder, and return the run; options as in `Options`.
+    """Check everything, solve, score, write the run folder, and return the run.
 
-    `listener` hears of live models being called.
+    Options as in `Options`. `listener` hears of live models being called.
     """
     chosen = read_options("run", options)
     plan, notices = read_plan(path, chosen)
     if len(plan.matrix) > 1:
-        message = f"the matrix of `{plan.file}` has {len(plan.matrix)} models, and `run` makes one run"
+        message = (
+            f"the matrix of `{plan.file}` has {len(plan.matrix)} models, and `run` makes one run"
+        )
         raise SpecError("E119", message, hint="use `ak.run_matrix`, or name one with `model=`")
     engine = open_engine(chosen.engine, chosen.ray_address)
     place = choose_place(out, plan.key)
     tasks, manifest, chosen = prepare_run(path, plan, notices, chosen)
     return run_new(
-        tasks, place, manifest, engine, progress or ignore_progress, options=chosen, listener=listener
+        tasks,
+        place,
+        manifest,
+        engine,
+        progress or ignore_progress,
+        options=chosen,
+        listener=listener,
     )
 
 
 def prepare_run(
-    path: TaskSource, plan: Plan, notices: Sequence[Notice], options: Options, opened: Opened | None = None
+    path: TaskSource,
+    plan: Plan,
+    notices: Sequence[Notice],
+    options: Options,
+    opened: Opened | None = None,
 ) -> tuple[Sequence[Prepared], dict[str, Any], Options]:
-    """Open everything that a plan of one run names; return what `run.json` will say, too, and all options."""
+    """Open everything that a plan of one run names.
+
+    Return what `run.json` will say, too, and all options.
+    """
     policy = options.cache_policy or cast("CachePolicy | None", plan.cache_policy)
     options = replace(options, cache_policy=policy)
     tasks = prepare_all(plan.specifications, options, opened)
@@ -166,7 +191,10 @@ async def arun(
 
 
 def read_plan(path: TaskSource, options: Options) -> tuple[Plan, list[Notice]]:
-    """Load a run or task file; raise all its errors at once, and E118 for code that is not trusted."""
+    """Load a run or task file.
+
+    Raise all its errors at once, and E118 for code that is not trusted.
+    """
     given: object = path
     if not isinstance(given, Task | Mapping | str | Path):
         message = f"a task, a task file or a data file is needed, not a {type(given).__name__}"
@@ -177,7 +205,9 @@ def read_plan(path: TaskSource, options: Options) -> tuple[Plan, list[Notice]]:
     if loaded.value is None or not loaded.value.specifications:
         named = str(path) if isinstance(path, str | Path) else "the mapping"
         message = f"`{named}` names nothing to run"
-        hint = "a run file needs an `evaluation` with `task_specifications`, or `tasks` and a dataset"
+        hint = (
+            "a run file needs an `evaluation` with `task_specifications`, or `tasks` and a dataset"
+        )
         raise SpecError("E119", message, where=Place(file=named), hint=hint)
     trust_snippets((one for plan in loaded.value.split() for one in plan.specifications), options)
     raise_all(loaded.value.find_baseline_errors())
@@ -193,7 +223,9 @@ def trust_snippets(specifications: Iterable[Specification], options: Options) ->
 def prepare_all(
     specifications: Iterable[Specification], options: Options, opened: Opened | None = None
 ) -> list[Prepared]:
-    """Open everything that specifications name, but for what is `opened`; raise all errors at once."""
+    """Open everything that specifications name, but for what is `opened`; raise all errors at
+    once.
+    """
     tasks: list[Prepared] = []
     errors: list[AnswerkeyError] = []
     for specification in specifications:
@@ -214,9 +246,9 @@ def run_new(
     options: Options,
     listener: Listener | None = None,
 ) -> Run:
-    """Start a run, take every task along its path, and return the run; without a place it is in memory.
+    """Start a run, take every task along its path, and return the run.
 
-    `manifest` is what `run.json` says before the work begins.
+    Without a place it is in memory. `manifest` is what `run.json` says before the work begins.
     """
     tasks, heard = check_beforehand(tasks, options, engine, progress)
     return start_new(tasks, place, manifest, engine, options, heard).finish(progress, listener)
@@ -239,10 +271,11 @@ class Started:
     def _run_tasks(self, progress: Progress, listener: Listener | None, num_beside: int) -> Run:
         """Run every task and close the run; `num_beside` other runs call models at the same time.
 
-        It is incomplete when a call failed for good, or more samples could not be scored than `allow_failed`
-        says. A model that cannot be called ends the tasks that need it, and no others. What stops the run
-        before its end leaves it incomplete, too, with its journal; but rows that are wrong leave nothing of a
-        run that calls no model, so that it can be started again once they are mended.
+        It is incomplete when a call failed for good, or more samples could not be scored than
+        `allow_failed` says. A model that cannot be called ends the tasks that need it, and no
+        others. What stops the run before its end leaves it incomplete, too, with its journal; but
+        rows that are wrong leave nothing of a run that calls no model, so that it can be started
+        again once they are mended.
         """
         writer, tasks, options = self.writer, self.tasks, self.options
         changes: dict[str, Mapping[str, Any]] = {}
@@ -259,7 +292,9 @@ class Started:
         def say_stopped(key: str, stop: KeyboardInterrupt) -> None:
             try:
                 writer.stop({**changes, key: describe_calls(key)}, stop)
-            except AnswerkeyError as error:  # storage that cannot be reached is told of, and no more
+            except (
+                AnswerkeyError
+            ) as error:  # storage that cannot be reached is told of, and no more
                 if listener is not None:
                     listener.warn(Notice(error.message, hint=error.hint))
 
@@ -267,9 +302,7 @@ class Started:
             if any(one.calls_models for one in tasks):
                 from answerkey.evaluate.session import open_session
 
-                opened = open_session(
-                    tasks, writer, options, listener, self.engine.actors, num_beside=num_beside
-                )
+                opened = open_session(tasks, writer, options, listener, num_beside=num_beside)
                 session = stack.enter_context(opened)
             for one in tasks:
                 if session is not None and session.has_given_up(one):
@@ -278,14 +311,17 @@ class Started:
                 try:
                     outcomes = self._run_repetitions(one, session, progress, is_stopped=is_stopped)
                 except KeyboardInterrupt as stop:
-                    # Whoever sends a signal may not wait long: what there is first, then what still comes.
+                    # Whoever sends a signal may not wait long: what there is first, then what still
+                    # comes.
                     say_stopped(one.key, stop)
                     if session is not None:
                         session.stack.close()
                         say_stopped(one.key, stop)
                     raise
                 except AnswerkeyError as stop:
-                    if isinstance(stop, RunError):  # a folder that cannot be written takes no more words
+                    if isinstance(
+                        stop, RunError
+                    ):  # a folder that cannot be written takes no more words
                         raise
                     if session is not None and stop.code in GIVEN_UP:
                         failures.append(stop)  # other models may be called all the same
@@ -306,7 +342,9 @@ class Started:
                 found = {"counts": outcomes[0].totals["counts"], "encoded": outcomes[0].encoded}
                 changes[one.key] = found | describe_calls(one.key)
                 is_stopped |= outcomes[-1].is_stopped
-                is_incomplete |= any(each.errors or each.totals["unscored"] > limit for each in outcomes)
+                is_incomplete |= any(
+                    each.errors or each.totals["unscored"] > limit for each in outcomes
+                )
                 if session is not None:
                     session.close_models(one.key)
             if errors := refused or failures:
@@ -328,14 +366,16 @@ class Started:
     def _run_repetitions(
         self, prepared: Prepared, session: Session | None, progress: Progress, *, is_stopped: bool
     ) -> list[Outcome]:
-        """Run a task as often as its specification says and return every outcome; most are run once.
+        """Run a task as often as its specification says and return every outcome.
 
-        Where calls or the user's code cost something, the first samples are tried first, and nothing more is
-        done once these have failed.
+        Most are run once. Where calls or the user's code cost something, the first samples are
+        tried first, and nothing more is done once these have failed.
         """
         limit = self.options.failed_limit(prepared.dataset.num_samples)
         # A batch may take a day, so it is handed in whole.
-        is_tried = prepared.spread in ("alone", "apart") and limit < FIRST and not self.options.batch
+        is_tried = (
+            prepared.spread in ("alone", "apart") and limit < FIRST and not self.options.batch
+        )
         tables, outcomes = self.writer.task(prepared.key), list[Outcome]()
         for number in range(prepared.specification.num_runs):
             repeated = prepared.repeat(number)
@@ -364,7 +404,9 @@ def start_new(
     options: Options,
     heard: Sequence[Notice],
 ) -> Started:
-    """Write what `run.json` says before the work begins, and what was `heard` when rows were checked."""
+    """Write what `run.json` says before the work begins, and what was `heard` when rows were
+    checked.
+    """
     beginning, samples = describe_beginning(tasks, manifest, heard)
     writer = start_run(place, beginning["manifest"], beginning["tasks"], samples)
     return Started(writer, tasks, engine, options)
@@ -377,8 +419,18 @@ def describe_beginning(
     sources = {one.key: describe_sources(one) for one in tasks}
     manifest = {**manifest, "notices": [*manifest["notices"], *map(str, heard)]}
     memory = ((one.key, one.specification.dataset.source) for one in tasks)
-    samples = {key: one.table.samples.frame for key, one in memory if isinstance(one, MemorySource)}
+    samples = {
+        key: write_samples(source.table.samples)
+        for key, source in memory
+        if isinstance(source, MemorySource)
+    }
     return {"manifest": manifest, "tasks": sources}, samples
+
+
+def write_samples(samples: Samples) -> pl.DataFrame:
+    """Return samples as a run keeps them: the fields of each as JSON text."""
+    texts = [json.dumps(fields, ensure_ascii=False) for fields in samples.rows()]
+    return pl.DataFrame({SAMPLE_COLUMN: pl.Series(texts, dtype=pl.String)})
 
 
 def check_beforehand(
@@ -388,10 +440,10 @@ def check_beforehand(
     progress: Progress,
     opened: Opened | None = None,
 ) -> tuple[Sequence[Prepared], list[Notice]]:
-    """Return the tasks, checked on all rows if any of them calls a model; raise what would keep it from that.
+    """Return the tasks, checked on all rows if any of them calls a model.
 
-    Not one call is paid for as long as a row of any task is wrong. Rows that another run checked (`opened`)
-    are not checked again.
+    Raise what would keep it from that. Not one call is paid for as long as a row of any task is
+    wrong. Rows that another run checked (`opened`) are not checked again.
     """
     if not any(one.calls_models for one in tasks):
         return tasks, []
@@ -495,7 +547,11 @@ def describe_task(prepared: Prepared) -> dict[str, Any]:
         ],
         "selection": asdict(specification.selection),
     }
-    settings = {"trials": task.trials, "variant": specification.variant, "choice_order": task.choice_order}
+    settings = {
+        "trials": task.trials,
+        "variant": specification.variant,
+        "choice_order": task.choice_order,
+    }
     described |= {name: asdict(one) for name, one in settings.items() if one is not None}
     if specification.num_runs > 1:
         described["repeatability"] = {"num_runs": specification.num_runs}
@@ -505,25 +561,35 @@ def describe_task(prepared: Prepared) -> dict[str, Any]:
 def _describe_model(model: Model | None) -> dict[str, object] | None:
     if model is None:
         return None
-    # What decides a live model's answers, without secrets; of a function nothing but its name is known.
-    beside = {name: one for name in ("identity", "is_function") if (one := getattr(model, name, None))}
+    # What decides a live model's answers, without secrets; of a function nothing but its name is
+    # known.
+    beside = {
+        name: one for name in ("identity", "is_function") if (one := getattr(model, name, None))
+    }
     connection: Any = getattr(model, "connection", None)
     forced = {} if connection is None else connection.generation.forced()
     return {"name": model.name, "simulated": model.is_simulated, **beside, **forced}
 
 
 def _describe_judge(scorer: Scorer, model: Model | None) -> dict[str, object]:
-    """Return what is said of the model that a scorer asks; a fallback is asked by a prompt of ours."""
+    """Return what is said of the model that a scorer asks.
+
+    A fallback is asked by a prompt of ours.
+    """
     if model is None:
         return {}
     if find_role(scorer) == "judge":
         return {"model": _describe_model(model)}
     prompt = hashlib.sha256(str(getattr(scorer, "model_prompt", "")).encode()).hexdigest()
-    return {"model": {**(_describe_model(model) or {}), "role": find_role(scorer), "prompt": prompt}}
+    return {
+        "model": {**(_describe_model(model) or {}), "role": find_role(scorer), "prompt": prompt}
+    }
 
 
 def describe_sources(prepared: Prepared) -> dict[str, Any]:
-    """Return `task.json`: the task as resolved and where its samples come from, enough to open it again."""
+    """Return `task.json`: the task as resolved and where its samples come from, enough to open it
+    again.
+    """
     specification, shown = prepared.specification, prepared.examples
     examples = specification.examples and specification.examples.source
     model = specification.model
@@ -531,7 +597,9 @@ def describe_sources(prepared: Prepared) -> dict[str, Any]:
         "task": specification.task.source,
         "dataset": _describe_source(specification.dataset.source),
         "examples": _describe_source(examples) if examples else None,
-        "examples_fingerprint": None if shown is None else Dataset.of(shown, name="examples").fingerprint,
+        "examples_fingerprint": None
+        if shown is None
+        else Dataset.of(shown, name="examples").fingerprint,
         "model_key": specification.model_key,
         "generation": model.generation.given() if isinstance(model, ModelConfig) else None,
         "num_runs": specification.num_runs,
@@ -541,8 +609,7 @@ def describe_sources(prepared: Prepared) -> dict[str, Any]:
 
 def _describe_source(source: Source) -> dict[str, Any]:
     if isinstance(source, MemorySource):
-        rows = source.table.rows
-        return {"type": source.type, "digest": source.table.digest, "encoded": sorted(rows.encoded)}
+        return {"type": source.type, "digest": source.table.digest}
     return asdict(cast("Any", source))
 
 
@@ -557,10 +624,10 @@ def score(
 ) -> Run:
     """Score completions against samples in memory and return the run; options as in `Options`.
 
-    Tables are those of any library. `completions` is a table, a file, or texts in the order of the samples;
-    without it the samples' own completion column is scored, or a model that is given is called. A data file
-    in place of the task brings its samples: its columns are recognised. A scorer that asks a model must name
-    it by provider or URL; it is asked.
+    Tables are those of any library. `completions` is a table, a file, or texts in the order of the
+    samples; without it the samples' own completion column is scored, or a model that is given is
+    called. A data file in place of the task brings its samples: its columns are recognised. A
+    scorer that asks a model must name it by provider or URL; it is asked.
     """
     chosen = read_options("score", options, ScoreOptions)
     is_callers, ready = isinstance(task, Mapping), task
@@ -568,7 +635,9 @@ def score(
         message = "a data file in place of a task brings its samples; a task needs some"
         raise SpecError("E119", message, hint="pass a task and `samples`, or a data file alone")
     if samples is None:
-        said = replace(chosen, completions="given" if completions is not None else chosen.completions)
+        said = replace(
+            chosen, completions="given" if completions is not None else chosen.completions
+        )
         planned = read_plan(str(task), said)[0].specifications[0]
         ready, given = planned.task, planned.dataset
     elif isinstance(samples, str | Path):
@@ -592,7 +661,9 @@ def score(
     elif completions is not None:
         table = load_rows(completions, name="completions", by_trial=True, lone="completion").rows
     selection = chosen.select_rows()
-    dataset = order_dataset(ready, open_dataset(given.source, selection=selection, name=given.key), table)
+    dataset = order_dataset(
+        ready, open_dataset(given.source, selection=selection, name=given.key), table
+    )
     column, calls_model = chosen.completion_column, bool(ready.solver and ready.solver.needs_model)
     recorded: Recorded | None
     if table is not None or not calls_model or chosen.model is not None:
@@ -601,7 +672,9 @@ def score(
     else:  # the samples' own completions stand in for calling a model
         recorded = find_own_completions(dataset.rows, column=column)
         if recorded is None:
-            message = f"task `{ready.key}` calls a model, and there are neither completions nor a model"
+            message = (
+                f"task `{ready.key}` calls a model, and there are neither completions nor a model"
+            )
             hint = "pass `completions`, `model`, or samples with a column `completion`"
             raise SpecError("E119", message, hint=hint)
         refuse_unordered(ready)
@@ -616,7 +689,9 @@ def score(
         from answerkey.models.model import open_model
 
         model = open_model(chosen.model)
-    asked = Specification(ready.key, ready, given, model=chosen.model, selection=selection, judges=judges)
+    asked = Specification(
+        ready.key, ready, given, model=chosen.model, selection=selection, judges=judges
+    )
     prepared = prepare_opened(
         replace(asked, model_key=chosen.model_name),
         dataset,
@@ -651,15 +726,22 @@ class Checked:
     tasks: tuple[CheckedTask, ...]
 
 
-def check(path: TaskSource, *, progress: Progress | None = None, **options: Unpack[RunOptions]) -> Checked:
-    """Return every mistake in a task or run file that can be found without asking a model; asks nothing."""
+def check(
+    path: TaskSource, *, progress: Progress | None = None, **options: Unpack[RunOptions]
+) -> Checked:
+    """Return every mistake in a task or run file that can be found without asking a model.
+
+    Asks nothing.
+    """
     chosen = read_options("check", options)
     loaded = load_plan(path, chosen)
     errors, notices = list(loaded.errors), list(loaded.notices)
     errors += loaded.value.find_baseline_errors() if loaded.value else []
     tasks: list[CheckedTask] = []
     opened, plans = Opened(), loaded.value.split() if loaded.value else []
-    for number, specification in ((n, one) for n, plan in enumerate(plans) for one in plan.specifications):
+    for number, specification in (
+        (n, one) for n, plan in enumerate(plans) for one in plan.specifications
+    ):
         prepared, problems = prepare_specification(specification, chosen, opened, is_check=True)
         errors.extend(problems)
         if prepared is None:
@@ -686,13 +768,14 @@ _MESSAGES = pl.List(pl.Struct({"role": pl.String, "content": pl.String}))
 
 @dataclass(frozen=True)
 class PlannedTask:
-    """What one task would ask; `calls` are those that neither the cache nor a call before them answers.
+    """What one task would ask.
 
-    Tokens are estimated by characters; `completion_tokens` is the most that `max_tokens` allows, None without
-    such a limit. `cost` in USD is None when it is not known, and 0 for a built-in model. A judge's prompts
-    depend on completions, so only its calls are counted, in `judge_calls`; `fallback_calls` are at most so
-    many: recorded completions that the rule cannot read, or all that a model is yet to write. `prompts` are
-    the samples in every order, trial and repetition.
+    `calls` are those that neither the cache nor a call before them answers. Tokens are estimated by
+    characters; `completion_tokens` is the most that `max_tokens` allows, None without such a limit.
+    `cost` in USD is None when it is not known, and 0 for a built-in model. A judge's prompts depend
+    on completions, so only its calls are counted, in `judge_calls`; `fallback_calls` are at most so
+    many: recorded completions that the rule cannot read, or all that a model is yet to write.
+    `prompts` are the samples in every order, trial and repetition.
     """
 
     key: str
@@ -717,7 +800,10 @@ class DryRun:
 
 
 def plan_calls(path: TaskSource, **options: Unpack[RunOptions]) -> DryRun:
-    """Return the calls that `run` would make; checks everything as `run` does, and calls nothing."""
+    """Return the calls that `run` would make.
+
+    Checks everything as `run` does, and calls nothing.
+    """
     from answerkey.models.cache import CallCache
 
     chosen = read_options("plan_calls", options)
@@ -725,7 +811,9 @@ def plan_calls(path: TaskSource, **options: Unpack[RunOptions]) -> DryRun:
     policy = chosen.cache_policy or cast("CachePolicy | None", plan.cache_policy)
     engine, opened = open_engine(chosen.engine, chosen.ray_address), Opened()
     every = [one for each in plan.split() for one in each.specifications]
-    tasks, _ = check_tasks(prepare_all(every, chosen, opened), chosen, engine, ignore_progress, opened)
+    tasks, _ = check_tasks(
+        prepare_all(every, chosen, opened), chosen, engine, ignore_progress, opened
+    )
     with closing(CallCache(policy or "no-cache")) as cache:
         return DryRun(tuple(_plan_task(one, chosen, cache) for one in tasks))
 
@@ -733,7 +821,7 @@ def plan_calls(path: TaskSource, **options: Unpack[RunOptions]) -> DryRun:
 def _plan_task(prepared: Prepared, options: Options, cache: CallCache) -> PlannedTask:
     from answerkey.evaluate.session import choose_price
     from answerkey.models.calls import charge
-    from answerkey.models.model import LiveModel, NamedOnly, SnippetModel, build_calls
+    from answerkey.models.model import build_calls, calls_endpoint, is_identified, stores_calls
 
     num_runs, model, first = prepared.specification.num_runs, prepared.model, None
     calls = cached = characters = 0
@@ -741,14 +829,18 @@ def _plan_task(prepared: Prepared, options: Options, cache: CallCache) -> Planne
     for samples, found in _build_prompts(prepared) if model is not None else ():
         facts = prepared.task.sample_facts(samples) if getattr(model, "needs", None) else None
         choices = [None] * len(found) if facts is None else facts.choices
-        questions = [Question("", one, choices[row]) for row, each in enumerate(found) for one in each]
+        questions = [
+            Request("", one, choices[row]) for row, each in enumerate(found) for one in each
+        ]
         first = first or next((one.messages for one in questions), None)
-        sizes = [sum(len(str(one.get("content"))) for one in question.messages) for question in questions]
+        sizes = [
+            sum(len(str(one.get("content"))) for one in question.messages) for question in questions
+        ]
         images = (len(list_images(question.messages)) for question in questions)
         images = (CHARACTERS_PER_TOKEN * IMAGE_TOKENS * number for number in images)
         sizes = list(map(sum, zip(sizes, images, strict=True)))
         for trials in (prepared.repeat(number).trials for number in range(num_runs)):
-            if not isinstance(model, LiveModel | SnippetModel):  # each trial is a call of its own
+            if not is_identified(model):  # each trial is a call of its own
                 calls += len(questions) * len(trials)
                 characters += sum(sizes) * len(trials)
                 continue
@@ -764,8 +856,11 @@ def _plan_task(prepared: Prepared, options: Options, cache: CallCache) -> Planne
             cached += len(known)
             characters += sum(size for key, size in keys.items() if key not in known)
     prompt_tokens = -(-characters // CHARACTERS_PER_TOKEN)
-    most, cost = None, None if isinstance(model, LiveModel | NamedOnly) else 0.0
-    if isinstance(model, LiveModel):
+    most: int | None = None
+    # What a function or a package's model costs is not known.
+    cost: float | None = None if stores_calls(model) and not is_identified(model) else 0.0
+    if calls_endpoint(model):
+        cost = None
         generation, price = model.connection.generation, choose_price(model, options)
         # Of an echoed text nothing is to be said.
         limit = 1 if generation.max_tokens is None and generation.echo else generation.max_tokens
@@ -790,9 +885,13 @@ def _plan_task(prepared: Prepared, options: Options, cache: CallCache) -> Planne
 
 
 def _count_unread(prepared: Prepared) -> int:
-    """Return how many completions fallbacks would be asked about: all of those that are not there yet."""
+    """Return how many completions fallbacks would be asked about: all of those that are not there
+    yet.
+    """
     size, steps = prepared.task.num_trials, prepared.task.scoring
-    scorers = [one for step in steps if isinstance(one := step.scorer, StringEqualsMcqa) and one.model_key]
+    scorers = [
+        step.scorer for step in steps if reads_choices(step.scorer) and step.scorer.model_key
+    ]
     if prepared.recorded is None:
         return prepared.num_calls * len(scorers) * prepared.specification.num_runs
     found = 0
@@ -805,18 +904,22 @@ def _count_unread(prepared: Prepared) -> int:
     return found
 
 
-def _build_prompts(prepared: Prepared) -> Iterator[tuple[Samples, list[list[Messages]]]]:
-    """Yield many rows at a time, each with its prompts; a row that the dataset has wrong has none."""
+def _build_prompts(prepared: Prepared) -> Iterator[tuple[Samples, list[list[Prompt]]]]:
+    """Yield many rows at a time, each with its prompts.
+
+    A row that the dataset has wrong has none.
+    """
     solver, wrong = prepared.task.solver, set(prepared.failed)
     if solver is None:
         return
-    for offset, samples in iterate_blocks(prepared.dataset.rows, prepared.columns, size=PROMPT_ROWS):
-        if isinstance(solver, ChoiceRankingSolver):
-            found: list[list[Any]] = solver.list_calls(samples, prepared.examples)
-        else:
-            built = solver.build_prompts(samples, prepared.examples)
-            found = [[] if isinstance(one, RowError) else [one] for one in built]
-        yield samples, [[] if offset + row in wrong else each for row, each in enumerate(found)]
+    for offset, samples in iterate_blocks(
+        prepared.dataset.rows, prepared.columns, size=PROMPT_ROWS
+    ):
+        calls = solver.list_calls(samples, prepared.examples)
+        for row in range(len(calls)):
+            if offset + row in wrong:
+                calls[row] = []
+        yield samples, calls
 
 
 def build_prompts(
@@ -824,16 +927,18 @@ def build_prompts(
 ) -> tuple[int, Iterator[pl.DataFrame]]:
     """Return the prompts of one task, and how many; all rows are checked, and no model is called.
 
-    A row for each sample and trial, with what recorded completions are joined by: `sample_id`; where there
-    are several, `base_sample_id` and `option_order`, and `trial`. Then `messages`, and `prompt`, the text of
-    them that `api: completions` sends. The content of a message with images is its parts as JSON.
+    A row for each sample and trial, with what recorded completions are joined by: `sample_id`;
+    where there are several, `base_sample_id` and `option_order`, and `trial`. Then `messages`, and
+    `prompt`, the text of them that `api: completions` sends. The content of a message with images
+    is its parts as JSON.
     """
     chosen = read_options("build_prompts", options)
     loaded = load_plan(path, chosen)
     raise_all(loaded.errors)
     every = {one.key: one for one in loaded.value.specifications} if loaded.value else {}
     named = [one for one in every.values() if key in {None, one.key}]
-    if len(named) != 1 or not isinstance(named[0].task.solver, SingleTurnSolver):
+    solver = named[0].task.solver if len(named) == 1 else None
+    if solver is None or not solver.sends_prompts:
         message = f"`{key or path}` is not one task with a `{SingleTurnSolver.type}`"
         raise SpecError("E119", message, hint=f"name one with `--task`: {listing(every)}")
     bare = replace(named[0], model=None, judges={})
@@ -848,13 +953,17 @@ def build_prompts(
 
     def build_frame(samples: Samples, prompts: Sequence[Sequence[Messages]]) -> pl.DataFrame:
         size = prepared.task.num_trials
-        said = [[{"role": str(one["role"]), "content": write(one)} for one in own] for (own,) in prompts]
+        said = [
+            [{"role": str(one["role"]), "content": write(one)} for one in own] for (own,) in prompts
+        ]
         texts = ["\n\n".join(one["content"] for one in own) for own in said]
         orders: Mapping[str, pl.Series] = {}
         if (told := samples.orders) is not None:
             orders = {"base_sample_id": told["base_sample_id"], "option_order": told["order"]}
         messages = pl.Series(said, dtype=_MESSAGES)
-        rows = pl.DataFrame({"sample_id": samples.ids, **orders, "messages": messages, "prompt": texts})
+        rows = pl.DataFrame(
+            {"sample_id": samples.ids, **orders, "messages": messages, "prompt": texts}
+        )
         if size > 1:
             rows = rows.select(pl.all().repeat_by(size).explode())
             rows = rows.with_columns(trial=pl.int_range(pl.len()) % size)

@@ -1,4 +1,5 @@
-"""The live models of a run: bound to its journal and call cache, with a budget, followed call by call.
+"""The live models of a run: bound to its journal and call cache, with a budget, followed call by
+call.
 
 models ──► Observer.hear (each event, at once) ──► counts ──► Observer.look (when somebody looks)
 """
@@ -14,16 +15,14 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from statistics import quantiles
-from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import urlsplit
+from typing import Any, Protocol
 
 import polars as pl
 
-from answerkey.engines import LocalEngine
 from answerkey.errors import AnswerkeyError, SolverError, SpecError, distinct, raise_all
 from answerkey.evaluate.prepare import SOLVE, Options, Prepared, name_purpose
 from answerkey.metrics import wilson
-from answerkey.models.cache import CallCache
+from answerkey.models.cache import CallCache, RunLedger
 from answerkey.models.calls import (
     BATCH_SOURCE,
     PRICED_NAMES,
@@ -41,11 +40,16 @@ from answerkey.models.calls import (
     find_room,
 )
 from answerkey.models.config import Model, Price
-from answerkey.models.model import Journaled, LiveModel, NamedOnly
+from answerkey.models.model import (
+    LiveModel,
+    calls_endpoint,
+    find_account,
+    is_identified,
+    stores_calls,
+)
+from answerkey.models.store import CallStore
 from answerkey.runs import RunWriter
-from answerkey.runs.journal import Journal, TaskLedger
 from answerkey.scorers import asks_model
-from answerkey.solvers import ChoiceRankingSolver
 from answerkey.spec import Task
 from answerkey.types import (
     NOT_ASKED,
@@ -58,16 +62,14 @@ from answerkey.types import (
     Validity,
 )
 
-if TYPE_CHECKING:
-    from answerkey.models.actors import ActorHost
-
 _LONGEST_REASON = 80
 _LONGEST_EXAMPLE = 300
 #: The pace is that of the last so many seconds.
 WINDOW_SECONDS = 15.0
 #: Completions that wait to be judged; beyond that they are judged even if nobody looks.
 WAITING = 5000
-#: So many completions tell whether all that would follow are of any use: not if this share is INVALID.
+#: So many completions tell whether all that would follow are of any use: not if this share is
+#: INVALID.
 FIRST, UNREAD_SHARE = 20, 0.8
 _SHOWN = 60
 
@@ -85,7 +87,9 @@ class Reasons:
         """Count one error."""
         reason = why.partition(":")[0][:_LONGEST_REASON] or "unknown"
         example = {"sample_id": sample_id, "error": why[:_LONGEST_EXAMPLE]}
-        one = self._found.setdefault((purpose, reason), {"reason": reason, "count": 0, "example": example})
+        one = self._found.setdefault(
+            (purpose, reason), {"reason": reason, "count": 0, "example": example}
+        )
         one["count"] += 1
 
     def describe(self, purpose: str) -> list[dict[str, Any]]:
@@ -95,19 +99,22 @@ class Reasons:
 
 
 def count_calls(
-    ledger: TaskLedger, prices: Mapping[str, Price | None], retried: Reasons
+    journal: CallStore, task: str, prices: Mapping[str, Price | None], retried: Reasons
 ) -> dict[str, dict[str, Any]]:
-    """Return by purpose what was asked: counts, tokens, cost, latency, failures and retries by reason.
+    """Return by purpose what was asked: counts, tokens, cost, latency, failures and retries by
+    reason.
 
-    `retried` has the reasons for asking again of this process; the count of retries is that of the whole run.
+    `retried` has the reasons for asking again of this process; the count of retries is that of the
+    whole run.
     """
     counts: dict[str, Counter[str]] = {}
     errors, batches = Reasons(), Counter[tuple[str, str]]()
     ages: dict[str, int] = {}
-    journal, key = ledger.journal, ledger.specification
-    for usage in (usages := journal.sum_usage(key)):
+    for usage in (usages := journal.sum_usage(task)):
         own = counts.setdefault(usage.purpose, Counter())
-        own.update(calls=usage.calls, failed=usage.failed)
+        own.update(calls=usage.calls, failed=len(usage.failures))
+        for sample_id, why in usage.failures:
+            errors.add(usage.purpose, why, sample_id)
         if usage.source == "cache":
             if usage.oldest is not None:
                 ages[usage.purpose] = max(0, round(time.time()) - usage.oldest)
@@ -115,14 +122,15 @@ def count_calls(
         own.update(usage.tokens, asked=usage.calls, retries=usage.retries)
         if usage.source == BATCH_SOURCE:  # which costs half
             batches.update({(usage.purpose, name): count for name, count in usage.tokens.items()})
-    for purpose, sample_id, why in journal.list_failed(key) if any(one.failed for one in usages) else ():
-        errors.add(purpose, why, sample_id)
     described: dict[str, dict[str, Any]] = {}
     for purpose, own in counts.items():
-        # Not by Polars, which raises Ctrl-C once more while this is said of a run that it has stopped.
+        # Not by Polars, which raises Ctrl-C once more while this is said of a run that it has
+        # stopped.
         made = [one.seconds for one in usages if one.purpose == purpose and one.source != "cache"]
         price, spans = prices.get(purpose), sorted(chain.from_iterable(made))
-        cuts = quantiles(spans if spans[1:] else 2 * spans, n=20, method="inclusive") if spans else []
+        cuts = (
+            quantiles(spans if spans[1:] else 2 * spans, n=20, method="inclusive") if spans else []
+        )
         cost = None
         if price is not None:
             half = [batches[purpose, name] for name in PRICED_NAMES]
@@ -161,12 +169,13 @@ class Judged:
 
 @dataclass(frozen=True)
 class CallProgress:
-    """How far the asking is. `known` calls were answered from the cache or the journal, and are done, too.
+    """How far the asking is. `known` calls were answered from the cache or the journal, and are
+    done, too.
 
-    `retried` counts attempts that will be made again. Tokens are those of calls made now. `pace` is in calls
-    per second, `seconds_left` None when it cannot be told yet.
-    `batches` are those that are waited for. `problem` is why the last attempt is made again, as long as
-    nothing was answered since.
+    `retried` counts attempts that will be made again. Tokens are those of calls made now. `pace` is
+    in calls per second, `seconds_left` None when it cannot be told yet. `batches` are those that
+    are waited for. `problem` is why the last attempt is made again, as long as nothing was answered
+    since.
     """
 
     task: str
@@ -189,7 +198,9 @@ class CallProgress:
         """The share of right completions so far, and its 95 % Wilson interval; None without any."""
         if not self.judged.scored:
             return None
-        return self.judged.correct / self.judged.scored, wilson(self.judged.correct, self.judged.scored)
+        return self.judged.correct / self.judged.scored, wilson(
+            self.judged.correct, self.judged.scored
+        )
 
     @property
     def invalid_share(self) -> float | None:
@@ -228,9 +239,10 @@ class Display(Listener, Protocol):
 class Observer:
     """Follows the calls of one task; safe for threads.
 
-    `total` is how many calls of each purpose there will be. With `stops`, completions that make no sense end
-    the asking: SolverError E305; where it `is_guarded`, only those that cannot be read do. Completions are
-    judged as they come in by the task's main scorer, if that is one that judges thousands in no time.
+    `total` is how many calls of each purpose there will be. With `stops`, completions that make no
+    sense end the asking: SolverError E305; where it `is_guarded`, only those that cannot be read
+    do. Completions are judged as they come in by the task's main scorer, if that is one that judges
+    thousands in no time.
     """
 
     def __init__(
@@ -256,7 +268,8 @@ class Observer:
         # What actions leave out of the metrics is only known in the end.
         self._shows_accuracy = self._scorer is not None and not prepared.task.actions
         # The first completions of all; what is ranked is echoed, not said.
-        is_ranked = isinstance(prepared.task.solver, ChoiceRankingSolver)
+        solver = prepared.task.solver
+        is_ranked = solver is not None and solver.ranks_continuations
         self._first: list[tuple[str, Completion]] | None = None if is_ranked else []
         self._counts: dict[str, Counter[str]] = {}
         self._purpose = SOLVE
@@ -284,7 +297,9 @@ class Observer:
                 self._batches[event.batch] = event
         elif isinstance(event, Reused):
             calls = len(event.completions.frame)
-            is_reply = (pl.col("status") != CompletionStatus.ERROR.value) & (pl.col("source") != NOT_ASKED)
+            is_reply = (pl.col("status") != CompletionStatus.ERROR.value) & (
+                pl.col("source") != NOT_ASKED
+            )
             replies = Completions(event.completions.frame.filter(is_reply))
             judged = self._judge(replies) if self._shows_accuracy else Judged()
             with self._lock:
@@ -344,7 +359,10 @@ class Observer:
             notice, is_useless, is_unread = found
             if (self._stops and is_useless) or (self._is_guarded and is_unread):
                 hint = (notice.hint or "").removeprefix("Ctrl-C stops the run; ")
-                hint += "; `answerkey doctor` shows more; `--no-stop-on-nonsense` starts a run that goes on"
+                hint += (
+                    "; `answerkey doctor` shows more; `--no-stop-on-nonsense` starts a run "
+                    "that goes on"
+                )
                 raise SolverError("E305", f"stopped: {notice.message}", hint=hint)
             self._warn(notice)
 
@@ -382,7 +400,10 @@ class Observer:
             return self._counts.get(SOLVE, Counter[str]())["done"]
 
     def _measure_pace(self, asked: int) -> float | None:
-        """Return the calls per second of the last seconds; None before there is a second to look back on."""
+        """Return the calls per second of the last seconds.
+
+        None before there is a second to look back on.
+        """
         now = self._clock()
         marks = self._marks
         while len(marks) > 1 and marks[1][0] <= now - WINDOW_SECONDS:
@@ -409,16 +430,18 @@ class Observer:
             # Each once, though it may have several trials; the others stay where they are.
             some = self._places.filter(pl.col("sample_id").is_in(ids["sample_id"].implode()))
             samples = self._rows.take(some["position"]).load(self._columns)
-            order = ids.join(some.with_row_index(), on="sample_id", how="left", maintain_order="left")[
-                "index"
-            ]
+            order = ids.join(
+                some.with_row_index(), on="sample_id", how="left", maintain_order="left"
+            )["index"]
             scores = self._scorer.score(samples.take(order), completions)
             is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
             correct, validity = scores.column("is_correct"), scores.column("completion_validity")
             return Judged(
                 scored=int(is_scored.sum()),
                 correct=0 if correct is None else int(correct.fill_null(0).sum()),
-                invalid=None if validity is None else int((validity == Validity.INVALID.value).sum()),
+                invalid=None
+                if validity is None
+                else int((validity == Validity.INVALID.value).sum()),
             )
         except AnswerkeyError:  # it will say so when its turn comes
             return Judged()
@@ -428,13 +451,16 @@ class Observer:
 
 
 def _build_table(said: Sequence[tuple[str, Completion]]) -> Completions:
-    """Return the table of completions, each with the id of its sample, as far as they are judged."""
+    """Return the table of completions, each with the id of its sample, as far as they are
+    judged.
+    """
     completions = [one.with_fields(prompt=None, logprobs=None) for _, one in said]
     return Completions.build([sample_id for sample_id, _ in said], completions, source="live")
 
 
 def judge_first(said: Sequence[Completion], judged: Judged) -> tuple[Notice, bool, bool] | None:
-    """Return what is wrong with the first completions, whether it makes the rest useless, or unreadable.
+    """Return what is wrong with the first completions, whether it makes the rest useless, or
+    unreadable.
 
     A letter cut off after one token may be just what was wanted, and is only worth a warning.
     """
@@ -501,7 +527,6 @@ class Session:
     cache: CallCache
     stack: ExitStack
     budget: Budget
-    actors: ActorHost | None = None
     max_open: int | None = None
     _observers: dict[str, Observer] = field(default_factory=dict)
     _models: dict[tuple[str, str], Model] = field(default_factory=dict)
@@ -509,19 +534,25 @@ class Session:
     _given_up: set[object] = field(default_factory=set)
 
     def bind(self, prepared: Prepared) -> Prepared:
-        """Return the task with its live models bound to the run; the session closes them in the end.
+        """Return the task with its live models bound to the run.
 
-        The repetitions of a task share its models. Scorers that call one are given theirs.
+        The session closes them in the end. The repetitions of a task share its models. Scorers that
+        call one are given theirs.
         """
         observer = self._observers.get(prepared.key)
-        if any(isinstance(one, Journaled) for one in prepared.models.values()):
+        if any(stores_calls(one) for one in prepared.models.values()):
             if observer is None:
                 stops = self.options.stop_on_nonsense
-                # A batch is paid for when its completions come, and a fallback reads what a rule does not.
-                is_last = self.options.batch or any(one.startswith("fallback:") for one in prepared.models)
-                guards = stops is None and isinstance(prepared.model, LiveModel) and not is_last
+                # A batch is paid for when its completions come, and a fallback reads what a rule
+                # does not.
+                is_last = self.options.batch or any(
+                    one.startswith("fallback:") for one in prepared.models
+                )
+                guards = stops is None and calls_endpoint(prepared.model) and not is_last
                 warn = self.listener.warn
-                observer = Observer(prepared, total=0, warn=warn, stops=bool(stops), is_guarded=guards)
+                observer = Observer(
+                    prepared, total=0, warn=warn, stops=bool(stops), is_guarded=guards
+                )
                 self._observers[prepared.key] = observer
                 self.listener.follow(observer)
             observer.total += prepared.num_calls * _count_continuations(prepared)
@@ -534,32 +565,50 @@ class Session:
             for step in prepared.task.scoring:
                 scorer = step.scorer
                 if step.key in prepared.judges and asks_model(scorer):
-                    scorer = scorer.bind(self._models[prepared.key, name_purpose(step)], key=step.key)
+                    scorer = scorer.bind(
+                        self._models[prepared.key, name_purpose(step)], key=step.key
+                    )
                     if hasattr(scorer, "close"):
                         self.stack.callback(scorer.close)
                 steps.append(replace(step, scorer=scorer))
             self._tasks[prepared.key] = replace(prepared.task, scoring=tuple(steps))
         specification = replace(prepared.specification, task=self._tasks[prepared.key])
-        return replace(prepared, model=self._models.get((prepared.key, SOLVE)), specification=specification)
+        return replace(
+            prepared, model=self._models.get((prepared.key, SOLVE)), specification=specification
+        )
 
     def _bind_model(self, model: Model, key: str, purpose: str, observer: Observer | None) -> Model:
-        if observer is None or not isinstance(model, Journaled):
+        if observer is None or not stores_calls(model):
             return model
         model = replace(model, limits=replace(model.limits, max_open=self.options.max_concurrent))
-        bound = replace(model, ledger=self._journal.task(key), budget=self.budget, watch=observer.hear)
-        if isinstance(bound, LiveModel):
+        bound = replace(
+            model,
+            ledger=RunLedger(self._journal, self.cache, key),
+            budget=self.budget,
+            watch=observer.hear,
+        )
+        if calls_endpoint(bound):
             # Where batches are written down; calls are sent one by one without.
             batches = self._journal if purpose == SOLVE and self.options.batch else None
-            for one in self._journal.list_batches(bound.identity) if purpose == SOLVE and not batches else ():
-                message = f"`--no-batch` cannot be used yet: the batch `{one.batch or one.file}` is under way"
-                hint = "`answerkey resume` without it collects it; what failed may then be sent one by one"
+            for one in (
+                self._journal.list_batches(bound.identity)
+                if purpose == SOLVE and not batches
+                else ()
+            ):
+                message = (
+                    f"`--no-batch` cannot be used yet: the batch `{one.batch or one.file}` "
+                    "is under way"
+                )
+                hint = (
+                    "`answerkey resume` without it collects it; what failed may then be "
+                    "sent one by one"
+                )
                 raise SpecError("E119", message, hint=hint)
             bound = replace(
                 bound,
                 limits=replace(bound.limits, max_open=self.max_open),
                 price=choose_price(bound, self.options),
                 batches=batches,
-                actors=self.actors,
             )
         self.stack.callback(bound.close)
         return bound
@@ -567,13 +616,13 @@ class Session:
     def close_models(self, key: str) -> None:
         """Close the connections of a task that is done: the next one opens its own."""
         for (task, _), model in self._models.items():
-            if task == key and isinstance(model, Journaled):
+            if task == key and stores_calls(model):
                 model.close()
 
     def give_up(self, key: str) -> None:
         """Remember which models of a task could not be called; close all of them."""
         models = [model for (task, _), model in self._models.items() if task == key]
-        lost = [one for one in models if isinstance(one, LiveModel) and one.is_given_up]
+        lost = [one for one in models if calls_endpoint(one) and one.is_given_up]
         self._given_up.update(map(find_account, lost or models))
         self.close_models(key)
 
@@ -582,28 +631,22 @@ class Session:
         return not self._given_up.isdisjoint(map(find_account, prepared.models.values()))
 
     def describe(self, key: str) -> dict[str, Any]:
-        """Return what the task asked, for its entry in `run.json`; nothing for one without a live model."""
+        """Return what the task asked, for its entry in `run.json`; nothing for one without a live
+        model.
+        """
         observer = self._observers.get(key)
         if observer is None:
             return {}
         prices = {
             purpose: model.price
             for (task, purpose), model in self._models.items()
-            if task == key and isinstance(model, LiveModel)
+            if task == key and calls_endpoint(model)
         }
-        return {"calls": count_calls(self._journal.task(key), prices, observer.retried)}
+        return {"calls": count_calls(self._journal, key, prices, observer.retried)}
 
     @property
-    def _journal(self) -> Journal:
-        return self.writer.journal(self.cache)
-
-
-def find_account(model: Model) -> tuple[str, str | None]:
-    """Return what tells whose limits hold for a model: the host and the key of its endpoint."""
-    if not isinstance(model, LiveModel):
-        return model.name, None
-    key = model.connection.key
-    return urlsplit(model.connection.url).netloc, None if key is None else key.reveal()
+    def _journal(self) -> CallStore:
+        return self.writer.journal()
 
 
 @contextmanager
@@ -612,49 +655,53 @@ def open_session(
     writer: RunWriter,
     options: Options,
     listener: Listener | None,
-    actors: ActorHost | None = None,
     *,
     num_beside: int = 0,
 ) -> Iterator[Session]:
     """Yield the session of a run; close its models and the cache afterwards.
 
-    With `actors`, models are called from there. What is wrong with the cache is added to the run's notices.
+    What is wrong with the cache is added to the run's notices.
     """
     models = {
         (one.key, purpose): model
         for one in tasks
         for purpose, model in one.models.items()
-        if isinstance(model, Journaled)
+        if stores_calls(model)
     }
     with ExitStack() as stack:
         cache = stack.enter_context(closing(CallCache(options.cache_policy or "no-cache")))
         budget = Budget(max_calls=options.max_calls, max_cost=options.max_cost)
         is_limited = options.max_calls is not None or options.max_cost is not None
-        journal = writer.journal(cache) if models else None
-        for usage in journal.sum_usage() if journal and is_limited else ():  # used before the run stopped
+        journal = writer.journal() if models else None
+        for usage in (
+            journal.sum_usage() if journal and is_limited else ()
+        ):  # used before the run stopped
             if usage.source not in {"live", BATCH_SOURCE}:
                 continue
             budget.calls += usage.calls
-            model = models.get((usage.specification, usage.purpose))
-            price = choose_price(model, options) if isinstance(model, LiveModel) else None
+            model = models.get((usage.task, usage.purpose))
+            price = choose_price(model, options) if calls_endpoint(model) else None
             if price is not None:
                 tokens = (usage.tokens[name] for name in PRICED_NAMES)
                 budget.spent += charge(price, *tokens, is_batch=usage.source == BATCH_SOURCE)
         listener = listener or NullProgress()
         if writer.is_resumed and models:
-            _tell_known(tasks, writer, cache, listener)
+            _tell_known(tasks, writer, listener)
         for one in tasks:
             most = one.num_calls * one.specification.num_runs
             about = f"completions of `{one.key}` in which no choice is read, at most {most:,}"
             for purpose, named in one.models.items():
                 if purpose.startswith("fallback:"):
                     listener.say(f"fallback: `{named.name}` is asked about {about}")
-        max_open, notices = (None, []) if actors is not None else _fit_connections(tasks, num_beside)
+        max_open, notices = _fit_connections(tasks, num_beside)
         for notice in notices:
             listener.warn(notice)
         max_open = min(filter(None, (max_open, options.max_concurrent)), default=None)
-        yield Session(writer, options, listener, cache, stack, budget, actors, max_open)
-        heard = map(str, (*notices, *cache.notices))
+        yield Session(writer, options, listener, cache, stack, budget, max_open)
+        notices = [*notices, *cache.notices]
+        if journal is not None and journal.damaged:
+            notices.append(_describe_loss(len(journal.damaged)))
+        heard = map(str, notices)
         writer.manifest["notices"] = [*writer.manifest["notices"], *heard]
 
 
@@ -663,24 +710,33 @@ def _fit_connections(tasks: Sequence[Prepared], num_beside: int) -> tuple[int | 
 
     The models of one task are called together, and those of the runs beside this one.
     """
-    live = [[model for model in one.models.values() if isinstance(model, LiveModel)] for one in tasks]
-    wanted = [one.limits.choose_concurrent(one.connection.max_concurrent) for task in live for one in task]
+    live = [[model for model in one.models.values() if calls_endpoint(model)] for one in tasks]
+    wanted = [
+        one.limits.choose_concurrent(one.connection.max_concurrent) for task in live for one in task
+    ]
     room = find_room() if wanted else None
     most = None if room is None else max(1, room // max(map(len, live)) // (1 + num_beside))
     if most is None or most >= max(wanted):
         return None, []
-    message = f"at most {most} of {max(wanted)} requests are sent at once: this process may open few files"
+    message = (
+        f"at most {most} of {max(wanted)} requests are sent at once: this process may open "
+        "few files"
+    )
     return most, [Notice(message, hint="raise the limit of open files: `ulimit -n 4096`")]
 
 
-def _tell_known(tasks: Sequence[Prepared], writer: RunWriter, cache: CallCache, listener: Listener) -> None:
+def _describe_loss(count: int) -> Notice:
+    hint = "their calls are made again, unless another copy of the journal has them"
+    return Notice(f"damaged or missing records of the journal: {count:,}", hint=hint)
+
+
+def _tell_known(tasks: Sequence[Prepared], writer: RunWriter, listener: Listener) -> None:
     """Say what the journal of a run that goes on knows, and what is lost of it."""
-    journal, entries = writer.journal(cache), writer.manifest["tasks"]
+    journal, entries = writer.journal(), writer.manifest["tasks"]
     calls, failed = journal.count()
     told = sum(one["calls"] for entry in entries for one in (entry.get("calls") or {}).values())
     if lost := max(journal.lost + writer.lost_records, told - calls):
-        hint = "their calls are made again, unless another copy of the journal has them"
-        notice = Notice(f"damaged or missing records of the journal: {lost:,}", hint=hint)
+        notice = _describe_loss(lost)
         listener.warn(notice)
         for entry in entries:
             entry.pop("calls", None)  # so that it is told once
@@ -689,7 +745,7 @@ def _tell_known(tasks: Sequence[Prepared], writer: RunWriter, cache: CallCache, 
     known = calls - failed
     left, is_exact = -known, True
     for one in tasks:
-        for purpose in (purpose for purpose, model in one.models.items() if isinstance(model, Journaled)):
+        for purpose in (purpose for purpose, model in one.models.items() if stores_calls(model)):
             size = _count_continuations(one) if purpose == SOLVE else 1
             left += one.num_calls * size * one.specification.num_runs
             is_exact &= purpose == SOLVE  # a judge or a fallback is not asked about every sample
@@ -697,9 +753,12 @@ def _tell_known(tasks: Sequence[Prepared], writer: RunWriter, cache: CallCache, 
 
 
 def _count_continuations(prepared: Prepared) -> int:
-    """Return how many calls a question is; the first sample tells, where the solver ranks continuations."""
+    """Return how many calls a question is.
+
+    The first sample tells, where the solver ranks continuations.
+    """
     solver = prepared.task.solver
-    if not isinstance(solver, ChoiceRankingSolver) or not len(prepared.dataset):
+    if solver is None or not solver.ranks_continuations or not len(prepared.dataset):
         return 1
     first = prepared.dataset.rows.slice(0, 1).load(prepared.columns)
     return max(1, len(solver.list_calls(first, prepared.examples)[0]))
@@ -707,25 +766,28 @@ def _count_continuations(prepared: Prepared) -> int:
 
 def calls_live(tasks: Sequence[Prepared]) -> bool:
     """Return whether tasks call a model that is not built in."""
-    return any(isinstance(model, Journaled) for one in tasks for model in one.models.values())
+    return any(stores_calls(model) for one in tasks for model in one.models.values())
 
 
 def count_questions(tasks: Sequence[Prepared]) -> int:
     """Return how many calls solvers will make, those whose answers are known already among them."""
-    live = [one for one in tasks if isinstance(one.model, Journaled)]
-    return sum(one.num_calls * _count_continuations(one) * one.specification.num_runs for one in live)
+    live = [one for one in tasks if stores_calls(one.model)]
+    return sum(
+        one.num_calls * _count_continuations(one) * one.specification.num_runs for one in live
+    )
 
 
 def share_turns(
     tasks: Sequence[Prepared], turns: dict[object, threading.Lock], options: Options
 ) -> Sequence[Prepared]:
-    """Return tasks whose models take turns with those of other tasks that have the same host and key.
+    """Return tasks whose models take turns with those of other tasks that have the same host and
+    key.
 
     A batch holds up nobody.
     """
 
     def share(model: Model | None) -> Any:  # noqa: ANN401 - the model, or one like it
-        if not isinstance(model, LiveModel):
+        if not calls_endpoint(model):
             return model
         return replace(model, turn=turns.setdefault(find_account(model), threading.Lock()))
 
@@ -746,27 +808,31 @@ def choose_price(model: LiveModel, options: Options) -> Price | None:
 
 
 def require_askable(tasks: Sequence[Prepared], options: Options) -> None:
-    """Raise, before anything is asked or written, for a key that is missing and a limit that cannot hold."""
+    """Raise, before anything is asked or written, for a key that is missing and a limit that cannot
+    hold.
+    """
     errors: list[AnswerkeyError] = []
     for purpose, model in (pair for one in tasks for pair in one.models.items()):
         is_batch = bool(options.batch and purpose == SOLVE)
-        if not isinstance(model, LiveModel):
-            if is_batch and isinstance(model, Journaled):
+        if not calls_endpoint(model):
+            if is_batch and stores_calls(model):
                 message = f"`batch` cannot be used with `{model.name}`: it is code, and no endpoint"
                 errors.append(SpecError("E119", message))
-            if options.max_cost is not None and isinstance(model, NamedOnly):
+            if options.max_cost is not None and stores_calls(model) and not is_identified(model):
                 message = f"`max_cost` cannot hold: what `{model.name}` costs is not known"
                 errors.append(SpecError("E119", message, hint="use `max_calls`"))
             continue
         try:
             model.require_ready()
-            if is_batch or options.engine == LocalEngine.name:
-                model.connection.require_address()
             if is_batch:
                 model.connection.require_batches()
         except SpecError as error:
             errors.append(error)
-        if is_batch and options.max_cost is not None and model.connection.generation.max_tokens is None:
+        if (
+            is_batch
+            and options.max_cost is not None
+            and model.connection.generation.max_tokens is None
+        ):
             hint = "set `max_tokens`, or use `--max-calls`"
             message = f"`--max-cost` cannot hold in a batch: `{model.name}` has no `max_tokens`"
             errors.append(SpecError("E119", message, hint=hint))

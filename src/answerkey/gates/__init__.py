@@ -1,1 +1,3 @@
-"""Gates: rules that a run's numbers must meet, read from policies, decided when the run is complete."""
+"""Gates: rules that a run's numbers must meet, read from policies, decided when the run is
+complete.
+"""

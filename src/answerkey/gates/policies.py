@@ -1,8 +1,9 @@
-"""Policies: the rules of a run, read from files, checked against its tasks, decided when it is complete.
+"""Policies: the rules of a run, read from files, checked against its tasks, decided when it is
+complete.
 
-They are plain values in the form of the files, as `run.json` keeps them, with all that may be left out there
-filled in: a policy has `key`, `display_name` and `rules`, a rule `key`, `display_name`, `definition` and
-`scope`.
+They are plain values in the form of the files, as `run.json` keeps them, with all that may be left
+out there filled in: a policy has `key`, `display_name` and `rules`, a rule `key`, `display_name`,
+`definition` and `scope`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from pydantic import Field
 
 from answerkey.datasets.storage import name_lasting
 from answerkey.errors import AnswerkeyError, Place, RunError, SpecError, listing, raise_all, suggest
-from answerkey.gates.rules import MAIN, RULES, Definition, NotWorse, ShareLimit, Threshold, read_definition
+from answerkey.gates.rules import (
+    MAIN,
+    RULES,
+    Definition,
+    NotWorse,
+    ShareLimit,
+    Threshold,
+    read_definition,
+)
 from answerkey.runs import NOT_COMPLETE, Run, RunPlace, describe_gates, leave_open, load_run
 from answerkey.spec import Overrides, Task, sort_errors, task_from_source
 from answerkey.spec.config import Config
@@ -25,7 +34,15 @@ from answerkey.spec.project import Project
 from answerkey.spec.shapes import part
 from answerkey.spec.sources import resolve_stated
 from answerkey.spec.task import find_compared, find_metrics
-from answerkey.spec.validation import Fields, Key, Part, Text, assign_keys, number_key, validate_node
+from answerkey.spec.validation import (
+    Fields,
+    Key,
+    Part,
+    Text,
+    assign_keys,
+    number_key,
+    validate_node,
+)
 from answerkey.text import read_fraction
 from answerkey.types import GateStatus, Notice, find_worst_status
 
@@ -65,7 +82,7 @@ class PolicyFields(Fields):
     rules: Annotated[list[Annotated[Any, part("rule")]], Field(min_length=1)]
 
 
-# From files ------------------------------------------------------------------------------------------------
+# From files
 
 
 def plan_policies(
@@ -77,7 +94,8 @@ def plan_policies(
 ) -> tuple[tuple[Plain, ...], Places]:
     """Return the policies of a run: the caller's, else those of a file, checked against the tasks.
 
-    `tasks` are those of the run by specification key; without any, nothing can be said to be missing.
+    `tasks` are those of the run by specification key; without any, nothing can be said to be
+    missing.
     """
     overrides, problems, base = project.overrides, project.problems, project.folder
     if (stated := overrides.policies) is not None:  # in place of the run file's
@@ -90,7 +108,9 @@ def plan_policies(
         except SpecError as error:
             problems.report(error)
             node = None
-        if node and node.is_map and "rules" not in node.entries:  # under `policies`, as in a run file
+        if (
+            node and node.is_map and "rules" not in node.entries
+        ):  # under `policies`, as in a run file
             if "policies" not in node.entries and not node.is_broken:
                 hint = "it begins with `policies:`, a list of policies, each with `key` and `rules`"
                 problems.add("E108", "the file holds no policies", node.place, hint)
@@ -119,7 +139,9 @@ def plan_policies(
                 message = f"{label} names the task specification `{key}`, which is not defined"
                 problems.add("E113", message, place, hint)
         if not chosen and is_shared:
-            problems.notice(f"{label} is for task specifications of other evaluations: it is skipped", place)
+            problems.notice(
+                f"{label} is for task specifications of other evaluations: it is skipped", place
+            )
         definition = read_definition(rule["definition"])
         name = None if isinstance(definition, ShareLimit) else definition.metric
         if not chosen or (name is None and not isinstance(definition, Threshold)):
@@ -135,22 +157,34 @@ def plan_policies(
             known: dict[str, None] = {}
             for one in [one.names for task in chosen for one in find_metrics(task)]:
                 known |= dict.fromkeys(one.names)
-                known |= dict.fromkeys(f"{first}…{last}" for first, last in one.patterns if first + last)
+                known |= dict.fromkeys(
+                    f"{first}…{last}" for first, last in one.patterns if first + last
+                )
             message = f"{label} names the metric `{name}`, which no task in its scope has"
-            problems.add("E113", message, place, suggest(name, known) or f"metrics: {listing(known)}")
-        elif isinstance(definition, NotWorse) and not any(find_compared(task, name) for task in chosen):
-            hint = "name a `mean` of one of the scorer's values, or leave `metric` out for the main one"
+            problems.add(
+                "E113", message, place, suggest(name, known) or f"metrics: {listing(known)}"
+            )
+        elif isinstance(definition, NotWorse) and not any(
+            find_compared(task, name) for task in chosen
+        ):
+            hint = (
+                "name a `mean` of one of the scorer's values, or leave `metric` out for "
+                "the main one"
+            )
             message = f"{label}: `{name}` is no mean: samples cannot be compared pair by pair"
             problems.add("E108", message, place, hint)
         elif isinstance(definition, Threshold):
             if not 0 <= definition.threshold <= 1 and all(one.names.is_share for one in found):
                 message = (
-                    f"{label}: `threshold` is {definition.threshold!r}, and `{name}` lies between 0 and 1"
+                    f"{label}: `threshold` is {definition.threshold!r}, and `{name}` lies "
+                    "between 0 and 1"
                 )
                 percent = definition.threshold if 1 < definition.threshold <= WHOLE else 85
                 problems.add("E108", message, place, f"write {percent / WHOLE:g} for {percent:g} %")
             column = definition.group_by
-            columns = list(dict.fromkeys(one for metric in found for one in metric.metric.design.group_by))
+            columns = list(
+                dict.fromkeys(one for metric in found for one in metric.metric.design.group_by)
+            )
             if column is not None and column not in columns:
                 add = f"add `group_by: {column}` to the metric or to the `definition` of its task"
                 message = f"{label}: `{name}` is not measured by `{column}`"
@@ -211,14 +245,19 @@ def _describe(definition: Definition) -> Plain:
 def _build_definition(node: Node, problems: Problems, base: Path) -> Definition | None:
     operator = node.get("operator")
     if operator is not None and operator.style in {">", "|"} and RULE.choose(node, problems):
-        hint = 'YAML reads `>` and `|` as the beginning of a text block: write the operator in quotes, `">="`'
+        hint = (
+            "YAML reads `>` and `|` as the beginning of a text block: write the operator "
+            'in quotes, `">="`'
+        )
         problems.add("E108", "`operator` is not in quotes", operator.place, hint)
         return None
     built: Definition | None = RULE.read(node, problems)[1]
     if not isinstance(built, NotWorse) or built.baseline is None:
         return built
     try:
-        return replace(built, baseline=str(resolve_stated(built.baseline, node.at("baseline").place, base)))
+        return replace(
+            built, baseline=str(resolve_stated(built.baseline, node.at("baseline").place, base))
+        )
     except SpecError as error:
         problems.report(error)
         return None
@@ -237,7 +276,11 @@ def _name_baseline(policies: Sequence[Plain], baseline: str) -> tuple[Plain, ...
     if needing:
         return tuple(policies)
     definition = _describe(NotWorse(baseline))
-    rule = {"key": "not_worse", "display_name": "Not worse than the baseline", "definition": definition}
+    rule = {
+        "key": "not_worse",
+        "display_name": "Not worse than the baseline",
+        "definition": definition,
+    }
     key = number_key("baseline", {policy["key"] for policy in policies})
     own = {"key": key, "display_name": "Baseline", "rules": [{**rule, "scope": "all_latest"}]}
     return (*policies, own)
@@ -246,14 +289,18 @@ def _name_baseline(policies: Sequence[Plain], baseline: str) -> tuple[Plain, ...
 def _add_options(
     policies: tuple[Plain, ...], places: Places, overrides: Overrides
 ) -> tuple[tuple[Plain, ...], Places]:
-    """Add what `--fail-under` and `--not-worse-than` ask, in place of what they asked of a stored run."""
+    """Add what `--fail-under` and `--not-worse-than` ask, in place of what they asked of a stored
+    run.
+    """
     given: dict[str, Definition] = {}
     if overrides.fail_under is not None:
         try:
             given["fail_under"] = Threshold(">=", read_fraction(str(overrides.fail_under)))
         except ValueError:
             message = f"`--fail-under {overrides.fail_under}` is no number"
-            raise SpecError("E119", message, hint="write `--fail-under 0.8` or `--fail-under 80%`") from None
+            raise SpecError(
+                "E119", message, hint="write `--fail-under 0.8` or `--fail-under 80%`"
+            ) from None
     if overrides.not_worse_than is not None:
         given["not_worse_than"] = NotWorse(name_lasting(overrides.not_worse_than))
     if not given:
@@ -269,13 +316,20 @@ def _add_options(
 
 
 def _read_scope(rule: Plain) -> tuple[list[str] | None, list[str] | None]:
-    """Return the keys of evaluations, and of their task specifications, that a rule is about; None is all."""
+    """Return the keys of evaluations, and of their task specifications, that a rule is about.
+
+    None is all.
+    """
     scope = {} if rule["scope"] == "all_latest" else rule["scope"]
     return scope.get("evaluation_keys"), scope.get("task_specification_keys")
 
 
-def find_baseline_errors(policies: Sequence[Plain], places: Places, evaluation: str) -> list[AnswerkeyError]:
-    """Return why baselines of rules for an evaluation cannot be compared with, as far as is known before."""
+def find_baseline_errors(
+    policies: Sequence[Plain], places: Places, evaluation: str
+) -> list[AnswerkeyError]:
+    """Return why baselines of rules for an evaluation cannot be compared with, as far as is known
+    before.
+    """
     errors: list[AnswerkeyError] = []
     for policy, rule in [(one["key"], rule) for one in policies for rule in one["rules"]]:
         baseline, (evaluations, _) = rule["definition"].get("baseline"), _read_scope(rule)
@@ -287,7 +341,10 @@ def find_baseline_errors(policies: Sequence[Plain], places: Places, evaluation: 
             status = load_run(baseline).status
         except RunError as error:
             message = f"the baseline of rule `{rule['key']}` cannot be read: {error.message}"
-            hint = "name the folder of a run, relative to the file that states it, or give `--baseline RUN`"
+            hint = (
+                "name the folder of a run, relative to the file that states it, or give "
+                "`--baseline RUN`"
+            )
             errors.append(RunError(error.code, message, where=where, hint=hint))
             continue
         if status != "complete":
@@ -298,11 +355,17 @@ def find_baseline_errors(policies: Sequence[Plain], places: Places, evaluation: 
 
 
 def take_policies(
-    tasks: Mapping[str, Task], evaluation: str, overrides: Overrides, *, stored: Sequence[object] = ()
+    tasks: Mapping[str, Task],
+    evaluation: str,
+    overrides: Overrides,
+    *,
+    stored: Sequence[object] = (),
 ) -> tuple[tuple[Plain, ...], list[Notice]]:
-    """Return the policies that the caller gives, else the stored ones, for tasks that are loaded already.
+    """Return the policies that the caller gives, else the stored ones, for tasks that are loaded
+    already.
 
-    Everything that is wrong with them is raised at once; a stored baseline that is gone leaves its rule open.
+    Everything that is wrong with them is raised at once; a stored baseline that is gone leaves its
+    rule open.
     """
     problems, stated = Problems(), overrides.policies
     project = Project(Path(), overrides, problems)
@@ -315,7 +378,7 @@ def take_policies(
     return policies, problems.notices
 
 
-# Decided ---------------------------------------------------------------------------------------------------
+# Decided
 
 
 def decide_gates(run: Run, policies: Sequence[Plain]) -> list[dict[str, Any]]:
@@ -332,7 +395,10 @@ def decide_gates(run: Run, policies: Sequence[Plain]) -> list[dict[str, Any]]:
         if is_other or (run.tasks and not keys):
             note = f"it is for other tasks: {listing(wanted or ())}"
             if is_other:
-                note = f"it is for the evaluation {listing(evaluations or ())}, and this is `{run.key}`"
+                note = (
+                    f"it is for the evaluation {listing(evaluations or ())}, and this is "
+                    f"`{run.key}`"
+                )
             gate = replace(gate, status=GateStatus.SKIPPED, note=note)
         elif run.status == "complete":
             checks = tuple(read_definition(rule["definition"]).check(run, keys))

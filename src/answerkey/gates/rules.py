@@ -1,4 +1,6 @@
-"""The kinds of rules: the fields of each, what it finds in a finished run, and what it says about that."""
+"""The kinds of rules: the fields of each, what it finds in a finished run, and what it says about
+that.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,15 @@ from answerkey.text import (
     shorten_path,
     wrap,
 )
-from answerkey.types import Gate, GateCheck, GateStatus, GroupValue, MetricValue, Notice, find_worst_status
+from answerkey.types import (
+    Gate,
+    GateCheck,
+    GateStatus,
+    GroupValue,
+    MetricValue,
+    Notice,
+    find_worst_status,
+)
 
 Operator = Literal[">", ">=", "=", "<", "<="]
 Bound = Literal["value", "lower", "upper"]
@@ -73,10 +83,11 @@ _NEAR_ZERO = 1e-9
 
 @dataclass(frozen=True)
 class Threshold:
-    """Every value of a name stands right of or left of a threshold: itself, or an end of its interval.
+    """Every value of a name stands right of or left of a threshold: itself, or an end of its
+    interval.
 
-    Without `metric` it is the main value of each task. With `group_by` the values of all groups must, or with
-    `average: macro` their average.
+    Without `metric` it is the main value of each task. With `group_by` the values of all groups
+    must, or with `average: macro` their average.
     """
 
     metric: str | None = field(default=None, kw_only=True)
@@ -143,7 +154,9 @@ class Threshold:
         return f"{name} is {value} (n {check.n}), its 95 % interval {verb} at {number}{ending}"
 
     def advise(self, check: GateCheck, run: str) -> str | None:
-        """Return what to do about a check that is not met: how much is missing, or how many samples."""
+        """Return what to do about a check that is not met: how much is missing, or how many
+        samples.
+        """
         if check.number is None:
             return None if check.value is None else "`bound: value` needs no interval"
         is_above = self.operator in {">", ">="}
@@ -198,7 +211,9 @@ class Exists:
 
 @dataclass(frozen=True)
 class ShareLimit:
-    """A share of samples: INVALID and REFUSED ones of those scored, FAILED and ERROR ones of all."""
+    """A share of samples: INVALID and REFUSED ones of those scored, FAILED and ERROR ones of
+    all.
+    """
 
     of: ShareName
     operator: Operator
@@ -244,7 +259,9 @@ class ShareLimit:
         number, ending = _write_numbers(self, check)
         if check.number is None:
             return f"{check.name}: {check.note}{ending}"
-        return f"{check.name} is {number} ({check.details['count']} of {check.details['of']}){ending}"
+        return (
+            f"{check.name} is {number} ({check.details['count']} of {check.details['of']}){ending}"
+        )
 
     def advise(self, check: GateCheck, run: str) -> str:  # noqa: ARG002 - the form of all kinds
         """Return which command shows the samples."""
@@ -255,8 +272,8 @@ class ShareLimit:
 class NotWorse:
     """The run is not significantly worse than a baseline on the same samples.
 
-    With `margin`, it is shown not to be worse by more than that: the whole interval of the difference lies
-    above. `baseline` is the folder of a run; None when nobody names one.
+    With `margin`, it is shown not to be worse by more than that: the whole interval of the
+    difference lies above. `baseline` is the folder of a run; None when nobody names one.
     """
 
     baseline: str | None = None
@@ -287,8 +304,8 @@ class NotWorse:
     def check(self, run: Run, keys: Sequence[str]) -> list[GateCheck]:
         """Return the difference of each task from the same task of the baseline.
 
-        It is not decided where the two cannot be compared; a task that does not have the metric is passed
-        over.
+        It is not decided where the two cannot be compared; a task that does not have the metric is
+        passed over.
         """
         try:
             baseline = None if self.baseline is None else load_run(self.baseline)
@@ -316,7 +333,9 @@ class NotWorse:
                 checks[key] = replace(checks[key], note=error.message)
                 continue
             scorer, value = pairing.runs[0].scorer, pairing.runs[0].value
-            metrics = (one.metric for step in task.scoring if step.key == scorer for one in step.metrics)
+            metrics = (
+                one.metric for step in task.scoring if step.key == scorer for one in step.metrics
+            )
             means = [one for one in metrics if isinstance(one, Mean) and one.field == value]
             checks[key] = replace(
                 checks[key],
@@ -369,7 +388,9 @@ class NotWorse:
 
         unit = " points" if check.is_share else ""
         baseline_value: Any = check.details["baseline_value"]
-        values = [format_figure(one, as_share=check.is_share) for one in (check.value, baseline_value)]
+        values = [
+            format_figure(one, as_share=check.is_share) for one in (check.value, baseline_value)
+        ]
         parts = [f"{check.name} is {values[0]}, in the baseline {values[1]}"]
         parts.append(f"{'+' if check.number > 0 else ''}{write(check.number)}{unit}")
         if check.interval is not None:
@@ -386,7 +407,9 @@ class NotWorse:
             # To see no loss is not to show that there is none.
             ends = check.interval or (0.0, 0.0)
             loss = -ends[0] if self.better == "higher" else ends[1]
-            verdict += f", but a loss of up to {write(loss)}{unit} is not ruled out" if loss > 0 else ""
+            verdict += (
+                f", but a loss of up to {write(loss)}{unit} is not ruled out" if loss > 0 else ""
+            )
         verdict += f"; {check.note}" if check.note else ""
         return f"{', '.join(parts)} (n {check.n}): {verdict}"
 
@@ -400,7 +423,9 @@ class NotWorse:
 
 
 Definition = Threshold | Exists | ShareLimit | NotWorse
-RULES: Mapping[str, type[Definition]] = {one.type: one for one in (Threshold, Exists, ShareLimit, NotWorse)}
+RULES: Mapping[str, type[Definition]] = {
+    one.type: one for one in (Threshold, Exists, ShareLimit, NotWorse)
+}
 
 
 def read_definition(stated: Mapping[str, Any]) -> Definition:
@@ -414,10 +439,15 @@ def _list_tasks(run: Run, keys: Sequence[str]) -> Iterator[tuple[GateCheck, Task
     for key in keys:
         first = run.tasks[key]
         for number, one in enumerate((first, *first.repetitions), 1):
-            yield GateCheck(one.key, "", FAIL, repetition=number if first.repetitions else None), one
+            yield (
+                GateCheck(one.key, "", FAIL, repetition=number if first.repetitions else None),
+                one,
+            )
 
 
-def _describe_value(blank: GateCheck, value: MetricValue, entry: MetricValue | GroupValue) -> GateCheck:
+def _describe_value(
+    blank: GateCheck, value: MetricValue, entry: MetricValue | GroupValue
+) -> GateCheck:
     return replace(
         blank,
         name=value.name,
@@ -431,11 +461,13 @@ def _describe_value(blank: GateCheck, value: MetricValue, entry: MetricValue | G
     )
 
 
-def _find_values(run: Run, keys: Sequence[str], name: str | None) -> Iterator[tuple[GateCheck, MetricValue]]:
-    """Yield the values of a name; without any, those that only their keys keep apart from a namesake.
+def _find_values(
+    run: Run, keys: Sequence[str], name: str | None
+) -> Iterator[tuple[GateCheck, MetricValue]]:
+    """Yield the values of a name.
 
-    A label that a `frequency` never saw is none of its samples: the share 0. Without a name it is the main
-    value of each task.
+    Without any, those that only their keys keep apart from a namesake. A label that a `frequency`
+    never saw is none of its samples: the share 0. Without a name it is the main value of each task.
     """
     for blank, task_run in _list_tasks(run, keys):
         if name is None:
@@ -444,7 +476,9 @@ def _find_values(run: Run, keys: Sequence[str], name: str | None) -> Iterator[tu
         values = list(task_run.metrics.values())
         namesakes = [task_run.metrics[name]] if name in task_run.metrics else []
         namesakes = namesakes or [
-            one for one in values if one.name in {f"{one.metric}_{name}", f"{one.scorer}_{one.metric}_{name}"}
+            one
+            for one in values
+            if one.name in {f"{one.metric}_{name}", f"{one.scorer}_{one.metric}_{name}"}
         ]
         yield from ((blank, one) for one in namesakes)
         siblings = {(one.scorer, one.metric): one for one in values if one.value is not None}
@@ -488,7 +522,8 @@ def _write_numbers(rule: Threshold | ShareLimit, check: GateCheck) -> tuple[str,
     return number, f"{', ' if check.status is PASS else '; needed: '}{word} {need}"
 
 
-# Gates in words: in the summary of a run and in its JSON, for JUnit and for Markdown ------------------------
+# Gates in words: in the summary of a run and in its JSON, for JUnit and for Markdown
+# ------------------------
 
 #: What a status is called, and how it looks.
 WORDS = {status: status.value.replace("_", " ") for status in GateStatus}
@@ -523,7 +558,9 @@ def explain_gate(gate: Gate, *, with_tasks: bool) -> list[str]:
         place = [check.task] if with_tasks else []
         place += [check.group] if check.group is not None else []
         place += [f"run {check.repetition}"] if check.repetition is not None else []
-        lines.append(f"{opening}{': '.join([*filter(None, [', '.join(place)]), rule.explain(check)])}")
+        lines.append(
+            f"{opening}{': '.join([*filter(None, [', '.join(place)]), rule.explain(check)])}"
+        )
     return [*lines, *([f"and {left} more"] if left > 0 else [])]
 
 
@@ -533,7 +570,10 @@ def advise_gate(gate: Gate, run: Run) -> str | None:
         return None
     path = "RUN" if run.path is None else shlex.quote(str(run.path))
     if gate.note == NOT_COMPLETE:
-        return f"a share of the rest says nothing about the whole; finish the run: `answerkey resume {path}`"
+        return (
+            "a share of the rest says nothing about the whole; finish the run: `answerkey "
+            f"resume {path}`"
+        )
     if not gate.checks:
         return f"`answerkey show {path}` lists the values that there are"
     check = next(check for check in gate.checks if check.status is gate.status)
@@ -552,8 +592,12 @@ def tell_gates(run: Run) -> list[tuple[Gate, str, list[str], str | None]]:
         label = name if name == gate.rule else f"{name} ({gate.rule})"
         label = f"{gate.policy}: {label}" if has_policies else label
         sentences = explain_gate(gate, with_tasks=len(run.tasks) > 1)
-        tasks = [run.tasks[key] for key in {check.task for check in gate.checks} if key in run.tasks]
-        if reused := say_reused(one for task in tasks for one in (task.manifest.get("calls") or {}).values()):
+        tasks = [
+            run.tasks[key] for key in {check.task for check in gate.checks} if key in run.tasks
+        ]
+        if reused := say_reused(
+            one for task in tasks for one in (task.manifest.get("calls") or {}).values()
+        ):
             sentences.append(reused)
         told.append((gate, label, sentences, advise_gate(gate, run)))
     return told
@@ -562,7 +606,11 @@ def tell_gates(run: Run) -> list[tuple[Gate, str, list[str], str | None]]:
 def count_gates(gates: Sequence[Gate]) -> str:
     """Return how many gates stand how: `2 of 3 passed, 1 failed`."""
     counts = {status: sum(gate.status is status for gate in gates) for status in GateStatus}
-    words = {GateStatus.FAIL: "failed", GateStatus.NOT_DECIDED: "not decided", GateStatus.SKIPPED: "skipped"}
+    words = {
+        GateStatus.FAIL: "failed",
+        GateStatus.NOT_DECIDED: "not decided",
+        GateStatus.SKIPPED: "skipped",
+    }
     rest = [f"{counts[status]} {word}" for status, word in words.items() if counts[status]]
     return ", ".join([f"{counts[GateStatus.PASS]} of {len(gates)} passed", *rest])
 
@@ -573,7 +621,10 @@ def draw_gates(run: Run, width: int) -> list[Line]:
     if verdict is None:
         return []
     counts = count_gates([gate for gate, *_ in found])
-    lines = [BLANK, line(Span("Gates", "title"), "  ", Span(WORDS[verdict], ROLES[verdict]), f"  {counts}")]
+    lines = [
+        BLANK,
+        line(Span("Gates", "title"), "  ", Span(WORDS[verdict], ROLES[verdict]), f"  {counts}"),
+    ]
     longest = max(len(WORDS[gate.status]) for gate, *_ in found)
     indent, left = " " * (longest + 4), None
     for gate, name, sentences, advice in found:

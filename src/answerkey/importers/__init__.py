@@ -10,7 +10,8 @@ from answerkey.importers.logs import (
     Record,
     Verdict,
 )
-from answerkey.importers.project import AUTO, READERS, Imported, describe_import, detect_kind, import_log
+from answerkey.importers.project import AUTO, READERS, detect_kind, import_log
+from answerkey.importers.project_files import Imported, describe_import
 
 __all__ = [
     "AUTO",

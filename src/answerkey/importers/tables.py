@@ -1,4 +1,6 @@
-"""Logs that are tables: plain ones, MMLU-Pro's lists, outputs of batches, and rows of every_eval_ever."""
+"""Logs that are tables: plain ones, MMLU-Pro's lists, outputs of batches, and rows of
+every_eval_ever.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,8 @@ from answerkey.datasets.rows import Rows, iterate_blocks
 from answerkey.datasets.tables import load_table
 from answerkey.errors import DataError, Place, SpecError, listing, suggest
 from answerkey.importers import prompts
+from answerkey.importers.json_stream import DamagedError, Json
 from answerkey.importers.logs import (
-    DamagedError,
-    Json,
     KnownReader,
     Log,
     LogDescription,
@@ -34,10 +35,24 @@ from answerkey.importers.logs import (
 from answerkey.models import responses
 from answerkey.types import USAGE_NAMES, Completion, CompletionStatus
 
-# ── plain tables ────────────────────────────────────────────────────────────────────────────────────────────
+
+def _read_status(text: str | None, default: CompletionStatus) -> CompletionStatus:
+    """Return the status that a text names; the default where it names none."""
+    return CompletionStatus(text) if text in set(CompletionStatus) else default
+
+
+# ── plain tables
 
 _BLOCK = 8_192
-_RIGHT = {"true": 1.0, "yes": 1.0, "correct": 1.0, "c": 1.0, "false": 0.0, "no": 0.0, "incorrect": 0.0}
+_RIGHT = {
+    "true": 1.0,
+    "yes": 1.0,
+    "correct": 1.0,
+    "c": 1.0,
+    "false": 0.0,
+    "no": 0.0,
+    "incorrect": 0.0,
+}
 
 
 class PlainReader(KnownReader):
@@ -49,7 +64,8 @@ class PlainReader(KnownReader):
     @classmethod
     def recognises(cls, preview: LogPreview) -> bool:
         """Return whether the name's ending is that of a table."""
-        endings = [one.lower() for one in preview.path.suffixes if one.lower() not in COMPRESSIONS]
+        endings = [ending.lower() for ending in preview.path.suffixes]
+        endings = [ending for ending in endings if ending not in COMPRESSIONS]
         return preview.path.is_file() and bool(endings) and endings[-1] in FORMATS
 
     def read(self, log: Log) -> Iterator[Record]:
@@ -61,24 +77,41 @@ class PlainReader(KnownReader):
         log.description.task = log.path.name.partition(".")[0]
         log.description.score = roles.columns.get("score") or roles.columns.get("predicted")
         for sample_id, row, question in _iterate_table(rows, roles):
-            said = responses.read_message(roles.cell(row, "completion"))
-            trial = Json(roles.cell(row, "trial")).count() or 0
-            read, score = roles.text(row, "predicted"), roles.cell(row, "score")
-            label = ask.find_label(read, question.choices, question.options)
-            value = _RIGHT.get(score.strip().lower()) if isinstance(score, str) else None
-            value = Json(score).number() if value is None else value
-            if value is None and "score" not in roles.columns and label is not None:
-                value = float(label == question.truth)
             log.seen += 1
-            yield Record(sample_id, question, said, Verdict(value, label or read), trial)
+            yield Record(
+                sample_id=sample_id,
+                question=question,
+                completion=responses.read_message(roles.cell(row, "completion")),
+                verdict=_read_verdict(roles, row, question),
+                trial=Json(roles.cell(row, "trial")).count() or 0,
+            )
+
+
+def _read_verdict(
+    roles: ask.QuestionColumns, row: Mapping[str, object], question: ask.Question
+) -> Verdict:
+    """Return the verdict of a row: its score, or whether what was extracted is the truth."""
+    extracted = roles.text(row, "predicted")
+    label = ask.find_label(extracted, question.choices, question.options)
+    score = roles.cell(row, "score")
+    value = _RIGHT.get(score.strip().lower()) if isinstance(score, str) else None
+    if value is None:
+        value = Json(score).number()
+    if value is None and "score" not in roles.columns and label is not None:
+        value = float(label == question.truth)
+    return Verdict(value, label or extracted)
 
 
 def _open_table(path: Path, chosen: Mapping[str, str]) -> tuple[Rows, ask.QuestionColumns]:
-    """Open a table; E119 when it cannot be what the caller says, E206 when a column is not there."""
+    """Open a table.
+
+    E119 when it cannot be what the caller says, E206 when a column is not there.
+    """
     rows = load_table(path, by_trial=True).rows
     for role in chosen.keys() - {"truth", *ask.LOG_ROLES}:
+        message = f"`--column {role}={chosen[role]}`: nothing is called `{role}`"
         hint = suggest(role, ask.LOG_ROLES) or f"what a column can be: {listing(ask.LOG_ROLES)}"
-        raise SpecError("E119", f"`--column {role}={chosen[role]}`: nothing is called `{role}`", hint=hint)
+        raise SpecError("E119", message, hint=hint)
     roles = recognise(rows, chosen, ask.LOG_ROLES, needs_all=False)
     if "truth" not in roles.columns:
         hint = f"name the column: `--column answer=NAME`; columns: {listing(rows.columns)}"
@@ -90,17 +123,17 @@ def _iterate_table(
     rows: Rows, roles: ask.QuestionColumns
 ) -> Iterator[tuple[str, Mapping[str, object], ask.Question]]:
     """Yield id and cells of each row, and what it asks."""
-    own = roles.columns.get("id")
+    id_column = roles.columns.get("id", "")
     for _, block in iterate_blocks(rows, size=_BLOCK):
         derived = roles.derive(block)
         taken = roles.taken.union(set(derived.columns).difference(rows.columns))
         for number, row in zip(derived.ids.to_list(), derived.rows(), strict=True):
-            cell = row.get(own) if own else None
+            cell = row.get(id_column)
             sample_id = str(number) if cell is None or cell == "" else str(cell)
             yield sample_id, row, ask.DERIVED.read_question(row, taken)
 
 
-# ── MMLU-Pro ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── MMLU-Pro
 
 #: Where the text stands, the usual first.
 _TEXTS = ("model_outputs", "generated_text", "model_output")
@@ -109,7 +142,8 @@ _LEFT_OUT = frozenset({"question", "options", "pred", *_TEXTS})
 
 
 class MmluProReader(KnownReader):
-    """Reads MMLU-Pro's lists of the dataset's rows with the model's text and what a pattern read in it.
+    """Reads MMLU-Pro's lists of the dataset's rows with the model's text and what a pattern read in
+    it.
 
     `<subject>_result.json`, `model_outputs_<model>_<shots>.json`, folders and archives of them.
     """
@@ -120,7 +154,8 @@ class MmluProReader(KnownReader):
 
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each row."""
-        log.description.task, log.description.score = "MMLU-Pro", "pred"
+        log.description.task = "MMLU-Pro"
+        log.description.score = "pred"
         name = log.path.name.partition(".json")[0].removesuffix(".zip")
         if name.startswith(_START):  # the number of examples is no part of the model's name
             log.description.model = _SHOTS.sub("", name.removeprefix(_START))
@@ -138,7 +173,10 @@ class MmluProReader(KnownReader):
 
 
 def _is_list(file: LogFile) -> bool:
-    """Return whether a file holds a list; beside the lists there are summaries, which are objects."""
+    """Return whether a file holds a list.
+
+    Beside the lists there are summaries, which are objects.
+    """
     if not PurePosixPath(file.name).name.partition(".gz")[0].endswith(".json"):
         return False
     with suppress(DamagedError, OSError), file.open() as stream:
@@ -147,7 +185,9 @@ def _is_list(file: LogFile) -> bool:
 
 
 def _read_mmlu_pro(row: Json) -> Record:
-    cells, number, options = row.object(), row.text("question_id"), ask.read_texts(row.get("options"))
+    cells = row.object()
+    number = row.text("question_id")
+    options = ask.read_texts(row.get("options"))
     if number is None or options is None:
         raise DamagedError("the row has no `question_id`, or no `options`")
     text = next((cells[name] for name in _TEXTS if name in cells), None)
@@ -156,7 +196,7 @@ def _read_mmlu_pro(row: Json) -> Record:
     choices = ask.label_options(len(options))
     truth = ask.find_label(row.get("answer"), choices, None)
     truth = truth or ask.find_label(row.get("answer_index"), choices, None, by_index=True)
-    read = row.text("pred")
+    extracted = row.text("pred")
     question = ask.Question(
         question=row.text("question"),
         choices=choices,
@@ -165,11 +205,11 @@ def _read_mmlu_pro(row: Json) -> Record:
         category=row.text("category"),
         original={name: value for name, value in cells.items() if name not in _LEFT_OUT},
     )
-    verdict = Verdict(None if read is None else float(read == truth), read)
+    verdict = Verdict(None if extracted is None else float(extracted == truth), extracted)
     return Record(number, question, responses.read_message(text), verdict)
 
 
-# ── batches ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── batches
 
 _OK, _FIRST_ERROR = 200, 400
 _LINES = (".jsonl", ".ndjson", ".gz", ".zst")
@@ -185,56 +225,70 @@ class OpenAiBatchReader(KnownReader):
 
     def read(self, log: Log) -> Iterator[Record]:
         """Yield the questions of the dataset, whose ids are the `custom_id`s, then the answers."""
-        path, told = log.options.dataset, log.description
+        path = log.options.dataset
         if path is not None:
-            if not path.is_file():
-                require_plain(path)
-                message = f"`--dataset {path}`: there is no such file"
-                raise SpecError("E119", message, where=Place(file=str(path)))
-            rows, roles = _open_table(path, log.options.columns)
-            for sample_id, _, question in _iterate_table(rows, roles):
-                yield Record(sample_id, question)
-        told.task = (path or log.path).name.partition(".")[0]
+            yield from _read_questions(path, log.options.columns)
+        log.description.task = (path or log.path).name.partition(".")[0]
         if path is None:
             hint = "name the file with the questions: `--dataset FILE`"
             log.notice("the log has no questions and no truths: only completions are written", hint)
         for file in log.files(*_LINES):
-            yield from log.convert(file, log.rows(file), partial(self._read_row, told))
+            read_row = partial(self._read_row, log.description)
+            yield from log.convert(file, log.rows(file), read_row)
 
-    def _read_row(self, told: LogDescription, row: Json) -> Record:
+    def _read_row(self, description: LogDescription, row: Json) -> Record:
         name = row.text("custom_id")
         if not name:
             raise DamagedError("the line has no `custom_id`")
-        said = self.read_answer(row)
-        told.model = told.model or row.text(*self.model_path)
-        return Record(name, None, said)
+        reply = self.read_answer(row)
+        description.model = description.model or row.text(*self.model_path)
+        return Record(name, None, reply)
 
     def read_answer(self, row: Json) -> Completion:
         """Return what a line says: a chat completion, a text completion, or a response."""
-        error, answer = row.get("error"), row.at("response")
+        error = row.get("error")
         if error:
             complaint = responses.find_complaint(error) or "no reason is given"
             return responses.fail(f"{row.text('error', 'code') or 'error'}: {complaint}")
-        if not isinstance(answer.value, dict):
+        if not isinstance(row.get("response"), dict):
             return responses.fail("the line has neither an answer nor an error")
-        status, body = answer.get("status_code"), answer.at("body")
-        status = status if isinstance(status, int) else _OK
-        if body.get("object") != "response" and (body.get("output") is None or body.get("choices")):
-            is_text = body.get("object") == "text_completion"
-            take = responses.take_text if is_text else responses.take_chat
-            return responses.read_body(status, _to_bytes(body.value), take)
-        # The Responses API: the texts of its messages, thoughts apart.
-        if status >= _FIRST_ERROR:
-            return responses.fail(f"HTTP {status}: {responses.find_complaint(body.value)}")
-        if body.text("status") in {"failed", "cancelled"}:
-            complaint = responses.find_complaint(body.get("error"))
-            return responses.fail(complaint or f"the response is {body.text('status')}")
-        said = responses.read_message({"output": body.get("output"), "usage": body.get("usage")})
-        reason = body.text("incomplete_details", "reason")
-        if reason == "content_filter" and not said.text:
-            return replace(said, text=None, status=CompletionStatus.REFUSED, finish_reason="content_filter")
-        is_cut = reason in {"max_output_tokens", "max_tokens"}
-        return replace(said, finish_reason="length" if is_cut else "stop")
+        body = row.at("response", "body")
+        status = row.get("response", "status_code")
+        if not isinstance(status, int):
+            status = _OK
+        has_output = body.get("output") is not None and not body.get("choices")
+        if has_output or body.get("object") == "response":
+            return _read_response(status, body)
+        is_text = body.get("object") == "text_completion"
+        take = responses.take_text if is_text else responses.take_chat
+        return responses.read_body(status, _to_bytes(body.value), take)
+
+
+def _read_questions(path: Path, columns: Mapping[str, str]) -> Iterator[Record]:
+    """Yield the questions of the dataset that the caller names."""
+    if not path.is_file():
+        require_plain(path)
+        message = f"`--dataset {path}`: there is no such file"
+        raise SpecError("E119", message, where=Place(file=str(path)))
+    rows, roles = _open_table(path, columns)
+    for sample_id, _, question in _iterate_table(rows, roles):
+        yield Record(sample_id, question)
+
+
+def _read_response(status: int, body: Json) -> Completion:
+    """Return what the Responses API answers: the texts of its messages, thoughts apart."""
+    if status >= _FIRST_ERROR:
+        return responses.fail(f"HTTP {status}: {responses.find_complaint(body.value)}")
+    state = body.text("status")
+    if state in {"failed", "cancelled"}:
+        complaint = responses.find_complaint(body.get("error"))
+        return responses.fail(complaint or f"the response is {state}")
+    reply = responses.read_message({"output": body.get("output"), "usage": body.get("usage")})
+    reason = body.text("incomplete_details", "reason")
+    if reason == "content_filter" and not reply.text:
+        return replace(reply, text=None, status=CompletionStatus.REFUSED, finish_reason=reason)
+    is_cut = reason in {"max_output_tokens", "max_tokens"}
+    return replace(reply, finish_reason="length" if is_cut else "stop")
 
 
 class AnthropicBatchReader(OpenAiBatchReader):
@@ -247,12 +301,12 @@ class AnthropicBatchReader(OpenAiBatchReader):
 
     def read_answer(self, row: Json) -> Completion:
         """Return what a line says: a message, or why there is none."""
-        kind = row.text("result", "type")
+        kind = row.text("result", "type") or "no result"
         if kind == "succeeded":
             body = _to_bytes(row.get("result", "message"))
             return responses.read_body(_OK, body, responses.take_anthropic)
         reason = responses.find_complaint(row.get("result", "error"))
-        return responses.fail(f"{kind or 'no result'}: {reason}" if reason else kind or "no result")
+        return responses.fail(f"{kind}: {reason}" if reason else kind)
 
 
 def _to_bytes(body: object) -> bytes:
@@ -263,16 +317,19 @@ def _to_bytes(body: object) -> bytes:
     return b""
 
 
-# ── every_eval_ever ─────────────────────────────────────────────────────────────────────────────────────────
+# ── every_eval_ever
 
 #: Where answerkey's own rows say which trial they are of, what became of the call, and the labels.
-_OWN = ("trial", "completion_status", "choice_labels")
+_OWN_KEYS = ("trial", "completion_status", "choice_labels")
 _LONGEST_TRIAL = 9
 _TESTED = "0.3.0"
 
 
 class EveryEvalEverReader(KnownReader):
-    """Reads rows of single samples as the shared schema has them; the files of numbers are passed over."""
+    """Reads rows of single samples as the shared schema has them.
+
+    The files of numbers are passed over.
+    """
 
     kind = "every_eval_ever"
     title = "every_eval_ever rows"
@@ -280,73 +337,98 @@ class EveryEvalEverReader(KnownReader):
 
     @classmethod
     def recognises(cls, preview: LogPreview) -> bool:
-        """Return whether the first line has what every row must have, or its files the usual names."""
+        """Return whether the first line has what every row must have, or its files the usual
+        names.
+        """
         is_named = any(name.endswith("_samples.jsonl") for name in preview.names)
         is_named = is_named or preview.path.suffix == ".json"
-        is_named = is_named and preview.mentions("schema_version", "evaluation_id")
-        return is_named or super().recognises(preview)
+        has_keys = preview.mentions("schema_version", "evaluation_id")
+        return (is_named and has_keys) or super().recognises(preview)
 
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each reply; a file is a task."""
-        files = list(log.files(*_LINES))
-        if log.path.suffix == ".json":  # the numbers: their samples lie beside them
-            samples = log.path.with_name(f"{log.path.stem}_samples.jsonl")
-            if not samples.is_file():
-                raise log.make_error("E201", f"there is no `{samples.name}` beside the file of numbers")
-            files = list(iterate_files(samples))
+        files = _list_sample_files(log)
         totals = _count_stated(log)
         for name in sorted(totals.keys() - {file.stem for file in files}):
-            log.notice(f"a file of numbers states {totals[name]} rows in `{name}.jsonl`, which is not there")
+            message = f"a file of numbers states {totals[name]} rows in `{name}.jsonl`"
+            log.notice(f"{message}, which is not there")
         for file in files:
-            if not log.begin_task(file.read_first(find_line_limit()).text("evaluation_name") or file.stem):
+            name = file.read_first(find_line_limit()).text("evaluation_name") or file.stem
+            if not log.begin_task(name):
                 continue
             before = log.seen
-            told = log.description
-            told.score = "evaluation.is_correct"
+            log.description.score = "evaluation.is_correct"
+            yield from log.convert(file, log.rows(file), partial(_read_row, log))
+            total = totals.get(file.stem)
+            log.compare_count(log.seen - before, total, "the file of numbers", "rows")
 
-            def read_row(row: Json, told: LogDescription = told) -> list[Record]:
-                told.model = told.model or row.text("model_id")
-                log.compare_version(row.text("schema_version"), _TESTED)
-                return _read_every_eval_ever(row)
 
-            yield from log.convert(file, log.rows(file), read_row)
-            log.compare_count(log.seen - before, totals.get(file.stem), "the file of numbers", "rows")
+def _list_sample_files(log: Log) -> list[LogFile]:
+    """Return the files of samples; those of a file of numbers lie beside it."""
+    if log.path.suffix != ".json":
+        return list(log.files(*_LINES))
+    samples = log.path.with_name(f"{log.path.stem}_samples.jsonl")
+    if not samples.is_file():
+        message = f"there is no `{samples.name}` beside the file of numbers"
+        raise log.make_error("E201", message)
+    return list(iterate_files(samples))
 
 
 def _count_stated(log: Log) -> dict[str, int]:
     """Return how many rows the files of numbers state, by the stem of the file that has them."""
-    files = list(log.files())
+    files = log.files()
     if log.path.is_file():
-        numbers = log.path.with_name(f"{log.path.name.partition('.')[0].removesuffix('_samples')}.json")
-        files = list(iterate_files(numbers)) if numbers.is_file() else []
+        stem = log.path.name.partition(".")[0].removesuffix("_samples")
+        numbers = log.path.with_name(f"{stem}.json")
+        files = iterate_files(numbers) if numbers.is_file() else iter(())
     totals: dict[str, int] = {}
     for file in files:
-        if file.name.endswith(".json") and (head := log.read_beside(file)) is not None:
+        if file.name.endswith(".json"):
+            head = log.read_beside(file) or Json(None)
             total = head.count("detailed_evaluation_results", "total_rows")
             if total is not None:
                 totals[f"{file.stem}_samples"] = total
     return totals
 
 
-def _read_every_eval_ever(row: Json) -> list[Record]:
-    name, metadata = row.require("row", "sample_id"), row.at("metadata")
+def _read_row(log: Log, row: Json) -> list[Record]:
+    """Return the records of a row, one for each reply."""
+    log.description.model = log.description.model or row.text("model_id")
+    log.compare_version(row.text("schema_version"), _TESTED)
+    name = row.require("row", "sample_id")
+    metadata = row.at("metadata")
     choices, options = _find_choices(row)
+    original = metadata.object()
     question = ask.Question(
         question=row.text("input", "raw") or row.text("input", "formatted"),
         choices=choices,
         options=options,
         truth=ask.find_truth(row.get("input", "reference"), choices, options),
-        category=metadata.any_text("category", "subject", "topic", "domain", "subset"),
-        original={key: value for key, value in metadata.object().items() if key not in _OWN},
+        category=metadata.any_text(*prompts.CATEGORIES),
+        original={key: value for key, value in original.items() if key not in _OWN_KEYS},
     )
+    trial = metadata.text("trial") or metadata.text("epoch") or ""
+    is_number = trial.isascii() and trial.isdigit() and len(trial) <= _LONGEST_TRIAL
+    return prompts.list_trials(
+        name,
+        question,
+        _list_replies(row),
+        _read_evaluation(row, choices, options),
+        int(trial) if is_number else 0,
+    )
+
+
+def _read_evaluation(row: Json, choices: ask.Texts | None, options: ask.Texts | None) -> Verdict:
+    """Return how a row was judged; what was extracted stands in its last attribution."""
     correct = row.get("evaluation", "is_correct")
     value = float(correct) if isinstance(correct, bool) else row.number("evaluation", "score")
-    attributed = [one for one in row.list("answer_attribution") if isinstance(one.value, dict)]
-    read = attributed[-1].text("extracted_value") if attributed else None
-    verdict = Verdict(value, (ask.find_label(read, choices, options) or read) if read else None)
-    stated = metadata.text("trial") or metadata.text("epoch") or ""
-    is_trial = stated.isascii() and stated.isdigit() and len(stated) <= _LONGEST_TRIAL
-    return prompts.list_trials(name, question, _list_replies(row), verdict, int(stated) if is_trial else 0)
+    extracted = None
+    for attribution in row.list("answer_attribution"):
+        if isinstance(attribution.value, dict):
+            extracted = attribution.text("extracted_value")
+    if not extracted:
+        return Verdict(value)
+    return Verdict(value, ask.find_label(extracted, choices, options) or extracted)
 
 
 def _find_choices(row: Json) -> tuple[ask.Texts | None, ask.Texts | None]:
@@ -355,45 +437,58 @@ def _find_choices(row: Json) -> tuple[ask.Texts | None, ask.Texts | None]:
     if texts is None:
         shown = ask.find_shown(row.text("input", "raw"))
         return shown.choices, shown.options
-    stated = ask.read_texts(row.text("metadata", "choice_labels"))
-    if stated is not None and len(stated) == len(texts):
-        return ask.take_labels(stated), None if stated == texts else texts
-    own = ask.take_labels(texts)
-    if own is not None and own == ask.LABELS[: len(own)]:
-        return own, None
+    labels = ask.read_texts(row.text("metadata", "choice_labels"))
+    if labels is not None and len(labels) == len(texts):
+        return ask.take_labels(labels), None if labels == texts else texts
+    labels = ask.take_labels(texts)
+    if labels is not None and labels == ask.LABELS[: len(labels)]:
+        return labels, None
     return ask.label_options(len(texts)), texts
 
 
 def _list_replies(row: Json) -> list[Completion]:
     """Return what was said; of an exchange in several turns, what was said last."""
-    error, stated = row.text("error"), row.text("metadata", "completion_status")
-    messages, raw = row.get("messages"), row.get("output", "raw")
-    texts: list[object] = raw if isinstance(raw, list) else [raw] if isinstance(raw, str) else []
-    if not texts and isinstance(messages, list):
+    messages = row.get("messages")
+    raw = row.get("output", "raw")
+    texts = [raw] if isinstance(raw, str) else raw
+    if not (isinstance(texts, list) and texts):
+        if not isinstance(messages, list):
+            return [_read_missing(row)]
         texts = [{"messages": messages}]
-    if not texts:
-        status = CompletionStatus(stated) if stated in set(CompletionStatus) else CompletionStatus.NO_TEXT
-        if (error and not stated) or status is CompletionStatus.ERROR:
-            return [prompts.fail(error) if error else Completion(None, CompletionStatus.ERROR)]
-        return [Completion(None, CompletionStatus.NO_TEXT if status is CompletionStatus.OK else status)]
     reasoning = ask.read_texts(row.get("output", "reasoning_trace")) or ()
     prompt = prompts.read_messages(row.text("input", "formatted"))
     latency = row.number("performance", "latency_ms")
-    return [
-        replace(
-            said,
-            reply=None,
-            prompt=said.prompt or prompt,
-            prompt_tokens=row.count("token_usage", "input_tokens"),
-            completion_tokens=row.count("token_usage", "output_tokens"),
-            latency=None if latency is None else latency / 1000,
-            reasoning=reasoning[place] if place < len(reasoning) else None,
+    replies = []
+    for place, text in enumerate(texts):
+        reply = responses.read_message(text)
+        replies.append(
+            replace(
+                reply,
+                reply=None,
+                prompt=reply.prompt or prompt,
+                prompt_tokens=row.count("token_usage", "input_tokens"),
+                completion_tokens=row.count("token_usage", "output_tokens"),
+                latency=None if latency is None else latency / 1000,
+                reasoning=reasoning[place] if place < len(reasoning) else None,
+            )
         )
-        for place, said in enumerate(map(responses.read_message, texts))
-    ]
+    return replies
 
 
-# ── our own exports ─────────────────────────────────────────────────────────────────────────────────────────
+def _read_missing(row: Json) -> Completion:
+    """Return what became of a call that gave no text."""
+    error = row.text("error")
+    name = row.text("metadata", "completion_status")
+    status = _read_status(name, CompletionStatus.NO_TEXT)
+    is_failure = status is CompletionStatus.ERROR or not name
+    if error and is_failure:
+        return prompts.fail(error)
+    if status is CompletionStatus.OK:
+        status = CompletionStatus.NO_TEXT
+    return Completion(None, status)
+
+
+# ── our own exports
 
 
 class ExportReader(KnownReader):
@@ -404,33 +499,36 @@ class ExportReader(KnownReader):
     row_keys = ({"sample_id", "trial", "completion", "completion_status", "scores", "sample"},)
 
     def read(self, log: Log) -> Iterator[Record]:
-        """Yield a record for each row; the first scorer, or that of `--score`, says how it was judged."""
+        """Yield a record for each row.
+
+        The first scorer, or that of `--score`, says how it was judged.
+        """
         log.description.task = log.path.name.partition(".")[0]
-
-        def read_row(row: Json) -> Record:
-            name, told = row.require("row", "sample_id"), log.description
-            scores = row.object("scores")
-            told.model = told.model or row.text("model")
-            told.score = log.options.score or told.score or next(iter(scores), None)
-            judged = Json(scores.get(str(told.score))).at("metadata")
-            question = ask.read_asked(row.object("sample"), None, target=judged.get("ground_truth_choice"))
-            choices = ask.read_texts(judged.get("choices")) or question.choices
-            if choices != question.choices:
-                question = replace(question, choices=choices, truth=judged.text("ground_truth_choice"))
-            stated = row.text("completion_status") or ""
-            status = CompletionStatus(stated) if stated in set(CompletionStatus) else CompletionStatus.OK
-            said = Completion(
-                row.text("completion"),
-                status,
-                prompts.read_messages(row.get("prompt")),
-                finish_reason=row.text("finish_reason"),
-                latency=row.number("latency"),
-                error=row.text("completion_error"),
-                reasoning=row.text("reasoning"),
-            ).with_fields(**{name: row.count(name) for name in USAGE_NAMES})
-            value = Json(scores.get(str(told.score))).number("values", "is_correct")
-            verdict = Verdict(value, judged.text("predicted_choice"))
-            return Record(name, question, said, verdict, row.count("trial") or 0)
-
         for file in log.files(*_LINES):
-            yield from log.convert(file, log.rows(file), read_row)
+            yield from log.convert(file, log.rows(file), partial(_read_export, log))
+
+
+def _read_export(log: Log, row: Json) -> Record:
+    name = row.require("row", "sample_id")
+    description = log.description
+    scores = row.object("scores")
+    description.model = description.model or row.text("model")
+    description.score = log.options.score or description.score or next(iter(scores), None)
+    score = Json(scores.get(str(description.score)))
+    metadata = score.at("metadata")
+    truth = metadata.get("ground_truth_choice")
+    question = ask.read_asked(row.object("sample"), None, target=truth)
+    choices = ask.read_texts(metadata.get("choices")) or question.choices
+    if choices != question.choices:
+        question = replace(question, choices=choices, truth=metadata.text("ground_truth_choice"))
+    completion = Completion(
+        row.text("completion"),
+        _read_status(row.text("completion_status"), CompletionStatus.OK),
+        prompts.read_messages(row.get("prompt")),
+        finish_reason=row.text("finish_reason"),
+        latency=row.number("latency"),
+        error=row.text("completion_error"),
+        reasoning=row.text("reasoning"),
+    ).with_fields(**{usage: row.count(usage) for usage in USAGE_NAMES})
+    verdict = Verdict(score.number("values", "is_correct"), metadata.text("predicted_choice"))
+    return Record(name, question, completion, verdict, row.count("trial") or 0)

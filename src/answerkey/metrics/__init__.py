@@ -1,19 +1,29 @@
-"""Scores become metric values: each shard is measured alone, the parts are merged exactly, then finished.
+"""Scores become metric values, computed once from the finished table of scores.
 
 A module other than those imported here is loaded when a task names one of its metrics.
 """
 
-from answerkey.metrics.base import Metric, Part, ValueNames, foresee_names, name_values
+from answerkey.metrics.base import Metric, ValueNames, foresee_names, name_values
 from answerkey.metrics.intervals import average_counts, wilson
-from answerkey.metrics.measure import Design, KeyedMetric, find_scale, finish_metric, measure_metrics
+from answerkey.metrics.measure import (
+    Design,
+    KeyedMetric,
+    compute_metrics,
+    drop_unread,
+    encode_words,
+    find_scale,
+)
 from answerkey.metrics.moments import Mean
+from answerkey.metrics.rows import describe_samples
 from answerkey.metrics.task_counts import (
     MODEL_CALL_FAILED,
     STOPPED_EARLY,
-    count_shard,
+    add_counts,
+    count_task,
+    describe_completions,
     find_category_column,
+    find_failures,
     find_same_failure,
-    merge_counts,
 )
 from answerkey.metrics.trials import (
     UNBIASED,
@@ -40,22 +50,25 @@ __all__ = [
     "KeyedMetric",
     "Mean",
     "Metric",
-    "Part",
     "ScoreAggregator",
     "Trials",
     "ValueNames",
+    "add_counts",
     "aggregate_scores",
     "average_counts",
     "compare_repetitions",
-    "count_shard",
+    "compute_metrics",
+    "count_task",
+    "describe_completions",
+    "describe_samples",
+    "drop_unread",
+    "encode_words",
     "find_category_column",
+    "find_failures",
     "find_same_failure",
     "find_scale",
-    "finish_metric",
     "foresee_names",
     "measure_agreement",
-    "measure_metrics",
-    "merge_counts",
     "name_values",
     "wilson",
 ]

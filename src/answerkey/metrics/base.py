@@ -1,7 +1,7 @@
-"""What all metrics share: the protocol, what they read of a shard, how parts merge, what values are called.
+"""What all metrics share: the protocol, what they read of the scores, and what values are called.
 
-A metric sees how often each combination of values occurs, and which samples are left out. Counting distinct
-combinations first is a column operation; what follows touches each combination once.
+Most metrics need only how often each combination of values occurs, and which samples are left out.
+Polars counts the distinct combinations; what follows touches each combination once.
 """
 
 from __future__ import annotations
@@ -10,26 +10,24 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain, count
-from typing import Any, ClassVar, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import polars as pl
 
 from answerkey.errors import ScoringError, listing, suggest
 from answerkey.metrics.exact import divide
-from answerkey.metrics.intervals import Counts, Margin, measure_share
+from answerkey.metrics.intervals import Counts, Margin, Ratio, measure_share
 from answerkey.reader.explain import shorten
 from answerkey.text import format_count
 from answerkey.types import MetricValue, Purpose, Scores, ScoreStatus
 
-#: What one shard contributes to a metric: whole numbers, texts, and lists and mappings of them.
-Part = dict[str, Any]
 #: How samples of one group or cluster are labelled, by one column or several.
-Labels = tuple[str, ...]
+Labels = tuple[Any, ...]
 
-#: Why a sample is left out, in `n_excluded`; excluded by an action is `excluded:` and the action's key.
+#: Why a sample is left out, in `n_excluded`; excluded by an action is `excluded:` and the action's
+#: key.
 FAILED, ERROR, NULL = "failed", "error", "null"
 NOT_FINITE, NO_WEIGHT, NEITHER_ANSWER = "not_finite", "no_weight", "neither_answer"
 
@@ -41,12 +39,12 @@ SHOWN_EXAMPLES = 3
 
 
 class Metric(Protocol):
-    """A frozen dataclass whose fields are those of the YAML, and what it does shard by shard.
+    """A frozen dataclass whose fields are those of the YAML.
 
-    Others may have more, which is looked for by name: `value_names` (which names its values get; without it
-    any name is accepted where a gate names one), `find_scale` (the ends to which intervals are cut),
-    `reads_numbers` (texts are refused by `check`), `reads_rows` (it is measured on rows, not on counts), and
-    `sums` with `ratios` (`metrics.measure.RatioMetric`: without them there is no interval by clusters).
+    Optional attributes: `value_names` (which names its values get; without it any name is accepted
+    where a gate names one), `find_scale` (the ends to which intervals are cut), `reads_numbers`
+    (texts are refused), `reads_rows` (it sees the rows of trials and orders, not one row per
+    sample), and `reads_extra` (it also sees rows that only estimate a prior).
     """
 
     type: ClassVar[str]
@@ -54,105 +52,164 @@ class Metric(Protocol):
     def fields(self) -> tuple[str, ...]:
         """Return the names of the score values or metadata that it reads."""
 
-    def measure(self, scores: Scores) -> Part:
-        """Return what one shard contributes, as plain values."""
+    def compute(self, scores: Scores) -> list[MetricValue]:
+        """Return the values. Raises ScoringError when the fields do not hold what the metric
+        needs.
+        """
 
-    def merge(self, parts: Sequence[Part]) -> Part:
-        """Return several parts as one; however the samples were sharded, the outcome is the same."""
 
-    def finish(self, part: Part) -> list[MetricValue]:
-        """Return the values. Raises ScoringError when the fields do not hold what the metric needs."""
+@dataclass
+class Coverage:
+    """How many samples count towards a metric, and how many are left out, by reason."""
+
+    n: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def sorted_left_out(self) -> dict[str, int]:
+        """The samples left out, in the order of their reasons."""
+        return dict(sorted(self.left_out.items()))
 
 
 class BaseMetric:
-    """What our own metrics have in common: parts that merge in any order, and how a value is stated."""
+    """What our own metrics have in common: how a value is stated."""
 
     type: ClassVar[str]
-
-    def merge(self, parts: Sequence[Part]) -> Part:
-        """Return several parts as one, in any order."""
-        return merge_parts(parts)
 
     def state(
         self,
         name: str,
         value: float | None,
-        part: Part,
+        coverage: Coverage,
         *,
         note: str | None = None,
         details: Mapping[str, object] | None = None,
         margin: Margin | None = None,
     ) -> MetricValue:
-        """Return a metric value; its note also says when values that are not finite were left out."""
-        left_out = dict(sorted(part.get("left_out", {}).items()))
-        not_finite = left_out.get(NOT_FINITE, 0)
-        notes = [note, f"{not_finite} NaN or infinite left out" if not_finite else None]
-        sure = margin if margin is not None and value is not None else Margin()
+        """Return a metric value.
+
+        Its note also says when values that are not finite were left out.
+        """
+        notes = []
+        if note:
+            notes.append(note)
+        not_finite = coverage.left_out[NOT_FINITE]
+        if not_finite:
+            notes.append(f"{not_finite} NaN or infinite left out")
+        if margin is None or value is None:
+            margin = Margin()
         return MetricValue(
             name=name,
             value=value,
-            n=part.get("n", 0),
-            n_excluded=left_out,
-            note="; ".join(filter(None, notes)) or None,
+            n=coverage.n,
+            n_excluded=coverage.sorted_left_out,
+            note="; ".join(notes) or None,
             type=self.type,
             details=details or {},
-            **vars(sure),
+            **vars(margin),
         )
 
     def state_share(
         self,
         name: str,
         share: Counts,
-        part: Part,
+        coverage: Coverage,
         *,
         empty: str = NOTHING_COUNTED,
         details: Mapping[str, object] | None = None,
     ) -> MetricValue:
         """Return a share with its Wilson interval; `empty` is the note for 0/0."""
-        details = {"count": share[0], "of": share[1], **(details or {})}
-        if not share[1]:
-            return self.state(name, None, part, note=empty, details=details)
-        return self.state(name, divide(*share), part, details=details, margin=measure_share(*share))
+        count, of = share
+        details = {"count": count, "of": of, **(details or {})}
+        if not of:
+            return self.state(
+                name,
+                None,
+                coverage,
+                note=empty,
+                details=details,
+            )
+        margin = measure_share(count, of)
+        return self.state(
+            name,
+            divide(count, of),
+            coverage,
+            details=details,
+            margin=margin,
+        )
 
 
-class CountingMetric(BaseMetric, ABC):
-    """A metric that needs no more of a shard than the counts of combinations of its fields' values."""
+#: What a metric sums up of the combinations of values.
+Sums = TypeVar("Sums")
+
+
+class CountingMetric(BaseMetric, ABC, Generic[Sums]):
+    """A metric that needs only the counts of combinations of its fields' values."""
 
     def fields(self) -> tuple[str, ...]:
-        """Return the names of the values or metadata that it reads, which its `field…` and `…_field` are."""
-        own = vars(self).items()
-        return tuple(name for key, name in own if key.startswith("field") or key.endswith("_field"))
+        """Return the names of the values or metadata that it reads: its `field…` and `…_field`."""
+        names = []
+        for key, name in vars(self).items():
+            if key.startswith("field") or key.endswith("_field"):
+                names.append(name)
+        return tuple(names)
 
     @abstractmethod
-    def collect(self, counts: ValueCounts) -> Part:
-        """Return the part of these counts."""
+    def collect(self, counts: ValueCounts) -> Sums:
+        """Return the sums over these counts, and note in them which samples count."""
 
-    def measure(self, scores: Scores) -> Part:
-        """Return what one shard contributes, as plain values."""
-        return self.collect(split_counts(scores, self.fields())[()])
+    @abstractmethod
+    def state_values(self, counts: ValueCounts, sums: Sums) -> list[MetricValue]:
+        """Return the values from the sums over these counts."""
 
-    def check(self, part: Part) -> None:
+    def ratios(self, sums: Sums, whole: Sums) -> dict[str, Ratio]:  # noqa: ARG002 - for those that are ratios
+        """Return the ratio of sums that each value is, for every value of the whole.
+
+        `sums` are those of some samples. A metric that is no ratio of sums has none, and no
+        interval that allows for clusters.
+        """
+        return {}
+
+    def averages(self, whole: Sums) -> dict[str, list[str]]:  # noqa: ARG002 - for those that have any
+        """Return for each value that is an average of others the names of those."""
+        return {}
+
+    def compute(self, scores: Scores) -> list[MetricValue]:
+        """Return the values."""
+        counts = count_values(scores, self.fields())
+        sums = self.collect(counts)
+        self.check(counts)
+        return self.state_values(counts, sums)
+
+    def check(self, counts: ValueCounts) -> None:
         """Raise if a field is nowhere among the scores, or holds what this metric cannot take."""
-        names = part.get("names", [])
         for name in self.fields():
-            if part.get("rows") and name not in names:
-                hint = suggest(name, names) or f"the scorer has {listing(names)}"
-                raise ScoringError("E402", f"`{self.type}`: no score has the field `{name}`", hint=hint)
-        for name, rows in sorted(part.get("unsuitable", {}).items()):
-            examples = ", ".join(part["examples"][name][:SHOWN_EXAMPLES])
-            held = f"holds other values in {format_count(rows, 'sample')}, such as {examples}"
-            message = f"`{self.type}` needs numbers, but `{name}` {held}"
-            raise ScoringError("E402", message, hint="`frequency` and the classification metrics read text")
+            if counts.rows and name not in counts.names:
+                hint = suggest(name, counts.names)
+                if not hint:
+                    hint = f"the scorer has {listing(counts.names)}"
+                message = f"`{self.type}`: no score has the field `{name}`"
+                raise ScoringError("E402", message, hint=hint)
+        for name, rows in sorted(counts.unsuitable.items()):
+            examples = ", ".join(counts.examples[name])
+            samples = format_count(rows, "sample")
+            message = (
+                f"`{self.type}` needs numbers, but `{name}` holds other values in {samples}, "
+                f"such as {examples}"
+            )
+            hint = "`frequency` and the classification metrics read text"
+            raise ScoringError("E402", message, hint=hint)
 
 
-# What a metric reads of a shard ----------------------------------------------------------------------------
+# What a metric reads of the scores
 
 
-class ValueCounts:
+class ValueCounts(Coverage):
     """The distinct combinations of some fields among the samples that count, with their counts.
 
-    A metric goes over them once, and says of each whether it counts, is left out, or is unsuitable: `n`
-    samples count. `build` makes the part that a shard contributes.
+    A metric goes over them once, and says of each whether it counts, is left out, or is unsuitable.
+    `seed` is for resampling, where None means not to; `is_share` says that a mean of the numbers
+    is a share although they are not all 0 or 1.
     """
 
     def __init__(
@@ -161,121 +218,141 @@ class ValueCounts:
         left_out: Mapping[str, int],
         names: Sequence[str],
     ) -> None:
-        self.counts, self.names, self.left_out = counts, names, Counter(left_out)
-        self.n, self.rows = 0, sum(rows for _, rows in counts)
-        self._unsuitable: Counter[str] = Counter()
-        self._examples: dict[str, list[str]] = {}
+        super().__init__(0, Counter(left_out))
+        self.counts = counts
+        self.names = sorted(set(names))
+        self.rows = sum(rows for _, rows in counts)
+        self.unsuitable: Counter[str] = Counter()
+        self.examples: dict[str, list[str]] = {}
+        self.seed: int | None = 0
+        self.is_share = False
 
     def leave_out(self, reason: str, rows: int) -> None:
         """Leave out so many samples."""
-        if rows:
-            self.left_out[reason] += rows
-
-    def take_column(self, numbers: pl.Series) -> pl.Series:
-        """Return those of many floats that are finite; the others, and nulls, are left out."""
-        finite = numbers.filter(numbers.is_finite())
-        self.rows, self.n = len(numbers), len(finite)
-        self.leave_out(NULL, numbers.null_count())
-        self.leave_out(NOT_FINITE, len(numbers) - numbers.null_count() - len(finite))
-        return finite
+        self.left_out[reason] += rows
 
     def take_numbers(
         self, fields: Sequence[str], values: Sequence[object], rows: int
     ) -> list[int | float] | None:
-        """Return the values as numbers; None when they are left out or unsuitable, which is then noted."""
+        """Return the values as numbers.
+
+        None when they are left out or unsuitable, which is then noted.
+        """
         numbers: list[int | float] = []
         for name, value in zip(fields, values, strict=True):
-            if isinstance(value, int | float) and is_finite(value):
-                numbers.append(value)
-                continue
             if value is None:
                 self.leave_out(NULL, rows)
-            elif isinstance(value, int | float):
+                return None
+            if not isinstance(value, int | float):
+                self.unsuitable[name] += rows
+                examples = {*self.examples.get(name, ()), shorten(value)}
+                self.examples[name] = sorted(examples)[:SHOWN_EXAMPLES]
+                return None
+            if not is_finite(value):
                 self.leave_out(NOT_FINITE, rows)
-            else:
-                self._unsuitable[name] += rows
-                known = {*self._examples.get(name, ()), shorten(value)}
-                self._examples[name] = sorted(known)[:SHOWN_EXAMPLES]
-            return None
+                return None
+            numbers.append(value)
         self.n += rows
         return numbers
 
-    def build(self, **sums: object) -> Part:
-        """Return the part: what is common, and what the metric itself has summed up."""
-        return {
-            "n": self.n,
-            "rows": self.rows,
-            "left_out": dict(self.left_out),
-            "names": sorted(set(self.names)),
-            "unsuitable": dict(self._unsuitable),
-            "examples": self._examples,
-            **sums,
-        }
+
+def count_values(scores: Scores, fields: Sequence[str]) -> ValueCounts:
+    """Count the combinations of `fields` among the rows that count."""
+    return split_counts(scores, fields, [])[()]
 
 
 def split_counts(
-    scores: Scores, fields: Sequence[str], labels: Sequence[pl.Series] = ()
+    scores: Scores, fields: Sequence[str], labels: Sequence[pl.Series]
 ) -> dict[Labels, ValueCounts]:
     """Count the combinations of `fields` for each combination of labels, also where no row counts.
 
-    Without labels all rows are one, called `()`. A field that this shard lacks is null in every row.
+    Without labels all rows are in one group, called `()`. A field that the scores lack is null in
+    every row.
     """
-    marks = [f"label {place}" for place in range(len(labels))]
-    columns = [series.alias(name) for name, series in zip(marks, labels, strict=True)]
-    table = pl.DataFrame([*columns, *read_columns(scores, fields)])
-    if not scores.are_all_counted:
-        table = table.filter(scores.counted())
-    first = table.to_series()
-    if table.width == 1 and (first.dtype.is_float() or first.dtype in (pl.String, pl.Boolean)):
-        # The same as below, in a third of the time.
-        groups = first.value_counts(name="len")
-    else:
-        groups = table.group_by(pl.all()).len()
-    counted: dict[Labels, list[tuple[tuple[object, ...], int]]] = {} if labels else {(): []}
-    found = groups.select(marks).rows() if marks else [()] * groups.height
-    values = read_rows(groups, scores, fields)
-    for label, combination, rows in zip(found, values, groups["len"].to_list(), strict=True):
-        counted.setdefault(label, []).append((combination, rows))
+    label_columns = []
+    for place, series in enumerate(labels):
+        label_columns.append(series.alias(f"label {place}"))
+    combinations: dict[Labels, list[tuple[tuple[object, ...], int]]] = {}
     left_out: dict[Labels, dict[str, int]] = {}
-    if not scores.are_all_counted:
-        reasons = scores.frame.select(name_left_out()).to_series()
-        marked = pl.DataFrame([*columns, reasons]).drop_nulls("reason")
-        for *named, reason, rows in marked.group_by(pl.all()).len().iter_rows():
-            left_out.setdefault(tuple(named), {})[reason] = rows
-    return {
-        label: ValueCounts(counted.get(label, []), left_out.get(label, {}), scores.names)
-        for label in dict.fromkeys([*counted, *left_out])
-    }
+    if not labels:
+        combinations[()] = []
+    table = pl.DataFrame([*label_columns, *read_columns(scores, fields)])
+    table = table.filter(scores.counted())
+    groups = table.group_by(pl.all()).len()
+    values = read_rows(groups, scores, fields)
+    group_labels = groups.select(column.name for column in label_columns)
+    for label, combination, rows in zip(
+        _iter_rows(group_labels, groups.height), values, groups["len"], strict=True
+    ):
+        combinations.setdefault(label, []).append((combination, rows))
+    reasons = scores.frame.select(name_left_out()).to_series()
+    missing = pl.DataFrame([*label_columns, reasons]).drop_nulls("reason")
+    for *label_parts, reason, rows in missing.group_by(pl.all()).len().iter_rows():
+        left_out.setdefault(tuple(label_parts), {})[reason] = rows
+    split = {}
+    for label in [*combinations, *left_out]:
+        split[label] = ValueCounts(
+            combinations.get(label, []), left_out.get(label, {}), scores.names
+        )
+    return split
+
+
+def _iter_rows(table: pl.DataFrame, height: int) -> Iterator[Labels]:
+    """Yield the rows of a table; empty ones where it has no columns."""
+    if table.width:
+        yield from table.iter_rows()
+    else:
+        yield from [()] * height
 
 
 def read_columns(scores: Scores, fields: Sequence[str]) -> list[pl.Series]:
     """Return fields of the scores, called by their places."""
-    return [read_column(scores, name).alias(str(place)) for place, name in enumerate(fields)]
+    columns = []
+    for place, name in enumerate(fields):
+        columns.append(read_column(scores, name).alias(str(place)))
+    return columns
 
 
-def read_rows(table: pl.DataFrame, scores: Scores, fields: Sequence[str]) -> list[tuple[object, ...]]:
-    """Return the rows of a table with columns of `read_columns`, as metrics compare values.
+def read_rows(
+    table: pl.DataFrame, scores: Scores, fields: Sequence[str]
+) -> list[tuple[object, ...]]:
+    """Return the rows of `read_columns` as plain values, JSON texts as what they encode.
 
     Minus zero is zero, a decimal is the nearest float.
     """
-    values: list[list[object]] = []
+    columns: list[list[object]] = []
     for place, name in enumerate(fields):
         column = table[str(place)]
         if name in scores.encoded:
-            decoded = [None if text is None else json.loads(text) for text in column.to_list()]
-            values.append([0.0 if isinstance(one, float) and one == 0 else one for one in decoded])
+            columns.append([_decode(text) for text in column])
             continue
         if column.dtype.is_decimal() or column.dtype.is_float():
             column = column.cast(pl.Float64)
             column = pl.select(pl.when(column == 0).then(0.0).otherwise(column)).to_series()
-        values.append(column.to_list())
-    return list(zip(*values, strict=True))
+        columns.append(column.to_list())
+    return list(zip(*columns, strict=True))
+
+
+def _decode(text: str | None) -> object:
+    if text is None:
+        return None
+    value = json.loads(text)
+    if isinstance(value, float):
+        return value + 0.0
+    return value
 
 
 def read_column(scores: Scores, name: str) -> pl.Series:
     """Return a field of the scores; all null when there is none such."""
     column = scores.column(name)
-    return pl.repeat(None, len(scores), dtype=pl.Null, eager=True) if column is None else column
+    if column is None:
+        return pl.repeat(
+            None,
+            len(scores),
+            dtype=pl.Null,
+            eager=True,
+        )
+    return column
 
 
 def name_left_out() -> pl.Expr:
@@ -292,8 +369,6 @@ def name_left_out() -> pl.Expr:
 
 def count_left_out(scores: Scores) -> Counter[str]:
     """Count the samples that no metric sees, by reason."""
-    if scores.are_all_counted:
-        return Counter()
     groups = scores.frame.group_by(name_left_out()).len().drop_nulls("reason")
     return Counter(dict(sorted(groups.iter_rows())))
 
@@ -302,7 +377,9 @@ def read_number(value: object) -> int | float | None:
     """Return a finite number as it is, a boolean as 1 or 0, anything else as None."""
     if isinstance(value, bool):
         return int(value)
-    return value if isinstance(value, int | float) and is_finite(value) else None
+    if isinstance(value, int | float) and is_finite(value):
+        return value
+    return None
 
 
 def is_finite(number: float) -> bool:
@@ -316,49 +393,34 @@ def is_finite(number: float) -> bool:
 def write_label(value: object) -> str:
     """Return a value as text: as Python prints numbers and booleans, nested values as JSON."""
     if isinstance(value, list | dict):
-        return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+        return json.dumps(
+            value,
+            ensure_ascii=False,
+            sort_keys=True,
+            default=str,
+        )
     return str(value)
 
 
-# Parts -----------------------------------------------------------------------------------------------------
-
-
-def merge_parts(parts: Iterable[Mapping[str, Any]]) -> Part:
-    """Return parts as one: numbers are added, mappings merged key by key, lists united and sorted.
-
-    Of texts the first is kept.
+def sort_keys(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the mapping with its keys, and those of the mappings in it, in the order of their
+    text.
     """
-    merged: Part = {}
-    for part in parts:
-        for key, leaf in part.items():
-            first = merged.get(key)
-            if isinstance(first, dict) and isinstance(leaf, dict):
-                merged[key] = merge_parts([first, leaf])
-            elif isinstance(first, int) and isinstance(leaf, int):
-                merged[key] = first + leaf
-            elif isinstance(first, list) and isinstance(leaf, list):
-                merged[key] = sorted({*first, *leaf})
-            elif key not in merged:
-                merged[key] = leaf
-            elif isinstance(first, dict | int | list) or isinstance(leaf, dict | int | list):
-                raise TypeError(f"parts of different metrics: {first!r}, {leaf!r}")
-    return merged
+    ordered = {}
+    for key, value in sorted(mapping.items()):
+        ordered[key] = sort_keys(value) if isinstance(value, dict) else value
+    return ordered
 
 
-def sort_keys(part: Mapping[str, Any]) -> Part:
-    """Return the part with its keys, and those of the mappings in it, in the order of their text."""
-    return {key: sort_keys(leaf) if isinstance(leaf, dict) else leaf for key, leaf in sorted(part.items())}
-
-
-# Names -----------------------------------------------------------------------------------------------------
+# Names
 
 
 @dataclass(frozen=True)
 class ValueNames:
     """What the values of a metric will be called, as far as that is known before there are scores.
 
-    Names that are certain, and openings with endings between which the scores put a label. `is_share` says
-    that all these values lie within [0, 1] by their nature.
+    Names that are certain, and openings with endings between which the scores put a label.
+    `is_share` says that all these values lie within [0, 1] by their nature.
     """
 
     names: tuple[str, ...] = ()
@@ -367,16 +429,22 @@ class ValueNames:
 
     def allow(self, name: str) -> bool:
         """Return whether a value may be called so."""
-        return name in self.names or any(
-            len(name) >= len(opening) + len(ending) and name.startswith(opening) and name.endswith(ending)
-            for opening, ending in self.patterns
-        )
+        if name in self.names:
+            return True
+        for opening, ending in self.patterns:
+            is_long = len(name) >= len(opening) + len(ending)
+            if is_long and name.startswith(opening) and name.endswith(ending):
+                return True
+        return False
 
 
 def foresee_names(metric: Metric) -> ValueNames:
     """Return what the values of a metric will be called; anything, if it does not say."""
-    tell = getattr(metric, "value_names", None)
-    return tell() if tell else ValueNames(patterns=(("", ""),))
+    value_names = getattr(metric, "value_names", None)
+    if value_names is None:
+        return ValueNames(patterns=(("", ""),))
+    names: ValueNames = value_names()
+    return names
 
 
 #: Scorer key, metric key, purpose, metric type, values.
@@ -386,27 +454,45 @@ ValueGroup = tuple[str, str, Purpose, str, Sequence[MetricValue]]
 def name_values(groups: Sequence[ValueGroup]) -> list[MetricValue]:
     """Return all values of a task with their final names, in the order given.
 
-    A name that is unique in the task stays; else it gets the metric's key in front; else also the scorer's.
-    Should even that be taken, it is numbered, so that no value ever hides another.
+    A name that is unique in the task stays; else it gets the metric's key in front; else also the
+    scorer's. Should even that be taken, it is numbered, so that no value ever hides another.
     """
-    values = [
-        replace(value, scorer=scorer, metric=metric, purpose=purpose, type=kind)
-        for scorer, metric, purpose, kind, found in groups
-        for value in found
-    ]
+    values: list[MetricValue] = []
+    for scorer, metric, purpose, kind, group in groups:
+        for value in group:
+            values.append(
+                replace(
+                    value,
+                    scorer=scorer,
+                    metric=metric,
+                    purpose=purpose,
+                    type=kind,
+                )
+            )
     names: dict[int, str] = {}
     for keys in (("name",), ("metric", "name"), ("scorer", "metric", "name")):
-        longer = {
-            place: "_".join(getattr(value, key) for key in keys)
-            for place, value in enumerate(values)
-            if place not in names
-        }
-        uses, taken = Counter(longer.values()), set(names.values())
-        names |= {place: name for place, name in longer.items() if uses[name] == 1 and name not in taken}
+        longer = {}
+        for place, value in enumerate(values):
+            if place not in names:
+                longer[place] = "_".join(getattr(value, key) for key in keys)
+        uses = Counter(longer.values())
+        taken = set(names.values())
+        for place, name in longer.items():
+            is_unique = uses[name] == 1 and name not in taken
+            if is_unique:
+                names[place] = name
     for place, value in enumerate(values):
         if place not in names:
             longest = f"{value.scorer}_{value.metric}_{value.name}"
-            numbered = chain([longest], (f"{longest}-{number}" for number in count(2)))
-            taken = set(names.values())
-            names[place] = next(name for name in numbered if name not in taken)
+            names[place] = _number_name(longest, set(names.values()))
     return [replace(value, name=names[place]) for place, value in enumerate(values)]
+
+
+def _number_name(name: str, taken: set[str]) -> str:
+    """Return the name, numbered from 2 on if it is taken."""
+    numbered = name
+    number = 1
+    while numbered in taken:
+        number += 1
+        numbered = f"{name}-{number}"
+    return numbered

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar
 
@@ -16,13 +16,15 @@ from answerkey.metrics.base import (
     NULL,
     SHOWN_EXAMPLES,
     CountingMetric,
-    Part,
+    Coverage,
+    Sums,
     ValueCounts,
     ValueNames,
     is_finite,
+    sort_keys,
     write_label,
 )
-from answerkey.metrics.exact import UNIT_BITS, divide, to_units
+from answerkey.metrics.exact import divide
 from answerkey.metrics.intervals import (
     MOST_CELLS,
     RATIO_STUDENT,
@@ -45,76 +47,151 @@ BIASED = "chance alone makes it larger than it is, which no interval around it a
 
 _OUTSIDE = "outside_0_to_1"
 
-# Counts that a scorer gives per sample ---------------------------------------------------------------------
+# Counts that a scorer gives per sample
 
 
-class _CountMetric(CountingMetric):
+@dataclass
+class HitSums:
+    """Hits and misses, summed up, with their squares and products.
+
+    `clustered` counts the samples that contribute more than one 0/1 outcome.
+    """
+
+    n: int = 0
+    hits: Fraction = Fraction()
+    misses: Fraction = Fraction()
+    hit_squares: Fraction = Fraction()
+    products: Fraction = Fraction()
+    miss_squares: Fraction = Fraction()
+    negative: int = 0
+    clustered: int = 0
+
+
+class _CountMetric(CountingMetric[HitSums]):
     """A ratio of summed counts: hits / (hits + all misses)."""
 
     reads_numbers: ClassVar[bool] = True
-    sums: ClassVar[tuple[str, ...]] = ("n", "hits", "misses")
     #: How often a hit weighs against a miss: twice in F1.
     hit_factor: ClassVar[int] = 1
     empty: ClassVar[str]
     name: str | None
 
-    def collect(self, counts: ValueCounts) -> Part:
-        """Return the exact sums, and how many samples contribute more than one 0/1 outcome."""
-        sums: Counter[str] = Counter()
-        for values, rows in counts.counts:
-            numbers = counts.take_numbers(self.fields(), values, rows)
-            if numbers is not None:
-                hits, misses = to_units(numbers[0]), sum(to_units(number) for number in numbers[1:])
-                sums["hits"] += rows * hits
-                sums["misses"] += rows * misses
-                sums["hit_squares"] += rows * hits**2
-                sums["products"] += rows * hits * misses
-                sums["miss_squares"] += rows * misses**2
-                sums["negative"] += rows * (min(numbers) < 0)
-                sums["clustered"] += rows * (set(numbers) - {0, 1} != set() or sum(numbers) > 1)
-        names = ("hits", "misses", "negative", "clustered", "hit_squares", "products", "miss_squares")
-        return counts.build(**{name: sums[name] for name in names})
+    @property
+    def value_name(self) -> str:
+        """What the value is called."""
+        return self.name or self.type
 
-    def finish(self, part: Part) -> list[MetricValue]:
-        """Return the one value; none for 0/0."""
-        self.check(part)
-        if part.get("negative"):
-            negative = format_count(part["negative"], "sample")
-            message = f"`{self.type}` needs counts, but there are negative ones in {negative}"
-            raise ScoringError("E402", message, hint="a count is 0 or more")
-        name = self.name or self.type
-        if not part.get("n"):
-            return [self.state(name, None, part, note=NOTHING_COUNTED)]
-        factor, misses = self.hit_factor, part["misses"]
-        hits = factor * part["hits"]
-        if hits + misses == 0:
-            return [self.state(name, None, part, note=self.empty)]
-        if factor == 1 and not part["clustered"]:
-            return [self.state_share(name, (hits >> UNIT_BITS, (hits + misses) >> UNIT_BITS), part)]
-        value = divide(hits, hits + misses)
-        if not part["clustered"]:
-            margin = measure_f1(part["hits"] >> UNIT_BITS, misses >> UNIT_BITS)
-        else:
-            # Squares of hits (as they weigh) over hits and misses.
-            tops, products = factor**2 * part["hit_squares"], factor * part["products"]
-            error = measure_error(
-                self.ratios(part, part)[name],
-                tops=tops,
-                products=tops + products,
-                bottoms=tops + 2 * products + part["miss_squares"],
+    def collect(self, counts: ValueCounts) -> HitSums:
+        """Return the exact sums."""
+        sums = HitSums()
+        for values, rows in counts.counts:
+            numbers = counts.take_numbers(
+                self.fields(),
+                values,
+                rows,
             )
-            methods = {"method": RATIO_STUDENT, "score_method": RATIO_WILSON}
-            margin = measure_mean(value, error, part["n"], **methods, is_share=True)
-        return [self.state(name, value, part, margin=margin)]
+            if numbers is None:
+                continue
+            hits = Fraction(numbers[0])
+            misses = sum(map(Fraction, numbers[1:]), Fraction())
+            sums.hits += rows * hits
+            sums.misses += rows * misses
+            sums.hit_squares += rows * hits**2
+            sums.products += rows * hits * misses
+            sums.miss_squares += rows * misses**2
+            if min(numbers) < 0:
+                sums.negative += rows
+            if hits + misses > 1 or not {0, 1}.issuperset(numbers):
+                sums.clustered += rows
+        sums.n = counts.n
+        return sums
+
+    def state_values(self, counts: ValueCounts, sums: HitSums) -> list[MetricValue]:
+        """Return the one value; none for 0/0."""
+        if sums.negative:
+            negative = format_count(sums.negative, "sample")
+            message = f"`{self.type}` needs counts, but there are negative ones in {negative}"
+            raise ScoringError(
+                "E402",
+                message,
+                hint="a count is 0 or more",
+            )
+        if not sums.n:
+            return [
+                self.state(
+                    self.value_name,
+                    None,
+                    counts,
+                    note=NOTHING_COUNTED,
+                )
+            ]
+        hits = self.hit_factor * sums.hits
+        total = hits + sums.misses
+        if not total:
+            return [
+                self.state(
+                    self.value_name,
+                    None,
+                    counts,
+                    note=self.empty,
+                )
+            ]
+        if sums.clustered:
+            return [self._state_ratio(counts, sums)]
+        if self.hit_factor == 1:
+            return [
+                self.state_share(
+                    self.value_name,
+                    (int(hits), int(total)),
+                    counts,
+                )
+            ]
+        margin = measure_f1(int(sums.hits), int(sums.misses))
+        return [
+            self.state(
+                self.value_name,
+                divide(hits, total),
+                counts,
+                margin=margin,
+            )
+        ]
+
+    def _state_ratio(self, counts: ValueCounts, sums: HitSums) -> MetricValue:
+        """Return the value where samples have several outcomes, which are not independent."""
+        ratio = self.ratios(sums, sums)[self.value_name]
+        value = divide(ratio.top, ratio.bottom)
+        # Squares of hits (as they weigh) over hits and misses.
+        tops = self.hit_factor**2 * sums.hit_squares
+        products = self.hit_factor * sums.products
+        error = measure_error(
+            ratio,
+            tops=tops,
+            products=tops + products,
+            bottoms=tops + 2 * products + sums.miss_squares,
+        )
+        margin = measure_mean(
+            value,
+            error,
+            sums.n,
+            RATIO_STUDENT,
+            score_method=RATIO_WILSON,
+            is_share=True,
+        )
+        return self.state(
+            self.value_name,
+            value,
+            counts,
+            margin=margin,
+        )
 
     def value_names(self) -> ValueNames:
         """Return what the value will be called."""
-        return ValueNames((self.name or self.type,), is_share=True)
+        return ValueNames((self.value_name,), is_share=True)
 
-    def ratios(self, part: Part, whole: Part) -> dict[str, Ratio]:  # noqa: ARG002 - the names need no whole
-        """Return the sums of some samples whose ratio is the value."""
-        hits = self.hit_factor * part["hits"]
-        return {self.name or self.type: Ratio(hits, hits + part["misses"], part["n"])}
+    def ratios(self, sums: HitSums, whole: HitSums) -> dict[str, Ratio]:  # noqa: ARG002 - the names need no whole
+        """Return the hits of some samples over all their outcomes."""
+        hits = self.hit_factor * sums.hits
+        return {self.value_name: Ratio(hits, hits + sums.misses, sums.n)}
 
 
 @dataclass(frozen=True)
@@ -155,68 +232,96 @@ class F1Score(_CountMetric):
     empty: ClassVar[str] = "0/0: there are no positives among predictions or truths"
 
 
-# How often each value occurs -------------------------------------------------------------------------------
+# How often each value occurs
+
+
+@dataclass
+class LabelSums:
+    """How often each label occurs; whole numbers, which may have to be written as floats, apart."""
+
+    n: int = 0
+    integers: Counter[int] = field(default_factory=Counter)
+    labels: Counter[str] = field(default_factory=Counter)
+    has_floats: bool = False
+
+    def unite(self, *, has_floats: bool) -> Counter[str]:
+        """Return the counts by label; with floats, whole numbers are written as floats."""
+        counts = Counter(self.labels)
+        for number, rows in self.integers.items():
+            label = str(number)
+            if has_floats and float(number) == number:
+                label = str(float(number))
+            counts[label] += rows
+        return counts
 
 
 @dataclass(frozen=True)
-class Frequency(CountingMetric):
-    """The share of each distinct value of a field, null left out; in the order of the values' text."""
+class Frequency(CountingMetric[LabelSums]):
+    """The share of each distinct value of a field, null left out.
+
+    In the order of the values' text.
+    """
 
     field: str
 
     type: ClassVar[str] = "frequency"
-    sums: ClassVar[tuple[str, ...]] = ("n", "kinds")
 
-    def collect(self, counts: ValueCounts) -> Part:
-        """Return how often each value occurs; whole numbers, floats and the rest apart."""
-        kinds: dict[str, Counter[str]] = {"int": Counter(), "float": Counter(), "other": Counter()}
+    def collect(self, counts: ValueCounts) -> LabelSums:
+        """Return how often each value occurs."""
+        sums = LabelSums()
         for (value,), rows in counts.counts:
-            kind = type(value).__name__
             if value is None:
                 counts.leave_out(NULL, rows)
-            elif isinstance(value, float) and not is_finite(value):
+                continue
+            if isinstance(value, float) and not is_finite(value):
                 counts.leave_out(NOT_FINITE, rows)
-            else:
-                counts.n += rows
-                kinds[kind if kind in kinds else "other"][write_label(value)] += rows
-        return counts.build(kinds={kind: dict(found) for kind, found in kinds.items()})
+                continue
+            counts.n += rows
+            if type(value) is int:
+                sums.integers[value] += rows
+                continue
+            sums.labels[write_label(value)] += rows
+            if isinstance(value, float):
+                sums.has_floats = True
+        sums.n = counts.n
+        return sums
 
-    def finish(self, part: Part) -> list[MetricValue]:
+    def state_values(self, counts: ValueCounts, sums: LabelSums) -> list[MetricValue]:
         """Return one share per value; a single one without value when nothing counts."""
-        self.check(part)
-        if not part.get("n"):
-            return [self.state(f"{self.field}_frequency", None, part, note=NOTHING_COUNTED)]
-        counts = _unite_numbers(part, part)
-        return [
-            self.state_share(f"{self.field}_{label}", (counts[label], part["n"]), part)
-            for label in sorted(counts)
-        ]
+        if not sums.n:
+            return [
+                self.state(
+                    f"{self.field}_frequency",
+                    None,
+                    counts,
+                    note=NOTHING_COUNTED,
+                )
+            ]
+        values = []
+        for label, rows in sorted(sums.unite(has_floats=sums.has_floats).items()):
+            values.append(
+                self.state_share(
+                    f"{self.field}_{label}",
+                    (rows, sums.n),
+                    counts,
+                )
+            )
+        return values
 
     def value_names(self) -> ValueNames:
         """Return how the names of the shares begin; the labels are not known yet."""
         return ValueNames(patterns=((f"{self.field}_", ""),), is_share=True)
 
-    def ratios(self, part: Part, whole: Part) -> dict[str, Ratio]:
-        """Return the sums of some samples whose ratio is the value, for each label of the whole."""
-        counts = _unite_numbers(part, whole)
-        return {
-            f"{self.field}_{label}": Ratio(counts[label], part["n"], part["n"])
-            for label in _unite_numbers(whole, whole)
-        }
+    def ratios(self, sums: LabelSums, whole: LabelSums) -> dict[str, Ratio]:
+        """Return the share of each label of the whole among some samples."""
+        counts = sums.unite(has_floats=whole.has_floats)
+        ratios = {}
+        for label in whole.unite(has_floats=whole.has_floats):
+            ratios[f"{self.field}_{label}"] = Ratio(counts[label], sums.n, sums.n)
+        return ratios
 
 
-def _unite_numbers(part: Part, whole: Part) -> Counter[str]:
-    """Return the counts by label; where the field holds any floats, whole numbers are written as floats."""
-    kinds, has_floats = part["kinds"], bool(whole["kinds"]["float"])
-    counts = Counter({**kinds["other"]})
-    counts.update(kinds["float"])
-    for label, rows in kinds["int"].items():
-        is_alike = has_floats and float(label) == int(label)
-        counts[str(float(label)) if is_alike else label] += rows
-    return counts
-
-
-# Truths against predictions, compared as text --------------------------------------------------------------
+# Truths against predictions, compared as text
 
 
 #: Precision, recall and F1 = 2 TP of 2 TP + FP + FN of a class, by the name of the rate.
@@ -225,35 +330,93 @@ Rates = dict[str, Counts]
 
 def list_rates(hits: int, false_alarms: int, misses: int) -> Rates:
     """Return the rates of a class that was found, wrongly claimed and missed so often."""
-    shares = (hits, hits + false_alarms), (hits, hits + misses), (2 * hits, 2 * hits + false_alarms + misses)
-    return dict(zip(RATES, shares, strict=True))
+    return {
+        "precision": (hits, hits + false_alarms),
+        "recall": (hits, hits + misses),
+        "f1_score": (2 * hits, 2 * hits + false_alarms + misses),
+    }
 
 
-class _Classification(CountingMetric):
+#: Why a rate of a class is 0/0.
+_EMPTY = {
+    "precision": "never predicted",
+    "recall": "never the truth",
+    "f1_score": "neither predicted nor the truth",
+}
+
+
+class _Classification(CountingMetric[Sums]):
     """A metric of a field that holds the truth and one that holds the prediction."""
 
-    def state_rates(self, prefix: str, name: str, rates: Rates, part: Part) -> list[MetricValue]:
+    def state_rates(
+        self, prefix: str, label: str, rates: Rates, coverage: Coverage
+    ) -> list[MetricValue]:
         """Return precision, recall and F1 of a class with their intervals."""
-        reasons = ("never predicted", "never the truth", "neither predicted nor the truth")
         values = []
-        for (rate, share), reason in zip(rates.items(), reasons, strict=True):
-            empty = f"0/0: {name!r} is {reason}" if part.get("n") else NOTHING_COUNTED
+        for rate, (count, of) in rates.items():
+            name = f"{prefix}{rate}"
+            empty = NOTHING_COUNTED
+            if coverage.n:
+                empty = f"0/0: {label!r} is {_EMPTY[rate]}"
             if rate != "f1_score":
-                values.append(self.state_share(f"{prefix}{rate}", share, part, empty=empty))
-            elif not share[1]:
-                values.append(self.state(f"{prefix}{rate}", None, part, note=empty))
+                value = self.state_share(
+                    name,
+                    (count, of),
+                    coverage,
+                    empty=empty,
+                )
+            elif not of:
+                value = self.state(
+                    name,
+                    None,
+                    coverage,
+                    note=empty,
+                )
             else:
-                margin = measure_f1(share[0] // 2, share[1] - share[0])
-                values.append(self.state(f"{prefix}{rate}", divide(*share), part, margin=margin))
+                margin = measure_f1(count // 2, of - count)
+                value = self.state(
+                    name,
+                    divide(count, of),
+                    coverage,
+                    margin=margin,
+                )
+            values.append(value)
         return values
 
 
+@dataclass
+class Outcomes:
+    """How often a yes/no question had each outcome.
+
+    A positive that is read as neither answer is a false negative; a negative that is read as
+    neither is a miss too, but no false positive. `unknown` are examples of truths that are neither.
+    """
+
+    n: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    unknown: set[str] = field(default_factory=set)
+
+    @property
+    def accuracy(self) -> Counts:
+        """How many of all are right."""
+        return self.counts["true_positives"] + self.counts["true_negatives"], self.n
+
+    @property
+    def rates(self) -> Rates:
+        """The rates of the positive answer."""
+        return list_rates(
+            self.counts["true_positives"],
+            self.counts["false_positives"],
+            self.counts["false_negatives"],
+        )
+
+
 @dataclass(frozen=True)
-class BinaryClassification(_Classification):
+class BinaryClassification(_Classification[Outcomes]):
     """Accuracy, precision, recall and F1 of a yes/no question.
 
-    A prediction that is neither of the two answers, or null, is a miss of its true class. Only a sample whose
-    truth is neither of them, or null, is left out and counted.
+    A prediction that is neither of the two answers, or null, is a miss of its true class. Only a
+    sample whose truth is neither of them, or null, is left out and counted.
     """
 
     field_gt: str
@@ -262,83 +425,144 @@ class BinaryClassification(_Classification):
     negative_answer: str | bool | float
 
     type: ClassVar[str] = "binary-classification"
-    sums: ClassVar[tuple[str, ...]] = ("n", "counts")
 
     def __post_init__(self) -> None:
         if write_label(self.positive_answer) == write_label(self.negative_answer):
             message = f"`positive_answer` and `negative_answer` are both {self.positive_answer!r}"
-            raise SpecError("E108", message, hint="give the two answers that are to be told apart")
+            raise SpecError(
+                "E108",
+                message,
+                hint="give the two answers that are to be told apart",
+            )
 
-    def collect(self, counts: ValueCounts) -> Part:
-        """Return how often each answer is predicted as what, and examples of truths that are neither."""
-        answers = {
-            write_label(self.positive_answer): "positive",
-            write_label(self.negative_answer): "negative",
-        }
-        pairs: Counter[str] = Counter()
-        others: set[str] = set()
+    def collect(self, counts: ValueCounts) -> Outcomes:
+        """Return how often each outcome occurs, and examples of truths that are neither answer."""
+        positive = write_label(self.positive_answer)
+        negative = write_label(self.negative_answer)
+        outcomes = Outcomes()
         for (truth, predicted), rows in counts.counts:
             label = write_label(truth)
+            prediction = None if predicted is None else write_label(predicted)
             if truth is None:
                 counts.leave_out(NULL, rows)
-            elif label not in answers:
-                counts.leave_out(NEITHER_ANSWER, rows)
-                others = set(sorted({*others, label})[:SHOWN_EXAMPLES])
-            else:
+            elif label == positive:
                 counts.n += rows
-                prediction = None if predicted is None else answers.get(write_label(predicted))
-                pairs[f"{answers[label]} as {prediction or 'neither'}"] += rows
-        return counts.build(counts=dict(pairs), others=sorted(others))
+                outcome = "true_positives" if prediction == positive else "false_negatives"
+                outcomes.counts[outcome] += rows
+            elif label == negative:
+                counts.n += rows
+                outcomes.counts[
+                    _name_negative(
+                        prediction,
+                        positive,
+                        negative,
+                    )
+                ] += rows
+            else:
+                counts.leave_out(NEITHER_ANSWER, rows)
+                outcomes.unknown.add(label)
+        outcomes.n = counts.n
+        return outcomes
 
-    def finish(self, part: Part) -> list[MetricValue]:
+    def state_values(self, counts: ValueCounts, sums: Outcomes) -> list[MetricValue]:
         """Return accuracy, precision, recall and F1."""
-        self.check(part)
-        outcomes = _count_outcomes(part.get("counts", {}))
-        accuracy = (outcomes["true_positives"] + outcomes["true_negatives"], part.get("n", 0))
-        others = ", ".join(shorten(label) for label in part.get("others", [])[:SHOWN_EXAMPLES])
-        answers = f"{self.positive_answer!r} or {self.negative_answer!r}"
-        empty = f"{NOTHING_COUNTED}: instead of {answers} there is {others}" if others else NOTHING_COUNTED
+        empty = NOTHING_COUNTED
+        if sums.unknown:
+            examples = ", ".join(map(shorten, sorted(sums.unknown)[:SHOWN_EXAMPLES]))
+            answers = f"{self.positive_answer!r} or {self.negative_answer!r}"
+            empty = f"{NOTHING_COUNTED}: instead of {answers} there is {examples}"
+        details = {outcome: sums.counts[outcome] for outcome in OUTCOMES}
+        label = write_label(self.positive_answer)
         return [
-            self.state_share("accuracy", accuracy, part, empty=empty, details=outcomes),
-            *self.state_rates("", write_label(self.positive_answer), _rate_answers(outcomes), part),
+            self.state_share(
+                "accuracy",
+                sums.accuracy,
+                counts,
+                empty=empty,
+                details=details,
+            ),
+            *self.state_rates(
+                "",
+                label,
+                sums.rates,
+                counts,
+            ),
         ]
 
-    def ratios(self, part: Part, whole: Part) -> dict[str, Ratio]:  # noqa: ARG002 - the names need no whole
-        """Return the sums of some samples whose ratio is the value, for each value."""
-        outcomes, n = _count_outcomes(part["counts"]), part["n"]
-        shares = {"accuracy": (outcomes["true_positives"] + outcomes["true_negatives"], n)}
-        return {name: Ratio(*share, n) for name, share in (shares | _rate_answers(outcomes)).items()}
+    def ratios(self, sums: Outcomes, whole: Outcomes) -> dict[str, Ratio]:  # noqa: ARG002 - the names need no whole
+        """Return the ratio of some samples for each value."""
+        ratios = {}
+        for name, (count, of) in {"accuracy": sums.accuracy, **sums.rates}.items():
+            ratios[name] = Ratio(count, of, sums.n)
+        return ratios
 
     def value_names(self) -> ValueNames:
         """Return what the values will be called."""
         return ValueNames(("accuracy", *RATES), is_share=True)
 
 
-#: What a sample with such a truth and such a prediction is called. One that is positive and read as neither
-#: answer is a false negative; one that is negative is a miss too, but no false positive.
-_OUTCOMES = {
-    "positive as positive": "true_positives",
-    "negative as positive": "false_positives",
-    "positive as negative": "false_negatives",
-    "positive as neither": "false_negatives",
-    "negative as negative": "true_negatives",
-    "negative as neither": "missed_negatives",
-}
+OUTCOMES = (
+    "true_positives",
+    "false_positives",
+    "false_negatives",
+    "true_negatives",
+    "missed_negatives",
+)
 
 
-def _count_outcomes(pairs: Mapping[str, int]) -> dict[str, int]:
-    outcomes = dict.fromkeys(_OUTCOMES.values(), 0)
-    for pair, rows in pairs.items():
-        outcomes[_OUTCOMES[pair]] += rows
-    return outcomes
+def _name_negative(prediction: str | None, positive: str, negative: str) -> str:
+    """Return the outcome of a sample whose truth is the negative answer."""
+    if prediction == positive:
+        return "false_positives"
+    if prediction == negative:
+        return "true_negatives"
+    return "missed_negatives"
 
 
-def _rate_answers(outcomes: Mapping[str, int]) -> Rates:
-    return list_rates(outcomes["true_positives"], outcomes["false_positives"], outcomes["false_negatives"])
+@dataclass
+class Confusion:
+    """How often each truth is predicted as what; a missing prediction is None."""
+
+    n: int = 0
+    cells: Counter[tuple[str, str | None]] = field(default_factory=Counter)
+
+    def rate_classes(self) -> dict[str, Rates]:
+        """Return the rates of every class that is ever true or predicted, in the order of their
+        text.
+        """
+        true: Counter[str] = Counter()
+        predicted: Counter[str] = Counter()
+        hits: Counter[str] = Counter()
+        for (truth, prediction), rows in self.cells.items():
+            true[truth] += rows
+            if prediction is not None:
+                predicted[prediction] += rows
+            if prediction == truth:
+                hits[truth] += rows
+        classes = {}
+        for label in sorted(true.keys() | predicted.keys()):
+            count = hits[label]
+            classes[label] = list_rates(
+                count,
+                predicted[label] - count,
+                true[label] - count,
+            )
+        return classes
+
+    def describe(self) -> dict[str, object]:
+        """Return the counts as nested mappings, in the order of their text."""
+        confusion: dict[str, dict[str, int]] = {}
+        unanswered: dict[str, int] = {}
+        for (truth, prediction), rows in self.cells.items():
+            if prediction is None:
+                unanswered[truth] = rows
+            else:
+                confusion.setdefault(truth, {})[prediction] = rows
+        return {"confusion": sort_keys(confusion), "no_prediction": sort_keys(unanswered)}
 
 
 @dataclass(frozen=True)
-class MulticlassClassification(_Classification):
+class MulticlassClassification(_Classification[Confusion]):
     """Accuracy, and precision, recall and F1 of each class and on average over the classes.
 
     A null prediction is a miss of its true class; only a null truth is left out.
@@ -348,117 +572,148 @@ class MulticlassClassification(_Classification):
     field_pred: str
 
     type: ClassVar[str] = "multiclass-classification"
-    sums: ClassVar[tuple[str, ...]] = ("n", "confusion", "no_prediction")
 
-    def collect(self, counts: ValueCounts) -> Part:
-        """Return the confusion counts: truth, then prediction; null predictions apart."""
-        confusion: dict[str, Counter[str]] = {}
-        unanswered: Counter[str] = Counter()
+    def collect(self, counts: ValueCounts) -> Confusion:
+        """Return the confusion counts."""
+        confusion = Confusion()
         for (truth, predicted), rows in counts.counts:
             if truth is None:
                 counts.leave_out(NULL, rows)
                 continue
             counts.n += rows
-            if predicted is None:
-                unanswered[write_label(truth)] += rows
-            else:
-                confusion.setdefault(write_label(truth), Counter())[write_label(predicted)] += rows
-        found = {truth: dict(row) for truth, row in confusion.items()}
-        return counts.build(confusion=found, no_prediction=dict(unanswered))
+            prediction = None if predicted is None else write_label(predicted)
+            confusion.cells[write_label(truth), prediction] += rows
+        confusion.n = counts.n
+        return confusion
 
-    def finish(self, part: Part) -> list[MetricValue]:
-        """Return accuracy, the values of each class in the order of their text, and the averages."""
-        self.check(part)
-        rows = sorted(part.get("confusion", {}).items())
-        confusion = {truth: dict(sorted(row.items())) for truth, row in rows}
-        unanswered = dict(sorted(part.get("no_prediction", {}).items()))
-        classes = rate_classes({"confusion": confusion, "no_prediction": unanswered})
-        accuracy = (sum(one["recall"][0] for one in classes.values()), part.get("n", 0))
-        details = {"confusion": confusion, "no_prediction": unanswered}
-        values = [self.state_share("accuracy", accuracy, part, details=details)]
-        for name, rates in classes.items():
-            values += self.state_rates(f"{name}_", name, rates, part)
-        return values + [self._state_average(rate, list(classes.values()), part) for rate in RATES]
+    def state_values(self, counts: ValueCounts, sums: Confusion) -> list[MetricValue]:
+        """Return accuracy, the values of each class in the order of their text, and the
+        averages.
+        """
+        classes = sums.rate_classes()
+        accuracy = (_count_hits(classes), sums.n)
+        values = [
+            self.state_share(
+                "accuracy",
+                accuracy,
+                counts,
+                details=sums.describe(),
+            )
+        ]
+        for label, rates in classes.items():
+            values += self.state_rates(
+                f"{label}_",
+                label,
+                rates,
+                counts,
+            )
+        for rate in RATES:
+            values.append(
+                self._state_average(
+                    rate,
+                    list(classes.values()),
+                    counts,
+                    sums,
+                )
+            )
+        return values
 
-    def _state_average(self, rate: str, classes: Sequence[Rates], part: Part) -> MetricValue:
+    def _state_average(
+        self, rate: str, classes: Sequence[Rates], counts: ValueCounts, sums: Confusion
+    ) -> MetricValue:
         """Return the unweighted mean of a rate over the classes.
 
-        Given how often each class is true, the recalls of the classes are independent, and so are the
-        precisions given how often each is predicted. The F1 scores are not: one class's miss is another's
-        false alarm.
+        Given how often each class is true, the recalls of the classes are independent, and so are
+        the precisions given how often each is predicted. The F1 scores are not: one class's miss is
+        another's false alarm.
         """
-        defined = [one[rate] for one in classes if one[rate][1]]
+        name = f"macro_{rate}"
+        defined = [rates[rate] for rates in classes if rates[rate][1]]
         if not defined:
-            return self.state(f"macro_{rate}", None, part, note=NOTHING_COUNTED)
+            return self.state(
+                name,
+                None,
+                counts,
+                note=NOTHING_COUNTED,
+            )
         # Equal denominators first: fractions over thousands of different ones grow large.
         tops: Counter[int] = Counter()
         for count, of in defined:
             tops[of] += count
-        mean = sum((Fraction(top, of) for of, top in tops.items()), Fraction(0)) / len(defined)
-        note = f"mean over {len(defined)} of {len(classes)} classes, the others are 0/0"
+        total = sum((Fraction(top, of) for of, top in tops.items()), Fraction())
+        note = None
+        if len(defined) < len(classes):
+            note = f"mean over {len(defined)} of {len(classes)} classes, the others are 0/0"
+        margin = average_shares(defined)
+        if rate == "f1_score":
+            margin = _resample_f1(sums, counts.seed)
+        value = divide(total, len(defined))
         return self.state(
-            f"macro_{rate}",
-            divide(mean.numerator, mean.denominator),
-            part,
-            note=note if len(defined) < len(classes) else None,
-            margin=_resample_f1(part) if rate == "f1_score" else average_shares(defined),
+            name,
+            value,
+            counts,
+            note=note,
+            margin=margin,
         )
 
-    def ratios(self, part: Part, whole: Part) -> dict[str, Ratio]:
-        """Return the sums of some samples whose ratio is the value, for the classes of the whole."""
-        classes, n = rate_classes(part), part["n"]
-        found = {"accuracy": Ratio(sum(one["recall"][0] for one in classes.values()), n, n)}
-        for name in rate_classes(whole):
-            rates = classes.get(name, list_rates(0, 0, 0))
-            found |= {f"{name}_{rate}": Ratio(*share, n) for rate, share in rates.items()}
-        return found
+    def ratios(self, sums: Confusion, whole: Confusion) -> dict[str, Ratio]:
+        """Return the ratio of some samples for each value, for the classes of the whole."""
+        classes = sums.rate_classes()
+        ratios = {"accuracy": Ratio(_count_hits(classes), sums.n, sums.n)}
+        for label in whole.rate_classes():
+            rates = classes.get(label, list_rates(0, 0, 0))
+            for rate, (count, of) in rates.items():
+                ratios[f"{label}_{rate}"] = Ratio(count, of, sums.n)
+        return ratios
 
     def value_names(self) -> ValueNames:
         """Return what the values will be called; the classes are not known yet."""
-        names = ("accuracy", *(f"macro_{rate}" for rate in RATES))
-        return ValueNames(names, tuple(("", f"_{rate}") for rate in RATES), is_share=True)
+        names = ["accuracy"]
+        patterns = []
+        for rate in RATES:
+            names.append(f"macro_{rate}")
+            patterns.append(("", f"_{rate}"))
+        return ValueNames(
+            tuple(names),
+            tuple(patterns),
+            is_share=True,
+        )
 
-    def averages(self, whole: Part) -> dict[str, list[str]]:
-        """Return for each average the values whose mean it is; those that are 0/0 are not among them."""
-        classes = rate_classes(whole).items()
-        return {
-            f"macro_{rate}": [f"{name}_{rate}" for name, one in classes if one[rate][1]] for rate in RATES
-        }
-
-
-def rate_classes(part: Part) -> dict[str, Rates]:
-    """Return the rates of every class that is ever true or predicted, in the order of their text."""
-    hits: Counter[str] = Counter()
-    predicted: Counter[str] = Counter()
-    true: Counter[str] = Counter(part["no_prediction"])
-    for truth, row in part["confusion"].items():
-        hits[truth] += row.get(truth, 0)
-        true[truth] += sum(row.values())
-        predicted.update(row)
-    return {
-        name: list_rates(hits[name], predicted[name] - hits[name], true[name] - hits[name])
-        for name in sorted(true.keys() | predicted.keys())
-    }
+    def averages(self, whole: Confusion) -> dict[str, list[str]]:
+        """Return for each average the values whose mean it is, without those that are 0/0."""
+        averages: dict[str, list[str]] = {f"macro_{rate}": [] for rate in RATES}
+        for label, rates in whole.rate_classes().items():
+            for rate, (_, of) in rates.items():
+                if of:
+                    averages[f"macro_{rate}"].append(f"{label}_{rate}")
+        return averages
 
 
-def _resample_f1(part: Part) -> Margin:
-    """Return how sure the mean of the classes' F1 scores is, by resampling the cells of the confusion."""
+def _count_hits(classes: Mapping[str, Rates]) -> int:
+    return sum(rates["recall"][0] for rates in classes.values())
+
+
+def _resample_f1(confusion: Confusion, seed: int | None) -> Margin:
+    """Return how sure the mean of the classes' F1 scores is, by resampling the cells of the
+    confusion.
+    """
     # Classes are marked so that none is taken for a missing prediction.
-    confusion, unanswered = part["confusion"].items(), part["no_prediction"].items()
-    cells = sorted(
-        [(f"={truth}", f"={said}", rows) for truth, row in confusion for said, rows in row.items()]
-        + [(f"={truth}", "", rows) for truth, rows in unanswered]
-    )
+    cells = []
+    for (truth, prediction), rows in confusion.cells.items():
+        cells.append((f"={truth}", "" if prediction is None else f"={prediction}", rows))
+    cells.sort()
     if len(cells) > MOST_CELLS:
         note = f"{len(cells)} pairs of truth and prediction are too many to resample"
         return Margin(interval_note=note, is_share=True)
-    names = sorted({name for truth, said, _ in cells for name in (truth, said)} - {""})
-    places = {name: place for place, name in enumerate([*names, ""])}
-    pairs = [(places[truth], places[said]) for truth, said, _ in cells]
+    names = {truth for truth, _, _ in cells} | {prediction for _, prediction, _ in cells}
+    ordered = sorted(names - {""})
+    places = {name: place for place, name in enumerate([*ordered, ""])}
+    pairs = [(places[truth], places[prediction]) for truth, prediction, _ in cells]
 
     def average_f1(counts: Sequence[int]) -> float | None:
         """Return the mean F1 over the classes that occur."""
-        hits, uses = [0] * len(places), [0] * len(places)
+        hits = [0] * len(places)
+        uses = [0] * len(places)
         for count, (truth, predicted) in zip(counts, pairs, strict=True):
             uses[truth] += count
             uses[predicted] += count
@@ -467,18 +722,35 @@ def _resample_f1(part: Part) -> Margin:
         scores = [2 * hit / use for hit, use in zip(hits[:-1], uses[:-1], strict=True) if use]
         return sum(scores) / len(scores) if scores else None
 
-    return resample([rows for _, _, rows in cells], average_f1, part.get("seed", 0))
+    return resample(
+        [rows for _, _, rows in cells],
+        average_f1,
+        seed,
+    )
 
 
-# Whether a model is right as often as it is sure -----------------------------------------------------------
+# Whether a model is right as often as it is sure
+
+
+@dataclass
+class Bin:
+    """The samples of one bin: their number, and the sums of confidence and of right answers."""
+
+    n: int = 0
+    confidence: Fraction = Fraction()
+    right: Fraction = Fraction()
+
+
+#: The bins by their number.
+Bins = dict[int, list[Bin]]
 
 
 @dataclass(frozen=True)
-class Calibration(CountingMetric):
+class Calibration(CountingMetric[Bins]):
     """The expected calibration error, for each number of bins.
 
-    Bins have equal width and include their upper end; the error is the mean distance between confidence and
-    share of right answers in a bin, each bin weighed by its samples.
+    Bins have equal width and include their upper end; the error is the mean distance between
+    confidence and share of right answers in a bin, each bin weighed by its samples.
     """
 
     field_confidence: str = "confidence"
@@ -490,71 +762,87 @@ class Calibration(CountingMetric):
     reads_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not self.bins or any(one < 1 for one in self.bins) or len(set(self.bins)) < len(self.bins):
-            message, hint = f"`bins` is {list(self.bins)!r}", "write numbers from 1 on, each once"
-            raise SpecError("E108", message, hint=hint)
+        if not self.bins or min(self.bins) < 1 or len(set(self.bins)) < len(self.bins):
+            message = f"`bins` is {list(self.bins)!r}"
+            raise SpecError(
+                "E108",
+                message,
+                hint="write numbers from 1 on, each once",
+            )
 
     def value_names(self) -> ValueNames:
         """Return what the values will be called."""
         return ValueNames(tuple(f"ece_{size}" for size in self.bins), is_share=True)
 
-    def collect(self, counts: ValueCounts) -> Part:
-        """Return for each number of bins the samples of a bin that are right alike: count, confidence."""
-        cells: dict[str, Counter[str]] = {str(size): Counter() for size in self.bins}
-        sums: dict[str, Counter[str]] = {str(size): Counter() for size in self.bins}
-        fields, texts = self.fields(), dict[float, str]()
+    def collect(self, counts: ValueCounts) -> Bins:
+        """Return the bins for each number of bins."""
+        bins = {size: [Bin() for _ in range(size)] for size in self.bins}
         for values, rows in counts.counts:
-            taken = counts.take_numbers(fields, values, rows)
-            if taken is None:
+            numbers = counts.take_numbers(
+                self.fields(),
+                values,
+                rows,
+            )
+            if numbers is None:
                 continue
-            confidence, right = taken
-            if not 0 <= confidence <= 1 or not 0 <= right <= 1:
+            if min(numbers) < 0 or max(numbers) > 1:
                 counts.n -= rows
                 counts.leave_out(_OUTSIDE, rows)
                 continue
-            if (text := texts.get(right)) is None:
-                text = texts[right] = str(Fraction(right))
-            units = rows * to_units(float(confidence))
+            confidence = Fraction(numbers[0])
+            right = Fraction(numbers[1])
             for size in self.bins:
-                key = f"{find_bin(confidence, size)} {text}"
-                cells[str(size)][key] += rows
-                sums[str(size)][key] += units
-        return counts.build(
-            cells={size: dict(one) for size, one in cells.items()},
-            sums={size: dict(one) for size, one in sums.items()},
-        )
+                cell = bins[size][find_bin(confidence, size)]
+                cell.n += rows
+                cell.confidence += rows * confidence
+                cell.right += rows * right
+        return bins
 
-    def finish(self, part: Part) -> list[MetricValue]:
-        """Return the error for each number of bins, with the curve of confidence and right answers."""
-        self.check(part)
-        return [self._state_error(size, part) for size in self.bins]
+    def state_values(self, counts: ValueCounts, sums: Bins) -> list[MetricValue]:
+        """Return the error for each number of bins, with the curve of confidence and right
+        answers.
+        """
+        return [self._state_error(bins, counts) for bins in sums.values()]
 
-    def _state_error(self, size: int, part: Part) -> MetricValue:
-        if not part.get("n"):
-            return self.state(f"ece_{size}", None, part, note=NOTHING_COUNTED)
-        counts, confidences = [0] * size, [Fraction()] * size
-        rights = [Fraction()] * size
-        for key, rows in part["cells"][str(size)].items():
-            place, right = int(key.split()[0]), Fraction(key.split()[1])
-            counts[place] += rows
-            confidences[place] += Fraction(part["sums"][str(size)][key], 1 << UNIT_BITS)
-            rights[place] += right * rows
-        gaps = [abs(sure - right) for sure, right in zip(confidences, rights, strict=True)]
-        bins = [
-            {
+    def _state_error(self, bins: Sequence[Bin], counts: ValueCounts) -> MetricValue:
+        size = len(bins)
+        name = f"ece_{size}"
+        if not counts.n:
+            return self.state(
+                name,
+                None,
+                counts,
+                note=NOTHING_COUNTED,
+            )
+        error = Fraction()
+        curve = []
+        for place, cell in enumerate(bins):
+            error += abs(cell.confidence - cell.right)
+            point: dict[str, object] = {
                 "from": place / size,
                 "to": (place + 1) / size,
-                "n": n,
-                "confidence": float(confidences[place] / n) if n else None,
-                "accuracy": float(rights[place] / n) if n else None,
+                "n": cell.n,
+                "confidence": None,
+                "accuracy": None,
             }
-            for place, n in enumerate(counts)
-        ]
-        value, margin = float(sum(gaps, Fraction()) / part["n"]), Margin(interval_note=BIASED, is_share=True)
-        return self.state(f"ece_{size}", value, part, details={"bins": bins}, margin=margin)
+            if cell.n:
+                point["confidence"] = float(cell.confidence / cell.n)
+                point["accuracy"] = float(cell.right / cell.n)
+            curve.append(point)
+        margin = Margin(interval_note=BIASED, is_share=True)
+        value = divide(error, counts.n)
+        return self.state(
+            name,
+            value,
+            counts,
+            details={"bins": curve},
+            margin=margin,
+        )
 
 
-def find_bin(confidence: float, size: int) -> int:
-    """Return the bin of a confidence: the first holds 0 to 1/size, both included, the next up to 2/size."""
-    top, bottom = float(confidence).as_integer_ratio()
+def find_bin(confidence: float | Fraction, size: int) -> int:
+    """Return the bin of a confidence: the first holds 0 to 1/size, both included, the next up to
+    2/size.
+    """
+    top, bottom = confidence.as_integer_ratio()
     return max(0, -(-top * size // bottom) - 1)

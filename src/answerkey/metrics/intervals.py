@@ -1,20 +1,22 @@
-"""How sure a number is: standard errors, 95 % intervals by a formula for each kind of number, the bootstrap.
+"""How sure a number is: standard errors, 95 % intervals by a formula for each kind of number, the
+bootstrap.
 
-The distributions are here as far as intervals and tests need them: scipy has all of them and weighs more than
-everything else together; the tests compare with it.
+The distributions are here as far as intervals and tests need them: scipy has all of them and weighs
+more than everything else together; the tests compare with it.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import accumulate
+from operator import mul
 from random import Random
 from statistics import NormalDist
 
-from answerkey.metrics.exact import average, divide_and_root
+from answerkey.metrics.exact import Exact, average, divide_and_root, to_integers
 from answerkey.types import MetricValue
 
 Interval = tuple[float, float]
@@ -40,7 +42,8 @@ _UPPER = 0.975
 
 #: Up to so many tosses a binomial tail is summed in whole numbers.
 _EXACT_TOSSES = 5_000
-#: From here on the expansion of the t quantile in powers of 1/df is exact to the last digits of a float.
+#: From here on the expansion of the t quantile in powers of 1/df is exact to the last digits of a
+#: float.
 _MANY_DEGREES = 1_000
 _TINY = 1e-300
 _PRECISION = 1e-16
@@ -55,12 +58,13 @@ MOST_CELLS = 500
 _SELDOM = 100
 #: Below so many expected successes, waiting from one to the next is faster than rejection.
 _FEW_EXPECTED = 10
-#: While the samples are at most so many times the cells, drawing samples is faster than drawing counts.
+#: While the samples are at most so many times the cells, drawing samples is faster than drawing
+#: counts.
 _SPARSE = 4
 _TAIL = 0.025
 
 
-# Distributions ---------------------------------------------------------------------------------------------
+# Distributions
 
 
 def beta_share(first: float, second: float, point: float) -> float:
@@ -79,7 +83,16 @@ def beta_share(first: float, second: float, point: float) -> float:
     # The fraction converges fast on this side of the mean; the other side is its mirror image.
     if point < (first + 1) / (first + second + 2):
         return math.exp(logarithm) * _continue_fraction(first, second, point) / first
-    return 1 - math.exp(logarithm) * _continue_fraction(second, first, 1 - point) / second
+    return (
+        1
+        - math.exp(logarithm)
+        * _continue_fraction(
+            second,
+            first,
+            1 - point,
+        )
+        / second
+    )
 
 
 def _continue_fraction(first: float, second: float, point: float) -> float:
@@ -107,13 +120,21 @@ def _continue_fraction(first: float, second: float, point: float) -> float:
 
 
 def student_tails(point: float, df: int) -> float:
-    """Return the probability that Student's t with `df` degrees lies further from 0 than a point."""
-    return beta_share(df / 2, 0.5, df / (df + point * point))
+    """Return the probability that Student's t with `df` degrees lies further from 0 than a
+    point.
+    """
+    return beta_share(
+        df / 2,
+        0.5,
+        df / (df + point * point),
+    )
 
 
 @cache
 def student_quantile(share: float, df: int) -> float:
-    """Return the point below which Student's t with `df` degrees lies with a probability of 0.5 or more."""
+    """Return the point below which Student's t with `df` degrees lies with a probability of 0.5 or
+    more.
+    """
     # First from the normal quantile, in powers of 1/df (Abramowitz and Stegun 26.7.5).
     point = NORMAL.inv_cdf(share)
     square = point * point
@@ -123,7 +144,9 @@ def student_quantile(share: float, df: int) -> float:
         (((3 * square + 19) * square + 17) * square - 15) / 384,
         ((((79 * square + 776) * square + 1482) * square - 1920) * square - 945) / 92160,
     )
-    start = point + math.fsum(point * term / float(df**power) for power, term in enumerate(terms, 1))
+    start = point + math.fsum(
+        point * term / float(df**power) for power, term in enumerate(terms, 1)
+    )
     if df >= _MANY_DEGREES:
         return start
     tails = 2 * (1 - share)
@@ -160,7 +183,9 @@ def toss_share(heads: int, tosses: int) -> float:
 
 
 def chi_square_tail(point: float, df: int) -> float:
-    """Return the probability that a chi-square variable with `df` degrees is larger than a point."""
+    """Return the probability that a chi-square variable with `df` degrees is larger than a
+    point.
+    """
     half = point / 2
     if half <= 0:
         return 1.0
@@ -168,15 +193,22 @@ def chi_square_tail(point: float, df: int) -> float:
         spread = 2 / (9 * df)
         return NORMAL.cdf((1 - spread - (point / df) ** (1 / 3)) / math.sqrt(spread))
     # Q(a + 1, x) = Q(a, x) + x^a e^-x / Γ(a + 1), from Q(1/2, x) or Q(1, x).
-    start, first = (0.5, math.erfc(math.sqrt(half))) if df % 2 else (1.0, math.exp(-half))
-    shapes = (start + step for step in range((df - 1) // 2))
-    terms = (math.exp(shape * math.log(half) - half - math.lgamma(shape + 1)) for shape in shapes)
-    return min(1.0, math.fsum([first, *terms]))
+    shape = 1.0
+    terms = [math.exp(-half)]
+    if df % 2:
+        shape = 0.5
+        terms = [math.erfc(math.sqrt(half))]
+    for _ in range((df - 1) // 2):
+        terms.append(math.exp(shape * math.log(half) - half - math.lgamma(shape + 1)))
+        shape += 1
+    return min(1.0, math.fsum(terms))
 
 
 @dataclass(frozen=True)
 class ChiSquare:
-    """The statistic, its degrees of freedom, and how often chance alone would give as large a one."""
+    """The statistic, its degrees of freedom, and how often chance alone would give as large a
+    one.
+    """
 
     statistic: float
     df: int
@@ -186,45 +218,70 @@ class ChiSquare:
 def compare_counts(groups: Iterable[tuple[Sequence[int], Sequence[float]]]) -> ChiSquare | None:
     """Return Pearson's test of observed against expected counts in groups; None without any degree.
 
-    Each group has one degree less than it has cells; its expected counts are positive and have its sum.
+    Each group has one degree less than it has cells; its expected counts are positive and have its
+    sum.
     """
-    statistic, df = 0.0, 0
+    statistic = 0.0
+    df = 0
     for observed, expected in groups:
-        squares = ((one - other) ** 2 / other for one, other in zip(observed, expected, strict=True))
+        squares = []
+        for count, mean in zip(observed, expected, strict=True):
+            squares.append((count - mean) ** 2 / mean)
         statistic += math.fsum(squares)
         df += len(observed) - 1
-    return ChiSquare(statistic, df, chi_square_tail(statistic, df)) if df > 0 else None
+    if df <= 0:
+        return None
+    return ChiSquare(
+        statistic,
+        df,
+        chi_square_tail(statistic, df),
+    )
 
 
-# Intervals -------------------------------------------------------------------------------------------------
+# Intervals
 
 
 def wilson(successes: int, n: int) -> Interval:
-    """Return the 95 % Wilson score interval of a share of `n` ≥ 1; none ends exactly at 0, all at 1."""
+    """Return the 95 % Wilson score interval of a share of `n` ≥ 1.
+
+    None ends exactly at 0, all at 1.
+    """
     if not 0 <= successes <= n or n == 0:
         message = f"no share: {successes} of {n}"
         raise ValueError(message)
-    share, z_squared = successes / n, Z_95 * Z_95
+    share = successes / n
+    z_squared = Z_95 * Z_95
     spread = Z_95 * math.sqrt(share * (1 - share) / n + z_squared / (4 * n * n))
     scale = 1 + z_squared / n
     centre = share + z_squared / (2 * n)
-    low = 0.0 if successes == 0 else max(0.0, (centre - spread) / scale)
-    high = 1.0 if successes == n else min(1.0, (centre + spread) / scale)
+    low = 0.0
+    high = 1.0
+    if successes > 0:
+        low = max(0.0, (centre - spread) / scale)
+    if successes < n:
+        high = min(1.0, (centre + spread) / scale)
     return low, high
 
 
 def student(value: float, std_error: float, df: int, *, is_share: bool = False) -> Interval:
-    """Return value ± t · standard error with `df` ≥ 1 degrees of freedom; a share is kept within [0, 1]."""
+    """Return value ± t · standard error with `df` ≥ 1 degrees of freedom.
+
+    A share is kept within [0, 1].
+    """
     reach = student_quantile(_UPPER, df) * std_error
-    low, high = value - reach, value + reach
-    return (max(0.0, low), min(1.0, high)) if is_share else (low, high)
+    low = value - reach
+    high = value + reach
+    if is_share:
+        return max(0.0, low), min(1.0, high)
+    return low, high
 
 
 def score_interval(share: float, std_error: float, df: int) -> Interval:
     """Return the interval of a share whose standard error is not that of independent outcomes.
 
-    Wilson's, with the number of samples that would have this standard error in place of n, and t in place of
-    z (Dean and Pagano 2015). It stays within [0, 1] and holds better near the ends than share ± t · error.
+    Wilson's, with the number of samples that would have this standard error in place of n, and t in
+    place of z (Dean and Pagano 2015). It stays within [0, 1] and holds better near the ends than
+    share ± t · error.
     """
     t_squared = student_quantile(_UPPER, df) ** 2
     ratio = t_squared * std_error * std_error / (share * (1 - share))  # t² over the effective n
@@ -236,40 +293,46 @@ def score_interval(share: float, std_error: float, df: int) -> Interval:
 def mover(parts: Iterable[tuple[float, Interval]]) -> Interval:
     """Return the interval of the mean of independent values, each with its own interval.
 
-    The method of variance estimates recovery (Zou, Huang and Zhang 2009): distances to the lower ends are
-    added as squares, and so are those to the upper ends. With Wilson intervals it stays within [0, 1] and
-    needs no spread within a part.
+    The method of variance estimates recovery (Zou, Huang and Zhang 2009): distances to the lower
+    ends are added as squares, and so are those to the upper ends. With Wilson intervals it stays
+    within [0, 1] and needs no spread within a part.
     """
-    found = list(parts)
-    size = len(found)
-    mean = math.fsum(value for value, _ in found) / size
-    below = math.fsum((value - low) ** 2 for value, (low, _) in found)
-    above = math.fsum((high - value) ** 2 for value, (_, high) in found)
-    return mean - math.sqrt(below) / size, mean + math.sqrt(above) / size
+    values = []
+    below = []
+    above = []
+    for value, (low, high) in parts:
+        values.append(value)
+        below.append((value - low) ** 2)
+        above.append((high - value) ** 2)
+    size = len(values)
+    mean = math.fsum(values) / size
+    reach_below = math.sqrt(math.fsum(below)) / size
+    reach_above = math.sqrt(math.fsum(above)) / size
+    return mean - reach_below, mean + reach_above
 
 
-# Standard errors of ratios of sums -------------------------------------------------------------------------
+# Standard errors of ratios of sums
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """A ratio of sums, which most metrics are: a mean is Σx over Σ1, precision is ΣTP over Σ(TP + FP).
+    """A ratio of sums, which most metrics are: a mean is Σx over Σ1, precision is ΣTP over Σ(TP +
+    FP).
 
-    Whole numbers, both in the same units; `n` samples stand behind them. What one sample, or one cluster of
-    samples, says differently from the whole is its residual `top - R · bottom`; the spread of the residuals
-    is the spread of R.
+    `n` samples stand behind them. What one sample, or one cluster of samples, says differently from
+    the whole is its residual `top - R · bottom`; the spread of the residuals is the spread of R.
     """
 
-    top: int
-    bottom: int
+    top: Exact
+    bottom: Exact
     n: int
 
 
-def measure_error(ratio: Ratio, *, tops: int, products: int, bottoms: int) -> float | None:
+def measure_error(ratio: Ratio, *, tops: Exact, products: Exact, bottoms: Exact) -> float | None:
     """Return the standard error of a ratio over independent samples; None for fewer than two.
 
-    √(n/(n-1) · Σ(top - R · bottom)²) / Σ bottom, from Σ top², Σ top · bottom and Σ bottom². Of a mean it is
-    the sample standard deviation over √n.
+    √(n/(n-1) · Σ(top - R · bottom)²) / Σ bottom, from Σ top², Σ top · bottom and Σ bottom². Of a
+    mean it is the sample standard deviation over √n.
     """
     if ratio.n <= 1 or not ratio.bottom:
         return None
@@ -281,21 +344,32 @@ def measure_error(ratio: Ratio, *, tops: int, products: int, bottoms: int) -> fl
 def measure_clustered_error(
     clusters: Sequence[tuple[Ratio, int]], *, is_corrected: bool = True
 ) -> tuple[float | None, int]:
-    """Return the standard error of a ratio over clusters, and how many clusters have a sample that counts.
+    """Return the standard error of a ratio over clusters, and how many clusters have a sample that
+    counts.
 
-    Each cluster is given with how often it occurs. √(Σ (top - R · bottom)²) / Σ bottom with the sums of each
-    cluster, times √(C/(C-1)) where corrected. None for fewer than two clusters.
+    Each cluster is given with how often it occurs. √(Σ (top - R · bottom)²) / Σ bottom with the
+    sums of each cluster, times √(C/(C-1)) where corrected. None for fewer than two clusters.
     """
-    size, union = sum(count for one, count in clusters if one.n), 0
-    for one, _ in clusters:
-        union |= one.top | one.bottom
-    # Without the binary zeros that all sums end with, the numbers to square are small.
-    shift = (union & -union).bit_length() - 1 if union else 0
-    small = [(one.top >> shift, one.bottom >> shift, count) for one, count in clusters]
-    top, bottom = sum(one[0] * one[2] for one in small), sum(one[1] * one[2] for one in small)
+    size = sum(count for ratio, count in clusters if ratio.n)
+    counts = [count for _, count in clusters]
+    # Numerators and denominators in the same units.
+    whole, _ = to_integers(
+        [ratio.top for ratio, _ in clusters] + [ratio.bottom for ratio, _ in clusters]
+    )
+    tops = whole[: len(clusters)]
+    bottoms = whole[len(clusters) :]
+    top = sum(map(mul, tops, counts))
+    bottom = sum(map(mul, bottoms, counts))
     if size <= 1 or not bottom:
         return None, size
-    residuals = sum(count * (own * bottom - top * of) ** 2 for own, of, count in small)
+    residuals = 0
+    for cluster_top, cluster_bottom, count in zip(
+        tops,
+        bottoms,
+        counts,
+        strict=True,
+    ):
+        residuals += count * (cluster_top * bottom - top * cluster_bottom) ** 2
     if is_corrected:
         return divide_and_root(size * residuals, (size - 1) * bottom**4), size
     return divide_and_root(residuals, bottom**4), size
@@ -304,32 +378,56 @@ def measure_clustered_error(
 def average_clustered_error(
     clusters: Sequence[tuple[Sequence[Ratio], int]], *, is_corrected: bool
 ) -> tuple[float | None, int]:
-    """Return the standard error of the mean of several ratios over the same clusters, and how many these are.
+    """Return the standard error of the mean of several ratios over the same clusters, and how many
+    these are.
 
-    Each cluster is given with its sums for every ratio and how often it occurs. Its residual is the mean of
-    its residuals: (top - R · bottom) / Σ bottom.
+    Each cluster is given with its sums for every ratio and how often it occurs. Its residual is the
+    mean of its residuals: (top - R · bottom) / Σ bottom.
     """
-    size = sum(count for ratios, count in clusters if any(one.n for one in ratios))
+    size = 0
+    for ratios, count in clusters:
+        if any(ratio.n for ratio in ratios):
+            size += count
     if size <= 1:
         return None, size
-    columns = range(len(clusters[0][0]))
-    tops = [sum(ratios[i].top * count for ratios, count in clusters) for i in columns]
-    bottoms = [sum(ratios[i].bottom * count for ratios, count in clusters) for i in columns]
+    width = len(clusters[0][0])
+    tops: list[Exact] = [0] * width
+    bottoms: list[Exact] = [0] * width
+    for ratios, count in clusters:
+        for place, ratio in enumerate(ratios):
+            tops[place] += ratio.top * count
+            bottoms[place] += ratio.bottom * count
     squares = []
     try:
         for ratios, count in clusters:
-            residual = math.fsum(
-                (ratios[i].top * bottoms[i] - tops[i] * ratios[i].bottom) / bottoms[i] ** 2 for i in columns
-            )
+            residual = _add_residuals(ratios, tops, bottoms)
             squares.append(count * residual * residual)
         correction = size / (size - 1) if is_corrected else 1.0
-        error = math.sqrt(correction * math.fsum(squares)) / len(columns)
+        error = math.sqrt(correction * math.fsum(squares)) / width
     except OverflowError:
         return None, size
-    return (error if math.isfinite(error) else None), size
+    if not math.isfinite(error):
+        return None, size
+    return error, size
 
 
-# Margins: standard error, interval and method of one value -------------------------------------------------
+def _add_residuals(
+    ratios: Sequence[Ratio], tops: Sequence[Exact], bottoms: Sequence[Exact]
+) -> float:
+    """Return the sum of a cluster's residuals: (top - R · bottom) / Σ bottom."""
+    residuals = []
+    for ratio, top, bottom in zip(
+        ratios,
+        tops,
+        bottoms,
+        strict=True,
+    ):
+        residuals.append((ratio.top * bottom - top * ratio.bottom) / bottom**2)
+    return math.fsum(residuals)
+
+
+# Margins: standard error, interval and method of one value
+# -------------------------------------------------
 
 
 #: A share of 0/1 outcomes: how many of how many.
@@ -340,8 +438,8 @@ Counts = tuple[int, int]
 class Margin:
     """How sure a value is: its standard error, and its interval or why there is none.
 
-    The fields of a `MetricValue` of the same names; `is_share` says that the value lies within [0, 1] by its
-    nature.
+    The fields of a `MetricValue` of the same names; `is_share` says that the value lies within [0,
+    1] by its nature.
     """
 
     std_error: float | None = None
@@ -365,32 +463,64 @@ def bound_value(
     With `score_method`, a share that is neither 0 nor 1 gets the score interval.
     """
     if score_method and is_share and 0 < value < 1:
-        return Margin(std_error, score_interval(value, std_error, df), score_method, is_share=True)
-    interval = student(value, std_error, df, is_share=is_share)
+        return Margin(
+            std_error,
+            score_interval(value, std_error, df),
+            score_method,
+            is_share=True,
+        )
+    interval = student(
+        value,
+        std_error,
+        df,
+        is_share=is_share,
+    )
     if not all(map(math.isfinite, interval)):
-        return Margin(std_error, interval_note=TOO_LARGE_SPREAD, is_share=is_share)
-    return Margin(std_error, interval, method, is_share=is_share)
+        return Margin(
+            std_error,
+            interval_note=TOO_LARGE_SPREAD,
+            is_share=is_share,
+        )
+    return Margin(
+        std_error,
+        interval,
+        method,
+        is_share=is_share,
+    )
 
 
 def measure_share(count: int, of: int) -> Margin:
-    """Return how sure a share of at least one 0/1 outcome is: the Wilson interval, whatever its size."""
-    error = divide_and_root(count * (of - count), of**2 * (of - 1)) if of > 1 else None
-    return Margin(error, wilson(count, of), WILSON, is_share=True)
-
-
-def measure_f1(hits: int, others: int) -> Margin:
-    """Return how sure F1 = 2 TP / (2 TP + FP + FN) of at least one sample is; `others` are FP + FN.
-
-    Among the samples that are a hit, a false alarm or a miss, the hits are a share J with a Wilson interval,
-    and F1 is 2 J / (1 + J), which grows with J.
+    """Return how sure a share of at least one 0/1 outcome is: the Wilson interval, whatever its
+    size.
     """
-    size = hits + others
-    # J = hits / size has the variance J (1 - J) / (size - 1), and F1 = 2 J / (1 + J) the slope 2 / (1 + J)².
+    error = divide_and_root(count * (of - count), of**2 * (of - 1)) if of > 1 else None
+    return Margin(
+        error,
+        wilson(count, of),
+        WILSON,
+        is_share=True,
+    )
+
+
+def measure_f1(hits: int, misses: int) -> Margin:
+    """Return how sure F1 = 2 TP / (2 TP + FP + FN) of at least one sample is; `misses` are FP + FN.
+
+    Among the samples that are a hit, a false alarm or a miss, the hits are a share J with a Wilson
+    interval, and F1 is 2 J / (1 + J), which grows with J.
+    """
+    size = hits + misses
+    # J = hits / size has the variance J (1 - J) / (size - 1), and F1 = 2 J / (1 + J) the slope 2 /
+    # (1 + J)².
     error = None
     if size > 1:
-        error = divide_and_root(4 * size**2 * hits * others, (size - 1) * (size + hits) ** 4)
+        error = divide_and_root(4 * size**2 * hits * misses, (size - 1) * (size + hits) ** 4)
     low, high = wilson(hits, size)
-    return Margin(error, (2 * low / (1 + low), 2 * high / (1 + high)), WILSON, is_share=True)
+    return Margin(
+        error,
+        (2 * low / (1 + low), 2 * high / (1 + high)),
+        WILSON,
+        is_share=True,
+    )
 
 
 def measure_mean(
@@ -402,119 +532,197 @@ def measure_mean(
     score_method: str | None = None,
     is_share: bool = False,
 ) -> Margin:
-    """Return how sure a mean, or another ratio of sums, over `n` independent samples is; as `bound_value`."""
+    """Return how sure a mean, or another ratio of sums, over `n` independent samples is.
+
+    As `bound_value`.
+    """
     if value is None or not std_error:
-        note = ONE_SAMPLE if n == 1 else TOO_LARGE_SPREAD if std_error is None else ALL_ALIKE
-        return Margin(std_error, interval_note=note, is_share=is_share)
-    return bound_value(value, std_error, n - 1, method, score_method=score_method, is_share=is_share)
+        note = ALL_ALIKE
+        if n == 1:
+            note = ONE_SAMPLE
+        elif std_error is None:
+            note = TOO_LARGE_SPREAD
+        return Margin(
+            std_error,
+            interval_note=note,
+            is_share=is_share,
+        )
+    return bound_value(
+        value, std_error, n - 1, method, score_method=score_method, is_share=is_share
+    )
 
 
 def average_shares(shares: Sequence[Counts]) -> Margin:
     """Return how sure the mean of independent shares is, each of at least two 0/1 outcomes.
 
-    The squared standard errors add up. A share that is all or nothing shows no spread, which is chance as
-    often as truth: it is given that of the Jeffreys posterior. Degrees of freedom by Satterthwaite.
+    The squared standard errors add up. A share that is all or nothing shows no spread, which is
+    chance as often as truth: it is given that of the Jeffreys posterior. Degrees of freedom by
+    Satterthwaite.
     """
     if any(of <= 1 for _, of in shares):
         return Margin(interval_note=SINGLE, is_share=True)
     if not shares:
         return Margin()
     size = len(shares)
-    mean = math.fsum(count / of for count, of in shares) / size
-    spreads = [
-        count * (of - count) / (of * of * (of - 1))
-        if 0 < count < of
-        else (count + 0.5) * (of - count + 0.5) / ((of + 1) ** 2 * (of + 2))
-        for count, of in shares
-    ]
+    means = []
+    spreads = []
+    weights = []
+    for count, of in shares:
+        spread = _measure_spread(count, of)
+        means.append(count / of)
+        spreads.append(spread)
+        weights.append(spread**2 / (of - 1))
+    mean = math.fsum(means) / size
     total = math.fsum(spreads)
     error = math.sqrt(total) / size
-    if all(count in {0, of} for count, of in shares) and mean in {0.0, 1.0}:
-        found = mover((count / of, wilson(count, of)) for count, of in shares)
-        return Margin(error, found, MOVER, is_share=True)
-    weights = (one**2 / (of - 1) for one, (_, of) in zip(spreads, shares, strict=True))
-    found = score_interval(mean, error, max(1, int(total**2 / math.fsum(weights))))
-    return Margin(error, found, STRATIFIED, is_share=True)
+    if mean in {0.0, 1.0}:
+        interval = mover((count / of, wilson(count, of)) for count, of in shares)
+        return Margin(
+            error,
+            interval,
+            MOVER,
+            is_share=True,
+        )
+    df = max(1, int(total**2 / math.fsum(weights)))
+    return Margin(
+        error,
+        score_interval(mean, error, df),
+        STRATIFIED,
+        is_share=True,
+    )
+
+
+def _measure_spread(count: int, of: int) -> float:
+    """Return the squared standard error of a share."""
+    if 0 < count < of:
+        return count * (of - count) / (of * of * (of - 1))
+    return (count + 0.5) * (of - count + 0.5) / ((of + 1) ** 2 * (of + 2))
 
 
 def average_counts(counts: Sequence[Counts]) -> tuple[float, Interval | None]:
     """Return the mean of shares, and its interval if there is one."""
-    return math.fsum(count / of for count, of in counts) / len(counts), average_shares(counts).interval
+    mean = math.fsum(count / of for count, of in counts) / len(counts)
+    return mean, average_shares(counts).interval
 
 
 def average_errors(values: Sequence[MetricValue]) -> Margin:
     """Return how sure the mean of independent values is, from their own standard errors."""
     is_share = all(value.is_share for value in values)
-    known = [value.std_error for value in values if value.std_error is not None]
-    missing = len(values) - len(known)
+    errors = [value.std_error for value in values if value.std_error is not None]
+    missing = len(values) - len(errors)
     if missing:
-        return Margin(interval_note=f"{missing} of {len(values)} have no standard error", is_share=is_share)
-    largest = max(known)
+        note = f"{missing} of {len(values)} have no standard error"
+        return Margin(interval_note=note, is_share=is_share)
+    largest = max(errors)
     if not largest:
-        return Margin(largest, interval_note=NO_SPREAD, is_share=is_share)
-    mean = average([float(value.value or 0) for value in values])
-    squares = [(error / largest) ** 2 for error in known]  # no square is then too large for a float
+        return Margin(
+            largest,
+            interval_note=NO_SPREAD,
+            is_share=is_share,
+        )
+    squares = []
+    weights = []
+    for value, error in zip(values, errors, strict=True):
+        # Divided by the largest, no square is too large for a float.
+        square = (error / largest) ** 2
+        # The degrees of freedom of a standard error are one less than its clusters, or samples.
+        size = int(str(value.details.get("clusters", value.n)))
+        squares.append(square)
+        weights.append(square**2 / max(1, size - 1))
     total = math.fsum(squares)
+    mean = average([float(value.value or 0) for value in values])
     error = largest * math.sqrt(total) / len(values)
-    # The degrees of freedom of a standard error are one less than its clusters, or samples.
-    degrees = [max(1, int(str(value.details.get("clusters", value.n))) - 1) for value in values]
-    weights = (square**2 / degree for square, degree in zip(squares, degrees, strict=True))
     df = max(1, int(total**2 / math.fsum(weights)))
-    return bound_value(mean, error, df, STRATIFIED, score_method=STRATIFIED, is_share=is_share)
+    return bound_value(
+        mean,
+        error,
+        df,
+        STRATIFIED,
+        score_method=STRATIFIED,
+        is_share=is_share,
+    )
 
 
-# The bootstrap, bias-corrected and accelerated -------------------------------------------------------------
+# The bootstrap, bias-corrected and accelerated
 #
-# Samples that look alike to a metric form a cell, so a resample is a draw of cell counts: its work grows with
-# the cells, not with the samples. It depends on the counts and the seed alone. Only `random()` is used, the
-# one method whose sequence Python keeps from version to version.
+# Samples that look alike to a metric form a cell, so a resample is a draw of cell counts: its work
+# grows with the cells, not with the samples. It depends on the counts and the seed alone. Only
+# `random()` is used, the one method whose sequence Python keeps from version to version.
 
 #: A number from the counts of the cells; None where it is 0/0.
 Statistic = Callable[[Sequence[int]], float | None]
 
 
 def resample(counts: Sequence[int], statistic: Statistic, seed: int | None = 0) -> Margin:
-    """Return the standard error and the 95 % BCa interval of a share computed from cell counts (Efron 1987).
+    """Return the standard error and the 95 % BCa interval of a share computed from cell counts
+    (Efron 1987).
 
     A seed of None is for numbers whose spread something else will tell: nothing is drawn.
     """
-
-    def give_up(note: str) -> Margin:
-        return Margin(interval_note=note, is_share=True)
-
-    n, value = sum(counts), statistic(counts)
+    n = sum(counts)
+    value = statistic(counts)
     if value is None or seed is None:
-        return give_up("not resampled")
+        return _give_up("not resampled")
     if n < FEWEST_SAMPLES:
-        return give_up(f"resampling needs at least {FEWEST_SAMPLES} samples, there are {n}")
+        return _give_up(f"resampling needs at least {FEWEST_SAMPLES} samples, there are {n}")
     draw = _choose_draw(counts, Random(seed).random)  # noqa: S311 - repeatable, no secret
-    drawn = [statistic(draw()) for _ in range(RESAMPLES)]
-    found = sorted(one for one in drawn if one is not None)
-    size = len(found)
+    numbers = []
+    for _ in range(RESAMPLES):
+        number = statistic(draw())
+        if number is not None:
+            numbers.append(number)
+    numbers.sort()
+    size = len(numbers)
     if (RESAMPLES - size) * _SELDOM > RESAMPLES:
-        return give_up("too many resamples have no value (0/0)")
-    if found[0] == found[-1]:
-        return give_up("all resamples give the same number")
-    mean = math.fsum(found) / size
-    error = math.sqrt(math.fsum((one - mean) ** 2 for one in found) / (size - 1))
-    share = (sum(one < value for one in found) + sum(one == value for one in found) / 2) / size
+        return _give_up("too many resamples have no value (0/0)")
+    if numbers[0] == numbers[-1]:
+        return _give_up("all resamples give the same number")
+    mean = math.fsum(numbers) / size
+    squares = math.fsum((number - mean) ** 2 for number in numbers)
+    error = math.sqrt(squares / (size - 1))
+    # A resample that equals the value counts half.
+    smaller = bisect_left(numbers, value)
+    share = (smaller + bisect_right(numbers, value)) / (2 * size)
     if not 0 < share < 1:
-        return replace(give_up("all resamples lie on one side of the value"), std_error=error)
-    bias, acceleration = NORMAL.inv_cdf(share), find_acceleration(counts, statistic)
+        return replace(_give_up("all resamples lie on one side of the value"), std_error=error)
+    acceleration = find_acceleration(counts, statistic)
+    interval = _find_quantiles(
+        numbers,
+        NORMAL.inv_cdf(share),
+        acceleration,
+    )
+    return Margin(
+        error,
+        interval,
+        BCA,
+        is_share=True,
+    )
+
+
+def _give_up(note: str) -> Margin:
+    return Margin(interval_note=note, is_share=True)
+
+
+def _find_quantiles(numbers: Sequence[float], bias: float, acceleration: float) -> Interval:
+    """Return the ends of the interval from sorted resamples."""
+    size = len(numbers)
     ends = []
     for tail in (_TAIL, 1 - _TAIL):
         shifted = bias + NORMAL.inv_cdf(tail)
-        # It is positive: no acceleration is beyond 1/6, and no shift beyond 5.5 with so many resamples.
+        # It is positive: no acceleration is beyond 1/6, and no shift beyond 5.5 with so many
+        # resamples.
         slope = 1 - acceleration * shifted
         # The quantile lies between two resamples in proportion.
         place = NORMAL.cdf(bias + shifted / slope) * (size - 1)
         low = min(int(place), size - 2)
-        ends.append(found[low] + (place - low) * (found[low + 1] - found[low]))
-    return Margin(error, (ends[0], ends[1]), BCA, is_share=True)
+        ends.append(numbers[low] + (place - low) * (numbers[low + 1] - numbers[low]))
+    return ends[0], ends[1]
 
 
 def find_acceleration(counts: Sequence[int], statistic: Statistic) -> float:
-    """Return the acceleration, from the numbers that remain when one sample of a cell is left out."""
+    """Return the acceleration, from the numbers that remain when one sample of a cell is left
+    out.
+    """
     left = list(counts)
     outcomes: list[tuple[float, int]] = []
     for cell, count in enumerate(counts):
@@ -534,14 +742,16 @@ def find_acceleration(counts: Sequence[int], statistic: Statistic) -> float:
 def _choose_draw(counts: Sequence[int], random: Callable[[], float]) -> Callable[[], list[int]]:
     """Return what draws the cell counts of a resample: sample by sample, or cell by cell."""
     n = sum(counts)
-    cells = (
-        [cell for cell, count in enumerate(counts) for _ in range(count)]
-        if n <= _SPARSE * len(counts)
-        else []
-    )
-    rest = list(accumulate(reversed(counts)))[::-1]
+    cells: list[int] = []
+    if n <= _SPARSE * len(counts):
+        for cell, count in enumerate(counts):
+            cells += [cell] * count
     # Of each cell its share among itself and the cells after it.
-    shares = [count / left if left else 0.0 for count, left in zip(counts, rest, strict=True)]
+    shares = []
+    remaining = n
+    for count in counts:
+        shares.append(count / remaining if remaining else 0.0)
+        remaining -= count
 
     def draw_samples() -> list[int]:
         drawn = [0] * len(counts)
@@ -550,10 +760,12 @@ def _choose_draw(counts: Sequence[int], random: Callable[[], float]) -> Callable
         return drawn
 
     def draw_cells() -> list[int]:
-        drawn, left = [], n
+        drawn = []
+        left = n
         for share in shares:
-            drawn.append(draw_binomial(left, share, random) if left else 0)
-            left -= drawn[-1]
+            count = draw_binomial(left, share, random) if left else 0
+            drawn.append(count)
+            left -= count
         return drawn
 
     return draw_samples if cells else draw_cells
@@ -577,7 +789,9 @@ def draw_binomial(n: int, share: float, random: Callable[[], float]) -> int:
 
 
 def _reject(n: int, share: float, random: Callable[[], float]) -> int:
-    """Return a binomial count by transformed rejection with squeeze (Hörmann 1993, algorithm BTRS)."""
+    """Return a binomial count by transformed rejection with squeeze (Hörmann 1993, algorithm
+    BTRS).
+    """
     spread = math.sqrt(n * share * (1 - share))
     width = 1.15 + 2.53 * spread
     skew = -0.0873 + 0.0248 * width + 0.01 * share

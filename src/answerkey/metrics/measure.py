@@ -1,26 +1,19 @@
-"""Metrics over samples: asked once or several times, as a whole, by group, and in clusters.
+"""From the table of scores to metric values: as a whole, by group, and in clusters.
 
-Under trials a metric sees the aggregates, one row per sample. A metric that reads something without an
-aggregate (metadata, or values that are no numbers) counts the trials instead; which of the two it is can
-depend on the scores, so a part holds both until all shards are merged. A part of either holds
+Under trials and orders a metric sees the aggregates, one row per sample. A metric that reads
+something without an aggregate (metadata, or values that are no numbers) counts the rows instead.
 
-    whole       the metric's own part
-    clusters    the sums of each cluster, where samples come in clusters
-    groups      column → group → whole and clusters, where the design groups samples
-
-Clusters are questions on one passage, or trials of one sample; only the sums of each are kept. Clusters with
-a name may lie in several shards; those without one (the trials of a sample) never do, and are counted where
-their sums are the same.
+Clusters are samples that are not independent: questions on one passage, or the rows of one sample.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -28,20 +21,20 @@ from answerkey.errors import ScoringError
 from answerkey.metrics.base import (
     BaseMetric,
     CountingMetric,
-    Labels,
+    Coverage,
     Metric,
-    Part,
     ValueCounts,
-    merge_parts,
+    count_left_out,
+    count_values,
     read_columns,
     read_rows,
     split_counts,
-    write_label,
 )
-from answerkey.metrics.exact import UNIT_BITS, average, to_units
+from answerkey.metrics.exact import average
 from answerkey.metrics.intervals import (
     CLUSTERED_STUDENT,
     CLUSTERED_WILSON,
+    Margin,
     Ratio,
     Scale,
     average_clustered_error,
@@ -50,41 +43,41 @@ from answerkey.metrics.intervals import (
     bound_value,
     measure_clustered_error,
 )
+from answerkey.metrics.rows import (
+    find_own_rows,
+    is_ordered,
+    name_clusters,
+    name_groups,
+    number_samples,
+    read_owners,
+)
+from answerkey.metrics.task_counts import COUNTED_FIELDS
 from answerkey.metrics.trials import (
     Trials,
     aggregate_scores,
     average_orders,
     find_first_rows,
-    find_own_rows,
-    find_owners,
     holds_other,
     holds_shares,
-    number_samples,
 )
-from answerkey.types import Groups, GroupValue, MetricValue, Samples, Scores
+from answerkey.types import Groups, GroupValue, MetricValue, Scores
 
-#: How samples without a group are called.
-NO_GROUP = "(none)"
 #: More groups than that are no breakdown for people; they are counted, and not listed.
 MOST_GROUPS = 10_000
 #: With fewer clusters there is a standard error, but no interval: it would miss too often.
 FEWEST_CLUSTERS = 5
-#: So many different samples without a name are kept at most.
+#: So many different samples without a name are compared at most.
 MOST_KINDS = 5_000
-
-BY_SAMPLE, BY_TRIAL = "by_sample", "by_trial"
-WHOLE, CLUSTERS, GROUPS = "whole", "clusters", "groups"
-#: Clusters by name; kinds of clusters without one, by their sums; whether there are too many of those.
-NAMED, ALIKE, WIDE = "named", "alike", "wide"
 
 
 @dataclass(frozen=True)
 class Design:
     """Columns of the dataset that put samples together, and how intervals are made.
 
-    Each column of `group_by` gives a metric's value for each of its groups, and their average. Samples with
-    the same `cluster_by` are not independent (questions on one passage), and the interval allows for that,
-    with the correction C/(C-1) for few clusters unless it is switched off. `seed` is for resampling.
+    Each column of `group_by` gives a metric's value for each of its groups, and their average.
+    Samples with the same `cluster_by` are not independent (questions on one passage), and the
+    interval allows for that, with the correction C/(C-1) for few clusters unless it is switched
+    off. `seed` is for resampling.
     """
 
     group_by: tuple[str, ...] = ()
@@ -95,11 +88,16 @@ class Design:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that the samples must have."""
-        return (*self.group_by, *([self.cluster_by] if self.cluster_by else []))
+        if self.cluster_by is None:
+            return self.group_by
+        return (*self.group_by, self.cluster_by)
 
     @property
     def cluster_noun(self) -> str:
-        """What clusters are called in notes; without any of its own, a table of trials has its samples."""
+        """What clusters are called in notes.
+
+        Without a column, the rows of each sample are a cluster.
+        """
         return f"values of `{self.cluster_by}`" if self.cluster_by else "samples"
 
 
@@ -117,207 +115,293 @@ class KeyedMetric:
 
 
 def find_scale(metric: Metric, scales: Mapping[str, Scale]) -> Scale | None:
-    """Return the scale of a metric's values from those of the fields that a scorer knows; None without one.
+    """Return the scale of a metric's values from those of the fields that a scorer knows.
 
-    Right or wrong is 1 or 0 in every scorer, and a part of an answer lies in between.
+    None without one. Right or wrong is 1 or 0 in every scorer, and a part of an answer lies in
+    between.
     """
-    find: Callable[..., Scale | None] = getattr(metric, "find_scale", lambda _: None)
-    return find({"is_correct": (0.0, 1.0), **scales})
+    find = getattr(metric, "find_scale", None)
+    if find is None:
+        return None
+    scale: Scale | None = find({"is_correct": (0.0, 1.0), **scales})
+    return scale
 
 
-@runtime_checkable
-class RatioMetric(Protocol):
-    """A metric whose values are ratios of sums; `sums` names what of a part they are computed from."""
-
-    sums: ClassVar[tuple[str, ...]]
-
-    def fields(self) -> tuple[str, ...]:
-        """Return the names of the score values or metadata that it reads."""
-
-    def collect(self, counts: ValueCounts) -> Part:
-        """Return the part of these counts."""
-
-    def ratios(self, part: Part, whole: Part) -> dict[str, Ratio]:
-        """Return the sums of a part by the name of the value, for every name of the whole."""
-
-
-# Labels of rows --------------------------------------------------------------------------------------------
-
-
-def label_rows(samples: Samples, column: str) -> pl.Series:
-    """Return a column of the dataset as text, as metrics write values; null stays null."""
-    series = samples.frame[column].rename(column)
-    if series.dtype == pl.String and column not in samples.encoded:
-        return series
-    distinct = series.unique(maintain_order=True)
-    values = Samples(pl.DataFrame([distinct]), pl.Series([], dtype=pl.String), encoded=samples.encoded)
-    labels = [None if one is None else write_label(one) for one in values.values(column)]
-    table = pl.DataFrame([distinct, pl.Series("label", labels, dtype=pl.String)])
-    rows = pl.DataFrame([series]).join(table, on=column, how="left", nulls_equal=True, maintain_order="left")
-    return rows["label"].rename(column)
-
-
-def name_groups(labels: pl.Series) -> pl.Series:
-    """Return labels with the samples that have none in a group of their own."""
-    return labels.fill_null(NO_GROUP)
-
-
-def name_clusters(labels: pl.Series, ids: pl.Series) -> pl.Series:
-    """Return labels with each sample that has none in a cluster of its own; no label begins like those."""
-    own = pl.lit("\0") + ids.cast(pl.String)
-    return pl.select(pl.when(labels.is_null()).then(own).otherwise(labels)).to_series().rename(labels.name)
-
-
-# What one shard contributes --------------------------------------------------------------------------------
+# The rows that metrics see
 
 
 @dataclass(frozen=True)
 class _Table:
-    """Scores with the labels of their rows: groups by column, clusters by `cluster ` and the column.
+    """Scores with the groups and clusters of their rows, by column of the dataset.
 
-    Where samples have several rows, `owners` are the numbers of the samples, and those rows are a cluster.
+    Where samples have several rows, `owners` are the numbers of the samples, and the rows of each
+    are a cluster. `is_share` says that the numbers are aggregates of zeros and ones.
     """
 
     scores: Scores
-    labels: Mapping[str, pl.Series]
+    groups: Mapping[str, pl.Series]
+    clusters: Mapping[str, pl.Series]
     owners: pl.Series | None = None
+    is_share: bool = False
+
+    def take(self, rows: pl.Series) -> _Table:
+        """Return the rows at these positions."""
+        return _Table(
+            self.scores.take(rows),
+            {column: labels.gather(rows) for column, labels in self.groups.items()},
+            {column: labels.gather(rows) for column, labels in self.clusters.items()},
+            None if self.owners is None else self.owners.gather(rows),
+            self.is_share,
+        )
+
+    def split(self, column: str) -> dict[str, _Table]:
+        """Return the rows of each group."""
+        labels = self.groups[column].alias("label").to_frame().with_row_index("row")
+        tables = {}
+        for label, rows in labels.group_by("label").agg("row").iter_rows():
+            tables[label] = self.take(pl.Series(rows, dtype=pl.UInt32))
+        return tables
 
 
-def measure_metrics(
-    metrics: Sequence[KeyedMetric], scores: Scores, samples: Samples, trials: Trials | None = None
-) -> list[Part]:
-    """Return what one shard contributes to each metric; both tables have a row for each sample and trial."""
-    own = find_own_rows(samples)
-    if own is not None and samples.orders is not None:
+class _Tables:
+    """The tables that the metrics of one scorer see: with a row for each trial, and for each
+    sample.
+    """
+
+    def __init__(
+        self,
+        metrics: Sequence[KeyedMetric],
+        scores: Scores,
+        rows: pl.DataFrame,
+        trials: Trials | None,
+    ) -> None:
+        self._metrics = metrics
+        self._rows = rows
+        self._has_trials = trials is not None
+        self.trials = trials or Trials(num_trials=1)
+        groups = {}
+        clusters = {}
+        for metric in metrics:
+            for column in metric.design.columns:
+                labels = rows[f"label:{column}"]
+                groups[column] = name_groups(labels)
+                clusters[column] = name_clusters(labels, read_owners(rows))
+        self.by_row = _Table(scores, groups, clusters)
+        self.is_aggregated = trials is not None or is_ordered(rows)
+
+    @cached_property
+    def by_owner(self) -> _Table:
+        """The rows, of which those of a sample are a cluster."""
+        size = self.trials.num_trials
+        if size == 1 and not is_ordered(self._rows):
+            return self.by_row
+        return replace(self.by_row, owners=number_samples(self._rows, size))
+
+    @cached_property
+    def by_sample(self) -> _Table:
+        """One row for each sample: first its trials are aggregated, then its orders."""
+        names = _list_fields(self._metrics)
+        table = self.by_row
+        owners = read_owners(self._rows)
+        if self._has_trials:
+            firsts = pl.int_range(
+                0,
+                len(owners),
+                self.trials.num_trials,
+                eager=True,
+            )
+            scores = aggregate_scores(
+                table.scores,
+                self.trials,
+                names,
+            )
+            table = replace(table.take(firsts), scores=scores)
+            owners = owners.gather(firsts)
+        if is_ordered(self._rows):
+            firsts = find_first_rows(owners)
+            scores = average_orders(
+                table.scores,
+                owners.rle_id(),
+                names,
+            )
+            table = replace(table.take(firsts), scores=scores)
+        return table
+
+
+def _list_fields(metrics: Sequence[KeyedMetric]) -> set[str] | None:
+    """Return the fields that the metrics read; None where one does not say."""
+    names: set[str] = set()
+    for metric in metrics:
+        metric_names = metric.metric.fields()
+        if not metric_names:
+            return None
+        names.update(metric_names)
+    return names
+
+
+def drop_unread(metrics: Sequence[KeyedMetric], frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the scores of one scorer without the metadata that no metric and no count reads.
+
+    The names stay, with nulls.
+    """
+    names = _list_fields(metrics)
+    if names is None:
+        return frame
+    metadata = frame["metadata"].struct.unnest()
+    nulls = []
+    for name in metadata.columns:
+        if name not in names and name not in COUNTED_FIELDS:
+            nulls.append(pl.lit(None).alias(name))
+    return frame.with_columns(metadata.with_columns(nulls).to_struct("metadata"))
+
+
+#: Fields of scores with few different words in many rows.
+WORDS = (
+    "completion_validity",
+    "validity_reason",
+    "predicted_choice",
+    "ground_truth_choice",
+    "extraction_rule",
+)
+
+
+def encode_words(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return scores whose words are numbers in memory: a table of many rows takes a third."""
+    metadata = frame["metadata"].struct.unnest()
+    casts = []
+    for name, dtype in metadata.schema.items():
+        if name in WORDS and dtype == pl.String:
+            casts.append(pl.col(name).cast(pl.Categorical))
+        elif name == "choices" and dtype == pl.List(pl.String):
+            casts.append(pl.col(name).cast(pl.List(pl.Categorical)))
+    return frame.with_columns(
+        pl.col("status", "reason", "excluded_by").cast(pl.Categorical),
+        metadata.with_columns(casts).to_struct("metadata"),
+    )
+
+
+def compute_metrics(
+    metrics: Sequence[KeyedMetric],
+    scores: Scores,
+    rows: pl.DataFrame,
+    trials: Trials | None = None,
+) -> list[list[MetricValue]]:
+    """Return the values of each metric; one that cannot be computed is a null with the reason.
+
+    `rows` says what is known of each row of the scores, see `metrics.rows`.
+    """
+    tables = everything = _Tables(
+        metrics,
+        scores,
+        rows,
+        trials,
+    )
+    is_kept = find_own_rows(rows)
+    if not is_kept.all():
+        kept = is_kept.arg_true()
+        tables = _Tables(
+            metrics,
+            scores.take(kept),
+            rows[kept],
+            trials,
+        )
+    computed = []
+    for metric in metrics:
         # Rows that only estimate a prior are seen by the metrics that ask for them.
-        rows, orders = own.arg_true(), samples.orders.drop("is_extra")
-        everything = scores, replace(samples, orders=orders)
-        kept = scores.take(rows), replace(samples.take(rows), orders=orders[rows])
-        found = []
-        for one in metrics:
-            seen = everything if getattr(one.metric, "reads_extra", False) else kept
-            found += measure_metrics([one], *seen, trials)
-        return found
-    columns = {name: label_rows(samples, name) for one in metrics for name in one.design.columns}
-    labels = {name: name_groups(series) for name, series in columns.items()}
-    for name in {one.design.cluster_by for one in metrics if one.design.cluster_by}:
-        labels[f"cluster {name}"] = name_clusters(columns[name], find_owners(samples))
-    table = aggregated = _Table(scores, labels)
-    if trials is None and samples.orders is None:
-        return [_measure(one, table) for one in metrics]
-    names = [one.metric.fields() for one in metrics]
-    listed = {name for own_names in names for name in own_names} if all(names) else None
-    size = trials.num_trials if trials else 1
-    if trials is not None:
-        firsts = {name: series.gather_every(size) for name, series in labels.items()}
-        aggregated = _Table(aggregate_scores(scores, trials, listed), firsts)
-    owners = number_samples(samples, size)
-    if samples.orders is not None:
-        each = owners.gather_every(size)
-        first_rows = find_first_rows(each)
-        firsts = {name: series.gather(first_rows) for name, series in aggregated.labels.items()}
-        aggregated = _Table(average_orders(aggregated.scores, each, listed), firsts)
-    asked = replace(table, owners=owners) if size > 1 or samples.orders is not None else table
-    return [
-        _measure(one, table)
-        if getattr(one.metric, "reads_rows", False)
-        else {
-            BY_SAMPLE: _measure(one, aggregated),
-            BY_TRIAL: _measure(one, asked) if one.metric.fields() else {WHOLE: {}},
-            "is_by_trial": any(holds_other(scores, name) for name in one.metric.fields()),
-            "is_share": all(holds_shares(scores, name) for name in one.metric.fields()),
-        }
-        for one in metrics
-    ]
+        reads_extra = getattr(
+            metric.metric,
+            "reads_extra",
+            False,
+        )
+        computed.append(_compute_metric(metric, everything if reads_extra else tables))
+    return computed
 
 
-def _measure(one: KeyedMetric, table: _Table) -> Part:
-    metric, design = one.metric, one.design
-    part: Part = {WHOLE: metric.measure(table.scores)}
-    if design.cluster_by is not None:
-        found = _collect_named(metric, table.scores, [table.labels[f"cluster {design.cluster_by}"]])
-        part[CLUSTERS] = {NAMED: {label: sums for (label,), sums in found.items()}}
-    elif table.owners is not None:
-        part[CLUSTERS] = _collect_alike(metric, table.scores, table.owners)
-    for column in design.group_by:
-        # Where groups are the clusters, each has but one.
-        cluster_by = None if design.cluster_by == column else design.cluster_by
-        inner = replace(one, design=replace(design, group_by=(), cluster_by=cluster_by))
-        part.setdefault(GROUPS, {})[column] = _split(inner, table, column)
-    return part
+def _compute_metric(keyed: KeyedMetric, tables: _Tables) -> list[MetricValue]:
+    """Return the values from whichever table the metric can read."""
+    names = keyed.metric.fields()
+    scores = tables.by_row.scores
+    if not tables.is_aggregated or getattr(keyed.metric, "reads_rows", False):
+        return _cut_intervals(_compute_values(keyed, tables.by_row), keyed.scale)
+    num_trials = tables.trials.num_trials
+    details: dict[str, object] = {"num_trials": num_trials}
+    if any(holds_other(scores, name) for name in names):
+        values = _compute_values(keyed, tables.by_owner)
+        details["counts"] = "trials" if num_trials > 1 else "orders"
+    else:
+        is_share = all(holds_shares(scores, name) for name in names)
+        values = _compute_values(keyed, replace(tables.by_sample, is_share=is_share))
+        details["counts"] = "samples"
+        aggregates = {}
+        for name in names:
+            if "." not in name:
+                aggregates[name] = tables.trials.aggregators_of(name)[0].label
+        if aggregates:
+            details["aggregates"] = aggregates
+    values = [replace(value, details={**value.details, **details}) for value in values]
+    return _cut_intervals(values, keyed.scale)
 
 
-def _split(one: KeyedMetric, table: _Table, column: str) -> dict[str, Part]:
-    """Return the parts of each group."""
-    metric, cluster_by, labels = one.metric, one.design.cluster_by, table.labels[column]
-    if not isinstance(metric, CountingMetric) or (table.owners is not None and cluster_by is None):
-        parts = {}
-        for label in labels.unique():
-            rows = labels == label
-            scores = Scores(table.scores.frame.filter(rows), table.scores.encoded)
-            own = {name: series.filter(rows) for name, series in table.labels.items()}
-            owners = None if table.owners is None else table.owners.filter(rows)
-            parts[str(label)] = _measure(one, _Table(scores, own, owners))
-        return parts
-    found = split_counts(table.scores, metric.fields(), [labels])
-    parts = {label: {WHOLE: metric.collect(counts)} for (label,), counts in found.items()}
-    if cluster_by is not None:
-        for part in parts.values():
-            part[CLUSTERS] = {NAMED: {}}
-        both = [labels, table.labels[f"cluster {cluster_by}"]]
-        for (label, cluster), sums in _collect_named(metric, table.scores, both).items():
-            parts[label][CLUSTERS][NAMED][cluster] = sums
-    return parts
+Bounded = TypeVar("Bounded", MetricValue, GroupValue)
 
 
-def _collect_named(metric: Metric, scores: Scores, labels: Sequence[pl.Series]) -> dict[Labels, Part]:
-    """Return the sums of each cluster of a shard; nothing for a metric that is no ratio of sums."""
-    if not isinstance(metric, RatioMetric):
-        return {}
-    found = split_counts(scores, metric.fields(), labels)
-    return {label: _keep_sums(metric, one) for label, one in found.items() if one.counts}
+def _cut_intervals(values: Sequence[MetricValue], scale: Scale | None) -> list[MetricValue]:
+    """Return the values with intervals that do not pass the ends of their scale."""
+    if scale is None:
+        return list(values)
+    cut = []
+    for value in values:
+        groups = []
+        for group in value.groups:
+            members = [_cut_interval(member, scale) for member in group.values]
+            macro = _cut_interval(group.macro, scale)
+            groups.append(
+                replace(
+                    group,
+                    values=tuple(members),
+                    macro=macro,
+                )
+            )
+        cut.append(replace(_cut_interval(value, scale), groups=tuple(groups)))
+    return cut
 
 
-def _collect_alike(metric: Metric, scores: Scores, owners: pl.Series) -> Part:
-    """Return how often the rows of a sample have the same sums."""
-    names = metric.fields()
-    if not isinstance(metric, RatioMetric) or not names:
-        return {}
-    table = pl.DataFrame([*read_columns(scores, names), owners.alias("owner")]).filter(scores.counted())
-    places = [str(place) for place in range(len(names))]
-    kinds = table.group_by(places).agg("owner").with_row_index("kind")
-    combinations = read_rows(kinds, scores, names)
-    # A sample is spelled by the numbers of its rows' combinations; equal ones are counted before any sums.
-    coded = kinds.select("kind", "owner").explode("owner")
-    spelled = coded.group_by("owner").agg(pl.col("kind").sort().cast(pl.String))
-    alike: Counter[str] = Counter()
-    for spelling, rows in spelled.select(pl.col("kind").list.join(" ")).group_by("kind").len().iter_rows():
-        counts = [(combinations[int(kind)], times) for kind, times in Counter(spelling.split(" ")).items()]
-        sums = _keep_sums(metric, ValueCounts(counts, {}, scores.names))
-        alike[json.dumps(sums, sort_keys=True)] += rows
-    return _limit_kinds({ALIKE: dict(alike), WIDE: 0})
+def _cut_interval(value: Bounded, scale: Scale) -> Bounded:
+    low, high = scale
+    if value.value is None or value.interval is None or not low <= value.value <= high:
+        return value
+    start, end = value.interval
+    return replace(value, interval=(max(low, start), min(high, end)))
 
 
-def _keep_sums(metric: RatioMetric, counts: ValueCounts) -> Part:
-    part = metric.collect(counts)
-    return {name: part[name] for name in metric.sums}
-
-
-def _limit_kinds(clusters: Part) -> Part:
-    is_wide = clusters.get(WIDE) or len(clusters.get(ALIKE, ())) > MOST_KINDS
-    return {**clusters, ALIKE: {}, WIDE: 1} if is_wide else clusters
-
-
-# From the parts of all shards to values --------------------------------------------------------------------
+# The whole, and each group
 
 
 @dataclass(frozen=True)
-class _Finished:
-    """The whole, or one group: its merged part, its clusters if there are any, and its values."""
+class _Clusters:
+    """The sums of each cluster, by name; or of each kind of cluster with how often it occurs.
 
-    whole: Part
-    clusters: Part
+    `is_wide` says that there are too many kinds.
+    """
+
+    by_name: Mapping[str, Any] = field(default_factory=dict)
+    kinds: Sequence[tuple[Any, int]] = ()
+    is_wide: bool = False
+
+    @property
+    def sums(self) -> list[tuple[Any, int]]:
+        """The sums of each cluster, with how often they occur."""
+        return [*self.kinds, *((sums, 1) for sums in self.by_name.values())]
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """The whole, or one group: which samples count, its values, its sums and its clusters."""
+
+    coverage: Coverage
     values: Sequence[MetricValue]
+    clusters: _Clusters
+    sums: Any = None
 
     @cached_property
     def by_name(self) -> dict[str, MetricValue]:
@@ -325,203 +409,432 @@ class _Finished:
         return {value.name: value for value in reversed(self.values)}
 
 
-Bounded = TypeVar("Bounded", MetricValue, GroupValue)
-
-
-def finish_metric(one: KeyedMetric, parts: Sequence[Part], trials: Trials | None = None) -> list[MetricValue]:
-    """Return a metric's values from all its parts; one that cannot be computed is a null with the reason."""
-    if not any(BY_SAMPLE in part for part in parts):
-        values = _finish_parts(one, parts)
-    else:
-        asked = trials or Trials(num_trials=1)
-        about: dict[str, object] = {"num_trials": asked.num_trials}
-        if any(part["is_by_trial"] for part in parts):
-            # Trials of one sample are no independent draws, but a cluster.
-            values = _finish_parts(one, [part[BY_TRIAL] for part in parts])
-            about["counts"] = "trials" if asked.num_trials > 1 else "orders"
-        else:
-            is_share = all(part["is_share"] for part in parts)
-            values = _finish_parts(one, [part[BY_SAMPLE] for part in parts], is_share=is_share)
-            about["counts"] = "samples"
-            bare = [name for name in one.metric.fields() if "." not in name]
-            if bare:
-                about["aggregates"] = {name: asked.aggregators_of(name)[0].label for name in bare}
-        values = [replace(value, details={**value.details, **about}) for value in values]
-    if one.scale is None:
-        return values
-    low, high = one.scale
-
-    def keep(bounded: Bounded) -> Bounded:
-        """Return a value whose interval does not pass the ends of its scale."""
-        if bounded.value is None or bounded.interval is None or not low <= bounded.value <= high:
-            return bounded
-        return replace(bounded, interval=(max(low, bounded.interval[0]), min(high, bounded.interval[1])))
-
-    def keep_groups(one: Groups) -> Groups:
-        return replace(one, values=tuple(map(keep, one.values)), macro=keep(one.macro))
-
-    return [replace(keep(value), groups=tuple(map(keep_groups, value.groups))) for value in values]
-
-
-def _finish_parts(one: KeyedMetric, parts: Sequence[Part], *, is_share: bool = False) -> list[MetricValue]:
+def _compute_values(keyed: KeyedMetric, table: _Table) -> list[MetricValue]:
     """Return the values with their clusters and groups."""
-    whole = _finish_part(one, parts, is_share=is_share)
-    columns = []
-    for column in one.design.group_by:
-        shards = [part[GROUPS][column] for part in parts]
-        labels = sorted({label for shard in shards for label in shard})
-        groups = {
-            label: _finish_part(one, [shard[label] for shard in shards if label in shard], is_share=is_share)
-            for label in labels
-        }
-        columns.append((column, groups))
+    whole = _measure(
+        keyed,
+        table,
+        keyed.design.cluster_by,
+    )
+    columns: dict[str, dict[str, _Measured]] = {}
+    sizes = {}
+    for column in keyed.design.group_by:
+        sizes[column] = table.groups[column].n_unique()
+        if sizes[column] <= MOST_GROUPS:
+            columns[column] = dict(sorted(_measure_groups(keyed, table, column).items()))
     values = []
     for value in whole.values:
-        stated = (_state_groups(value, one, column, groups, whole.whole) for column, groups in columns)
-        values.append(replace(value, groups=tuple(stated)))
+        groups = []
+        for column, size in sizes.items():
+            if column in columns:
+                groups.append(
+                    _state_groups(
+                        value,
+                        keyed,
+                        column,
+                        columns[column],
+                        whole,
+                    )
+                )
+            else:
+                note = f"there are more than {MOST_GROUPS} groups"
+                groups.append(
+                    Groups(
+                        column,
+                        (),
+                        GroupValue(
+                            None,
+                            None,
+                            size,
+                            note=note,
+                        ),
+                    )
+                )
+        values.append(replace(value, groups=tuple(groups)))
     return values
 
 
-def _finish_part(one: KeyedMetric, parts: Sequence[Part], *, is_share: bool) -> _Finished:
-    """Merge and finish the parts of the whole, or of one group."""
-    metric, design = one.metric, one.design
-    found = [part[CLUSTERS] for part in parts if CLUSTERS in part]
-    clusters = _limit_kinds(merge_parts(found))
-    # What clusters are going to say is not resampled before.
-    seed = None if found else design.seed
-    whole = {**metric.merge([part[WHOLE] for part in parts]), "seed": seed, "is_share": is_share}
+def _measure(keyed: KeyedMetric, table: _Table, cluster_by: str | None) -> _Measured:
+    """Return the values of all rows of a table."""
+    metric = keyed.metric
+    if not isinstance(metric, CountingMetric):
+        return _measure_scores(keyed, table, cluster_by)
+    clusters = None
+    if cluster_by is not None:
+        split = split_counts(
+            table.scores,
+            metric.fields(),
+            [table.clusters[cluster_by]],
+        )
+        sums = {}
+        for (label,), counts in split.items():
+            if counts.counts:
+                sums[label] = metric.collect(counts)
+        clusters = _Clusters(sums)
+    elif table.owners is not None:
+        clusters = _collect_kinds(
+            metric,
+            table.scores,
+            table.owners,
+        )
+    counts = count_values(table.scores, metric.fields())
+    counts.is_share = table.is_share
+    return _measure_counts(
+        keyed,
+        metric,
+        counts,
+        clusters,
+    )
+
+
+def _measure_scores(keyed: KeyedMetric, table: _Table, cluster_by: str | None) -> _Measured:
+    """Return the values of a metric that reads the scores themselves."""
+    scores = table.scores
+    coverage = Coverage(int(scores.counted().sum()), count_left_out(scores))
     try:
-        values = metric.finish(whole)
+        values = keyed.metric.compute(scores)
     except ScoringError as error:
-        name = str(getattr(metric, "name", None) or "_".join([*metric.fields(), metric.type]))
-        values = [MetricValue(name, None, 0, note=f"{error.message} ({error.code})", type=metric.type)]
-    return _Finished(whole, clusters, _apply_clusters(values, one, whole, clusters) if found else values)
+        values = [_state_error(keyed.metric, error)]
+    if values:
+        coverage = Coverage(values[0].n, Counter(values[0].n_excluded))
+    clusters = _Clusters()
+    if cluster_by is not None or table.owners is not None:
+        values = _note_intervals(
+            values, f"no formula for {keyed.design.cluster_noun} fits this type"
+        )
+    return _Measured(coverage, values, clusters)
 
 
-def _apply_clusters(
-    values: Sequence[MetricValue], one: KeyedMetric, whole: Part, clusters: Part
+def _measure_counts(
+    keyed: KeyedMetric,
+    metric: CountingMetric[Any],
+    counts: ValueCounts,
+    clusters: _Clusters | None,
+) -> _Measured:
+    """Return the values from the counts of combinations, with intervals that allow for clusters."""
+    # What clusters are going to say is not resampled before.
+    counts.seed = keyed.design.seed if clusters is None else None
+    sums = metric.collect(counts)
+    try:
+        metric.check(counts)
+        values = metric.state_values(counts, sums)
+    except ScoringError as error:
+        values = [_state_error(metric, error)]
+    measured = _Measured(
+        counts,
+        values,
+        clusters or _Clusters(),
+        sums,
+    )
+    if clusters is None:
+        return measured
+    return replace(measured, values=_bound_by_clusters(keyed, metric, measured))
+
+
+def _state_error(metric: Metric, error: ScoringError) -> MetricValue:
+    """Return a value without a number, and why it has none."""
+    name = getattr(metric, "name", None) or "_".join([*metric.fields(), metric.type])
+    return MetricValue(
+        name,
+        None,
+        0,
+        note=f"{error.message} ({error.code})",
+        type=metric.type,
+    )
+
+
+def _measure_groups(keyed: KeyedMetric, table: _Table, column: str) -> dict[str, _Measured]:
+    """Return the values of each group."""
+    metric = keyed.metric
+    cluster_by = keyed.design.cluster_by
+    if cluster_by == column:
+        # Where groups are the clusters, each has but one.
+        cluster_by = None
+    is_split_by_rows = table.owners is not None and cluster_by is None
+    if not isinstance(metric, CountingMetric) or is_split_by_rows:
+        parts = table.split(column)
+        return {label: _measure(keyed, part, cluster_by) for label, part in parts.items()}
+    labels = table.groups[column]
+    clusters: dict[str, dict[str, Any]] = {}
+    if cluster_by is not None:
+        pairs = [labels, table.clusters[cluster_by]]
+        for (label, cluster), counts in split_counts(
+            table.scores,
+            metric.fields(),
+            pairs,
+        ).items():
+            if counts.counts:
+                clusters.setdefault(label, {})[cluster] = metric.collect(counts)
+    groups = {}
+    for (label,), counts in split_counts(
+        table.scores,
+        metric.fields(),
+        [labels],
+    ).items():
+        counts.is_share = table.is_share
+        group_clusters = None if cluster_by is None else _Clusters(clusters.get(label, {}))
+        groups[label] = _measure_counts(
+            keyed,
+            metric,
+            counts,
+            group_clusters,
+        )
+    return groups
+
+
+def _collect_kinds(metric: CountingMetric[Any], scores: Scores, owners: pl.Series) -> _Clusters:
+    """Return the kinds of samples: which sums their rows have, and how often."""
+    names = metric.fields()
+    columns = [*read_columns(scores, names), owners.alias("owner")]
+    table = pl.DataFrame(columns).filter(scores.counted())
+    places = [str(place) for place in range(len(names))]
+    numbered = table.group_by(places).agg("owner").with_row_index("number")
+    combinations = read_rows(numbered, scores, names)
+    # A sample is spelled by the numbers of its rows' combinations; equal spellings are one kind.
+    spelled = numbered.explode("owner").group_by("owner").agg(pl.col("number").sort())
+    spellings = Counter(map(tuple, spelled["number"].to_list()))
+    if len(spellings) > MOST_KINDS:
+        return _Clusters(is_wide=True)
+    kinds = []
+    for spelling, samples in spellings.items():
+        counts = [(combinations[number], rows) for number, rows in Counter(spelling).items()]
+        sums = metric.collect(ValueCounts(counts, {}, scores.names))
+        kinds.append((sums, samples))
+    return _Clusters(kinds=kinds)
+
+
+# Intervals that allow for clusters
+
+
+def _bound_by_clusters(
+    keyed: KeyedMetric, metric: CountingMetric[Any], measured: _Measured
 ) -> list[MetricValue]:
-    """Return values with the interval that allows for their clusters; the one they had does not hold."""
-    metric, design = one.metric, one.design
-    ratios: list[tuple[dict[str, Ratio], int]] = []
+    """Return values with the interval that allows for their clusters.
+
+    The one they had does not hold.
+    """
+    design = keyed.design
+    whole = measured.sums
+    # An average is the mean of several ratios, any other value is one.
     members: dict[str, list[str]] = {}
-    is_ratio = isinstance(metric, RatioMetric) and bool(whole.get("n"))
-    if isinstance(metric, RatioMetric) and is_ratio:
-        sums: list[tuple[Any, int]] = [(json.loads(text), n) for text, n in clusters.get(ALIKE, {}).items()]
-        sums += [(named, 1) for named in clusters.get(NAMED, {}).values()]
-        ratios = [(metric.ratios(part, whole), n) for part, n in sums]
-        # An average is the mean of several ratios, any other value is one.
+    if measured.coverage.n:
         members = {name: [name] for name in metric.ratios(whole, whole)}
-        members |= metric.averages(whole) if hasattr(metric, "averages") else {}
-    uses = Counter(value.name for value in values)
-    found = []
-    for value in values:
-        bare = replace(value, std_error=None, interval=None, interval_method=None, interval_note=None)
+        members |= metric.averages(whole)
+    ratios = []
+    for sums, count in measured.clusters.sums if members else ():
+        ratios.append((metric.ratios(sums, whole), count))
+    uses = Counter(value.name for value in measured.values)
+    bounded = []
+    for value in measured.values:
+        names = members.get(value.name, [])
         note = None
-        if is_ratio and clusters.get(WIDE):
+        if members and measured.clusters.is_wide:
             note = f"too many different {design.cluster_noun}"
-        elif is_ratio and uses[value.name] > 1:  # a class called `macro` has the names of the averages
+        elif members and uses[value.name] > 1:
+            # A class called `macro` has the names of the averages.
             note = "two values of the metric have this name"
-        elif not members.get(value.name):
+        elif not names:
             note = f"no formula for {design.cluster_noun} fits this type"
         if note is not None:
-            found.append(bare if value.value is None else replace(bare, interval_note=note))
+            bounded += _note_intervals([value], note)
             continue
-        own = members[value.name]
-        if own == [value.name]:
-            single = [(part[value.name], n) for part, n in ratios]
+        if names == [value.name]:
+            single = [(cluster[value.name], count) for cluster, count in ratios]
             error, size = measure_clustered_error(single, is_corrected=design.is_corrected)
         else:
-            several = [([part[name] for name in own], n) for part, n in ratios]
+            several = [([cluster[name] for name in names], count) for cluster, count in ratios]
             error, size = average_clustered_error(several, is_corrected=design.is_corrected)
-        found.append(bound_clustered(bare, error, size, design))
-    return found
+        bare = replace(value, **_NO_MARGIN)
+        bounded.append(
+            bound_clustered(
+                bare,
+                error,
+                size,
+                design,
+            )
+        )
+    return bounded
 
 
-def bound_clustered(value: MetricValue, std_error: float | None, size: int, design: Design) -> MetricValue:
-    """Return a value with its clustered standard error and, where there are enough clusters, an interval."""
-    about = {"clusters": size, "clusters_corrected": design.is_corrected, "cluster_by": design.cluster_by}
-    stated = replace(value, details={**value.details, **about})
+#: The margin of a value whose spread is not known; whether it is a share stays.
+_NO_MARGIN: dict[str, Any] = {
+    "std_error": None,
+    "interval": None,
+    "interval_method": None,
+    "interval_note": None,
+}
+
+
+def _note_intervals(values: Sequence[MetricValue], note: str) -> list[MetricValue]:
+    """Return the values without intervals; those that have a number say why."""
+    noted = []
+    for value in values:
+        bare = replace(value, **_NO_MARGIN)
+        if value.value is not None:
+            bare = replace(bare, interval_note=note)
+        noted.append(bare)
+    return noted
+
+
+def bound_clustered(
+    value: MetricValue, std_error: float | None, size: int, design: Design
+) -> MetricValue:
+    """Return a value with its clustered standard error and, where there are enough clusters, an
+    interval.
+    """
+    details = {
+        **value.details,
+        "clusters": size,
+        "clusters_corrected": design.is_corrected,
+        "cluster_by": design.cluster_by,
+    }
+    value = replace(value, details=details)
     if value.value is None:
-        return stated
-    stated = replace(stated, std_error=std_error)
+        return value
+    noun = design.cluster_noun
     if size < FEWEST_CLUSTERS:
-        note = f"an interval needs at least {FEWEST_CLUSTERS} {design.cluster_noun}, there are {size}"
-        return replace(stated, interval_note=note)
+        note = f"an interval needs at least {FEWEST_CLUSTERS} {noun}, there are {size}"
+        return replace(
+            value,
+            std_error=std_error,
+            interval_note=note,
+        )
     if not std_error:
-        return replace(stated, interval_note=f"all {size} {design.cluster_noun} are alike")
-    methods = {"method": CLUSTERED_STUDENT, "score_method": CLUSTERED_WILSON}
-    margin = bound_value(value.value, std_error, size - 1, **methods, is_share=value.is_share)
-    return replace(stated, **vars(margin))
+        return replace(
+            value,
+            std_error=std_error,
+            interval_note=f"all {size} {noun} are alike",
+        )
+    margin = bound_value(
+        value.value,
+        std_error,
+        size - 1,
+        CLUSTERED_STUDENT,
+        score_method=CLUSTERED_WILSON,
+        is_share=value.is_share,
+    )
+    return replace(value, **vars(margin))
 
 
-# Values by group: micro is the value itself, macro their average over the groups ---------------------------
+# Values by group: micro is the value itself, macro their average over the groups
 
 
 def _state_groups(
-    value: MetricValue, one: KeyedMetric, column: str, groups: Mapping[str, _Finished], whole: Part
+    value: MetricValue,
+    keyed: KeyedMetric,
+    column: str,
+    groups: Mapping[str, _Measured],
+    whole: _Measured,
 ) -> Groups:
     """Return a value of the metric by group, and its average over the groups."""
-    if len(groups) > MOST_GROUPS:
-        note = f"there are more than {MOST_GROUPS} groups"
-        return Groups(column, (), GroupValue(None, None, len(groups), note=note))
-    own = {}
-    for label, group in groups.items():
-        n, left_out = group.whole.get("n", 0), dict(sorted(group.whole.get("left_out", {}).items()))
-        if value.name in group.by_name:
-            own[label] = group.by_name[value.name]
-        elif value.type == "frequency" and n and isinstance(one.metric, BaseMetric):
-            # A label that it never has is none of its samples.
-            own[label] = one.metric.state_share(value.name, (0, n), group.whole)
-        else:
-            note = "it does not occur in this group"
-            own[label] = MetricValue(value.name, None, n, left_out, note=note, type=value.type)
-    listed = tuple(_describe(label, found) for label, found in own.items())
-    known = {label: found for label, found in own.items() if found.value is not None}
-    if not known:
-        return Groups(column, listed, GroupValue(None, None, 0, note="no group has a value"))
-    note = f"mean over {len(known)} of {len(own)} groups, the others have no value"
+    values = {label: _find_value(value, keyed, group) for label, group in groups.items()}
+    listed = tuple(_describe(label, member) for label, member in values.items())
+    defined = {label: member for label, member in values.items() if member.value is not None}
+    if not defined:
+        return Groups(
+            column,
+            listed,
+            GroupValue(
+                None,
+                None,
+                0,
+                note="no group has a value",
+            ),
+        )
+    note = None
+    if len(defined) < len(values):
+        note = f"mean over {len(defined)} of {len(values)} groups, the others have no value"
     mean = MetricValue(
         value.name,
-        average([float(found.value or 0) for found in known.values()]),
-        len(known),
-        note=note if len(known) < len(own) else None,
-        is_share=all(found.is_share for found in known.values()),
+        average([float(member.value or 0) for member in defined.values()]),
+        len(defined),
+        note=note,
+        is_share=all(member.is_share for member in defined.values()),
     )
-    if one.design.cluster_by is None:
-        # The groups are those there are, each measured with an error of its own.
-        counts = [(found.details.get("count"), found.details.get("of")) for found in known.values()]
-        shares = [(count, of) for count, of in counts if isinstance(count, int) and isinstance(of, int)]
-        is_clustered = any("clusters" in found.details for found in known.values())
-        is_plain = len(shares) == len(known) and not is_clustered
-        margin = average_shares(shares) if is_plain else average_errors(list(known.values()))
+    if keyed.design.cluster_by is None:
+        margin = _average_margins(list(defined.values()))
         mean = replace(mean, **{**vars(margin), "is_share": mean.is_share})
-        return Groups(column, listed, _describe(None, mean))
-    clusters: list[tuple[Sequence[Ratio], int]] = []
-    if one.design.cluster_by == column:
-        # The groups stand for others like them, and what counts is how far they differ.
-        units = [to_units(float(found.value or 0)) for found in known.values()]
-        clusters = [([Ratio(unit, 1 << UNIT_BITS, 1)], 1) for unit in units]
-    elif isinstance(one.metric, RatioMetric):
-        # Of each cluster its sums in every group: a cluster may lie in several.
-        nothing = Ratio(0, 0, 0)
-        sums = [
-            {
-                cluster: one.metric.ratios(part, whole).get(value.name, nothing)
-                for cluster, part in groups[label].clusters.get(NAMED, {}).items()
-            }
-            for label in known
-        ]
-        names = sorted(set().union(*sums))
-        clusters = [([group.get(name, nothing) for group in sums], 1) for name in names]
-    if clusters:
-        error, size = average_clustered_error(clusters, is_corrected=one.design.is_corrected)
-        mean = bound_clustered(mean, error, size, one.design)
     else:
-        mean = replace(mean, interval_note="no formula for clusters fits this type")
-    return Groups(column, listed, _describe(None, mean))
+        clusters = _gather_clusters(
+            value.name, keyed.metric, [groups[label] for label in defined], whole
+        )
+        if keyed.design.cluster_by == column:
+            # The groups stand for others like them, and what counts is how far they differ.
+            clusters = [([_make_ratio(member)], 1) for member in defined.values()]
+        mean = _bound_mean(mean, clusters, keyed.design)
+    return Groups(
+        column,
+        listed,
+        _describe(None, mean),
+    )
+
+
+def _find_value(value: MetricValue, keyed: KeyedMetric, group: _Measured) -> MetricValue:
+    """Return the value of the same name in a group."""
+    if value.name in group.by_name:
+        return group.by_name[value.name]
+    n = group.coverage.n
+    if value.type == "frequency" and n and isinstance(keyed.metric, BaseMetric):
+        # A label that it never has is none of its samples.
+        return keyed.metric.state_share(
+            value.name,
+            (0, n),
+            group.coverage,
+        )
+    note = "it does not occur in this group"
+    return MetricValue(
+        value.name, None, n, group.coverage.sorted_left_out, note=note, type=value.type
+    )
+
+
+def _average_margins(values: Sequence[MetricValue]) -> Margin:
+    """Return how sure the mean of the groups is, each measured with an error of its own."""
+    shares = []
+    for value in values:
+        count = value.details.get("count")
+        of = value.details.get("of")
+        is_clustered = "clusters" in value.details
+        if isinstance(count, int) and isinstance(of, int) and not is_clustered:
+            shares.append((count, of))
+    if len(shares) == len(values):
+        return average_shares(shares)
+    return average_errors(values)
+
+
+def _make_ratio(value: MetricValue) -> Ratio:
+    return Ratio(Fraction(value.value or 0), 1, 1)
+
+
+def _gather_clusters(
+    name: str, metric: Metric, groups: Sequence[_Measured], whole: _Measured
+) -> list[tuple[Sequence[Ratio], int]]:
+    """Return of each cluster its sums in every group: a cluster may lie in several."""
+    if not isinstance(metric, CountingMetric) or not metric.ratios(whole.sums, whole.sums):
+        return []
+    nothing = Ratio(0, 0, 0)
+    clusters: dict[str, list[Ratio]] = {}
+    for place, group in enumerate(groups):
+        for cluster, sums in group.clusters.by_name.items():
+            ratio = metric.ratios(sums, whole.sums).get(name, nothing)
+            clusters.setdefault(cluster, [nothing] * len(groups))[place] = ratio
+    return [(ratios, 1) for _, ratios in sorted(clusters.items())]
+
+
+def _bound_mean(
+    mean: MetricValue, clusters: Sequence[tuple[Sequence[Ratio], int]], design: Design
+) -> MetricValue:
+    """Return the mean over the groups with its clustered interval."""
+    if not clusters:
+        return replace(mean, interval_note="no formula for clusters fits this type")
+    error, size = average_clustered_error(clusters, is_corrected=design.is_corrected)
+    return bound_clustered(
+        mean,
+        error,
+        size,
+        design,
+    )
 
 
 def _describe(label: str | None, value: MetricValue) -> GroupValue:
-    shared = [one.name for one in fields(GroupValue) if one.name != "group"]
+    shared = [entry.name for entry in fields(GroupValue) if entry.name != "group"]
     return GroupValue(label, **{name: getattr(value, name) for name in shared})

@@ -1,9 +1,10 @@
-"""Two runs on the same samples: the mean difference, how sure it is, and whether chance explains it.
+"""Two runs on the same samples: the mean difference, how sure it is, and whether chance explains
+it.
 
 Below: how many samples a comparison needs, and what it can show with those there are (Miller 2024).
-A sample's difference of two models varies by the sample (`between`, ω²), and by chance each time a model is
-asked (`first` and `second`, σ²), which asking several times averages out. The plan is for a two-sided test of
-the mean difference, which is normal for as many samples as evaluations have.
+A sample's difference of two models varies by the sample (`between`, ω²), and by chance each time a
+model is asked (`first` and `second`, σ²), which asking several times averages out. The plan is for
+a two-sided test of the mean difference, which is normal for as many samples as evaluations have.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
-from answerkey.metrics.exact import UNIT_BITS, to_units
+from answerkey.metrics.exact import sum_exactly
 from answerkey.metrics.intervals import (
     CLUSTERED_STUDENT,
     NEWCOMBE,
@@ -44,17 +46,28 @@ Pair = tuple[float, float, int]
 
 @dataclass(frozen=True)
 class Flips:
-    """How many samples both runs have right, only one of them, or neither; for values that are 0 or 1."""
+    """How many samples both runs have right, only one of them, or neither.
+
+    For values that are 0 or 1.
+    """
 
     both: int
     first_only: int
     second_only: int
     neither: int
 
+    @property
+    def n(self) -> int:
+        """How many samples there are."""
+        return self.both + self.first_only + self.second_only + self.neither
+
 
 @dataclass(frozen=True)
 class Evidence(Margin):
-    """How sure a difference is; `p` is the chance of one as large if there were none, by `p_method`."""
+    """How sure a difference is.
+
+    `p` is the chance of one as large if there were none, by `p_method`.
+    """
 
     p: float | None = None
     p_method: str | None = None
@@ -88,60 +101,141 @@ def measure_difference(
 
     `clusters` are the same pairs by cluster; the test and the interval then allow for them.
     """
-    n = first = second = squares = 0
-    for one, other, count in pairs:
-        left, right = to_units(one), to_units(other)
-        n += count
-        first += count * left
-        second += count * right
-        squares += count * (left - right) ** 2
-    size, total = n << UNIT_BITS, first - second
-    value = total / size
-    bottoms = n << 2 * UNIT_BITS
-    error = measure_error(Ratio(total, size, n), tops=squares, products=total << UNIT_BITS, bottoms=bottoms)
-    flips = None
-    if all(one in {0, 1} and other in {0, 1} for one, other, _ in pairs):
-        counts: Counter[tuple[float, float]] = Counter()
-        for one, other, count in pairs:
-            counts[one, other] += count
-        flips = Flips(counts[1, 1], counts[1, 0], counts[0, 1], counts[0, 0])
-    exact, mid = mcnemar(flips) if flips is not None else (None, None)
+    n = sum(count for _, _, count in pairs)
+    first, _ = sum_exactly((left, count) for left, _, count in pairs)
+    second, _ = sum_exactly((right, count) for _, right, count in pairs)
+    total = first - second
+    value = float(total / n)
+    flips = _count_flips(pairs)
+    p_exact = p_mid = None
+    if flips is not None:
+        p_exact, p_mid = mcnemar(flips)
     if clusters is not None:
-        error, _ = measure_clustered_error(
-            [(_sum_differences(one), 1) for one in clusters.values()], is_corrected=is_corrected
+        ratios = [(_sum_differences(cluster), 1) for cluster in clusters.values()]
+        error, _ = measure_clustered_error(ratios, is_corrected=is_corrected)
+        evidence = _weigh_clusters(
+            value,
+            error,
+            len(clusters),
         )
-        known = len(clusters)
-        if known < FEWEST_CLUSTERS:
-            note = f"it needs {FEWEST_CLUSTERS} clusters, there are {known}"
-            evidence = Evidence(error, interval_note=note, clusters=known)
-        elif not error:
-            evidence = Evidence(error, interval_note=f"all {known} clusters differ alike", clusters=known)
-        else:
-            interval, p = student(value, error, known - 1), student_tails(value / error, known - 1)
-            evidence = Evidence(
-                error, interval, CLUSTERED_STUDENT, p=p, p_method=CLUSTERED_TEST, clusters=known
-            )
-    elif flips is not None:
-        if flips.first_only + flips.second_only < FEWEST_FLIPS:
-            evidence = Evidence(error, bound_flips(flips), NEWCOMBE, p=exact, p_method=EXACT_TEST)
-        else:
-            interval = student(value, error or 0.0, n - 1)
-            evidence = Evidence(error or 0.0, interval, STUDENT, p=exact, p_method=EXACT_TEST)
-    elif not error:
-        note = "there is one sample" if n == 1 else "all samples differ alike"
-        evidence = Evidence(error, interval_note=note)
     else:
-        p = student_tails(value / error, n - 1)
-        evidence = Evidence(error, student(value, error, n - 1), STUDENT, p=p, p_method=PAIRED_TEST)
-    return Difference(n, first / size, second / size, value, evidence, flips, exact, mid)
+        squares = Fraction()
+        for left, right, count in pairs:
+            squares += count * (Fraction(left) - Fraction(right)) ** 2
+        error = measure_error(
+            Ratio(total, n, n),
+            tops=squares,
+            products=total,
+            bottoms=n,
+        )
+        if flips is not None:
+            evidence = _weigh_flips(
+                value,
+                error,
+                flips,
+                p_exact,
+            )
+        else:
+            evidence = _weigh_samples(value, error, n)
+    return Difference(
+        n,
+        float(first / n),
+        float(second / n),
+        value,
+        evidence,
+        flips,
+        p_exact,
+        p_mid,
+    )
+
+
+def _count_flips(pairs: Sequence[Pair]) -> Flips | None:
+    """Return the flips of values that are 0 or 1; None where some are not."""
+    counts: Counter[tuple[float, float]] = Counter()
+    for left, right, count in pairs:
+        if left not in {0, 1} or right not in {0, 1}:
+            return None
+        counts[left, right] += count
+    return Flips(
+        counts[1, 1],
+        counts[1, 0],
+        counts[0, 1],
+        counts[0, 0],
+    )
+
+
+def _weigh_clusters(value: float, error: float | None, clusters: int) -> Evidence:
+    """Return how sure a difference over clusters is."""
+    if clusters < FEWEST_CLUSTERS:
+        note = f"it needs {FEWEST_CLUSTERS} clusters, there are {clusters}"
+        return Evidence(
+            error,
+            interval_note=note,
+            clusters=clusters,
+        )
+    if not error:
+        note = f"all {clusters} clusters differ alike"
+        return Evidence(
+            error,
+            interval_note=note,
+            clusters=clusters,
+        )
+    return Evidence(
+        error,
+        student(value, error, clusters - 1),
+        CLUSTERED_STUDENT,
+        p=student_tails(value / error, clusters - 1),
+        p_method=CLUSTERED_TEST,
+        clusters=clusters,
+    )
+
+
+def _weigh_flips(
+    value: float, error: float | None, flips: Flips, p_exact: float | None
+) -> Evidence:
+    """Return how sure a difference of right answers is."""
+    if flips.first_only + flips.second_only < FEWEST_FLIPS:
+        interval = bound_flips(flips)
+        return Evidence(
+            error,
+            interval,
+            NEWCOMBE,
+            p=p_exact,
+            p_method=EXACT_TEST,
+        )
+    error = error or 0.0
+    interval = student(value, error, flips.n - 1)
+    return Evidence(
+        error,
+        interval,
+        STUDENT,
+        p=p_exact,
+        p_method=EXACT_TEST,
+    )
+
+
+def _weigh_samples(value: float, error: float | None, n: int) -> Evidence:
+    """Return how sure a difference over independent samples is."""
+    if not error:
+        note = "there is one sample" if n == 1 else "all samples differ alike"
+        return Evidence(error, interval_note=note)
+    p = student_tails(value / error, n - 1)
+    return Evidence(
+        error,
+        student(value, error, n - 1),
+        STUDENT,
+        p=p,
+        p_method=PAIRED_TEST,
+    )
 
 
 def _sum_differences(pairs: Iterable[Pair]) -> Ratio:
-    total = n = 0
-    for one, other, count in pairs:
-        total += count * (to_units(one) - to_units(other))
+    total = Fraction()
+    n = 0
+    for left, right, count in pairs:
+        total += count * (Fraction(left) - Fraction(right))
         n += count
-    return Ratio(total, n << UNIT_BITS, n)
+    return Ratio(total, n, n)
 
 
 def mcnemar(flips: Flips) -> tuple[float, float]:
@@ -157,37 +251,44 @@ def mcnemar(flips: Flips) -> tuple[float, float]:
 def bound_flips(flips: Flips) -> Interval:
     """Return the 95 % interval of a difference of paired shares, for any number of flips.
 
-    Newcombe's (1998, method 10): the distances from the shares to the ends of their Wilson intervals, with
-    the correlation of the pairs.
+    Newcombe's (1998, method 10): the distances from the shares to the ends of their Wilson
+    intervals, with the correlation of the pairs.
     """
-    n = flips.both + flips.first_only + flips.second_only + flips.neither
-    first, second = flips.both + flips.first_only, flips.both + flips.second_only
-    one, other = first / n, second / n
-    (low, high), (other_low, other_high) = wilson(first, n), wilson(second, n)
+    n = flips.n
+    first = flips.both + flips.first_only
+    second = flips.both + flips.second_only
+    value = first / n - second / n
+    low, high = wilson(first, n)
+    second_low, second_high = wilson(second, n)
+    first_below = first / n - low
+    first_above = high - first / n
+    second_below = second / n - second_low
+    second_above = second_high - second / n
     # The correlation of right answers, drawn towards 0 by half a sample where it is positive.
     tie = 0.0
     spread = first * (n - first) * second * (n - second)
     if spread:
-        product = flips.both * flips.neither - flips.first_only * flips.second_only
-        tie = (max(0.0, product - n / 2) if product > 0 else product) / math.sqrt(spread)
-    below = (one - low) ** 2 - 2 * tie * (one - low) * (other_high - other) + (other_high - other) ** 2
-    above = (high - one) ** 2 - 2 * tie * (high - one) * (other - other_low) + (other - other_low) ** 2
-    value = one - other
+        product: float = flips.both * flips.neither - flips.first_only * flips.second_only
+        if product > 0:
+            product = max(0.0, product - n / 2)
+        tie = product / math.sqrt(spread)
+    below = first_below**2 - 2 * tie * first_below * second_above + second_above**2
+    above = first_above**2 - 2 * tie * first_above * second_below + second_below**2
     return value - math.sqrt(max(0.0, below)), value + math.sqrt(max(0.0, above))
 
 
 def adjust_by_holm(chances: Sequence[float | None]) -> list[float | None]:
     """Return p-values corrected for their number by Holm's step-down method; None stays None."""
-    known = sorted((p, place) for place, p in enumerate(chances) if p is not None)
+    ordered = sorted((p, place) for place, p in enumerate(chances) if p is not None)
     adjusted: list[float | None] = [None] * len(chances)
     largest = 0.0
-    for rank, (p, place) in enumerate(known):
-        largest = max(largest, min(1.0, (len(known) - rank) * p))
+    for rank, (p, place) in enumerate(ordered):
+        largest = max(largest, min(1.0, (len(ordered) - rank) * p))
         adjusted[place] = largest
     return adjusted
 
 
-# Planning a comparison -------------------------------------------------------------------------------------
+# Planning a comparison
 
 
 @dataclass(frozen=True)

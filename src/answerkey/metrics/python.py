@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from answerkey.errors import SpecError
-from answerkey.metrics.base import NOTHING_COUNTED, BaseMetric, Part, count_left_out, merge_parts, read_number
+from answerkey.metrics.base import (
+    NOTHING_COUNTED,
+    BaseMetric,
+    Coverage,
+    count_left_out,
+    read_number,
+)
 from answerkey.metrics.intervals import Margin
 from answerkey.reader.explain import shorten
 from answerkey.types import MetricValue, Scores
@@ -25,7 +31,7 @@ SECONDS = 300.0
 class PythonMetric(BaseMetric):
     """What `compute_metrics(scores)` returns: names to numbers.
 
-    The snippet sees the samples that count, in dataset order, so parts must be merged in that order.
+    The snippet sees the samples that count, in dataset order.
     """
 
     compute_metrics_snippet: str
@@ -35,53 +41,116 @@ class PythonMetric(BaseMetric):
     def __post_init__(self) -> None:
         if not self.compute_metrics_snippet.strip():
             hint = "write a function `compute_metrics(scores)` that returns names and numbers"
-            raise SpecError("E108", "`compute_metrics_snippet` is empty", hint=hint)
+            raise SpecError(
+                "E108",
+                "`compute_metrics_snippet` is empty",
+                hint=hint,
+            )
 
     def fields(self) -> tuple[str, ...]:
-        """Return no names: which fields the snippet reads is its own affair."""
+        """Return no names: which fields the snippet reads is not known."""
         return ()
 
     def snippets(self) -> tuple[Snippet, ...]:
         """Return the code that must be trusted before it runs."""
         from answerkey.sandbox import Snippet
 
-        return (Snippet("compute_metrics", self.compute_metrics_snippet, label="compute_metrics_snippet"),)
+        snippet = Snippet(
+            "compute_metrics", self.compute_metrics_snippet, label="compute_metrics_snippet"
+        )
+        return (snippet,)
 
-    def measure(self, scores: Scores) -> Part:
-        """Return the scores that count as plain values, in order."""
-        counted = Scores(scores.frame.filter(scores.counted()), scores.encoded)
-        plain = [{"values": dict(score.values), "metadata": dict(score.metadata)} for score in counted.rows()]
-        return {"n": len(plain), "left_out": dict(count_left_out(scores)), "scores": plain}
+    def compute(self, scores: Scores) -> list[MetricValue]:
+        """Return the snippet's values.
 
-    def merge(self, parts: Sequence[Part]) -> Part:
-        """Return several parts, given in dataset order, as one."""
-        common = merge_parts({"n": part["n"], "left_out": part["left_out"]} for part in parts)
-        return {**common, "scores": [score for part in parts for score in part["scores"]]}
-
-    def finish(self, part: Part) -> list[MetricValue]:
-        """Return the snippet's values; a failure is one value without number, its traceback in `details`."""
+        A failure is one value without number, its traceback in `details`.
+        """
         from answerkey.sandbox import SnippetError, SnippetProcess
 
-        if not part["scores"]:
-            return [self.state(self.type, None, part, note=NOTHING_COUNTED)]
+        rows = list_scores(scores)
+        coverage = Coverage(len(rows), count_left_out(scores))
+        if not rows:
+            return [
+                self.state(
+                    self.type,
+                    None,
+                    coverage,
+                    note=NOTHING_COUNTED,
+                )
+            ]
         try:
             with SnippetProcess(self.snippets()[0], seconds=SECONDS) as process:
-                computed = process.call([part["scores"]])
+                computed = process.call([rows])
         except SnippetError as problem:
-            lines = problem.traceback.strip().splitlines() if problem.kind in {"raised", "load"} else []
-            note = f"the snippet failed: {lines[-1] if lines else problem.message}"
+            message = problem.message
+            lines = problem.traceback.strip().splitlines()
+            if lines and problem.kind in {"raised", "load"}:
+                message = lines[-1]
             details = {"kind": problem.kind, "traceback": problem.traceback}
-            return [self.state(self.type, None, part, note=note, details=details)]
+            return [
+                self._state_failure(
+                    message,
+                    coverage,
+                    details,
+                )
+            ]
         if not isinstance(computed, Mapping) or not computed:
-            what = f"it returned {shorten(computed)}, not a mapping of names to numbers"
-            note, details = f"the snippet failed: {what}", {"kind": "bad_value"}
-            return [self.state(self.type, None, part, note=note, details=details)]
-        return [self._state_computed(str(name), value, part) for name, value in computed.items()]
+            message = f"it returned {shorten(computed)}, not a mapping of names to numbers"
+            return [
+                self._state_failure(
+                    message,
+                    coverage,
+                    {"kind": "bad_value"},
+                )
+            ]
+        values = []
+        for name, value in computed.items():
+            values.append(
+                self._state_computed(
+                    str(name),
+                    value,
+                    coverage,
+                )
+            )
+        return values
 
-    def _state_computed(self, name: str, value: object, part: Part) -> MetricValue:
+    def _state_failure(
+        self, message: str, coverage: Coverage, details: Mapping[str, object]
+    ) -> MetricValue:
+        note = f"the snippet failed: {message}"
+        return self.state(
+            self.type,
+            None,
+            coverage,
+            note=note,
+            details=details,
+        )
+
+    def _state_computed(self, name: str, value: object, coverage: Coverage) -> MetricValue:
         number = read_number(value)
         if number is not None:
-            return self.state(name, float(number), part, margin=Margin(interval_note=OWN_FUNCTION))
-        is_number = isinstance(value, int | float)
-        what = "a number that is not finite" if is_number else f"{shorten(value)}, not a number"
-        return self.state(name, None, part, note=f"the snippet returned {what}")
+            margin = Margin(interval_note=OWN_FUNCTION)
+            return self.state(
+                name,
+                float(number),
+                coverage,
+                margin=margin,
+            )
+        problem = f"{shorten(value)}, not a number"
+        if isinstance(value, int | float):
+            problem = "a number that is not finite"
+        return self.state(
+            name,
+            None,
+            coverage,
+            note=f"the snippet returned {problem}",
+        )
+
+
+def list_scores(scores: Scores) -> list[dict[str, object]]:
+    """Return the scores that count as plain values, in order."""
+    counted = Scores(scores.frame.filter(scores.counted()), scores.encoded)
+    rows: list[dict[str, object]] = []
+    for score in counted.rows():
+        rows.append({"values": dict(score.values), "metadata": dict(score.metadata)})
+    return rows

@@ -1,10 +1,11 @@
 """Calls in batches: handed in together, and collected when they are answered.
 
-calls ──► reserved ──► lines ──► file ──► written down ──► batch ──► looked at ──► output ──► journal
+calls ──► reserved ──► lines ──► file ──► written down ──► batch ──► looked at ──► output ──►
+journal
 
-What is under way is written down before the endpoint begins to work on it. So whoever comes later, after a
-sudden death as well, collects it instead of handing it in again. What differs between OpenAI, Anthropic and
-Gemini is in `BatchApi` and its two subclasses.
+What is under way is written down before the endpoint begins to work on it. So whoever comes later,
+after a sudden death as well, collects it instead of handing it in again. What differs between
+OpenAI, Anthropic and Gemini is in `BatchApi` and its two subclasses.
 """
 
 from __future__ import annotations
@@ -39,11 +40,28 @@ from answerkey.models.calls import (
 )
 from answerkey.models.client import BUDGET_POLL_SECONDS, LOG, ModelClient, Round
 from answerkey.models.providers import CHAT_PATH, Connection
-from answerkey.models.responses import ANSWERED, fail, find_complaint, read_body, read_count, shorten
-from answerkey.models.retry import Health, Reply, Request, Retry, Verdict, judge, read_retry_after
+from answerkey.models.responses import (
+    ANSWERED,
+    fail,
+    find_complaint,
+    read_body,
+    read_count,
+    shorten,
+)
+from answerkey.models.retry import (
+    Health,
+    Outcome,
+    Reply,
+    Request,
+    Retry,
+    Verdict,
+    judge,
+    read_retry_after,
+)
 from answerkey.types import Completion, CompletionStatus
 
-#: Where each line of a batch is sent, whatever the base URL: the APIs that have batches name it like this.
+#: Where each line of a batch is sent, whatever the base URL: the APIs that have batches name it
+#: like this.
 ENDPOINT = "/v1/chat/completions"
 #: In how much time the endpoint is to be done; the only choice that there is.
 WINDOW = "24h"
@@ -54,12 +72,16 @@ LISTED, PAGES = 100, 20
 SILENCE = {
     "completed": "the batch says nothing of this call",
     "expired": "the batch expired before this call was answered",
-    **dict.fromkeys(("cancelled", "canceled"), "the batch was cancelled before this call was answered"),
+    **dict.fromkeys(
+        ("cancelled", "canceled"), "the batch was cancelled before this call was answered"
+    ),
 }
 #: Clocks may differ by so many seconds.
 CLOCK_SECONDS = 600.0
 RESUME_HINT = "the batches under way go on at the endpoint; `answerkey resume` collects them"
-GIVE_UP_HINT = "nothing is under way; if the endpoint has no batches, `answerkey resume --no-batch` goes on"
+GIVE_UP_HINT = (
+    "nothing is under way; if the endpoint has no batches, `answerkey resume --no-batch` goes on"
+)
 _GONE = frozenset({"status 404", "status 410", "too_large"})
 #: What is not part of the path that files and batches are below.
 _ENDPOINT_END = re.compile(rf"({CHAT_PATH}|/models/[^/]*)$")
@@ -87,8 +109,9 @@ class BatchBook(Protocol):
 class BatchLimits:
     """How large a batch may be, how large its output, and how often it is looked at (in seconds).
 
-    The pauses between two looks grow from `first_poll` to `longest_poll`. A transfer of a file may take
-    `transfer_seconds`; an endpoint that cannot be reached for `outage_seconds` is not waited for any longer.
+    The pauses between two looks grow from `first_poll` to `longest_poll`. A transfer of a file may
+    take `transfer_seconds`; an endpoint that cannot be reached for `outage_seconds` is not waited
+    for any longer.
     """
 
     max_calls: int = 50_000
@@ -102,17 +125,27 @@ class BatchLimits:
 
 
 def write_line(connection: Connection, call: Call) -> bytes | Completion:
-    """Return a call as a line of a batch's input; a completion with status ERROR when it cannot be built."""
+    """Return a call as a line of a batch's input.
+
+    A completion with status ERROR when it cannot be built.
+    """
     try:
         body = connection.build(call.messages, call.choices)
     except AnswerkeyError as error:
-        return Completion(None, CompletionStatus.ERROR, call.messages, error=error.message, source="live")
+        return Completion(
+            None, CompletionStatus.ERROR, call.messages, error=error.message, source="live"
+        )
     line = find_batch_api(connection).write_line(call.key, body)
     return json.dumps(line, separators=(",", ":"), default=str).encode() + b"\n"
 
 
-def cut_files(lines: Iterable[tuple[str, bytes]], limits: BatchLimits) -> Iterator[dict[str, bytes]]:
-    """Yield lines by the key of their call, as many as fit into one batch; one too large for any is alone."""
+def cut_files(
+    lines: Iterable[tuple[str, bytes]], limits: BatchLimits
+) -> Iterator[dict[str, bytes]]:
+    """Yield lines by the key of their call, as many as fit into one batch.
+
+    One too large for any is alone.
+    """
     file: dict[str, bytes] = {}
     size = 0
     for key, line in lines:
@@ -126,17 +159,17 @@ def cut_files(lines: Iterable[tuple[str, bytes]], limits: BatchLimits) -> Iterat
 
 
 def read_lines(content: Lines, connection: Connection) -> Iterator[tuple[str, Completion]]:
-    """Yield key and completion of each line that names a call, in the order of the file; never raises.
+    """Yield key and completion of each line that names a call, in the order of the file.
 
-    A line that cannot be read names no call.
+    Never raises. A line that cannot be read names no call.
     """
     api = find_batch_api(connection)
     for raw in io.BytesIO(content) if isinstance(content, bytes) else content:
         try:
-            found = json.loads(raw) if isinstance(raw, bytes) else raw
+            value = json.loads(raw) if isinstance(raw, bytes) else raw
         except (ValueError, RecursionError):
             continue
-        line = api.read_line(found) if isinstance(found, dict) else {}
+        line = api.read_line(value) if isinstance(value, dict) else {}
         key = line.get("custom_id")
         if isinstance(key, str):
             yield key, _read_line(line, connection)
@@ -155,7 +188,9 @@ def _read_line(line: Mapping[str, Any], connection: Connection) -> Completion:
         raw = body.encode(errors="replace") if isinstance(body, str) else json.dumps(body).encode()
     except RecursionError:
         return fail("the answer is nested too deeply to be read")
-    return judge(Reply(status if isinstance(status, int) else 200, {}, raw), connection.read).completion
+    return judge(
+        Reply(status if isinstance(status, int) else 200, {}, raw), connection.read
+    ).completion
 
 
 class Refused(Exception):  # noqa: N818 - the caller decides whether it is an error
@@ -179,10 +214,12 @@ class BatchState:
 
 
 class BatchApi:
-    """The batches of OpenAI, and of those who copied them: files and batches beside a chat endpoint.
+    """The batches of OpenAI, and of those who copied them: files and batches beside a chat
+    endpoint.
 
-    Lines and batches of another API are brought into the form of these. `known` are batches whose calls are
-    known. Raises SolverError E304 (the key is refused) or E306 (no answer in spite of all attempts).
+    Lines and batches of another API are brought into the form of these. `known` are batches whose
+    calls are known. Raises SolverError E304 (the key is refused) or E306 (no answer in spite of all
+    attempts).
     """
 
     limits: ClassVar = BatchLimits()
@@ -213,16 +250,19 @@ class BatchApi:
         return line
 
     @staticmethod
-    def read_batch(found: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a batch: `id`, `status`, `request_counts`, `errors`, and the files of its output."""
-        return found
+    def read_batch(shown: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a batch: `id`, `status`, `request_counts`, `errors`, and the files of its
+        output.
+        """
+        return shown
 
     async def upload(self, content: bytes) -> str:
         """Return the name of the new file that holds these lines; raises `Refused`."""
         boundary = token_hex(16)
         start = (
             f'--{boundary}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
-            f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="calls.jsonl"\r\n'
+            f'--{boundary}\r\nContent-Disposition: form-data; name="file"; '
+            'filename="calls.jsonl"\r\n'
             "Content-Type: application/octet-stream\r\n\r\n"
         )
         form = b"".join((start.encode(), content, f"\r\n--{boundary}--\r\n".encode()))
@@ -233,21 +273,23 @@ class BatchApi:
     async def create(self, submitted: Submitted, content: bytes | None) -> BatchState:
         """Return the new batch over a file, or the one that is there in spite of an error.
 
-        `content` are its lines, None where they were handed in by an earlier process, which may have come to
-        a batch. Raises `Refused`; there is no batch then.
+        `content` are its lines, None where they were handed in by an earlier process, which may
+        have come to a batch. Raises `Refused`; there is no batch then.
         """
-        if content is None and (found := await self._find(submitted)) is not None:
-            return self._read(_parse(found))
+        if content is None and (body := await self._find(submitted)) is not None:
+            return self._read(_parse(body))
         request = self._order(submitted.file, content)
         is_large = len(request.body or b"") > MEGABYTE
         limits = self._transfer if is_large else self._client.endpoint.limits
-        return self._read(_parse(await self._fetch(request, limits, partial(self._find, submitted))))
+        return self._read(
+            _parse(await self._fetch(request, limits, partial(self._find, submitted)))
+        )
 
     def _order(self, file: str, content: bytes | None) -> Request:
         """Return the request that makes a batch."""
         del content  # it is in the file
-        wanted = {"input_file_id": file, "endpoint": ENDPOINT, "completion_window": WINDOW}
-        return Request(json.dumps(wanted).encode(), url=self._locate("batches"))
+        order = {"input_file_id": file, "endpoint": ENDPOINT, "completion_window": WINDOW}
+        return Request(json.dumps(order).encode(), url=self._locate("batches"))
 
     async def look(self, batch: str) -> BatchState:
         """Return how far a batch is; raises `Gone`."""
@@ -270,20 +312,29 @@ class BatchApi:
             self._client.settings.watch(BatchSeen(state.batch, state.status, done, total, is_over))
 
     async def _find(self, submitted: Submitted) -> bytes | None:
-        """Return the batch over a file as it is shown; None as well where batches are not listed."""
+        """Return the batch over a file as it is shown.
+
+        None as well where batches are not listed.
+        """
         name, most, following = self.listed
         after: dict[str, str] = {}
         for _ in range(PAGES):
             try:
                 url = self._locate("batches", **{most: str(LISTED)}, **after)
-                page = _parse(await self._fetch(Request(None, "GET", url), self._client.endpoint.limits))
+                page = _parse(
+                    await self._fetch(Request(None, "GET", url), self._client.endpoint.limits)
+                )
             except Refused:
                 return None
             listed = page.get(name)
-            batches = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
-            for one in batches:
-                if await self._is_ours(one, submitted):
-                    return json.dumps(one).encode()
+            batches = (
+                [batch for batch in listed if isinstance(batch, Mapping)]
+                if isinstance(listed, list)
+                else []
+            )
+            for batch in batches:
+                if await self._is_ours(batch, submitted):
+                    return json.dumps(batch).encode()
             token = page.get("nextPageToken")
             if batches and page.get("has_more"):
                 token = batches[-1].get("id")
@@ -292,9 +343,9 @@ class BatchApi:
             after = {following: str(token)}
         return None
 
-    async def _is_ours(self, one: Mapping[str, Any], submitted: Submitted) -> bool:
+    async def _is_ours(self, listed: Mapping[str, Any], submitted: Submitted) -> bool:
         """Return whether a batch in a list is the one that was submitted."""
-        return bool(one.get("input_file_id") == submitted.file)
+        return bool(listed.get("input_file_id") == submitted.file)
 
     def _is_whole(self, request: Request, body: bytes) -> bool:
         """Return whether the body of an answer is what was asked for, whatever it looks like."""
@@ -309,81 +360,103 @@ class BatchApi:
         *,
         is_paid: bool = False,
     ) -> bytes:
-        """Return the body of the reply; `recall` looks, before another attempt, if the last one did it.
+        """Return the body of the reply.
 
-        What was paid for is given up only when it is gone.
+        `recall` looks, before another attempt, if the last one did it. What was paid for is given
+        up only when it is gone.
         """
         clock = self._client.endpoint.clock
 
         def read(status: int, body: bytes) -> Completion:
             if status in ANSWERED and self._is_whole(request, body):
                 return Completion("")
-            found = read_body(status, body, lambda _: Completion(""))
-            return replace(found, error=found.error and self._connection.hide(found.error))
+            completion = read_body(status, body, lambda _: Completion(""))
+            if completion.error is None:
+                return completion
+            return replace(completion, error=self._connection.hide(completion.error))
 
         retry = Retry(limits, clock)
         while True:
             came = await self._client.start_http().send(request, seconds=retry.begin_attempt())
             outcome = judge(came, read)
+            is_undone = False
             if isinstance(came, Reply):
                 if outcome.verdict is Verdict.ANSWERED:
                     return came.body
                 outcome = outcome._replace(retry_after=read_retry_after(came.headers, clock.wall()))
-            wait, why = retry.choose_wait(outcome), outcome.completion.error or outcome.label
+                is_undone = came.status == _TOO_MANY_REQUESTS
+            wait = retry.choose_wait(outcome)
             if wait is None:
-                is_refused = outcome.verdict is Verdict.FAILED
-                if is_refused and outcome.label in _GONE:
-                    raise Gone(why)
-                # It knows a key that is refused, and a host that is not there.
-                one = self._connection
-                error = Health(one.name, one.host, one.start_hint).note(outcome, is_final=True)
-                if error is None and is_refused and not is_paid:
-                    raise Refused(why)
-                raise error or self._fail(why)
+                raise self._explain(outcome, is_paid=is_paid)
+            why = outcome.completion.error or outcome.label
             LOG.debug("%s %s: %s; again in %.1f s", request.method, request.url, why, wait)
             await clock.sleep(wait)
-            is_undone = isinstance(came, Reply) and came.status == _TOO_MANY_REQUESTS
-            found = None if recall is None or is_undone else await recall()
-            if found is not None:
-                return found
+            if recall is not None and not is_undone:
+                body = await recall()
+                if body is not None:
+                    return body
+
+    def _explain(self, outcome: Outcome, *, is_paid: bool) -> Exception:
+        """Return why a request is not tried again."""
+        why = outcome.completion.error or outcome.label
+        is_refused = outcome.verdict is Verdict.FAILED
+        if is_refused and outcome.label in _GONE:
+            return Gone(why)
+        # `Health` knows a key that is refused, and a host that is not there.
+        connection = self._connection
+        health = Health(connection.name, connection.host, connection.start_hint)
+        error = health.note(outcome, is_final=True)
+        if error is not None:
+            return error
+        if is_refused and not is_paid:
+            return Refused(why)
+        return self._fail(why)
 
     def _fail(self, why: str) -> SolverError:
-        return SolverError("E306", f"the batches of `{self._connection.name}` fail: {why}", hint=RESUME_HINT)
+        return SolverError(
+            "E306", f"the batches of `{self._connection.name}` fail: {why}", hint=RESUME_HINT
+        )
 
     def _read(self, shown: Mapping[str, Any]) -> BatchState:
-        found = self.read_batch(shown)
+        state = self.read_batch(shown)
         names = ("completed", "failed", "total")
-        done, failed, total = (read_count(_dig(found, "request_counts", name)) or 0 for name in names)
-        status, errors = found.get("status"), _dig(found, "errors", "data") or found.get("errors")
+        done, failed, total = (
+            read_count(_dig(state, "request_counts", name)) or 0 for name in names
+        )
+        status, errors = state.get("status"), _dig(state, "errors", "data") or state.get("errors")
         if not isinstance(status, str):
             raise self._fail("a batch that it shows has no status")
         return BatchState(
-            batch=self._take_id(found),
+            batch=self._take_id(state),
             status=status.lower(),
-            files=tuple(filter(_is_name, (found.get("output_file_id"), found.get("error_file_id")))),
+            files=tuple(
+                filter(_is_name, (state.get("output_file_id"), state.get("error_file_id")))
+            ),
             done=done + failed,
             total=total,
             complaint=self._connection.hide(shorten(find_complaint(errors))),
         )
 
-    def _take_id(self, found: Mapping[str, Any]) -> str:
-        name = found.get("id")
+    def _take_id(self, shown: Mapping[str, Any]) -> str:
+        name = shown.get("id")
         if not _is_name(name):
             raise self._fail("a file or batch that it shows has no `id`")
         return name
 
     def _locate(self, *names: str, **query: str) -> str:
         parts = urlsplit(self._connection.url)
-        path = _ENDPOINT_END.sub("", parts.path) + "".join(f"/{quote(name, safe='')}" for name in names)
-        asked = "&".join(one for one in (parts.query, urlencode(query)) if one)
-        return parts._replace(path=path, query=asked, fragment="").geturl()
+        path = _ENDPOINT_END.sub("", parts.path) + "".join(
+            f"/{quote(name, safe='')}" for name in names
+        )
+        joined = "&".join(text for text in (parts.query, urlencode(query)) if text)
+        return parts._replace(path=path, query=joined, fragment="").geturl()
 
 
 class AnthropicBatches(BatchApi):
     """Batches of Anthropic: all calls in one request, and one file of results.
 
-    A batch has no name of ours. So one that was made in the moment in which the process died is known by
-    when it was made, by its number of calls and, when it is over, by their names.
+    A batch has no name of ours. So one that was made in the moment in which the process died is
+    known by when it was made, by its number of calls and, when it is over, by their names.
     """
 
     listed: ClassVar = ("data", "limit", "after_id")
@@ -403,13 +476,15 @@ class AnthropicBatches(BatchApi):
         return made | ({"error": {"code": kind, "message": why}} if kind else {})
 
     @staticmethod
-    def read_batch(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    def read_batch(shown: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a batch in the form of OpenAI's."""
         names = ("processing", "succeeded", "errored", "canceled", "expired")
-        waiting, done, *failed = (read_count(_dig(found, "request_counts", name)) or 0 for name in names)
+        waiting, done, *failed = (
+            read_count(_dig(shown, "request_counts", name)) or 0 for name in names
+        )
         counts = {"total": waiting + done + sum(failed), "completed": done, "failed": sum(failed)}
-        batch, status = found.get("id"), found.get("processing_status")
-        file = batch if found.get("results_url") else None
+        batch, status = shown.get("id"), shown.get("processing_status")
+        file = batch if shown.get("results_url") else None
         return {"id": batch, "status": status, "request_counts": counts, "output_file_id": file}
 
     async def upload(self, content: bytes) -> str:
@@ -430,16 +505,16 @@ class AnthropicBatches(BatchApi):
         del file
         return Request(b'{"requests":[%b]}' % entries, url=self._locate("batches"))
 
-    async def _is_ours(self, one: Mapping[str, Any], submitted: Submitted) -> bool:
+    async def _is_ours(self, listed: Mapping[str, Any], submitted: Submitted) -> bool:
         try:
-            made = datetime.fromisoformat(str(one.get("created_at"))).timestamp()
+            made = datetime.fromisoformat(str(listed.get("created_at"))).timestamp()
         except ValueError:
             return False
         since = float(submitted.file.split("-")[1]) - CLOCK_SECONDS
-        size = self.read_batch(one)["request_counts"]["total"]
-        if made < since or size != len(submitted.keys) or one.get("id") in self.known:
+        size = self.read_batch(listed)["request_counts"]["total"]
+        if made < since or size != len(submitted.keys) or listed.get("id") in self.known:
             return False
-        state, wait = self._read(one), self._limits.first_poll
+        state, wait = self._read(listed), self._limits.first_poll
         while state.status not in OVER:  # only then it shows whose it is
             self.show(state, size)
             await self._client.endpoint.clock.sleep(wait)
@@ -452,7 +527,10 @@ class AnthropicBatches(BatchApi):
 
 
 class GeminiBatches(AnthropicBatches):
-    """Batches of Gemini: all calls in one request, named by us; what is over holds its answers itself."""
+    """Batches of Gemini: all calls in one request, named by us.
+
+    What is over holds its answers itself.
+    """
 
     limits: ClassVar = BatchLimits(max_bytes=18 * MEGABYTE)
     listed: ClassVar = ("operations", "pageSize", "pageToken")
@@ -473,24 +551,29 @@ class GeminiBatches(AnthropicBatches):
         return made | ({"response": {"body": line["response"]}} if "response" in line else {})
 
     @staticmethod
-    def read_batch(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    def read_batch(shown: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a batch in the form of OpenAI's; its counts are texts."""
         names = {"total": "request", "completed": "successfulRequest", "failed": "failedRequest"}
-        stats = _dig(found, "metadata", "batchStats")
+        stats = _dig(shown, "metadata", "batchStats")
         texts = {name: str(_dig(stats, f"{theirs}Count")) for name, theirs in names.items()}
         counts = {name: int(text) for name, text in texts.items() if text.isdecimal()}
-        batch = str(found.get("name") or "").removeprefix("batches/")
-        status = str(_dig(found, "metadata", "state")).partition("_STATE_")[2] or None
-        return {"id": batch, "status": status, "request_counts": counts, "errors": found.get("error")}
+        batch = str(shown.get("name") or "").removeprefix("batches/")
+        status = str(_dig(shown, "metadata", "state")).partition("_STATE_")[2] or None
+        return {
+            "id": batch,
+            "status": status,
+            "request_counts": counts,
+            "errors": shown.get("error"),
+        }
 
     async def look(self, batch: str) -> BatchState:
         """Return how far a batch is, and keep its answers; raises `Gone`."""
-        found = _parse(await self._load(self._wait, "batches", batch))
-        said = _dig(found, "response") or _dig(found, "metadata", "output")
-        said, state = _dig(said, "inlinedResponses", "inlinedResponses"), self._read(found)
-        if state.status not in OVER or not isinstance(said, list):
+        shown = _parse(await self._load(self._wait, "batches", batch))
+        response = _dig(shown, "response") or _dig(shown, "metadata", "output")
+        response, state = _dig(response, "inlinedResponses", "inlinedResponses"), self._read(shown)
+        if state.status not in OVER or not isinstance(response, list):
             return state
-        self._answers[batch] = said
+        self._answers[batch] = response
         return replace(state, files=(batch,))
 
     async def download(self, file: str) -> Lines:
@@ -498,12 +581,12 @@ class GeminiBatches(AnthropicBatches):
         return self._answers.pop(file)
 
     def _put(self, file: str, entries: bytes) -> Request:
-        wanted = b'{"batch":{"displayName":"%b","inputConfig":{"requests":{"requests":[%b]}}}}'
+        order = b'{"batch":{"displayName":"%b","inputConfig":{"requests":{"requests":[%b]}}}}'
         url = self._connection.url.replace(":generateContent", ":batchGenerateContent")
-        return Request(wanted % (file.encode(), entries), url=url)
+        return Request(order % (file.encode(), entries), url=url)
 
-    async def _is_ours(self, one: Mapping[str, Any], submitted: Submitted) -> bool:
-        return bool(_dig(one, "metadata", "displayName") == submitted.file)
+    async def _is_ours(self, listed: Mapping[str, Any], submitted: Submitted) -> bool:
+        return bool(_dig(listed, "metadata", "displayName") == submitted.file)
 
     def _is_whole(self, request: Request, body: bytes) -> bool:
         # A batch that failed, or was cancelled, has an `error` without being one.
@@ -534,12 +617,14 @@ def _dig(value: Any, *names: str) -> Any:  # noqa: ANN401 - JSON
 
 def _parse(body: bytes) -> Mapping[str, Any]:
     """Return the object of a body that was found to be one."""
-    found: Mapping[str, Any] = json.loads(body.decode("utf-8-sig"))
-    return found
+    value: Mapping[str, Any] = json.loads(body.decode("utf-8-sig"))
+    return value
 
 
 class BatchRound(Round):
-    """Makes calls with distinct keys, all of them unknown to the ledger, in as few batches as can be."""
+    """Makes calls with distinct keys, all of them unknown to the ledger, in as few batches as can
+    be.
+    """
 
     def __init__(self, client: BatchClient, calls: Sequence[Call]) -> None:
         super().__init__(client, calls)
@@ -554,7 +639,10 @@ class BatchRound(Round):
         self._task: asyncio.Task[object] | None = None
 
     async def run(self) -> dict[str, Completion]:
-        """Return the completions by key; raise what made it stop. Batches under way are told of then."""
+        """Return the completions by key.
+
+        Raise what made it stop. Batches under way are told of then.
+        """
         self._task = asyncio.current_task()
         try:
             await self._take_up()
@@ -563,9 +651,9 @@ class BatchRound(Round):
                     await self._submit(file)
                 await self._collect_all()
         finally:
-            for one in self._open:
-                if one.batch is not None:
-                    self._tell(BatchLeft(one.batch, len(one.keys)))
+            for submitted in self._open:
+                if submitted.batch is not None:
+                    self._tell(BatchLeft(submitted.batch, len(submitted.keys)))
         return self._answered
 
     def stop(self, reason: BaseException | None, *, grace: float | None = None) -> None:
@@ -577,22 +665,25 @@ class BatchRound(Round):
     async def _take_up(self) -> None:
         """Collect what an earlier process has handed in, if calls of ours are in it."""
         submitted = await self._in_thread(self._book.list_batches, self._connection.identity)
-        self._api.known.update(one.batch for one in submitted if one.batch is not None)
-        for one in submitted:
-            ours = self._unanswered.keys() & set(one.keys)
+        self._api.known.update(batch.batch for batch in submitted if batch.batch is not None)
+        for batch in submitted:
+            ours = self._unanswered.keys() & set(batch.keys)
             if not ours:
                 continue
             try:
-                named = one if one.batch is not None else await self._name(one, None)
+                opened = batch if batch.batch is not None else await self._name(batch, None)
             except Refused:  # it never came to a batch; its calls are handed in anew
-                await self._in_thread(self._book.end_batch, one)
+                await self._in_thread(self._book.end_batch, batch)
                 continue
             self._settings.budget.admit(len(ours))
-            self._open.append(named)
+            self._open.append(opened)
         await self._collect_all()
 
     async def _reserve(self) -> list[tuple[str, bytes]]:
-        """Return the lines of as many calls as the budget has room for, at least one; E305 without any."""
+        """Return the lines of as many calls as the budget has room for, at least one.
+
+        E305 without any.
+        """
         endpoint, settings = self._endpoint, self._settings
         lines: list[tuple[str, bytes]] = []
         hopeless: list[tuple[Call, Completion]] = []
@@ -635,68 +726,87 @@ class BatchRound(Round):
     async def _name(self, submitted: Submitted, content: bytes | None) -> Submitted:
         """Return a batch with its name, written down; one without content may be there already."""
         state = await self._api.create(submitted, content)
-        named = replace(submitted, batch=state.batch)
-        await self._in_thread(self._book.keep_batch, named)
+        opened = replace(submitted, batch=state.batch)
+        await self._in_thread(self._book.keep_batch, opened)
         self._api.known.add(state.batch)
-        self._api.show(state, len(named.keys))
-        return named
+        self._api.show(state, len(opened.keys))
+        return opened
 
     async def _collect_all(self) -> None:
         """Look at the batches, with growing pauses, until each is over and collected."""
         wait = self._limits.first_poll
         while self._open:
-            for one in list(self._open):
-                await self._look(one)
+            for submitted in list(self._open):
+                await self._look(submitted)
             if self._open:
                 await self._endpoint.clock.sleep(wait)
                 wait = min(self._limits.longest_poll, wait * self._limits.poll_growth)
         if self._refusal is not None:
             raise self._refusal
 
-    async def _look(self, one: Submitted) -> None:
+    async def _look(self, submitted: Submitted) -> None:
         """Collect a batch if it is over."""
+        name = submitted.batch or ""
         try:
-            state = await self._api.look(one.batch or "")
+            state = await self._api.look(name)
         except Gone as error:
-            state = BatchState(one.batch or "", "gone", complaint=f"the batch is not there: {error}")
+            state = BatchState(name, "gone", complaint=f"the batch is not there: {error}")
         else:
-            self._api.show(state, len(one.keys))
+            self._api.show(state, len(submitted.keys))
             if state.status not in OVER:
                 return
-        said: dict[str, Completion] = {}  # an answer, which comes first, wins over an error of the same call
+        completions = await self._download(state)
+        self._open.remove(submitted)
+        if state.status == "failed" and not completions:
+            # The endpoint took the batch and did not begin with it; the others are collected first.
+            why = state.complaint or "it gives no reason"
+            self._refusal = SolverError(
+                "E306",
+                f"the endpoint of `{self._connection.name}` refuses the batch `{name}`: {why}",
+                hint="nothing of it was answered; `answerkey resume` hands its calls in again",
+            )
+            await self._in_thread(self._book.end_batch, submitted)
+            return
+        silence = fail(state.complaint or SILENCE.get(state.status, SILENCE["completed"]))
+        finished: list[tuple[Call, Completion]] = []
+        for key in submitted.keys:
+            call = self._unanswered.get(key)
+            if call is None:
+                continue
+            # How long one line took, nobody tells.
+            completion = replace(
+                completions.get(key, silence),
+                prompt=call.messages,
+                attempts=1,
+                source=BATCH_SOURCE,
+            )
+            finished.append((call, completion))
+        await self._keep(finished, submitted)
+
+    async def _download(self, state: BatchState) -> dict[str, Completion]:
+        """Return what the files of a batch say, by the keys of the calls.
+
+        An answer, which comes first, wins over an error of the same call.
+        """
+        completions: dict[str, Completion] = {}
         for file in state.files:
             try:
                 content = await self._api.download(file)
             except Gone as error:
-                why = f"a file of the batch cannot be had: {error}"
-                said |= {key: fail(why) for key in self._unanswered if key not in said}
+                missing = fail(f"a file of the batch cannot be had: {error}")
+                for key in self._unanswered:
+                    completions.setdefault(key, missing)
                 continue
             for key, completion in read_lines(content, self._connection):
-                said.setdefault(key, completion)
-        self._open.remove(one)
-        if state.status == "failed" and not said:
-            # The endpoint took the batch and did not begin with it; the others are collected first.
-            why = state.complaint or "it gives no reason"
-            message = f"the endpoint of `{self._connection.name}` refuses the batch `{one.batch}`: {why}"
-            hint = "nothing of it was answered; `answerkey resume` hands its calls in again"
-            self._refusal = SolverError("E306", message, hint=hint)
-            await self._in_thread(self._book.end_batch, one)
-            return
-        silence = fail(state.complaint or SILENCE.get(state.status, SILENCE["completed"]))
-        # How long one line took, nobody tells.
-        finished = [
-            (call, replace(said.get(key, silence), prompt=call.messages, attempts=1, source=BATCH_SOURCE))
-            for key in one.keys
-            if (call := self._unanswered.get(key)) is not None
-        ]
-        await self._keep(finished, one)
+                completions.setdefault(key, completion)
+        return completions
 
-    async def _keep(self, finished: FinishedCalls, one: Submitted | None = None) -> None:
+    async def _keep(self, finished: FinishedCalls, submitted: Submitted | None = None) -> None:
         """Write finished calls down, then forget their batch, and only then tell of them."""
         if finished:
             await self._in_thread(self._settings.ledger.add, finished)
-        if one is not None:
-            await self._in_thread(self._book.end_batch, one)
+        if submitted is not None:
+            await self._in_thread(self._book.end_batch, submitted)
         for call, completion in finished:
             del self._unanswered[call.key]
             self._answered[call.key] = completion
@@ -713,9 +823,10 @@ class BatchRound(Round):
 class BatchClient(ModelClient):
     """Calls one endpoint in batches, for one run; a context manager, closed in the end.
 
-    `complete` returns when all batches are over, which may take a day. Beside what it raises otherwise,
-    SolverError E306 says that the endpoint takes no batches, or has refused one. What is under way when it
-    raises, or the process dies, is collected by the next client with the same book.
+    `complete` returns when all batches are over, which may take a day. Beside what it raises
+    otherwise, SolverError E306 says that the endpoint takes no batches, or has refused one. What is
+    under way when it raises, or the process dies, is collected by the next client with the same
+    book.
     """
 
     def __init__(

@@ -1,4 +1,6 @@
-"""Built-in models: baselines that answer from the sample's choices, and a simulator that knows the key."""
+"""Built-in models: baselines that answer from the sample's choices, and a simulator that knows the
+key.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import Any
 
 from answerkey.errors import SpecError
 from answerkey.models.config import OPTIONS_HINT, Parameter
-from answerkey.types import Completion, CompletionStatus, Draws, Question
+from answerkey.types import Completion, CompletionStatus, Draws, Request
 
 #: Scripts that put no spaces between words (Thai, Kana, Han): one character stands for a word.
 UNSPACED = r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]"
@@ -62,80 +64,104 @@ STYLE_NAMES = ("mixed", "bare", "punctuated", "text", "sentence", "markdown")
 class BuiltinModel:
     """A model of ours: answers each question by itself, from what it knows of the sample.
 
-    `needs` is what it must know of every sample: `choices`, `options`, `truth`. `values` are those of its
-    parameters.
+    `needs` is what it must know of every sample: `choices`, `options`, `truth`. `values` are those
+    of its parameters.
     """
 
-    answer_one: Callable[[BuiltinModel, Question], Completion]
+    answer_one: Callable[[BuiltinModel, Request], Completion]
     needs: frozenset[str] = frozenset()
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     is_simulated: bool = False
     name: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
 
-    def answer(self, questions: Sequence[Question]) -> list[Completion]:
+    def answer(self, questions: Sequence[Request]) -> list[Completion]:
         """Return one completion for each question, in order."""
         return [self.answer_one(self, question) for question in questions]
 
+    def explain_missing_logprobs(self) -> str:
+        """Return why no log-probabilities will come."""
+        return f"`{self.name}` has none"
 
-def answer_constant(model: BuiltinModel, _question: Question) -> Completion:
+
+def answer_constant(model: BuiltinModel, _question: Request) -> Completion:
     """Answer every question alike."""
     return Completion(model.values["choice"], finish_reason="stop")
 
 
-def answer_random(model: BuiltinModel, question: Question) -> Completion:
+def answer_random(model: BuiltinModel, question: Request) -> Completion:
     """Draw one of the sample's choices, each as likely as the others."""
     draws = Draws(model.values["seed"], question.sample_id, question.trial)
-    return Completion(draws.pick(read_choices(model.name, question), "choice"), finish_reason="stop")
+    return Completion(
+        draws.pick(read_choices(model.name, question), "choice"), finish_reason="stop"
+    )
 
 
-def answer_longest(model: BuiltinModel, question: Question) -> Completion:
+def answer_longest(model: BuiltinModel, question: Request) -> Completion:
     """Pick the choice with the longest option text, in characters; ties are drawn."""
-    return _pick_highest(model, question, [len(one.strip()) for one in read_options(model.name, question)])
+    return _pick_highest(
+        model, question, [len(option.strip()) for option in read_options(model.name, question)]
+    )
 
 
-def answer_overlap(model: BuiltinModel, question: Question) -> Completion:
+def answer_overlap(model: BuiltinModel, question: Request) -> Completion:
     """Pick the choice whose option shares most distinct words with the question; ties are drawn.
 
-    Words are compared without case. Where the question text lists the options, those lines do not count.
+    Words are compared without case. Where the question text lists the options, those lines do not
+    count.
     """
     options = read_options(model.name, question)
     words = split_words(remove_options(question.text, options))
     return _pick_highest(model, question, [len(split_words(option) & words) for option in options])
 
 
-def _pick_highest(model: BuiltinModel, question: Question, numbers: Sequence[int]) -> Completion:
+def _pick_highest(model: BuiltinModel, question: Request, numbers: Sequence[int]) -> Completion:
     choices = read_choices(model.name, question)
-    best = [choice for choice, number in zip(choices, numbers, strict=True) if number == max(numbers)]
+    highest = max(numbers)
+    best = []
+    for choice, number in zip(choices, numbers, strict=True):
+        if number == highest:
+            best.append(choice)
     return Completion(Draws(TIE_SEED, question.sample_id).pick(best, "tie"), finish_reason="stop")
 
 
-def answer_simulated(model: BuiltinModel, question: Question) -> Completion:
-    """Mean the right choice with probability `accuracy`, otherwise a wrong one, and put it in some style.
+def answer_simulated(model: BuiltinModel, question: Request) -> Completion:
+    """Mean the right choice with probability `accuracy`, otherwise a wrong one, and put it in some
+    style.
 
-    Each sample is drawn by itself, from the seed, its id and the trial. `accuracy` is what the model means;
-    what a scorer reads of it depends on the style.
+    Each sample is drawn by itself, from the seed, its id and the trial. `accuracy` is what the
+    model means; what a scorer reads of it depends on the style.
     """
     draws = Draws(model.values["seed"], question.sample_id, question.trial)
     style = model.values["style"]
-    style = draws.pick_share(MIXED_SHARES, "style") if style == "mixed" else style
+    if style == "mixed":
+        style = draws.pick_share(MIXED_SHARES, "style")
     form = draws.pick(STYLES[style], "form")
     if style == "refusal":
         reply = {"role": "assistant", "content": None, "refusal": form}
         return Completion(None, CompletionStatus.REFUSED, reply=reply, finish_reason="stop")
-    choices, options, truth = list(read_choices(model.name, question)), question.options, question.truth
+    choices = list(read_choices(model.name, question))
+    meant = _draw_meant(model, question, draws)
+    rivals = [choice for choice in choices if choice != meant] or [meant]
+    option = "this option"
+    options = question.options
+    if options is not None and len(options) == len(choices) and meant in choices:
+        option = options[choices.index(meant)].strip()
+    text = form.format(c=meant, t=option, o=draws.pick(rivals, "other"))
+    return Completion(text, finish_reason="stop")
+
+
+def _draw_meant(model: BuiltinModel, question: Request, draws: Draws) -> str:
+    """Return the choice that a simulated model means."""
+    truth = question.truth
     if truth is None:
         hint = "give the task a scorer with a ground truth, such as `string_equals_mcqa`"
         message = f"model `{model.name}` knows the key, and sample `{question.sample_id}` has none"
         raise SpecError("E301", message, hint=hint)
-    wrong = [choice for choice in choices if choice != truth]
-    means_truth = draws.draw("knows") < model.values["accuracy"] or not wrong
-    meant = truth if means_truth else draws.pick(wrong, "wrong")
-    others = [choice for choice in choices if choice != meant] or [meant]
-    option = "this option"
-    if options is not None and len(options) == len(choices) and meant in choices:
-        option = options[choices.index(meant)].strip()
-    return Completion(form.format(c=meant, t=option, o=draws.pick(others, "other")), finish_reason="stop")
+    wrong = [choice for choice in read_choices(model.name, question) if choice != truth]
+    if draws.draw("knows") < model.values["accuracy"] or not wrong:
+        return truth
+    return draws.pick(wrong, "wrong")
 
 
 def split_words(text: str) -> set[str]:
@@ -144,7 +170,10 @@ def split_words(text: str) -> set[str]:
 
 
 def remove_options(text: str, options: Sequence[str]) -> str:
-    """Return the text without the last place where each option stands as a whole; the longest goes first."""
+    """Return the text without the last place where each option stands as a whole.
+
+    The longest goes first.
+    """
     for option in sorted(filter(None, map(str.strip, options)), key=len, reverse=True):
         places = list(re.finditer(rf"(?<!\w){re.escape(option)}(?!\w)", text))
         if places:
@@ -152,23 +181,27 @@ def remove_options(text: str, options: Sequence[str]) -> str:
     return text
 
 
-def read_choices(name: str, question: Question) -> Sequence[str]:
+def read_choices(name: str, question: Request) -> Sequence[str]:
     """Return the question's choices; SpecError E301 when the model was asked without any."""
     if not question.choices:
         hint = "give the task a scorer with `choices`, such as `string_equals_mcqa`"
-        message = f"model `{name}` answers from the choices, and sample `{question.sample_id}` has none"
+        message = (
+            f"model `{name}` answers from the choices, and sample `{question.sample_id}` has none"
+        )
         raise SpecError("E301", message, hint=hint)
     return question.choices
 
 
-def read_options(name: str, question: Question) -> Sequence[str]:
+def read_options(name: str, question: Request) -> Sequence[str]:
     """Return the question's option texts, as many as choices; SpecError E301 otherwise."""
     choices = read_choices(name, question)
     options = question.options
     if options is not None and len(options) == len(choices):
         return options
-    found = "none" if options is None else f"{len(options)} for {len(choices)} choices"
-    message = f"model `{name}` reads the option texts, and sample `{question.sample_id}` has {found}"
+    count = "none" if options is None else f"{len(options)} for {len(choices)} choices"
+    message = (
+        f"model `{name}` reads the option texts, and sample `{question.sample_id}` has {count}"
+    )
     raise SpecError("E301", message, hint=OPTIONS_HINT)
 
 

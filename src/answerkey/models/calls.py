@@ -1,4 +1,6 @@
-"""Calls as data: what is asked, where finished calls are kept, what they may cost, what is told of them."""
+"""Calls as data: what is asked, where finished calls are kept, what they may cost, what is told of
+them.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,28 @@ from typing import Protocol
 
 from answerkey.errors import RunError, SolverError
 from answerkey.models.config import Price
-from answerkey.types import CACHE_NAMES, Completion, Completions, CompletionStatus, Question, make_encoder
+from answerkey.types import (
+    CACHE_NAMES,
+    Completion,
+    Completions,
+    CompletionStatus,
+    Request,
+    make_encoder,
+)
 
 MEGABYTE = 1 << 20
-#: Files that are opened beside connections: the journal, the call cache, tables, modules, worker processes.
+#: Files that are opened beside connections: the journal, the call cache, tables, modules, worker
+#: processes.
 KEPT_FILES = 24
-#: The `source` of a completion that came in a batch, and what providers ask for it.
-BATCH_SOURCE, BATCH_SHARE = "batch", 0.5
+#: The `source` of a completion that came in a batch.
+BATCH_SOURCE = "batch"
+#: What providers ask for a batch.
+BATCH_SHARE = 0.5
 #: Tokens that have a price; those of thoughts are among the completion's.
 PRICED_NAMES = ("prompt_tokens", "completion_tokens", *CACHE_NAMES)
-RESUME_HINT = "what was answered is kept; `answerkey resume` goes on without this limit, or with a new one"
+RESUME_HINT = (
+    "what was answered is kept; `answerkey resume` goes on without this limit, or with a new one"
+)
 
 
 #: One order and no spaces, so that equal questions have equal texts.
@@ -34,9 +48,9 @@ _encode_canonically = make_encoder(sort_keys=True)
 class Call:
     """One question to a model; `purpose` is `solve`, or `judge:` and the key of a scorer.
 
-    One that is not `is_cached` concerns this run alone: what decides the answer is not all known. `question`
-    is for models that see the sample; `choices` are what the reply is constrained to, if it is. Calls with
-    the same `key` are the same question and share one completion.
+    One that is not `is_cached` concerns this run alone: what decides the answer is not all known.
+    `question` is for models that see the sample; `choices` are what the reply is constrained to, if
+    it is. Calls with the same `key` are the same question and share one completion.
     """
 
     key: str
@@ -45,7 +59,7 @@ class Call:
     messages: Sequence[Mapping[str, object]]
     purpose: str = "solve"
     is_cached: bool = True
-    question: Question | None = None
+    question: Request | None = None
     choices: Sequence[str] | None = None
 
 
@@ -56,8 +70,8 @@ FinishedCalls = Sequence[tuple[Call, Completion]]
 class Submitted:
     """Calls handed in together: the file that was uploaded, and the batch once its name is known.
 
-    `identity` is that of the connection. A batch without a name may be under way all the same: the process
-    may have died while it was being created.
+    `identity` is that of the connection. A batch without a name may be under way all the same: the
+    process may have died while it was being created.
     """
 
     file: str
@@ -79,14 +93,21 @@ def call_key(model: Identified, messages: Sequence[Mapping[str, object]], trial:
 
     The order of the keys inside a message does not matter.
     """
-    return hashlib.sha256(_encode_canonically([model.identity, list(messages), trial]).encode()).hexdigest()
+    question = _encode_canonically([model.identity, list(messages), trial])
+    return hashlib.sha256(question.encode()).hexdigest()
 
 
 class Ledger(Protocol):
-    """Where finished calls are kept; used by one thread at a time. `write` and `settle` make up `add`."""
+    """Where finished calls are kept.
+
+    Used by one thread at a time. `write` and `settle` make up `add`.
+    """
 
     def find(self, calls: Sequence[Call]) -> dict[str, Completion]:
-        """Return the completions that are known, by the key of the call; failed calls are not among them."""
+        """Return the completions that are known, by the key of the call.
+
+        Failed calls are not among them.
+        """
 
     def add(self, finished: FinishedCalls) -> None:
         """Keep finished calls; they are safe when this returns."""
@@ -95,7 +116,10 @@ class Ledger(Protocol):
         """Keep finished calls so that they outlive this process; the event loop waits for it."""
 
     def settle(self, finished: FinishedCalls) -> None:
-        """Make sure that what was written outlives the machine as well; called from another thread."""
+        """Make sure that what was written outlives the machine as well.
+
+        Called from another thread.
+        """
 
 
 @dataclass
@@ -105,9 +129,16 @@ class MemoryLedger:
     kept: dict[str, Completion] = field(default_factory=dict)
 
     def find(self, calls: Sequence[Call]) -> dict[str, Completion]:
-        """Return the completions that are known, by the key of the call; failed calls are not among them."""
-        found = {call.key: self.kept.get(call.key) for call in calls}
-        return {key: one for key, one in found.items() if one and one.status is not CompletionStatus.ERROR}
+        """Return the completions that are known, by the key of the call.
+
+        Failed calls are not among them.
+        """
+        completions = {}
+        for call in calls:
+            completion = self.kept.get(call.key)
+            if completion is not None and completion.status is not CompletionStatus.ERROR:
+                completions[call.key] = completion
+        return completions
 
     def add(self, finished: FinishedCalls) -> None:
         """Keep finished calls."""
@@ -123,16 +154,18 @@ class MemoryLedger:
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of calls to one endpoint. What the model says of concurrency and rates wins over these.
+    """The limits of calls to one endpoint. What the model says of concurrency and rates wins over
+    these.
 
-    In seconds: `attempt_seconds` is for one request, `call_seconds` for a call with all its attempts,
-    `wait_seconds` for the longest pause between two, also when the endpoint asks for more, `first_wait` for
-    the pause after the first error; it doubles after each further one (a random part of it is waited).
-    `reach_seconds` is how long a call is tried while no connection was ever made, `failing_seconds` while
-    the endpoint has never answered but with server errors; these are reported after `report_seconds`.
-    `unreadable_attempts` is how many replies without sense are asked for; an endpoint that sends them is
-    not overloaded, and they may cost. `max_bytes` holds for a body as sent, and unpacked. `max_open` is how
-    many connections this process can have open, whatever the model says.
+    In seconds: `attempt_seconds` is for one request, `call_seconds` for a call with all its
+    attempts, `wait_seconds` for the longest pause between two, also when the endpoint asks for
+    more, `first_wait` for the pause after the first error; it doubles after each further one (a
+    random part of it is waited). `reach_seconds` is how long a call is tried while no connection
+    was ever made, `failing_seconds` while the endpoint has never answered but with server errors;
+    these are reported after `report_seconds`. `unreadable_attempts` is how many replies without
+    sense are asked for; an endpoint that sends them is not overloaded, and they may cost.
+    `max_bytes` holds for a body as sent, and unpacked. `max_open` is how many connections this
+    process can have open, whatever the model says.
     """
 
     max_concurrent: int = 64
@@ -151,16 +184,17 @@ class Limits:
     max_bytes: int = 16 * MEGABYTE
     max_open: int | None = None
 
-    def choose_concurrent(self, wanted: int | None) -> int:
-        """Return how many requests are under way at once at most, where a model wants so many."""
-        most = wanted or self.max_concurrent
+    def choose_concurrent(self, max_concurrent: int | None) -> int:
+        """Return how many requests are under way at once at most, with what the model says."""
+        most = max_concurrent or self.max_concurrent
         return min(most, self.max_open or most)
 
 
 def find_room() -> int | None:
-    """Return how many connections fit under the limit of open files of this process; None without one.
+    """Return how many connections fit under the limit of open files of this process.
 
-    One connection is tried where there may be room for it; RunError E502 where there is none.
+    None without one. One connection is tried where there may be room for it; RunError E502 where
+    there is none.
     """
     try:
         import resource
@@ -178,30 +212,41 @@ def find_room() -> int | None:
 
 
 def charge(price: Price | None, *tokens: float | None, is_batch: bool = False) -> float:
-    """Return what tokens cost, given in the order of `PRICED_NAMES`; nothing when no price is known."""
+    """Return what tokens cost, given in the order of `PRICED_NAMES`; nothing when no price is
+    known.
+    """
     if price is None:
         return 0.0
-    asked, said, read, written = (*(one or 0 for one in tokens), 0, 0)[: len(PRICED_NAMES)]
-    cost = price.prompt * max(0, asked - read - written) + price.completion * said
-    cost += written * (price.prompt if price.written is None else price.written)
-    cached = read * (price.prompt if price.cached is None else price.cached)
-    share = BATCH_SHARE if is_batch else 1.0
-    return share * cost + cached * (1.0 if price.is_cache_full else share)
+    counts = [count or 0 for count in tokens]
+    missing = len(PRICED_NAMES) - len(counts)
+    prompt, completion, read, written = counts + [0] * missing
+    read_price = price.prompt if price.cached is None else price.cached
+    write_price = price.prompt if price.written is None else price.written
+    cost = price.prompt * max(0, prompt - read - written)
+    cost += price.completion * completion
+    cost += write_price * written
+    cached = read_price * read
+    if is_batch:
+        cost *= BATCH_SHARE
+        if not price.is_cache_full:
+            cached *= BATCH_SHARE
+    return cost + cached
 
 
-def charge_completion(price: Price | None, said: Completion) -> float:
+def charge_completion(price: Price | None, completion: Completion) -> float:
     """Return what a completion cost."""
-    tokens = (getattr(said, name) for name in PRICED_NAMES)
-    return charge(price, *tokens, is_batch=said.source == BATCH_SOURCE)
+    tokens = [getattr(completion, name) for name in PRICED_NAMES]
+    is_batch = completion.source == BATCH_SOURCE
+    return charge(price, *tokens, is_batch=is_batch)
 
 
 @dataclass
 class Budget:
     """What may still be asked; shared by all models of a run, and safe for threads.
 
-    A call is counted once, however often it is retried; one that is already known is not counted. `calls`
-    and `spent` start with what the run has used before. Money is reserved before a call is sent, and
-    replaced by what the call cost.
+    A call is counted once, however often it is retried; one that is already known is not counted.
+    `calls` and `spent` start with what the run has used before. Money is reserved before a call is
+    sent, and replaced by what the call cost.
     """
 
     max_calls: int | None = None
@@ -214,23 +259,28 @@ class Budget:
     def reserve(self, cost: float) -> bool:
         """Set money and one call aside; False means: calls under way must be settled first.
 
-        Raises SolverError E305 when the next call would pass a limit, whatever those under way cost.
+        Raises SolverError E305 when the next call would pass a limit, whatever those under way
+        cost.
         """
         with self._lock:
             if self.max_calls is not None and self.calls >= self.max_calls:
-                raise SolverError("E305", f"stopped at the limit of {self.max_calls} calls", hint=RESUME_HINT)
-            if self.max_cost is not None and self.spent + cost > self.max_cost:
-                why = f"{self.spent:.4f} is spent, and the next call may cost {cost:.4f}"
-                message = f"stopped before the limit of {self.max_cost:g}: {why}"
+                message = f"stopped at the limit of {self.max_calls} calls"
                 raise SolverError("E305", message, hint=RESUME_HINT)
-            if self.max_cost is not None and self.spent + self._reserved + cost > self.max_cost:
-                return False
+            if self.max_cost is not None:
+                if self.spent + cost > self.max_cost:
+                    why = f"{self.spent:.4f} is spent, and the next call may cost {cost:.4f}"
+                    message = f"stopped before the limit of {self.max_cost:g}: {why}"
+                    raise SolverError("E305", message, hint=RESUME_HINT)
+                if self.spent + self._reserved + cost > self.max_cost:
+                    return False
             self.calls += 1
             self._reserved += cost
             return True
 
     def admit(self, calls: int) -> None:
-        """Count calls that were sent before, by a process that did not live to see them answered."""
+        """Count calls that were sent before, by a process that did not live to see them
+        answered.
+        """
         with self._lock:
             self.calls += calls
 
@@ -268,7 +318,9 @@ class Retried:
 
 @dataclass(frozen=True, slots=True)
 class BatchSeen:
-    """A batch was looked at: its status as the endpoint names it, and how many of its calls are done."""
+    """A batch was looked at: its status as the endpoint names it, and how many of its calls are
+    done.
+    """
 
     batch: str
     status: str
@@ -279,7 +331,10 @@ class BatchSeen:
 
 @dataclass(frozen=True, slots=True)
 class BatchLeft:
-    """The waiting ends before a batch does; it goes on at the endpoint, and can be collected later."""
+    """The waiting ends before a batch does.
+
+    It goes on at the endpoint, and can be collected later.
+    """
 
     batch: str
     calls: int
@@ -294,8 +349,8 @@ class Reused:
 
 Event = Finished | Remembered | Retried | BatchSeen | BatchLeft | Reused
 
-#: Hears every event, one at a time and in a hurry: the client waits for it. An AnswerkeyError that it raises
-#: stops the calls; those under way are finished and kept.
+#: Hears every event, one at a time and in a hurry: the client waits for it. An AnswerkeyError that
+#: it raises stops the calls; those under way are finished and kept.
 Watch = Callable[[Event], None]
 
 
@@ -303,8 +358,8 @@ Watch = Callable[[Event], None]
 class Clock:
     """Time and chance as the client sees them; tests bring their own.
 
-    `now` never goes back; `wall` is the time of day in seconds since 1970, for dates in headers. `draw` gives
-    numbers between 0 and 1.
+    `now` never goes back; `wall` is the time of day in seconds since 1970, for dates in headers.
+    `draw` gives numbers between 0 and 1.
     """
 
     now: Callable[[], float] = time.monotonic
@@ -331,22 +386,37 @@ class CallSettings:
 
 def complete_calls(
     calls: Sequence[Call],
-    known: Mapping[str, Completion],
+    stored: Mapping[str, Completion],
     send: Callable[[Sequence[Call]], Mapping[str, Completion]],
     watch: Watch | None,
 ) -> list[Completion]:
-    """Return the completions in the order of the calls; what is not known by its key is sent, each key once.
+    """Return the completions in the order of the calls.
 
-    `send` tells `watch` of the calls that it makes; the others are told of here.
+    What is not stored under its key is sent, each key once. `send` tells `watch` of the calls that
+    it makes; the others are told of here.
     """
-    found = [(call, known[call.key]) for call in calls if call.key in known]
-    if watch is not None and found:
-        watch(Remembered(found))
-    if len(found) == len(calls):
-        return [completion for _, completion in found]
-    missing = {call.key: call for call in reversed(calls) if call.key not in known}
-    answered = send([call for call in calls if missing.get(call.key) is call])
-    again = [call for call in calls if call.key in answered and missing[call.key] is not call]
-    if watch is not None and again:
-        watch(Remembered([(call, answered[call.key]) for call in again]))
-    return [known.get(call.key) or answered[call.key] for call in calls]
+    remembered: list[Call] = []
+    missing: dict[str, Call] = {}
+    repeated: list[Call] = []
+    for call in calls:
+        if call.key in stored:
+            remembered.append(call)
+        elif call.key in missing:
+            repeated.append(call)
+        else:
+            missing[call.key] = call
+    _tell_remembered(remembered, stored, watch)
+    completions = dict(stored)
+    if missing:
+        completions.update(send(list(missing.values())))
+    _tell_remembered(repeated, completions, watch)
+    return [completions[call.key] for call in calls]
+
+
+def _tell_remembered(
+    calls: Sequence[Call],
+    completions: Mapping[str, Completion],
+    watch: Watch | None,
+) -> None:
+    if watch is not None and calls:
+        watch(Remembered([(call, completions[call.key]) for call in calls]))

@@ -33,8 +33,9 @@ from answerkey.models.calls import (
     charge_completion,
     complete_calls,
 )
+from answerkey.models.endpoint import EndpointState
 from answerkey.models.providers import Connection
-from answerkey.models.retry import EndpointState, Request, Retry, Verdict
+from answerkey.models.retry import Request, Retry, Verdict
 from answerkey.types import Completion, CompletionStatus, make_encoder
 
 if TYPE_CHECKING:
@@ -47,15 +48,18 @@ encode_body = make_encoder()
 GRACE_SECONDS = 5.0
 #: How often a call looks whether the budget has room again.
 BUDGET_POLL_SECONDS = 0.05
-#: A waiting thread looks up this often, so that Ctrl-C is heard whichever thread the system gives it to.
+#: A waiting thread looks up this often, so that Ctrl-C is heard whichever thread the system gives
+#: it to.
 SIGNAL_SECONDS = 0.25
-#: What was answered in the last moment is written within so many seconds, wherever it was sent from.
+#: What was answered in the last moment is written within so many seconds, wherever it was sent
+#: from.
 WRITE_SECONDS = 1.0
 #: So long after one writing to a ledger comes the next: each costs as much as a few calls do.
 GATHER_SECONDS = 0.002
 #: So long after a writing it is made safe, together with what has been written since.
 SETTLE_SECONDS = 0.02
-#: Nothing more is written while so many calls are not safe yet: the disk is slower than the endpoint.
+#: Nothing more is written while so many calls are not safe yet: the disk is slower than the
+#: endpoint.
 MOST_UNSETTLED = 1_000
 #: So many new objects make the garbage collector look for garbage while calls are made.
 GARBAGE_THRESHOLD = 50_000
@@ -74,8 +78,8 @@ def open_http(connection: Connection, limits: Limits) -> HttpClient:
 class ModelClient:
     """Calls one endpoint, for one run; a context manager, closed in the end.
 
-    `complete` may be used by several threads: one follows the other, so that a question of both is sent once.
-    `open_http` is what tests replace.
+    `complete` may be used by several threads: one follows the other, so that a question of both is
+    sent once. `open_http` is what tests replace.
     """
 
     def __init__(self, connection: Connection, settings: CallSettings | None = None) -> None:
@@ -94,19 +98,20 @@ class ModelClient:
     def complete(self, calls: Sequence[Call]) -> list[Completion]:
         """Return the completions in the order of the calls; each is in the ledger.
 
-        A call that failed for good has a completion with status ERROR. Raises SolverError E304 (the key is
-        refused), E305 (a limit is reached) or E306 (the endpoint cannot be reached), and what the ledger
-        raises; what was answered before is in the ledger. An endpoint that was given up is not called again.
-        Ctrl-C is raised at once; calls under way then have `GRACE_SECONDS`, for which `close` waits.
+        A call that failed for good has a completion with status ERROR. Raises SolverError E304 (the
+        key is refused), E305 (a limit is reached) or E306 (the endpoint cannot be reached), and
+        what the ledger raises; what was answered before is in the ledger. An endpoint that was
+        given up is not called again. Ctrl-C is raised at once; calls under way then have
+        `GRACE_SECONDS`, for which `close` waits.
         """
         with self.settings.turn:
             raise_if_interrupted()  # it may have come while others were calling
             self._await_stopped()
             if self.reason is not None:
                 raise self.reason
-            asked = list({call.key: call for call in calls}.values())
-            known = self.executor.submit(self.settings.ledger.find, asked).result()
-            return complete_calls(calls, known, self._send, self.settings.watch)
+            distinct = list({call.key: call for call in calls}.values())
+            stored = self.executor.submit(self.settings.ledger.find, distinct).result()
+            return complete_calls(calls, stored, self._send, self.settings.watch)
 
     def close(self) -> None:
         """Close the connections and end the threads; twice does no harm."""
@@ -178,15 +183,15 @@ def _shut_down(background: Background, executor: ThreadPoolExecutor) -> None:
 class Round:
     """Makes calls with distinct keys, all of them unknown to the ledger.
 
-    A call holds its place until the ledger has it, whatever becomes of this process. So what a sudden death
-    loses is never more than there are connections.
+    A call holds its place until the ledger has it, whatever becomes of this process. So what a
+    sudden death loses is never more than there are connections.
     """
 
     def __init__(self, client: ModelClient, calls: Sequence[Call]) -> None:
         self._client = client
         self._settings = client.settings
-        self._endpoint = one = client.endpoint
-        one.connection = one.connection.share_prefixes(call.messages for call in calls)
+        self._endpoint = endpoint = client.endpoint
+        endpoint.connection = endpoint.connection.share_prefixes(call.messages for call in calls)
         self._rest = iter(calls)
         self._size = min(len(calls), 2 * client.endpoint.concurrency.cap)
         self._answered: dict[str, Completion] = {}
@@ -196,7 +201,10 @@ class Round:
         self._is_stopped = False
 
     async def run(self) -> dict[str, Completion]:
-        """Return the completions by key; raise what made it stop. After `stop(None)`: what there is."""
+        """Return the completions by key.
+
+        Raise what made it stop. After `stop(None)`: what there is.
+        """
         self._http = self._client.start_http()
         ledger, end = self._settings.ledger, partial(self.stop, grace=GRACE_SECONDS)
         self._commits = Commits(ledger, self._client.executor, self._note_kept, end)
@@ -214,7 +222,9 @@ class Round:
         return self._answered
 
     def stop(self, reason: BaseException | None, *, grace: float | None = None) -> None:
-        """Send nothing more. Requests under way get `grace` seconds (None: all they need) to be answered."""
+        """Send nothing more. Requests under way get `grace` seconds (None: all they need) to be
+        answered.
+        """
         self._is_stopped = True
         self._reason = self._reason or reason
         if reason is None and self._sending:
@@ -251,12 +261,16 @@ class Round:
             self._commits.put(call, completion)
 
     async def _make(self, call: Call) -> Completion | None:
-        """Return the completion of a call, or None when the round is stopped before there is one."""
+        """Return the completion of a call, or None when the round is stopped before there is
+        one.
+        """
         endpoint, budget, price = self._endpoint, self._settings.budget, self._settings.price
         try:
             body = encode_body(endpoint.connection.build(call.messages, call.choices)).encode()
         except AnswerkeyError as error:
-            return Completion(None, CompletionStatus.ERROR, call.messages, error=error.message, source="live")
+            return Completion(
+                None, CompletionStatus.ERROR, call.messages, error=error.message, source="live"
+            )
         prompt, longest = endpoint.estimate_tokens(body)
         reserved, cost = charge(price, prompt, longest), 0.0
         try:
@@ -274,7 +288,10 @@ class Round:
             budget.settle(reserved, cost)
 
     async def _send(self, call: Call, body: bytes, tokens: int) -> Completion | None:
-        """Send a request until there is a completion, if only an error; None when the round is stopped."""
+        """Send a request until there is a completion, if only an error.
+
+        None when the round is stopped.
+        """
         endpoint, clock, semaphore = self._endpoint, self._endpoint.clock, self._endpoint.semaphore
         retry, request, task = Retry(endpoint.limits, clock), Request(body), asyncio.current_task()
         while True:
@@ -310,8 +327,12 @@ class Round:
             await semaphore.enter(is_again=True)
 
     async def _in_thread(self, work: Callable[[U], T], argument: U) -> T:
-        """Do something with the ledger, or with what is written beside it, outside the event loop."""
-        return await asyncio.get_running_loop().run_in_executor(self._client.executor, work, argument)
+        """Do something with the ledger, or with what is written beside it, outside the event
+        loop.
+        """
+        return await asyncio.get_running_loop().run_in_executor(
+            self._client.executor, work, argument
+        )
 
     def _tell(self, event: Event) -> None:
         """Let who looks on hear an event; an error that this raises stops the calls."""
@@ -337,26 +358,26 @@ class Round:
 def collect_garbage_rarely() -> Iterator[None]:
     """Let the garbage collector look less often.
 
-    Hundreds of requests under way are many objects, none of them garbage; looking through them again and
-    again is an eighth of all work.
+    Hundreds of requests under way are many objects, none of them garbage; looking through them
+    again and again is an eighth of all work.
     """
-    first, *others = gc.get_threshold()
+    first, *older = gc.get_threshold()
     if not 0 < first < GARBAGE_THRESHOLD:
         yield
         return
-    gc.set_threshold(GARBAGE_THRESHOLD, *others)
+    gc.set_threshold(GARBAGE_THRESHOLD, *older)
     try:
         yield
     finally:
-        gc.set_threshold(first, *others)
+        gc.set_threshold(first, *older)
 
 
 @dataclass(eq=False)
 class Commits:
     """The way of finished calls to a ledger: written in the event loop, made safe in a thread.
 
-    `on_kept` hears of calls that are written, `on_error` that the ledger has failed. What the ledger did not
-    take, and what comes after, is handed to it once more at the end: it is paid for.
+    `on_kept` hears of calls that are written, `on_error` that the ledger has failed. What the
+    ledger did not take, and what comes after, is handed to it once more at the end: it is paid for.
     """
 
     _ledger: Ledger
@@ -379,16 +400,18 @@ class Commits:
 
     async def flush(self) -> None:
         """Wait until everything is safe, or the ledger has failed."""
-        while self._task is not None or (not self._has_failed and (self._gathered or self._unsettled)):
+        while self._task is not None or (
+            not self._has_failed and (self._gathered or self._unsettled)
+        ):
             if self._task is None:
                 self._write()
                 self._settle()
             if self._task is not None:
                 await asyncio.wait({self._task})
-        rest = self._unsettled + self._gathered
-        if self._has_failed and rest:
+        unkept = self._unsettled + self._gathered
+        if self._has_failed and unkept:
             with suppress(AnswerkeyError):  # why it does not work is known already
-                await self._loop.run_in_executor(self._executor, self._ledger.add, rest)
+                await self._loop.run_in_executor(self._executor, self._ledger.add, unkept)
 
     def _write_soon(self) -> None:
         """See to it that what is gathered will be written, unless too much is not safe yet."""
@@ -397,7 +420,9 @@ class Commits:
             at = self._written_at + GATHER_SECONDS
             loop = self._loop
             is_late = loop.time() >= at
-            self._writing = loop.call_soon(self._write) if is_late else loop.call_at(at, self._write)
+            self._writing = (
+                loop.call_soon(self._write) if is_late else loop.call_at(at, self._write)
+            )
 
     def _write(self) -> None:
         if self._writing is not None:
@@ -450,9 +475,9 @@ class Commits:
 
 
 class Background:
-    """Runs coroutines in its own thread until it is stopped; works inside a notebook's loop as well.
+    """Runs coroutines in its own thread until it is stopped.
 
-    `on_stop` is done last, before the loop ends.
+    Works inside a notebook's loop as well. `on_stop` is done last, before the loop ends.
     """
 
     def __init__(self, name: str) -> None:
@@ -474,7 +499,10 @@ class Background:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def call(self, function: Callable[[], None]) -> None:
-        """Call a function inside the loop, without waiting for it; nothing when there is no loop."""
+        """Call a function inside the loop, without waiting for it.
+
+        Nothing when there is no loop.
+        """
         if self._loop is not None:
             self._loop.call_soon_threadsafe(function)
 
@@ -497,9 +525,9 @@ class Background:
             runner.run(self._clean_up())
 
     async def _clean_up(self) -> None:
-        rest = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in rest:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self.on_stop is not None:
             await self.on_stop()

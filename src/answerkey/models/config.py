@@ -1,7 +1,8 @@
-"""Which model is meant, with which parameters and on whose behalf: names, model files, secrets, hosts.
+"""Which model is meant, with which parameters and on whose behalf: names, model files, secrets,
+hosts.
 
-What other packages need of models where none is called is here. Nothing is connected; `providers.connect`
-makes a connection of a `ModelConfig`. The table of providers is in `names`.
+What other packages need of models where none is called is here. Nothing is connected;
+`providers.connect` makes a connection of a `ModelConfig`. The table of providers is in `names`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from math import inf
+from math import isfinite
 from typing import TYPE_CHECKING, Literal, Protocol, Self, get_args
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -31,35 +32,35 @@ from answerkey.errors import (
 )
 from answerkey.models.names import API_NAMES, PROVIDERS, ApiName
 from answerkey.sandbox import Snippet
-from answerkey.types import Completion, Known, Question
+from answerkey.types import Completion, Known, Request
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
 #: Whether the call cache is looked into, and written to; see `cache.CallCache`.
 CachePolicy = Literal["reuse", "update", "no-cache"]
-#: The function of a snippet that is a model, and that of the later era, which is given the messages in a
-#: mapping, as an endpoint is.
+#: The function of a snippet that is a model, and that of the later era, which is given the messages
+#: in a mapping, as an endpoint is.
 INFERENCE_FUNCTION, LATER_INFERENCE_FUNCTION = "infer", "run_inference"
 OPTIONS_HINT = (
-    "give the scorer a field `options` (a template that yields the texts of the choices, in their order), "
+    "give the scorer a field `options` (a template that yields the texts of the "
+    "choices, in their order), "
     "or the dataset a column `options`"
 )
 
 # Secrets, and the hosts that may have them.
 
-#: Where a secret comes from: written in the very field, kept by the project (its `secrets`, its `.env`), or
-#: the caller's own (environment, a file outside the project, the Python call).
+#: Where a secret comes from: written in the very field, kept by the project (its `secrets`, its
+#: `.env`), or the caller's own (environment, a file outside the project, the Python call).
 Origin = Literal["written", "project", "caller"]
 #: A shorter key is no secret ("none", "EMPTY"), and its letters may well be in an answer.
 SHORTEST_KEY = 6
 #: What a name that holds a secret looks like; `MODEL_KEY` is none.
 SECRET_NAME = re.compile(
-    r"((API|ACCESS|SECRET|AUTH|PRIVATE)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE
+    r"((API|ACCESS|SECRET|AUTH|PRIVATE)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$",
+    re.IGNORECASE,
 )
 ALLOW_HOSTS = "ANSWERKEY_ALLOW_HOSTS"
-#: Stands for the host where whoever calls is a node of a cluster: the endpoint is on the node itself.
-NODE_IP = "{node_ip}"
 AZURE_VERSION = "api-version"
 _SECRET_QUERY = re.compile(HIDDEN_PARAMETER, re.IGNORECASE)
 _ODD = re.compile(r"[\s\\\x00-\x1f\x7f]")
@@ -110,7 +111,8 @@ class Address:
 class Caller:
     """What the caller brings: environment values, and hosts that may have the caller's keys.
 
-    `project_names` are those values that stand in a file of the project: they are not the caller's word.
+    `project_names` are those values that stand in a file of the project: they are not the caller's
+    word.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -129,7 +131,11 @@ class Caller:
     def find_key(self, name: str) -> Secret | None:
         """Return the key that an environment value holds."""
         text = self.find(name)
-        return None if text is None else Secret(text, "project" if name in self.project_names else "caller")
+        return (
+            None
+            if text is None
+            else Secret(text, "project" if name in self.project_names else "caller")
+        )
 
     def find_address(self, name: str) -> Address | None:
         """Return the URL that an environment value holds."""
@@ -146,16 +152,18 @@ class Caller:
     @cached_property
     def _allowed(self) -> set[str]:
         """Hosts, or hosts and ports; `--allow-host` may name a whole URL too."""
-        stated = self.environment.get(ALLOW_HOSTS, "") if ALLOW_HOSTS not in self.project_names else ""
-        found: set[str] = set()
-        for text in map(str.strip, (*self.allow_hosts, *stated.split(","))):
+        listed = (
+            self.environment.get(ALLOW_HOSTS, "") if ALLOW_HOSTS not in self.project_names else ""
+        )
+        hosts: set[str] = set()
+        for text in map(str.strip, (*self.allow_hosts, *listed.split(","))):
             try:
                 parts = urlsplit(text if "://" in text else f"//{text}")
                 host, port = tidy_host(parts.hostname or ""), parts.port
             except ValueError:
                 host, port = tidy_host(text), None
-            found.add(host if port is None else f"{host}:{port}")
-        return found
+            hosts.add(host if port is None else f"{host}:{port}")
+        return hosts
 
 
 def tidy_host(host: str) -> str:
@@ -181,7 +189,10 @@ def is_loopback(url: str) -> bool:
 
 
 def check_url(url: str, model: str) -> str:
-    """Return a URL that can be called; SpecError for one that cannot, or holds a secret or a parameter."""
+    """Return a URL that can be called.
+
+    SpecError for one that cannot, or holds a secret or a parameter.
+    """
     remember_url(url)
     try:
         parts = urlsplit(url)
@@ -191,19 +202,24 @@ def check_url(url: str, model: str) -> str:
         parts = urlsplit("")
     hint = "leave it out of the URL, and use `api_key` or `custom_headers`"
     if "@" in parts.netloc:
-        raise SpecError("E117", f"model `{model}`: the URL holds a user name or password", hint=hint)
-    is_other_brace = "{" in parts.netloc and parts.netloc.partition(":")[0] != NODE_IP
-    if is_other_brace or not is_whole or _ODD.search(url):
-        form = "write it as `http://127.0.0.1:8000/v1`"
-        if is_other_brace:
-            form = f"nothing but `{NODE_IP}` can stand for a host, and for the whole of it: `http://{NODE_IP}:8000/v1`"
+        raise SpecError(
+            "E117", f"model `{model}`: the URL holds a user name or password", hint=hint
+        )
+    if not is_whole or "{" in parts.netloc or _ODD.search(url):
         shown = url.partition("?")[0]
-        raise SpecError("E108", f"model `{model}`: {shown!r} is not the URL of an endpoint", hint=form)
+        raise SpecError(
+            "E108",
+            f"model `{model}`: {shown!r} is not the URL of an endpoint",
+            hint="write it as `http://127.0.0.1:8000/v1`",
+        )
     for name, _ in parse_qsl(parts.query, keep_blank_values=True):
         if _SECRET_QUERY.fullmatch(name):
             raise SpecError("E117", f"model `{model}`: the URL holds a secret, `{name}`", hint=hint)
         if name in GENERATION_PARAMETERS or name.startswith(EXTRA):
-            hint = f"write it under `generation` of the model file, or behind the model's name: `?{name}=…`"
+            hint = (
+                "write it under `generation` of the model file, or behind the model's "
+                f"name: `?{name}=…`"
+            )
             message = f"model `{model}`: `{name}` in the query of its URL does not reach the model"
             raise SpecError("E108", message, hint=hint)
     return url
@@ -233,28 +249,37 @@ class Parameter:
             if not text:
                 raise ValueError("a text that is not empty")
             return text
-        wanted = "a whole number" if isinstance(self.default, int) else "a number"
-        if self.minimum is not None:
-            wanted += f" from {self.minimum:g} " + ("on" if self.maximum is None else f"to {self.maximum:g}")
-        low = -inf if self.minimum is None else self.minimum
-        high = inf if self.maximum is None else self.maximum
         try:
             number = type(self.default)(text)
-            is_fit = low <= number <= high and number != inf
         except ValueError:
-            is_fit = False
-        if not is_fit:
-            raise ValueError(wanted)
+            raise ValueError(self._describe_number()) from None
+        is_below = self.minimum is not None and number < self.minimum
+        is_above = self.maximum is not None and number > self.maximum
+        if is_below or is_above or not isfinite(number):
+            raise ValueError(self._describe_number())
         return number
+
+    def _describe_number(self) -> str:
+        words = "a whole number" if isinstance(self.default, int) else "a number"
+        if self.minimum is None:
+            return words
+        if self.maximum is None:
+            return f"{words} from {self.minimum:g} on"
+        return f"{words} from {self.minimum:g} to {self.maximum:g}"
 
 
 def split_query(name: str, query: str) -> dict[str, str]:
-    """Return what stands behind `?` in a model's name; SpecError E301 for a name that is there twice."""
+    """Return what stands behind `?` in a model's name.
+
+    SpecError E301 for a name that is there twice.
+    """
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else []
     except ValueError:
         hint = "write `NAME?parameter=value&parameter=value`"
-        raise SpecError("E301", f"model `{name}`: {query!r} is not `parameter=value`", hint=hint) from None
+        raise SpecError(
+            "E301", f"model `{name}`: {query!r} is not `parameter=value`", hint=hint
+        ) from None
     keys = [key for key, _ in pairs]
     twice = sorted({key for key in keys if keys.count(key) > 1})
     if twice:
@@ -263,26 +288,31 @@ def split_query(name: str, query: str) -> dict[str, str]:
 
 
 def read_parameters(
-    name: str, given: Mapping[str, str], parameters: Mapping[str, Parameter], others: Iterable[str] = ()
+    name: str,
+    texts: Mapping[str, str],
+    parameters: Mapping[str, Parameter],
+    further_names: Iterable[str] = (),
 ) -> dict[str, object]:
     """Return the values of the parameters that are given; SpecError E301 for anything else.
 
-    `others` are parameters that may stand there, too, and were taken out before.
+    `further_names` are parameters that may stand there, too, and were taken out before.
     """
     values: dict[str, object] = {}
-    for key, text in given.items():
+    for key, text in texts.items():
         if key not in parameters:
-            known = (*parameters, *others)
-            words = f"parameters: {listing(known)}" if known else "it has no parameters"
-            hint = suggest(key, known) or words
-            if f"{EXTRA}NAME" in known:
+            names = (*parameters, *further_names)
+            words = f"parameters: {listing(names)}" if names else "it has no parameters"
+            hint = suggest(key, names) or words
+            if f"{EXTRA}NAME" in names:
                 hint += f"{'' if hint.endswith('?') else ';'} `{EXTRA}{key}=` sends it as it is"
             raise SpecError("E301", f"model `{name}` has no parameter `{key}`", hint=hint)
         try:
             values[key] = parameters[key].read(text)
         except ValueError as error:
             near = suggest(text, parameters[key].allowed)
-            raise SpecError("E301", f"model `{name}`: `{key}` is {text!r}, not {error}", hint=near) from None
+            raise SpecError(
+                "E301", f"model `{name}`: `{key}` is {text!r}, not {error}", hint=near
+            ) from None
     return values
 
 
@@ -307,9 +337,9 @@ _SECRET_PARAMETER = re.compile(
 class Generation:
     """What is sent beside the messages; None leaves it to the endpoint.
 
-    `extra_body` are further fields of the request's body, sent as they are. `thinking` says how the reply is
-    read, and is not sent. `prefill` is how the reply begins; the model goes on from there. `prompt_caching`
-    is whether what prompts begin with is marked for the provider's cache.
+    `extra_body` are further fields of the request's body, sent as they are. `thinking` says how the
+    reply is read, and is not sent. `prefill` is how the reply begins; the model goes on from there.
+    `prompt_caching` is whether what prompts begin with is marked for the provider's cache.
     """
 
     temperature: float | None = None
@@ -339,15 +369,15 @@ class Generation:
     @cached_property
     def _given(self) -> dict[str, object]:
         return {
-            one.name: list(value) if isinstance(value, tuple) else value
-            for one in fields(self)
-            if (value := getattr(self, one.name)) is not None
+            parameter.name: list(value) if isinstance(value, tuple) else value
+            for parameter in fields(self)
+            if (value := getattr(self, parameter.name)) is not None
         }
 
     def sent(self) -> dict[str, object]:
         """Return what is set of the parameters that are sent under a name of the API."""
-        own = ("thinking", "prompt_caching", "extra_body", *FORCED)
-        return {name: value for name, value in self._given.items() if name not in own}
+        unsent = ("thinking", "prompt_caching", "extra_body", *FORCED)
+        return {name: value for name, value in self._given.items() if name not in unsent}
 
     def forced(self) -> dict[str, object]:
         """Return what is set of the parameters that change what is measured, not only how."""
@@ -362,7 +392,10 @@ class Generation:
 
     @property
     def wants_logprobs(self) -> bool:
-        """Whether log probabilities are asked for; `top_logprobs` or `echo` alone ask for them too."""
+        """Whether log probabilities are asked for.
+
+        `top_logprobs` or `echo` alone ask for them too.
+        """
         is_implied = self.top_logprobs is not None or bool(self.echo)
         return bool(self.logprobs) or (self.logprobs is None and is_implied)
 
@@ -391,27 +424,34 @@ GENERATION_PARAMETERS: dict[str, Parameter] = {
 
 def nest(path: str, value: object) -> dict[str, object]:
     """Return a value as the only field at a path; dots lead into objects."""
-    name, dot, rest = path.partition(".")
-    return {name: nest(rest, value) if dot else value}
+    name, dot, inner_path = path.partition(".")
+    return {name: nest(inner_path, value) if dot else value}
 
 
 def merge_bodies(first: Mapping[str, object], second: Mapping[str, object]) -> dict[str, object]:
-    """Return two JSON objects as one; objects that both have are merged, of other values the second wins."""
+    """Return two JSON objects as one.
+
+    Objects that both have are merged, of other values the second wins.
+    """
     merged = dict(first)
     for name, value in second.items():
-        known = merged.get(name)
-        is_both = isinstance(known, Mapping) and isinstance(value, Mapping)
-        merged[name] = merge_bodies(known, value) if is_both else value  # type: ignore[arg-type]  # both are
+        present = merged.get(name)
+        is_both = isinstance(present, Mapping) and isinstance(value, Mapping)
+        merged[name] = merge_bodies(present, value) if is_both else value  # type: ignore[arg-type]  # both are
     return merged
 
 
-def find_shared(first: Mapping[str, object], second: Mapping[str, object], start: str = "") -> str | None:
-    """Return the path of the first field that two JSON objects have both and that cannot be merged."""
+def find_shared(
+    first: Mapping[str, object], second: Mapping[str, object], start: str = ""
+) -> str | None:
+    """Return the path of the first field that two JSON objects have both and that cannot be
+    merged.
+    """
     for name, value in first.items():
-        known = second.get(name)
-        if isinstance(known, Mapping) and isinstance(value, Mapping):
-            if found := find_shared(value, known, f"{start}{name}."):
-                return found
+        present = second.get(name)
+        if isinstance(present, Mapping) and isinstance(value, Mapping):
+            if shared := find_shared(value, present, f"{start}{name}."):
+                return shared
         elif name in second:
             return f"{start}{name}"
     return None
@@ -422,15 +462,18 @@ def find_secret_name(body: object) -> str | None:
     for name, value in body.items() if isinstance(body, Mapping) else ():
         if _SECRET_PARAMETER.fullmatch(str(name)):
             return str(name)
-        if found := find_secret_name(value):
-            return found
+        if secret_name := find_secret_name(value):
+            return secret_name
     return None
 
 
-def _read_extra(given: Mapping[str, str]) -> dict[str, object] | None:
-    """Return the body of `extra_body.NAME=VALUE`, where dots part names; what is no JSON is a text."""
+def _read_extra(texts: Mapping[str, str]) -> dict[str, object] | None:
+    """Return the body of `extra_body.NAME=VALUE`, where dots part names.
+
+    What is no JSON is a text.
+    """
     body: dict[str, object] = {}
-    for path, text in given.items():
+    for path, text in texts.items():
         try:
             value = json.loads(text, parse_constant=int)  # of NaN: no JSON
         except (ValueError, RecursionError):
@@ -496,7 +539,9 @@ class InferenceConfig:
 
 @dataclass(frozen=True)
 class FunctionConfig:
-    """A model that is a function `(messages) -> reply`; an async one is called in `loop`, or in its own."""
+    """A model that is a function `(messages) -> reply`; an async one is called in `loop`, or in its
+    own.
+    """
 
     function: Callable[[list[dict[str, object]]], object]
     loop: AbstractEventLoop | None = None
@@ -541,9 +586,9 @@ class ModelConfig:
 class Price:
     """What one token costs, in the currency of the limit.
 
-    `cached` is for a token of the prompt that the provider's cache knew, `written` for one that it took in;
-    without them such tokens cost what others do. A batch costs half; `is_cache_full` says that `cached` is
-    the same there.
+    `cached` is for a token of the prompt that the provider's cache knew, `written` for one that it
+    took in; without them such tokens cost what others do. A batch costs half; `is_cache_full` says
+    that `cached` is the same there.
     """
 
     prompt: float
@@ -564,7 +609,7 @@ class Model(Protocol):
     def is_simulated(self) -> bool:
         """Whether the completions are made up from the key."""
 
-    def answer(self, questions: Sequence[Question]) -> list[Completion]:
+    def answer(self, questions: Sequence[Request]) -> list[Completion]:
         """Return one completion for each question, in order."""
 
 
@@ -578,11 +623,11 @@ def missing_parts(model: Model, known: Known | None) -> frozenset[str]:
 
 
 def sees_samples(model: Model | None) -> bool:
-    """Return whether a model may be told of samples beside what it is asked; one behind an endpoint is not.
+    """Return whether a model may be told of samples beside what it is asked.
 
-    Unless its replies are constrained to the choices.
+    One behind an endpoint is not. Unless its replies are constrained to the choices.
     """
-    return getattr(model, "connection", None) is None or bool(getattr(model, "needs", ()))
+    return bool(getattr(model, "sees_samples", True))
 
 
 def is_live(name: str) -> bool:
@@ -590,50 +635,77 @@ def is_live(name: str) -> bool:
     return is_url(name) or ("/" in name and name.partition("/")[0] in PROVIDERS)
 
 
-def read_name(name: str, *, caller: Caller, is_callers: bool, place: Place | None = None) -> ModelConfig:
+def read_name(
+    name: str, *, caller: Caller, is_callers: bool, place: Place | None = None
+) -> ModelConfig:
     """Return the model that a live name stands for; SpecError E301 for a name that is not complete.
 
     `is_callers`: the caller wrote the name, not a file of the project.
     """
     remember_url(name)
-    provider: str | None = None
-    start, _, query = name.partition("?")
     if is_url(name):
-        address, _, model = name.partition("#")
-        start, _, query = address.partition("?")
-        if not model:
-            hint = f"add the model's name behind `#`: `{start}#NAME`"
-            raise SpecError("E301", f"model `{name}` names no model at that address", hint=hint)
-        if "?" in model:
-            model, _, misplaced = model.partition("?")
-            hint = f"parameters stand before `#`: `{address}?{misplaced}#{model}`"
-            raise SpecError("E301", f"model `{name}` has parameters behind the model's name", hint=hint)
+        base, query, model = _split_url_name(name)
+        provider = None
+        allowed = ["api", f"{EXTRA}NAME", AZURE_VERSION]
     else:
-        provider, _, model = start.partition("/")
-        if provider not in PROVIDERS or not model:
-            hint = suggest(provider, PROVIDERS) or f"providers: {listing(PROVIDERS)}"
-            hint = f"add the model's name: `{provider}/NAME`" if provider in PROVIDERS else hint
-            raise SpecError("E301", f"unknown model `{name}`", hint=hint)
-    given = split_query(name, query)
-    extra = _read_extra({key: given.pop(key) for key in list(given) if key.startswith(EXTRA)})
-    others, rest = ["api", f"{EXTRA}NAME"], dict[str, str]()
-    if provider is None:
-        # What the address needs stays in it, and a secret, which is refused when the address is looked at.
-        kept = [key for key in given if key == AZURE_VERSION or _SECRET_QUERY.fullmatch(key)]
-        rest = {key: given.pop(key) for key in kept}
-        others.append(AZURE_VERSION)
-    stated = given.pop("api", None)
-    api = next((one for one in API_NAMES if one == stated), None)
-    if stated is not None and api is None:
-        hint = suggest(stated, API_NAMES) or f"APIs: {listing(API_NAMES)}"
-        raise SpecError("E301", f"model `{name}`: unknown API {stated!r}", hint=hint)
-    values = read_parameters(name, given, GENERATION_PARAMETERS, others)
+        provider, model, query = _split_provider_name(name)
+        allowed = ["api", f"{EXTRA}NAME"]
+    parameters = split_query(name, query)
+    extra: dict[str, str] = {}
+    address: dict[str, str] = {}
+    for key in list(parameters):
+        if key.startswith(EXTRA):
+            extra[key] = parameters.pop(key)
+        elif provider is None and (key == AZURE_VERSION or _SECRET_QUERY.fullmatch(key)):
+            # What the address needs stays in it, and a secret, which is refused when the address is
+            # looked at.
+            address[key] = parameters.pop(key)
+    extra_body = _read_extra(extra)
+    api = _read_api(name, parameters.pop("api", None))
+    values = read_parameters(name, parameters, GENERATION_PARAMETERS, allowed)
     if "stop" in values:
         values["stop"] = (values["stop"],)
-    generation = Generation(**values, extra_body=extra)  # type: ignore[arg-type]  # each has its field's type
+    generation = Generation(**values, extra_body=extra_body)  # type: ignore[arg-type]  # each has its field's type
     config = ProviderConfig(provider, model, api=api)
     if provider is None:
-        scheme, _, where = start.partition("://")
-        url = f"{scheme.lower()}://{where}" + (f"?{urlencode(rest)}" if rest else "")
-        config = ProviderConfig(None, model, base_url=Address(url, is_callers), api=api)
+        url = f"{base}?{urlencode(address)}" if address else base
+        config = replace(config, base_url=Address(url, is_callers))
     return ModelConfig(name, config, generation, caller=caller, place=place)
+
+
+def _split_url_name(name: str) -> tuple[str, str, str]:
+    """Return the base URL, its query, and the model of a name such as `http://HOST/v1?a=b#NAME`."""
+    address, _, model = name.partition("#")
+    start, _, query = address.partition("?")
+    if not model:
+        hint = f"add the model's name behind `#`: `{start}#NAME`"
+        raise SpecError("E301", f"model `{name}` names no model at that address", hint=hint)
+    if "?" in model:
+        model, _, misplaced = model.partition("?")
+        hint = f"parameters stand before `#`: `{address}?{misplaced}#{model}`"
+        raise SpecError("E301", f"model `{name}` has parameters behind the model's name", hint=hint)
+    scheme, _, host = start.partition("://")
+    return f"{scheme.lower()}://{host}", query, model
+
+
+def _split_provider_name(name: str) -> tuple[str, str, str]:
+    """Return the provider, the model and the query of a name such as `openai/NAME?a=b`."""
+    start, _, query = name.partition("?")
+    provider, _, model = start.partition("/")
+    if provider in PROVIDERS and model:
+        return provider, model, query
+    if provider in PROVIDERS:
+        hint = f"add the model's name: `{provider}/NAME`"
+    else:
+        hint = suggest(provider, PROVIDERS) or f"providers: {listing(PROVIDERS)}"
+    raise SpecError("E301", f"unknown model `{name}`", hint=hint)
+
+
+def _read_api(name: str, text: str | None) -> ApiName | None:
+    for api in API_NAMES:
+        if api == text:
+            return api
+    if text is None:
+        return None
+    hint = suggest(text, API_NAMES) or f"APIs: {listing(API_NAMES)}"
+    raise SpecError("E301", f"model `{name}`: unknown API {text!r}", hint=hint)

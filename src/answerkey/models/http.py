@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("answerkey.models")
 KEEP_ALIVE_SECONDS = 15.0
-#: A connection is watched for this long before each request, and for longer where a reply came unasked.
+#: A connection is watched for this long before each request, and for longer where a reply came
+#: unasked.
 QUIET_SECONDS, LONG_QUIET_SECONDS = 0.01, 0.25
 #: The most bytes of one header; aiohttp takes at most 128 of them.
 LARGEST_HEADER = 16_384
@@ -51,10 +52,11 @@ _FINAL, _BAD_REQUEST, _REQUEST_TIMEOUT, _SERVER_ERRORS = 200, 400, 408, 500
 
 
 class BodyMemory:
-    """How much of all large replies together is in memory; beyond that they wait, the oldest never does.
+    """How much of all large replies together is in memory.
 
-    Each reply has a limit of its own. Without this one, an endpoint that sends large replies to every request
-    at once would take that limit as often as there are connections.
+    Beyond that they wait, the oldest never does. Each reply has a limit of its own. Without this
+    one, an endpoint that sends large replies to every request at once would take that limit as
+    often as there are connections.
     """
 
     def __init__(self, most: int = LARGE_BODIES) -> None:
@@ -78,9 +80,9 @@ class BodyMemory:
         """Give the memory of a body back; all that wait look again."""
         self._taken -= self._sizes.pop(body, 0)
         waiting, self._waiting = self._waiting, []
-        for one in waiting:
-            if not one.done():
-                one.set_result(None)
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(None)
 
 
 class EarlyReplyError(aiohttp.ClientError):
@@ -88,14 +90,16 @@ class EarlyReplyError(aiohttp.ClientError):
 
 
 class MismatchedReplyError(aiohttp.ClientError):
-    """The server sent one reply more than there were requests, and it does not repeat the one before."""
+    """The server sent one reply more than there were requests, and it does not repeat the one
+    before.
+    """
 
 
 class CheckedConnector(aiohttp.TCPConnector):
     """A pool that never hands out a connection on which something has arrived before the request.
 
-    aiohttp itself would take that for the reply to the next request, which is about another sample. Once a
-    server has sent such a reply, each request gets a connection of its own.
+    aiohttp itself would take that for the reply to the next request, which is about another sample.
+    Once a server has sent such a reply, each request gets a connection of its own.
     """
 
     def __init__(self, host: str, tls: ssl.SSLContext) -> None:
@@ -145,8 +149,8 @@ class CheckedConnector(aiohttp.TCPConnector):
     async def note_reply(self, status: int, body: bytes) -> None:
         """Take in the reply on the connection of the current task.
 
-        After a timeout of a server on the way, the reply that it waited for may yet come: the connection is
-        not used again.
+        After a timeout of a server on the way, the reply that it waited for may yet come: the
+        connection is not used again.
         """
         protocol = self._taken.get()
         self._replies[protocol] = body[:SMALL_BODY]
@@ -167,24 +171,31 @@ class CheckedConnector(aiohttp.TCPConnector):
     def _stop_reusing(self) -> None:
         if self._is_reusing:
             self._is_reusing = False
-            why = "%s sent a reply without a request; each further request gets a connection of its own"
+            why = (
+                "%s sent a reply without a request; each further request gets a connection "
+                "of its own"
+            )
             LOG.warning(why, self._host)
 
 
 class HttpClient:
     """The HTTP client of one connection; made and used inside one event loop.
 
-    Connections are kept and used again, certificates are checked, redirects are not followed, cookies and
-    `.netrc` are not read, nothing is sent twice, and a body beyond `limits.max_bytes` is not read to its end.
+    Connections are kept and used again, certificates are checked, redirects are not followed,
+    cookies and `.netrc` are not read, nothing is sent twice, and a body beyond `limits.max_bytes`
+    is not read to its end.
     """
 
     def __init__(self, connection: Connection, limits: Limits) -> None:
         self._limits = limits
         self._host = f"`{connection.host}`"
         self._memory = BodyMemory()
-        self._proxy = find_proxy_for_key(connection.url, connection.name, has_key=connection.has_secret)
+        self._proxy = find_proxy_for_key(
+            connection.url, connection.name, has_key=connection.has_secret
+        )
         tls = open_tls_context(connection.trusted_ca)
-        # Not the session's: aiohttp tells a proxy those, the key included, before there is a tunnel.
+        # Not the session's: aiohttp tells a proxy those, the key included, before there is a
+        # tunnel.
         self._headers = CIMultiDict(
             {
                 "User-Agent": f"answerkey/{__version__}",
@@ -204,14 +215,18 @@ class HttpClient:
             max_line_size=LARGEST_HEADER,
             max_field_size=LARGEST_HEADER,
         )
-        # aiohttp would send a GET once more when its connection breaks; its own test client does the same.
+        # aiohttp would send a GET once more when its connection breaks; its own test client does
+        # the same.
         self._session._retry_connection = False  # noqa: SLF001
         self._url = URL(connection.url)
-        #: Whether the server wants TLS where none is spoken; None until there is a reason to find out.
+        #: Whether the server wants TLS where none is spoken; None until there is a reason to find
+        #: out.
         self._is_tls = None if self._url.scheme == "http" and self._proxy is None else False
 
     async def send(self, request: Request, *, seconds: float) -> Reply | NoReply:
-        """Return the reply, or why there is none after `seconds` at most, however slowly it arrives."""
+        """Return the reply, or why there is none after `seconds` at most, however slowly it
+        arrives.
+        """
         came = await self._send(request, seconds)
         if isinstance(came, NoReply):
             is_suspicious = came.kind in {"reset", "unreadable"}
@@ -221,7 +236,9 @@ class HttpClient:
             return came
         if self._is_tls is None:
             self._is_tls = await self._expects_tls()
-        return NoReply("certificate", f"{self._host} answers only with TLS") if self._is_tls else came
+        return (
+            NoReply("certificate", f"{self._host} answers only with TLS") if self._is_tls else came
+        )
 
     async def _expects_tls(self) -> bool:
         """Return whether the server makes a TLS handshake.
@@ -233,47 +250,70 @@ class HttpClient:
         context.verify_mode = ssl.CERT_NONE
         try:
             async with asyncio.timeout(self._limits.reach_seconds):
-                _, writer = await asyncio.open_connection(self._url.host, self._url.port, ssl=context)
+                _, writer = await asyncio.open_connection(
+                    self._url.host, self._url.port, ssl=context
+                )
         except OSError:  # TimeoutError and ssl.SSLError, too
             return False
         writer.transport.abort()
         return True
 
     async def _send(self, request: Request, seconds: float) -> Reply | NoReply:
-        url, headers = self._url, self._headers
-        if request.url is not None:
-            url = URL(request.url)
-            headers = headers.copy()
-            headers["Content-Type"] = request.content_type
-        body, most = request.body, request.max_bytes or self._limits.max_bytes
-        # A large body is written piece by piece.
-        data = body if body is None or len(body) <= _STEP else io.BytesIO(body)
         response = None
         try:
             async with asyncio.timeout(seconds):
-                response = await self._session.request(
-                    request.method, url, data=data, headers=headers, allow_redirects=False, proxy=self._proxy
-                )
+                response = await self._begin(request)
                 if response.status < _FINAL:
                     return NoReply("unreadable", f"{self._host} does not answer in HTTP")
+                most = request.max_bytes or self._limits.max_bytes
                 packed = await self._read(response, most)
             await self._connector.note_reply(response.status, packed or b"")
-            encoding = response.headers.get("content-encoding", "identity").strip().lower()
-            if packed is not None and encoding not in {"identity", ""}:
-                packed = unpack(packed, encoding, most)
-            if packed is None:
-                return NoReply("too_large", f"the reply of {self._host} is larger than {most} bytes")
-            return Reply(response.status, response.headers, packed)
-        except zlib.error:
-            return NoReply("unreadable", f"the reply of {self._host} cannot be unpacked ({encoding})")
-        except LookupError:
-            return NoReply("unreadable", f"{self._host} compresses its reply in a way that was not requested")
+            return self._finish(response, packed, most)
         except (aiohttp.ClientError, OSError, ValueError) as error:  # TimeoutError is an OSError
             return explain_error(error, self._host, seconds, has_begun=response is not None)
         finally:
             if response is not None:
                 self._memory.release(response)
                 response.close()  # one that was read to its end has given its connection back
+
+    async def _begin(self, request: Request) -> aiohttp.ClientResponse:
+        """Send a request; return the response as soon as its headers are there."""
+        url = self._url
+        headers = self._headers
+        if request.url is not None:
+            url = URL(request.url)
+            headers = headers.copy()
+            headers["Content-Type"] = request.content_type
+        data: bytes | io.BytesIO | None = request.body
+        if request.body is not None and len(request.body) > _STEP:
+            data = io.BytesIO(request.body)  # a large body is written piece by piece
+        return await self._session.request(
+            request.method,
+            url,
+            data=data,
+            headers=headers,
+            allow_redirects=False,
+            proxy=self._proxy,
+        )
+
+    def _finish(
+        self, response: aiohttp.ClientResponse, packed: bytes | None, most: int
+    ) -> Reply | NoReply:
+        """Return the reply with its body unpacked; `packed` is None for one that is too large."""
+        body = packed
+        encoding = response.headers.get("content-encoding", "identity").strip().lower()
+        if packed is not None and encoding not in {"identity", ""}:
+            try:
+                body = unpack(packed, encoding, most)
+            except zlib.error:
+                why = f"the reply of {self._host} cannot be unpacked ({encoding})"
+                return NoReply("unreadable", why)
+            except LookupError:
+                why = f"{self._host} compresses its reply in a way that was not requested"
+                return NoReply("unreadable", why)
+        if body is None:
+            return NoReply("too_large", f"the reply of {self._host} is larger than {most} bytes")
+        return Reply(response.status, response.headers, body)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -288,7 +328,8 @@ class HttpClient:
             return None
         parts: list[bytes] = []
         size = 0
-        # In small pieces: the rest stays in aiohttp's buffer, and while that is full, nothing is received.
+        # In small pieces: the rest stays in aiohttp's buffer, and while that is full, nothing is
+        # received.
         while part := await response.content.read(SMALL_BODY):
             size += len(part)
             if size > most:
@@ -299,64 +340,90 @@ class HttpClient:
 
 
 async def list_models(connection: Connection, client: HttpClient, *, seconds: float) -> list[str]:
-    """Return the models that an endpoint says it has and that `--model` can name; none if it does not say."""
+    """Return the models that an endpoint says it has and that `--model` can name.
+
+    None if it does not say.
+    """
     url = f"{connection.url.removesuffix(getattr(connection.api, 'path', CHAT_PATH))}/models"
     came = await client.send(Request(None, "GET", url, max_bytes=_STEP), seconds=seconds)
     if isinstance(came, NoReply) or came.status != _FINAL or has_too_many_parts(came.body):
         return []
     try:
-        told = json.loads(came.body)
+        answer = json.loads(came.body)
     except (ValueError, RecursionError):
         return []
-    entries = told.get("data") if isinstance(told, dict) else None
-    named = [one.get("id") for one in (entries if isinstance(entries, list) else ()) if isinstance(one, dict)]
-    texts = [one for one in named if isinstance(one, str)]
-    return [one for one in texts if re.fullmatch(r"[^?#\s]+", one) and one.isprintable()]
+    entries = answer.get("data") if isinstance(answer, dict) else None
+    names = []
+    for entry in entries if isinstance(entries, list) else []:
+        name = entry.get("id") if isinstance(entry, dict) else None
+        if isinstance(name, str) and re.fullmatch(r"[^?#\s]+", name) and name.isprintable():
+            names.append(name)
+    return names
 
 
-def explain_error(error: Exception, host: str, seconds: float, *, has_begun: bool = False) -> NoReply:
+def explain_error(
+    error: Exception, host: str, seconds: float, *, has_begun: bool = False
+) -> NoReply:
     """Return why there is no whole reply, in our words; a library's may hold addresses."""
     match error:
         case aiohttp.ClientConnectorCertificateError():
             reason = getattr(error.certificate_error, "verify_message", "it cannot be checked")
             return NoReply("certificate", f"the certificate of {host} is not valid: {reason}")
         case aiohttp.ClientConnectorSSLError() | ssl.SSLError():
-            is_plain = any(one in str(error) for one in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"))
-            why = f"{host} answers without TLS" if is_plain else f"no secure connection to {host}"
-            return NoReply("certificate", why)
+            return _explain_tls(error, host)
         case aiohttp.ServerTimeoutError():
             return NoReply("timeout", f"{host} did not take the connection in time")
         case TimeoutError():
             return NoReply("timeout", f"no whole reply from {host} within {seconds:g} s")
         case aiohttp.ClientHttpProxyError():
-            return NoReply("connect", f"the proxy does not connect to {host}: status {error.status}")
-        case aiohttp.ClientConnectorError() if isinstance(error.os_error, socket.gaierror):
-            is_proxy = isinstance(error, aiohttp.ClientProxyConnectionError)
-            return NoReply("connect", f"the host {'of the proxy' if is_proxy else host} is not known")
+            why = f"the proxy does not connect to {host}: status {error.status}"
+            return NoReply("connect", why)
         case aiohttp.ClientConnectorError():
-            whom = "the proxy" if isinstance(error, aiohttp.ClientProxyConnectionError) else host
-            cause = "" if error.errno is None else f": {os.strerror(error.errno)}"
-            return NoReply("connect", f"cannot connect to {whom}{cause}")
+            return _explain_no_connection(error, host)
+    return _explain_broken_reply(error, host, has_begun=has_begun)
+
+
+def _explain_tls(error: Exception, host: str) -> NoReply:
+    text = str(error)
+    if "WRONG_VERSION_NUMBER" in text or "RECORD_LAYER_FAILURE" in text:
+        return NoReply("certificate", f"{host} answers without TLS")
+    return NoReply("certificate", f"no secure connection to {host}")
+
+
+def _explain_no_connection(error: aiohttp.ClientConnectorError, host: str) -> NoReply:
+    is_proxy = isinstance(error, aiohttp.ClientProxyConnectionError)
+    if isinstance(error.os_error, socket.gaierror):
+        name = "of the proxy" if is_proxy else host
+        return NoReply("connect", f"the host {name} is not known")
+    name = "the proxy" if is_proxy else host
+    cause = "" if error.errno is None else f": {os.strerror(error.errno)}"
+    return NoReply("connect", f"cannot connect to {name}{cause}")
+
+
+def _explain_broken_reply(error: Exception, host: str, *, has_begun: bool) -> NoReply:
+    match error:
         case EarlyReplyError():
             return NoReply("unreadable", f"{host} replied before the request was sent")
         case MismatchedReplyError():
             return NoReply("mismatched", f"{host} sent more replies than there were requests")
         case aiohttp.InvalidURL() | UnicodeError():
             return NoReply("address", "the address is not valid")
-        case aiohttp.ClientResponseError() if (
-            "Got more than" in error.message or "many headers" in error.message
-        ):
+        case aiohttp.ClientResponseError() if _has_endless_headers(error.message):
             return NoReply("unreadable", f"{host} does not come to an end with its headers")
         case aiohttp.ClientResponseError() | ValueError():
             return NoReply("unreadable", f"{host} does not answer in HTTP")
-        case _ if has_begun:
-            return NoReply("reset", f"{host} broke off in the middle of its reply")
-        case _:
-            return NoReply("reset", f"{host} closed the connection without a reply")
+    if has_begun:
+        return NoReply("reset", f"{host} broke off in the middle of its reply")
+    return NoReply("reset", f"{host} closed the connection without a reply")
+
+
+def _has_endless_headers(message: str) -> bool:
+    return "Got more than" in message or "many headers" in message
 
 
 def unpack(packed: bytes, encoding: str, most: int) -> bytes | None:
-    """Return an unpacked body, or None as soon as it is larger than `most`; at most that much is held.
+    """Return an unpacked body, or None as soon as it is larger than `most`; at most that much is
+    held.
 
     Raises zlib.error for damaged bodies and LookupError for encodings that were not asked for.
     """

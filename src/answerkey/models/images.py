@@ -1,10 +1,11 @@
 """Images in messages: a value of a sample becomes a part, which each API is sent in its own form.
 
-    file, bytes, data URI, address ──► Image (type, size and sha256; or the address) ──► part of a request
+    file, bytes, data URI, address ──► Image (type, size and sha256; or the address) ──► part of a
+    request
 
-What an image is, is told by its first bytes, not by its name: nothing but a PNG, JPEG, GIF or WebP is sent. A
-file lies below the folder of its dataset, or below one that the caller names in `ANSWERKEY_IMAGES`: a task
-from elsewhere must not be able to send pictures of this machine.
+What an image is, is told by its first bytes, not by its name: nothing but a PNG, JPEG, GIF or WebP
+is sent. A file lies below the folder of its dataset, or below one that the caller names in
+`ANSWERKEY_IMAGES`: a task from elsewhere must not be able to send pictures of this machine.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -37,7 +38,8 @@ _SIGNATURES: Final = re.compile(
 )
 TYPES: Final = frozenset(f"image/{name}" for name in _SIGNATURES.groupindex)
 _ADDRESS: Final = re.compile(r"https?://\S+", re.IGNORECASE)
-#: How those begin in base64, which is how a dataset holds bytes, and a whole one in the text of a value.
+#: How those begin in base64, which is how a dataset holds bytes, and a whole one in the text of a
+#: value.
 _ENCODED: Final = re.compile(r"(data:[^,]*;base64,)|(?:iVBORw0KGg|/9j/|R0lGOD|UklGR)")
 _SHOWN: Final = re.compile(rf"(?:{_ENCODED.pattern})[A-Za-z0-9+/=]{{64,}}")
 #: One of these is in every such text.
@@ -58,21 +60,26 @@ class ImageError(RowError):
 class Image(dict[str, object]):
     """A part of a message: `type`, and `media_type`, `size` and `sha256`, or the `url`.
 
-    These are what is stored and what the key of a call is made of. The bytes are beside them, in base64 or
-    in a file, and read when they are sent. `kind` is the type, or `url`.
+    These are what is stored and what the key of a call is made of. The bytes are beside them, in
+    base64 or in a file, and read when they are sent. `kind` is the type, or `url`.
     """
 
-    def __init__(self, told: Mapping[str, object], held: str | Path) -> None:
-        super().__init__({"type": "image", **told})
-        self.held, self.kind = held, str(told.get("media_type", URL))
+    def __init__(self, fields: Mapping[str, object], held: str | Path) -> None:
+        super().__init__({"type": "image", **fields})
+        self.held, self.kind = held, str(fields.get("media_type", URL))
 
     def encode(self) -> str:
-        """Return the bytes in base64; SolverError E302 for a file that is not the one that was checked."""
+        """Return the bytes in base64.
+
+        SolverError E302 for a file that is not the one that was checked.
+        """
         if isinstance(self.held, str):
             return self.held
         raw = self.held.read_bytes() if self.held.is_file() else b""
         if sha256(raw).hexdigest() != self["sha256"]:
-            raise SolverError("E302", f"the image `{self.held.name}` has changed since it was checked")
+            raise SolverError(
+                "E302", f"the image `{self.held.name}` has changed since it was checked"
+            )
         return b64encode(raw).decode()
 
     @property
@@ -85,46 +92,66 @@ class Image(dict[str, object]):
 
 
 def find_folders(*files: str | None) -> list[Path]:
-    """Return where the images of datasets may lie: the folders of these files, and those the caller names."""
-    named = [Path(one) for one in os.environ.get(FOLDERS, "").split(os.pathsep) if one]
-    beside = [Path(file).parent for file in files if file and Path(file).is_file()]
-    return [one.resolve() for one in (*beside, *named)]
-
-
-def resolve_images(messages: Sequence[dict[str, object]], folders: Sequence[Path]) -> list[dict[str, object]]:
-    """Return messages with an `Image` for each part that is one; parts whose image is null are left out.
-
-    A part is `{type: image, image: VALUE}`, with the `column` of the value where it is known, or in OpenAI's
-    form `{type: image_url, image_url: {url: …}}`. Raises ImageError.
+    """Return where the images of datasets may lie: the folders of these files, and those the caller
+    names.
     """
-    resolved = [dict(one) for one in messages]
-    for one in resolved:
-        if isinstance(content := one["content"], list):
-            one["content"] = [made for part in content for made in _resolve_part(part, folders)]
-    if any(one["content"] == [] for one in resolved):
-        raise ImageError("a message has no content: its images are null")
-    if any(list_images([one]) for one in resolved if one["role"] != "user"):
-        raise ImageError("a message that is not the user's has an image", hint="no API takes it there")
-    if (count := len(list_images(resolved))) > MOST_IMAGES:
+    listed = [Path(folder) for folder in os.environ.get(FOLDERS, "").split(os.pathsep) if folder]
+    beside = [Path(file).parent for file in files if file and Path(file).is_file()]
+    return [folder.resolve() for folder in (*beside, *listed)]
+
+
+def resolve_images(
+    messages: Sequence[dict[str, object]], folders: Sequence[Path]
+) -> list[dict[str, object]]:
+    """Return messages with an `Image` for each part that is one.
+
+    Parts whose image is null are left out. A part is `{type: image, image: VALUE}`, with the
+    `column` of the value where it is known, or in OpenAI's form `{type: image_url, image_url: {url:
+    …}}`. Raises ImageError.
+    """
+    resolved = [dict(message) for message in messages]
+    for message in resolved:
+        content = message["content"]
+        if isinstance(content, list):
+            parts: list[object] = []
+            for part in content:
+                parts += _resolve_part(part, folders)
+            if not parts:
+                raise ImageError("a message has no content: its images are null")
+            message["content"] = parts
+        if message["role"] != "user" and list_images([message]):
+            raise ImageError(
+                "a message that is not the user's has an image", hint="no API takes it there"
+            )
+    count = len(list_images(resolved))
+    if count > MOST_IMAGES:
         raise ImageError(f"the prompt has {count} images; {MOST_IMAGES} are allowed")
     return resolved
 
 
-def _resolve_part(part: object, folders: Sequence[Path]) -> Iterator[object]:
+def _resolve_part(part: object, folders: Sequence[Path]) -> list[object]:
+    """Return what a part of a message's content becomes: itself, its images, or nothing."""
     if not isinstance(part, Mapping) or part.get("type") not in ("image", "image_url"):
-        yield part
-        return
-    value = part.get(part["type"])
-    for one in value if isinstance(value, list) else [value]:
+        return [part]
+    values = part.get(part["type"])
+    if not isinstance(values, list):
+        values = [values]
+    images: list[object] = []
+    for value in values:
         # Hugging Face stores images as bytes with a path, OpenAI has an address with details.
-        told = one if isinstance(one, Mapping) else {"path": one}
-        if found := told.get("bytes") or told.get("path") or told.get(URL):
-            try:
-                image = _read_image(found, folders)
-            except ImageError as problem:
-                problem.column = part.get("column")
-                raise
-            yield Image({**image, **{name: told[name] for name in told if name == "detail"}}, image.held)
+        fields = value if isinstance(value, Mapping) else {"path": value}
+        content = fields.get("bytes") or fields.get("path") or fields.get(URL)
+        if not content:
+            continue
+        try:
+            image = _read_image(content, folders)
+        except ImageError as problem:
+            problem.column = part.get("column")
+            raise
+        if "detail" in fields:
+            image = Image({**image, "detail": fields["detail"]}, image.held)
+        images.append(image)
+    return images
 
 
 def _read_image(value: object, folders: Sequence[Path]) -> Image:
@@ -145,12 +172,18 @@ def _read_image(value: object, folders: Sequence[Path]) -> Image:
         reason = getattr(error, "strerror", None) or error
         raise ImageError(f"the image {name} cannot be read: {reason}", hint=_HINT) from None
     if len(raw) > MOST_BYTES:
-        raise ImageError(f"the image {name} has more than {MOST_BYTES:,} bytes", hint="make it smaller")
-    if (found := _SIGNATURES.match(raw)) is None:
+        raise ImageError(
+            f"the image {name} has more than {MOST_BYTES:,} bytes", hint="make it smaller"
+        )
+    if (signature := _SIGNATURES.match(raw)) is None:
         hint = "its first bytes count, not its name; convert it"
         raise ImageError(f"{name} is not a PNG, JPEG, GIF or WebP image", hint=hint)
-    told = {"media_type": f"image/{found.lastgroup}", "size": len(raw), "sha256": sha256(raw).hexdigest()}
-    return Image(told, held)
+    fields = {
+        "media_type": f"image/{signature.lastgroup}",
+        "size": len(raw),
+        "sha256": sha256(raw).hexdigest(),
+    }
+    return Image(fields, held)
 
 
 def _find_file(name: str, folders: Sequence[Path]) -> Path:
@@ -161,24 +194,33 @@ def _find_file(name: str, folders: Sequence[Path]) -> Path:
     inside = [path for path in paths if any(path.is_relative_to(folder) for folder in folders)]
     if not inside:
         hint = f"put it there, or name its folder in the environment: `{FOLDERS}=FOLDER`"
-        raise ImageError(f"the image `{name:.80}` is not below the folder of its dataset", hint=hint)
-    found = next((path for path in inside if path.is_file()), None)
-    if found is None:
+        raise ImageError(
+            f"the image `{name:.80}` is not below the folder of its dataset", hint=hint
+        )
+    file = next((path for path in inside if path.is_file()), None)
+    if file is None:
         raise ValueError("there is no such file")
-    return found
+    return file
 
 
 # From images to the requests of each API, and to what people are shown.
 
 
 def write_parts(message: Message, api: str) -> str | list[object]:
-    """Return the text of a message, or, of one with images and for Gemini, its parts as an API has them."""
+    """Return the text of a message, or, of one with images and for Gemini, its parts as an API has
+    them.
+    """
     content = message.get("content")
     if not isinstance(content, list) or not list_images([message]):
         return [{"text": read_text(message)}] if api == "gemini" else read_text(message)
     texts = {"responses": {"type": "input_text"}, "anthropic": {"type": "text"}, "gemini": {}}
-    parts = [one if isinstance(one, Image) else read_text({"content": [one]}) for one in content]
-    return [{**texts[api], "text": one} if isinstance(one, str) else _write_image(one, api) for one in parts]
+    parts = [
+        part if isinstance(part, Image) else read_text({"content": [part]}) for part in content
+    ]
+    return [
+        {**texts[api], "text": part} if isinstance(part, str) else _write_image(part, api)
+        for part in parts
+    ]
 
 
 def _write_image(image: Image, api: str) -> object:
@@ -190,7 +232,10 @@ def _write_image(image: Image, api: str) -> object:
     if api == "gemini":
         return {"inlineData": {"mimeType": image.kind, "data": image.encode()}}
     held = {"type": "base64", "media_type": image.kind, "data": image.encode()}
-    return {"type": "image", "source": {"type": "url", "url": image.address} if image.kind == URL else held}
+    return {
+        "type": "image",
+        "source": {"type": "url", "url": image.address} if image.kind == URL else held,
+    }
 
 
 def expand_images(messages: Sequence[Message]) -> list[dict[str, object]]:
@@ -199,7 +244,7 @@ def expand_images(messages: Sequence[Message]) -> list[dict[str, object]]:
     for message in expanded:
         if isinstance(parts := message.get("content"), list):
             message["content"] = [
-                _write_image(one, "chat") if isinstance(one, Image) else one for one in parts
+                _write_image(part, "chat") if isinstance(part, Image) else part for part in parts
             ]
     return expanded
 
@@ -210,34 +255,47 @@ def list_images(messages: Sequence[Message]) -> list[Image]:
 
 
 def count_characters(body: bytes) -> int:
-    """Return how long a request is, with four characters for each token that an image is taken for."""
+    """Return how long a request is, with four characters for each token that an image is taken
+    for.
+    """
     images = _SENT.findall(body) if b"base64" in body or b"inlineData" in body else []
     return len(body) - sum(map(len, images)) + 4 * IMAGE_TOKENS * len(images)
 
 
 def find_stored(messages: Sequence[Message]) -> list[Message]:
     """Return what is stored of the images in messages, in order."""
-    contents = [content for one in messages if isinstance(content := one.get("content"), list)]
+    contents = [
+        content for message in messages if isinstance(content := message.get("content"), list)
+    ]
     parts = [part for content in contents for part in content if isinstance(part, Mapping)]
     return [part for part in parts if part.get("type") == "image"]
 
 
 def describe_image(part: Mapping[str, object]) -> str:
     """Return in a few words which image a stored part stands for."""
-    told = f"{part.get('media_type')}, {part.get('size')} bytes, sha256 {str(part.get('sha256'))[:12]}"
-    return f"[image: {part.get(URL) or told}]"
+    words = (
+        f"{part.get('media_type')}, {part.get('size')} bytes, sha256 {str(part.get('sha256'))[:12]}"
+    )
+    return f"[image: {part.get(URL) or words}]"
 
 
 def write_content(content: object) -> str | None:
-    """Return the content of a stored message as text, with a line for each image; None where it has none."""
+    """Return the content of a stored message as text, with a line for each image.
+
+    None where it has none.
+    """
     if not isinstance(content, list) or not (images := find_stored([{"content": content}])):
         return None
-    told = [describe_image(one) if one in images else one for one in content]
-    return "\n".join(str(one.get("text") if isinstance(one, Mapping) else one) for one in told)
+    described = [describe_image(part) if part in images else part for part in content]
+    return "\n".join(
+        str(part.get("text") if isinstance(part, Mapping) else part) for part in described
+    )
 
 
 def hide_images(text: str) -> str:
     """Return the text of a value as it is shown, with images in base64 told in words."""
-    if not any(one in text for one in _MARKS):
+    if not any(mark in text for mark in _MARKS):
         return text
-    return _SHOWN.sub(lambda found: f"[image in base64: about {len(found[0]) * 3 // 4:,} bytes]", text)
+    return _SHOWN.sub(
+        lambda value: f"[image in base64: about {len(value[0]) * 3 // 4:,} bytes]", text
+    )

@@ -1,4 +1,5 @@
-"""How a name finds its model, and the kinds that are not built in: endpoints, snippets, functions, packages'.
+"""How a name finds its model, and the kinds that are not built in: endpoints, snippets, functions,
+packages'.
 
 Nothing that calls an endpoint is imported before a model is called.
 """
@@ -14,10 +15,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import cached_property, partial
+from functools import cached_property
 from hashlib import sha256
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeGuard
+from urllib.parse import urlsplit
 
 from answerkey.errors import (
     HIDDEN,
@@ -59,10 +61,9 @@ from answerkey.models.images import expand_images
 from answerkey.models.names import LOCAL, PROVIDERS, complete_name, say_who_serves
 from answerkey.models.responses import REPLY_KEYS, fail, read_message, take_out_thoughts
 from answerkey.sandbox import Snippet, SnippetError, SnippetProcess
-from answerkey.types import Completion, CompletionStatus, Question
+from answerkey.types import Completion, CompletionStatus, Request
 
 if TYPE_CHECKING:
-    from answerkey.models.actors import ActorHost
     from answerkey.models.batch import BatchBook
     from answerkey.models.client import Background, ModelClient
     from answerkey.models.providers import Connection
@@ -84,138 +85,202 @@ PLUGIN_GROUP = "answerkey.models"
 def open_model(model: str | ModelConfig, *, caller: Caller | None = None) -> Model:
     """Return the model with this name, or of this config; nothing is asked yet.
 
-    A name is `builtin/…`, `provider/model`, `http://host/v1#model`, or begins with the prefix of an installed
-    package; `gpt-4.1-nano` and the like are known without their provider. `caller` brings the keys for a live
-    name; without it, the environment of this process does.
+    A name is `builtin/…`, `provider/model`, `http://host/v1#model`, or begins with the prefix of an
+    installed package; `gpt-4.1-nano` and the like are known without their provider. `caller` brings
+    the keys for a live name; without it, the environment of this process does.
     """
-    model = complete_name(model) if isinstance(model, str) else model
-    if isinstance(model, str) and is_live(model):
+    if isinstance(model, str):
+        model = complete_name(model)
+        if not is_live(model):
+            return _open_named(model)
         model = read_name(model, caller=caller or Caller.of_process(), is_callers=True)
-    if isinstance(model, ModelConfig):
-        if isinstance(model.config, InferenceConfig):
-            config = model.config
-            return SnippetModel(model.name, config.snippet, config.environment, config.seconds or SECONDS)
-        if isinstance(model.config, FunctionConfig):
-            return FunctionModel(model.name, model.config)
-        from answerkey.models.providers import connect
+    config = model.config
+    if isinstance(config, InferenceConfig):
+        seconds = config.seconds or SECONDS
+        return SnippetModel(model.name, config.snippet, config.environment, seconds)
+    if isinstance(config, FunctionConfig):
+        return FunctionModel(model.name, config)
+    from answerkey.models.connections import connect
 
-        return LiveModel(connect(model))
-    prefix, slash, rest = model.partition("/")
-    kind, _, query = (rest if slash else model).partition("?")
-    if prefix == PREFIX and kind in BUILTIN_MODELS and slash:
-        built = BUILTIN_MODELS[kind]
-        given = read_parameters(model, split_query(model, query), built.parameters)
-        defaults = {name: one.default for name, one in built.parameters.items()}
-        return replace(built, name=model, values=defaults | given)
-    for plugin in entry_points(group=PLUGIN_GROUP):
-        if plugin.name == prefix != PREFIX and slash:
-            try:
-                load: Callable[[str], Any] = plugin.load()
-            except (ImportError, AttributeError) as error:
-                message = f"model `{model}`: the package that adds `{prefix}/…` cannot be loaded: {error}"
-                hint = f"install `{plugin.value}` again, or remove it"
-                raise SpecError("E301", message, hint=hint) from error
-            found = load(model)
-            if not hasattr(found, "answer"):  # a function of the messages
-                return FunctionModel(model, FunctionConfig(found))
-            needs: frozenset[str] = getattr(found, "needs", frozenset())
-            return PackageModel(found.name, found, is_simulated=found.is_simulated, needs=needs)
-    raise SpecError("E301", f"unknown model `{model}`", hint=suggest_model(model))
+    return LiveModel(connect(model))
+
+
+def _open_named(name: str) -> Model:
+    """Return a built-in model, or one of an installed package."""
+    prefix, slash, kind_and_query = name.partition("/")
+    kind, _, query = kind_and_query.partition("?")
+    if slash and prefix == PREFIX and kind in BUILTIN_MODELS:
+        builtin = BUILTIN_MODELS[kind]
+        values: dict[str, object] = {}
+        for key, parameter in builtin.parameters.items():
+            values[key] = parameter.default
+        values |= read_parameters(name, split_query(name, query), builtin.parameters)
+        return replace(builtin, name=name, values=values)
+    if slash and prefix != PREFIX:
+        for plugin in entry_points(group=PLUGIN_GROUP):
+            if plugin.name == prefix:
+                return _open_plugin(name, plugin)
+    raise SpecError("E301", f"unknown model `{name}`", hint=suggest_model(name))
+
+
+def _open_plugin(name: str, plugin: EntryPoint) -> Model:
+    """Return the model of an installed package."""
+    try:
+        load: Callable[[str], Any] = plugin.load()
+    except (ImportError, AttributeError) as error:
+        raise SpecError(
+            "E301",
+            f"model `{name}`: the package that adds `{plugin.name}/…` cannot be loaded: {error}",
+            hint=f"install `{plugin.value}` again, or remove it",
+        ) from error
+    model = load(name)
+    if not hasattr(model, "answer"):  # a function of the messages
+        return FunctionModel(name, FunctionConfig(model))
+    needs: frozenset[str] = getattr(model, "needs", frozenset())
+    return PackageModel(model.name, model, is_simulated=model.is_simulated, needs=needs)
 
 
 class Offer(NamedTuple):
-    """A model that could be called, and why; one of a provider whose key is set lacks its own name."""
+    """A model that could be called, and why.
+
+    One of a provider whose key is set lacks its own name.
+    """
 
     name: str
     why: str
 
 
 def find_offers(caller: Caller) -> list[Offer]:
-    """Return what could be called: models of servers that run on this machine, providers whose key is set.
+    """Return what could be called: models of servers that run on this machine, providers whose key
+    is set.
 
     The servers are asked all at once, for two seconds at most; nothing is sent to another machine.
     """
-    from answerkey.models.http import HttpClient, list_models
-    from answerkey.models.providers import connect
-
-    async def list_all() -> list[Offer]:
-        asked: dict[str, tuple[Connection, HttpClient]] = {}  # opened before anybody's time begins
-        for name in LOCAL:
-            with suppress(SpecError):  # an address that is none is told when the model is named
-                found = connect(f"{name}/-", caller=caller)
-                asked |= {name: (found, HttpClient(found, Limits()))} if is_loopback(found.url) else {}
-        served = await asyncio.gather(*(list_models(*one, seconds=ASKED_SECONDS) for one in asked.values()))
-        await asyncio.gather(*(client.close() for _, client in asked.values()))
-        return [
-            Offer(f"{name}/{one}", f"{LOCAL[name].title} on this machine")
-            for name, names in zip(asked, served, strict=True)
-            for one in names[:MOST_OFFERED]
-        ]
-
-    offers = asyncio.run(list_all())
-    for name, one in PROVIDERS.items():
-        key, base = f"{name.upper()}_API_KEY", one.base_url or caller.find(f"{name.upper()}_BASE_URL")
-        if not one.is_local and base and caller.find(key) is not None:
+    offers = asyncio.run(_list_local_offers(caller))
+    for name, provider in PROVIDERS.items():
+        key = f"{name.upper()}_API_KEY"
+        base_url = provider.base_url or caller.find(f"{name.upper()}_BASE_URL")
+        if not provider.is_local and base_url and caller.find(key) is not None:
             offers.append(Offer(f"{name}/", f"`{key}` is set"))
+    return offers
+
+
+async def _list_local_offers(caller: Caller) -> list[Offer]:
+    from answerkey.models.connections import connect
+    from answerkey.models.http import HttpClient, list_models
+
+    connections: dict[str, Connection] = {}
+    for name in LOCAL:
+        with suppress(SpecError):  # an address that is none is told when the model is named
+            connection = connect(f"{name}/-", caller=caller)
+            if is_loopback(connection.url):
+                connections[name] = connection
+    # Opened before anybody's time begins.
+    clients = [HttpClient(connection, Limits()) for connection in connections.values()]
+    requests = []
+    for connection, client in zip(connections.values(), clients, strict=True):
+        requests.append(list_models(connection, client, seconds=ASKED_SECONDS))
+    served = await asyncio.gather(*requests)
+    await asyncio.gather(*(client.close() for client in clients))
+    offers: list[Offer] = []
+    for name, models in zip(connections, served, strict=True):
+        reason = f"{LOCAL[name].title} on this machine"
+        for model in models[:MOST_OFFERED]:
+            offers.append(Offer(f"{name}/{model}", reason))
     return offers
 
 
 def suggest_model(name: str) -> str:
     """Return what somebody may have meant who named a model that there is not."""
-    prefix, slash, rest = name.partition("/")
+    prefix, slash, model = name.partition("/")
     is_builtin = suggest(prefix, [PREFIX]) is not None
-    near = suggest((rest if slash else name).partition("?")[0], BUILTIN_MODELS)
+    near = suggest((model if slash else name).partition("?")[0], BUILTIN_MODELS)
     if near is not None and (is_builtin or not slash):
         return near.replace("`", f"`{PREFIX}/", 1)
     if is_builtin or not name:
-        return f"built-in models: {listing(f'{PREFIX}/{one}' for one in BUILTIN_MODELS)}"
-    provider, _, served = name.partition(":")
-    if provider in PROVIDERS and served:
-        return f"write `{provider}/{served}`"
-    if address := re.match(r"[\w.-]+:\d{4,5}(?![\w.])", name):
-        url = f"http://{address[0]}/v1"
-        return f"write the address with a model: `{url}#NAME` (`curl {url}/models` lists the names)"
-    if prefix in {"hf", "transformers"} and rest:
-        how = f"serve them with `vllm serve {rest}` and write `vllm/{rest}`"
-        return f"answerkey does not load weights: {how}; or have Hugging Face serve it: `huggingface/{rest}`"
+        return f"built-in models: {listing(f'{PREFIX}/{kind}' for kind in BUILTIN_MODELS)}"
+    return _suggest_address(name) or _suggest_provider(name)
+
+
+def _suggest_address(name: str) -> str | None:
+    """Return how a name is written that has a provider, or an address, in another form."""
+    provider, _, model = name.partition(":")
+    if provider in PROVIDERS and model:
+        return f"write `{provider}/{model}`"
+    address = re.match(r"[\w.-]+:\d{4,5}(?![\w.])", name)
+    if address is None:
+        return None
+    url = f"http://{address[0]}/v1"
+    return f"write the address with a model: `{url}#NAME` (`curl {url}/models` lists the names)"
+
+
+def _suggest_provider(name: str) -> str:
+    prefix, slash, model = name.partition("/")
+    if prefix in {"hf", "transformers"} and model:
+        return (
+            f"answerkey does not load weights: serve them with `vllm serve {model}` and write "
+            f"`vllm/{model}`; or have Hugging Face serve it: `huggingface/{model}`"
+        )
     # Of names of the hub, `meta-llama/…`, the first part is not far from a provider's, either.
     providers = get_close_matches(prefix, PROVIDERS, n=1, cutoff=0.8) if slash else []
-    return f"did you mean `{providers[0]}/{rest}`?" if providers else say_who_serves(name)
+    if providers:
+        return f"did you mean `{providers[0]}/{model}`?"
+    return say_who_serves(name)
 
 
 def build_calls(
-    model: Identified, questions: Sequence[Question], trial: int, purpose: str = "solve"
+    model: Identified, questions: Sequence[Request], trial: int, purpose: str = "solve"
 ) -> list[Call]:
     """Return the calls that questions are; the same question of the same model has the same key.
 
-    `trial` counts on top of the questions' own. A package's model sees the sample, too: what is asked alike
-    may be answered otherwise.
+    `trial` counts on top of the questions' own. A package's model sees the sample, too: what is
+    asked alike may be answered otherwise.
     """
-    is_cached, sees_sample, calls = not isinstance(model, NamedOnly), isinstance(model, PackageModel), []
-    constrained = model if isinstance(model, LiveModel) and model.needs else None
-    for one in questions:
-        number, shown = one.trial + trial, one.messages
-        shown = [*shown, {"sample_id": one.sample_id}] if sees_sample else shown
-        choices = list(read_choices(constrained.name, one)) if constrained is not None else None
-        shown = [*shown, {"choices": choices}] if choices else shown
-        asked = replace(one, trial=number, messages=expand_images(one.messages)) if sees_sample else None
-        key = call_key(model, shown, number)
-        calls.append(Call(key, one.sample_id, number, one.messages, purpose, is_cached, asked, choices))
+    is_cached = is_identified(model)
+    sees_sample_ids = getattr(model, "sees_sample_ids", False)
+    calls = []
+    for question in questions:
+        number = question.trial + trial
+        keyed = question.messages
+        whole: Request | None = None
+        choices: list[str] | None = None
+        if sees_sample_ids:
+            keyed = [*keyed, {"sample_id": question.sample_id}]
+            messages = expand_images(question.messages)
+            whole = replace(question, trial=number, messages=messages)
+        if calls_endpoint(model) and model.needs:
+            choices = list(read_choices(model.name, question))
+        if choices:
+            keyed = [*keyed, {"choices": choices}]
+        call = Call(
+            call_key(model, keyed, number),
+            question.sample_id,
+            number,
+            question.messages,
+            purpose,
+            is_cached,
+            whole,
+            choices,
+        )
+        calls.append(call)
     return calls
 
 
 @dataclass(frozen=True, eq=False)
 class LiveModel(CallSettings):
-    """A model that is called over the network; a context manager, since it keeps its connections open.
+    """A model that is called over the network.
 
-    It remembers its answers as long as its ledger does. With `batches`, where they are written down, calls
-    are not sent one by one but handed in together; with `actors`, they are sent from there.
+    A context manager, since it keeps its connections open. It remembers its answers as long as its
+    ledger does. With `batches`, where they are written down, calls are not sent one by one but
+    handed in together.
     """
 
     connection: Connection
     batches: BatchBook | None = None
-    actors: ActorHost | None = None
     is_simulated: ClassVar[bool] = False
+    calls_endpoint: ClassVar[bool] = True
+    stores_calls: ClassVar[bool] = True
+    is_identified: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -229,19 +294,54 @@ class LiveModel(CallSettings):
 
     @property
     def needs(self) -> frozenset[str]:
-        """What it must know of every sample: the choices, if its replies are constrained to them."""
+        """What it must know of every sample: the choices, if its replies are constrained to
+        them.
+        """
         return frozenset({"choices"} if self.connection.generation.answer_format else ())
+
+    @property
+    def sees_samples(self) -> bool:
+        """Whether it is told of samples: only if its replies are constrained to the choices."""
+        return bool(self.needs)
+
+    @property
+    def echoes_logprobs(self) -> bool:
+        """Whether it sends a text back with the log-probabilities of its tokens."""
+        return bool(self.connection.generation.echo)
+
+    @property
+    def account(self) -> tuple[str, str | None]:
+        """Whose limits hold for its calls: the host and the key of the endpoint."""
+        key = self.connection.key
+        return urlsplit(self.connection.url).netloc, None if key is None else key.reveal()
+
+    def explain_missing_logprobs(self) -> str | None:
+        """Return why no alternatives with log-probabilities will come; None if they will."""
+        generation = self.connection.generation
+        if not generation.wants_logprobs:
+            return f"model `{self.name}` is not told to return them"
+        if not generation.top_logprobs:
+            return (
+                f"model `{self.name}` is told to return no alternatives: `top_logprobs` is not set"
+            )
+        return None
+
+    def with_schema(self, schema: Mapping[str, object]) -> LiveModel | None:
+        """Return the same model, asked for JSON of a schema; None if its API cannot be."""
+        connection = self.connection.ask_for(schema)
+        if connection is self.connection:
+            return None
+        return replace(self, connection=connection)
 
     def require_ready(self) -> None:
         """Raise SpecError E117 when a key is missing, or would pass through a proxy without TLS."""
         from answerkey.models.proxy import find_proxy_for_key
 
         self.connection.require_key()
-        if not self.connection.is_per_node:
-            find_proxy_for_key(self.connection.url, self.name, has_key=self.connection.has_secret)
+        find_proxy_for_key(self.connection.url, self.name, has_key=self.connection.has_secret)
 
     def answer(
-        self, questions: Sequence[Question], *, trial: int = 0, purpose: str = "solve"
+        self, questions: Sequence[Request], *, trial: int = 0, purpose: str = "solve"
     ) -> list[Completion]:
         """Return one completion for each question, in order; what the ledger knows is not asked."""
         return self._client.complete(build_calls(self, questions, trial, purpose))
@@ -269,13 +369,8 @@ class LiveModel(CallSettings):
             from answerkey.models.batch import BatchClient
 
             return BatchClient(self.connection, self, self.batches)
-        if self.actors is not None:
-            from answerkey.models.actors import ActorClient
-
-            return ActorClient(self.connection, self, self.actors)
         from answerkey.models.client import ModelClient
 
-        self.connection.require_address()
         return ModelClient(self.connection, self)
 
 
@@ -286,6 +381,11 @@ class CodeModel(CallSettings, ABC):
     name: str
     is_simulated: bool = field(default=False, kw_only=True)
     needs: frozenset[str] = field(default=frozenset(), kw_only=True)
+    stores_calls: ClassVar[bool] = True
+    #: Whether what decides the answers is known, not only the name.
+    is_identified: ClassVar[bool] = False
+    #: Whether each call is about one sample, not only about the messages.
+    sees_sample_ids: ClassVar[bool] = False
 
     @property
     def identity(self) -> str:
@@ -298,11 +398,11 @@ class CodeModel(CallSettings, ABC):
         return 1
 
     def answer(
-        self, questions: Sequence[Question], *, trial: int = 0, purpose: str = "solve"
+        self, questions: Sequence[Request], *, trial: int = 0, purpose: str = "solve"
     ) -> list[Completion]:
-        """Return one completion for each question, in order; a call that fails has the status ERROR.
+        """Return one completion for each question, in order.
 
-        What the ledger knows is not asked.
+        A call that fails has the status ERROR. What the ledger knows is not asked.
         """
         calls = build_calls(self, questions, trial, purpose)
         return complete_calls(calls, self.ledger.find(calls), self._send, self.watch)
@@ -311,14 +411,8 @@ class CodeModel(CallSettings, ABC):
         answered: dict[str, Completion] = {}
         size = min(MOST_AT_ONCE, KEPT_AT_ONCE * self.most)
         for start in range(0, len(calls), size):
-            batch, finished, stop = list[Call](), list[tuple[Call, Completion]](), None
-            for call in calls[start : start + size]:
-                try:
-                    self.budget.reserve(0.0)
-                except SolverError as limit:  # those that it still allows are made
-                    stop = limit
-                    break
-                batch.append(call)
+            batch, limit = self._reserve(calls[start : start + size])
+            finished: list[tuple[Call, Completion]] = []
             try:
                 finished.extend(self._infer(batch))
             finally:  # what an interrupt finds answered is kept
@@ -327,13 +421,34 @@ class CodeModel(CallSettings, ABC):
                 answered[call.key] = completion
                 if self.watch is not None:
                     self.watch(Finished(call, completion))
-            if stop is not None:
-                raise stop
-            has_failed = all(one.status is CompletionStatus.ERROR for one in answered.values())
-            if len(answered) >= ENOUGH and has_failed:
-                said = f"the first {len(answered)} calls of `{self.name}` all failed; {completion.error}"
-                raise SolverError("E306", said, hint="what was asked is asked again when the run is resumed")
+            if limit is not None:
+                raise limit
+            self._require_success(answered)
         return answered
+
+    def _reserve(self, calls: Sequence[Call]) -> tuple[list[Call], SolverError | None]:
+        """Return the calls that the budget still allows, and the limit that stops the others."""
+        allowed: list[Call] = []
+        for call in calls:
+            try:
+                self.budget.reserve(0.0)
+            except SolverError as limit:
+                return allowed, limit
+            allowed.append(call)
+        return allowed, None
+
+    def _require_success(self, answered: Mapping[str, Completion]) -> None:
+        """Raise SolverError E306 when the first calls, enough of them, have all failed."""
+        if len(answered) < ENOUGH:
+            return
+        for completion in answered.values():
+            if completion.status is not CompletionStatus.ERROR:
+                return
+        raise SolverError(
+            "E306",
+            f"the first {len(answered)} calls of `{self.name}` all failed; {completion.error}",
+            hint="what was asked is asked again when the run is resumed",
+        )
 
     @abstractmethod
     def _infer(self, calls: Sequence[Call]) -> Iterable[tuple[Call, Completion]]:
@@ -345,7 +460,8 @@ class CodeModel(CallSettings, ABC):
     def _read(self, outcome: object, function: str) -> Completion:
         """Return what code gave: a text, a message, a whole chat completion; or what it raised.
 
-        Anything else is an error of the call. A message may be without text, as those of endpoints may.
+        Anything else is an error of the call. A message may be without text, as those of endpoints
+        may.
         """
         if isinstance(outcome, BaseException):
             return fail(hide_secrets(f"{type(outcome).__name__}: {outcome}".removesuffix(": ")))
@@ -353,8 +469,8 @@ class CodeModel(CallSettings, ABC):
         is_message = isinstance(outcome, Mapping) and not REPLY_KEYS.isdisjoint(outcome)
         is_number = isinstance(outcome, int | float)
         if is_number or (completion.status is CompletionStatus.NO_TEXT and not is_message):
-            given = "None" if outcome is None else f"a value of type `{type(outcome).__name__}`"
-            return fail(f"`{function}` returned {given}, not a text or a message")
+            returned = "None" if outcome is None else f"a value of type `{type(outcome).__name__}`"
+            return fail(f"`{function}` returned {returned}, not a text or a message")
         return completion
 
 
@@ -362,13 +478,14 @@ class CodeModel(CallSettings, ABC):
 class SnippetModel(CodeModel):
     """Answers with what `infer(messages)` or `infer(messages, environment)` gives.
 
-    Or `run_inference`, of the later era, which is given `{"messages": …}`. A text, a message, or a whole chat
-    completion. Whoever opens it has made sure that the snippet is trusted.
+    Or `run_inference`, of the later era, which is given `{"messages": …}`. A text, a message, or a
+    whole chat completion. Whoever opens it has made sure that the snippet is trusted.
     """
 
     snippet: Snippet
     environment: Mapping[str, Secret] = field(default_factory=dict)
     seconds: float = SECONDS
+    is_identified: ClassVar[bool] = True
 
     @property
     def identity(self) -> str:
@@ -387,26 +504,33 @@ class SnippetModel(CodeModel):
         environment = {name: secret.reveal() for name, secret in self.environment.items()}
         is_later = self.snippet.function == LATER_INFERENCE_FUNCTION
         shown = (expand_images(call.messages) for call in calls)
-        arguments = ([{"messages": one} if is_later else one, environment] for one in shown)
+        arguments = (
+            [{"messages": messages} if is_later else messages, environment] for messages in shown
+        )
         try:
             for call, outcome in zip(calls, self._process.call_all(arguments), strict=True):
                 if isinstance(outcome, SnippetError):
-                    said = fail(self._hide(str(outcome)))
+                    completion = fail(self._hide(str(outcome)))
                 else:
-                    given = self._hide_keys(outcome) if self._keys else outcome
-                    said = self._read(given, self.snippet.function)
-                yield call, replace(said, prompt=call.messages, source="live")
+                    value = self._hide_keys(outcome) if self._keys else outcome
+                    completion = self._read(value, self.snippet.function)
+                yield call, replace(completion, prompt=call.messages, source="live")
                 raise_if_interrupted()
         except SnippetError as problem:
-            message = f"model `{self.name}`: its snippet cannot be loaded: {self._hide(str(problem))}"
+            message = (
+                f"model `{self.name}`: its snippet cannot be loaded: {self._hide(str(problem))}"
+            )
             raise SolverError("E306", message, where=self.snippet.place) from None
 
     def _hide_keys(self, value: object) -> object:
-        """Return what a snippet gave without the keys that it was given; its other values are no secrets."""
+        """Return what a snippet gave without the keys that it was given.
+
+        Its other values are no secrets.
+        """
         if isinstance(value, Mapping):
-            return {name: self._hide_keys(one) for name, one in value.items()}
+            return {name: self._hide_keys(entry) for name, entry in value.items()}
         if isinstance(value, list):
-            return [self._hide_keys(one) for one in value]
+            return [self._hide_keys(entry) for entry in value]
         if isinstance(value, str):
             for key in self._keys:
                 value = value.replace(key, HIDDEN)
@@ -414,8 +538,10 @@ class SnippetModel(CodeModel):
 
     @cached_property
     def _keys(self) -> list[str]:
-        named = [one.reveal() for name, one in self.environment.items() if SECRET_NAME.search(name)]
-        return [key for key in named if len(key) >= SHORTEST_KEY]
+        keys = [
+            secret.reveal() for name, secret in self.environment.items() if SECRET_NAME.search(name)
+        ]
+        return [key for key in keys if len(key) >= SHORTEST_KEY]
 
     def _hide(self, text: str) -> str:
         for secret in self.environment.values():
@@ -425,10 +551,10 @@ class SnippetModel(CodeModel):
 
 @dataclass(frozen=True, eq=False)
 class FunctionModel(CodeModel):
-    """Answers with what a function of the caller's gives for the messages; what it raises is a call's error.
+    """Answers with what a function of the caller's gives for the messages.
 
-    A plain function is called here, one call at a time unless the caller allows more, which are made in
-    threads; an async one in an event loop.
+    What it raises is a call's error. A plain function is called here, one call at a time unless the
+    caller allows more, which are made in threads; an async one in an event loop.
     """
 
     config: FunctionConfig
@@ -444,41 +570,33 @@ class FunctionModel(CodeModel):
         return self.limits.max_open or (self.limits.max_concurrent if self.config.is_async else 1)
 
     def _infer(self, calls: Sequence[Call]) -> Iterable[tuple[Call, Completion]]:
-        from answerkey.models.client import GRACE_SECONDS, SIGNAL_SECONDS, report_stop
-
-        under_way, most, loop = dict[Future[Completion], Call](), self.most, self.config.loop
-        submit = partial(asyncio.run_coroutine_threadsafe, loop=loop) if loop else self._background.submit
-
-        def collect() -> Iterable[tuple[Call, Completion]]:
-            done, _ = wait(under_way, timeout=SIGNAL_SECONDS, return_when=FIRST_COMPLETED)
-            raise_if_interrupted()
-            return [(under_way.pop(one), one.result()) for one in done]
-
-        pool = ThreadPoolExecutor(most, thread_name_prefix=f"answerkey-{self.name}")  # idle without threads
+        if not self.config.is_async and self.most == 1:
+            for call in calls:
+                yield call, self._ask(call)
+                raise_if_interrupted()
+            return
+        # Idle without threads where the function is async.
+        pool = ThreadPoolExecutor(self.most, thread_name_prefix=f"answerkey-{self.name}")
+        under_way: dict[Future[Completion], Call] = {}
         try:
             for call in calls:
-                if self.config.is_async:
-                    under_way[submit(self._ask_async(call))] = call
-                elif most > 1:
-                    under_way[pool.submit(self._ask, call)] = call
-                else:
-                    yield call, self._ask(call)
-                    raise_if_interrupted()
-                while len(under_way) == most:
-                    yield from collect()
+                under_way[self._start(call, pool)] = call
+                while len(under_way) == self.most:
+                    yield from _collect(under_way)
             while under_way:
-                yield from collect()
+                yield from _collect(under_way)
         except KeyboardInterrupt:  # what is under way is paid for
-            if under_way:
-                report_stop(len(under_way))
-            until = time.monotonic() + GRACE_SECONDS
-            while under_way and time.monotonic() < until:
-                yield from collect()
-            for one in under_way:
-                one.cancel()
+            yield from _collect_last(under_way)
             raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+    def _start(self, call: Call, pool: ThreadPoolExecutor) -> Future[Completion]:
+        if not self.config.is_async:
+            return pool.submit(self._ask, call)
+        if self.config.loop is None:
+            return self._background.submit(self._ask_async(call))
+        return asyncio.run_coroutine_threadsafe(self._ask_async(call), self.config.loop)
 
     def _ask(self, call: Call) -> Completion:
         begun = time.monotonic()
@@ -499,8 +617,8 @@ class FunctionModel(CodeModel):
     def _finish(self, call: Call, outcome: object, begun: float) -> Completion:
         latency = time.monotonic() - begun
         dump = getattr(outcome, "model_dump", None)  # what provider libraries give
-        said = self._read(dump() if callable(dump) else outcome, self.name)
-        return replace(said, prompt=call.messages, latency=latency, attempts=1, source="live")
+        completion = self._read(dump() if callable(dump) else outcome, self.name)
+        return replace(completion, prompt=call.messages, latency=latency, attempts=1, source="live")
 
     def close(self) -> None:
         """End the event loop; twice does no harm."""
@@ -514,11 +632,34 @@ class FunctionModel(CodeModel):
         return Background(f"answerkey-{self.name}")
 
 
+def _collect(under_way: dict[Future[Completion], Call]) -> list[tuple[Call, Completion]]:
+    """Return what is finished, and take it out; wait for it for a moment."""
+    from answerkey.models.client import SIGNAL_SECONDS
+
+    done, _ = wait(under_way, timeout=SIGNAL_SECONDS, return_when=FIRST_COMPLETED)
+    raise_if_interrupted()
+    return [(under_way.pop(future), future.result()) for future in done]
+
+
+def _collect_last(under_way: dict[Future[Completion], Call]) -> Iterable[tuple[Call, Completion]]:
+    """Yield what is finished within the time of grace; the rest is cancelled."""
+    from answerkey.models.client import GRACE_SECONDS, report_stop
+
+    if under_way:
+        report_stop(len(under_way))
+    until = time.monotonic() + GRACE_SECONDS
+    while under_way and time.monotonic() < until:
+        yield from _collect(under_way)
+    for future in under_way:
+        future.cancel()
+
+
 @dataclass(frozen=True, eq=False)
 class PackageModel(CodeModel):
     """A model of an installed package, which answers many questions at a time."""
 
     model: Model
+    sees_sample_ids: ClassVar[bool] = True
 
     @property
     def most(self) -> int:
@@ -527,22 +668,50 @@ class PackageModel(CodeModel):
 
     def _infer(self, calls: Sequence[Call]) -> Iterable[tuple[Call, Completion]]:
         try:
-            said = self.model.answer([call.question for call in calls if call.question is not None])
+            completions = self.model.answer(
+                [call.question for call in calls if call.question is not None]
+            )
         except AnswerkeyError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a package's model raises
-            said = [self._read(error, self.name)] * len(calls)
-        if len(said) != len(calls):
-            message = f"model `{self.name}` gave {len(said)} completions for {len(calls)} questions"
-            raise SolverError("E306", message, hint="the package that brings the model must mend that")
-        for call, one in zip(calls, said, strict=True):
-            yield call, replace(one, prompt=call.messages, source=one.source or "live")
+            completions = [self._read(error, self.name)] * len(calls)
+        if len(completions) != len(calls):
+            raise SolverError(
+                "E306",
+                f"model `{self.name}` gave {len(completions)} completions for {len(calls)} "
+                "questions",
+                hint="the package that brings the model must mend that",
+            )
+        for call, completion in zip(calls, completions, strict=True):
+            yield (
+                call,
+                replace(completion, prompt=call.messages, source=completion.source or "live"),
+            )
 
     def close(self) -> None:
         """Let go of what the model holds, if it does."""
         getattr(self.model, "close", lambda: None)()
 
 
-#: Models whose answers go through the journal, and those of them of which nothing but the name is known.
+#: Models whose answers go through the journal.
 Journaled = LiveModel | CodeModel
-NamedOnly = FunctionModel | PackageModel
+
+
+def calls_endpoint(model: object) -> TypeGuard[LiveModel]:
+    """Return whether a model is called over the network."""
+    return bool(getattr(model, "calls_endpoint", False))
+
+
+def stores_calls(model: object) -> TypeGuard[Journaled]:
+    """Return whether the answers of a model go through the journal."""
+    return bool(getattr(model, "stores_calls", False))
+
+
+def is_identified(model: object) -> TypeGuard[LiveModel | SnippetModel]:
+    """Return whether the answers go through the journal, and all that decides them is known."""
+    return bool(getattr(model, "is_identified", False))
+
+
+def find_account(model: Model) -> tuple[str, str | None]:
+    """Return whose limits hold for the calls of a model: its account, or its name alone."""
+    return model.account if calls_endpoint(model) else (model.name, None)

@@ -1,7 +1,8 @@
-"""The table of providers: which there are, where they are, and whose models are known by their bare names.
+"""The table of providers: which there are, where they are, and whose models are known by their bare
+names.
 
-Nothing is imported that takes long, for shells complete model names from here. A new provider is one line of
-`PROVIDERS`, if it has one of the APIs of `providers.APIS`.
+Nothing is imported that takes long, for shells complete model names from here. A new provider is
+one line of `PROVIDERS`, if it has one of the APIs of `providers.APIS`.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ _VALUE = r"[A-Za-z0-9][A-Za-z0-9-]*"
 class Provider:
     """A provider: its base URL, and the API that it has unless told otherwise.
 
-    The environment value `<NAME>_API_KEY` holds its key, or the one that `key` names; `<NAME>_BASE_URL`
-    overrides its base URL, in which `{NAME}` stands for an environment value; `prefill_url` is the one that
-    takes a `prefill`, if that is another. `names` are parameters that its chat API names otherwise; None for
-    one that it lacks, in the completions API as well. `answer_format` and `prefill` have the name of a field
-    that is sent for them; `providers` knows what else is. `models` is a pattern of bare names that are its
-    models' alone. A server of this machine needs no key; it has a `title`, and `start` is the command that
-    starts it.
+    The environment value `<NAME>_API_KEY` holds its key, or the one that `key` names;
+    `<NAME>_BASE_URL` overrides its base URL, in which `{NAME}` stands for an environment value;
+    `prefill_url` is the one that takes a `prefill`, if that is another. `names` are parameters that
+    its chat API names otherwise; None for one that it lacks, in the completions API as well.
+    `answer_format` and `prefill` have the name of a field that is sent for them; `providers` knows
+    what else is. `models` is a pattern of bare names that are its models' alone. A server of this
+    machine needs no key; it has a `title`, and `start` is the command that starts it.
     """
 
     base_url: str | None
@@ -53,24 +54,33 @@ class Provider:
         """Return whether its key belongs to a host."""
         if self.base_url is None or self.is_local:
             return False
-        own = re.escape(_PLACEHOLDER.sub("{}", self.base_url).partition("://")[2].partition("/")[0])
-        pattern = own.replace(r"\{\}\-", f"({_VALUE}-)?").replace(r"\{\}", _VALUE)
+        pattern = re.escape(
+            _PLACEHOLDER.sub("{}", self.base_url).partition("://")[2].partition("/")[0]
+        )
+        pattern = pattern.replace(r"\{\}\-", f"({_VALUE}-)?").replace(r"\{\}", _VALUE)
         return re.fullmatch(pattern, host, re.IGNORECASE) is not None
 
     def fill_url(self, find: Callable[[str], str | None]) -> str:
-        """Return the base URL with its environment values; LookupError names one that is not set or unfit."""
+        """Return the base URL with its environment values.
+
+        LookupError names one that is not set or unfit.
+        """
         filled = self.base_url or ""
         for name in _PLACEHOLDER.findall(filled):
             value = find(name)
             if value is None or not re.fullmatch(_VALUE, value):
                 raise LookupError(name)
             filled = filled.replace(f"{{{name}}}", value)
-        return filled.replace("://global-", "://")  # Google's one location without a host of its own
+        return filled.replace(
+            "://global-", "://"
+        )  # Google's one location without a host of its own
 
 
-#: OpenAI's own hosts and Azure: newer models refuse `max_tokens`; other endpoints often know no other name.
+#: OpenAI's own hosts and Azure: newer models refuse `max_tokens`; other endpoints often know no
+#: other name.
 OPENAI_NAMES = {"max_tokens": "max_completion_tokens", "top_k": None, "min_p": None}
-#: A last message of the assistant is continued: always, if it is marked, or if a field of the body says so.
+#: A last message of the assistant is continued: always, if it is marked, or if a field of the body
+#: says so.
 _PREFILL, _PREFIX = {"prefill": "messages"}, {"prefill": "messages.prefix"}
 _CONTINUE = {"prefill": "continue_final_message"}
 _OPENROUTER_NAMES = {
@@ -87,10 +97,13 @@ PROVIDERS: dict[str, Provider] = {
         "https://api.openai.com/v1", models=r"gpt-(?!oss)|chatgpt-|o[134](-|$)", names=OPENAI_NAMES
     ),
     "anthropic": Provider("https://api.anthropic.com/v1", "anthropic", models="claude-"),
-    "gemini": Provider("https://generativelanguage.googleapis.com/v1beta", "gemini", models="gemini-"),
+    "gemini": Provider(
+        "https://generativelanguage.googleapis.com/v1beta", "gemini", models="gemini-"
+    ),
     "azure": Provider(None, names=OPENAI_NAMES),
     "bedrock": Provider(
-        "https://bedrock-runtime.{AWS_REGION}.amazonaws.com/openai/v1", key="AWS_BEARER_TOKEN_BEDROCK"
+        "https://bedrock-runtime.{AWS_REGION}.amazonaws.com/openai/v1",
+        key="AWS_BEARER_TOKEN_BEDROCK",
     ),
     "vertex": Provider(_VERTEX_URL),
     "cerebras": Provider("https://api.cerebras.ai/v1"),
@@ -113,7 +126,9 @@ PROVIDERS: dict[str, Provider] = {
     "sambanova": Provider("https://api.sambanova.ai/v1"),
     "together": Provider("https://api.together.xyz/v1"),
     "xai": Provider("https://api.x.ai/v1"),
-    "ollama": Provider("http://127.0.0.1:11434/v1", names=_PREFILL, title="Ollama", start="ollama serve"),
+    "ollama": Provider(
+        "http://127.0.0.1:11434/v1", names=_PREFILL, title="Ollama", start="ollama serve"
+    ),
     "vllm": Provider(
         "http://127.0.0.1:8000/v1",
         names={**_CONTINUE, "answer_format": "structured_outputs.choice"},
@@ -140,8 +155,8 @@ def complete_name(name: str) -> str:
     A name that is no provider's alone, and any other text, stays as it is.
     """
     start = name.partition("?")[0]
-    for provider, one in PROVIDERS.items() if not {"/", ":"}.intersection(start) else ():
-        if re.match(one.models, start):
+    for provider, details in PROVIDERS.items() if not {"/", ":"}.intersection(start) else ():
+        if re.match(details.models, start):
             return f"{provider}/{name}"
     return name
 
@@ -151,6 +166,9 @@ def say_who_serves(name: str) -> str:
     name = name.partition("?")[0]
     if not re.fullmatch(r"[\w./:-]+", name):  # it may be an address, with a password
         name = "NAME"
-    remote = listing((f"{provider}/…" for provider, one in PROVIDERS.items() if not one.is_local), limit=4)
+    remote = listing(
+        (f"{provider}/…" for provider, details in PROVIDERS.items() if not details.is_local),
+        limit=4,
+    )
     here = listing(f"{provider}/{name}" for provider in LOCAL)
     return f"say who serves it: on this machine {here}; elsewhere {remote}; any: `http://HOST/v1#{name}`"

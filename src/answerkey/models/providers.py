@@ -1,9 +1,7 @@
-"""Connections: from a model's config to its URL and key, and the APIs that endpoints have.
+"""Connections, and the APIs that endpoints have.
 
-A new API is a function that builds the body of its requests, one in `responses` that takes an answer apart,
-and an entry of `APIS`. A key of the caller goes to the provider's own host, to a host that the caller named,
-and to this machine. A host that a project file names for it is refused until the caller allows it: a file
-from elsewhere must not be able to collect keys.
+A new API is a function that builds the body of its requests, one in `responses` that takes an
+answer apart, and an entry of `APIS`.
 """
 
 from __future__ import annotations
@@ -17,40 +15,24 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from hashlib import sha256
-from math import inf
 from typing import Any, ClassVar, cast
-from urllib.parse import parse_qs, quote, urlencode, urlsplit
+from urllib.parse import urlsplit
 
 from answerkey.errors import HIDDEN, SolverError, SpecError, listing
 from answerkey.models.config import (
-    AZURE_VERSION,
-    EXTRA,
     FORCED,
     GENERATION_PARAMETERS,
-    NODE_IP,
     SHORTEST_KEY,
     Adapter,
-    Address,
-    Caller,
-    CustomConfig,
-    FunctionConfig,
     Generation,
-    InferenceConfig,
-    ModelConfig,
     Price,
-    ProviderConfig,
     Secret,
-    check_url,
-    find_secret_name,
-    find_shared,
     is_loopback,
     merge_bodies,
     nest,
-    read_name,
-    tidy_host,
 )
 from answerkey.models.images import TYPES, URL, expand_images, write_parts
-from answerkey.models.names import LOCAL, PROVIDERS, ApiName, Provider
+from answerkey.models.names import LOCAL, ApiName
 from answerkey.models.responses import (
     ANSWER,
     ANSWERED,
@@ -76,28 +58,31 @@ Body = dict[str, object]
 Prefix = tuple[tuple[str, str], ...]
 
 AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
-#: Anthropic asks for a limit; this one is far above the length of an answer to a question with choices.
+#: Anthropic asks for a limit; this one is far above the length of an answer to a question with
+#: choices.
 DEFAULT_MAX_TOKENS = 4096
 CHAT_PATH = "/chat/completions"
-#: A prefix of so many characters (a thousand tokens), with which so many calls begin, is worth caching: what
-#: is written to the cache costs a quarter more, and what is read from it a tenth.
+#: A prefix of so many characters (a thousand tokens), with which so many calls begin, is worth
+#: caching: what is written to the cache costs a quarter more, and what is read from it a tenth.
 CACHED_CHARACTERS, SHARING_CALLS = 4096, 20
-#: What a token costs that the prompt cache knew, and one that it took in, as shares of the usual price: for
-#: APIs that have one for all models, where nothing better is known.
-CACHE_SHARES = {"anthropic": {"cached": 0.1, "written": 1.25}, "gemini": {"cached": 0.1, "written": 1.0}}
+#: What a token costs that the prompt cache knew, and one that it took in, as shares of the usual
+#: price: for APIs that have one for all models, where nothing better is known.
+CACHE_SHARES = {
+    "anthropic": {"cached": 0.1, "written": 1.25},
+    "gemini": {"cached": 0.1, "written": 1.0},
+}
 #: Tokens for which a price is asked; few enough for the price of an ordinary request.
 _PRICED_TOKENS = 1000
-_VERSION_END = re.compile(r"/v\d+\w*$")
-_ENDPOINTS = ("/completions", "/responses", "/messages", ":generateContent")
 
 
 @dataclass(frozen=True)
 class Connection:
     """Who is called, where, and how. `identity` stands for all that decides the answers.
 
-    `missing_key` names the environment value whose key the endpoint will ask for and which is not set.
-    `schema` is the JSON Schema that the answer is to have, where the API takes one; `choices` are all that it
-    may be. `shared` is what prompts begin with that is marked for the provider's cache.
+    `missing_key` names the environment value whose key the endpoint will ask for and which is not
+    set. `schema` is the JSON Schema that the answer is to have, where the API takes one; `choices`
+    are all that it may be. `shared` is what prompts begin with that is marked for the provider's
+    cache.
     """
 
     name: str
@@ -125,7 +110,9 @@ class Connection:
             "style": self.api.identity,
             "generation": replace(self.generation, prompt_caching=None).given(),
             "schema": self.schema,
-            "headers": {name: value for name, value in self.headers.items() if isinstance(value, str)},
+            "headers": {
+                name: value for name, value in self.headers.items() if isinstance(value, str)
+            },
         }
         if forced := self.generation.forced():
             parts["forced"] = [self.api.names.get(name) for name in forced]
@@ -138,37 +125,30 @@ class Connection:
 
     @property
     def start_hint(self) -> str | None:
-        """How the server is started that usually has this port of this machine; None where none has."""
+        """How the server is started that usually has this port of this machine.
+
+        None where none has.
+        """
         port = urlsplit(self.url).port if is_loopback(self.url) else None
-        for name, one in LOCAL.items():
-            if port == urlsplit(one.base_url or "").port:
-                begin = f"port {port} is that of {one.title}: start it with `{one.start}`"
+        for name, server in LOCAL.items():
+            if port == urlsplit(server.base_url or "").port:
+                begin = f"port {port} is that of {server.title}: start it with `{server.start}`"
                 elsewhere = f"`{name.upper()}_BASE_URL=http://HOST:PORT/v1`"
                 return f"{begin}, or name another address, {elsewhere}"
         return None
 
-    @property
-    def is_per_node(self) -> bool:
-        """Whether each node of a cluster calls an endpoint of its own."""
-        return self.host == NODE_IP
-
-    def at_node(self, address: str) -> Connection:
-        """Return the connection as a node with this address uses it."""
-        host = f"//[{address}]" if ":" in address else f"//{address}"
-        return replace(self, url=self.url.replace(f"//{NODE_IP}", host, 1))
-
     def build(self, messages: Sequence[Message], choices: Sequence[str] | None = None) -> object:
-        """Return the JSON body of the request for these messages; SolverError E302 when there is none.
+        """Return the JSON body of the request for these messages.
 
-        `choices` are what the reply is constrained to.
+        SolverError E302 when there is none. `choices` are what the reply is constrained to.
         """
         return self.api.build(self if choices is None else replace(self, choices=choices), messages)
 
     def read(self, status: int, body: bytes) -> Completion:
         """Return what an answer says, without a key that the endpoint sends back; never raises.
 
-        The text is what the model itself says: without the `prefill`, without thoughts unless they are to be
-        kept, and without the JSON around a choice that we asked for.
+        The text is what the model itself says: without the `prefill`, without thoughts unless they
+        are to be kept, and without the JSON around a choice that we asked for.
         """
         if b"\\" in body or any(map(body.__contains__, self._secrets)):
             body = self._hidden.sub(HIDDEN.encode(), body)
@@ -180,29 +160,40 @@ class Connection:
         return completion if generation.answer_format is None else take_off_envelope(completion)
 
     def hide(self, text: str) -> str:
-        """Return a text, such as the message of a foreign exception, with every secret in it as `***`."""
+        """Return a text, such as the message of a foreign exception, with every secret in it as
+        `***`.
+        """
         hidden = self._hidden.sub(HIDDEN.encode(), text.encode(errors="surrogatepass"))
         return hidden.decode(errors="surrogatepass")
 
     def reveal_headers(self) -> dict[str, str]:
         """Return the headers as they are sent; the one place where secrets leave their cover."""
-        return {name: one.reveal() if isinstance(one, Secret) else one for name, one in self.headers.items()}
+        return {
+            name: value.reveal() if isinstance(value, Secret) else value
+            for name, value in self.headers.items()
+        }
 
     def ask_for(self, schema: Mapping[str, object]) -> Connection:
-        """Return the connection for answers of a shape; the same one where the API cannot be asked for it."""
+        """Return the connection for answers of a shape.
+
+        The same one where the API cannot be asked for it.
+        """
         return replace(self, schema=schema) if self.api.schema_name else self
 
     def share_prefixes(self, prompts: Iterable[Sequence[Message]]) -> Connection:
-        """Return the connection that marks what many of these prompts begin with for the provider's cache.
+        """Return the connection that marks what many of these prompts begin with for the provider's
+        cache.
 
         What earlier prompts shared stays marked; with `prompt_caching` every prefix is.
         """
-        wanted = self.generation.prompt_caching
-        if wanted is False or "prompt_caching" not in getattr(self.api, "names", ()):
+        is_wanted = self.generation.prompt_caching
+        if is_wanted is False or "prompt_caching" not in getattr(self.api, "names", ()):
             return self
-        calls, size = (1, 1) if wanted else (SHARING_CALLS, CACHED_CHARACTERS)
-        many = [one for one, count in Counter(map(_cut_prefix, prompts)).items() if count >= calls]
-        long = (one for one in many if sum(len(text) for _, text in one) >= size)
+        calls, size = (1, 1) if is_wanted else (SHARING_CALLS, CACHED_CHARACTERS)
+        many = [
+            prefix for prefix, count in Counter(map(_cut_prefix, prompts)).items() if count >= calls
+        ]
+        long = (prefix for prefix in many if sum(len(text) for _, text in prefix) >= size)
         return replace(self, shared=self.shared.union(long))
 
     def require_key(self) -> None:
@@ -212,39 +203,41 @@ class Connection:
             message = f"model `{self.name}` needs a key, and `{self.missing_key}` is not set"
             raise SpecError("E117", message, hint=hint)
 
-    def require_address(self) -> None:
-        """Raise SpecError E119 when the address is that of a node, and none is meant."""
-        if self.is_per_node:
-            what = f"`{NODE_IP}` stands for the node of a cluster that sends the request"
-            hint = "add `--engine ray`, or write an address in its place"
-            raise SpecError("E119", f"model `{self.name}`: {what}", hint=hint)
-
     def require_images(self, kinds: Iterable[str]) -> None:
         """Raise SpecError E301 for images of kinds that the API does not take."""
         if unfit := sorted(set(kinds) - self.api.images):
             what = f"images as {listing(unfit)}" if self.api.images else "images"
-            others = listing(name for name, one in APIS.items() if one.images.issuperset(kinds))
-            message = f"model `{self.name}`: {self.api.title} does not take {what}, and the prompts have them"
-            raise SpecError("E301", message, hint=f"APIs that do: {others}")
+            apis = listing(name for name, api in APIS.items() if api.images.issuperset(kinds))
+            message = (
+                f"model `{self.name}`: {self.api.title} does not take {what}, and the "
+                "prompts have them"
+            )
+            raise SpecError("E301", message, hint=f"APIs that do: {apis}")
 
     def require_batches(self) -> None:
         """Raise SpecError E119 for a model that cannot be called in batches."""
         ends = {"chat": CHAT_PATH, "anthropic": "/messages", "gemini": ":generateContent"}
         end, why = ends.get(getattr(self.api, "name", "")), None
         if end is None:
-            why = f"{self.api.title} has no batches here (APIs that have them: chat, anthropic, gemini)"
+            why = (
+                f"{self.api.title} has no batches here (APIs that have them: chat, "
+                "anthropic, gemini)"
+            )
         elif self.host.endswith(AZURE_HOSTS):
             why = "batches of Azure are not in this release"
         elif not urlsplit(self.url).path.endswith(end):
             why = f"its address does not end in `{end}`, so where its batches are is not known"
         if why is not None:
             hint = "leave `--batch` out; calls are then sent one by one"
-            raise SpecError("E119", f"`--batch` cannot be used with `{self.name}`: {why}", hint=hint)
+            raise SpecError(
+                "E119", f"`--batch` cannot be used with `{self.name}`: {why}", hint=hint
+            )
 
     def find_price(self) -> Price | None:
         """Return what a token of the model costs in USD; None when nobody knows.
 
-        The package `genai-prices`, where it is installed, knows models of providers at their own addresses.
+        The package `genai-prices`, where it is installed, knows models of providers at their own
+        addresses.
         """
         try:
             prices: Any = importlib.import_module("genai_prices")
@@ -254,31 +247,42 @@ class Connection:
         try:
             # The last two are among the input's.
             names = ("output_tokens", "cache_read_tokens", "cache_write_tokens")
-            usages = [prices.Usage(input_tokens=_PRICED_TOKENS, **{name: _PRICED_TOKENS}) for name in names]
-            found = [prices.calc_price(usage, **about) for usage in usages]
+            usages = [
+                prices.Usage(input_tokens=_PRICED_TOKENS, **{name: _PRICED_TOKENS})
+                for name in names
+            ]
+            costs = [prices.calc_price(usage, **about) for usage in usages]
         except LookupError:
             return None
-        first, read, written = (float(one.input_price) / _PRICED_TOKENS for one in found)
-        return Price(first, float(found[0].output_price) / _PRICED_TOKENS, read, written)
+        first, read, written = (float(cost.input_price) / _PRICED_TOKENS for cost in costs)
+        return Price(first, float(costs[0].output_price) / _PRICED_TOKENS, read, written)
 
     def price_cache(self, price: Price) -> Price:
-        """Return a price with what tokens of the provider's prompt cache cost, where it does not say it."""
+        """Return a price with what tokens of the provider's prompt cache cost, where it does not
+        say it.
+        """
         name = getattr(self.api, "name", "")
         shares = CACHE_SHARES.get(name, {"cached": 1.0, "written": 1.0})
-        unsaid = {one: price.prompt * share for one, share in shares.items() if getattr(price, one) is None}
+        unsaid = {
+            kind: price.prompt * share
+            for kind, share in shares.items()
+            if getattr(price, kind) is None
+        }
         # Gemini's batches halve all prices but that of cached tokens.
         return replace(price, **unsaid, is_cache_full=name == "gemini")
 
     @property
     def has_secret(self) -> bool:
         """Whether a key, or a header that may hold one, is sent."""
-        return any(isinstance(value, Secret) and value for value in (*self.headers.values(), self.key))
+        return any(
+            isinstance(value, Secret) and value for value in (*self.headers.values(), self.key)
+        )
 
     @cached_property
     def _secrets(self) -> list[bytes]:
         """The secrets, longest first, as they stand in a body without a backslash."""
         held = (*self.headers.values(), self.key)
-        texts = {one.reveal() for one in held if isinstance(one, Secret)}
+        texts = {value.reveal() for value in held if isinstance(value, Secret)}
         long = [text for text in texts if len(text) >= SHORTEST_KEY]
         return [text.encode() for text in sorted(long, key=len, reverse=True)]
 
@@ -298,10 +302,11 @@ class Connection:
 class Api:
     """One API: how its requests are built and its answers read, where it is, and how a key is sent.
 
-    `identity` is part of a connection's; `path` stands below a base URL, `root` is the path of one that has
-    none. `names` are the parameters of `Generation` that the API has, by what it calls them, where dots lead
-    into objects; `schema_name` is where it takes the shape of the JSON that it is asked for, if it does.
-    `images` are the types of images that it takes, `url` among them if it takes addresses.
+    `identity` is part of a connection's; `path` stands below a base URL, `root` is the path of one
+    that has none. `names` are the parameters of `Generation` that the API has, by what it calls
+    them, where dots lead into objects; `schema_name` is where it takes the shape of the JSON that
+    it is asked for, if it does. `images` are the types of images that it takes, `url` among them if
+    it takes addresses.
     """
 
     name: ApiName
@@ -332,32 +337,42 @@ class Api:
         return frozenset(GENERATION_PARAMETERS) - frozenset(self.names) - {"thinking"}
 
     def build(self, connection: Connection, messages: Sequence[Message]) -> object:
-        """Return the JSON body of a request; SolverError E302 for messages that cannot be put into one."""
+        """Return the JSON body of a request.
+
+        SolverError E302 for messages that cannot be put into one.
+        """
         body, extra = self.build_own(connection, messages), connection.generation.extra_body
         return body if extra is None else merge_bodies(extra, body)
 
     def build_own(self, connection: Connection, messages: Sequence[Message]) -> dict[str, object]:
-        """Return the body without `extra_body`; `write` is given the parameters under the API's names."""
-        given: dict[str, object] = {}
-        for known, value in connection.generation.sent().items():
-            if known not in _LOGPROBS:
-                given = merge_bodies(given, nest(self.names[known], value))
-        name, wanted = self.schema_name, cast("object", connection.schema)
+        """Return the body without `extra_body`; `write` is given the parameters under the API's
+        names.
+        """
+        parameters: dict[str, object] = {}
+        for parameter, value in connection.generation.sent().items():
+            if parameter not in _LOGPROBS:
+                parameters = merge_bodies(parameters, nest(self.names[parameter], value))
+        name, constraint = self.schema_name, cast("object", connection.schema)
         if connection.choices is not None:
-            name, wanted = self.names["answer_format"], list(connection.choices)
+            name, constraint = self.names["answer_format"], list(connection.choices)
             if name.endswith("schema"):
-                wanted = {**_ENVELOPE, "properties": {ANSWER: {"type": "string", "enum": wanted}}}
-        if wanted is not None:
-            given = merge_bodies(given, merge_bodies(_FORMATS[name], nest(name, wanted)))
+                constraint = {
+                    **_ENVELOPE,
+                    "properties": {ANSWER: {"type": "string", "enum": constraint}},
+                }
+        if constraint is not None:
+            parameters = merge_bodies(
+                parameters, merge_bodies(_FORMATS[name], nest(name, constraint))
+            )
         if (text := connection.generation.prefill) is not None:
             last: dict[str, object] = {"role": "assistant", "content": text}
             match self.names["prefill"]:
                 case "messages.prefix":
                     last["prefix"] = True
                 case "continue_final_message":
-                    given |= {"continue_final_message": True, "add_generation_prompt": False}
+                    parameters |= {"continue_final_message": True, "add_generation_prompt": False}
             messages = [*messages, last]
-        return self.write(connection, messages, given)
+        return self.write(connection, messages, parameters)
 
     def read(self, status: int, body: bytes) -> Completion:
         """Return what an answer says; it never raises."""
@@ -370,10 +385,15 @@ _FORMATS: dict[str, dict[str, object]] = {
         "response_format": {"type": "json_schema", "json_schema": {"name": ANSWER, "strict": True}}
     },
     "response_format.schema": {"response_format": {"type": "json_object"}},
-    "text.format.schema": {"text": {"format": {"type": "json_schema", "name": ANSWER, "strict": True}}},
+    "text.format.schema": {
+        "text": {"format": {"type": "json_schema", "name": ANSWER, "strict": True}}
+    },
     "output_config.format.schema": {"output_config": {"format": {"type": "json_schema"}}},
     "responseJsonSchema": {"responseMimeType": "application/json"},
-    "responseSchema.enum": {"responseMimeType": "text/x.enum", "responseSchema": {"type": "STRING"}},
+    "responseSchema.enum": {
+        "responseMimeType": "text/x.enum",
+        "responseSchema": {"type": "STRING"},
+    },
     "structured_outputs.choice": {},
 }
 
@@ -387,15 +407,15 @@ def _split_system(messages: Sequence[Message]) -> tuple[str | None, list[tuple[s
     The roles are `user` and `assistant`; SolverError E302 for another.
     """
     system: list[str] = []
-    others: list[tuple[str, Message]] = []
+    turns: list[tuple[str, Message]] = []
     for message in messages:
         role = message.get("role", "user")
         if role in {"system", "developer"}:
             system.append(read_text(message))
         else:
             _check_role(role, {"user", "assistant"})
-            others.append((str(role), message))
-    return ("\n\n".join(system) if system else None), others
+            turns.append((str(role), message))
+    return ("\n\n".join(system) if system else None), turns
 
 
 def _check_role(role: object, roles: set[str]) -> None:
@@ -403,59 +423,73 @@ def _check_role(role: object, roles: set[str]) -> None:
         raise SolverError("E302", f"a message has the role {role!r}, which this API does not take")
 
 
-def _write_chat(connection: Connection, messages: Sequence[Message], given: Body) -> Body:
+def _write_chat(connection: Connection, messages: Sequence[Message], parameters: Body) -> Body:
     body: dict[str, object] = {} if connection.model is None else {"model": connection.model}
     body["messages"] = expand_images(messages)
     generation = connection.generation
-    given |= {name: value for name, value in generation.sent().items() if name in _LOGPROBS}
+    parameters |= {name: value for name, value in generation.sent().items() if name in _LOGPROBS}
     if generation.wants_logprobs:
-        given["logprobs"] = True
-    return body | given
+        parameters["logprobs"] = True
+    return body | parameters
 
 
-def _write_text(connection: Connection, messages: Sequence[Message], given: Body) -> Body:
-    """Write the messages as one text, without roles, parted by an empty line; `logprobs` is a number."""
+def _write_text(connection: Connection, messages: Sequence[Message], parameters: Body) -> Body:
+    """Write the messages as one text, without roles, parted by an empty line.
+
+    `logprobs` is a number.
+    """
     body: dict[str, object] = {} if connection.model is None else {"model": connection.model}
     body["prompt"] = "\n\n".join(read_text(message) for message in messages)
     generation = connection.generation
     if generation.wants_logprobs:
-        given["logprobs"] = 1 if generation.top_logprobs is None else generation.top_logprobs
+        parameters["logprobs"] = 1 if generation.top_logprobs is None else generation.top_logprobs
     if generation.echo:
-        given.setdefault("max_tokens", 1)  # what comes after the text is of no use
-    return body | given
+        parameters.setdefault("max_tokens", 1)  # what comes after the text is of no use
+    return body | parameters
 
 
-def _write_responses(connection: Connection, messages: Sequence[Message], given: Body) -> Body:
-    """Write all messages as `input`, in their order; this API knows the roles of the system, too."""
+def _write_responses(connection: Connection, messages: Sequence[Message], parameters: Body) -> Body:
+    """Write all messages as `input`, in their order.
+
+    This API knows the roles of the system, too.
+    """
     for message in messages:
         _check_role(message.get("role", "user"), {"system", "developer", "user", "assistant"})
     generation = connection.generation
     if generation.wants_logprobs:
-        given["include"] = ["message.output_text.logprobs"]
+        parameters["include"] = ["message.output_text.logprobs"]
         if generation.top_logprobs is not None:
-            given["top_logprobs"] = generation.top_logprobs
-    told = [{"role": one.get("role", "user"), "content": write_parts(one, "responses")} for one in messages]
-    return {"model": connection.model, "input": told, **given}
+            parameters["top_logprobs"] = generation.top_logprobs
+    inputs = [
+        {"role": message.get("role", "user"), "content": write_parts(message, "responses")}
+        for message in messages
+    ]
+    return {"model": connection.model, "input": inputs, **parameters}
 
 
-def _write_anthropic(connection: Connection, messages: Sequence[Message], given: Body) -> Body:
-    system, others = _split_system(messages)
+def _write_anthropic(connection: Connection, messages: Sequence[Message], parameters: Body) -> Body:
+    system, turns = _split_system(messages)
     budget = connection.generation.reasoning_budget
     if budget is not None:
-        given["thinking"] = {"type": "enabled", "budget_tokens": budget} if budget else {"type": "disabled"}
+        parameters["thinking"] = (
+            {"type": "enabled", "budget_tokens": budget} if budget else {"type": "disabled"}
+        )
     body: dict[str, Any] = {
         "model": connection.model,
-        "max_tokens": DEFAULT_MAX_TOKENS + (budget or 0),  # which limits thoughts and answer together
-        "messages": [{"role": role, "content": write_parts(one, "anthropic")} for role, one in others],
+        "max_tokens": DEFAULT_MAX_TOKENS
+        + (budget or 0),  # which limits thoughts and answer together
+        "messages": [
+            {"role": role, "content": write_parts(message, "anthropic")} for role, message in turns
+        ],
         **({} if system is None else {"system": system}),
-        **given,
+        **parameters,
     }
     prefix = _cut_prefix(messages) if connection.shared else ()
     if prefix not in connection.shared:
         return body
     # The last block of the prefix is marked: it is cached up to there.
-    told = sum(role not in {"system", "developer"} for role, _ in prefix)
-    holder, name = (body["messages"][told - 1], "content") if told else (body, "system")
+    count = sum(role not in {"system", "developer"} for role, _ in prefix)
+    holder, name = (body["messages"][count - 1], "content") if count else (body, "system")
     content = holder[name]
     *parts, last = [{"type": "text", "text": content}] if isinstance(content, str) else content
     holder[name] = [*parts, {**last, "cache_control": {"type": "ephemeral"}}]
@@ -464,29 +498,34 @@ def _write_anthropic(connection: Connection, messages: Sequence[Message], given:
 
 def _cut_prefix(messages: Sequence[Message]) -> Prefix:
     """Return what stands before the last message of the user, as roles and texts."""
-    users = [at for at, one in enumerate(messages) if one.get("role", "user") == "user"]
+    users = [at for at, message in enumerate(messages) if message.get("role", "user") == "user"]
     before = messages[: users[-1]] if users else ()
-    return tuple((str(one.get("role", "user")), str(one.get("content"))) for one in before)
+    return tuple(
+        (str(message.get("role", "user")), str(message.get("content"))) for message in before
+    )
 
 
-def _write_gemini(connection: Connection, messages: Sequence[Message], given: Body) -> Body:
-    system, others = _split_system(messages)
+def _write_gemini(connection: Connection, messages: Sequence[Message], parameters: Body) -> Body:
+    system, turns = _split_system(messages)
     generation = connection.generation
     if generation.wants_logprobs:
-        given["responseLogprobs"] = True
+        parameters["responseLogprobs"] = True
         if generation.top_logprobs is not None:
-            given["logprobs"] = generation.top_logprobs
+            parameters["logprobs"] = generation.top_logprobs
     roles = {"user": "user", "assistant": "model"}
     return {
-        "contents": [{"role": roles[role], "parts": write_parts(one, "gemini")} for role, one in others],
+        "contents": [
+            {"role": roles[role], "parts": write_parts(message, "gemini")}
+            for role, message in turns
+        ],
         **({} if system is None else {"systemInstruction": {"parts": [{"text": system}]}}),
-        **({"generationConfig": given} if given else {}),
+        **({"generationConfig": parameters} if parameters else {}),
     }
 
 
-def _same_names(*without: str, **others: str) -> dict[str, str]:
+def _same_names(*without: str, **changed: str) -> dict[str, str]:
     left_out = (*without, "thinking", "prompt_caching", *FORCED)
-    return {name: name for name in GENERATION_PARAMETERS if name not in left_out} | others
+    return {name: name for name in GENERATION_PARAMETERS if name not in left_out} | changed
 
 
 _LOGPROBS = ("logprobs", "top_logprobs")
@@ -496,7 +535,9 @@ APIS: dict[ApiName, Api] = {
         _write_chat,
         take_chat,
         CHAT_PATH,
-        names=_same_names("echo", "reasoning_budget", answer_format="response_format.json_schema.schema"),
+        names=_same_names(
+            "echo", "reasoning_budget", answer_format="response_format.json_schema.schema"
+        ),
         schema_name="response_format.json_schema.schema",
     ),
     "completions": Api(
@@ -590,7 +631,7 @@ class AdapterApi:
         """All of `Generation`, unless the input template reads it."""
         if any(name in self.adapter.process_input for name in ("generation", "kwargs")):
             return frozenset()
-        return frozenset(one.name for one in fields(Generation)) - {"thinking"}
+        return frozenset(parameter.name for parameter in fields(Generation)) - {"thinking"}
 
     @property
     def identity(self) -> object:
@@ -606,19 +647,24 @@ class AdapterApi:
         kwargs = connection.generation.given()
         kwargs |= {} if connection.choices is None else {"choices": list(connection.choices)}
         info = {**self.info, "model_key": connection.model, "generation": kwargs}
-        told = {"messages": expand_images(messages)}
+        shown = {"messages": expand_images(messages)}
         try:
-            written = self._templates[0].evaluate(input=told, model_info=info, kwargs=kwargs)
+            written = self._templates[0].evaluate(input=shown, model_info=info, kwargs=kwargs)
             return json.loads(written, strict=False) if isinstance(written, str) else written
         except (RowError, TemplateStopped) as problem:
             reason, hint = problem.message, problem.hint
         except (ValueError, RecursionError) as error:
             reason = f"what it writes is not JSON: {error}"
             hint = 'write texts with `tojson`: `"content": {{ message.content | tojson }}`'
-        raise SolverError("E302", f"adapter `{self.adapter.key}`, `process_input`: {reason}", hint=hint)
+        raise SolverError(
+            "E302", f"adapter `{self.adapter.key}`, `process_input`: {reason}", hint=hint
+        )
 
     def read(self, status: int, body: bytes) -> Completion:
-        """Return what the output template makes of an answer; it is not shown what reports an error."""
+        """Return what the output template makes of an answer.
+
+        It is not shown what reports an error.
+        """
         if status not in ANSWERED:
             return read_body(status, body, take_chat)
         start = f"adapter `{self.adapter.key}`, `process_output`"
@@ -630,7 +676,9 @@ class AdapterApi:
         except (RowError, TemplateStopped) as problem:
             return fail(f"{start}: {problem.message}", body)
         written = made if isinstance(made, str) else json.dumps(made, default=str)
-        if written.lstrip().startswith('"'):  # `{{ body | tojson }}` quotes a body that is text already
+        if written.lstrip().startswith(
+            '"'
+        ):  # `{{ body | tojson }}` quotes a body that is text already
             with suppress(ValueError, RecursionError):
                 inner = json.loads(written)
                 written = inner if isinstance(inner, str) else written
@@ -638,246 +686,3 @@ class AdapterApi:
         if completion.error is None:
             return completion
         return replace(completion, error=f"{start}: {completion.error}", raw=cut_raw(body))
-
-
-# From a model's config to its connection.
-
-#: The key for endpoints that are named by their URL.
-URL_KEY = "ANSWERKEY_API_KEY"
-#: The key that servers on this machine are sent, as most of their users set it.
-LOCAL_KEY = "OPENAI_API_KEY"
-
-_AUTH_HEADER = re.compile(r".*(auth|key|token|secret|cookie|password|credential).*", re.IGNORECASE)
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_HEADER_TEXT = re.compile(r"[\t\x20-\x7e]*")
-#: Headers that are the sender's own business.
-_OWN_HEADERS = frozenset({"host", "content-length", "content-type", "transfer-encoding", "connection"})
-
-
-def connect(model: str | ModelConfig, *, caller: Caller | None = None) -> Connection:
-    """Return the connection of a live model; a name is taken as the caller's word.
-
-    SpecError E301 (no such model, or none that can be called), E108 (a value that does not fit), E117 (a key
-    that may not go there). A key that is not set is no error yet: see `Connection.require_key`.
-    """
-    if isinstance(model, str):
-        model = read_name(model, caller=caller or Caller.of_process(), is_callers=True)
-    config = model.config
-    if config is None:
-        hint = "bring recorded completions with `--completions FILE`, or choose one such as `builtin/random`"
-        message = f"model `{model.name}` is a placeholder: it cannot be called"
-        raise SpecError("E301", message, where=model.place, hint=hint)
-    if isinstance(config, InferenceConfig | FunctionConfig):
-        message = f"model `{model.name}` is Python code: there is nothing to connect to"
-        raise SpecError("E301", message, where=model.place)
-    try:
-        if isinstance(config, ProviderConfig):
-            found = _connect_provider(config, model)
-        else:
-            found = _connect_custom(config, model)
-        _check_connection(found, model)
-    except SpecError as error:
-        place = error.where or model.place
-        raise SpecError(error.code, error.message, where=place, hint=error.hint) from None
-    shared = ("generation", "max_concurrent", "requests_per_minute", "tokens_per_minute")
-    return replace(found, **{name: getattr(model, name) for name in shared})
-
-
-def _connect_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
-    """Connect to a provider, or to the URL of an endpoint."""
-    caller, name = model.caller, config.provider
-    provider = Provider(None) if name is None else PROVIDERS[name]
-    base_name = f"{(name or '').upper()}_BASE_URL"
-    base = config.base_url or caller.find_address(base_name)
-    if base is None and provider.base_url is None:
-        hint = f"set `{base_name}` to the address of your resource"
-        raise SpecError("E108", f"model `{model.name}`: `{name}` has no base URL", hint=hint)
-    if model.generation.prefill is not None and provider.prefill_url is not None:
-        provider = replace(provider, base_url=provider.prefill_url)
-    try:
-        base = base or Address(provider.fill_url(caller.find))
-    except LookupError as error:
-        missing = error.args[0]
-        hint = f"set it in the environment or in `.env`: `{missing}=…`; or set `{base_name}`"
-        is_set = "holds no name of letters, digits and hyphens" if caller.find(missing) else "is not set"
-        message = f"model `{model.name}`: the address of `{name}` needs `{missing}`, which {is_set}"
-        raise SpecError("E108", message, hint=hint) from None
-    url = check_url(base.url, model.name)
-    version = caller.find("AZURE_API_VERSION") if name == "azure" else None
-    if version is not None and AZURE_VERSION not in parse_qs(urlsplit(url).query):
-        url += ("&" if "?" in url else "?") + urlencode({AZURE_VERSION: version})
-    api = _find_api(config.api or provider.api, url, name)
-    # Which environment value holds the key: a provider's key does not go to another host only because no
-    # better key is set; OpenAI's does to this machine.
-    owner = _find_provider(url) if name is None and url.startswith("https://") else name
-    variable = f"{owner.upper()}_API_KEY" if owner else LOCAL_KEY if is_loopback(url) else ""
-    if owner and caller.find(variable) is None and caller.find(PROVIDERS[owner].key) is not None:
-        variable = PROVIDERS[owner].key
-    if name is None and caller.find(URL_KEY) is not None:
-        variable = URL_KEY
-    key = config.api_key or caller.find_key(variable)
-    is_own = provider.owns(tidy_host(urlsplit(url).hostname or ""))
-    _guard_key(key, base, model, "key" if config.api_key else f"`{variable}`", is_allowed=is_own)
-    return Connection(
-        model.name,
-        api,
-        _find_endpoint(api, url, config.model),
-        config.model,
-        headers=_hold_key(api, key),
-        key=key or None,
-        missing_key=variable if is_own and url.startswith("https://") and not key else None,
-    )
-
-
-def _connect_custom(config: CustomConfig, model: ModelConfig) -> Connection:
-    url = check_url(config.address.url, model.name)
-    api = _find_api(config.api, url)
-    if config.adapter is None and _VERSION_END.search(urlsplit(url).path.rstrip("/")):
-        url = _find_endpoint(api, url, config.model)
-    for secret in (config.api_key, *config.headers.values()):
-        _guard_key(secret, config.address, model, "key")
-    headers = _hold_key(api, config.api_key)
-    for name, value in config.headers.items():
-        if not _HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
-            raise SpecError("E108", f"model `{model.name}`: {name!r} cannot be a header of yours")
-        # Each name once, whatever its case: the file's own wins.
-        headers = {known: held for known, held in headers.items() if known.lower() != name.lower()}
-        # A value that is plainly no secret takes part in the identity.
-        is_plain = value.origin == "written" and not _AUTH_HEADER.fullmatch(name)
-        headers[name] = value.reveal() if is_plain else value
-    style = api if config.adapter is None else AdapterApi(config.adapter, {"key": model.name})
-    return Connection(
-        model.name,
-        style,
-        url,
-        config.model,
-        headers,
-        key=config.api_key or None,
-        trusted_ca=config.trusted_ca,
-    )
-
-
-def _find_api(name: ApiName, url: str, provider: str | None = None) -> Api:
-    """Return the API as the provider, or the host at a URL, has it."""
-    api, host = APIS[name], tidy_host(urlsplit(url).hostname or "")
-    is_azure = provider == "azure" or host.endswith(AZURE_HOSTS)
-    owner = "azure" if is_azure else _find_provider(url) or provider
-    if name in {"chat", "completions"} and owner is not None:
-        own = {
-            known: sent
-            for known, sent in PROVIDERS[owner].names.items()
-            if sent is None or name == "chat" or known == "answer_format"
-        }
-        names = {known: sent for known, sent in {**api.names, **own}.items() if sent is not None}
-        api = replace(api, names=names)
-    if is_azure and name in {"chat", "completions", "responses"}:
-        api = replace(api, root="/openai/v1", key_header="api-key", key_start="")
-    return api
-
-
-def _find_endpoint(api: Api, base: str, model: str | None) -> str:
-    """Return the URL below a base URL; one that is an endpoint already stays as it is."""
-    parts = urlsplit(base)
-    path, name = parts.path.rstrip("/"), quote(model or "", safe="")
-    if path.endswith(_ENDPOINTS):
-        return base
-    if not path and api.key_header == "api-key" and AZURE_VERSION in parse_qs(parts.query):
-        path = f"/openai/deployments/{name}"  # of Azure, which has a path for each deployment
-    elif not path or (api.path == "/messages" and not _VERSION_END.search(path)):
-        path += api.root
-    return parts._replace(path=path + api.path.format(model=name), fragment="").geturl()
-
-
-def _hold_key(api: Api, key: Secret | None) -> dict[str, Secret | str]:
-    """Return the headers of an API, with a key where there is one."""
-    headers: dict[str, Secret | str] = dict(api.headers)
-    if key:
-        headers[api.key_header] = Secret(f"{api.key_start}{key.reveal().strip()}", key.origin)
-    return headers
-
-
-def _find_provider(url: str) -> str | None:
-    """Return the provider whose own host a URL names."""
-    host = tidy_host(urlsplit(url).hostname or "")
-    return next((name for name, one in PROVIDERS.items() if one.owns(host)), None)
-
-
-def _guard_key(
-    secret: Secret | None, address: Address, model: ModelConfig, what: str, *, is_allowed: bool = False
-) -> None:
-    """Raise SpecError E117 when a key of the caller would go to a host that is not allowed to have it.
-
-    `is_allowed`: the host is the provider's own. One of another provider may have a key that is not known as
-    that of a third. Both count only over TLS.
-    """
-    url, caller = address.url, model.caller
-    if not secret or secret.origin != "caller" or address.is_callers:
-        return
-    if (provider := _find_provider(url)) is not None:
-        names = [(f"{name.upper()}_API_KEY", one.key) for name, one in PROVIDERS.items() if name != provider]
-        others = {caller.find(key) for pair in names for key in pair if key}
-        is_allowed |= secret.reveal().strip() not in others
-    is_own = is_allowed and url.lower().startswith("https://")
-    if not is_own and not is_loopback(url) and not caller.allows(url):
-        host = tidy_host(urlsplit(url).hostname or "")
-        message = f"model `{model.name}`: a file of the project names the host `{host}` for your {what}"
-        hint = f"if that host may have it, run again with `--allow-host {host}`"
-        raise SpecError("E117", message, hint=hint)
-
-
-def _check_connection(found: Connection, model: ModelConfig) -> None:
-    """Raise SpecError E108 for parameters that cannot be sent, E117 for secrets that may not be."""
-    generation, start = model.generation, f"model `{model.name}`"
-    unfit = [name for name in generation.given() if name in found.api.unsupported]
-    if unfit:
-        hint, where = "leave it out of `generation`, or read `kwargs` in `process_input`", ""
-        if isinstance(found.api, Api):
-            having = [name for name, one in APIS.items() if not one.unsupported.intersection(unfit)]
-            where = f" at `{found.host}`" if found.api.name in having else ""
-            others = [f"`{name}`" for name in having if name != found.api.name]
-            able = [name for name, one in PROVIDERS.items() if all(map(one.names.get, unfit))]
-            able = able if found.api.name == "chat" not in having else []
-            others += [f"`chat` of {listing(able)}"] if able else []
-            hint = "leave it out of `generation`"
-            hint += f" (APIs that have it: {', '.join(others)})" if others else ""
-            if "vllm" in able and _find_provider(found.url) is None:
-                hint += "; if one of them is at that address, say which: `vllm/NAME` and `VLLM_BASE_URL`"
-            hint += f"; a field of the endpoint's own can be sent with `extra_body` (`?{EXTRA}NAME=`)"
-        message = f"{start}: {found.api.title}{where} does not take {listing(unfit)}"
-        raise SpecError("E108", message, hint=hint)
-    if (budget := generation.reasoning_budget) and budget >= (generation.max_tokens or inf):
-        what = f"`reasoning_budget` {budget} leaves nothing of `max_tokens` {generation.max_tokens}"
-        hint = "`max_tokens` limits the thoughts and the answer together"
-        raise SpecError("E108", f"{start}: {what}", hint=hint)
-    for pair in (FORCED, ("echo", FORCED[0]), ("echo", FORCED[1])):
-        if all(getattr(generation, name) for name in pair):
-            message = f"{start}: {listing(pair)} cannot be set together"
-            raise SpecError("E108", message, hint="leave one of them out")
-    extra = generation.extra_body or {}
-    if (name := find_secret_name(extra)) is not None:
-        hint = "use `api_key` or `custom_headers`"
-        raise SpecError("E117", f"{start}: `extra_body` holds a secret, `{name}`", hint=hint)
-    if isinstance(found.api, Api):
-        if found.api.name == "anthropic" and (generation.prefill or ".")[-1].isspace():
-            message = f"{start}: {found.api.title} takes no `prefill` that ends in white space"
-            raise SpecError("E108", message, hint="end it with the last word")
-        probe = [{"role": "system", "content": ""}, {"role": "user", "content": ""}]
-        probed = replace(found, generation=generation, choices=["A"] if generation.answer_format else None)
-        own = found.api.build_own(probed, probe) | {"stream": False}
-        if (name := find_shared(extra, own)) is not None:
-            hint = "leave it out of `extra_body`; parameters of `generation` stand there"
-            message = f"{start}: `{name}` of `extra_body` is set by answerkey itself"
-            raise SpecError("E108", message, hint=hint)
-    for name, text in found.reveal_headers().items():
-        if not _HEADER_TEXT.fullmatch(text):
-            message = f"{start}: the value of the header `{name}` cannot be sent"
-            raise SpecError("E117", message, hint="it holds a line break, or characters other than ASCII")
-    if found.trusted_ca is not None:
-        import ssl
-
-        try:
-            ssl.create_default_context(cadata=found.trusted_ca)
-        except (ssl.SSLError, ValueError):
-            hint = "it holds the text of a PEM file: `trusted_ca: !include certificates.pem`"
-            message = f"model `{model.name}`: `trusted_ca` holds no certificate that can be read"
-            raise SpecError("E108", message, hint=hint) from None

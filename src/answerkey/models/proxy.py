@@ -1,8 +1,8 @@
 """The way out of this machine: the proxy and the certificates that the environment names.
 
-One rule for models, datasets and the hub: the proxy in `HTTPS_PROXY`, `HTTP_PROXY` or `ALL_PROXY` (in lower
-case, too) is used and named once on stderr, except for this machine and for hosts in `NO_PROXY`. A key goes
-through a proxy only inside TLS.
+One rule for models, datasets and the hub: the proxy in `HTTPS_PROXY`, `HTTP_PROXY` or `ALL_PROXY`
+(in lower case, too) is used and named once on stderr, except for this machine and for hosts in
+`NO_PROXY`. A key goes through a proxy only inside TLS.
 """
 
 from __future__ import annotations
@@ -25,11 +25,16 @@ LOG = logging.getLogger("answerkey")
 #: Further certificates to trust. OpenSSL reads `SSL_CERT_FILE` by itself.
 CERTIFICATES = "REQUESTS_CA_BUNDLE"
 #: Documented in the library's source alone, and unknown to its types.
-_is_excepted: Callable[[str, dict[str, str]], bool] = vars(urllib.request)["proxy_bypass_environment"]
+_is_excepted: Callable[[str, dict[str, str]], bool] = vars(urllib.request)[
+    "proxy_bypass_environment"
+]
 
 
 def find_proxy(url: str) -> str | None:
-    """Return the proxy through which a URL is reached, or None; SpecError E119 for one of an unknown kind."""
+    """Return the proxy through which a URL is reached, or None.
+
+    SpecError E119 for one of an unknown kind.
+    """
     proxies = urllib.request.getproxies_environment()
     parts = urlsplit(url)
     proxy = proxies.get(parts.scheme) or proxies.get("all")
@@ -40,18 +45,29 @@ def find_proxy(url: str) -> str | None:
     remember_url(proxy)
     if urlsplit(proxy).scheme not in {"http", "https"}:
         hint = "name an `http://` proxy, or name the host in `NO_PROXY`"
-        raise SpecError("E119", f"the proxy `{hide_secrets(proxy)}` cannot be used for `{host}`", hint=hint)
+        raise SpecError(
+            "E119", f"the proxy `{hide_secrets(proxy)}` cannot be used for `{host}`", hint=hint
+        )
     _announce(proxy)
     return proxy
 
 
 def find_proxy_for_key(url: str, model: str, *, has_key: bool) -> str | None:
-    """Return the proxy for a model's endpoint; SpecError E117 when a key would pass it without TLS."""
+    """Return the proxy for a model's endpoint.
+
+    SpecError E117 when a key would pass it without TLS.
+    """
     proxy = find_proxy(url)
     if proxy is not None and has_key and urlsplit(url).scheme != "https":
         host = urlsplit(url).hostname
-        hint = f"use an `https://` address, or name `{host}` in `NO_PROXY` to reach it without the proxy"
-        message = f"model `{model}`: its key would pass through the proxy `{hide_secrets(proxy)}` without TLS"
+        hint = (
+            f"use an `https://` address, or name `{host}` in `NO_PROXY` to reach it without "
+            "the proxy"
+        )
+        message = (
+            f"model `{model}`: its key would pass through the proxy `{hide_secrets(proxy)}` "
+            "without TLS"
+        )
         raise SpecError("E117", message, hint=hint)
     return proxy
 
@@ -59,25 +75,31 @@ def find_proxy_for_key(url: str, model: str, *, has_key: bool) -> str | None:
 def open_tls_context(trusted: str | None = None) -> ssl.SSLContext:
     """Return how servers prove who they are: by certificates of the system and of the environment.
 
-    `trusted` (PEM text) are certificates to trust instead; ssl.SSLError or ValueError for text that is none.
+    `trusted` (PEM text) are certificates to trust instead; ssl.SSLError or ValueError for text that
+    is none.
     """
     context = ssl.create_default_context(cadata=trusted)
     if trusted is None and (bundle := os.environ.get(CERTIFICATES)):
         try:
-            context.load_verify_locations(**{"capath" if Path(bundle).is_dir() else "cafile": bundle})
+            context.load_verify_locations(
+                **{"capath" if Path(bundle).is_dir() else "cafile": bundle}
+            )
         except OSError as error:  # ssl.SSLError is one
             why = f"which holds no certificates: {error.strerror or error}"
             message = f"`{CERTIFICATES}` names `{bundle}`, {why}"
-            raise SpecError("E119", message, hint="name a file of PEM certificates, or unset it") from None
+            raise SpecError(
+                "E119", message, hint="name a file of PEM certificates, or unset it"
+            ) from None
     return context
 
 
 @contextmanager
 def guard_hub(url: str, library: Any) -> Iterator[None]:  # noqa: ANN401  # `huggingface_hub`
-    """Let `huggingface_hub` use a proxy only where `find_proxy` finds one; it reads the environment itself.
+    """Let `huggingface_hub` use a proxy only where `find_proxy` finds one.
 
-    Its HTTP client is replaced meanwhile. The environment is not changed: Polars reads it in other threads,
-    which would end the process. Before version 1.0 the library has no such client, and its own rule holds.
+    It reads the environment itself. Its HTTP client is replaced meanwhile. The environment is not
+    changed: Polars reads it in other threads, which would end the process. Before version 1.0 the
+    library has no such client, and its own rule holds.
     """
     is_found = find_proxy(url) is not None or not urllib.request.getproxies_environment()
     replace_client = getattr(library, "set_client_factory", None)
@@ -97,5 +119,6 @@ def guard_hub(url: str, library: Any) -> Iterator[None]:  # noqa: ANN401  # `hug
 @lru_cache
 def _announce(proxy: str) -> None:
     LOG.warning(
-        "requests go through the proxy `%s`; `NO_PROXY` names hosts to reach without it", hide_secrets(proxy)
+        "requests go through the proxy `%s`; `NO_PROXY` names hosts to reach without it",
+        hide_secrets(proxy),
     )

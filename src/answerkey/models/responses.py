@@ -1,18 +1,18 @@
-"""Reading responses: any message, the body of any answer in each API, log-probabilities; never fails.
+"""Reading responses: any message, and the body of any answer in each API.
+
+Never fails.
 
     status, body ──► JSON object ──► what was said (one `take_…` per API) ──► Completion
 
-What cannot be read is a completion with status ERROR, the reason in `error` and the body in `raw`; nothing is
-ever raised, and nothing that was not said becomes an answer.
+What cannot be read is a completion with status ERROR, the reason in `error` and the body in `raw`;
+nothing is ever raised, and nothing that was not said becomes an answer.
 """
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice, zip_longest
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from answerkey.errors import SolverError
@@ -41,15 +41,19 @@ _NO_TEXT = Completion(None, CompletionStatus.NO_TEXT)
 
 
 def _is_one_of(value: object, words: frozenset[str]) -> bool:
-    """Return whether a value is one of some words; it may be anything, also what cannot be hashed."""
+    """Return whether a value is one of some words.
+
+    It may be anything, also what cannot be hashed.
+    """
     return isinstance(value, str) and value in words
 
 
-def _get(value: object, name: str) -> object:
+def get_field(value: object, name: str) -> object:
+    """Return a field of an object; None if it has none, or is none."""
     return value.get(name) if isinstance(value, _MAPPINGS) else None
 
 
-def _list(value: object) -> Sequence[object]:
+def list_entries(value: object) -> Sequence[object]:
     """Return a list as it is; an empty one for anything else."""
     return value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else ()
 
@@ -57,26 +61,35 @@ def _list(value: object) -> Sequence[object]:
 def is_trace(value: object, depth: int = DEPTH) -> bool:
     """Return whether a value has the shape of a reply or of an exchange of messages.
 
-    A message with `role` and content; a list of messages; an object whose `choices`, `messages`, `output`,
-    `message` or `items` is or holds one.
+    A message with `role` and content; a list of messages; an object whose `choices`, `messages`,
+    `output`, `message` or `items` is or holds one.
     """
     if isinstance(value, Mapping) and "role" in value:
         return not MESSAGE_KEYS.isdisjoint(value)
     if depth == 0:
         return False
-    if isinstance(value, Mapping):
-        held = [value[key] for key in WRAPPER_KEYS if key in value]
-        return any(is_trace(one, depth - 1) for whole in held for one in (whole, *_list(whole)))
-    entries = _list(value)
-    return bool(entries) and all(isinstance(one, Mapping) and "role" in one for one in entries)
+    if not isinstance(value, Mapping):
+        entries = list_entries(value)
+        return bool(entries) and all(map(_has_role, entries))
+    for key in WRAPPER_KEYS:
+        if key in value:
+            entries = [value[key], *list_entries(value[key])]
+            if any(is_trace(entry, depth - 1) for entry in entries):
+                return True
+    return False
+
+
+def _has_role(message: object) -> bool:
+    return isinstance(message, Mapping) and "role" in message
 
 
 def read_message(message: object, depth: int = DEPTH) -> Completion:
     """Return what a reply says.
 
-    Text; an OpenAI-like message; a whole chat completion (its first choice); an object with `output` or
-    `messages`; a list of messages (the last of the assistant). Text parts are joined by a newline. A refusal
-    is REFUSED; null, tool calls alone and shapes that hold no text are NO_TEXT.
+    Text; an OpenAI-like message; a whole chat completion (its first choice); an object with
+    `output` or `messages`; a list of messages (the last of the assistant). Text parts are joined by
+    a newline. A refusal is REFUSED; null, tool calls alone and shapes that hold no text are
+    NO_TEXT.
     """
     if isinstance(message, str):
         return Completion(mend_text(message))
@@ -92,23 +105,29 @@ def read_message(message: object, depth: int = DEPTH) -> Completion:
 
 
 def _read_list(messages: Sequence[object], depth: int) -> Completion:
-    parts = TEXT_PARTS | {"refusal"}
-    if all(
-        isinstance(one, str)
-        or (isinstance(one, Mapping) and "role" not in one and _is_one_of(one.get("type"), parts))
-        for one in messages
-    ):
+    if all(map(_is_content_part, messages)):
         return _read_one({"role": "assistant", "content": messages})
-    for position, one in reversed(list(enumerate(messages))):
-        if not isinstance(one, Mapping) or one.get("role", "assistant") != "assistant":
+    for position in reversed(range(len(messages))):
+        message = messages[position]
+        if not isinstance(message, Mapping) or message.get("role", "assistant") != "assistant":
             continue
-        if "role" in one or one.get("type", "message") == "message":  # not reasoning, a tool call, a search
-            return _add_prompt(read_message(one, depth), messages[:position])
+        # Not reasoning, a tool call, a search.
+        if "role" in message or message.get("type", "message") == "message":
+            return _add_prompt(read_message(message, depth), messages[:position])
     return _NO_TEXT
 
 
+def _is_content_part(part: object) -> bool:
+    """Return whether a value is text, or a part of a message's content."""
+    if isinstance(part, str):
+        return True
+    if not isinstance(part, Mapping) or "role" in part:
+        return False
+    return _is_one_of(part.get("type"), TEXT_PARTS | {"refusal"})
+
+
 def _add_prompt(completion: Completion, earlier: Sequence[object]) -> Completion:
-    prompt = [make_plain(one) for one in earlier if isinstance(one, Mapping)]
+    prompt = [make_plain(message) for message in earlier if isinstance(message, Mapping)]
     return replace(completion, prompt=prompt or completion.prompt)
 
 
@@ -116,32 +135,46 @@ def _read_mapping(message: Found, depth: int) -> Completion:
     if "role" in message or not MESSAGE_KEYS.isdisjoint(message):
         return _read_one(message)
     choices = message.get("choices")
-    key = next((key for key in ("message", "output", "messages", "items") if key in message), None)
     if isinstance(choices, Sequence) and choices and isinstance(choices[0], Mapping):
-        choice = choices[0]
-        completion = read_message(choice.get("message", choice.get("text")), depth)
-        end, logprobs = choice.get("finish_reason"), choice.get("logprobs")
-        completion = replace(
-            completion,
-            finish_reason=mend_text(end) if isinstance(end, str) else None,
-            logprobs=to_json_values(logprobs) if isinstance(logprobs, Mapping) else None,
-        )
-        if _is_one_of(end, REFUSED_ENDS) and not completion.text:
-            completion = replace(completion, text=None, status=CompletionStatus.REFUSED)
-    elif key is not None:
-        completion = read_message(message[key], depth)
-        exchange = message.get("messages")
-        if completion.prompt is None and "output" in message and isinstance(exchange, Sequence):
-            completion = _add_prompt(completion, exchange[:-1])  # it holds the whole beside the last reply
+        completion = _read_choice(choices[0], depth)
     else:
-        return _NO_TEXT
+        for key in ("message", "output", "messages", "items"):
+            if key in message:
+                completion = _read_wrapped(message, key, depth)
+                break
+        else:
+            return _NO_TEXT
     usage = message.get("usage")
     if not isinstance(usage, Mapping):
         return completion
-    asked = read_count(usage.get("prompt_tokens", usage.get("input_tokens")))
+    prompt_tokens = read_count(usage.get("prompt_tokens", usage.get("input_tokens")))
     name = "completion_tokens" if "completion_tokens" in usage else "output_tokens"
-    tokens = (asked, *map(read_count, _count_said(usage, name)))
+    tokens = (prompt_tokens, *map(read_count, _count_said(usage, name)))
     return completion.with_fields(**dict(zip(USAGE_NAMES, tokens, strict=True)))
+
+
+def _read_choice(choice: Found, depth: int) -> Completion:
+    """Return what one choice of a chat or text completion says."""
+    completion = read_message(choice.get("message", choice.get("text")), depth)
+    end = choice.get("finish_reason")
+    logprobs = choice.get("logprobs")
+    completion = replace(
+        completion,
+        finish_reason=mend_text(end) if isinstance(end, str) else None,
+        logprobs=to_json_values(logprobs) if isinstance(logprobs, Mapping) else None,
+    )
+    if _is_one_of(end, REFUSED_ENDS) and not completion.text:
+        completion = replace(completion, text=None, status=CompletionStatus.REFUSED)
+    return completion
+
+
+def _read_wrapped(message: Found, key: str, depth: int) -> Completion:
+    completion = read_message(message[key], depth)
+    exchange = message.get("messages")
+    if completion.prompt is None and "output" in message and isinstance(exchange, Sequence):
+        # It holds the whole beside the last reply.
+        completion = _add_prompt(completion, exchange[:-1])
+    return completion
 
 
 def read_count(value: object) -> int | None:
@@ -155,34 +188,56 @@ def _read_one(message: Found) -> Completion:
     """Return what one message of the assistant says."""
     if _is_one_of(message.get("role"), OTHER_ROLES):
         return _NO_TEXT
-    content, refusal = message.get("content"), message.get("refusal")
-    parts = _list(content)
-    is_refused = any(isinstance(part, Mapping) and part.get("type") == "refusal" for part in parts)
+    content = message.get("content")
+    parts = list_entries(content)
+    reasoning = _join_thoughts(message, parts)
+    reply = make_plain(message)
+    if _is_refusal(message, parts):
+        return Completion(None, CompletionStatus.REFUSED, reply=reply, reasoning=reasoning)
     texts = [text for part in parts if (text := _find_part(part)) is not None]
     if isinstance(content, str | int | float):
         texts = [str(content)]
-    thoughts = [_find_thought(message, *THOUGHT_FIELDS)]
-    thinking = [part for part in parts if _is_one_of(_get(part, "type"), THOUGHT_PARTS)]
-    thoughts += [_find_thought(part, *THOUGHT_FIELDS, "text") for part in thinking]
-    reasoning = mend_text("\n".join(filter(None, thoughts))) or None
-    reply = make_plain(message)
-    if is_refused or (isinstance(refusal, str) and refusal) or message.get("stop_reason") == "refusal":
-        return Completion(None, CompletionStatus.REFUSED, reply=reply, reasoning=reasoning)
     text = "\n".join(texts)
-    has_calls = bool(message.get("tool_calls") or message.get("function_call"))
-    if not texts or (has_calls and not text.strip()):
+    if not texts or (_has_calls(message) and not text.strip()):
         return Completion(None, CompletionStatus.NO_TEXT, reply=reply, reasoning=reasoning)
     return Completion(mend_text(text), reply=reply, reasoning=reasoning)
 
 
+def _join_thoughts(message: Found, parts: Sequence[object]) -> str | None:
+    thoughts = [_find_thought(message, *THOUGHT_FIELDS)]
+    for part in parts:
+        if _is_one_of(get_field(part, "type"), THOUGHT_PARTS):
+            thoughts.append(_find_thought(part, *THOUGHT_FIELDS, "text"))
+    return mend_text("\n".join(filter(None, thoughts))) or None
+
+
+def _is_refusal(message: Found, parts: Sequence[object]) -> bool:
+    refusal = message.get("refusal")
+    if isinstance(refusal, str) and refusal:
+        return True
+    if message.get("stop_reason") == "refusal":
+        return True
+    return any(get_field(part, "type") == "refusal" for part in parts)
+
+
+def _has_calls(message: Found) -> bool:
+    return bool(message.get("tool_calls") or message.get("function_call"))
+
+
 def take_out_thoughts(completion: Completion) -> Completion:
     """Return a completion with the thoughts of its text apart; `raw` is the text as it was."""
-    found = None if completion.text is None else split_thoughts(completion.text)
-    if found is None:
+    if completion.text is None:
         return completion
-    thoughts, said = found
-    reasoning = "\n".join(filter(None, (completion.reasoning, thoughts)))
-    return replace(completion, text=said, reasoning=reasoning, raw=completion.raw or completion.text)
+    parts = split_thoughts(completion.text)
+    if parts is None:
+        return completion
+    thoughts, text = parts
+    return replace(
+        completion,
+        text=text,
+        reasoning="\n".join(filter(None, (completion.reasoning, thoughts))),
+        raw=completion.raw or completion.text,
+    )
 
 
 #: The field of the JSON object that a reply is asked for, where an endpoint takes no bare choices.
@@ -190,7 +245,9 @@ ANSWER = "answer"
 
 
 def take_off_prefill(completion: Completion, prefill: str) -> Completion:
-    """Return a completion without the text that its reply was begun with, which some endpoints repeat."""
+    """Return a completion without the text that its reply was begun with, which some endpoints
+    repeat.
+    """
     text = completion.text
     if text is None or not text.startswith(prefill):
         return completion
@@ -198,14 +255,20 @@ def take_off_prefill(completion: Completion, prefill: str) -> Completion:
 
 
 def take_off_envelope(completion: Completion) -> Completion:
-    """Return a completion whose text is the bare choice; what is not the JSON object we ask for stays."""
+    """Return a completion whose text is the bare choice.
+
+    What is not the JSON object we ask for stays.
+    """
     try:
-        found = json.loads(completion.text or "")
+        value = json.loads(completion.text or "")
     except (ValueError, RecursionError):
         return completion
-    if not isinstance(found, dict) or found.keys() != {ANSWER} or not isinstance(found[ANSWER], str):
+    if not isinstance(value, dict) or value.keys() != {ANSWER}:
         return completion
-    return replace(completion, text=mend_text(found[ANSWER]), raw=completion.raw or completion.text)
+    answer = value[ANSWER]
+    if not isinstance(answer, str):
+        return completion
+    return replace(completion, text=mend_text(answer), raw=completion.raw or completion.text)
 
 
 def _find_part(part: object) -> str | None:
@@ -222,7 +285,10 @@ def _find_text(part: object) -> str | None:
 
 
 def read_text(message: Found) -> str:
-    """Return the text of a message, parts joined by a newline; SolverError E302 for anything else in it."""
+    """Return the text of a message, parts joined by a newline.
+
+    SolverError E302 for anything else in it.
+    """
     content = message.get("content")
     if isinstance(content, str):
         return content
@@ -255,7 +321,10 @@ def make_plain(message: Found) -> dict[str, object]:
 
 
 def to_json_values(value: object) -> object:
-    """Return a value as plain JSON values that any file can hold; None for one that is too deep for it."""
+    """Return a value as plain JSON values that any file can hold.
+
+    None for one that is too deep for it.
+    """
     try:
         text = json.dumps(value, default=str, ensure_ascii=False, skipkeys=True)
         plain: object = json.loads(mend_text(text), parse_constant=lambda _: None)
@@ -292,30 +361,36 @@ class Unreadable(Exception):  # noqa: N818 - it becomes a completion, never an e
 def has_too_many_parts(body: bytes) -> bool:
     """Return whether reading a body of JSON would take far more memory than any answer needs.
 
-    In each part of it there is a comma or a bracket. Texts have them too, but an answer has no million.
+    In each part of it there is a comma or a bracket. Texts have them too, but an answer has no
+    million.
     """
     return len(body) > MOST_PARTS and sum(map(body.count, (b",", b"[", b"{"))) > MOST_PARTS
 
 
 def read_body(status: int, body: bytes, take: Callable[[Found], Completion]) -> Completion:
-    """Return what a body says; `take` reads the JSON object of an answer that was given (status 2xx)."""
-    reason = ""
+    """Return what a body says.
+
+    `take` reads the JSON object of an answer that was given (status 2xx).
+    """
     try:
-        parsed = _parse(body)
+        value = _parse(body)
         if status not in ANSWERED:
-            reason = find_complaint(parsed)
-        elif not isinstance(parsed, Mapping):
-            reason = f"the body is JSON, but no object: {type(parsed).__name__}"
-        elif parsed.get("error") or "error" in (parsed.get("object"), parsed.get("type")):
-            complaint = find_complaint(parsed)
-            reason = f"the endpoint reports an error{': ' if complaint else ''}{complaint}"
+            reason = find_complaint(value)
+        elif not isinstance(value, Mapping):
+            reason = f"the body is JSON, but no object: {type(value).__name__}"
+        elif value.get("error") or "error" in (value.get("object"), value.get("type")):
+            reason = _join("the endpoint reports an error", find_complaint(value))
         else:
-            return take(parsed)
+            return take(value)
     except Unreadable as error:
         reason = str(error)
     if status not in ANSWERED:
-        reason = f"HTTP {status}{': ' if reason else ''}{reason}"
+        reason = _join(f"HTTP {status}", reason)
     return fail(reason, body)
+
+
+def _join(start: str, reason: str) -> str:
+    return f"{start}: {reason}" if reason else start
 
 
 def _say(
@@ -330,9 +405,10 @@ def _say(
 ) -> Completion:
     """Return what an answer says. `texts` and `thoughts` are its parts in order.
 
-    `refusal` is the text of a refusal, "" for one without words. `reply` is the whole message where it says
-    more than its text. `tokens` are those of the prompt, of the completion, of its thoughts, those that were
-    read from the provider's prompt cache, and those that were written to it.
+    `refusal` is the text of a refusal, "" for one without words. `reply` is the whole message where
+    it says more than its text. `tokens` are those of the prompt, of the completion, of its
+    thoughts, those that were read from the provider's prompt cache, and those that were written to
+    it.
     """
     text = mend_text("\n".join(texts)) if texts else None
     ended = mend_text(end) if isinstance(end, str) else ""
@@ -352,7 +428,9 @@ def _say(
 
 
 def fail(reason: str, body: bytes = b"") -> Completion:
-    """Return the completion of a call that failed: ERROR, why, and what was sent instead of an answer."""
+    """Return the completion of a call that failed: ERROR, why, and what was sent instead of an
+    answer.
+    """
     raw = cut_raw(body) if body else None
     return Completion(None, CompletionStatus.ERROR, error=shorten(reason), raw=raw)
 
@@ -394,12 +472,16 @@ def find_complaint(body: object, depth: int = DEPTH) -> str:
     """Return the message of an error body, in any of the usual shapes; "" when there is none."""
     if isinstance(body, str):
         return body
-    held: Sequence[object] = ()
+    values: Sequence[object] = ()
     if depth and isinstance(body, list):
-        held = body
+        values = body
     elif depth and isinstance(body, Mapping):
-        held = [body.get(key) for key in COMPLAINT_FIELDS]
-    return next((found for one in held if (found := find_complaint(one, depth - 1))), "")
+        values = [body.get(key) for key in COMPLAINT_FIELDS]
+    for value in values:
+        complaint = find_complaint(value, depth - 1)
+        if complaint:
+            return complaint
+    return ""
 
 
 # What an answer says, in each API.
@@ -425,21 +507,26 @@ def take_chat(body: Found) -> Completion:
     content = message.get("content")
     if isinstance(content, str) and not any(map(message.get, _BESIDE_CONTENT)):  # nearly all are so
         return _say((content,), **about)
-    texts, thoughts, refused = _take_parts(content)
+    return _take_message(message, about)
+
+
+def _take_message(message: dict[str, object], about: dict[str, Any]) -> Completion:
+    """Return what a message says that has more than a text."""
+    content = message.get("content")
+    texts, thoughts, refusal = _take_parts(content)
     own_thoughts = _find_thought(message, *THOUGHT_FIELDS)
-    refusal = message.get("refusal") if refused is None else refused
-    is_refused = isinstance(refusal, str) and (refusal or refused is not None)
-    has_calls = bool(message.get("tool_calls") or message.get("function_call"))
-    reply = None  # kept, without its thoughts, if it says more than one text
+    if own_thoughts:
+        thoughts.insert(0, own_thoughts)
+    own_refusal = message.get("refusal")
+    if refusal is None and isinstance(own_refusal, str) and own_refusal:
+        refusal = own_refusal
+    if _has_calls(message) and not any(map(str.strip, texts)):
+        texts = []
+    reply = None
     if not isinstance(content, str) or any(map(message.get, _SAYS_MORE)):
+        # It says more than one text, and is kept without its thoughts.
         reply = {name: value for name, value in message.items() if name not in THOUGHT_FIELDS}
-    return _say(
-        texts if any(text.strip() for text in texts) or not has_calls else (),
-        [*([own_thoughts] if own_thoughts else []), *thoughts],
-        refusal=str(refusal) if is_refused else None,
-        reply=reply,
-        **about,
-    )
+    return _say(texts, thoughts, refusal=refusal, reply=reply, **about)
 
 
 def take_text(body: Found) -> Completion:
@@ -455,42 +542,57 @@ def _take_choice(body: Found) -> tuple[Found | None, dict[str, Any]]:
     """Return the first choice, and what `_say` is told beside its text."""
     choice, end = _take_first(body, "choices", "finish_reason")
     usage = body.get("usage")
-    tokens = _get(usage, "prompt_tokens"), *_count_said(usage, "completion_tokens")
-    return choice, {"end": end, "tokens": tokens, "logprobs": _get(choice, "logprobs")}
+    tokens = get_field(usage, "prompt_tokens"), *_count_said(usage, "completion_tokens")
+    return choice, {"end": end, "tokens": tokens, "logprobs": get_field(choice, "logprobs")}
 
 
 def take_responses(body: Found) -> Completion:
-    """Return what the last message of OpenAI's Responses API says; reasoning items are apart from the text.
+    """Return what the last message of OpenAI's Responses API says.
 
-    A response that is incomplete ended at the limit of tokens, or by the content filter.
+    Reasoning items are apart from the text. A response that is incomplete ended at the limit of
+    tokens, or by the content filter.
     """
     items = body.get("output")
     if not isinstance(items, list):
         raise Unreadable("`output` is no list" if "output" in body else "the body has no `output`")
     if body.get("status") in ("failed", "cancelled"):
         raise Unreadable(f"the response is {body['status']}")
-    thoughts: list[str] = []
-    message: Found | None = None
-    for item in items:
-        if _get(item, "type") == "reasoning":
-            thoughts += [one for name in ("content", "summary") if (one := _find_thought(item, name))][:1]
-        elif isinstance(item, Mapping) and item.get("type", "message") == "message":
-            message = item
-    texts, further, refusal = _take_parts(_get(message, "content"))
-    end = _get(body.get("incomplete_details"), "reason")
-    if body.get("status") != "incomplete":
-        end = "tool_calls" if message is None and len(items) > len(thoughts) else "stop"
-    parts, usage = _list(_get(message, "content")), body.get("usage")
-    tokens = [one for part in parts for one in _list(_get(part, "logprobs"))]
+    message, thoughts = _take_items(items)
+    content = get_field(message, "content")
+    texts, further_thoughts, refusal = _take_parts(content)
+    if body.get("status") == "incomplete":
+        end = get_field(body.get("incomplete_details"), "reason")
+    elif message is None and len(items) > len(thoughts):
+        end = "tool_calls"
+    else:
+        end = "stop"
+    tokens: list[object] = []
+    for part in list_entries(content):
+        tokens += list_entries(get_field(part, "logprobs"))
+    usage = body.get("usage")
     return _say(
         texts,
-        [*thoughts, *further],
+        [*thoughts, *further_thoughts],
         end=end,
-        tokens=(_get(usage, "input_tokens"), *_count_said(usage, "output_tokens")),
+        tokens=(get_field(usage, "input_tokens"), *_count_said(usage, "output_tokens")),
         refusal=refusal,
         reply=message if refusal is not None else None,
         logprobs={"content": tokens} if tokens else None,
     )
+
+
+def _take_items(items: Sequence[object]) -> tuple[Found | None, list[str]]:
+    """Return the last message among the items of a response, and the thoughts of all."""
+    message: Found | None = None
+    thoughts: list[str] = []
+    for item in items:
+        if get_field(item, "type") == "reasoning":
+            thought = _find_thought(item, "content") or _find_thought(item, "summary")
+            if thought:
+                thoughts.append(thought)
+        elif isinstance(item, Mapping) and item.get("type", "message") == "message":
+            message = item
+    return message, thoughts
 
 
 def take_anthropic(body: Found) -> Completion:
@@ -502,12 +604,14 @@ def take_anthropic(body: Found) -> Completion:
     refusal = "\n".join(texts) if end == "refusal" else refusal
     reply = {"role": "assistant", "content": body["content"]}
     # Anthropic counts the tokens that were cached apart from the others.
-    asked = _add_counts(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    prompt_tokens = _add_counts(
+        usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"
+    )
     return _say(
         texts,
         thoughts,
         end=end,
-        tokens=(asked, *_count_said(usage, "output_tokens")),
+        tokens=(prompt_tokens, *_count_said(usage, "output_tokens")),
         refusal=refusal,
         reply=reply if refusal is not None or not texts else None,
     )
@@ -515,45 +619,63 @@ def take_anthropic(body: Found) -> Completion:
 
 def take_gemini(body: Found) -> Completion:
     """Return what the first candidate of Gemini's API says; thoughts are apart from the text."""
-    usage = body.get("usageMetadata")
-    reason = _get(body.get("promptFeedback"), "blockReason")
-    blocked = reason if isinstance(reason, str) and reason else None
-    candidate, end = None, None
-    if "candidates" in body or blocked is None:
+    refusal = get_field(body.get("promptFeedback"), "blockReason")
+    if not isinstance(refusal, str) or not refusal:
+        refusal = None
+    candidate: Found | None = None
+    end: object = None
+    if "candidates" in body or refusal is None:
         candidate, end = _take_first(body, "candidates", "finishReason")
-    content = _get(candidate, "content")
+    texts, thoughts = _take_gemini_parts(get_field(candidate, "content"))
+    return _say(
+        texts,
+        thoughts,
+        end=end,
+        tokens=_count_gemini(body.get("usageMetadata")),
+        refusal=refusal,
+        logprobs=get_field(candidate, "logprobsResult"),
+    )
+
+
+def _take_gemini_parts(content: object) -> tuple[list[str], list[str]]:
+    """Return the texts and the thoughts of a candidate's content."""
     parts = content.get("parts", []) if isinstance(content, dict) else []
     if not isinstance(content, dict | None) or not isinstance(parts, list):
         raise Unreadable("the content of the first candidate is no list of parts")
-    # Gemini counts the thoughts apart, and says nothing of an answer that was not begun.
-    said, thought = (_get(usage, name) for name in ("candidatesTokenCount", "thoughtsTokenCount"))
-    if read_count(thought) is not None:
-        said = (read_count(said) or 0) + (read_count(thought) or 0)
     texts: list[str] = []
     thoughts: list[str] = []
     for part in parts:
         if not isinstance(part, dict):
             raise Unreadable("a part of the content is no object")
-        if "text" in part:
-            (thoughts if part.get("thought") else texts).append(_require_text(part))
-    return _say(
-        texts,
-        thoughts,
-        end=end,
-        tokens=(_get(usage, "promptTokenCount"), said, thought, *_count_cached(usage)),
-        refusal=blocked,
-        logprobs=_get(candidate, "logprobsResult"),
-    )
+        if "text" not in part:
+            continue
+        if part.get("thought"):
+            thoughts.append(_require_text(part))
+        else:
+            texts.append(_require_text(part))
+    return texts, thoughts
+
+
+def _count_gemini(usage: object) -> Sequence[object]:
+    """Return the tokens: Gemini counts the thoughts apart, and says nothing of an answer that was
+    not begun.
+    """
+    completion_tokens = get_field(usage, "candidatesTokenCount")
+    thought_tokens = read_count(get_field(usage, "thoughtsTokenCount"))
+    if thought_tokens is not None:
+        completion_tokens = (read_count(completion_tokens) or 0) + thought_tokens
+    prompt_tokens = get_field(usage, "promptTokenCount")
+    return prompt_tokens, completion_tokens, thought_tokens, *_count_cached(usage)
 
 
 def _take_first(body: Found, name: str, end_name: str) -> tuple[Found | None, object]:
     """Return the first entry of a list of answers, None for an empty list, and how it ended."""
-    found = body.get(name)
-    if not isinstance(found, list):
+    answers = body.get(name)
+    if not isinstance(answers, list):
         raise Unreadable(f"`{name}` is no list" if name in body else f"the body has no `{name}`")
-    if not found:
+    if not answers:
         return None, None
-    first = found[0]
+    first = answers[0]
     if not isinstance(first, dict):
         raise Unreadable(f"the first of `{name}` is no object")
     if first.get("error"):
@@ -566,20 +688,28 @@ def _take_first(body: Found, name: str, end_name: str) -> tuple[Found | None, ob
 
 def _take_parts(content: object) -> tuple[list[str], list[str], str | None]:
     """Return texts, thoughts and refusal of a message's content: text, a list of parts, or null."""
-    if content is None or isinstance(content, str):
-        return [] if content is None else [content], [], None
+    if content is None:
+        return [], [], None
+    if isinstance(content, str):
+        return [content], [], None
     if not isinstance(content, list):
-        raise Unreadable(f"the content is neither text nor a list of parts: {type(content).__name__}")
-    texts, thoughts, refusal = [], [], None
+        raise Unreadable(
+            f"the content is neither text nor a list of parts: {type(content).__name__}"
+        )
+    texts: list[str] = []
+    thoughts: list[str] = []
+    refusal = None
     for part in content:
         kind = part.get("type", "text") if isinstance(part, dict) else "text"
         if kind == "refusal":
             refusal = _find_thought(part, "refusal")
         elif _is_one_of(kind, THOUGHT_PARTS):
-            thoughts.append(_find_thought(part, *THOUGHT_FIELDS, "text"))
+            thought = _find_thought(part, *THOUGHT_FIELDS, "text")
+            if thought:
+                thoughts.append(thought)
         elif not isinstance(kind, str) or kind in TEXT_PARTS:
             texts.append(_require_text(part))
-    return texts, [one for one in thoughts if one], refusal
+    return texts, thoughts, refusal
 
 
 def _require_text(part: object) -> str:
@@ -589,30 +719,41 @@ def _require_text(part: object) -> str:
 
 
 def _find_thought(part: object, *names: str) -> str:
-    """Return the text under the first of some names that has one, also as a list of parts; "" without."""
+    """Return the text under the first of some names that has one, also as a list of parts.
+
+    "" without.
+    """
     for name in names:
-        value = _get(part, name)
+        value = get_field(part, name)
         if isinstance(value, str):
             return value
         if isinstance(value, list):
-            return "\n".join(text for one in value if (text := _find_thought(one, "text")))
+            texts = [_find_thought(entry, "text") for entry in value]
+            return "\n".join(filter(None, texts))
     return ""
 
 
 def _count_said(usage: object, name: str) -> Sequence[object]:
-    """Return the tokens of a completion, with those of its thoughts, which some count apart; and these.
+    """Return the tokens of a completion, with those of its thoughts, which some count apart.
 
-    Then come the tokens of the prompt that were read from the provider's cache, and those written to it.
+    And these. Then come the tokens of the prompt that were read from the provider's cache, and
+    those written to it.
     """
-    said, thought = _get(usage, name), _get(_get(usage, f"{name}_details"), "reasoning_tokens")
-    thought = read_count(_get(usage, "reasoning_tokens") if thought is None else thought)
+    completion_tokens = get_field(usage, name)
+    details = get_field(get_field(usage, f"{name}_details"), "reasoning_tokens")
+    thought_tokens = read_count(
+        get_field(usage, "reasoning_tokens") if details is None else details
+    )
     total = _add_counts(usage, name, "prompt_tokens", "input_tokens")
-    if thought and total is not None and _get(usage, "total_tokens") == total + thought:
-        said = (read_count(said) or 0) + thought
-    return said, thought, *_count_cached(usage)
+    if not thought_tokens or total is None:
+        return completion_tokens, thought_tokens, *_count_cached(usage)
+    if get_field(usage, "total_tokens") == total + thought_tokens:
+        completion_tokens = (read_count(completion_tokens) or 0) + thought_tokens
+    return completion_tokens, thought_tokens, *_count_cached(usage)
 
 
-#: How the APIs name the tokens of a prompt that were read from their cache, and those written to it.
+#: How the APIs name the tokens of a prompt that were read from their cache, and those written to
+#: it.
 _READ_NAMES = (
     "cached_tokens",
     "cache_read_input_tokens",
@@ -623,118 +764,32 @@ _WRITTEN_NAMES = ("cache_write_tokens", "cache_creation_input_tokens")
 
 
 def _count_cached(usage: object) -> tuple[object, object]:
-    """Return how many tokens of a prompt were read from the provider's cache, and how many written to it."""
-    for name in ("prompt_tokens_details", "input_tokens_details"):
-        if isinstance(inner := _get(usage, name), dict) and isinstance(usage, dict):
-            usage = {**usage, **inner}
+    """Return how many tokens of a prompt were read from the provider's cache, and how many written
+    to it.
+    """
     if not isinstance(usage, _MAPPINGS):
         return None, None
-    read = next((usage[name] for name in _READ_NAMES if name in usage), None)
-    return read, next((usage[name] for name in _WRITTEN_NAMES if name in usage), None)
+    counts = dict(usage)
+    for name in ("prompt_tokens_details", "input_tokens_details"):
+        details = counts.get(name)
+        if isinstance(details, dict):
+            counts |= details
+    return _find_first(counts, _READ_NAMES), _find_first(counts, _WRITTEN_NAMES)
 
 
-def _add_counts(usage: object, name: str, *others: str) -> int | None:
-    first = _get(usage, name)
-    if not isinstance(first, int) or isinstance(first, bool):
+def _find_first(counts: Found, names: Sequence[str]) -> object:
+    for name in names:
+        if name in counts:
+            return counts[name]
+    return None
+
+
+def _add_counts(usage: object, name: str, *further_names: str) -> int | None:
+    total = get_field(usage, name)
+    if not isinstance(total, int) or isinstance(total, bool):
         return None
-    return first + sum(one for other in others if isinstance(one := _get(usage, other), int))
-
-
-# Log-probabilities.
-
-NO_ECHO = "the endpoint did not echo the log-probabilities of the text"
-
-
-@dataclass(frozen=True)
-class Position:
-    """One token of a completion: its text, its log-probability, and the likeliest tokens in its place.
-
-    `top` holds each token once, the token itself included if it has a log-probability. `offset` is where it
-    begins in the whole text, in characters; None when that is not said.
-    """
-
-    token: str
-    logprob: float | None
-    top: Mapping[str, float]
-    offset: int | None = None
-
-
-def read_positions(logprobs: object) -> list[Position]:
-    """Return the tokens of a completion in order; none where there are no log-probabilities.
-
-    They end before the first that is damaged: what follows it has no known place.
-    """
-    positions: list[Position] = []
-    for token, logprob, pairs, offset in _list_tokens(logprobs):
-        if not isinstance(token, str):
-            break
-        own = read_logprob(logprob)
-        top: dict[str, float] = {}
-        for name, value in [*pairs, (token, own)]:
-            number = read_logprob(value)
-            if isinstance(name, str) and number is not None:
-                top.setdefault(name, number)
-        place = offset if isinstance(offset, int) and not isinstance(offset, bool) else None
-        positions.append(Position(token, own, top, place))
-    return positions
-
-
-def _list_tokens(
-    logprobs: object,
-) -> Iterator[tuple[object, object, Sequence[tuple[object, object]], object]]:
-    """Yield token, log-probability, alternatives and offset in the forms of chat, text and Gemini's API."""
-    if isinstance(content := _get(logprobs, "content"), list):
-        for one in content:
-            pairs = [(_get(two, "token"), _get(two, "logprob")) for two in _list(_get(one, "top_logprobs"))]
-            yield _get(one, "token"), _get(one, "logprob"), pairs, None
-    elif tokens := _list(_get(logprobs, "tokens")):
-        names = ("token_logprobs", "top_logprobs", "text_offset")
-        columns = [_list(_get(logprobs, name)) for name in names]
-        for token, logprob, top, offset in islice(zip_longest(tokens, *columns), len(tokens)):
-            yield token, logprob, list(top.items()) if isinstance(top, Mapping) else [], offset
-    else:
-        chosen, tops = (_list(_get(logprobs, name)) for name in ("chosenCandidates", "topCandidates"))
-        for one, top in islice(zip_longest(chosen, tops), len(chosen)):
-            listed = _list(_get(top, "candidates"))
-            pairs = [(_get(two, "token"), _get(two, "logProbability")) for two in listed]
-            yield _get(one, "token"), _get(one, "logProbability"), pairs, None
-
-
-def read_logprob(value: object) -> float | None:
-    """Return a log-probability; None for what is none. Rounding may leave it a little above 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return None if math.isnan(number) else min(0.0, number)
-
-
-@dataclass(frozen=True)
-class Continued:
-    """The log-probability of a continuation and its number of tokens; `is_split` if one began before it."""
-
-    logprob: float
-    tokens: int
-    is_split: bool = False
-
-
-def measure_continuation(completion: Completion, prompt: str, continuation: str) -> Continued | str:
-    """Return how likely the continuation is after the prompt, or why that cannot be told.
-
-    A token that begins in the prompt and ends in the continuation belongs to the continuation.
-    """
-    start, end = len(prompt), len(prompt) + len(continuation)
-    total, count, is_split, place = 0.0, 0, False, 0
-    for one in read_positions(completion.logprobs):
-        begins = place if one.offset is None else one.offset
-        place = begins + len(one.token)
-        if place <= start or begins >= end:
-            continue
-        if one.logprob is None:
-            return "a token of the continuation has no log-probability"
-        total, count, is_split = total + one.logprob, count + 1, is_split or begins < start
-    if place < end or not count:
-        return NO_ECHO
-    return Continued(total, count, is_split)
+    for further_name in further_names:
+        count = get_field(usage, further_name)
+        if isinstance(count, int):
+            total += count
+    return total

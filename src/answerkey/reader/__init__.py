@@ -1,4 +1,5 @@
-"""Which choice a text names: the extraction rules, and how other harnesses extract. Plain Python and `regex`.
+"""Which choice a text names: the extraction rules, and how other harnesses extract. Plain Python
+and `regex`.
 
 from answerkey.reader import read
 read("The answer is (B).", ["A", "B", "C", "D"])
@@ -12,7 +13,11 @@ from collections.abc import Callable, Iterable, Sequence
 from answerkey.reader.characters import Reading
 from answerkey.reader.explain import PART_REASONS, PARTS, REASONS, explain_reading
 from answerkey.reader.extractors import EXTRACTORS, Extractor
-from answerkey.reader.first_character import read_first_character, read_first_code_point, read_leading_label
+from answerkey.reader.first_character import (
+    read_first_character,
+    read_first_code_point,
+    read_leading_label,
+)
 from answerkey.reader.stated_answer import read_stated_answer
 
 __all__ = [
@@ -42,9 +47,15 @@ RULES: dict[str, Callable[[str, Sequence[str], Sequence[str] | None], Reading]] 
 
 
 def read(
-    text: str, choices: Sequence[str], options: Sequence[str] | None = None, rule: str = "stated_answer"
+    text: str,
+    choices: Sequence[str],
+    options: Sequence[str] | None = None,
+    rule: str = "stated_answer",
 ) -> Reading:
-    """Return the choice that a text names, or why it names none; `options` are the texts of the choices."""
+    """Return the choice that a text names, or why it names none.
+
+    `options` are the texts of the choices.
+    """
     return RULES[rule](text, choices, options)
 
 
@@ -54,5 +65,7 @@ def read_many(
     options: Sequence[str] | None = None,
     rule: str = "stated_answer",
 ) -> list[Reading]:
-    """Return what `read` gives for each text: answers to one question, or to questions with equal choices."""
+    """Return what `read` gives for each text: answers to one question, or to questions with equal
+    choices.
+    """
     return [RULES[rule](text, choices, options) for text in texts]

@@ -1,4 +1,6 @@
-"""Where a text names a choice: option texts, labels that stand on their own, labels joined to others."""
+"""Where a text names a choice: option texts, labels that stand on their own, labels joined to
+others.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,22 @@ from answerkey.reader.units import (
 _PLAIN_WORDS = re.compile(r'(?<!\S)[("*$]*+([a-z]++|[0-9]++(?:[.,:][0-9]++)*+)[.,;:!?)"*%]*+(?!\S)')
 
 _ENGLISH_ARTICLES = ("the", "a", "an")
-_ROMANCE_ARTICLES = ("le", "la", "les", "un", "une", "el", "los", "las", "una", "il", "lo", "gli", "os", "as")
+_ROMANCE_ARTICLES = (
+    "le",
+    "la",
+    "les",
+    "un",
+    "une",
+    "el",
+    "los",
+    "las",
+    "una",
+    "il",
+    "lo",
+    "gli",
+    "os",
+    "as",
+)
 _ARTICLES = frozenset(
     (*_ENGLISH_ARTICLES, *_ROMANCE_ARTICLES, "um", "uma", "der", "die", "das", "ein", "eine")
 )
@@ -69,13 +86,16 @@ _KOREAN_VERBS = frozenset(
 )
 _BEFORE_NUMBER = frozenset({"/", "^", "\u00b1", "\\pm", "\u00d7"})
 
-#: The words of an option, and the choice that it belongs to; None if several options have these words.
+#: The words of an option, and the choice that it belongs to; None if several options have these
+#: words.
 _Entry = tuple[tuple[str, ...], str | None]
 
 
 @dataclass(slots=True)
 class FoundText:
-    """An option's text in a completion: the choice (None if several options have that text), and its end."""
+    """An option's text in a completion: the choice (None if several options have that text), and
+    its end.
+    """
 
     choice: str | None
     end: int
@@ -83,7 +103,8 @@ class FoundText:
 
 @dataclass(slots=True)
 class OptionTexts:
-    """All options, and those that may occur in a text: `spelled` has their words, by the first of them.
+    """All options, and those that may occur in a text: `spelled` has their words, by the first of
+    them.
 
     `is_near`: the text has the plain words of an option, if not its marks.
     """
@@ -99,7 +120,9 @@ class OptionTexts:
         raw, begin = units.raw, units.places[at]
         first = raw[begin]
         entries = self.spelled.get(first)
-        if entries is None and (first.isascii() or (entries := _find_other(self.spelled, first)) is None):
+        if entries is None and (
+            first.isascii() or (entries := _find_other(self.spelled, first)) is None
+        ):
             return None
         if first[0].isdecimal() and _is_inside_number(units, at):
             return None
@@ -111,7 +134,9 @@ class OptionTexts:
         return FoundText(best[1], bisect_left(units.places, best[0])) if best[0] else None
 
     def find_before(self, units: Units, at: int) -> tuple[str | None, int] | None:
-        """Return the choice of the option text that ends before the unit at `at`, and where it begins."""
+        """Return the choice of the option text that ends before the unit at `at`, and where it
+        begins.
+        """
         if at == 0:
             return None
         raw, end = units.raw, units.places[at]
@@ -132,7 +157,10 @@ NO_TEXTS = OptionTexts((), {})
 
 
 def read_texts(options: Sequence[str] | None, labels: Labels, units: Units) -> OptionTexts:
-    """Return the texts of the options, which are in the order of the choices; more than those are ignored."""
+    """Return the texts of the options, which are in the order of the choices.
+
+    More than those are ignored.
+    """
     if not options:
         return NO_TEXTS
     texts, known = tuple(options[: len(labels.choices)]), units.known
@@ -141,12 +169,16 @@ def read_texts(options: Sequence[str] | None, labels: Labels, units: Units) -> O
     for words, choices in owners.items():
         # Of ASCII, a dash alone is written in several ways.
         if known.issuperset(words) or MINUS in words or not units.text.isascii():
-            spelled.setdefault(words[0], []).append((words, choices[0] if len(choices) == 1 else None))
+            spelled.setdefault(words[0], []).append(
+                (words, choices[0] if len(choices) == 1 else None)
+            )
     return OptionTexts(texts, spelled, bool(owners))
 
 
 def _find_other(spelled: dict[str, list[_Entry]], first: str) -> list[_Entry] | None:
-    """Return the options whose first word is another form of this one: any dash, a noun with its verb."""
+    """Return the options whose first word is another form of this one: any dash, a noun with its
+    verb.
+    """
     if first[0] < FIRST_HANGUL:
         return spelled.get(MINUS) if first in DASHES else None
     stems = (first[:end] for end in (-3, -2, -1))
@@ -154,7 +186,10 @@ def _find_other(spelled: dict[str, list[_Entry]], first: str) -> list[_Entry] | 
 
 
 def _match(raw: list[str], begin: int, words: tuple[str, ...]) -> int:
-    """Return where the words end that begin here, emphasis between them ignored; 0 if they are others."""
+    """Return where the words end that begin here, emphasis between them ignored.
+
+    0 if they are others.
+    """
     at, size = begin, len(raw)
     for word in words:
         if at < size and raw[at] == word:
@@ -169,10 +204,14 @@ def _match(raw: list[str], begin: int, words: tuple[str, ...]) -> int:
 
 
 def _is_same(token: str, word: str) -> bool:
-    """Say whether a token is a word of an option in another form: any dash, a Korean noun with its verb."""
+    """Say whether a token is a word of an option in another form: any dash, a Korean noun with its
+    verb.
+    """
     if word == MINUS:
         return token in DASHES
-    return word[0] >= FIRST_HANGUL and token.startswith(word) and token[len(word) :] in _KOREAN_VERBS
+    return (
+        word[0] >= FIRST_HANGUL and token.startswith(word) and token[len(word) :] in _KOREAN_VERBS
+    )
 
 
 def _is_inside_number(units: Units, at: int) -> bool:
@@ -189,7 +228,10 @@ def _is_inside_number(units: Units, at: int) -> bool:
 def _find_owners(
     options: tuple[str, ...], labels: Labels, known: set[str]
 ) -> dict[tuple[str, ...], list[str]]:
-    """Return the choices of options that the known words may make up, by their words; articles may lack."""
+    """Return the choices of options that the known words may make up, by their words.
+
+    Articles may lack.
+    """
     spelled = [
         (_spell_option(options[at], labels.choices[at], labels), labels.choices[at])
         for at, needed in enumerate(list_needed(options, labels))
@@ -209,7 +251,10 @@ def _find_owners(
 
 @lru_cache(maxsize=4096)
 def list_needed(options: tuple[str, ...], labels: Labels) -> tuple[frozenset[str], ...]:
-    """Return plain words of each option that a text needs to contain it; quick, and not all of them."""
+    """Return plain words of each option that a text needs to contain it.
+
+    Quick, and not all of them.
+    """
     if not labels.is_plain:
         return (frozenset(),) * len(options)
     free = _ARTICLES | labels.by_key.keys()
@@ -218,14 +263,20 @@ def list_needed(options: tuple[str, ...], labels: Labels) -> tuple[frozenset[str
 
 @lru_cache(maxsize=4096)
 def _spell_option(text: str, choice: str, labels: Labels) -> tuple[str, ...]:
-    """Return the words of an option without its own label (`(A) Paris`), emphasis and a full stop."""
+    """Return the words of an option without its own label (`(A) Paris`), emphasis and a full
+    stop.
+    """
     tokens = split_tokens(text.strip())
     words = [normalize_word(token) for token in tokens]
     begin = _skip_label(tokens, words, choice, labels=labels)
     kinds = (
         {"~~", "$"} if words.count("$") == 1 else {"~~"}
     )  # one dollar sign is an amount, two are a formula
-    kept = [MINUS if word in DASHES else word for word in words[begin:] if word not in DRESS or word in kinds]
+    kept = [
+        MINUS if word in DASHES else word
+        for word in words[begin:]
+        if word not in DRESS or word in kinds
+    ]
     while len(kept) > 1 and kept[-1] in STOPS:
         kept.pop()
     return tuple(kept)
@@ -244,7 +295,8 @@ def _skip_label(tokens: Sequence[str], words: Sequence[str], choice: str, *, lab
 
 # Where a label can stand: what may be before it and after it without making it something else.
 
-#: How many brackets and marks of emphasis may stand around a label: the work at one place is bounded.
+#: How many brackets and marks of emphasis may stand around a label: the work at one place is
+#: bounded.
 WRAPS = 6
 
 #: Labels that are words, too, and the verbs that may follow them all the same.
@@ -263,7 +315,9 @@ _PARTICLES = BE | OPTION | FILL | RIGHT | WRONG | AND | OR | AFTER | MAYBE
 
 @dataclass(slots=True)
 class Scan:
-    """What a text is read with: its units, the labels of its choices, and the texts of its options."""
+    """What a text is read with: its units, the labels of its choices, and the texts of its
+    options.
+    """
 
     units: Units
     labels: Labels
@@ -332,7 +386,9 @@ def begins_well(units: Units, position: int) -> bool:
         return False
     if before in HYPHENS:
         return not (position > 1 and not units.gaps[position - 1] and is_word(units, position - 2))
-    return not (before == "$" and token.isdecimal() and "$" not in units.words[position + 1 : position + 3])
+    return not (
+        before == "$" and token.isdecimal() and "$" not in units.words[position + 1 : position + 3]
+    )
 
 
 def stands(scan: Scan, position: int, at: int) -> bool:
@@ -355,7 +411,10 @@ def stands(scan: Scan, position: int, at: int) -> bool:
 
 
 def _may_open(scan: Scan, position: int, at: int) -> bool:
-    """Say whether a mark after a label and a space sets it off; emphasis and quotes belong to their words."""
+    """Say whether a mark after a label and a space sets it off.
+
+    Emphasis and quotes belong to their words.
+    """
     units, end = scan.units, at
     while end < min(at + WRAPS, units.size) and units.words[end] in DRESS:
         end += 1
@@ -365,7 +424,9 @@ def _may_open(scan: Scan, position: int, at: int) -> bool:
 
 
 def _spoils(scan: Scan, at: int) -> bool:
-    """Say whether the mark right after a label makes it something else: `C++`, `A-level`, `f(x)`, `i.e.`."""
+    """Say whether the mark right after a label makes it something else: `C++`, `A-level`, `f(x)`,
+    `i.e.`.
+    """
     units, word = scan.units, scan.units.words[at]
     if word in {"(", "["}:
         return scan.texts.find(units, at + 1) is None
@@ -376,7 +437,9 @@ def _spoils(scan: Scan, at: int) -> bool:
     if word in HYPHENS or word == "/":
         return not units.gaps[at + 1] and is_word(units, at + 1) and units.labels[at + 1] is None
     following = units.words[at + 1]
-    is_initial = len(following) == 1 and following.isalpha() and units.words[at + 2 : at + 3] == ["."]
+    is_initial = (
+        len(following) == 1 and following.isalpha() and units.words[at + 2 : at + 3] == ["."]
+    )
     return word == "." and is_initial
 
 
@@ -417,7 +480,9 @@ _JOINING = JOINTS | DASHES
 
 
 def find_joined(scan: Scan, position: int, end: int) -> int | None:
-    """Return where the label is that is joined to the one at `position`, which is closed before `end`."""
+    """Return where the label is that is joined to the one at `position`, which is closed before
+    `end`.
+    """
     units = scan.units
     if end >= units.size:
         return None
@@ -438,13 +503,17 @@ def _find_after_joint(scan: Scan, at: int, *, is_wrapped: bool) -> int | None:
     """Return where the label is after the joint that stands here, if it is one more answer."""
     further = _skip_joint(scan.units, at)
     joined = None if further is None else find_label(scan.units, further)
-    if joined is None or not _is_another(scan, joined, is_direct=further == at + 1, is_wrapped=is_wrapped):
+    if joined is None or not _is_another(
+        scan, joined, is_direct=further == at + 1, is_wrapped=is_wrapped
+    ):
         return None
     return joined
 
 
 def _is_row(units: Units, position: int, end: int) -> bool:
-    """Say whether another label in brackets follows one in brackets: `(A) (B)`, not `(E) (i) and (iii)`."""
+    """Say whether another label in brackets follows one in brackets: `(A) (B)`, not `(E) (i) and
+    (iii)`.
+    """
     if end + 2 >= units.size or units.words[end - 1] not in ROUND_CLOSE:
         return False
     is_alike = units.token(end + 1).isupper() == units.token(position).isupper()
@@ -452,7 +521,10 @@ def _is_row(units: Units, position: int, end: int) -> bool:
 
 
 def skip_remark(scan: Scan, at: int, choice: str | None) -> int:
-    """Return the first unit after a remark in brackets or the option's own text; `at` if there is none."""
+    """Return the first unit after a remark in brackets or the option's own text.
+
+    `at` if there is none.
+    """
     units = scan.units
     if at >= units.size or not (units.words[at] in ROUND_OPEN or scan.texts.spelled):
         return at
@@ -476,7 +548,9 @@ def skip_remark(scan: Scan, at: int, choice: str | None) -> int:
 
 
 def _skip_joint(units: Units, at: int) -> int | None:
-    """Return where a joined label may begin: after `,`, `/`, `or`, `, or`, or a dash without spaces."""
+    """Return where a joined label may begin: after `,`, `/`, `or`, `, or`, or a dash without
+    spaces.
+    """
     if at >= units.size:
         return None
     begin, word = at, units.words[at]
@@ -505,7 +579,9 @@ def _skip_light(units: Units, at: int) -> int | None:
 
 
 def _is_another(scan: Scan, position: int, *, is_direct: bool, is_wrapped: bool) -> bool:
-    """Say whether a label after a joint is one more answer, and not the beginning of something else."""
+    """Say whether a label after a joint is one more answer, and not the beginning of something
+    else.
+    """
     units = scan.units
     at = close_label(units, position)
     if not stands(scan, position, at):
@@ -515,7 +591,9 @@ def _is_another(scan: Scan, position: int, *, is_direct: bool, is_wrapped: bool)
         # `A, C i D`: whatever the word is, the letter is none of a sentence.
         token = units.token(position)
         is_letter = token.isupper() and token not in _PRONOUNS and is_word(units, position + 1)
-        is_apart = is_letter and (units.gaps[position + 1] or not units.token(position + 1).isascii())
+        is_apart = is_letter and (
+            units.gaps[position + 1] or not units.token(position + 1).isascii()
+        )
         is_joined = is_direct or bool(units.roles[position - 1] & (OR | AND))
         return bool(is_apart) and is_joined and not is_wrapped
     if at < units.size and units.roles[at] & BE and units.words[at] not in PLURALS:
@@ -544,7 +622,8 @@ _QUOTED = frozenset("\"'")
 class Named:
     """The choices that a place in the text names, from one unit to another.
 
-    `is_wrapped`: in brackets, quotes or emphasis. `clashes`: followed by the text of another option.
+    `is_wrapped`: in brackets, quotes or emphasis. `clashes`: followed by the text of another
+    option.
     """
 
     choices: tuple[str, ...]
@@ -581,7 +660,9 @@ def _read_names_at(scan: Scan, position: int) -> Named | None:
     if not stands(scan, last, end):
         return None
     choices = tuple(dict.fromkeys(named)) if last > position else (named[0],)
-    clashes = len(choices) == 1 and bool(scan.texts.spelled) and _clashes(scan, position, end, choices[0])
+    clashes = (
+        len(choices) == 1 and bool(scan.texts.spelled) and _clashes(scan, position, end, choices[0])
+    )
     return Named(choices, position, end, end > position + 1, clashes)
 
 
@@ -604,7 +685,9 @@ def _clashes(scan: Scan, position: int, end: int, choice: str) -> bool:
     before = position - 1
     while before >= 0 and units.words[before] in DRESS:
         before -= 1
-    is_bracketed = before >= 0 and units.words[before] in _BRACKETS and not units.words[position].isdecimal()
+    is_bracketed = (
+        before >= 0 and units.words[before] in _BRACKETS and not units.words[position].isdecimal()
+    )
     return before < 0 or not (units.roles[before] & OPTION or is_bracketed)
 
 
@@ -619,11 +702,15 @@ def _step_to_text(units: Units, at: int) -> int:
                 return end + 2
             break
     is_that = not ~units.roles[at] & (IT | BE)  # `A, that is Lyon`
-    return at + 1 if word in _BETWEEN or units.roles[at] & (FILL | MATCH | OPTION) or is_that else at
+    return (
+        at + 1 if word in _BETWEEN or units.roles[at] & (FILL | MATCH | OPTION) or is_that else at
+    )
 
 
 def _ends_clause(units: Units, end: int) -> bool:
-    """Say whether nothing more is said of a text here: a full stop, a comma, a bracket, `because`."""
+    """Say whether nothing more is said of a text here: a full stop, a comma, a bracket,
+    `because`.
+    """
     if is_end(units, end) or units.words[end] in _TEXT_ENDS or units.roles[end] & AFTER:
         return True
     is_last = is_end(units, end + 1) or units.words[end + 1] in STOPS

@@ -12,13 +12,15 @@ LINE_BREAKS = "\n\x0b\x0c\r\x1c\x1d\x1e\x85\u2028\u2029"
 
 #: White space that stays on its line: what `str.isspace` says, and three invisible characters.
 SPACES = (
-    "\t\x1f \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+    "\t\x1f "
+    "\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
     "\ufeff\u200b\u2060"
 )
 
 WHITE_SPACE = LINE_BREAKS + SPACES
 
-#: A character of more code points is never a choice; composing longer runs of marks takes quadratic time.
+#: A character of more code points is never a choice; composing longer runs of marks takes quadratic
+#: time.
 LONGEST_CHARACTER = 32
 
 _SPACES = re.compile(f"[{SPACES}]+")
@@ -28,7 +30,8 @@ _SPACES = re.compile(f"[{SPACES}]+")
 class Reading:
     """What a rule reads in a text: a choice, or the reason why it names none.
 
-    Where a rule has parts, `part` is the one that decided, and `span` the passage of the text, as offsets.
+    Where a rule has parts, `part` is the one that decided, and `span` the passage of the text, as
+    offsets.
     """
 
     choice: str | None = None
@@ -66,9 +69,10 @@ def is_word_character(character: str) -> bool:
 
 
 def match_word(text: str, at: int, words: frozenset[str]) -> int | None:
-    """Return how long the word at `at` is if it is one of `words`, in any case; None if it is another.
+    """Return how long the word at `at` is if it is one of `words`, in any case.
 
-    0 if there is no word. The text is read no further than it takes to say so.
+    None if it is another. 0 if there is no word. The text is read no further than it takes to say
+    so.
     """
     end = at
     while is_word_character(text[end : end + 1]):

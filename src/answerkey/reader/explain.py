@@ -1,4 +1,6 @@
-"""Why a rule read what it read: its parts, its reasons, and the sentence that tells them for one text."""
+"""Why a rule read what it read: its parts, its reasons, and the sentence that tells them for one
+text.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,8 @@ PART_REASONS: dict[str, str] = {
 }
 
 _LEADING = {
-    "NOT_A_CHOICE": "after its wrapping the text begins with {passage}, none of the choices {choices}",
+    "NOT_A_CHOICE": "after its wrapping the text begins with {passage}, "
+    "none of the choices {choices}",
     "SEVERAL_CHOICES": "the text begins with {passage}, joined to another of the choices {choices}",
     "PART_OF_A_WORD": "{passage} is only the beginning of a longer word or number",
     "RUNS_INTO_TEXT": "{passage} runs into the words after it: nothing sets it off",
@@ -53,12 +56,14 @@ _LEADING = {
 }
 _STATED = {
     "NOT_A_CHOICE": "what is stated, {passage}, is not one of the choices {choices}",
-    "SEVERAL_CHOICES": "several answers are stated, and none replaces the others; the last is {passage}",
+    "SEVERAL_CHOICES": "several answers are stated, and none replaces the "
+    "others; the last is {passage}",
     "CONTRADICTS_ITSELF": "in {passage} the label and the text belong to different options",
     "NOTHING_STATED": "the text states no answer",
 }
 _PATTERN = {
-    "NOT_A_CHOICE": "the group of the pattern, matched in {passage}, is not one of the choices {choices}",
+    "NOT_A_CHOICE": "the group of the pattern, matched in {passage}, is not one of the choices "
+    "{choices}",
     "NOTHING_STATED": "the pattern matches nowhere in the text",
 }
 _WHY = {"leading_label": _LEADING, "stated_answer": _STATED, "pattern": _PATTERN}
@@ -66,20 +71,24 @@ _WHY = {"leading_label": _LEADING, "stated_answer": _STATED, "pattern": _PATTERN
 _LONGEST_PASSAGE = 100
 _SHOWN = 80
 
-#: Why a completion is INVALID, in the order in which the reasons are tried; `{c}` is its first character.
+#: Why a completion is INVALID, in the order in which the reasons are tried; `{c}` is its first
+#: character.
 REASONS: dict[str, str] = {
     "REFUSED": "the provider marked the reply as a refusal, which answers nothing",
     "NO_TEXT": "there is a reply, but no text in it",
     "EMPTY": "the text is empty or only white space",
     "TRUNCATED_THINKING": (
-        "the reply ends within its thoughts, and no text follows them: raise the token limit (`max_tokens`)"
+        "the reply ends within its thoughts, and no text follows them: raise the token "
+        "limit (`max_tokens`)"
     ),
     "NOT_A_CHOICE": "the first character, {c!r}, is not one of the choices {choices}",
-    "SEVERAL_CHOICES": "the completion begins with {c!r} joined to another of the choices {choices}",
+    "SEVERAL_CHOICES": "the completion begins with {c!r} joined to another "
+    "of the choices {choices}",
     "PART_OF_A_WORD": "{c!r} is only the beginning of a longer word or number",
     "RUNS_INTO_TEXT": "{c!r} runs into the words after it: nothing sets it off",
     "ECHOES_CHOICES": (
-        "the completion begins with {c!r} and then lists the other choices alike: it repeats the options"
+        "the completion begins with {c!r} and then lists the other choices alike: it "
+        "repeats the options"
     ),
 }
 
@@ -100,7 +109,11 @@ def explain_reading(text: str, choices: Sequence[str], metadata: Mapping[str, An
     if has_parts and reason in _WHY[rule]:
         why, more = _WHY[rule][reason].format(passage=passage, choices=names), ""
         if reason == "NOTHING_STATED" and part:
-            more = f": {PARTS[rule][part]}" if part == "unclosed_thought" else f": it takes {passage} back"
+            more = (
+                f": {PARTS[rule][part]}"
+                if part == "unclosed_thought"
+                else f": it takes {passage} back"
+            )
         return f"INVALID: {why}{more}"
     first = text[:1]
     if rule != "first_character_literal":

@@ -1,8 +1,9 @@
-"""How other harnesses extract an answer from the same text: one extractor for each, for the audit only.
+"""How other harnesses extract an answer from the same text: one extractor for each, for the audit
+only.
 
-Each does in our own words what the harness does; the long series compares six of them with the harness's own
-code (`tests/conformance/test_extractors.py`). An extractor never guesses: where the harness would draw at
-random, or ask another model, it reads nothing.
+Each does in our own words what the harness does; the long series compares six of them with the
+harness's own code (`tests/conformance/test_extractors.py`). An extractor never guesses: where the
+harness would draw at random, or ask another model, it reads nothing.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ _AT_BEGIN = ("^", r"\A")
 class Extractor:
     """A harness by its name, what it reads in one sentence, and the function that does it.
 
-    `find` takes the text and the labels of its sample, and the texts of the options if it `reads_options`. It
-    may return a label that the sample does not offer; `read` then gives None: it can be no right answer.
+    `find` takes the text and the labels of its sample, and the texts of the options if it
+    `reads_options`. It may return a label that the sample does not offer; `read` then gives None:
+    it can be no right answer.
     """
 
     name: str
@@ -33,15 +35,25 @@ class Extractor:
     find: Callable[..., str | None]
     reads_options: bool = False
 
-    def read(self, text: str, choices: Sequence[str], options: Sequence[str] | None = None) -> str | None:
+    def read(
+        self, text: str, choices: Sequence[str], options: Sequence[str] | None = None
+    ) -> str | None:
         """Return the choice that the harness would read, None for none."""
-        found = self.find(text, choices, options or ()) if self.reads_options else self.find(text, choices)
+        found = (
+            self.find(text, choices, options or ())
+            if self.reads_options
+            else self.find(text, choices)
+        )
         return found if found in choices else None
 
 
 @lru_cache(maxsize=_KEPT)
-def compile_labels(pattern: str, choices: tuple[str, ...], flags: int = re.NOFLAG) -> re.Pattern[str]:
-    """Return a pattern with `LABEL` replaced by any of the labels, in a group `found` unless it has one."""
+def compile_labels(
+    pattern: str, choices: tuple[str, ...], flags: int = re.NOFLAG
+) -> re.Pattern[str]:
+    """Return a pattern with `LABEL` replaced by any of the labels, in a group `found` unless it has
+    one.
+    """
     longest_first = "|".join(map(re.escape, sorted(choices, key=len, reverse=True)))
     opened = "(?:" if "?P<found>" in pattern else "(?P<found>"
     return re.compile(pattern.replace("LABEL", f"{opened}{longest_first})"), flags)
@@ -59,7 +71,10 @@ def find_first(
 
 
 def find_last(pattern: str, text: str, choices: Sequence[str], start: int = 0) -> str | None:
-    """Return the label in the last match; matches do not overlap, and none begins before `start`."""
+    """Return the label in the last match.
+
+    Matches do not overlap, and none begins before `start`.
+    """
     if pattern.startswith(_AT_BEGIN):
         return find_first(pattern, text, choices)
     label = None
@@ -77,7 +92,8 @@ def _write_lone(choices: tuple[str, ...], kind: str = r"\w") -> str:
 
 
 def _find_answer(text: str) -> int:
-    """Return from where on to look for the word in any case, which every `(?i:answer` needs; -1 for nowhere.
+    """Return from where on to look for the word in any case, which every `(?i:answer` needs; -1 for
+    nowhere.
 
     Beyond ASCII, the lower case of a text may be longer than itself, and all of it is looked at.
     """
@@ -125,8 +141,10 @@ _TEN = tuple(ascii_uppercase[:10])
 _FOUR = tuple(ascii_uppercase[:4])
 #: What simple-evals looks for, in this order; white space may stand before the colon.
 _LOCAL_ANSWERS = (
-    "answer:", "উত্তর:", "उत्तर:", "উত্তরঃ", "antwort:", "답변:", "정답:", "답:", "答案\uff1a", "答案:",
-    "答\uff1a", "答:", "答复\uff1a", "答曰\uff1a", "الإجابة:", "الجواب:", "إجابة:", "الإجابة النهائية:",
+    "answer:", "উত্তর:", "उत्तर:", "উত্তরঃ", "antwort:", "답변:", "정답:", "답:", "答案\uff1a",
+    "答案:",
+    "答\uff1a", "答:", "答复\uff1a", "答曰\uff1a", "الإجابة:", "الجواب:", "إجابة:",
+    "الإجابة النهائية:",
     "الإجابة الصحيحة:", "الإجابة الصحيحة هي:", "الإجابة هي:", "الجواب النهائي:", "respuesta:",
     "risposta:", "答え:", "答え\uff1a", "回答:", "回答\uff1a", "解答:", "jawaban:", "réponse:",
     "resposta:", "jibu:", "idahun:", "ìdáhùn:", "idáhùn:", "àmọ̀nà:", "àdáhùn:", "ànúgọ:", "àṣàyàn:",
@@ -136,9 +154,9 @@ _ASCII_ANSWERS = tuple(one for one in _LOCAL_ANSWERS if one[:-1].isascii())
 _LETTERS = dict(zip("أبجدঅবডঢ\uff21\uff22\uff23\uff24", "ABCD" * 3, strict=True))
 _WRAPPING = re.compile(r"\*\*|\\(?:boxed|text|mathrm|mathbf)|\\[(${]|[${]")
 
-#: What Inspect unwraps before it looks, each with a mark that it needs: words without other marks between
-#: dollars or stars, and one letter in parentheses at the start, after a colon or a comma, with nothing behind
-#: it that belongs to it.
+#: What Inspect unwraps before it looks, each with a mark that it needs: words without other marks
+#: between dollars or stars, and one letter in parentheses at the start, after a colon or a comma,
+#: with nothing behind it that belongs to it.
 _UNWRAPPED = (
     ("$", re.compile(r"\$\s*+([A-Za-z\d][A-Za-z\d ,]*+)\s*+\$"), r"\1"),
     ("**", re.compile(r"\*\*\s*+([A-Za-z\d][A-Za-z\d ,]*+)\s*+\*\*"), r"\1"),
@@ -187,7 +205,9 @@ def _read_simple_evals(text: str, choices: Sequence[str]) -> str | None:
     lowered = bare.lower()
     words = _ASCII_ANSWERS if lowered.isascii() else _LOCAL_ANSWERS
     # Few of them occur, so that few patterns have to be tried.
-    for word, colon in ((one[:-1], one[-1]) for one in words if one[-1] in lowered and one[:-1] in lowered):
+    for word, colon in (
+        (one[:-1], one[-1]) for one in words if one[-1] in lowered and one[:-1] in lowered
+    ):
         start = lowered.find(word) if bare.isascii() else 0
         pattern = rf"{word}\s*+{colon}[ \t]*+LABEL"
         found = find_first(pattern, bare, (*_FOUR, *_LETTERS), _ANY_CASE, start=start)
@@ -210,7 +230,9 @@ def _read_olmes(text: str, choices: Sequence[str]) -> str | None:
     if start >= 0:
         if "(" in text:
             found = find_last(r"(?i:the answer is)\s*+:?\s*+\(LABEL\)", text, choices)
-        found = found or find_last(rf"(?i:answer is|answer:){_DECOR}LABEL(?!\w)", text, choices, start)
+        found = found or find_last(
+            rf"(?i:answer is|answer:){_DECOR}LABEL(?!\w)", text, choices, start
+        )
     if found is None and "(" in text:
         found = find_last(r"\(LABEL\)", text, choices)
     return found or find_last(_write_lone(tuple(choices)), text, choices)
@@ -260,13 +282,18 @@ def _read_lm_eval(text: str, choices: Sequence[str], options: Sequence[str]) -> 
 
 @lru_cache(maxsize=4_096)
 def _fold_options(options: tuple[str, ...], choices: tuple[str, ...]) -> dict[str, str]:
-    """Return the labels by the folded texts of their options; of options that are alike the last counts."""
+    """Return the labels by the folded texts of their options.
+
+    Of options that are alike the last counts.
+    """
     return dict(zip((_fold(one.strip()) for one in options), choices, strict=False))
 
 
 @lru_cache(maxsize=4_096)
 def measure_options(options: tuple[str, ...]) -> int:
-    """Return the length of the shortest option without punctuation: in a shorter text none is looked for."""
+    """Return the length of the shortest option without punctuation: in a shorter text none is
+    looked for.
+    """
     return min((len(_fold(one.strip())) for one in options), default=0)
 
 
@@ -283,7 +310,8 @@ def _fold(text: str) -> str:
 
 
 def _find_last_text(text: str, wanted: Iterable[str]) -> str | None:
-    """Return which of the texts is the last to be found, as a pattern of alternatives would find them.
+    """Return which of the texts is the last to be found, as a pattern of alternatives would find
+    them.
 
     From left to right, the longest where several begin; no two overlap.
     """
@@ -291,13 +319,15 @@ def _find_last_text(text: str, wanted: Iterable[str]) -> str | None:
     while places := {one: place for one, place in places.items() if place >= 0}:
         last = min(places, key=lambda one: (places[one], -len(one)))
         at = places[last] + len(last)
-        places = {one: place if place >= at else text.find(one, at) for one, place in places.items()}
+        places = {
+            one: place if place >= at else text.find(one, at) for one, place in places.items()
+        }
     return last
 
 
 _LAST_LABEL = r"[\s\uff0c\uff1a:,]LABEL[\u3002\uff0c,.]?$"
-#: The first match of the first that matches counts; of a `found` that is a text, the first choice in it.
-#: Before each stand words that it needs.
+#: The first match of the first that matches counts; of a `found` that is a text, the first choice
+#: in it. Before each stand words that it needs.
 _OPENCOMPASS = (
     ("答案", r"答案是?\s*+[:\uff1a]?\s*+LABEL"),
     ("答案选项", r"答案选项应?该?[是为]\s*+LABEL"),
@@ -310,7 +340,10 @@ _OPENCOMPASS = (
     ("选项", r"选项\s?LABEL\s?正确"),
     ("所以答", r"所以答\s?LABEL"),
     ("", _LAST_LABEL),
-    ("", r"(?:所[以有]\s?|[\s\uff0c,\uff1a:][故即]|[是为\u3002]\s?|因此\s?|显然\s?)LABEL[\u3002.]?$"),
+    (
+        "",
+        r"(?:所[以有]\s?|[\s\uff0c,\uff1a:][故即]|[是为\u3002]\s?|因此\s?|显然\s?)LABEL[\u3002.]?$",
+    ),
     ("答案", r"答案(?:(?:应该)?是|为)\s?(?P<found>\S{1,99})(?:\u3002|$)"),
     (":", r"(?i:answer\s*+:\s*+LABEL)"),
     ("he answer is", r"[Tt]he answer is:?\s++\(?LABEL"),
@@ -359,7 +392,10 @@ _NEAR_END = 4
 def _read_vlmevalkit(text: str, choices: Sequence[str], options: Sequence[str]) -> str | None:
     # No label with a break in it is found where they are taken out.
     is_broken = any(label.translate(_BREAKS) != label for label in choices)
-    words, pattern = text.translate(_BREAKS) if is_broken else text, _write_lone(tuple(choices), _IN_WORD)
+    words, pattern = (
+        text.translate(_BREAKS) if is_broken else text,
+        _write_lone(tuple(choices), _IN_WORD),
+    )
     ends: dict[str, int] = {}
     for one in compile_labels(pattern, tuple(choices)).finditer(words):
         ends.setdefault(one["found"], one.end())
@@ -379,21 +415,25 @@ def _read_vlmevalkit(text: str, choices: Sequence[str], options: Sequence[str]) 
 _ALL = (
     Extractor(
         "lm-eval",
-        "the last capital in parentheses, else the last text of an option without case and punctuation,"
+        "the last capital in parentheses, else the last text of an option without case "
+        "and punctuation,"
         " else the last label right after a colon",
         _read_lm_eval,
         reads_options=True,
     ),
     Extractor(
         "lighteval",
-        'the last label after "final answer is", else up to 50 characters after "answer" and a colon, else'
-        " after that word, else at the start of the text, of a line, after a space, else anywhere, be it part"
+        'the last label after "final answer is", else up to 50 characters after '
+        '"answer" and a colon, else'
+        " after that word, else at the start of the text, of a line, after a space, "
+        "else anywhere, be it part"
         " of a word",
         _read_lighteval,
     ),
     Extractor(
         "opencompass",
-        "the first of some thirty Chinese and English cues that matches, else the first label anywhere,"
+        "the first of some thirty Chinese and English cues that matches, else the "
+        "first label anywhere,"
         " be it part of a word",
         _read_opencompass,
     ),
@@ -404,8 +444,10 @@ _ALL = (
     ),
     Extractor(
         "Inspect",
-        "the last line `ANSWER: X` with nothing after the label, else the last `ANSWER: X` anywhere; case,"
-        " and stars, dollars or parentheses around the label, do not matter; words or a second label after"
+        "the last line `ANSWER: X` with nothing after the label, else the last "
+        "`ANSWER: X` anywhere; case,"
+        " and stars, dollars or parentheses around the label, do not matter; words or "
+        "a second label after"
         " it are no answer",
         _read_inspect,
     ),
@@ -416,32 +458,37 @@ _ALL = (
     ),
     Extractor(
         "simple-evals",
-        "the first `Answer: X` in one of many languages, after Markdown and LaTeX are taken off; A to D"
+        "the first `Answer: X` in one of many languages, after Markdown and LaTeX are "
+        "taken off; A to D"
         " alone, and the case of the letter counts",
         _read_simple_evals,
     ),
     Extractor(
         "MMLU-Pro",
-        'the first "answer is X", else the last "Answer: X" of the first line with one, else the last A to'
+        'the first "answer is X", else the last "Answer: X" of the first line with '
+        "one, else the last A to"
         " J that stands alone, the pronoun I included; its random guess is left out",
         _read_mmlu_pro,
     ),
     Extractor(
         "VLMEvalKit",
-        "the only label among the words if it is near the end, else the only option whose text occurs, in a"
+        "the only label among the words if it is near the end, else the only option "
+        "whose text occurs, in a"
         " short text; its judge and its random guess are left out",
         _read_vlmevalkit,
         reads_options=True,
     ),
     Extractor(
         "OLMES",
-        'the last "the answer is (X)", else the last "answer is X" or "answer: X", else the last (X),'
+        'the last "the answer is (X)", else the last "answer is X" or "answer: X", '
+        "else the last (X),"
         " else the last label that stands alone; its score for the format is left out",
         _read_olmes,
     ),
     Extractor(
         "compl-ai",
-        "a capital at the start before a blank or the end, else a capital at the end after a blank; it"
+        "a capital at the start before a blank or the end, else a capital at the end "
+        "after a blank; it"
         " need not be an offered label",
         _look_at_ends,
     ),

@@ -1,4 +1,6 @@
-"""The extraction rules that look at the beginning: `first_character`, its literal form, `leading_label`."""
+"""The extraction rules that look at the beginning: `first_character`, its literal form,
+`leading_label`.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,11 @@ from answerkey.reader.units import (
 SEPARATORS = frozenset(",/&+;\u037e\u3001\uff0c\u060c")
 JOINING_WORDS = frozenset({"or", "and", "und", "oder", "ou", "et", "o", "y"})
 JOINING_CHARACTERS = frozenset("或和")
-#: The Unicode category "dash punctuation" as far as it is written between letters, and the minus sign.
-DASHES = frozenset("-\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2e3a\u2e3b\u301c\ufe58\ufe63\uff0d")
+#: The Unicode category "dash punctuation" as far as it is written between letters, and the minus
+#: sign.
+DASHES = frozenset(
+    "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2e3a\u2e3b\u301c\ufe58\ufe63\uff0d"
+)
 HYPHENS = frozenset("-\xad\u2010\u2011\ufe63\uff0d")
 APOSTROPHES = frozenset("'\u2019\uff07")
 #: The words that may follow, on its line, the other choice and the choice itself.
@@ -53,7 +58,9 @@ _INSIDE_NUMBERS = frozenset(".,:")
 
 
 def read_first_character(text: str, choices: Sequence[str], _options: object = None) -> Reading:
-    """Return the choice that the text begins with, or the first reason why that is not unambiguous."""
+    """Return the choice that the text begins with, or the first reason why that is not
+    unambiguous.
+    """
     text = text.lstrip(WHITE_SPACE)
     if not text:
         return Reading(reason="EMPTY")
@@ -73,7 +80,9 @@ def read_first_character(text: str, choices: Sequence[str], _options: object = N
 
 
 def _names_another(text: str, end: int, c: str, *, choices: Sequence[str]) -> bool:
-    """Say whether `c`, which ends at `end`, is joined to another choice, also through others: `A/B/C`."""
+    """Say whether `c`, which ends at `end`, is joined to another choice, also through others:
+    `A/B/C`.
+    """
     start = (end, False)
     seen, waiting = {start}, [start]
     while waiting:
@@ -127,13 +136,17 @@ def _is_part_of_word(text: str, end: int, c: str) -> bool:
 
 
 def _runs_into_word(text: str, end: int, harmless: frozenset[str]) -> bool:
-    """Say whether white space and then, on the same line, a word follows that is not one of the harmless."""
+    """Say whether white space and then, on the same line, a word follows that is not one of the
+    harmless.
+    """
     begin = skip_spaces(text, end)
     return begin > end and match_word(text, begin, harmless) is None
 
 
 def _echoes_choices(text: str, end: int, choices: Sequence[str]) -> bool:
-    """Say whether later lines begin with two other choices (or the only other), labelled as the first is."""
+    """Say whether later lines begin with two other choices (or the only other), labelled as the
+    first is.
+    """
     mark, found = text[end : end + 1], set()
     if not mark or mark not in LABEL_MARKS:
         return False
@@ -141,13 +154,19 @@ def _echoes_choices(text: str, end: int, choices: Sequence[str]) -> bool:
     for label in filter(None, (line.lstrip(WHITE_SPACE) for line in lines)):
         size = measure_character(label)
         d = compose(label[:size])
-        if label[size : size + 1] == mark and d in choices[1:] and not _is_part_of_word(label, size, d):
+        if (
+            label[size : size + 1] == mark
+            and d in choices[1:]
+            and not _is_part_of_word(label, size, d)
+        ):
             found.add(d)
     return 0 < min(2, len(choices) - 1) <= len(found)
 
 
 def read_first_code_point(text: str, choices: Sequence[str], _options: object = None) -> Reading:
-    """Return exactly the first code point of the raw text, as the hosted platform does, or why not."""
+    """Return exactly the first code point of the raw text, as the hosted platform does, or why
+    not.
+    """
     if not text:
         return Reading(reason="EMPTY")
     return Reading(choice=text[:1]) if text[:1] in choices else Reading(reason="NOT_A_CHOICE")
@@ -158,8 +177,8 @@ def read_first_code_point(text: str, choices: Sequence[str], _options: object = 
 #: An answer label begins within so many characters, and ends within so many words.
 _LONGEST_WRAPPING = 400
 _LONGEST_ANSWER_LABEL = 8
-#: Most wrapping ends within so many characters. What is cut off there is a phrase of fewer units or a tag of
-#: fewer characters than these.
+#: Most wrapping ends within so many characters. What is cut off there is a phrase of fewer units or
+#: a tag of fewer characters than these.
 _SHORT_WRAPPING, _LONGEST_PHRASE, _LONGEST_TAG = 160, 12, 72
 
 #: What may stand between a label and the mark that ends it.
@@ -186,7 +205,9 @@ _LINE_PREFIX = re.compile(rf"^[{_OPENERS}>#+\-\u2022 \t]{{1,12}}")
 
 
 def read_leading_label(text: str, choices: Sequence[str], _options: object = None) -> Reading:
-    """Return the choice that the text begins with after its wrapping, or why that is not unambiguous."""
+    """Return the choice that the text begins with after its wrapping, or why that is not
+    unambiguous.
+    """
     if not text.strip(WHITE_SPACE):
         return Reading(reason="EMPTY")
     begin, part = _find_begin(text, tuple(choices))
@@ -206,7 +227,9 @@ def read_leading_label(text: str, choices: Sequence[str], _options: object = Non
 
 
 def _drop_underscores(text: str, size: int) -> str:
-    """Return the text without the `_` that close emphasis after its first character: they end no word."""
+    """Return the text without the `_` that close emphasis after its first character: they end no
+    word.
+    """
     end = len(text) - len(text[size:].lstrip("_"))
     return text if is_word_character(text[end : end + 1]) else text[:size] + text[end:]
 
@@ -229,7 +252,9 @@ def _find_begin(text: str, choices: tuple[str, ...]) -> tuple[int, str]:
         at, part = _skip_wrapping(units)
         seen = at + _LONGEST_ANSWER_LABEL
         is_whole = len(text) <= offset + size
-        if is_whole or (seen + _LONGEST_PHRASE < units.size and units.start(seen) + _LONGEST_TAG < size):
+        if is_whole or (
+            seen + _LONGEST_PHRASE < units.size and units.start(seen) + _LONGEST_TAG < size
+        ):
             break
     return offset + (units.start(at) if at < units.size else units.end(units.size - 1)), part
 
@@ -249,7 +274,9 @@ def _skip_wrapping(units: Units) -> tuple[int, str]:
 
 
 def _skip_answer_label(units: Units, at: int) -> int | None:
-    """Return the first unit after a label such as `**The correct answer is:**`, None if there is none."""
+    """Return the first unit after a label such as `**The correct answer is:**`, None if there is
+    none.
+    """
     has_noun = False
     for further in range(at, min(at + _LONGEST_ANSWER_LABEL, units.size)):
         word, roles = units.words[further], units.roles[further]

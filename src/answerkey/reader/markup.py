@@ -28,7 +28,9 @@ from answerkey.reader.units import (
 
 # Thoughts, channels and turns of a conversation: where the answer may stand in the raw text.
 
-_THOUGHTS = "think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis|seed:think|longcat_think"
+_THOUGHTS = (
+    "think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis|seed:think|longcat_think"
+)
 
 #: The tokens that frame the parts of a reply, as models and chat templates write them.
 _FRAME = re.compile(
@@ -41,7 +43,7 @@ _FRAME = re.compile(
     | (?P<turn> <[|\uff5c](?!(?:begin|end)_of_box)(?P<name>[^<>|\uff5c\n]{{1,40}})[|\uff5c]>
         | <\|\w{{1,20}}> | <\w{{1,20}}\|> | </s> | \A\s{{0,4}}<s> | <(?:[be]os|pad)> | <(?:start|end)_of_turn>
         | (?P<inst>\[inst\]) | \[/inst\] )
-      (?:\s{{0,2}}(?P<role>assistant|model|user|system|developer|tool)\b)?""",
+      (?:\s{{0,2}}(?P<role>assistant|model|user|system|developer|tool)\b)?""",  # noqa: E501 - the text as it is written
     re.IGNORECASE | re.VERBOSE,
 )
 #: How each of these tokens begins.
@@ -57,7 +59,8 @@ _BARE_CHANNEL = re.compile("assistant(?:analysis|commentary|final)")
 def find_parts(text: str) -> list[tuple[int, int]] | None:
     """Return the parts of a text that may state its answer, the first to be read first.
 
-    None when its thought is never closed. What was said before a thought is read after what follows it.
+    None when its thought is never closed. What was said before a thought is read after what follows
+    it.
     """
     if _FINAL in text:
         begin = text.index(_FINAL) + len(_FINAL)
@@ -87,7 +90,9 @@ def find_thoughts(text: str) -> list[tuple[int, int]]:
 
 
 def _split_turns(text: str) -> tuple[list[list[tuple[int, int]]], bool]:
-    """Return the parts of each turn that are no thoughts, and whether the last thought is left open."""
+    """Return the parts of each turn that are no thoughts, and whether the last thought is left
+    open.
+    """
     turns: list[list[tuple[int, int]]] = [[]]
     begin, is_read, in_thought = 0, True, False
     for found in _FRAME.finditer(text):
@@ -106,7 +111,9 @@ def _split_turns(text: str) -> tuple[list[list[tuple[int, int]]], bool]:
             turns.append([])
             role = (found["role"] or found["name"] or "").lower()
             is_ended = role in {"end", "return", "call", "message", "end_header_id"}
-            is_read = (is_read if role == "end_header_id" else role not in _OTHERS) and not found["inst"]
+            is_read = (is_read if role == "end_header_id" else role not in _OTHERS) and not found[
+                "inst"
+            ]
             in_thought = in_thought and not is_ended
         begin = found.end()
     if is_read and not in_thought:
@@ -115,8 +122,8 @@ def _split_turns(text: str) -> tuple[list[list[tuple[int, int]]], bool]:
 
 
 _BLANKS = f"[{re.escape(WHITE_SPACE)}]*"
-#: How a text begins that begins with a thought; and, below, how one looks that may be nothing else: for a
-#: first look at many texts, in a form that Python and RE2 read alike.
+#: How a text begins that begins with a thought; and, below, how one looks that may be nothing else:
+#: for a first look at many texts, in a form that Python and RE2 read alike.
 THOUGHT_BEGIN = (
     (
         rf"^{_BLANKS}(?:(?i:<\|im_start\|>assistant){_BLANKS})?(?:(?i:<(?:{_THOUGHTS})\s?>|\[think(?:ing)?\]"
@@ -147,9 +154,9 @@ def is_thought(text: str) -> bool:
 def split_thoughts(text: str) -> tuple[str, str] | None:
     """Return what a text thinks, and what it says beside that; None where it thinks nothing.
 
-    A thought stands between its tokens, or before a closing one that nothing opened: the prompt may have.
-    One that is never closed takes the rest of the text, unless something was said before it. White space
-    before what is said is left out.
+    A thought stands between its tokens, or before a closing one that nothing opened: the prompt may
+    have. One that is never closed takes the rest of the text, unless something was said before it.
+    White space before what is said is left out.
     """
     text = text.lstrip(WHITE_SPACE)
     bare = _BARE_THOUGHT.match(text)
@@ -198,17 +205,22 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
     return told, "".join(said).lstrip(WHITE_SPACE)
 
 
-# Tags, LaTeX spaces and check boxes in the spelling that the rest of the reader knows, of the same length.
+# Tags, LaTeX spaces and check boxes in the spelling that the rest of the reader knows, of the same
+# length.
 
 #: What opens and closes an answer, in place of a tag.
 OPEN_ANSWER, CLOSE_ANSWER = "\x02", "\x03"
 CHECKED, UNCHECKED = "\u2611", "\u2610"
 
-_TAG = re.compile(r"<(/?)([^\W\d_][\w:.\-]{0,40})((?:\s[^<>\n]{0,200})?)/?>|<\|(begin|end)_of_box\|>")
+_TAG = re.compile(
+    r"<(/?)([^\W\d_][\w:.\-]{0,40})((?:\s[^<>\n]{0,200})?)/?>|<\|(begin|end)_of_box\|>"
+)
 _NAME_ENDS = re.compile(r"[_:.\-]|(?<=[a-z])(?=[A-Z])")
 _ANSWER_NAMES = frozenset({"final", "output", "result", "selected", "ans"})
 _INLINE = frozenset(("kbd", "code", "span", "font", "tt", "small", "big", "samp", "ins", "var"))
-_BLOCKS = frozenset(("br", "div", "details", "summary", "li", "ul", "ol", "tr", "table", "center", "hr"))
+_BLOCKS = frozenset(
+    ("br", "div", "details", "summary", "li", "ul", "ol", "tr", "table", "center", "hr")
+)
 _BLOCKS |= {"blockquote", "section", "pre", *(f"h{level}" for level in range(1, 7))}
 _CELLS = frozenset({"td", "th"})
 
@@ -217,7 +229,8 @@ _KEY = re.compile(r"""(["'])([^\W\d][\w \-]{1,40})\1\s{0,4}:""")
 _LABEL_VALUE = re.compile(r"""\s{0,4}["'][^"'\s]{1,3}["']""")
 _MOST_KEYS = 2
 _JUDGED_KEY = re.compile(
-    r"""(["'])\s{0,4},\s{0,20}["'](?:is_?)?(?:correct|right|true|valid)["']\s{0,4}:""", re.IGNORECASE
+    r"""(["'])\s{0,4},\s{0,20}["'](?:is_?)?(?:correct|right|true|valid)["']\s{0,4}:""",
+    re.IGNORECASE,
 )
 _THOUGHT_VALUE = re.compile(
     r"""(?<=")(?:thoughts?|thinking|reasoning|analysis|rationale|scratchpad)"\s{0,4}:\s{0,4}"(?:[^"\\]|\\.){0,20000}(?=")""",
@@ -228,7 +241,8 @@ _RADIO_BUTTONS = str.maketrans({"\u25cf": CHECKED, "\u25cb": UNCHECKED})
 _LATEX_SPACE = re.compile(r"\\(?:[ ,;:!]|q?quad(?![A-Za-z]))")
 _CHECK_BOXES = ("[x]", "[X]", "[ ]", "[\u2713]")
 _CHECK_BOX = re.compile(
-    r"^([ \t>*+\-\u2022]{0,12}(?:\d{1,2}[.)] )?)([\[(])(\s?)([xX\u2713\u2714]?)\s?[\])](?=\s)", re.MULTILINE
+    r"^([ \t>*+\-\u2022]{0,12}(?:\d{1,2}[.)] )?)([\[(])(\s?)([xX\u2713\u2714]?)\s?[\])](?=\s)",
+    re.MULTILINE,
 )
 
 
@@ -248,7 +262,9 @@ def simplify(text: str) -> str:
 
 
 def _simplify_signs(text: str) -> str:
-    """Return a text in which radio buttons are check boxes, and signs have no selector of their form."""
+    """Return a text in which radio buttons are check boxes, and signs have no selector of their
+    form.
+    """
     if "\u25cf" in text and "\u25cb" in text:
         text = text.translate(_RADIO_BUTTONS)
     if UNCHECKED in text and CHECKED not in text:
@@ -259,7 +275,8 @@ def _simplify_signs(text: str) -> str:
 
 
 def _simplify_keys(text: str) -> str:
-    """Return a text in which keys of an object that name the answer are `ans`, and its thoughts are blank.
+    """Return a text in which keys of an object that name the answer are `ans`, and its thoughts are
+    blank.
 
     `{"option": "A", "correct": false}` becomes `{"A": false}`.
     """
@@ -267,7 +284,9 @@ def _simplify_keys(text: str) -> str:
     keys = [found for found in _KEY.finditer(text) if is_answer_name(found[2])]
     if len(keys) > 1:
         # Of several, those that are followed by a label and nothing else.
-        keys = [one for one in keys if one[2] != "alternative" and _LABEL_VALUE.match(text, one.end())]
+        keys = [
+            one for one in keys if one[2] != "alternative" and _LABEL_VALUE.match(text, one.end())
+        ]
     if not keys or len(keys) > _MOST_KEYS or len({found[2] for found in keys}) < len(keys):
         return text
     for found in keys:
@@ -293,7 +312,9 @@ def _simplify_tag(found: re.Match[str]) -> str:
 
 
 def is_answer_name(name: str) -> bool:
-    """Say whether a tag or a key names the answer: `final_answer`, `correctOption`; `options` does not."""
+    """Say whether a tag or a key names the answer: `final_answer`, `correctOption`; `options` does
+    not.
+    """
     return any(_names_answer(one) for one in _NAME_ENDS.split(name))
 
 
@@ -327,13 +348,21 @@ def read_markup(scan: Scan, at: int, findings: Findings) -> None:
     """Note what the markup at `at` states."""
     units, word = scan.units, scan.units.words[at]
     if word == OPEN_ANSWER:
-        _note(scan, at, _find_close(units, at + 1, OPEN_ANSWER, CLOSE_ANSWER), findings, part="answer_tag")
+        _note(
+            scan,
+            at,
+            _find_close(units, at + 1, OPEN_ANSWER, CLOSE_ANSWER),
+            findings,
+            part="answer_tag",
+        )
     elif word in BOXES:
         _note(scan, at, _find_close(units, at + 1, "{", "}"), findings, part="boxed")
     elif units.words[at : at + 2] == ["[", "["]:
         names = read_names(scan, at)
         if names is not None and units.words[names.end - 2 : names.end] == ["]", "]"]:
-            found = Statement(names.choices, "double_brackets", Weight.DEFINITE, at, names.end, names.clashes)
+            found = Statement(
+                names.choices, "double_brackets", Weight.DEFINITE, at, names.end, names.clashes
+            )
             findings.statements.append(found)
 
 
@@ -349,9 +378,15 @@ def _find_close(units: Units, at: int, opening: str, closing: str) -> int:
 
 
 def _note(scan: Scan, at: int, end: int, findings: Findings, *, part: str) -> None:
-    """Note what stands between the markup and what closes it, or the end of a text that is cut off."""
+    """Note what stands between the markup and what closes it, or the end of a text that is cut
+    off.
+    """
     units, found = scan.units, follow(scan, at + 1, is_linked=True)
-    if found is None or found.is_negated or (found.end > end + _CLOSERS and len(found.choices) == 1):
+    if (
+        found is None
+        or found.is_negated
+        or (found.end > end + _CLOSERS and len(found.choices) == 1)
+    ):
         return
     choices, further = found.choices, found.end
     if part == "boxed" and choices:
@@ -371,4 +406,6 @@ def _note(scan: Scan, at: int, end: int, findings: Findings, *, part: str) -> No
         if units.roles[further] & (AND | OR):  # `A \\text{ and } C`
             others = [label for label in units.labels[further:end] if label not in {None, *choices}]
             choices = (*choices, *map(str, others[:1]))
-    findings.statements.append(Statement(choices, part, Weight.DEFINITE, at, found.end, found.clashes))
+    findings.statements.append(
+        Statement(choices, part, Weight.DEFINITE, at, found.end, found.clashes)
+    )

@@ -22,7 +22,15 @@ from answerkey.reader.candidates import (
     read_texts,
 )
 from answerkey.reader.characters import WHITE_SPACE, Reading
-from answerkey.reader.markup import BOXES, CHECKED, MARKUP, UNCHECKED, find_parts, read_markup, simplify
+from answerkey.reader.markup import (
+    BOXES,
+    CHECKED,
+    MARKUP,
+    UNCHECKED,
+    find_parts,
+    read_markup,
+    simplify,
+)
 from answerkey.reader.statements import (
     Context,
     Decision,
@@ -132,17 +140,24 @@ _TICK = "\u2705"
 #: `A: T`, `B: F`; in Romance languages `V`.
 _INITIALS = frozenset("tfv")
 _NEGATIVE_SIGNS = frozenset(
-    {UNCHECKED, *"\u2717\u2718\u274c\u2716\u2612\u00d7", "\U0001f5d9", "\u274c\ufe0f", "\u2716\ufe0f"}
+    {
+        UNCHECKED,
+        *"\u2717\u2718\u274c\u2716\u2612\u00d7",
+        "\U0001f5d9",
+        "\u274c\ufe0f",
+        "\u2716\ufe0f",
+    }
 )
 
 
 @dataclass(slots=True)
 class Line:
-    """A line that is not blank, or an item of a list within one; `names` are the labels that it begins with.
+    """A line that is not blank, or an item of a list within one.
 
-    `is_bare`: there is nothing else on it. `is_labelled`: the label is set off from the text that follows;
-    `is_echo`: which is its own option's text. `is_maybe`: words before the label call it a guess.
-    `sign`: a tick, a cross or a check box before the label. `is_inline`: an item, not the whole line.
+    `names` are the labels that it begins with. `is_bare`: there is nothing else on it.
+    `is_labelled`: the label is set off from the text that follows; `is_echo`: which is its own
+    option's text. `is_maybe`: words before the label call it a guess. `sign`: a tick, a cross or a
+    check box before the label. `is_inline`: an item, not the whole line.
     """
 
     begin: int
@@ -173,14 +188,22 @@ def _drop_answer_prefix(scan: Scan, lines: list[Line]) -> list[Line]:
     """Return the lines, of which one begins after an `A:` that only answers a `Q:` before it."""
     words = scan.units.words
     marks = {
-        words[line.begin + 1] for line in lines if words[line.begin] == "q" and line.end > line.begin + 1
+        words[line.begin + 1]
+        for line in lines
+        if words[line.begin] == "q" and line.end > line.begin + 1
     }
     labelled = [line for line in lines if line.is_labelled]
-    if len(labelled) != 1 or words[labelled[0].begin] != "a" or words[labelled[0].begin + 1] not in marks:
+    if (
+        len(labelled) != 1
+        or words[labelled[0].begin] != "a"
+        or words[labelled[0].begin + 1] not in marks
+    ):
         return lines
     begin, end = labelled[0].begin + 2, labelled[0].end
     answer = [_read_line(scan, begin, end)] if end > begin else []
-    return sorted([line for line in lines if line is not labelled[0]] + answer, key=lambda line: line.begin)
+    return sorted(
+        [line for line in lines if line is not labelled[0]] + answer, key=lambda line: line.begin
+    )
 
 
 def _read_line(scan: Scan, begin: int, end: int) -> Line:
@@ -205,7 +228,9 @@ def _read_line(scan: Scan, begin: int, end: int) -> Line:
     if names is None or names.end > end:
         return line
     if names.end < end and units.roles[names.end] & OPTION and not units.gaps[names.end]:
-        names = Named(names.choices, names.begin, names.end + 1, names.is_wrapped, names.clashes)  # `A项`
+        names = Named(
+            names.choices, names.begin, names.end + 1, names.is_wrapped, names.clashes
+        )  # `A项`
     if "\\" in units.text and not BOXES.isdisjoint(units.words[begin : names.end]):
         return line
     if len(names.choices) > 1 and _read_text_line(scan, line) is not None:
@@ -213,9 +238,13 @@ def _read_line(scan: Scan, begin: int, end: int) -> Line:
     after = units.roles[names.end : min(names.end + 3, end)] if units.played & NOT_AFTER else ()
     if any(roles & NOT_AFTER for roles in after):
         return line
-    is_cell = "|" in units.words[begin:at] and not lead & (OPTION | ANSWER) and end - begin < units.size
+    is_cell = (
+        "|" in units.words[begin:at] and not lead & (OPTION | ANSWER) and end - begin < units.size
+    )
     is_echo = _is_echo(scan, names, end)
-    is_bare = not is_echo and not is_cell and all(_may_trail(units, one) for one in range(names.end, end))
+    is_bare = (
+        not is_echo and not is_cell and all(_may_trail(units, one) for one in range(names.end, end))
+    )
     if _is_small(units, names) and not is_echo and units.size > _SHORT_TEXT:
         return line
     is_set_off = not is_bare and not lead & (MAYBE | SO | OWN | FILL)
@@ -248,11 +277,13 @@ def _is_small(units: Units, names: Named) -> bool:
 
 
 def _is_labelled(units: Units, names: Named) -> bool:
-    """Say whether something sets the labels off: brackets, a mark such as `.` or `:`, or `because`."""
+    """Say whether something sets the labels off: brackets, a mark such as `.` or `:`, or
+    `because`.
+    """
     at, size = names.end, units.size
-    is_closed = (units.words[names.begin] in OPEN and units.words[at - 1] not in QUOTES) or units.words[
-        at - 1
-    ] in ROUND_CLOSE
+    is_closed = (
+        units.words[names.begin] in OPEN and units.words[at - 1] not in QUOTES
+    ) or units.words[at - 1] in ROUND_CLOSE
     if at < size and units.words[at] == "|":  # a row of a table
         return False
     if (names.is_wrapped and is_closed) or len(names.choices) > 1 or at >= size:
@@ -268,7 +299,9 @@ def _is_labelled(units: Units, names: Named) -> bool:
 
 
 def _is_text(units: Units, at: int) -> bool:
-    """Say whether text begins here: `B.Lyon`, `B:**Lyon**`; single letters and other marks are noise."""
+    """Say whether text begins here: `B.Lyon`, `B:**Lyon**`; single letters and other marks are
+    noise.
+    """
     while at < units.size and units.words[at] in OPEN:
         at += 1
     word = units.words[at] if at < units.size else "."
@@ -292,11 +325,14 @@ def _is_echo(scan: Scan, names: Named, end: int) -> bool:
 def list_echoes(scan: Scan, lines: Sequence[Line]) -> Iterator[int]:
     """Yield the units of lines that only repeat an option; one such line may be the answer.
 
-    The text of the first option may stand before the others without its label, which ended the prompt.
+    The text of the first option may stand before the others without its label, which ended the
+    prompt.
     """
     echoes = [line for line in lines if line.is_echo]
     if len({line.names.choices for line in echoes if line.names}) > 1:
-        if lines[1] is echoes[0] and scan.texts.is_own(scan.units, lines[0].begin, scan.labels.choices[0]):
+        if lines[1] is echoes[0] and scan.texts.is_own(
+            scan.units, lines[0].begin, scan.labels.choices[0]
+        ):
             echoes.append(lines[0])
         for line in echoes:
             yield from range(line.begin, line.end)
@@ -306,10 +342,16 @@ def list_echoes(scan: Scan, lines: Sequence[Line]) -> Iterator[int]:
 
 
 def find_lists(scan: Scan, lines: Sequence[Line]) -> list[list[Line]]:
-    """Return the lists in a text, each with its items; an item names one choice, later ones later choices."""
+    """Return the lists in a text, each with its items.
+
+    An item names one choice, later ones later choices.
+    """
     positions = scan.units.named
     choices = scan.labels.choices
-    if len(positions) < _FEWEST or len(named := {scan.units.labels[at] for at in positions}) < _FEWEST:
+    if (
+        len(positions) < _FEWEST
+        or len(named := {scan.units.labels[at] for at in positions}) < _FEWEST
+    ):
         return []
     found = list(_find_vertical(scan, lines)) if len(lines) >= _FEWEST else []
     if named.issuperset(choices[:_LISTED]):
@@ -337,12 +379,16 @@ def _find_vertical(scan: Scan, lines: Sequence[Line]) -> Iterator[list[Line]]:
 
 
 def _has_mark(units: Units, line: Line) -> bool:
-    """Say whether the label is followed by a mark after which a verdict may stand: `A → `, `| A |`."""
+    """Say whether the label is followed by a mark after which a verdict may stand: `A → `, `| A
+    |`.
+    """
     end = line.names.end if line.names else line.end
     return end < line.end and (units.words[end] in _VERDICT_MARKS or _is_sign(units, end))
 
 
-def _find_inline(scan: Scan, lines: Sequence[Line], positions: Sequence[int]) -> Iterator[list[Line]]:
+def _find_inline(
+    scan: Scan, lines: Sequence[Line], positions: Sequence[int]
+) -> Iterator[list[Line]]:
     """Yield lists such as `(A) Paris (B) Lyon (C) Nice`, in the order of the choices."""
     units, choices = scan.units, scan.labels.choices
     needed = max(min(_LISTED, len(choices)), _FEWEST)
@@ -360,25 +406,39 @@ def _find_inline(scan: Scan, lines: Sequence[Line], positions: Sequence[int]) ->
                     mark = found
         if len(items) >= needed:
             yield [
-                Line(begin, end, names, is_labelled=True, is_echo=_is_echo(scan, names, end), is_inline=True)
+                Line(
+                    begin,
+                    end,
+                    names,
+                    is_labelled=True,
+                    is_echo=_is_echo(scan, names, end),
+                    is_inline=True,
+                )
                 for begin, end in zip(items, [*items[1:], line.end], strict=True)
                 for names in [Named((str(units.labels[begin]),), begin, begin + 1)]
             ]
 
 
 def _says_something(units: Units, items: Sequence[int], at: int) -> bool:
-    """Say whether there is a text between a label and the item before it: `(A), (B) and (C)` is no list."""
+    """Say whether there is a text between a label and the item before it: `(A), (B) and (C)` is no
+    list.
+    """
     last = items[-1] + 1 if items else at
     between = range(last, min(last + _SHORT_ITEM, at))
     return last == at or any(
-        (is_word(units, one) or _is_sign(units, one)) and not units.roles[one] & (AND | OR) for one in between
+        (is_word(units, one) or _is_sign(units, one)) and not units.roles[one] & (AND | OR)
+        for one in between
     )
 
 
 def _find_mark(units: Units, at: int) -> str:
     """Return the mark that sets a label off as the item of a list; nothing if there is none."""
     at += 1
-    while at < units.size and not units.gaps[at] and (units.words[at] in DRESS or units.roles[at] & OPTION):
+    while (
+        at < units.size
+        and not units.gaps[at]
+        and (units.words[at] in DRESS or units.roles[at] & OPTION)
+    ):
         at += 1  # `A项:`
     if at >= units.size:
         return ""
@@ -394,7 +454,10 @@ def _find_mark(units: Units, at: int) -> str:
 
 
 def is_question(scan: Scan, lines: Sequence[Line], items: Sequence[Line]) -> int | None:
-    """Return where a question with these options begins; None if they are no options of a question."""
+    """Return where a question with these options begins.
+
+    None if they are no options of a question.
+    """
     units, choices = scan.units, scan.labels.choices
     first = items[0].names
     if first is None or first.choices[0] != choices[0] or len(items) < min(_LISTED, len(choices)):
@@ -429,7 +492,9 @@ def is_question(scan: Scan, lines: Sequence[Line], items: Sequence[Line]) -> int
 def read_lines(
     scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]], findings: Findings
 ) -> None:
-    """Note what the lines state: bare labels, a label that opens or closes the text, verdicts in a list."""
+    """Note what the lines state: bare labels, a label that opens or closes the text, verdicts in a
+    list.
+    """
     units = scan.units
     if CHECKED in units.known or _TICK in units.known:
         _read_checked(scan, lines, findings)
@@ -450,7 +515,11 @@ def read_lines(
     _read_verdicts(scan, judged, verdicts, findings)
     for items in lists:
         _read_marked(scan, items, findings)
-    if not labelled or judge(scan, labelled[0], is_alone=is_alone) is False or _is_numeral(scan, labelled[0]):
+    if (
+        not labelled
+        or judge(scan, labelled[0], is_alone=is_alone) is False
+        or _is_numeral(scan, labelled[0])
+    ):
         return
     first, last = lines[0], lines[-1]
     is_listing = first.is_labelled and (_opens_list(scan, lines) or _is_inline_list(scan, first))
@@ -462,14 +531,18 @@ def read_lines(
         findings.statements.append(_state_line(last, "last_label"))
     elif len(labelled) == 1 and not is_listing:
         before = lines[lines.index(labelled[0]) - 1]
-        is_formula = not MATHEMATICS.isdisjoint(units.words[labelled[0].begin : labelled[0].begin + _LEAD])
+        is_formula = not MATHEMATICS.isdisjoint(
+            units.words[labelled[0].begin : labelled[0].begin + _LEAD]
+        )
         is_led = units.words[before.end - 1] in COLONS and units.roles[before.end - 2] & BE
         if is_led and not is_formula:
             findings.statements.append(_state_line(labelled[0], "after_colon", Weight.VERDICT))
 
 
 def _is_only(scan: Scan, lists: Sequence[Sequence[Line]], labelled: Sequence[Line]) -> bool:
-    """Say whether the last label, not called wrong, is the only one but for a list of all options."""
+    """Say whether the last label, not called wrong, is the only one but for a list of all
+    options.
+    """
     if judge(scan, labelled[-1]) is False:
         return False
     if len(labelled) == 1:
@@ -485,7 +558,8 @@ def _state_line(line: Line, part: str, weight: Weight = Weight.DEFINITE) -> Stat
 
 
 def _state_first(scan: Scan, lines: Sequence[Line]) -> list[Statement]:
-    """Return what a label states that opens the text: several choices if others are listed right after it.
+    """Return what a label states that opens the text: several choices if others are listed right
+    after it.
 
     Nothing if they are the rest of the options, of which the first stand in the prompt.
     """
@@ -549,7 +623,9 @@ def _read_bare(
 
 
 def _goes_on(scan: Scan, before: Line | None, line: Line) -> bool:
-    """Say whether a bare label only continues a list: `B. Lyon`, then `C` and the text is cut off."""
+    """Say whether a bare label only continues a list: `B. Lyon`, then `C` and the text is cut
+    off.
+    """
     if before is None or before.names is None or line.names is None or not before.is_labelled:
         return False
     choices = scan.labels.choices
@@ -566,12 +642,18 @@ def _read_verdicts(
         if not is_right and line.names and line.sign != UNCHECKED:
             findings.exclude(line.names.choices, line.begin)
     if len({line.names.choices for line, _ in judged if line.names}) == len(scan.labels.choices):
-        right = [_state_line(line, "verdict_list", Weight.VERDICT) for line, is_right in judged if is_right]
+        right = [
+            _state_line(line, "verdict_list", Weight.VERDICT)
+            for line, is_right in judged
+            if is_right
+        ]
         findings.statements += right
 
 
 def _read_marked(scan: Scan, items: Sequence[Line], findings: Findings) -> None:
-    """Note the one option that is marked in a list of them: by a tick, an arrow, a remark or bold type."""
+    """Note the one option that is marked in a list of them: by a tick, an arrow, a remark or bold
+    type.
+    """
     units = scan.units
     if len(items) < min(_LISTED, len(scan.labels.choices)):
         return
@@ -582,10 +664,14 @@ def _read_marked(scan: Scan, items: Sequence[Line], findings: Findings) -> None:
         return
     marked = marked or [item for item in items if units.words[item.begin] in ARROWS]
     marked = marked or [
-        item for item in items if units.words[item.begin] in _BOLD and units.words[item.end - 1] in _BOLD
+        item
+        for item in items
+        if units.words[item.begin] in _BOLD and units.words[item.end - 1] in _BOLD
     ]
     others = [
-        item for item, verdict in zip(items, verdicts, strict=True) if verdict is None and item not in marked
+        item
+        for item, verdict in zip(items, verdicts, strict=True)
+        if verdict is None and item not in marked
     ]
     if len(marked) == 1 and all(_is_listed(scan, item) for item in others):
         findings.statements.append(_state_line(marked[0], "marked_option", Weight.VERDICT))
@@ -605,7 +691,9 @@ def _read_checked(scan: Scan, lines: Sequence[Line], findings: Findings) -> None
                 and text.choice
                 and all(_may_trail(units, one) for one in range(text.end, line.end))
             ):
-                found.append(Statement((text.choice,), "marked_option", Weight.VERDICT, at, text.end))
+                found.append(
+                    Statement((text.choice,), "marked_option", Weight.VERDICT, at, text.end)
+                )
     if len(found) == 1:
         findings.statements += found
 
@@ -645,20 +733,26 @@ def _judge(scan: Scan, line: Line, *, is_alone: bool) -> bool | None:
         if units.labels[at] not in {None, *names.choices} and not units.token(at).islower():
             break
         if roles & _VERDICTS and _is_verdict(units, at, line):
-            return bool(roles & (RIGHT | YES)) != _is_negated(units, begin, at) and not roles & WRONG
+            return (
+                bool(roles & (RIGHT | YES)) != _is_negated(units, begin, at) and not roles & WRONG
+            )
         if roles & ANSWER and _is_remark(units, at, line):
             return True
     return None
 
 
 def _is_remark(units: Units, at: int, line: Line) -> bool:
-    """Say whether `answer` is all that is said of an option: `<-- answer`, `(answer)`, `| **answer** |`."""
+    """Say whether `answer` is all that is said of an option: `<-- answer`, `(answer)`, `|
+    **answer** |`.
+    """
     before, after = at - 1, at + 1
     while before > line.begin and units.words[before] in DRESS:
         before -= 1
     while after < line.end and units.words[after] in DRESS:
         after += 1
-    return units.words[before] in _BEFORE_ANSWER and (after >= line.end or not is_word(units, after))
+    return units.words[before] in _BEFORE_ANSWER and (
+        after >= line.end or not is_word(units, after)
+    )
 
 
 def _is_negated(units: Units, begin: int, at: int) -> bool:
@@ -671,7 +765,9 @@ def _is_negated(units: Units, begin: int, at: int) -> bool:
 
 
 def _is_verdict(units: Units, at: int, line: Line) -> bool:
-    """Say whether a word stands where a verdict does: after a mark or a verb, before a mark or the end."""
+    """Say whether a word stands where a verdict does: after a mark or a verb, before a mark or the
+    end.
+    """
     before = at - 1
     while before > max(line.begin, at - _LEAD) and (
         units.words[before] in DRESS or units.roles[before] & (FILL | NOT | MAYBE)
@@ -686,16 +782,22 @@ def _is_verdict(units: Units, at: int, line: Line) -> bool:
         return True
     is_open = units.words[before] in _BEFORE_VERDICT or bool(units.roles[before] & BE)
     is_open = is_open or (before == line.begin and line.is_inline)
-    return is_open and (after >= line.end or not is_word(units, after) or bool(units.roles[after] & AFTER))
+    return is_open and (
+        after >= line.end or not is_word(units, after) or bool(units.roles[after] & AFTER)
+    )
 
 
 def _is_numeral(scan: Scan, line: Line) -> bool:
     """Say whether a label is the first Roman numeral of an enumeration."""
-    return line.names is not None and line.names.choices[0].lower() == "i" and "ii" in scan.units.known
+    return (
+        line.names is not None and line.names.choices[0].lower() == "i" and "ii" in scan.units.known
+    )
 
 
 def _opens_list(scan: Scan, lines: Sequence[Line]) -> bool:
-    """Say whether the first line is the first of several that are listed: options, or numbered steps."""
+    """Say whether the first line is the first of several that are listed: options, or numbered
+    steps.
+    """
     choices = scan.labels.choices
     names = [line.names.choices[0] for line in lines if line.names and line.is_labelled]
     others = set(names) - {choices[0]}
@@ -717,12 +819,14 @@ def _is_inline_list(scan: Scan, line: Line) -> bool:
     return others > (mark in DASHES)
 
 
-# Answers without a label: a line that is one option's text, or a short assertion of it and of no other.
+# Answers without a label: a line that is one option's text, or a short assertion of it and of no
+# other.
 
 #: A longer text argues; an option's text in it need not be its answer.
 MOST_ASSERTED = 60
 
-#: In a longer text, the answer that opens it begins within so many units; and so far back a sentence is read.
+#: In a longer text, the answer that opens it begins within so many units; and so far back a
+#: sentence is read.
 _LONGEST_OPENING = 8
 _SENTENCE = 40
 
@@ -759,7 +863,18 @@ _ENDINGS = _TRAILING_MARKS | {BREAK}
 _POINTING = COLONS | ARROWS
 #: `Let me check the next: option D.`
 _PLANS = frozenset(
-    {"let", "let's", "next", "check", "compare", "consider", "possible", "examine", "verify", "mistake"}
+    {
+        "let",
+        "let's",
+        "next",
+        "check",
+        "compare",
+        "consider",
+        "possible",
+        "examine",
+        "verify",
+        "mistake",
+    }
 )
 _TO_TEXT = 6
 #: `i.e.`
@@ -774,7 +889,9 @@ def read_text_lines(scan: Scan, lines: Sequence[Line], findings: Findings) -> No
 
     Several such lines are a list, and a number alone may be any step of a calculation.
     """
-    if len(lines) > _LISTED and not (_read_text_line(scan, lines[0]) or _read_text_line(scan, lines[-1])):
+    if len(lines) > _LISTED and not (
+        _read_text_line(scan, lines[0]) or _read_text_line(scan, lines[-1])
+    ):
         return
     found = [
         (line, one)
@@ -812,7 +929,8 @@ def _read_text_line(scan: Scan, line: Line) -> Statement | None:
 
 
 def read_assertion(scan: Scan, echoed: Container[int] = ()) -> Decision | None:
-    """Return the only option whose text a completion asserts: as its first words, as its last, or alone.
+    """Return the only option whose text a completion asserts: as its first words, as its last, or
+    alone.
 
     The units `echoed` only repeat the options.
     """
@@ -854,9 +972,9 @@ def _ends_with_other(units: Units, text: Statement) -> bool:
 
 
 def _find_texts(scan: Scan, begin: int, limit: int) -> Iterator[Statement]:
-    """Yield the option texts, each with the label in brackets after it; no choice where several have it.
+    """Yield the option texts, each with the label in brackets after it.
 
-    A text that is also the label of another choice clashes.
+    No choice where several have it. A text that is also the label of another choice clashes.
     """
     units, labels, end = scan.units, scan.units.labels, 0
     raw, places, spelled = units.raw, units.places, scan.texts.spelled
@@ -877,7 +995,10 @@ def _find_texts(scan: Scan, begin: int, limit: int) -> Iterator[Statement]:
 
 
 def _skip_dress(units: Units, text: Statement) -> tuple[int, int]:
-    """Return the unit before a text, its articles and what opens it; and the one after what closes it."""
+    """Return the unit before a text, its articles and what opens it.
+
+    And the one after what closes it.
+    """
     before, end = skip_back(units, text.begin, FILL), text.end
     while before >= max(text.begin - WRAPS, 0) and units.words[before] in OPEN:
         before -= 1
@@ -887,7 +1008,9 @@ def _skip_dress(units: Units, text: Statement) -> tuple[int, int]:
 
 
 def _opens(units: Units, text: Statement) -> bool:
-    """Say whether the completion begins with this text, set off from what follows: `Invalid: it …`."""
+    """Say whether the completion begins with this text, set off from what follows: `Invalid: it
+    …`.
+    """
     before, end = _skip_dress(units, text)
     if before >= 0 or (end < units.size - 1 and not _has_words(units, text)):
         return False
@@ -906,8 +1029,12 @@ def _concludes(units: Units, text: Statement) -> bool:
     before, end = _skip_dress(units, text)
     is_said = before >= 0 and (units.words[before] in _SAYING or bool(units.roles[before] & BE))
     if before > 0 and units.words[before] in EQUALS and units.labels[before - 1] is not None:
-        return units.words[before - 2 : before - 1] == ["{"]  # a variable that is called as a choice is
-    if (not is_said and units.words[text.begin - 1] not in _BOLD) or _is_of_label(units, before, text):
+        return units.words[before - 2 : before - 1] == [
+            "{"
+        ]  # a variable that is called as a choice is
+    if (not is_said and units.words[text.begin - 1] not in _BOLD) or _is_of_label(
+        units, before, text
+    ):
         return False
     if not _is_last(units, end):
         return False
@@ -932,7 +1059,9 @@ def _concludes(units: Units, text: Statement) -> bool:
 def _is_last(units: Units, end: int) -> bool:
     """Say whether nothing follows but marks, what it is not, or, in a short text, why it is so."""
     rest = units.words[end : end + WRAPS]
-    if units.size <= end + WRAPS and all(one in _ENDINGS and one not in QUESTION_MARKS for one in rest):
+    if units.size <= end + WRAPS and all(
+        one in _ENDINGS and one not in QUESTION_MARKS for one in rest
+    ):
         return True
     if units.size > MOST_ASSERTED:
         return False
@@ -960,7 +1089,11 @@ def _is_asserted(units: Units, text: Statement, *, is_denied: bool) -> bool:
 
 def _is_of_label(units: Units, verb: int, text: Statement) -> bool:
     """Say whether the text is only what a label stands for, where others are named: `B is Lyon`."""
-    if verb > 0 and units.words[verb] in COLONS and units.labels[verb - 1] not in {None, *text.choices}:
+    if (
+        verb > 0
+        and units.words[verb] in COLONS
+        and units.labels[verb - 1] not in {None, *text.choices}
+    ):
         return True  # `B: True`, where that is the text of A
     if verb <= 0 or not units.roles[verb] & BE:
         return False
@@ -1007,7 +1140,9 @@ def decide(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
         group = [*right, *group] if len(right) == 1 else group
     if group:
         found = _combine(scan, group)
-        is_denied = found.part == "named_right" and findings.excluded.get(str(found.choice), 0) > found.end
+        is_denied = (
+            found.part == "named_right" and findings.excluded.get(str(found.choice), 0) > found.end
+        )
         if found.choice is not None and (is_denied or _is_left_open(scan, found)):
             return replace(found, choice=None, reason="SEVERAL_CHOICES")
         reason = None if found.choice is None else find_doubt(scan, found, statements)
@@ -1050,12 +1185,17 @@ def find_doubt(scan: Scan, found: Decision, statements: Sequence[Statement]) -> 
         return "SEVERAL_CHOICES"
     if found.end >= units.size:
         return None
-    is_open = not units.named or units.named[-1] >= found.end or units.played & (FIX | NOT | NOT_AFTER | BUT)
+    is_open = (
+        not units.named
+        or units.named[-1] >= found.end
+        or units.played & (FIX | NOT | NOT_AFTER | BUT)
+    )
     return _read_on(scan, found, statements) if is_open or scan.texts.spelled else None
 
 
 def _is_contradicted(units: Units, found: Decision, statements: Sequence[Statement]) -> bool:
-    """Say whether a statement of any weight names another choice, and nothing between them corrects it.
+    """Say whether a statement of any weight names another choice, and nothing between them corrects
+    it.
 
     Guesses, and what is only called true, count for less if they come before the answer.
     """
@@ -1063,7 +1203,9 @@ def _is_contradicted(units: Units, found: Decision, statements: Sequence[Stateme
     others = [
         one
         for one in statements
-        if one.choices and found.choice not in one.choices and not found.begin <= one.begin < found.end
+        if one.choices
+        and found.choice not in one.choices
+        and not found.begin <= one.begin < found.end
     ]
     if _KEY in units.text:
         others = [one for one in others if one.weight is Weight.DEFINITE]  # other keys of an object
@@ -1084,31 +1226,41 @@ def _is_contradicted(units: Units, found: Decision, statements: Sequence[Stateme
     turns = sorted({*_find_corrections(units), *contrasts})
     for one in others:
         is_true = one.part == "verdict_list" or "true" in units.words[one.begin : one.end]
-        is_light = one.weight is Weight.TENTATIVE or any(role & MAYBE for role in roles[one.begin : one.end])
+        is_light = one.weight is Weight.TENTATIVE or any(
+            role & MAYBE for role in roles[one.begin : one.end]
+        )
         if one.part in _LIGHT_PARTS and not is_light:
-            is_whole = is_short and not _SENTENCE_ENDS.isdisjoint(units.words[one.end : one.end + 1])
+            is_whole = is_short and not _SENTENCE_ENDS.isdisjoint(
+                units.words[one.end : one.end + 1]
+            )
             is_light = is_true or not is_whole
         if is_true and one.part in _LIGHT_PARTS:
             continue
         turn = bisect_left(turns, one.end)
-        if one.begin >= found.end or not (is_light or (turn < len(turns) and turns[turn] < found.end)):
+        if one.begin >= found.end or not (
+            is_light or (turn < len(turns) and turns[turn] < found.end)
+        ):
             return True
     return False
 
 
 def _is_quoted_letter(units: Units, stated: Statement) -> bool:
-    """Say whether a small letter in quotes is meant where labels are written large: `which is 'c'`."""
+    """Say whether a small letter in quotes is meant where labels are written large: `which is
+    'c'`.
+    """
     at = stated.end - 1
     while at > stated.begin and units.labels[at] is None:
         at -= 1
-    return units.token(at).islower() and stated.choices[0].isupper() and units.words[at - 1] in QUOTES
+    return (
+        units.token(at).islower() and stated.choices[0].isupper() and units.words[at - 1] in QUOTES
+    )
 
 
 def _read_on(scan: Scan, found: Decision, statements: Sequence[Statement]) -> str | None:
     """Return what the sentences from the answer on say against it.
 
-    Its own names a further choice; a later one denies it, supports another, asserts the text of another, or
-    calls the words before mistaken, and nothing after that repeats the answer.
+    Its own names a further choice; a later one denies it, supports another, asserts the text of
+    another, or calls the words before mistaken, and nothing after that repeats the answer.
     """
     units, roles, choice = scan.units, scan.units.roles, found.choice
     begin, fix, is_own = found.end, -1, True
@@ -1129,7 +1281,9 @@ def _read_on(scan: Scan, found: Decision, statements: Sequence[Statement]) -> st
             reason = NOTHING
         elif said < 0 and named and choice not in named:
             # The sentence ends with the other choice, after a word: `no, C.`; not with an initial.
-            is_last = mentions[-1] == end - 1 and any(_is_long(word) for word in units.words[begin:end])
+            is_last = mentions[-1] == end - 1 and any(
+                _is_long(word) for word in units.words[begin:end]
+            )
             is_last = is_last and not any(role & _DENIAL for role in roles[begin + 1 : end])
             is_last = is_last and not (units.token(end - 2).istitle() and is_word(units, end + 1))
             is_other = is_last or (played & _SUPPORT and not played & _UNSURE)
@@ -1140,7 +1294,11 @@ def _read_on(scan: Scan, found: Decision, statements: Sequence[Statement]) -> st
             fix = at if roles[at] & FIX and is_inserted(units, at) else fix
         if not is_own and any(at > fix and units.labels[at] == choice for at in mentions):
             fix = -1
-        if units.size <= MOST_ASSERTED and not played & _DENIAL and _asserts_other(scan, found, begin, end):
+        if (
+            units.size <= MOST_ASSERTED
+            and not played & _DENIAL
+            and _asserts_other(scan, found, begin, end)
+        ):
             return "CONTRADICTS_ITSELF"
         begin, is_own = end + 1, False
     return NOTHING if fix >= 0 else None
@@ -1148,7 +1306,9 @@ def _read_on(scan: Scan, found: Decision, statements: Sequence[Statement]) -> st
 
 def _is_denied(roles: Sequence[int], at: int, begin: int, end: int) -> bool:
     """Say whether a denial stands near a label: `I am not sure of C`, `C is not`."""
-    return any(role & _DENIAL for role in roles[max(begin, at - _BEFORE_VERB) : min(at + _BACK, end)])
+    return any(
+        role & _DENIAL for role in roles[max(begin, at - _BEFORE_VERB) : min(at + _BACK, end)]
+    )
 
 
 def _is_long(word: str) -> bool:
@@ -1157,13 +1317,18 @@ def _is_long(word: str) -> bool:
 
 
 def _read_rest(scan: Scan, found: Decision, mentions: Sequence[int], end: int) -> str | None:
-    """Return what the rest of its own sentence says against an answer; reasons (`because A`) do not count."""
+    """Return what the rest of its own sentence says against an answer.
+
+    Reasons (`because A`) do not count.
+    """
     units, roles, begin = scan.units, scan.units.roles, found.end
     after = begin + (units.words[begin] in COMMAS)
     is_reason = any(role & AFTER and not role & PREP for role in roles[after : after + 1])
     denial = next((at for at in range(begin, end) if roles[at] & _DENIAL), units.size + _BACK)
     for at in mentions:
-        if units.labels[at] == found.choice and any(role & _DENIAL for role in roles[at - _BACK : at]):
+        if units.labels[at] == found.choice and any(
+            role & _DENIAL for role in roles[at - _BACK : at]
+        ):
             return NOTHING  # `so C, they say, but not C`
         if units.labels[at] != found.choice and denial >= at + _BACK and not is_reason:
             return "SEVERAL_CHOICES"
@@ -1176,12 +1341,16 @@ def _read_rest(scan: Scan, found: Decision, mentions: Sequence[int], end: int) -
             break
         if roles[at] & (NOT | NOT_AFTER):  # `answer 4 does not fit`
             return None if any(at < one < at + _BACK for one in mentions) else NOTHING
-    is_partly = found.part == "named_right" and is_word(units, begin)  # `B is right about the cause, but`
+    is_partly = found.part == "named_right" and is_word(
+        units, begin
+    )  # `B is right about the cause, but`
     return NOTHING if is_partly and any(role & BUT for role in roles[begin:end]) else None
 
 
 def _concludes_other(scan: Scan, found: Decision) -> bool:
-    """Say whether a sentence before ends with another choice: `which gives option B. The answer is C.`."""
+    """Say whether a sentence before ends with another choice: `which gives option B. The answer is
+    C.`.
+    """
     units, begin, played = scan.units, 0, 0
     for at in range(found.begin):
         played |= units.roles[at]
@@ -1210,8 +1379,12 @@ def _list_mentions(scan: Scan, begin: int, end: int, choice: str | None) -> Iter
         is_option = bool(units.roles[at - 1] & OPTION) or (
             at + 1 < end and bool(units.roles[at + 1] & OPTION)
         )
-        is_part = units.token(at).islower() and not str(units.labels[at]).islower()  # `(a)` of a question
-        is_set_off = is_option or (before in _BEFORE_CHOICE and bool(units.gaps[at - 1]) and not is_part)
+        is_part = (
+            units.token(at).islower() and not str(units.labels[at]).islower()
+        )  # `(a)` of a question
+        is_set_off = is_option or (
+            before in _BEFORE_CHOICE and bool(units.gaps[at - 1]) and not is_part
+        )
         if not is_set_off and units.token(at).isascii():
             if not _is_capital_label(units, at, begin):
                 continue
@@ -1219,14 +1392,18 @@ def _list_mentions(scan: Scan, begin: int, end: int, choice: str | None) -> Iter
             continue
         near = range(max(begin, at - _TO_OWN_LABEL), at + 1) if scan.texts.spelled else ()
         if units.labels[at] == choice or not any(
-            (text := scan.texts.find(units, one)) is not None and text.choice == choice and text.end > at
+            (text := scan.texts.find(units, one)) is not None
+            and text.choice == choice
+            and text.end > at
             for one in near
         ):
             yield at
 
 
 def _is_capital_label(units: Units, at: int, begin: int) -> bool:
-    """Say whether a letter alone is a label: no article that opens its sentence, no `I`, and no formula."""
+    """Say whether a letter alone is a label: no article that opens its sentence, no `I`, and no
+    formula.
+    """
     letter, is_next = units.token(at), at + 1 < units.size
     if not letter.isupper() or letter == "I" or not begins_well(units, at):
         return False
@@ -1236,27 +1413,41 @@ def _is_capital_label(units: Units, at: int, begin: int) -> bool:
     before, after = units.words[at - 1], units.words[at + 1] if is_next else ""
     if before == "." and not units.gaps[at]:
         return False  # an abbreviation
-    if before in _FORMULA or before in _BEFORE_CHOICE or after in _FORMULA or before[:1].isdecimal():
+    if (
+        before in _FORMULA
+        or before in _BEFORE_CHOICE
+        or after in _FORMULA
+        or before[:1].isdecimal()
+    ):
         return False
     is_joined = is_next and not units.gaps[at + 1] and (is_word(units, at + 1) or after == "(")
     return not (is_joined and units.token(at + 1).isascii())
 
 
 _BEFORE_CHOICE = frozenset("([\uff08\u3010")
-_FORMULA = OPERATORS | EQUALS | HYPHENS | MATHEMATICS | {"\u00b0", "\u00ba", "_", "^", "<", ">", "{"}
+_FORMULA = (
+    OPERATORS | EQUALS | HYPHENS | MATHEMATICS | {"\u00b0", "\u00ba", "_", "^", "<", ">", "{"}
+)
 _TO_OWN_LABEL = 40
 _TO_CONTRAST = 16
 
 
 def _asserts_other(scan: Scan, found: Decision, begin: int, end: int) -> bool:
-    """Say whether a sentence, or the line of a label, ends with another option's text as an assertion."""
+    """Say whether a sentence, or the line of a label, ends with another option's text as an
+    assertion.
+    """
     units = scan.units
     if not scan.texts.spelled or (begin == found.end and found.part != "first_label"):
         return False
     while end > begin and units.words[end - 1] in CLOSE:
         end -= 1
     choice, at = scan.texts.find_before(units, end) or (None, 0)
-    if choice is None or choice == found.choice or at <= begin or (end - at == 1 and units.labels[at]):
+    if (
+        choice is None
+        or choice == found.choice
+        or at <= begin
+        or (end - at == 1 and units.labels[at])
+    ):
         return False
     if any(scan.texts.is_own(units, one, found.choice) for one in range(begin, end)):
         return False
@@ -1270,9 +1461,13 @@ def _asserts_other(scan: Scan, found: Decision, begin: int, end: int) -> bool:
 
 
 def _is_denied_later(units: Units, found: Decision) -> bool:
-    """Say whether the sentence that a label opens denies it: `B, despite …, can by no means be right`."""
+    """Say whether the sentence that a label opens denies it: `B, despite …, can by no means be
+    right`.
+    """
     at, is_denied = found.end, False
-    if units.words[at : at + 1] != [","] or any(roles & AFTER for roles in units.roles[at + 1 : at + 2]):
+    if units.words[at : at + 1] != [","] or any(
+        roles & AFTER for roles in units.roles[at + 1 : at + 2]
+    ):
         return False
     for further in range(at, min(at + _SENTENCE, units.size)):
         roles = units.roles[further]
@@ -1280,8 +1475,13 @@ def _is_denied_later(units: Units, found: Decision) -> bool:
             return False
         if is_denied and roles & (RIGHT | ANSWER):
             return True
-        is_other = units.labels[further + 1 : further + 2] not in ([], [None])  # `B, not A, is right`
-        is_denied = is_denied or (bool(roles & NOT) and not is_other) or (roles & IF and roles & SAYS) > 0
+        is_other = units.labels[further + 1 : further + 2] not in (
+            [],
+            [None],
+        )  # `B, not A, is right`
+        is_denied = (
+            is_denied or (bool(roles & NOT) and not is_other) or (roles & IF and roles & SAYS) > 0
+        )
     return False
 
 
@@ -1295,9 +1495,13 @@ def _is_left_open(scan: Scan, found: Decision) -> bool:
             return False
         label = units.labels[at]
         if label is not None and units.token(at) not in _ARTICLES and word not in _LATIN_INITIALS:
-            return is_or and label != found.choice and not scan.texts.is_own(units, at, found.choice)
+            return (
+                is_or and label != found.choice and not scan.texts.is_own(units, at, found.choice)
+            )
         is_light = roles & (FILL | OPTION | BE | IT | MAYBE | NOT) or word in _BEFORE_LABEL
-        is_trigger = roles & (OR | MATCH) or (roles & IF and not roles & AFTER) or word in _LATIN_INITIALS
+        is_trigger = (
+            roles & (OR | MATCH) or (roles & IF and not roles & AFTER) or word in _LATIN_INITIALS
+        )
         is_trigger = is_trigger or (roles & AND and units.words[at - 1] in ROUND_OPEN)
         is_or = bool(is_trigger) or (is_or and bool(is_light))
     return bool(units.roles[-1] & OR) and units.size > found.end
@@ -1311,7 +1515,11 @@ def _is_quoted(units: Units, found: Decision) -> bool:
     for at in range(max(found.begin - _LONGEST_SPEECH, 0), found.begin + 1):
         if quote < 0 and words[at] in _SPEECH:
             # An apostrophe closes a word: `the students' answer`.
-            quote = at if words[at] != "'" or at == 0 or units.gaps[at] or words[at - 1] == BREAK else -1
+            quote = (
+                at
+                if words[at] != "'" or at == 0 or units.gaps[at] or words[at - 1] == BREAK
+                else -1
+            )
         elif quote >= 0 and (words[at] in _SPEECH[words[quote]] or words[at] == BREAK):
             quote = -1
     if quote < 0 or (words[quote] == _STRAIGHT and _KEY in units.text):
@@ -1381,7 +1589,19 @@ def gather(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
 
 #: `Option B. The others are wrong.`
 _OTHERS = frozenset(
-    ["others", "other", "rest", "anderen", "übrigen", "autres", "demás", "otras", "demais", "outras", "altre"]
+    [
+        "others",
+        "other",
+        "rest",
+        "anderen",
+        "übrigen",
+        "autres",
+        "demás",
+        "otras",
+        "demais",
+        "outras",
+        "altre",
+    ]
 )
 
 
@@ -1400,7 +1620,9 @@ def _read_opening(scan: Scan, findings: Findings) -> None:
 
 
 def read_last(scan: Scan, findings: Findings) -> None:
-    """Note a label with which the text ends, after a colon, an arrow or a word for option: `…: option C.`."""
+    """Note a label with which the text ends, after a colon, an arrow or a word for option: `…:
+    option C.`.
+    """
     units, last = scan.units, scan.units.size - 1
     fewest = max(units.size - WRAPS, 0)
     if not units.named or units.named[-1] < fewest - 1:
@@ -1416,7 +1638,9 @@ def read_last(scan: Scan, findings: Findings) -> None:
         is_option = is_option or bool(units.roles[begin] & (OPTION | ANSWER))
         begin -= 1
     # `Letter E.` is a sentence of its own.
-    is_led = begin >= 0 and (units.words[begin] in _POINTING or (is_option and units.words[begin] in _PAUSES))
+    is_led = begin >= 0 and (
+        units.words[begin] in _POINTING or (is_option and units.words[begin] in _PAUSES)
+    )
     if not is_led:
         return
     names = read_names(scan, begin + 1 if not is_option else last)
@@ -1430,14 +1654,20 @@ def read_last(scan: Scan, findings: Findings) -> None:
             return
     if units.words[begin] in COLONS and begin > 0 and units.labels[begin - 1] is not None:
         return
-    if any(units.words[at - 1] in COLONS and units.labels[at] != names.choices[0] for at in units.named):
+    if any(
+        units.words[at - 1] in COLONS and units.labels[at] != names.choices[0] for at in units.named
+    ):
         return  # answers to several questions
-    statement = Statement(names.choices, "conclusion", Weight.VERDICT, begin + 1, names.end, names.clashes)
+    statement = Statement(
+        names.choices, "conclusion", Weight.VERDICT, begin + 1, names.end, names.clashes
+    )
     findings.statements.append(statement)
 
 
 def read_labelled_text(scan: Scan, at: int, findings: Findings) -> None:
-    """Note an option's text before its label in brackets, if a verb leads to it: `it is Canberra (B)`."""
+    """Note an option's text before its label in brackets, if a verb leads to it: `it is Canberra
+    (B)`.
+    """
     units = scan.units
     choice, begin = scan.texts.find_before(units, at) or (None, 0)
     if choice is None:
@@ -1449,12 +1679,16 @@ def read_labelled_text(scan: Scan, at: int, findings: Findings) -> None:
         return
     found = read_text(scan, choice, at)
     if found.end > at and read_context(units, begin) is Context.ASSERTED:
-        statement = Statement(found.choices, "option_text", Weight.VERDICT, before, found.end, found.clashes)
+        statement = Statement(
+            found.choices, "option_text", Weight.VERDICT, before, found.end, found.clashes
+        )
         findings.statements.append(statement)
 
 
 def _explains_other(scan: Scan, stated: Statement) -> bool:
-    """Say whether the label only says which option the text before it is: `Saturn, that is, option D`."""
+    """Say whether the label only says which option the text before it is: `Saturn, that is, option
+    D`.
+    """
     units, at = scan.units, stated.end - 1
     while at > 0 and units.labels[at] is None:
         at -= 1
@@ -1466,7 +1700,11 @@ def _explains_other(scan: Scan, stated: Statement) -> bool:
     if at == end:
         return False
     choice, begin = scan.texts.find_before(units, at) or (None, 0)
-    if choice is None or choice in stated.choices or read_context(units, begin) is not Context.ASSERTED:
+    if (
+        choice is None
+        or choice in stated.choices
+        or read_context(units, begin) is not Context.ASSERTED
+    ):
         return False
     before = skip_back(units, begin, FILL)
     return before < 0 or units.words[before] in _SENTENCE_ENDS or bool(units.roles[before] & BE)
@@ -1506,7 +1744,9 @@ def _says_otherwise(scan: Scan, stated: Statement) -> bool:
 
 
 def _combine(scan: Scan, group: list[Statement]) -> Decision:
-    """Return what statements of one weight come to: all must agree, unless one corrects those before it."""
+    """Return what statements of one weight come to: all must agree, unless one corrects those
+    before it.
+    """
     current, is_open = group[0], False
     fixes = [] if len(group) == 1 else list(_find_corrections(scan.units))
     for one in group[1:]:
@@ -1538,8 +1778,12 @@ def _find_corrections(units: Units) -> Iterator[int]:
     """Yield where words replace what was said: `wait`, `that is wrong`, and `no,` on its own."""
     for at in _list_roles(units, FIX | WRONG):
         roles = units.roles[at]
-        is_fix = roles & FIX and (roles & (UNDO | MUTE) or is_inserted(units, at) or not units.words[at])
-        is_fix = is_fix or (roles & FIX and any(role & ANSWER for role in units.roles[at + 1 : at + 2]))
+        is_fix = roles & FIX and (
+            roles & (UNDO | MUTE) or is_inserted(units, at) or not units.words[at]
+        )
+        is_fix = is_fix or (
+            roles & FIX and any(role & ANSWER for role in units.roles[at + 1 : at + 2])
+        )
         if is_fix or (roles & WRONG and roles & NOT and units.words[at + 1 : at + 2] == [","]):
             yield at
 
@@ -1570,7 +1814,8 @@ def _is_taken_back(units: Units, stated: Statement) -> bool:
 def _eliminate(scan: Scan, findings: Findings) -> Decision | None:
     """Return the only choice that is not excluded, if all others are."""
     left = [choice for choice in scan.labels.choices if choice not in findings.excluded]
-    # Of two choices, that one is wrong does not say that the other is right; of one, there is no other.
+    # Of two choices, that one is wrong does not say that the other is right; of one, there is no
+    # other.
     if len(left) != 1 or len(findings.excluded) <= 1 or scan.units.size > _MOST_ELIMINATED:
         return None
     places = findings.excluded.values()
@@ -1587,7 +1832,9 @@ _NOT_ASKED = _SPEAKERS | {""}
 _AFTER_QUESTION = COLONS | {"\u3011"}
 
 
-def read_stated_answer(text: str, choices: Sequence[str], options: Sequence[str] | None = None) -> Reading:
+def read_stated_answer(
+    text: str, choices: Sequence[str], options: Sequence[str] | None = None
+) -> Reading:
     """Return the answer that the text states, or the reason why it states none."""
     if not text.strip(WHITE_SPACE):
         return Reading(reason="EMPTY")
@@ -1609,7 +1856,8 @@ def read_stated_answer(text: str, choices: Sequence[str], options: Sequence[str]
 def list_statements(
     text: str, choices: Sequence[str], options: Sequence[str] | None = None
 ) -> list[tuple[tuple[str, ...], tuple[int, int]]]:
-    """Return every answer that the text states, in the order of the text: the choices it names, and where.
+    """Return every answer that the text states, in the order of the text: the choices it names, and
+    where.
 
     `read_stated_answer` decides among these. What is said in thoughts is not among them.
     """
@@ -1631,27 +1879,36 @@ _LONGEST_NARROWED = 200
 
 
 def narrow_options(text: str, choices: Sequence[str], options: Sequence[str]) -> tuple[str, ...]:
-    """Return options with which the text is read in the same way; those that it does not say may be empty.
+    """Return options with which the text is read in the same way.
 
-    So a text that comes with many options is read a few times. Texts with lists are compared with all.
+    Those that it does not say may be empty. So a text that comes with many options is read a few
+    times. Texts with lists are compared with all.
     """
     labels, own = read_labels(tuple(choices)), tuple(options[: len(choices)])
     known = _list_words(text, labels) if len(text) <= _LONGEST_NARROWED else None
     if known is None:
         return own
     return tuple(
-        one if needed <= known else "" for one, needed in zip(own, list_needed(own, labels), strict=True)
+        one if needed <= known else ""
+        for one, needed in zip(own, list_needed(own, labels), strict=True)
     )
 
 
 @lru_cache(maxsize=4096)
 def _list_words(text: str, labels: Labels) -> set[str] | None:
     """Return the words of a text without markup; None of one that may have a list in it."""
-    if find_parts(text) != [(0, len(text))] or "<" in text or "\\" in text or simplify(text) != text:
+    if (
+        find_parts(text) != [(0, len(text))]
+        or "<" in text
+        or "\\" in text
+        or simplify(text) != text
+    ):
         return None
     units = split_units(text, labels)
     named = {units.labels[at] for at in units.named}
-    may_list = len(named) >= _FEWEST and (units.breaks or named.issuperset(labels.choices[:_LISTED]))
+    may_list = len(named) >= _FEWEST and (
+        units.breaks or named.issuperset(labels.choices[:_LISTED])
+    )
     return None if may_list else units.known
 
 
@@ -1688,8 +1945,11 @@ def _read_part(text: str, labels: Labels, options: Sequence[str] | None, offset:
     return reading
 
 
-def _is_asked(scan: Scan, lists: Sequence[Sequence[Line]], reading: Reading, *, is_first: bool) -> bool:
-    """Say whether what follows a question answers the one that was asked: its options are repeated, or named.
+def _is_asked(
+    scan: Scan, lists: Sequence[Sequence[Line]], reading: Reading, *, is_first: bool
+) -> bool:
+    """Say whether what follows a question answers the one that was asked: its options are repeated,
+    or named.
 
     `is_first`: the text begins with this question, which may be the one that was asked.
     """
@@ -1726,7 +1986,9 @@ def _opens_question(units: Units, at: int) -> bool:
     if before >= 0 and units.words[before] != BREAK:
         return False
     after = units.words[at + 1 : at + 5]
-    if after[:1] == [BREAK] and (units.words[at - 1][:1] == "#" or (at and units.words[at] in _SPEAKERS)):
+    if after[:1] == [BREAK] and (
+        units.words[at - 1][:1] == "#" or (at and units.words[at] in _SPEAKERS)
+    ):
         return True
     if units.words[at] == "q" and ":" not in after[:2] and after[1:2] not in (["."], [")"]):
         return False  # a charge, a quantity
@@ -1736,7 +1998,9 @@ def _opens_question(units: Units, at: int) -> bool:
 
 
 def is_foreign(scan: Scan, items: Sequence[Line]) -> bool:
-    """Say whether a list has other options than those that were asked about: few share a word with theirs."""
+    """Say whether a list has other options than those that were asked about: few share a word with
+    theirs.
+    """
     options = dict(zip(scan.labels.choices, scan.texts.options, strict=False))
     shared = compared = remarks = 0
     for item in items:
@@ -1744,7 +2008,9 @@ def is_foreign(scan: Scan, items: Sequence[Line]) -> bool:
         option = _list_content(
             normalize_word(token) for token in split_tokens(options.get(names.choices[0], ""))
         )
-        here = _list_content(scan.units.raw[scan.units.places[names.end] : scan.units.places[item.end]])
+        here = _list_content(
+            scan.units.raw[scan.units.places[names.end] : scan.units.places[item.end]]
+        )
         remarks += any(roles & IT for roles in scan.units.roles[names.end : names.end + 3])
         if option and here:
             compared += 1
@@ -1756,14 +2022,17 @@ def _list_content(words: Iterable[str]) -> set[str]:
     """Return the words that say something: no articles, no marks."""
     roles = load_lexicon().roles
     return {
-        word for word in words if word[:1].isalnum() and not roles.get(word, 0) & (FILL | PREP | AND | OR)
+        word
+        for word in words
+        if word[:1].isalnum() and not roles.get(word, 0) & (FILL | PREP | AND | OR)
     }
 
 
 def drop_listed(scan: Scan, lists: Sequence[Sequence[Line]], findings: Findings) -> None:
     """Drop statements that lead into a list: `Options:` and the first of them is no answer.
 
-    A cue that leads to some of the options states several: `The answers are:`, `A. Paris`, `C. Nice`.
+    A cue that leads to some of the options states several: `The answers are:`, `A. Paris`, `C.
+    Nice`.
     """
     units = scan.units
     for items in lists:
@@ -1779,7 +2048,9 @@ def drop_listed(scan: Scan, lists: Sequence[Sequence[Line]], findings: Findings)
             choices = tuple(item.names.choices[0] for item in items if item.names)
             is_part = len(items) < min(_LISTED, len(scan.labels.choices))
             findings.statements = [
-                replace(one, choices=choices) if one.begin < first.begin < one.end <= names.end else one
+                replace(one, choices=choices)
+                if one.begin < first.begin < one.end <= names.end
+                else one
                 for one in findings.statements
                 if is_part or not one.begin < first.begin < one.end <= names.end
             ]

@@ -86,7 +86,8 @@ class Weight(IntEnum):
 
 @dataclass(slots=True)
 class Statement:
-    """Choices that a passage states as the answer: several if that is left open, none if it is no choice.
+    """Choices that a passage states as the answer: several if that is left open, none if it is no
+    choice.
 
     `part` is the part of the rule that found it; `begin` and `end` are units.
     """
@@ -101,7 +102,9 @@ class Statement:
 
 @dataclass(slots=True)
 class Decision:
-    """The choice or the reason why there is none, the part of the rule that decided, and where (units)."""
+    """The choice or the reason why there is none, the part of the rule that decided, and where
+    (units).
+    """
 
     choice: str | None = None
     reason: str | None = None
@@ -170,7 +173,9 @@ class _Way:
     is_maybe: bool = False
 
 
-def follow(scan: Scan, at: int, *, is_linked: bool = False, may_pause: bool = True) -> Followed | None:
+def follow(
+    scan: Scan, at: int, *, is_linked: bool = False, may_pause: bool = True
+) -> Followed | None:
     """Return what is named after a cue that ends at `at`, or None if the words lead elsewhere.
 
     `is_linked`: the cue needs no verb or colon. `may_pause`: a comma may follow it.
@@ -185,15 +190,22 @@ def follow(scan: Scan, at: int, *, is_linked: bool = False, may_pause: bool = Tr
         if word == _STRUCK:
             at = _skip_struck(units, at)
             continue
-        # A longer word of ASCII is no label: of those, only what may begin an option's text is read.
+        # A longer word of ASCII is no label: of those, only what may begin an option's text is
+        # read.
         is_name = label is not None or word in OPEN or roles & NONE or not is_ascii
-        is_name = is_name or (len(word) == 1 and word.isalnum()) or units.raw[units.places[at]] in spelled
+        is_name = (
+            is_name or (len(word) == 1 and word.isalnum()) or units.raw[units.places[at]] in spelled
+        )
         found = _read_here(scan, at, has_link=way.has_link) if is_name else None
         if found is not None:
             if way.has_paused and not way.has_link:
                 return None
             is_maybe = way.is_maybe or found.is_maybe
-            found.is_negated, found.is_maybe, found.has_link = way.is_negated, is_maybe, way.has_link
+            found.is_negated, found.is_maybe, found.has_link = (
+                way.is_negated,
+                is_maybe,
+                way.has_link,
+            )
             return _look_after(scan, found, has_verb=way.cues > 0 or not way.has_link)
         further = _step(scan, at, way)
         if further is None:
@@ -249,7 +261,9 @@ def _read_here(scan: Scan, at: int, *, has_link: bool) -> Followed | None:
     is_name = units.labels[at] is not None or units.words[at] in OPEN
     names = read_names(scan, at) if is_name else None
     text = scan.texts.find(units, at) if scan.texts.spelled else None
-    is_label = text is not None and text.end == at + 1 and units.labels[at] not in {None, text.choice}
+    is_label = (
+        text is not None and text.end == at + 1 and units.labels[at] not in {None, text.choice}
+    )
     if is_label and names is None:
         return None
     if text is not None and names is not None and text.end < names.end + (len(names.choices) == 1):
@@ -257,10 +271,14 @@ def _read_here(scan: Scan, at: int, *, has_link: bool) -> Followed | None:
     if text is not None and text.choice is not None and _ends_text(units, text.end):
         return read_text(scan, text.choice, text.end)
     if names is not None:
-        return Followed(names.choices, names.end, is_wrapped=names.is_wrapped, clashes=names.clashes)
+        return Followed(
+            names.choices, names.end, is_wrapped=names.is_wrapped, clashes=names.clashes
+        )
     if not has_link:
         return None
-    return Followed((), at + 1, is_maybe=True) if units.roles[at] & NONE else _read_foreign(scan, at)
+    return (
+        Followed((), at + 1, is_maybe=True) if units.roles[at] & NONE else _read_foreign(scan, at)
+    )
 
 
 def _ends_text(units: Units, end: int) -> bool:
@@ -335,7 +353,10 @@ _OF = "\u7684"
 
 
 def _look_after(scan: Scan, found: Followed, *, has_verb: bool) -> Followed | None:
-    """Return the finding, negated if a negation follows; None for a condition, a question or hearsay."""
+    """Return the finding, negated if a negation follows.
+
+    None for a condition, a question or hearsay.
+    """
     units, at = scan.units, found.end
     if at + 1 < units.size and units.words[at] == _OF and is_word(units, at + 1):
         return None
@@ -343,7 +364,9 @@ def _look_after(scan: Scan, found: Followed, *, has_verb: bool) -> Followed | No
     is_wrong = bool(after) and bool(after[0] & WRONG) and not after[0] & (NOT | AFTER)
     is_not = bool(after) and bool(after[0] & NOT) and not is_word(units, at + 1)
     if is_wrong or is_not or (len(after) > 1 and after[0] & NOT and after[1] & RIGHT):
-        found.is_negated = not found.is_negated  # `answer B incorrect`, where the verb is not written
+        found.is_negated = (
+            not found.is_negated
+        )  # `answer B incorrect`, where the verb is not written
         return found
     for further in range(at, min(at + _NEGATION, units.size)):
         roles = units.roles[further]
@@ -371,9 +394,11 @@ def follow_contrast(scan: Scan, end: int) -> Followed | None:
     return follow(scan, at, is_linked=True) if units.roles[at - 1] & NOT_AFTER else None
 
 
-# What stands before a cue and changes its meaning: conditions, questions, others' opinions, negations.
+# What stands before a cue and changes its meaning: conditions, questions, others' opinions,
+# negations.
 
-#: How far back a sentence is read, in units, and how far its light words and others' opinions reach.
+#: How far back a sentence is read, in units, and how far its light words and others' opinions
+#: reach.
 SENTENCE = 48
 BEFORE = 8
 
@@ -386,7 +411,9 @@ _NEW = BUT | SO | FIX
 
 
 class Context(IntEnum):
-    """How the sentence before a cue means it: as it stands, as denied, or as nobody's own statement."""
+    """How the sentence before a cue means it: as it stands, as denied, or as nobody's own
+    statement.
+    """
 
     ASSERTED = 0
     DENIED = 1
@@ -394,7 +421,10 @@ class Context(IntEnum):
 
 
 def skip_back(units: Units, at: int, roles: int) -> int:
-    """Return the nearest unit before `at` that does not play one of these roles; -1 at the beginning."""
+    """Return the nearest unit before `at` that does not play one of these roles.
+
+    -1 at the beginning.
+    """
     before, last = at - 1, max(at - 1 - BEFORE, -1)
     while before > last and units.roles[before] & roles:
         before -= 1
@@ -403,7 +433,17 @@ def skip_back(units: Units, at: int, roles: int) -> int:
 
 #: `W\u00e4re die L\u00f6sung verd\u00fcnnt, m\u00fcsste man D ankreuzen.`
 _UNREAL_OPENINGS = frozenset(
-    {"w\u00e4re", "w\u00e4ren", "h\u00e4tte", "h\u00e4tten", "sollte", "sollten", "were", "had", "should"}
+    {
+        "w\u00e4re",
+        "w\u00e4ren",
+        "h\u00e4tte",
+        "h\u00e4tten",
+        "sollte",
+        "sollten",
+        "were",
+        "had",
+        "should",
+    }
 )
 
 
@@ -414,9 +454,11 @@ _SUBJECT_CLAUSES = frozenset(
 
 
 def read_context(units: Units, at: int) -> Context:
-    """Return how a cue is meant: conditions, questions, others' opinions and negations stand before it.
+    """Return how a cue is meant: conditions, questions, others' opinions and negations stand before
+    it.
 
-    A negation reaches as far as its clause, and into one that depends on it: `I don't think, frankly, that`.
+    A negation reaches as far as its clause, and into one that depends on it: `I don't think,
+    frankly, that`.
     """
     in_clause, depends, is_denied, begin = True, False, False, max(at - SENTENCE, 0)
     in_brackets = False
@@ -431,7 +473,9 @@ def read_context(units: Units, at: int) -> Context:
             in_brackets = word not in ROUND_OPEN
             continue
         if word in _SENTENCE_ENDS or (roles & _NEW and _starts_anew(units, before)):
-            is_denied = is_denied or (bool(roles & MUTE) and in_clause and _denies(units, before, at))
+            is_denied = is_denied or (
+                bool(roles & MUTE) and in_clause and _denies(units, before, at)
+            )
             begin = before + 1
             break
         if roles & (IF | SAYS):
@@ -467,12 +511,16 @@ def _starts_anew(units: Units, at: int) -> bool:
 
 
 def _is_unreal(roles: int, *, in_clause: bool, is_near: bool) -> bool:
-    """Say whether a condition or somebody else's opinion reaches the cue: `if` does across a comma."""
+    """Say whether a condition or somebody else's opinion reaches the cue: `if` does across a
+    comma.
+    """
     return bool(roles & IF) and in_clause if not roles & SAYS else is_near or bool(roles & IF)
 
 
 def is_inserted(units: Units, at: int) -> bool:
-    """Say whether a remark stands on its own: `wait, the answer is`; not `I don't actually think`."""
+    """Say whether a remark stands on its own: `wait, the answer is`; not `I don't actually
+    think`.
+    """
     return _is_followed(units, at) or at == 0 or units.words[at - 1] in _BEFORE_INSERTION
 
 
@@ -489,7 +537,10 @@ def _depends(units: Units, at: int) -> bool:
 
 
 def _denies(units: Units, at: int, cue: int) -> bool:
-    """Say whether a negation denies the cue; `wrong` does right before it, or if `that` or `to` follows."""
+    """Say whether a negation denies the cue.
+
+    `wrong` does right before it, or if `that` or `to` follows.
+    """
     further = at + 1
     if units.roles[at] & NOT or further == cue:
         return True
@@ -499,7 +550,9 @@ def _denies(units: Units, at: int, cue: int) -> bool:
 
 
 def _asks(units: Units, begin: int, at: int) -> bool:
-    """Say whether the sentence that begins here is a question with the verb first: `Could the answer be`."""
+    """Say whether the sentence that begins here is a question with the verb first: `Could the
+    answer be`.
+    """
     if not units.roles[begin] & BE or units.roles[begin] & (FILL | OWN | IT):
         return False
     for further in range(at, min(at + REACH, units.size)):
@@ -509,7 +562,9 @@ def _asks(units: Units, begin: int, at: int) -> bool:
 
 
 def starts_line(units: Units, at: int) -> bool:
-    """Say whether nothing but marks, emphasis and light words stands before the unit on its line."""
+    """Say whether nothing but marks, emphasis and light words stands before the unit on its
+    line.
+    """
     for before in range(at - 1, max(at - 1 - BEFORE, -1), -1):
         if units.words[before] == BREAK:
             return True
@@ -556,7 +611,9 @@ def read_cue(scan: Scan, at: int, findings: Findings) -> None:
 
 
 def _is_one_of_several(units: Units, at: int) -> bool:
-    """Say whether another label stands before in the sentence, or at the beginning of the line before."""
+    """Say whether another label stands before in the sentence, or at the beginning of the line
+    before.
+    """
     for before in range(at - 1, max(at - SENTENCE, -1), -1):
         if units.words[before] in STOPS:
             return False
@@ -598,7 +655,9 @@ def _note(
     part: str,
     weight: Weight = Weight.DEFINITE,
 ) -> None:
-    """Add what a cue leads to: a statement, or choices excluded and perhaps the one that replaces them."""
+    """Add what a cue leads to: a statement, or choices excluded and perhaps the one that replaces
+    them.
+    """
     if found is None:
         return
     is_own = bool(scan.units.roles[at] & FIX) and is_inserted(scan.units, at)
@@ -620,7 +679,9 @@ def _note(
 
 
 def _is_conditional(units: Units, at: int, end: int) -> bool:
-    """Say whether the verb is one of conditions and one stands before: `si l'on suit Kelsen, ce serait B`."""
+    """Say whether the verb is one of conditions and one stands before: `si l'on suit Kelsen, ce
+    serait B`.
+    """
     is_free = bool(units.roles[at] & (ANSWER | PICK | OPTION | RIGHT | THINK))
     if is_free and not units.played & IF:
         return False
@@ -694,7 +755,7 @@ def _is_key(units: Units, at: int) -> bool:
 
 
 def _follow_right(scan: Scan, at: int) -> Followed | None:
-    """Return what `the correct one is` and `正确的是` lead to; not `B is correct: A is too small`."""
+    """Return what `the correct one is` and `正确的是` lead to, not `B is correct: A is not`."""
     units = scan.units
     before = skip_back(units, at, FILL)
     is_inside = before >= 0 and is_word(units, before) and not units.roles[before] & _BEFORE_RIGHT
@@ -782,7 +843,9 @@ def _is_variable(scan: Scan, found: Followed) -> bool:
         is_joined = found.end < units.size and bool(units.roles[found.end] & AND)
         return not found.is_wrapped and (is_joined or not _ends_clause(scan, found))
     after = range(found.end, min(found.end + 2, units.size))
-    return len(after) > 1 and bool(units.roles[after[0]] & AND) and units.labels[after[1]] is not None
+    return (
+        len(after) > 1 and bool(units.roles[after[0]] & AND) and units.labels[after[1]] is not None
+    )
 
 
 def _read_before(scan: Scan, at: int) -> Followed | None:
@@ -793,11 +856,17 @@ def _read_before(scan: Scan, at: int) -> Followed | None:
             return None
         before -= 1
     names = read_names(scan, before) if before >= 0 and units.labels[before] is not None else None
-    is_joined = before > 1 and units.labels[before - 2] is not None and units.words[before - 1] in JOINTS
+    is_joined = (
+        before > 1 and units.labels[before - 2] is not None and units.words[before - 1] in JOINTS
+    )
     is_of = is_word(units, at + 1) and not units.roles[at + 1] and not units.gaps[at + 1]
     if is_of and not units.roles[at] & ENDING:
         return None  # those who choose it
-    return None if names is None or is_joined else Followed(names.choices, at + 1, clashes=names.clashes)
+    return (
+        None
+        if names is None or is_joined
+        else Followed(names.choices, at + 1, clashes=names.clashes)
+    )
 
 
 _MEANS = frozenset(
@@ -806,7 +875,9 @@ _MEANS = frozenset(
 
 
 def _follow_hint(scan: Scan, at: int) -> Followed | None:
-    """Return what `it is`, `so`, `that leaves` and `matches option` lead to, if the clause ends there."""
+    """Return what `it is`, `so`, `that leaves` and `matches option` lead to, if the clause ends
+    there.
+    """
     units, roles = scan.units, scan.units.roles[at]
     begin = at + 1
     if roles & (IT | BE) == IT and (begin >= units.size or not units.roles[begin] & BE):
@@ -823,7 +894,9 @@ def _follow_hint(scan: Scan, at: int) -> Followed | None:
         return None
     if roles & (IT | SO) and not QUESTION_MARKS.isdisjoint(units.words[found.end : found.end + 1]):
         return None
-    is_near = all(_is_light(units, between) for between in range(begin, min(found.end, begin + _NEAR)))
+    is_near = all(
+        _is_light(units, between) for between in range(begin, min(found.end, begin + _NEAR))
+    )
     is_clear = found.is_wrapped or any(one & OPTION for one in units.roles[begin : found.end])
     if not roles & MATCH:
         is_clear = is_clear or not units.token(found.end - 1).islower()
@@ -836,7 +909,9 @@ def _is_light(units: Units, at: int) -> bool:
 
 
 def _ends_clause(scan: Scan, found: Followed) -> bool:
-    """Say whether nothing is said of the label any more: `so B.`, not `so B is wrong` or `so $B = 2$`."""
+    """Say whether nothing is said of the label any more: `so B.`, not `so B is wrong` or `so $B =
+    2$`.
+    """
     units = scan.units
     for before in range(found.end - 1, max(found.end - _NEAR - 1, -1), -1):
         if units.words[before] == BREAK:
@@ -855,7 +930,11 @@ def _ends_clause(scan: Scan, found: Followed) -> bool:
         return not (units.roles[at] & AND and units.labels[at + 1 : at + 2] not in ([], [None]))
     if not is_word(units, at):
         return not units.gaps[at]
-    while at < min(found.end + _NEAR, units.size) and units.roles[at] & (BE | FILL) and not units.gaps[at]:
+    while (
+        at < min(found.end + _NEAR, units.size)
+        and units.roles[at] & (BE | FILL)
+        and not units.gaps[at]
+    ):
         at += 1  # `よってBです`
     return at > found.end and not is_word(units, at)
 
@@ -874,7 +953,9 @@ def _exclude(scan: Scan, at: int, findings: Findings) -> None:
     findings.exclude(names.choices, at)
     found = follow_contrast(scan, names.end)
     if found is not None and found.choices and not found.is_negated:
-        statement = Statement(found.choices, "conclusion", Weight.VERDICT, at, found.end, found.clashes)
+        statement = Statement(
+            found.choices, "conclusion", Weight.VERDICT, at, found.end, found.clashes
+        )
         findings.statements.append(statement)
 
 
@@ -882,7 +963,23 @@ def _exclude(scan: Scan, at: int, findings: Findings) -> None:
 
 _VERDICT_REACH = 10
 _UNDER = frozenset(
-    {"on", "in", "at", "under", "with", "for", "only", "auf", "bei", "sur", "sous", "en", "em", "con", "com"}
+    {
+        "on",
+        "in",
+        "at",
+        "under",
+        "with",
+        "for",
+        "only",
+        "auf",
+        "bei",
+        "sur",
+        "sous",
+        "en",
+        "em",
+        "con",
+        "com",
+    }
 )
 _UNREAL = (
     "would",
@@ -897,7 +994,21 @@ _UNREAL = (
     "zou",
 )
 _BEFORE_SUBJECT = (
-    THAT | OPTION | SO | AND | OR | THINK | FILL | BUT | IT | FIX | OWN | AFTER | ANSWER | MAYBE | YES
+    THAT
+    | OPTION
+    | SO
+    | AND
+    | OR
+    | THINK
+    | FILL
+    | BUT
+    | IT
+    | FIX
+    | OWN
+    | AFTER
+    | ANSWER
+    | MAYBE
+    | YES
 )
 _LIGHT_IN_VERDICT = FILL | OWN | MAYBE | IT | SO | FIX
 _SMALL = frozenset("ai")
@@ -955,7 +1066,9 @@ def read_subject(scan: Scan, at: int, findings: Findings) -> None:
     roles, after = (units.roles[end], units.words[end]) if end < units.size else (0, "")
     if roles & (IF | AFTER) == IF or after in QUESTION_MARKS:
         return  # `D would be correct if`
-    if after in _UNDER and any(units.token(one).lower().startswith(_UNREAL) for one in range(names.end, end)):
+    if after in _UNDER and any(
+        units.token(one).lower().startswith(_UNREAL) for one in range(names.end, end)
+    ):
         return  # `C would be right on the Moon`
     context = read_context(units, begin)
     if context is Context.HYPOTHETICAL or (context is Context.DENIED and verdict.is_wrong):
@@ -1009,7 +1122,9 @@ def _is_after_label(units: Units, at: int) -> bool:
     return at >= 0 and units.labels[at] is not None
 
 
-def _read_verdict(scan: Scan, names: Named | Followed, *, has_verb: bool = False) -> _Verdict | None:
+def _read_verdict(
+    scan: Scan, names: Named | Followed, *, has_verb: bool = False
+) -> _Verdict | None:
     """Return what the words after the labels say of them, None if they say something else."""
     units = scan.units
     at = skip_remark(scan, names.end, names.choices[0]) if len(names.choices) == 1 else names.end

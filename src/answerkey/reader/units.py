@@ -1,7 +1,8 @@
 """A text in units: words, phrases and marks with the role of each, and the labels among them.
 
-The words of all languages stand in `words/`, a file for each language: roles, a colon, words and phrases,
-a bar, and an example with `~` in the place of the words and the choice that it states (`-`: none).
+The words of all languages stand in `words/`, a file for each language: roles, a colon, words and
+phrases, a bar, and an example with `~` in the place of the words and the choice that it states
+(`-`: none).
 """
 
 from __future__ import annotations
@@ -71,7 +72,22 @@ ROLES: dict[str, int] = {
 }
 
 #: Roles of words that may state or exclude a choice.
-CUES = ANSWER | OPTION | RIGHT | PICK | THINK | IT | SO | LEAVE | MATCH | DROP | NOT | NOT_AFTER | FIX | MAYBE
+CUES = (
+    ANSWER
+    | OPTION
+    | RIGHT
+    | PICK
+    | THINK
+    | IT
+    | SO
+    | LEAVE
+    | MATCH
+    | DROP
+    | NOT
+    | NOT_AFTER
+    | FIX
+    | MAYBE
+)
 #: Roles that are looked for in the whole text.
 MARKED = CUES | WRONG | BUT | UNDO | QUESTION
 
@@ -81,11 +97,36 @@ MARKED = CUES | WRONG | BUT | UNDO | QUESTION
 _EMPHASIS = {sign * count for sign in "*_`" for count in range(1, 5)} | {"~~"}
 QUOTES = set("\"'\u00ab\u00bb\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u2039\u203a")
 QUOTES |= set("\u300c\u300d\u300e\u300f")
-_STYLES = ("text", "textbf", "textit", "textrm", "textsf", "texttt", "emph", "underline", "operatorname")
-_FONTS = ("mathbf", "mathrm", "mathit", "mathsf", "mathtt", "bf", "rm", "displaystyle", "large", "huge")
+_STYLES = (
+    "text",
+    "textbf",
+    "textit",
+    "textrm",
+    "textsf",
+    "texttt",
+    "emph",
+    "underline",
+    "operatorname",
+)
+_FONTS = (
+    "mathbf",
+    "mathrm",
+    "mathit",
+    "mathsf",
+    "mathtt",
+    "bf",
+    "rm",
+    "displaystyle",
+    "large",
+    "huge",
+)
 _BOXES = ("boxed", "fbox", "framebox", "box")
 _LATEX = {f"\\{name}" for name in (*_STYLES, *_FONTS, *_BOXES, *"()[]{}")} | {"$", "$$"}
-_HTML = {f"<{slash}{name}>" for name in ("b", "strong", "i", "em", "u", "p", "mark") for slash in ("", "/")}
+_HTML = {
+    f"<{slash}{name}>"
+    for name in ("b", "strong", "i", "em", "u", "p", "mark")
+    for slash in ("", "/")
+}
 _BRACKETS_OPEN = set("([{\u3008\u300a\u3010\u3014\u3016\u3018\uff08\uff3b\uff5b\u27e8")
 _BRACKETS_CLOSE = set(")]}\u3009\u300b\u3011\u3015\u3017\u3019\uff09\uff3d\uff5d\u27e9")
 
@@ -101,12 +142,16 @@ ROUND_CLOSE = frozenset(")\uff09")
 COLONS = frozenset(":\uff1a\ufe55")
 HYPHENS = frozenset("-\u2010\u2011\uff0d")
 DASHES = HYPHENS | {"--", "---", "\u2012", "\u2013", "\u2014", "\u2015", "\u2212"}
-ARROWS = frozenset({"->", "-->", "=>", "==>", *"\u2192\u21d2\u27a1\u27f9\u2794\u27a4", "\u27a1\ufe0f"})
+ARROWS = frozenset(
+    {"->", "-->", "=>", "==>", *"\u2192\u21d2\u27a1\u27f9\u2794\u27a4", "\u27a1\ufe0f"}
+)
 EQUALS = frozenset({"=", "==", "\uff1d"})
 LINKS = COLONS | DASHES | ARROWS | EQUALS
 COMMAS = frozenset(",\uff0c\u060c\u3001")
 JOINTS = COMMAS | frozenset("/&+;\u037e\uff0f\uff06\uff1b\u061b")
-STOPS = frozenset((*".!?;\u3002\uff01\uff1f\u0964\u061f\u2026\u06d4\uff0e\uff1b\u061b\u037e", "..."))
+STOPS = frozenset(
+    (*".!?;\u3002\uff01\uff1f\u0964\u061f\u2026\u06d4\uff0e\uff1b\u061b\u037e", "...")
+)
 QUESTION_MARKS = frozenset("?\uff1f\u061f")
 
 #: Marks that a label carries in a list, and what a line may begin with.
@@ -114,7 +159,8 @@ LABEL_MARKS = frozenset(".):,-]\uff0e\uff09\uff1a\u3001\uff0c\u2013\u2014")
 BULLETS = ARROWS | {"-", "*", "+", ">", *("#" * count for count in range(1, 7))}
 BULLETS |= frozenset("\u2022\u25cf\u25a0\u25aa\u00b7\u2023\u25ba\U0001f449")
 
-#: Directly after a label these make it something else: `C++`, `A^2`, `4%`; after a number they go on with it.
+#: Directly after a label these make it something else: `C++`, `A^2`, `4%`; after a number they go
+#: on with it.
 SPOILING = frozenset("+#^%=\\\u00b0\u00b2\u00b3\u20ac\u00a3")
 OPERATORS = frozenset({*"+-*/=&^%\u00d7\u00f7\u2212\u00b7", "\\times", "\\cdot", "\\%"})
 
@@ -127,9 +173,13 @@ _LATIN = f"A-Za-z\u00aa\u00b5\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02af\u1e00
 _GREEK = f"\u0370-\u03ff\u1f00-\u1fff{_COMBINING}"
 _CYRILLIC = f"\u0400-\u052f\u1c80-\u1c8f{_COMBINING}"
 _HEBREW = "\u0591-\u05bd\u05bf-\u05f4"
-_ARABIC_RUN = "\u0610-\u061a\u0620-\u065f\u066e-\u06d3\u06d5-\u06ef\u06fa-\u06ff\u0750-\u077f\u08a0-\u08ff"
+_ARABIC_RUN = (
+    "\u0610-\u061a\u0620-\u065f\u066e-\u06d3\u06d5-\u06ef\u06fa-\u06ff\u0750-\u077f\u08a0-\u08ff"
+)
 _ARABIC_RUN += "\ufb50-\ufdff\ufe70-\ufefc\u200c\u200d"
-_INDIA = "\u0900-\u0963\u0970-\u09e5\u09f0-\u0a65\u0a70-\u0ae5\u0af0-\u0b65\u0b70-\u0be5\u0bf0-\u0c65"
+_INDIA = (
+    "\u0900-\u0963\u0970-\u09e5\u09f0-\u0a65\u0a70-\u0ae5\u0af0-\u0b65\u0b70-\u0be5\u0bf0-\u0c65"
+)
 _INDIA += "\u0c70-\u0ce5\u0cf0-\u0d65\u0d70-\u0dff\u200c\u200d"
 _INDOCHINA = "\u0e01-\u0e4f\u0e80-\u0ecf\u1000-\u103f\u1780-\u17d3"
 _KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"
@@ -137,7 +187,8 @@ _HANGUL = "\u1100-\u11ff\u3130-\u318f\uac00-\ud7ff"
 _WIDE = "\uff21-\uff3a\uff41-\uff5a"
 _MATHEMATICAL = "\U0001d400-\U0001d7cb"
 
-#: One run for each script, so that `B입니다` is a label and a word; Chinese and hiragana go by the character.
+#: One run for each script, so that `B입니다` is a label and a word; Chinese and hiragana go by the
+#: character.
 _RUNS = (
     _GREEK,
     _CYRILLIC,
@@ -152,13 +203,13 @@ _RUNS = (
 )
 
 #: `l'option`, `qu'elle`; not `C'dir`, which is Turkish.
-_ELISION = (
-    "(?:[cdjlmnst]|[CDJLMNST](?!['\u2019](?:[dt](?:[i\u0131u\u00fc]r|[ae]n?)|n[i\u0131]n|y[aei])\\b)|[Qq]u)"
-)
+_TURKISH_ENDING = "['\u2019](?:[dt](?:[i\u0131u\u00fc]r|[ae]n?)|n[i\u0131]n|y[aei])\\b"
+_ELISION = f"(?:[cdjlmnst]|[CDJLMNST](?!{_TURKISH_ENDING})|[Qq]u)"
 _TAG = r"</?[A-Za-z][A-Za-z0-9_:.\-]{0,40} ?/?>|<\|[A-Za-z_]{1,40}\|>"
 _SIGN_RUNS = r"\\(?:[A-Za-z]++|[()\[\]{}])|[-=]{1,64}+>|-++|=++|\*++|_++|`++|~++|#++|\$++"
 
-#: More white space on end than any rule counts: the rest of it, up to its last line break, is one break.
+#: More white space on end than any rule counts: the rest of it, up to its last line break, is one
+#: break.
 _MOST_BLANKS = 256
 _BLANK = f"[{SPACES}{LINE_BREAKS}]"
 _BREAK = rf"(?:\r\n|[{LINE_BREAKS}])"
@@ -181,9 +232,11 @@ def split_tokens(text: str) -> list[str]:
     return [token for _, token in _PIECE.findall(text.rstrip(WHITE_SPACE))]
 
 
-# The words of all languages in one place: what part a word, or the longest phrase from it on, plays.
+# The words of all languages in one place: what part a word, or the longest phrase from it on,
+# plays.
 
-#: Marks that Arabic may or may not write, the lengthening stroke, and alefs that are often written bare.
+#: Marks that Arabic may or may not write, the lengthening stroke, and alefs that are often written
+#: bare.
 _ARABIC_FORMS: dict[int, str | None] = {
     **dict.fromkeys((0x640, *range(0x64B, 0x660), 0x670)),
     **dict.fromkeys((0x622, 0x623, 0x625), "\u0627"),
@@ -192,7 +245,17 @@ _ARABIC_FORMS: dict[int, str | None] = {
 _FIRST_ARABIC = "\u0622"
 
 WORD_FILES = (
-    *("arabic", "central_europe", "chinese", "dutch", "english", "french", "german", "hindi", "italian"),
+    *(
+        "arabic",
+        "central_europe",
+        "chinese",
+        "dutch",
+        "english",
+        "french",
+        "german",
+        "hindi",
+        "italian",
+    ),
     *("japanese", "korean", "nordic", "others", "portuguese", "russian", "signs", "spanish"),
 )
 
@@ -203,14 +266,19 @@ _SHORTEST_FOLDED = 3
 
 @dataclass(slots=True)
 class Branch:
-    """Words that may stand here: their roles, and what may follow those that phrases go on after."""
+    """Words that may stand here: their roles, and what may follow those that phrases go on
+    after.
+    """
 
     roles: dict[str, int] = field(default_factory=dict)
     following: dict[str, Branch] = field(default_factory=dict)
 
 
 def normalize_word(token: str) -> str:
-    """Return a token as the lexicon spells it: lower case, one spelling for each letter; never empty."""
+    """Return a token as the lexicon spells it: lower case, one spelling for each letter.
+
+    Never empty.
+    """
     if token.isascii():
         return token.lower()
     if len(token) <= _LONGEST_TOKEN:
@@ -222,10 +290,14 @@ def normalize_word(token: str) -> str:
 
 
 def fold_accents(word: str) -> str:
-    """Return a Latin word without accents, for those who write `reponse`; short words keep theirs."""
+    """Return a Latin word without accents, for those who write `reponse`; short words keep
+    theirs.
+    """
     if not _SHORTEST_FOLDED < len(word) <= _LONGEST_TOKEN or not "\u00c0" <= max(word) < "\u0250":
         return word
-    return "".join(one for one in unicodedata.normalize("NFD", word) if not unicodedata.combining(one))
+    return "".join(
+        one for one in unicodedata.normalize("NFD", word) if not unicodedata.combining(one)
+    )
 
 
 @cache
@@ -246,7 +318,10 @@ def load_lexicon() -> Branch:
 
 
 def list_words() -> Iterator[tuple[list[str], list[str]]]:
-    """Yield roles, and the words and phrases that play them, line by line; each ends with an example."""
+    """Yield roles, and the words and phrases that play them, line by line.
+
+    Each ends with an example.
+    """
     # The loader reads from an archive, too, and needs none of the modules of `importlib.resources`.
     folder, loader = os.path.dirname(__file__), globals()["__loader__"]  # noqa: PTH120
     for name in WORD_FILES:
@@ -263,7 +338,9 @@ def _spell_phrase(phrase: str) -> Iterator[list[str]]:
         yield [phrase]
         return
     is_plain = phrase.isascii() and phrase.replace(" ", "").isalpha()
-    words = phrase.split() if is_plain else [normalize_word(token) for token in split_tokens(phrase)]
+    words = (
+        phrase.split() if is_plain else [normalize_word(token) for token in split_tokens(phrase)]
+    )
     yield words
     plain = words if is_plain else [fold_accents(word) for word in words]
     if plain != words:
@@ -278,7 +355,9 @@ LONGEST_LABEL = 8
 _DECORATION = "().\ufe0e\ufe0f\u20e3"
 #: White letters in black circles and boxes, and the letters of flags.
 _BOXED_LETTERS = {
-    first + place: chr(ord("A") + place) for first in (0x1F150, 0x1F170, 0x1F1E6) for place in range(26)
+    first + place: chr(ord("A") + place)
+    for first in (0x1F150, 0x1F170, 0x1F1E6)
+    for place in range(26)
 }
 
 
@@ -304,7 +383,9 @@ class Labels:
         return self.by_key.get(_strip_label(word).lower() if self.is_plain else self.fold(token))
 
     def resembles(self, token: str) -> bool:
-        """Say whether a token looks like a label of the same kind that is not among the choices: `E`."""
+        """Say whether a token looks like a label of the same kind that is not among the choices:
+        `E`.
+        """
         return len(token) == 1 and token.isalnum() and _find_kind(token) in self.kinds
 
 
@@ -316,7 +397,9 @@ def read_labels(choices: tuple[str, ...]) -> Labels:
         by_key = {fold(choice): choice for choice in choices}
         if len(by_key) == len(choices):
             return Labels(choices, by_key, fold, fold is _fold_all, kinds)
-    return Labels(choices, {choice: choice for choice in choices}, compose, is_plain=False, kinds=kinds)
+    return Labels(
+        choices, {choice: choice for choice in choices}, compose, is_plain=False, kinds=kinds
+    )
 
 
 def _fold_all(token: str) -> str:
@@ -324,7 +407,10 @@ def _fold_all(token: str) -> str:
 
 
 def _fold_forms(token: str) -> str:
-    """Return a token without typographic variety: full-width, circled, bold, other digits; case stays."""
+    """Return a token without typographic variety: full-width, circled, bold, other digits.
+
+    Case stays.
+    """
     token = unicodedata.normalize("NFKC", token)
     return _strip_label(token)
 
@@ -344,7 +430,8 @@ def _find_kind(character: str) -> tuple[bool, bool, str]:
     return character.isupper(), character.isdecimal(), script
 
 
-# What a token is: its roles, the words that may follow it in a phrase, and the choice that it names.
+# What a token is: its roles, the words that may follow it in a phrase, and the choice that it
+# names.
 
 _Entry = tuple[int, Branch | None, str | None]
 #: What a token is that is nothing of these; among the words, that of a line break.
@@ -357,7 +444,10 @@ def _list_entries(labels: Labels | None = None) -> dict[str, _Entry]:
     """Return all words that play a role, begin a phrase, or name one of the choices."""
     if labels is None:
         lexicon = load_lexicon()
-        words = {word: (roles, lexicon.following.get(word), None) for word, roles in lexicon.roles.items()}
+        words = {
+            word: (roles, lexicon.following.get(word), None)
+            for word, roles in lexicon.roles.items()
+        }
         return {**words, BREAK: _NO_ENTRY}
     entries = dict(_list_entries())
     if labels.is_plain:
@@ -368,7 +458,10 @@ def _list_entries(labels: Labels | None = None) -> dict[str, _Entry]:
 
 @lru_cache(maxsize=16_384)
 def _find_entry(labels: Labels, token: str) -> tuple[str, _Entry | None]:
-    """Return the word of a token, and what it is; it may lack accents, or be a label in other type."""
+    """Return the word of a token, and what it is.
+
+    It may lack accents, or be a label in other type.
+    """
     word, known = normalize_word(token), _list_entries()
     entry = known.get(word) or known.get(fold_accents(word))
     choice = _find_choice(labels, token, word)
@@ -386,12 +479,14 @@ def _find_choice(labels: Labels, token: str, word: str) -> str | None:
     return labels.find(token[0], word[0]) if is_ending else None
 
 
-# A text in units: words, phrases and marks with the part that each plays, and the labels among them.
+# A text in units: words, phrases and marks with the part that each plays, and the labels among
+# them.
 
 #: The word of a line break, whichever it is.
 BREAK = "\n"
 
-#: Breaks that are not written as `BREAK`. Every 64th character is enough to see where a long blank may be.
+#: Breaks that are not written as `BREAK`. Every 64th character is enough to see where a long blank
+#: may be.
 _OTHER_BREAKS = frozenset({*LINE_BREAKS[1:], "\r\n"})
 _LONG_BLANK = re.compile(f"{_BLANK}{{{_MOST_BLANKS // 64}}}")
 
@@ -402,13 +497,14 @@ _LETTER_APOSTROPHE = re.compile("'(?<=(?<![A-Za-z])[A-Za-z]')")
 
 @dataclass(slots=True)
 class Units:
-    """Lists of the same `size`: words, roles, the choices that are named, and the spaces before each.
+    """Lists of the same `size`: words, roles, the choices that are named, and the spaces before
+    each.
 
-    A unit is a token, or a phrase of several; the word of a phrase is empty. `marked` are the units that play
-    a role of `MARKED` or name a choice, `named` those that name one, and `breaks` those that end a line.
-    `raw` holds the words of all tokens, and `places` where each unit begins among them, and where the last
-    one ends; `known` are these words, each once, and `played` all roles. `pieces` are three for each token:
-    nothing, the spaces before it, and the token.
+    A unit is a token, or a phrase of several; the word of a phrase is empty. `marked` are the units
+    that play a role of `MARKED` or name a choice, `named` those that name one, and `breaks` those
+    that end a line. `raw` holds the words of all tokens, and `places` where each unit begins among
+    them, and where the last one ends; `known` are these words, each once, and `played` all roles.
+    `pieces` are three for each token: nothing, the spaces before it, and the token.
     """
 
     text: str
@@ -462,7 +558,9 @@ def split_units(text: str, labels: Labels) -> Units:
         find = _find_entry if len(tokens[at]) <= _LONGEST_TOKEN else _find_entry.__wrapped__
         raw[at], entries[at] = find(labels, tokens[at])
     known = set(raw)
-    if not _OTHER_BREAKS.isdisjoint(known) or (len(text) > _MOST_BLANKS and _LONG_BLANK.search(text[::64])):
+    if not _OTHER_BREAKS.isdisjoint(known) or (
+        len(text) > _MOST_BLANKS and _LONG_BLANK.search(text[::64])
+    ):
         for at, word in enumerate(raw):
             if word[0] in LINE_BREAKS:
                 raw[at], entries[at] = BREAK, _NO_ENTRY
@@ -470,7 +568,9 @@ def split_units(text: str, labels: Labels) -> Units:
     size = len(raw)
     roles = [0] * size
     names: list[str | None] = [None] * size
-    units = Units(text, pieces, raw, known, range(size + 1), gaps, raw, roles, names, [], [], [], size)
+    units = Units(
+        text, pieces, raw, known, range(size + 1), gaps, raw, roles, names, [], [], [], size
+    )
     phrases = _read_entries(units, entries)
     if phrases:
         _join_phrases(units, phrases)
@@ -478,14 +578,18 @@ def split_units(text: str, labels: Labels) -> Units:
 
 
 def begins_plainly(text: str, at: int, labels: Labels) -> bool:
-    """Say whether a text begins with a word that plays no role, begins no phrase and is no label."""
+    """Say whether a text begins with a word that plays no role, begins no phrase and is no
+    label.
+    """
     found = _PIECE.match(text, at)
     word = found[2].lower() if found and labels.is_plain else ""
     return word.isascii() and word.isalnum() and word not in _list_entries(labels)
 
 
 def _list_odd(text: str, tokens: list[str], labels: Labels) -> Iterable[int]:
-    """Return the tokens that are not simply words in ASCII, and all if the choices differ by case."""
+    """Return the tokens that are not simply words in ASCII, and all if the choices differ by
+    case.
+    """
     if not labels.is_plain:
         return range(len(tokens))
     found: list[int] = []
@@ -532,7 +636,10 @@ def _read_entries(units: Units, entries: list[_Entry | None]) -> list[tuple[int,
 
 
 def _find_phrase(raw: list[str], further: int, branch: Branch | None) -> tuple[int, int]:
-    """Return where the longest phrase ends and its roles, from its second word on; zeros if there is none."""
+    """Return where the longest phrase ends and its roles, from its second word on.
+
+    Zeros if there is none.
+    """
     found = 0, 0
     while branch is not None and further < len(raw):
         word = raw[further]

@@ -16,7 +16,7 @@ from answerkey.evaluate.rerun import find_task, reopen
 from answerkey.exporters import describe_verdict, find_encoded, to_json
 from answerkey.models.images import hide_images, write_content
 from answerkey.runs import Run, TaskRun, load_run
-from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict, judge
+from answerkey.scorers import Scorer, explain_verdict, judge, reads_choices
 from answerkey.text import (
     BLANK,
     INDENT,
@@ -50,11 +50,12 @@ class Explanation(Drawn):
 
 
 def explain(run: AnyRun, sample: str | int, *, task: str | None = None) -> Explanation:
-    """Return the sample's way in every task that has it, or in the one named; E504 when none has it.
+    """Return the sample's way in every task that has it, or in the one named.
 
-    `sample` is its id, or the number of its row where ids are numbers. A sample that was asked several times
-    has a way for each trial. `sample` and `completion` are None where the run's files are gone (see
-    `missing`); `theirs` is another tool's verdict, where there is one.
+    E504 when none has it. `sample` is its id, or the number of its row where ids are numbers. A
+    sample that was asked several times has a way for each trial. `sample` and `completion` are None
+    where the run's files are gone (see `missing`); `theirs` is another tool's verdict, where there
+    is one.
     """
     run, name = load_run(run), str(sample)
     tasks = [find_task(run, task)] if task else list(run.tasks.values())
@@ -67,7 +68,9 @@ def explain(run: AnyRun, sample: str | int, *, task: str | None = None) -> Expla
         span = f"the ids go from `{ids[0]}` to `{ids[-1]}`" if ids else "the run has no samples"
         hint = f"near it: {listing(near)}" if near else span
         raise RunError("E504", f"there is no sample `{name}` in this run", hint=hint)
-    ways = [(one, position + trial) for one, position in found for trial in range(count_trials(one))]
+    ways = [
+        (one, position + trial) for one, position in found for trial in range(count_trials(one))
+    ]
     return Explanation(tuple(_explain_in_task(run, one, position) for one, position in ways))
 
 
@@ -90,7 +93,9 @@ def count_trials(task: TaskRun) -> int:
 
 
 def find_position(task: TaskRun, name: str) -> int | None:
-    """Return where a sample stands in the run: by its id, or by the row number of a generated id."""
+    """Return where a sample stands in the run: by its id, or by the row number of a generated
+    id.
+    """
     names = [name, name.zfill(6)] if name.isdecimal() and name.isascii() else [name]
     found: dict[str, int] = {}
     for offset, ids in iterate_ids(task):
@@ -126,7 +131,10 @@ def _explain_in_task(run: Run, task: TaskRun, position: int) -> dict[str, Any]:
         completion = next(Completions(kept.read(position, 1)).rows(), None) if len(kept) else None
     else:
         part = opened.read(position // size, 1)
-        samples, own = part.samples.slice(position % size, 1), part.completions.slice(position % size, 1)
+        samples, own = (
+            part.samples.slice(position % size, 1),
+            part.completions.slice(position % size, 1),
+        )
         completion = next(own.rows())
         row, where = dict(samples.row(0)), show_place(samples.place(0))
         theirs = {name: own.frame[name][0] for name in THEIR_SCHEMA if name in own.frame.columns}
@@ -163,16 +171,19 @@ def _find_why(
         return problems[0].error.message if problems else said
     if score["status"] == ScoreStatus.ERROR.value:
         return said
-    if not isinstance(scorer, StringEqualsMcqa):
+    if not reads_choices(scorer):
         return None
     choices, truth = metadata["choices"], metadata["ground_truth_choice"]
     if scorer.model_key is not None:  # what a model read is not read again
         return explain_verdict(completion, choices, Score(ScoreStatus.SCORED, metadata=metadata))
     [options] = scorer.option_texts(samples)
-    return explain_verdict(completion, choices, judge(completion, choices, truth, scorer.extraction, options))
+    return explain_verdict(
+        completion, choices, judge(completion, choices, truth, scorer.extraction, options)
+    )
 
 
-# -------------------------------------------------------------------------------------------- as lines
+# -------------------------------------------------------------------------------------------- as
+# lines
 
 
 def draw_explained(explained: Mapping[str, Any], width: int) -> list[Line]:
@@ -197,11 +208,17 @@ def draw_explained(explained: Mapping[str, Any], width: int) -> list[Line]:
     for key, score in explained["scores"].items():
         lines += [BLANK, *_draw_score(key, score, explained["scorers"].get(key, {}), width)]
     if "theirs" in explained:
-        lines += [BLANK, line(Span("Imported verdict", "title")), *_draw_pairs(explained["theirs"], width)]
+        lines += [
+            BLANK,
+            line(Span("Imported verdict", "title")),
+            *_draw_pairs(explained["theirs"], width),
+        ]
     return lines
 
 
-def _draw_score(key: str, score: Mapping[str, Any], about: Mapping[str, Any], width: int) -> list[Line]:
+def _draw_score(
+    key: str, score: Mapping[str, Any], about: Mapping[str, Any], width: int
+) -> list[Line]:
     is_scored = score["status"] == "SCORED"
     correct = score["values"].get("is_correct") if is_scored else None
     status = Span(score["status"], "strong")
@@ -213,7 +230,10 @@ def _draw_score(key: str, score: Mapping[str, Any], about: Mapping[str, Any], wi
     facts = {"reason": score["reason"]} if score["reason"] else {}
     found = {**score["values"], **score["metadata"]}
     facts |= {fact: value for fact, value in found.items() if is_scored or value is not None}
-    lines = [line(Span("Score", "title"), f" by {name}{purpose}  ", status), *_draw_pairs(facts, width)]
+    lines = [
+        line(Span("Score", "title"), f" by {name}{purpose}  ", status),
+        *_draw_pairs(facts, width),
+    ]
     if score.get("excluded_by"):
         action = str(score["excluded_by"])
         lines.append(line(INDENT, Span(f"kept out of the metrics by action `{action}`", "warn")))
@@ -225,18 +245,25 @@ def _draw_score(key: str, score: Mapping[str, Any], about: Mapping[str, Any], wi
 
 
 def _draw_pairs(pairs: Mapping[str, object], width: int) -> list[Line]:
-    """Return names and values; text as it is, what is no text or would look like something else as JSON."""
+    """Return names and values.
+
+    Text as it is, what is no text or would look like something else as JSON.
+    """
     names = [make_visible(str(name)) for name in pairs]
     room = max(map(measure_width, names), default=0)
     lines: list[Line] = []
     for name, value in zip(names, pairs.values(), strict=True):
         is_plain = (
-            isinstance(value, str) and value == value.strip() and value not in {"", "null", "true", "false"}
+            isinstance(value, str)
+            and value == value.strip()
+            and value not in {"", "null", "true", "false"}
         )
         told = hide_images(str(value) if is_plain else to_json(value))
         shown = make_visible(told, keep_lines=True).split("\n")
         first, *rest = [part for one in shown for part in wrap(one, max(20, width - room - 4))]
-        lines.append(line(INDENT, Span(name + " " * (room - measure_width(name)), "dim"), f"  {first}"))
+        lines.append(
+            line(INDENT, Span(name + " " * (room - measure_width(name)), "dim"), f"  {first}")
+        )
         lines += [line(" " * (room + 4) + more) for more in rest]
     return lines
 

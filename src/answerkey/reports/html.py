@@ -1,10 +1,11 @@
 """The report: one HTML file with everything in it, written part by part.
 
-    runs ──► overviews, comparison, rows to embed ──► begin of the page, a block of JSON each, end of the page
+    runs ──► overviews, comparison, rows to embed ──► begin of the page, a block of JSON each, end
+    of the page
 
-The page has a policy of its own: only the style and the scripts in `web` run, and nothing is fetched from
-anywhere. Nothing in a block of JSON can end it. A large block is packed (gzip in base64, marked
-`data-packed="gzip"`); every current browser unpacks it by itself.
+The page has a policy of its own: only the style and the scripts in `web` run, and nothing is
+fetched from anywhere. Nothing in a block of JSON can end it. A large block is packed (gzip in
+base64, marked `data-packed="gzip"`); every current browser unpacks it by itself.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ import polars as pl
 
 from answerkey._version import __version__
 from answerkey.comparison.compare import TaskComparison
-from answerkey.datasets.columns import without_collecting
 from answerkey.engines import open_engine
 from answerkey.errors import AnswerkeyError
 from answerkey.evaluate.pairs import AnyRun, is_same_run, name_runs
@@ -57,7 +57,16 @@ TOGETHER = 5 * BLOCK_SAMPLES
 IMAGES = 20_000_000
 #: The scripts in the order in which they run.
 SCRIPTS = (
-    *("core.js", "charts.js", "copy.js", "overview.js", "list.js", "samples.js", "sample.js", "compare.js"),
+    *(
+        "core.js",
+        "charts.js",
+        "copy.js",
+        "overview.js",
+        "list.js",
+        "samples.js",
+        "sample.js",
+        "compare.js",
+    ),
     *("leaderboard.js", "runs.js", "embedded.js", "server.js", "main.js"),
 )
 VIEWER_ONLY = frozenset({"runs.js", "server.js"})
@@ -98,10 +107,11 @@ def report(
     title: str | None = None,
     progress: Progress | None = None,
 ) -> Plain:
-    """Write the report of one or several runs; return its file and size, and how many rows are in it.
+    """Write the report of one or several runs.
 
-    At most `max_samples` rows of each task are embedded. Runs are compared with `baseline` if there is one,
-    with `common` on the samples that all of them have. The file is there whole or not at all.
+    Return its file and size, and how many rows are in it. At most `max_samples` rows of each task
+    are embedded. Runs are compared with `baseline` if there is one, with `common` on the samples
+    that all of them have. The file is there whole or not at all.
     """
     known = [] if baseline is None else [load_run(baseline)]
     distinct: list[Run] = []
@@ -110,7 +120,8 @@ def report(
             distinct.append(run)
     named = {f"r{number}": run for number, run in enumerate((*distinct, *known))}
     tables = {
-        name: {key: SampleTable(run, task) for key, task in run.tasks.items()} for name, run in named.items()
+        name: {key: SampleTable(run, task) for key, task in run.tasks.items()}
+        for name, run in named.items()
     }
     chosen: dict[tuple[str, int], Selected] = {}
     tell = progress or (lambda *_: None)
@@ -123,18 +134,24 @@ def report(
                 tell("comparing", 0, 1)
                 comparison = describe_comparison(named, tables, baseline=against, common=common)
             overviews = []
-            for place, (name, label) in enumerate(zip(named, label_runs(list(named.values())), strict=True)):
+            for place, (name, label) in enumerate(
+                zip(named, label_runs(list(named.values())), strict=True)
+            ):
                 tell("auditing", place, len(named))
                 base = None if name == against else next(iter(known), None)
                 audited = audit_tasks(named[name])
                 overviews.append(
-                    describe_overview(named[name], audited=audited, baseline=base, run_id=name, label=label)
+                    describe_overview(
+                        named[name], audited=audited, baseline=base, run_id=name, label=label
+                    )
                 )
                 pairs = zip(overviews[-1]["tasks"], tables[name].items(), strict=True)
                 for number, (task, (key, table)) in enumerate(pairs):
                     table.know_flips(audited[key].audit)
                     compared = list_compared(comparison, name, number)
-                    positions, sentence = chosen[name, number] = select_rows(table, max_samples, compared)
+                    positions, sentence = chosen[name, number] = select_rows(
+                        table, max_samples, compared
+                    )
                     sentences = " ".join(one for one in (sentence, table.source.missing) if one)
                     task["rows"] |= {"embedded": len(positions), "sentence": sentences or None}
             first = next(iter(named.values()))
@@ -151,7 +168,9 @@ def report(
             begin, end, _ = build_page(shown)
             out.write(begin)
             # Never packed: the page cannot begin without it.
-            out.write(_wrap("ak-overview", write_content(to_json(content, COMPACT), is_packed=False)))
+            out.write(
+                _wrap("ak-overview", write_content(to_json(content, COMPACT), is_packed=False))
+            )
             out.writelines(_write_rows(tables, chosen, tell))
             out.write(end)
 
@@ -181,7 +200,9 @@ def _write_rows(
         source = list(tables[name].values())[number].source
         shards = join_excerpts(source.read(positions), TOGETHER)
         first = list(islice(shards, 1))
-        said = [one.completions.frame["completion"] for part in first for one in part if one.completions]
+        said = [
+            one.completions.frame["completion"] for part in first for one in part if one.completions
+        ]
         spread = choose_spread(pl.concat(said), len(positions)) if said else "alone"
         embed = partial(embed_samples, source, room=room)
         for part, contents in open_engine().map(embed, chain(first, shards), spread=spread):
@@ -200,7 +221,7 @@ def _write_rows(
         yield _wrap(f"ak-rows-{place}", write_content(to_json({**columns, **coded}, COMPACT)))
 
 
-# ── the page around what it shows ───────────────────────────────────────────────────────────────────────────
+# ── the page around what it shows
 
 
 def build_page(title: str, *, is_viewer: bool = False) -> tuple[str, str, str]:
@@ -213,10 +234,15 @@ def build_page(title: str, *, is_viewer: bool = False) -> tuple[str, str, str]:
         r"<!-- \w+ -->", text
     )
     policy = (
-        f"default-src 'none'; script-src '{hash_source(script)}'; style-src '{hash_source(style)}'; "
+        f"default-src 'none'; script-src '{hash_source(script)}'; style-src "
+        f"'{hash_source(style)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    meta = "" if is_viewer else f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
+    meta = (
+        ""
+        if is_viewer
+        else f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
+    )
     named = f"{before}{meta}{after_policy}{escape(make_visible(title))}{after_title}"
     begin = f"{named}<style>{style}</style>{after_style}"
     return begin, f"{after_blocks}<script>{script}</script>{after_script}", policy
@@ -238,7 +264,7 @@ def hash_source(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-# ── blocks of JSON ──────────────────────────────────────────────────────────────────────────────────────────
+# ── blocks of JSON
 
 
 def _wrap(name: str, content: str) -> str:
@@ -246,7 +272,8 @@ def _wrap(name: str, content: str) -> str:
 
 
 def write_content(text: str, *, is_packed: bool = True) -> str:
-    """Return what stands in an element of the page from its attributes on: JSON, packed if it is large.
+    """Return what stands in an element of the page from its attributes on: JSON, packed if it is
+    large.
 
     Nothing of it is markup; halves of characters, which UTF-8 does not have, are escaped.
     """
@@ -276,7 +303,6 @@ def join_excerpts(parts: Iterable[Excerpt], size: int) -> Iterator[list[Excerpt]
         yield found
 
 
-@without_collecting()
 def embed_samples(
     source: SampleSource, parts: Sequence[Excerpt], room: int = IMAGES
 ) -> tuple[Columns, list[str]]:
@@ -295,14 +321,17 @@ def embed_samples(
     return columns, [write_content(f"[{','.join(block)}]") for block in blocks]
 
 
-# ── which rows are embedded ─────────────────────────────────────────────────────────────────────────────────
+# ── which rows are embedded
 
 
-def select_rows(table: SampleTable, most: int = MOST_EMBEDDED, compared: Sequence[int] = ()) -> Selected:
-    """Return the positions of all rows, or of those that decide something and of others drawn at random.
+def select_rows(
+    table: SampleTable, most: int = MOST_EMBEDDED, compared: Sequence[int] = ()
+) -> Selected:
+    """Return the positions of all rows, or of those that decide something and of others drawn at
+    random.
 
-    They are in dataset order; the sentence says what is left out, None where nothing is. `compared` are rows
-    that another run has right and this one not, or the other way round.
+    They are in dataset order; the sentence says what is left out, None where nothing is. `compared`
+    are rows that another run has right and this one not, or the other way round.
     """
     count = len(table)
     if count <= most:
@@ -329,7 +358,11 @@ def select_rows(table: SampleTable, most: int = MOST_EMBEDDED, compared: Sequenc
             looked_at = len(table.reread)
             is_part = name == "flipped between rules" and looked_at < count
             among = f" (of {looked_at:,} that were looked at)" if is_part else ""
-            number = f"all {len(found):,}" if len(few) == len(found) else f"{len(few):,} of {len(found):,}"
+            number = (
+                f"all {len(found):,}"
+                if len(few) == len(found)
+                else f"{len(few):,} of {len(found):,}"
+            )
             parts.append(f"{number} {name}{among}")
     draw = random.Random(SEED + 1)  # noqa: S311 - for repeatability, not for secrets
     others = [one for one in draw.sample(range(count), min(count, most)) if one not in chosen]
@@ -339,15 +372,18 @@ def select_rows(table: SampleTable, most: int = MOST_EMBEDDED, compared: Sequenc
     several = " (some are of several kinds)" if len(chosen) < size else ""
     return positions, (
         f"This file holds {len(positions):,} of {count:,} {noun}: {listed}{several}."
-        " Every number of the overview is of all; the table, its counts and the search are of these alone."
+        " Every number of the overview is of all; the table, its counts and the search "
+        "are of these alone."
     )
 
 
-# ── several runs compared ───────────────────────────────────────────────────────────────────────────────────
+# ── several runs compared
 
 
 def label_runs(runs: Sequence[Run]) -> list[str]:
-    """Return what runs are called in a page: the names of their folders, numbered where they are the same."""
+    """Return what runs are called in a page: the names of their folders, numbered where they are
+    the same.
+    """
     counts: dict[str, int] = {}
     labels = []
     for run in runs:
@@ -369,7 +405,9 @@ def describe_comparison(
     ordered |= {} if baseline is None else {baseline: runs[baseline]}
 
     def rename(text: str) -> str:
-        """Return a sentence with runs called as in the page, and not by the folders of this machine."""
+        """Return a sentence with runs called as in the page, and not by the folders of this
+        machine.
+        """
         for name, known in zip(ordered, name_runs(list(ordered.values())), strict=True):
             text = text.replace(f"`{known}`", f"`{labels[name]}`")
             text = text.replace(str(runs[name].path), labels[name]) if runs[name].path else text
@@ -403,7 +441,9 @@ def describe_comparison(
 
 
 def list_compared(comparison: Plain | None, run: str, task: int) -> list[int]:
-    """Return the positions of the flipped samples that a comparison lists, in one task of one run."""
+    """Return the positions of the flipped samples that a comparison lists, in one task of one
+    run.
+    """
     found: set[int] = set()
     for one in [] if comparison is None else comparison["tasks"]:
         if (run, task) in [(each["id"], each["task"]) for each in one["runs"]]:
@@ -449,7 +489,10 @@ def _describe_task(
         evidence, sides = pair.difference.evidence, [ids[pair.first], ids[pair.second]]
         found = [(run, positions[run]) for run in sides]
         left_out = {}
-        for reason, count in pair.left_out.items():  # `failed in a`, with the run called as in the page
+        for (
+            reason,
+            count,
+        ) in pair.left_out.items():  # `failed in a`, with the run called as in the page
             known = next((one for one in shown if reason.endswith(f" in {one}")), "")
             left_out[f"{reason.removesuffix(known)}{shown.get(known, '')}"] = count
         pairs.append(
@@ -466,11 +509,20 @@ def _describe_task(
                 "second_only": len(pair.second_only),
                 "left_out": left_out,
                 "categories": [
-                    {"label": name, "difference": one.value, "interval": one.evidence.interval, "n": one.n}
+                    {
+                        "label": name,
+                        "difference": one.value,
+                        "interval": one.evidence.interval,
+                        "n": one.n,
+                    }
                     for name, one in pair.categories.items()
                 ],
                 "flips": [
-                    {"id": name, "p": {run: at[name] for run, at in found if name in at}, "side": side}
+                    {
+                        "id": name,
+                        "p": {run: at[name] for run, at in found if name in at},
+                        "side": side,
+                    }
                     for name, side in listed
                 ],
                 "flips_total": len(pair.first_only) + len(pair.second_only),

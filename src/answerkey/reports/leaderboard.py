@@ -1,10 +1,11 @@
-"""Many runs as one table: models by tasks, each number with its interval, and ranks that respect ties.
+"""Many runs as one table: models by tasks, each number with its interval, and ranks that respect
+ties.
 
     runs, paired comparisons of their tasks ──► describe_leaderboard ──► report, viewer
 
-A rank is a range such as 1 to 2. It begins after the models that are shown to be better and ends before those
-that are shown to be worse, so that models whose paired difference is not shown share ranks. Shown means
-p < 0.05 in the paired test, corrected by Holm for the number of comparisons.
+A rank is a range such as 1 to 2. It begins after the models that are shown to be better and ends
+before those that are shown to be worse, so that models whose paired difference is not shown share
+ranks. Shown means p < 0.05 in the paired test, corrected by Holm for the number of comparisons.
 """
 
 from __future__ import annotations
@@ -27,7 +28,17 @@ from answerkey.errors import AnswerkeyError, RunError
 from answerkey.metrics.paired import adjust_by_holm
 from answerkey.reports.view import label_metric
 from answerkey.runs import Run, TaskRun, find_answerer, name_answerer
-from answerkey.text import BLANK, Line, Span, Table, draw_text, is_share, lay_out, line, measure_width
+from answerkey.text import (
+    BLANK,
+    Line,
+    Span,
+    Table,
+    draw_text,
+    is_share,
+    lay_out,
+    line,
+    measure_width,
+)
 
 Plain = dict[str, Any]
 Tasks = Mapping[str, TaskRun]
@@ -40,7 +51,8 @@ READ_TOGETHER = 131_072
 class Column(NamedTuple):
     """One task: its name, which task of each run it is, and the pairs by the ids of their runs.
 
-    `pairs` is None where not all of these runs were compared with each other: such a task has no ranks.
+    `pairs` is None where not all of these runs were compared with each other: such a task has no
+    ranks.
     """
 
     key: str
@@ -51,7 +63,8 @@ class Column(NamedTuple):
 def compare_tasks(
     runs: Mapping[str, Run], baseline: str | None = None, *, common: bool = False
 ) -> tuple[list[tuple[TaskComparison, Tasks]], list[str]]:
-    """Return each compared task with the tasks of the runs that have it, by the ids of the runs, and notices.
+    """Return each compared task with the tasks of the runs that have it, by the ids of the runs,
+    and notices.
 
     Where not all runs have the same tasks, each task is compared between the runs that have it.
     """
@@ -75,7 +88,11 @@ def compare_tasks(
     for key in keys:
         some = {name: run for name, run in runs.items() if key in run.tasks}
         try:
-            found = compare(*some.values(), task=key, common=common) if len(some) > 1 else Comparison(())
+            found = (
+                compare(*some.values(), task=key, common=common)
+                if len(some) > 1
+                else Comparison(())
+            )
         except AnswerkeyError as error:
             problem = error
             notices.append(f"`{key}` is not compared: {error.message}")
@@ -109,7 +126,9 @@ def list_columns(
         pairs = {(ids[pair.first], ids[pair.second]): pair for pair in task.pairs}
         columns.append(Column(task.key, tasks, pairs if is_ranked else None))
     known = {(name, task.key) for column in columns for name, task in column.tasks.items()}
-    left = dict.fromkeys(key for name, run in runs.items() for key in run.tasks if (name, key) not in known)
+    left = dict.fromkeys(
+        key for name, run in runs.items() for key in run.tasks if (name, key) not in known
+    )
     columns += [
         Column(key, {name: run.tasks[key] for name, run in runs.items() if key in run.tasks}, None)
         for key in left
@@ -122,13 +141,17 @@ def describe_leaderboard(
 ) -> Plain:
     """Return a row for each model with a cell for each task, the best first.
 
-    Runs of one model are one row, unless two of them have the same task. With several tasks, all of them
-    shares, a row has their plain mean as well.
+    Runs of one model are one row, unless two of them have the same task. With several tasks, all of
+    them shares, a row has their plain mean as well.
     """
     rows = [_describe_row(names, runs, labels, columns) for names in _group_runs(runs, columns)]
     tasks = []
     for number, column in enumerate(columns):
-        cells = {row["cells"][number]["run"]: row["cells"][number] for row in rows if row["cells"][number]}
+        cells = {
+            row["cells"][number]["run"]: row["cells"][number]
+            for row in rows
+            if row["cells"][number]
+        }
         known = next(iter(cells.values()), None)
         if column.pairs is not None:
             shown = {
@@ -150,11 +173,17 @@ def describe_leaderboard(
     if len(columns) > 1 and all(task["is_share"] for task in tasks):
         _add_means(rows, columns)
     rows.sort(key=_find_value, reverse=True)
-    return {"tasks": tasks, "rows": rows, "comparisons": sum(len(one.pairs or ()) for one in columns)}
+    return {
+        "tasks": tasks,
+        "rows": rows,
+        "comparisons": sum(len(one.pairs or ()) for one in columns),
+    }
 
 
 def rank_ties(names: Sequence[str], shown: Iterable[Order]) -> dict[str, tuple[int, int]]:
-    """Return the first and the last rank of each, by the pairs in which one is shown to be better."""
+    """Return the first and the last rank of each, by the pairs in which one is shown to be
+    better.
+    """
     pairs = set(shown)
     return {
         name: (
@@ -179,16 +208,24 @@ def _group_runs(runs: Mapping[str, Run], columns: Sequence[Column]) -> list[list
 
 
 def _describe_row(
-    names: Sequence[str], runs: Mapping[str, Run], labels: Mapping[str, str], columns: Sequence[Column]
+    names: Sequence[str],
+    runs: Mapping[str, Run],
+    labels: Mapping[str, str],
+    columns: Sequence[Column],
 ) -> Plain:
     tasks = [task for name in names for task in runs[name].tasks.values()]
-    # A model that was called has a name that people know; recorded completions are known by their run.
-    known = dict.fromkeys(name_answerer(task.manifest) for task in tasks if find_answerer(task.manifest))
+    # A model that was called has a name that people know; recorded completions are known by their
+    # run.
+    known = dict.fromkeys(
+        name_answerer(task.manifest) for task in tasks if find_answerer(task.manifest)
+    )
     label = ", ".join(labels[name] for name in names)
     cells = []
     for column in columns:
         found = next((name for name in names if name in column.tasks), None)
-        cells.append(None if found is None else _describe_cell(found, runs[found], column.tasks[found]))
+        cells.append(
+            None if found is None else _describe_cell(found, runs[found], column.tasks[found])
+        )
     calls = [one for task in tasks for one in (task.manifest.get("calls") or {}).values()]
     costs = [one["cost"] for one in calls]
     tokens = [counted for task in tasks if (counted := _count_tokens(task)) is not None]
@@ -220,7 +257,10 @@ def _describe_cell(name: str, run: Run, task: TaskRun) -> Plain:
 
 
 def _count_tokens(task: TaskRun) -> tuple[int, int] | None:
-    """Return the tokens of prompts and of completions, those from the cache as well; None where unknown."""
+    """Return the tokens of prompts and of completions, those from the cache as well.
+
+    None where unknown.
+    """
     kept, sums = task.stored_completions, [0, 0]
     is_known = False
     for offset in range(0, len(kept), READ_TOGETHER):
@@ -237,10 +277,13 @@ def _count_tokens(task: TaskRun) -> tuple[int, int] | None:
 def _add_means(rows: Sequence[Plain], columns: Sequence[Column]) -> None:
     """Give each row that has all tasks the plain mean of its shares, with interval and rank.
 
-    Tasks are independent of each other: half-widths, and errors of paired differences, add up as squares.
+    Tasks are independent of each other: half-widths, and errors of paired differences, add up as
+    squares.
     """
     size = len(columns)
-    whole = [row for row in rows if all(cell and cell["value"] is not None for cell in row["cells"])]
+    whole = [
+        row for row in rows if all(cell and cell["value"] is not None for cell in row["cells"])
+    ]
     for row in whole:
         value, interval = sum(cell["value"] for cell in row["cells"]) / size, None
         ends = [cell["interval"] for cell in row["cells"]]
@@ -307,7 +350,9 @@ def draw_leaderboard(runs: Sequence[Run], width: int) -> list[Line]:
         compared = compare_tasks(complete)[0] if len(complete) > 1 else []
     except AnswerkeyError as error:
         told = f" There are no ranks: {error.message}."
-    board = describe_leaderboard(complete, names, list_columns(complete or known, compared, is_ranked=True))
+    board = describe_leaderboard(
+        complete, names, list_columns(complete or known, compared, is_ranked=True)
+    )
     stated = dict.fromkeys(entry["key"] for run in runs for entry in run.manifest["tasks"])
     heads, rows = [task["key"] for task in board["tasks"]] or list(stated), list[list[str]]()
     heads += ["mean"] if any(row["mean"] for row in board["rows"]) else []
@@ -322,13 +367,20 @@ def draw_leaderboard(runs: Sequence[Run], width: int) -> list[Line]:
     for at in range(0, len(heads), size):
         block = [[row[0], *row[1 + at : 1 + at + size]] for row in rows]
         header = ["model", *heads[at : at + size]]
-        lines += [BLANK, *lay_out(Table(header, block, "<" + ">" * (len(header) - 1), flexible=0), width)]
+        lines += [
+            BLANK,
+            *lay_out(Table(header, block, "<" + ">" * (len(header) - 1), flexible=0), width),
+        ]
     if compared:
         told = (
-            " Models share ranks unless their difference on the same samples is shown (p < 0.05, corrected)."
+            " Models share ranks unless their difference on the same samples is shown (p < "
+            "0.05, corrected)."
         )
     metrics = (f"{one['metric'] or 'value'}{' in %' * one['is_share']}" for one in board["tasks"])
-    told = f"Each cell: {' or '.join(dict.fromkeys(metrics)) or 'value'}, its 95 % interval, rank.{told}"
+    told = (
+        f"Each cell: {' or '.join(dict.fromkeys(metrics)) or 'value'}, its 95 % interval, "
+        f"rank.{told}"
+    )
     return [*lines, BLANK, *draw_text(told, width, role="dim")]
 
 
@@ -336,7 +388,9 @@ def _say_cell(cell: Plain | None) -> str:
     """Return value, interval and rank of a model in a task."""
     if cell is None or cell["value"] is None:
         return "" if cell is None else "no value"
-    numbers = [100 * one if cell["is_share"] else one for one in (cell["value"], *(cell["interval"] or ()))]
+    numbers = [
+        100 * one if cell["is_share"] else one for one in (cell["value"], *(cell["interval"] or ()))
+    ]
     value, *ends = [f"{one:.1f}" if cell["is_share"] else f"{one:.4g}" for one in numbers]
     first, last = cell["rank"] or ("", "")
     rank = f" {first}" if first == last else f" {first}-{last}"

@@ -1,4 +1,6 @@
-"""Runs for others to read: Markdown to keep, Markdown for the summary page of a CI job, JUnit XML."""
+"""Runs for others to read: Markdown to keep, Markdown for the summary page of a CI job, JUnit
+XML.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,14 @@ MARKS = {
     GateStatus.SKIPPED: "⏭️",
 }
 #: Such a page may hold one megabyte; rows beyond these are counted.
-SHOWN_GATES, SHOWN_METRICS, SHOWN_CATEGORIES, SHOWN_LETTERS, LONGEST, SENTENCE = 200, 100, 60, 12, 300, 2_000
+SHOWN_GATES, SHOWN_METRICS, SHOWN_CATEGORIES, SHOWN_LETTERS, LONGEST, SENTENCE = (
+    200,
+    100,
+    60,
+    12,
+    300,
+    2_000,
+)
 # What Markdown's marks, tables, links, mentions, formulas, emoji and bare addresses are made of.
 _SPECIAL = re.compile(r"[\\`*_\[\]#|~@$]|:(?=\S)|(?<=www)\.", re.IGNORECASE)
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
@@ -39,20 +48,34 @@ def escape_markdown(text: str, longest: int = LONGEST) -> str:
 
 
 def write_step_summary(runs: Sequence[Run]) -> str:
-    """Return runs as Markdown for the page of a CI job: the gates, the numbers, what stands behind them."""
+    """Return runs as Markdown for the page of a CI job: the gates, the numbers, what stands behind
+    them.
+    """
     lines: list[str] = []
     for run in runs:
         view = view_run(run)
         lines += [f"## {escape_markdown(view['title'])}: {_say_verdict(run)}", ""]
-        lines += [f"Run {escape_markdown(str(run.path))}, {run.status}.", ""] if run.path is not None else []
+        lines += (
+            [f"Run {escape_markdown(str(run.path))}, {run.status}.", ""]
+            if run.path is not None
+            else []
+        )
         lines += _list_gates(run)
         for task in view["tasks"]:
             about = f"{escape_markdown(task['answerer'])}{_say_forced(list_forced(task))}"
-            lines += [f"### {escape_markdown(_name_task(task))}", "", f"Completions of {about}.", ""]
+            lines += [
+                f"### {escape_markdown(_name_task(task))}",
+                "",
+                f"Completions of {about}.",
+                "",
+            ]
             if run.status == "complete":
                 lines += [*_list_metrics(task["metrics"], "label"), _say_counts(task["counts"]), ""]
             else:
-                lines += [f"INCOMPLETE: {escape_markdown(task['cause'])}, so that no number is shown.", ""]
+                lines += [
+                    f"INCOMPLETE: {escape_markdown(task['cause'])}, so that no number is shown.",
+                    "",
+                ]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -81,7 +104,10 @@ def _list_gates(run: Run) -> Iterator[str]:
         return
     yield from (f"{count_gates(run.gates)}.", "", "| | gate | measured |", "|---|---|---|")
     for gate, name, sentences, advice in gates[:SHOWN_GATES]:
-        cells = [*map(escape_markdown, sentences), *([f"*{escape_markdown(advice)}*"] if advice else [])]
+        cells = [
+            *map(escape_markdown, sentences),
+            *([f"*{escape_markdown(advice)}*"] if advice else []),
+        ]
         status = f"{MARKS[gate.status]} {WORDS[gate.status]}"
         yield f"| {status} | {escape_markdown(name)} | {'<br>'.join(cells)} |"
     if len(gates) > SHOWN_GATES:
@@ -91,7 +117,8 @@ def _list_gates(run: Run) -> Iterator[str]:
 
 def _list_metrics(values: Sequence[Values], name: str) -> Iterator[str]:
     rows = [
-        (escape_markdown(one[name]), *_write(one, as_share=one["is_share"]), str(one["n"])) for one in values
+        (escape_markdown(one[name]), *_write(one, as_share=one["is_share"]), str(one["n"]))
+        for one in values
     ]
     yield from _list_rows(("metric", "value", "95 % interval", "n"), rows[:SHOWN_METRICS], "<>>>")
     if len(rows) > SHOWN_METRICS:
@@ -100,7 +127,9 @@ def _list_metrics(values: Sequence[Values], name: str) -> Iterator[str]:
 
 
 def _write(one: Values, *, as_share: bool) -> tuple[str, str]:
-    return format_figure(one["value"], as_share=as_share), format_interval(one["interval"], as_share=as_share)
+    return format_figure(one["value"], as_share=as_share), format_interval(
+        one["interval"], as_share=as_share
+    )
 
 
 def _list_rows(header: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> Iterator[str]:
@@ -113,27 +142,42 @@ def _say_counts(counts: Mapping[str, int]) -> str:
     """Return the counts as sums: every sample is somewhere."""
     return (
         f"{counts['samples']} samples = {counts['scored']} scored + {counts['failed']} failed"
-        f" + {counts['errors']} errors; scored = {counts['valid']} valid + {counts['invalid']} invalid"
+        f" + {counts['errors']} errors; scored = {counts['valid']} valid + "
+        f"{counts['invalid']} invalid"
         f" (refused {counts['refused']})."
     )
 
 
-# ------------------------------------------------------------------------------------- a page to keep
+# ------------------------------------------------------------------------------------- a page to
+# keep
 
 
 def write_markdown(run: Run) -> str:
     """Return a run as a page that people keep; nothing in it comes unescaped from data."""
-    from answerkey.reports.overview import describe_overview  # it audits, which no other form here needs
+    from answerkey.reports.overview import (
+        describe_overview,
+    )  # it audits, which no other form here needs
 
-    told, title = describe_overview(run, is_brief=True), str(run.manifest.get("display_name") or run.key)
+    told, title = (
+        describe_overview(run, is_brief=True),
+        str(run.manifest.get("display_name") or run.key),
+    )
     lines = [f"# {escape_markdown(title)}: {_say_verdict(run)}", ""]
     if run.path is not None:
-        lines += [f"Run {escape_markdown(run.path.name)}, {run.status}, begun {told['started_at']}.", ""]
+        lines += [
+            f"Run {escape_markdown(run.path.name)}, {run.status}, begun {told['started_at']}.",
+            "",
+        ]
     lines += [*_list_points([SIMULATED] * told["simulated"] + told["notices"]), *_list_gates(run)]
     for task in told["tasks"]:
-        lines += [f"## {escape_markdown(_name_task(task))}", "", f"**{_say(task['headline']['sentence'])}**"]
+        lines += [
+            f"## {escape_markdown(_name_task(task))}",
+            "",
+            f"**{_say(task['headline']['sentence'])}**",
+        ]
         about = (
-            f"Completions of {_say(task['model'])} on {_say(task['dataset'])}{_say_forced(task['forced'])}."
+            f"Completions of {_say(task['model'])} on "
+            f"{_say(task['dataset'])}{_say_forced(task['forced'])}."
         )
         lines += ["", f"{about} {_say_counts(task['counts'])}", ""]
         lines += _list_metrics(task["metrics"], "name") if run.status == "complete" else ()
@@ -180,9 +224,13 @@ def _list_plots(values: Values) -> Iterator[str]:
         column, found = plots["categories"]["column"], plots["categories"]["rows"]
         largest = sorted(found, key=lambda one: -one["n"])[:SHOWN_CATEGORIES]
         rows = [
-            (one["label"], *_write(one, as_share=as_share), str(one["n"])) for one in found if one in largest
+            (one["label"], *_write(one, as_share=as_share), str(one["n"]))
+            for one in found
+            if one in largest
         ]
-        yield from _list_table(f"By {column}", (column, "value", "95 % interval", "n"), rows, "<>>>")
+        yield from _list_table(
+            f"By {column}", (column, "value", "95 % interval", "n"), rows, "<>>>"
+        )
     letters = plots["letters"]
     if letters and len(letters["predicted"]) <= SHOWN_LETTERS + 1:
         counted = zip(letters["true"], letters["counts"], strict=True)
@@ -199,7 +247,7 @@ def _list_table(
         yield from (f"### {escape_markdown(title)}", "", *_list_rows(header, escaped, align), "")
 
 
-# ---------------------------------------------------------------------------------------------- JUnit
+# JUnit
 
 #: Tag, message and lines of text below a test case that does not pass.
 Problem = tuple[str, str, Sequence[str]]
@@ -211,7 +259,9 @@ _NO_CHARACTERS = re.compile("[\ufffe\uffff]")
 
 
 def write_junit(runs: Sequence[Run]) -> str:
-    """Return runs as JUnit XML: a suite per run, a test case per gate, and one for being complete."""
+    """Return runs as JUnit XML: a suite per run, a test case per gate, and one for being
+    complete.
+    """
     suites = []
     for run in runs:
         name, manifest = str(run.manifest.get("display_name") or run.key), run.manifest
@@ -228,7 +278,9 @@ def write_junit(runs: Sequence[Run]) -> str:
                 SubElement(properties, "property", name=key, value=clean_xml(str(value)))
         problem: Problem | None = None
         if run.status != "complete":
-            causes = "; ".join(f"task `{task.key}`: {find_cause(task)}" for task in run.tasks.values())
+            causes = "; ".join(
+                f"task `{task.key}`: {find_cause(task)}" for task in run.tasks.values()
+            )
             why = str((manifest.get("stopped") or {}).get("message") or causes)
             problem = ("error", f"the run is {run.status}", [why])
         _add_case(suite, run.key, "the run is complete", problem)
@@ -253,12 +305,17 @@ def write_junit_fault(error: AnswerkeyError) -> str:
 
 
 def clean_xml(text: str) -> str:
-    """Return a text that XML can hold: what it cannot is written out; the rest the writer escapes."""
+    """Return a text that XML can hold: what it cannot is written out.
+
+    The rest the writer escapes.
+    """
     return _NO_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", make_visible(text))
 
 
 def _add_case(suite: Element, classname: str, name: str, problem: Problem | None) -> None:
-    case = SubElement(suite, "testcase", classname=clean_xml(classname), name=clean_xml(name), time="0")
+    case = SubElement(
+        suite, "testcase", classname=clean_xml(classname), name=clean_xml(name), time="0"
+    )
     if problem is not None:
         tag, message, lines = problem
         SubElement(case, tag, message=clean_xml(message)).text = "\n".join(map(clean_xml, lines))

@@ -1,9 +1,12 @@
 """A run as one page shows it first: the number, what stands behind it, the plots; as plain values.
 
-    run ──► describe_overview ──► headline, counts, metrics, findings, plots ──► page, viewer, Markdown
-                                                                            └──► draw_plots ──► Vega-Lite
+    run ──► describe_overview ──► headline, counts, metrics, findings, plots ──► page, viewer,
+    Markdown
+                                                                            └──► draw_plots ──►
+                                                                            Vega-Lite
 
-Keys are a contract with the front end: null where something is not known, numbers finite, shares from 0 to 1.
+Keys are a contract with the front end: null where something is not known, numbers finite, shares
+from 0 to 1.
 """
 
 from __future__ import annotations
@@ -26,7 +29,13 @@ from answerkey.metrics.base import ValueCounts
 from answerkey.metrics.classification import Calibration
 from answerkey.metrics.task_counts import correct_for_chance, measure_recalls, measure_rstd
 from answerkey.reports.explain import count_trials
-from answerkey.reports.view import count_rows, find_cause, label_metric, measure_seconds, name_scorer
+from answerkey.reports.view import (
+    count_rows,
+    find_cause,
+    label_metric,
+    measure_seconds,
+    name_scorer,
+)
 from answerkey.run_audit.audit import audit
 from answerkey.run_audit.findings import TaskAudit, find_format, find_run_findings
 from answerkey.run_audit.text import (
@@ -88,8 +97,9 @@ def describe_overview(
 ) -> Plain:
     """Return the overview of a run; one that is not complete has counts and no shares.
 
-    `audited` is what `audit_tasks` says of it; with `is_brief` no completion is read, and what the run itself
-    counted has to do. With `baseline`, each task is held against the same task of that run.
+    `audited` is what `audit_tasks` says of it; with `is_brief` no completion is read, and what the
+    run itself counted has to do. With `baseline`, each task is held against the same task of that
+    run.
     """
     differences, uncompared = ({}, []) if baseline is None else _compare_with(run, baseline)
     if is_brief:
@@ -118,7 +128,9 @@ def describe_overview(
                 for gate, name, sentences, _ in tell_gates(run)
             ],
             "tasks": [
-                _describe_task(task, audited[key], differences.get(key), is_complete=run.status == "complete")
+                _describe_task(
+                    task, audited[key], differences.get(key), is_complete=run.status == "complete"
+                )
                 for key, task in run.tasks.items()
             ],
         }
@@ -127,15 +139,20 @@ def describe_overview(
 
 
 def list_plots(run: Run) -> dict[str, Plot]:
-    """Return the plots of a run as Vega-Lite specifications, by name; of several tasks by `task/name`."""
+    """Return the plots of a run as Vega-Lite specifications, by name.
+
+    Of several tasks by `task/name`.
+    """
     return draw_plots(describe_overview(run)["tasks"])
 
 
-# ── what is said of the whole run ───────────────────────────────────────────────────────────────────────────
+# ── what is said of the whole run
 
 
 def _list_notices(run: Run, audited: Mapping[str, Audited]) -> list[str]:
-    """Return what of the run is missing and why, its warnings, and what of its tasks is not shown."""
+    """Return what of the run is missing and why, its warnings, and what of its tasks is not
+    shown.
+    """
     found: list[str] = []
     if run.status != "complete":
         why = (run.manifest.get("stopped") or {}).get("message")
@@ -155,13 +172,21 @@ def _list_notices(run: Run, audited: Mapping[str, Audited]) -> list[str]:
             times = len(task.repetitions) + 1
             found.append(f"`{task.key}` was run {times} times: what is shown is the first run")
         size = len(task.stored_completions)
-        if size > MOST_RELIABILITY and not _find_curve(task) and _has_logprobs(task.stored_completions):
+        if (
+            size > MOST_RELIABILITY
+            and not _find_curve(task)
+            and _has_logprobs(task.stored_completions)
+        ):
             some = f"{MOST_RELIABILITY:,} of {size:,} completions"
-            found.append(f"the reliability curve of `{task.key}` is of {some}, from all over the run")
+            found.append(
+                f"the reliability curve of `{task.key}` is of {some}, from all over the run"
+            )
         count = len(task.totals.get("categories") or {})
         if count > MOST_CATEGORIES:
             column = task.totals["category_column"]
-            found.append(f"`{column}` has {count:,} values: the {MOST_CATEGORIES} most frequent are shown")
+            found.append(
+                f"`{column}` has {count:,} values: the {MOST_CATEGORIES} most frequent are shown"
+            )
     return found
 
 
@@ -180,11 +205,15 @@ def _compare_with(run: Run, baseline: Run) -> tuple[dict[str, Plain], list[str]]
     return differences, [notice.message for notice in found.notices]
 
 
-# ── how completions are read by other rules, and what stands out ────────────────────────────────────────────
+# ── how completions are read by other rules, and what stands out
+# ────────────────────────────────────────────
 
 
 class Audited(NamedTuple):
-    """What is known of how completions are read; `sentence` says why not all of them were read again."""
+    """What is known of how completions are read.
+
+    `sentence` says why not all of them were read again.
+    """
 
     audit: TaskAudit
     sentence: str | None = None
@@ -193,7 +222,9 @@ class Audited(NamedTuple):
 
 
 def audit_tasks(run: Run) -> dict[str, Audited]:
-    """Return what is known of each task: up to 20,000 completions are read, as `answerkey audit` does."""
+    """Return what is known of each task: up to 20,000 completions are read, as `answerkey audit`
+    does.
+    """
     return {key: _audit_task(run, task) for key, task in run.tasks.items()}
 
 
@@ -206,7 +237,9 @@ def _audit_task(run: Run, task: TaskRun) -> Audited:
     except AnswerkeyError as error:
         # A page travels, so no path is named.
         why = "the dataset or the completions are gone or have changed"
-        sentence = f"completions are not read again: {why if error.code == 'E505' else error.message}"
+        sentence = (
+            f"completions are not read again: {why if error.code == 'E505' else error.message}"
+        )
         return _count_readings(task)._replace(sentence=sentence)
     found = told.tasks[0]
     has_flips = bool(found.flips) or (found.drawn_from is not None and found.own is not None)
@@ -221,7 +254,9 @@ def _say_drawn(found: TaskAudit) -> str | None:
 
 
 def _count_readings(task: TaskRun) -> Audited:
-    """Return what the run itself counted: some completions by every rule, all of them by its own."""
+    """Return what the run itself counted: some completions by every rule, all of them by its
+    own.
+    """
     found = describe_counted(task)
     if found is None:
         scored = int(count_rows(task)["scored"])
@@ -239,12 +274,18 @@ def _count_readings(task: TaskRun) -> Audited:
     return Audited(replace(found, findings=findings), _say_drawn(found), has_flips=has_flips)
 
 
-# ── one task ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── one task
 
 
-def _describe_task(task: TaskRun, audited: Audited, baseline: Plain | None, *, is_complete: bool) -> Plain:
+def _describe_task(
+    task: TaskRun, audited: Audited, baseline: Plain | None, *, is_complete: bool
+) -> Plain:
     found, key, count = audited.audit, task.main_scorer, len(task.stored_scores)
-    reasons = [reason for group in ("invalid", "failed", "errors") for reason in task.totals.get(group) or {}]
+    reasons = [
+        reason
+        for group in ("invalid", "failed", "errors")
+        for reason in task.totals.get(group) or {}
+    ]
     return {
         "key": task.key,
         "display_name": task.manifest.get("display_name"),
@@ -320,16 +361,17 @@ def _name_scorer(task: TaskRun, key: str) -> str:
     return f"{name}, {how} {model['name']}"
 
 
-# ── the number that a reader wants first ────────────────────────────────────────────────────────────────────
+# ── the number that a reader wants first
 
 
 def _describe_headline(
     task: TaskRun, chance: float | None, baseline: Plain | None, *, is_complete: bool
 ) -> Plain:
-    """Return the main metric, and a sentence that says all of it; no value unless the run is complete.
+    """Return the main metric, and a sentence that says all of it.
 
-    `chance` is what guessing would get, `right` how many samples are right; both are told where the metric is
-    the share of right answers. `note` is what the page says besides the numbers.
+    No value unless the run is complete. `chance` is what guessing would get, `right` how many
+    samples are right; both are told where the metric is the share of right answers. `note` is what
+    the page says besides the numbers.
     """
     metric = task.main_metric
     name = "no metric" if metric is None else label_metric(task, metric)
@@ -338,12 +380,18 @@ def _describe_headline(
         about["is_share"] = metric is not None and is_share(metric)
         about |= dict.fromkeys(("value", "interval", "right", "chance", "above_chance", "baseline"))
         why = "so no accuracy is shown: a share of the rest says nothing about the whole."
-        sentence = "This task has no metric." if metric is None else f"INCOMPLETE: {find_cause(task)}, {why}"
+        sentence = (
+            "This task has no metric."
+            if metric is None
+            else f"INCOMPLETE: {find_cause(task)}, {why}"
+        )
         return {**about, "sentence": sentence, "note": sentence}
     is_accuracy, details = task.is_accuracy(metric), metric.details
     chance = chance if is_accuracy else None
     # Of trials and orders, what is counted are completions.
-    is_counted = is_accuracy and "counts" not in details and details.get("of") == task.counts["scored"]
+    is_counted = (
+        is_accuracy and "counts" not in details and details.get("of") == task.counts["scored"]
+    )
     value, as_share = metric.value, is_share(metric)
     said = f"{name} has no value: {metric.note or 'nothing to compute it from'}"
     notes = [f"{said}."] if value is None else []
@@ -357,7 +405,10 @@ def _describe_headline(
         unit = "sample" if details.get("counts") not in {"trials", "orders"} else "completion"
         said += f" on {format_count(metric.n, unit)}"
     if value is not None and chance is not None:
-        level, points = f"chance level of {100 * chance:.2f} %", f"{100 * abs(value - chance):.2f} points"
+        level, points = (
+            f"chance level of {100 * chance:.2f} %",
+            f"{100 * abs(value - chance):.2f} points",
+        )
         if metric.interval is None:
             said += f"; the {level} is what guessing would get"
         elif metric.interval[0] > chance:
@@ -382,7 +433,9 @@ def _describe_headline(
         "right": details["count"] if is_counted else None,
         "is_share": as_share,
         "chance": chance,
-        "above_chance": None if value is None or chance is None else correct_for_chance(value, chance),
+        "above_chance": None
+        if value is None or chance is None
+        else correct_for_chance(value, chance),
         "baseline": baseline,
         "sentence": " ".join([f"{said}.", *say_fallbacks(task)]),
         "note": " ".join([*notes, *say_fallbacks(task)]) or None,
@@ -394,18 +447,26 @@ def _write_ends(ends: Sequence[float], *, as_share: bool) -> str:
     return f"{low} to {high}"
 
 
-# ── the plots of a task ─────────────────────────────────────────────────────────────────────────────────────
+# ── the plots of a task
 
 
 def _describe_plots(task: TaskRun, audit: TaskAudit, *, is_complete: bool) -> Plain:
-    """Return the plots by name: counts of any run, shares of a complete one; None with nothing to show."""
+    """Return the plots by name: counts of any run, shares of a complete one.
+
+    None with nothing to show.
+    """
     totals, letters = task.totals, _list_letters(task)
     found: Letters = totals.get("letters") or {}
-    # Each row is a draw of its own, but for trials, and orders, of one sample: these have no interval.
+    # Each row is a draw of its own, but for trials, and orders, of one sample: these have no
+    # interval.
     has_interval = not (totals.get("trials") or totals.get("orders"))
     # INVALID completions by reason, the most frequent first; what they state, where all were read.
     counts = {name: one["count"] for name, one in (totals.get("invalid") or {}).items()}
-    read = {} if audit.drawn_from is not None else {(one.reason, one.count): one for one in audit.reasons}
+    read = (
+        {}
+        if audit.drawn_from is not None
+        else {(one.reason, one.count): one for one in audit.reasons}
+    )
     reasons = [
         {"reason": name, "count": count, "stated": one and one.stated, "right": one and one.right}
         for name, count in sorted(counts.items(), key=lambda one: (-one[1], one[0]))
@@ -425,12 +486,16 @@ def _describe_plots(task: TaskRun, audit: TaskAudit, *, is_complete: bool) -> Pl
             rows.append({"letter": letter, "value": value, "interval": interval, "n": n})
         recalled = {"rows": rows, "rstd": measure_rstd(list(recalls.values()))}
     return {
-        "categories": _describe_categories(task, has_interval=has_interval) if is_complete else None,
+        "categories": _describe_categories(task, has_interval=has_interval)
+        if is_complete
+        else None,
         "invalid": reasons or None,
         "rules": list_readings(task, audit) or None if is_complete else None,
         "letters": square,
         "recalls": recalled,
-        "reliability": _describe_reliability(task, has_interval=has_interval) if is_complete else None,
+        "reliability": _describe_reliability(task, has_interval=has_interval)
+        if is_complete
+        else None,
         **_describe_calls(task.stored_completions),
     }
 
@@ -457,7 +522,9 @@ def _describe_categories(task: TaskRun, *, has_interval: bool) -> Plain | None:
     rows = []
     for label, one in _list_categories(task).items():
         n, correct = one["n"], one["correct"]
-        is_share = n > 0 and not one["partial"]  # where answers are right in part, no count says how much
+        is_share = (
+            n > 0 and not one["partial"]
+        )  # where answers are right in part, no count says how much
         interval = wilson(correct, n) if is_share and has_interval else None
         value = correct / n if is_share else None
         rows.append({"label": label, "value": value, "interval": interval, "n": n})
@@ -476,13 +543,17 @@ def _list_letters(task: TaskRun) -> list[str]:
     return sorted({*found, *(letter for row in found.values() for letter in row)} - {INVALID})
 
 
-# ── reliability: whether a model is right as often as it is sure ────────────────────────────────────────────
-# A task that measures calibration has the curve. Of others it is made here, where completions came with
-# log-probabilities and a scorer knows the choices: by the likeliest choice, as `choice_probabilities` does.
+# ── reliability: whether a model is right as often as it is sure
+# ──────────────────────────────────────────── A task that measures calibration has the curve. Of
+# others it is made here, where completions came with log-probabilities and a scorer knows the
+# choices: by the likeliest choice, as `choice_probabilities` does.
 
 
 def _describe_reliability(task: TaskRun, *, has_interval: bool) -> Plain | None:
-    """Return confidence and accuracy by bin, and the expected calibration error; None without any."""
+    """Return confidence and accuracy by bin, and the expected calibration error.
+
+    None without any.
+    """
     found = _find_curve(task) or _measure_curve(task)
     if found is None:
         return None
@@ -531,7 +602,12 @@ def _measure_curve(task: TaskRun) -> MetricValue | None:
             strict=True,
         )
         for told, status, excluded, choices, truth in rows:
-            if told is None or status != ScoreStatus.SCORED.value or excluded is not None or not choices:
+            if (
+                told is None
+                or status != ScoreStatus.SCORED.value
+                or excluded is not None
+                or not choices
+            ):
                 continue
             values = judge_probabilities(json.loads(told), choices, truth).values
             if values.get("confidence") is not None:
@@ -539,22 +615,26 @@ def _measure_curve(task: TaskRun) -> MetricValue | None:
     if not pairs:
         return None
     metric = Calibration(bins=(10,))
-    part = metric.collect(ValueCounts(list(pairs.items()), Counter(), list(metric.fields())))
-    value: MetricValue = metric.finish(part)[0]
-    return value
+    counts = ValueCounts(list(pairs.items()), Counter(), list(metric.fields()))
+    return metric.state_values(counts, metric.collect(counts))[0]
 
 
 def _has_logprobs(kept: Table) -> bool:
-    """Return whether completions came with log-probabilities, as the first and the middle ones tell."""
+    """Return whether completions came with log-probabilities, as the first and the middle ones
+    tell.
+    """
     blocks = (kept.read(offset, BLOCK, ["logprobs"]) for offset in {0, len(kept) // 2} if len(kept))
     return any(one["logprobs"].count() for one in blocks if "logprobs" in one.columns)
 
 
-# ── how long completions took, and how many tokens they are ─────────────────────────────────────────────────
+# ── how long completions took, and how many tokens they are
+# ─────────────────────────────────────────────────
 
 
 def _describe_calls(kept: Table) -> Plain:
-    """Return `latency` (seconds of calls, without those from the cache) and `tokens`; None if unknown."""
+    """Return `latency` (seconds of calls, without those from the cache) and `tokens`; None if
+    unknown.
+    """
     parts = [
         kept.read(offset, READ_TOGETHER, ("latency", "usage", "source")).select(
             pl.when(pl.col("source") != "cache").then("latency").alias("latency"),
@@ -567,14 +647,22 @@ def _describe_calls(kept: Table) -> Plain:
     if not parts:
         return plots
     found = pl.concat(parts)
-    seconds, prompt, completion = (found[name].drop_nulls() for name in ("latency", "prompt", "completion"))
+    seconds, prompt, completion = (
+        found[name].drop_nulls() for name in ("latency", "prompt", "completion")
+    )
     seconds = seconds.filter(seconds.is_finite())
     if len(seconds):
-        ends = {name: _find_quantile(seconds, share) for name, share in (("p50", 0.5), ("p95", 0.95))}
+        ends = {
+            name: _find_quantile(seconds, share) for name, share in (("p50", 0.5), ("p95", 0.95))
+        }
         plots["latency"] = {**ends, "bins": count_bins(seconds)}
     if len(prompt) or len(completion):
         bins = count_bins(completion.cast(pl.Float64), is_whole=True)
-        plots["tokens"] = {"prompt": int(prompt.sum()), "completion": int(completion.sum()), "bins": bins}
+        plots["tokens"] = {
+            "prompt": int(prompt.sum()),
+            "completion": int(completion.sum()),
+            "bins": bins,
+        }
     return plots
 
 
@@ -583,7 +671,8 @@ def _find_quantile(values: pl.Series, share: float) -> float:
 
 
 def count_bins(values: pl.Series, *, is_whole: bool = False) -> list[Plain]:
-    """Return bars of equal, round width from the smallest value on, each from `low` up to, without, `high`.
+    """Return bars of equal, round width from the smallest value on, each from `low` up to, without,
+    `high`.
 
     Values far beyond the others are in a wider bar of their own, which ends with the largest.
     """
@@ -601,7 +690,11 @@ def count_bins(values: pl.Series, *, is_whole: bool = False) -> list[Plain]:
         {"low": place * step, "high": (place + 1) * step, "count": counts.get(place, 0)}
         for place in range(first, last)
     ]
-    return [*bars, {"low": last * step, "high": largest, "count": counts[last]}] if has_outliers else bars
+    return (
+        [*bars, {"low": last * step, "high": largest, "count": counts[last]}]
+        if has_outliers
+        else bars
+    )
 
 
 def choose_step(width: float, *, is_whole: bool = False) -> float:
@@ -613,8 +706,9 @@ def choose_step(width: float, *, is_whole: bool = False) -> float:
     return max(1.0, step) if is_whole else step
 
 
-# ── Vega-Lite ───────────────────────────────────────────────────────────────────────────────────────────────
-# Plain JSON with its values in it. Field names are ours; what comes from data is in the values alone.
+# ── Vega-Lite
+# Plain JSON with its values in it. Field names are ours; what comes from data is in the values
+# alone.
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 MIME_TYPE = "application/vnd.vegalite.v5+json"
@@ -654,10 +748,16 @@ def _draw_task(plots: Plain, headline: Plain) -> Iterator[tuple[str, Plain]]:
     told: Told
     dashed = {"strokeDash": [4, 4], "color": GREY}
     if plot := plots["categories"]:
-        drawn = _draw_forest(plot["rows"], {"color": {"value": BLUE}}, is_share=headline["is_share"])
+        drawn = _draw_forest(
+            plot["rows"], {"color": {"value": BLUE}}, is_share=headline["is_share"]
+        )
         if headline["chance"] is not None:
             x = {"datum": headline["chance"], "type": "quantitative"}
-            line = {"data": {"values": [{}]}, "mark": {"type": "rule", **dashed}, "encoding": {"x": x}}
+            line = {
+                "data": {"values": [{}]},
+                "mark": {"type": "rule", **dashed},
+                "encoding": {"x": x},
+            }
             drawn["layer"].insert(0, line)
         yield "categories", {"title": f"{headline['name']} by {plot['column']}", **drawn}
     if plot := plots["invalid"]:
@@ -667,7 +767,10 @@ def _draw_task(plots: Plain, headline: Plain) -> Iterator[tuple[str, Plain]]:
             "x": _field("count", "quantitative", "completions"),
         }
         drawn = _draw_bars(plot, ORANGE, axes, {**told, "right": "the right one"})
-        yield "invalid", {"title": "INVALID completions by reason", "height": {"step": ROW}, **drawn}
+        yield (
+            "invalid",
+            {"title": "INVALID completions by reason", "height": {"step": ROW}, **drawn},
+        )
     if plot := plots["rules"]:
         kinds, colours = ["own", "rule", "lens"], [ORANGE, BLUE, GREY]
         encodings = {
@@ -688,7 +791,11 @@ def _draw_task(plots: Plain, headline: Plain) -> Iterator[tuple[str, Plain]]:
     if plot := plots["reliability"]:
         curve = {"x": _share("confidence", "confidence"), "y": _share("accuracy", "accuracy")}
         ideal = [{"confidence": 0, "accuracy": 0}, {"confidence": 1, "accuracy": 1}]
-        told = {"confidence": ("confidence", ".1%"), "accuracy": ("accuracy", ".1%"), "n": "completions"}
+        told = {
+            "confidence": ("confidence", ".1%"),
+            "accuracy": ("accuracy", ".1%"),
+            "n": "completions",
+        }
         points = {"type": "line", "color": BLUE, "point": {"size": 60, "color": BLUE}}
         found = [one for one in plot["bins"] if one["n"]]
         layers = [
@@ -699,10 +806,18 @@ def _draw_task(plots: Plain, headline: Plain) -> Iterator[tuple[str, Plain]]:
         yield "reliability", {"title": title, "width": HEIGHT, "layer": layers}
     titles = {"latency": "Latency: p50 {p50:.2f} s, p95 {p95:.2f} s"}
     titles["tokens"] = "Tokens: {prompt:,} of prompts, {completion:,} of completions"
-    for name, axis, colour in (("latency", "seconds", BLUE), ("tokens", "tokens of a completion", GREEN)):
+    for name, axis, colour in (
+        ("latency", "seconds", BLUE),
+        ("tokens", "tokens of a completion", GREEN),
+    ):
         if plot := plots[name]:
             axes = {
-                "x": {"field": "low", "bin": {"binned": True}, "type": "quantitative", "title": axis},
+                "x": {
+                    "field": "low",
+                    "bin": {"binned": True},
+                    "type": "quantitative",
+                    "title": axis,
+                },
                 "x2": {"field": "high"},
                 "y": _field("count", "quantitative", "completions"),
             }
@@ -732,20 +847,29 @@ def _draw_bars(rows: Rows, colour: str, axes: Plain, told: Told) -> Plain:
 def _draw_forest(rows: Rows, encodings: Mapping[str, Any], *, is_share: bool) -> Plain:
     """Return points with their intervals, one row each."""
     form = ".2%" if is_share else ".4~g"
-    x = _share("value", "") if is_share else _field("value", "quantitative", "", scale={"zero": False})
+    x = (
+        _share("value", "")
+        if is_share
+        else _field("value", "quantitative", "", scale={"zero": False})
+    )
     ends = {"low": ("95 % from", form), "high": ("to", form)}
     told = _tooltip({"label": "label", "value": ("value", form), **ends, "n": "n"})
     y = _field("label", "nominal", None, sort={"field": "value", "order": "descending"})
     line = {"x": {**x, "field": "low"}, "x2": {"field": "high"}, "y": y, **told}
     point = {"type": "point", "filled": True, "size": 70, "opacity": 1}
     values = [
-        {**row, **dict(zip(("low", "high"), row["interval"] or (None, None), strict=True))} for row in rows
+        {**row, **dict(zip(("low", "high"), row["interval"] or (None, None), strict=True))}
+        for row in rows
     ]
     return {
         "height": {"step": ROW},
         "data": {"values": values},
         "layer": [
-            {"transform": [{"filter": "isValid(datum.low)"}], "mark": {"type": "rule"}, "encoding": line},
+            {
+                "transform": [{"filter": "isValid(datum.low)"}],
+                "mark": {"type": "rule"},
+                "encoding": line,
+            },
             {"mark": point, "encoding": {"x": x, "y": y, **told, **encodings}},
         ],
     }
@@ -753,7 +877,12 @@ def _draw_forest(rows: Rows, encodings: Mapping[str, Any], *, is_share: bool) ->
 
 def _draw_letters(plot: Plain) -> Plain:
     values = [
-        {"true": true, "predicted": predicted, "count": count, "share": count / sum(row) if sum(row) else 0}
+        {
+            "true": true,
+            "predicted": predicted,
+            "count": count,
+            "share": count / sum(row) if sum(row) else 0,
+        }
         for true, row in zip(plot["true"], plot["counts"], strict=True)
         for predicted, count in zip(plot["predicted"], row, strict=True)
     ]
@@ -769,7 +898,9 @@ def _draw_letters(plot: Plain) -> Plain:
         "data": {"values": values},
         "encoding": {
             "y": _field("true", "nominal", "true", sort=plot["true"]),
-            "x": _field("predicted", "nominal", "predicted", sort=plot["predicted"], axis={"labelAngle": 0}),
+            "x": _field(
+                "predicted", "nominal", "predicted", sort=plot["predicted"], axis={"labelAngle": 0}
+            ),
         },
         "layer": [
             {"mark": "rect", "encoding": {"color": colour, **told}},

@@ -1,4 +1,6 @@
-"""What commands show before there is a run: `check`, `doctor`, `run --dry-run`, `tasks` and `import`."""
+"""What commands show before there is a run: `check`, `doctor`, `run --dry-run`, `tasks` and
+`import`.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +36,16 @@ from answerkey.text import (
     wrap,
 )
 
-# ------------------------------------------------------------------------------------------------ check
+# check
 
 
 def draw_check(checked: Checked, width: int) -> list[Line]:
     """Return every error, every warning, and the count."""
     blocks = [draw_problems(checked.errors, width), *map(draw_notice, checked.notices)]
-    found = f"{format_count(len(checked.errors), 'error')}, {format_count(len(checked.notices), 'warning')}"
+    found = (
+        f"{format_count(len(checked.errors), 'error')}, "
+        f"{format_count(len(checked.notices), 'warning')}"
+    )
     rows_seen = format_count(sum(task.rows for task in checked.tasks), "row")
     seen = f"{format_count(len(checked.tasks), 'task')}, {rows_seen} checked"
     verdict = Span("not good", "bad") if checked.errors else Span("good", "good")
@@ -50,7 +55,9 @@ def draw_check(checked: Checked, width: int) -> list[Line]:
 
 def describe_check(checked: Checked, file: str) -> dict[str, Any]:
     """Return what `check --json` prints."""
-    tasks = [{"key": task.key, "dataset": task.dataset, "rows": task.rows} for task in checked.tasks]
+    tasks = [
+        {"key": task.key, "dataset": task.dataset, "rows": task.rows} for task in checked.tasks
+    ]
     return {
         "check": {"file": hide_secrets(file), "good": not checked.errors, "tasks": tasks},
         **describe_problems(checked.errors),
@@ -58,14 +65,17 @@ def describe_check(checked: Checked, file: str) -> dict[str, Any]:
     }
 
 
-# ----------------------------------------------------------------------------------------------- doctor
+# doctor
 
 _SIGNS = {"good": "✓", "note": "·", "warning": "!", "failed": "✗"}
 _ROLES: dict[str, Role] = {"good": "good", "note": "dim", "warning": "warn", "failed": "bad"}
 
 
 def draw_examination(found: Mapping[str, Any], width: int) -> list[Line]:
-    """Return each check with its status, what was seen, what it means and what to do; then the count."""
+    """Return each check with its status, what was seen, what it means and what to do.
+
+    Then the count.
+    """
     about = f"task {found['task']}" if found["task"] else "built-in questions"
     lines = [line(Span(found["model"], "title"), f": {about}")]
     wide = max(len(one["check"]) for one in found["checks"])
@@ -73,22 +83,30 @@ def draw_examination(found: Mapping[str, Any], width: int) -> list[Line]:
         status, named = one["status"], {"means": one["means"], "do": one["advice"]}
         head = f"{INDENT}{_SIGNS[status]} {status:<7}{GAP}{one['check']:<{wide}}{GAP}"
         texts = [one["seen"], *(f"{name}: {text}" for name, text in named.items() if text)]
-        first, *more = (part for text in texts for part in draw_text(text, width, indent=" " * len(head)))
+        first, *more = (
+            part for text in texts for part in draw_text(text, width, indent=" " * len(head))
+        )
         lines += [line(Span(head, _ROLES[status]), first[0].text.lstrip()), *more]
     counts = Counter(one["status"] for one in found["checks"])
     verdict = Span("good", "good") if found["good"] else Span("not good", "bad")
     told = f": {counts['failed']} failed, {format_count(counts['warning'], 'warning')}"
     cost = "" if found["cost"] is None else f", {found['cost']:.5f} USD"
-    spent = f"{found['prompt_tokens']} + {found['completion_tokens']} tokens{cost}, {found['seconds']:.1f} s"
+    spent = (
+        f"{found['prompt_tokens']} + {found['completion_tokens']} tokens{cost}, "
+        f"{found['seconds']:.1f} s"
+    )
     return [*lines, line(verdict, f"{told}; {format_count(found['calls'], 'call')}, {spent}")]
 
 
-# ---------------------------------------------------------------------------------------------- dry run
+# ---------------------------------------------------------------------------------------------- dry
+# run
 
 
 def draw_plan(plan: DryRun) -> list[Line]:
     """Return what a run would ask, task by task, with the first prompt in full."""
-    lines: list[Line] = [line(Span("Dry run", "title"), ": no model was called, nothing was written")]
+    lines: list[Line] = [
+        line(Span("Dry run", "title"), ": no model was called, nothing was written")
+    ]
     for task in plan.tasks:
         lines += [BLANK, line(Span(task.key, "title"))]
         lines += draw_facts([(name, text) for name, text in _list_facts(task) if text], UNLIMITED)
@@ -104,7 +122,11 @@ def _list_facts(task: PlannedTask) -> list[tuple[str, str]]:
     if task.completion_tokens is None:
         tokens = "" if task.cost == 0 else "unknown: the model has no `max_tokens`"
     cost = (
-        "unknown" if task.cost is None else f"at most {format_cost(task.cost)}" if task.cost else "0.00 USD"
+        "unknown"
+        if task.cost is None
+        else f"at most {format_cost(task.cost)}"
+        if task.cost
+        else "0.00 USD"
     )
     if task.judge_calls:
         judged = f"about {task.judge_calls} calls more; tokens and cost are not in the above"
@@ -125,18 +147,32 @@ def _list_facts(task: PlannedTask) -> list[tuple[str, str]]:
 
 def describe_plan(plan: DryRun) -> dict[str, Any]:
     """Return what `run --dry-run --json` prints below `dry_run`."""
-    names = ["key", "model", "samples", "prompts", "calls", "cached", "judge_calls", "fallback_calls"]
+    names = [
+        "key",
+        "model",
+        "samples",
+        "prompts",
+        "calls",
+        "cached",
+        "judge_calls",
+        "fallback_calls",
+    ]
     names += ["prompt_tokens", "completion_tokens", "cost"]
     return {
         "tasks": [
             {name: getattr(task, name) for name in names}
-            | {"first_prompt": None if task.first_prompt is None else list(map(dict, task.first_prompt))}
+            | {
+                "first_prompt": None
+                if task.first_prompt is None
+                else list(map(dict, task.first_prompt))
+            }
             for task in plan.tasks
         ]
     }
 
 
-# ------------------------------------------------------------------------------------- ready-made tasks
+# ------------------------------------------------------------------------------------- ready-made
+# tasks
 
 _LABEL = 12
 
@@ -191,7 +227,9 @@ def draw_ready_made_task(ready: ReadyMade, width: int) -> list[Line]:
         first, *rest = wrap(make_visible(form.description), width - 4)
         lines += [line(f"  - {first}"), *(line(f"    {part}") for part in rest)]
     lines += [BLANK, line(Span("Config values", "head"))]
-    rows = [(key, "" if value is None else str(value), text) for key, value, text in ready.parameters]
+    rows = [
+        (key, "" if value is None else str(value), text) for key, value, text in ready.parameters
+    ]
     lines += lay_out(Table(("name", "default", "meaning"), rows, "<<<", flexible=2), width)
     lines += [BLANK, line(Span("Run it", "head"))]
     return [*lines, *(line(f"  {command}") for command in list_commands(ready))]
@@ -212,7 +250,8 @@ def describe_ready_made(tasks: Sequence[ReadyMade]) -> dict[str, Any]:
     return {"tasks": [{**one.describe(), "commands": list_commands(one)} for one in tasks]}
 
 
-# --------------------------------------------------------------------------------- the log of another tool
+# --------------------------------------------------------------------------------- the log of
+# another tool
 
 
 def draw_import(found: Imported, width: int) -> list[Line]:
@@ -224,7 +263,9 @@ def draw_import(found: Imported, width: int) -> list[Line]:
         trials = f", {one.num_trials} times each" if one.num_trials > 1 else ""
         theirs = f"`{told.score}`: " if told.score else ""
         theirs += "" if one.their_mean is None else f"{format_percent(one.their_mean)} right, "
-        reported = ", ".join(f"{name} {value:.6g}" for name, value in list(told.reported.items())[:3])
+        reported = ", ".join(
+            f"{name} {value:.6g}" for name, value in list(told.reported.items())[:3]
+        )
         theirs += f"{one.judged} judged" + (f"; the log reports {reported}" if reported else "")
         facts |= {
             "task": told.task or None,

@@ -1,12 +1,14 @@
-"""The samples of one task of a run, for the page and the viewer: found, listed as rows, described one by one.
+"""The samples of one task of a run, for the page and the viewer: found, listed as rows, described
+one by one.
 
     SampleTable ──► SampleSource.read ──► Excerpt: some rows of dataset, completions and scores
-                                            ├──► RowIndex           what a Query filters and sorts by
+                                            ├──► RowIndex           what a Query filters and sorts
+                                            by
                                             ├──► list_rows          a line of the table for each
                                             └──► describe_samples   all there is to say of each
 
-A row is a sample, or one trial or order of it, and is known by its position. Keys of rows and samples are a
-contract with the front end in `web`.
+A row is a sample, or one trial or order of it, and is known by its position. Keys of rows and
+samples are a contract with the front end in `web`.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from answerkey.evaluate.rerun import reopen
 from answerkey.exporters import COMPACT, describe_verdict, to_json
 from answerkey.metrics import Mean
 from answerkey.metrics.base import read_number
-from answerkey.metrics.measure import label_rows
+from answerkey.metrics.rows import label_rows
 from answerkey.metrics.task_counts import NO_CATEGORY, find_invalid_reasons
 from answerkey.models import images
 from answerkey.reader import EXTRACTORS, Reading
@@ -51,31 +53,39 @@ from answerkey.reports.explain import count_trials, iterate_ids
 from answerkey.run_audit.audit import find_reading_step
 from answerkey.run_audit.findings import TaskAudit
 from answerkey.runs import Run, Table, TaskRun
-from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict
+from answerkey.scorers import Scorer, explain_verdict, reads_choices
 from answerkey.scorers.choice_probabilities import ChoiceProbabilities
-from answerkey.scorers.extraction import Labels
+from answerkey.scorers.extraction import find_rule
+from answerkey.scorers.question import Labels
 from answerkey.scorers.rereading import (
     FIRST,
     LITERAL,
     OWN,
-    Passages,
-    extract,
-    fit_options,
+    Passage,
     list_labels,
     list_passages,
     list_texts,
-    read_by_rule,
     reread,
 )
 from answerkey.spec import source_from, task_from_source
 from answerkey.templates import RowError
 from answerkey.text import clean_numbers
-from answerkey.types import RULE_NAMES, Completion, Completions, Samples, Score, Scores, ScoreStatus, Validity
+from answerkey.types import (
+    RULE_NAMES,
+    Completion,
+    Completions,
+    Samples,
+    Score,
+    Scores,
+    ScoreStatus,
+    Validity,
+)
 
-#: Rows between which lie no more samples than this part of those that are read together are read together,
-#: too: to find one row in a file takes as long as to read the thousands around it.
+#: Rows between which lie no more samples than this part of those that are read together are read
+#: together, too: to find one row in a file takes as long as to read the thousands around it.
 NEAR_PART = 4
-#: So many completions are read by every rule to see which of them flip; of more, so many drawn at random.
+#: So many completions are read by every rule to see which of them flip; of more, so many drawn at
+#: random.
 MOST_REREAD = 20_000
 SEED = 0
 #: So many queries are remembered.
@@ -84,8 +94,8 @@ KEPT_QUERIES = 8
 MOST_NAMES = 65_535
 #: How much of a question stands in the table, of a completion, and of a truth or an answer.
 SHOWN_QUESTION, SHOWN_COMPLETION, SHOWN_LABEL = 160, 160, 80
-#: So much of a completion stands in the table before what decided, so that this is in sight; and so much of
-#: its end where nothing did.
+#: So much of a completion stands in the table before what decided, so that this is in sight; and so
+#: much of its end where nothing did.
 SHOWN_BEFORE, SHOWN_END = 28, 48
 #: Shorter thoughts are not folded.
 LEAST_FOLDED = 200
@@ -111,15 +121,15 @@ Span = tuple[int, int]
 Made = TypeVar("Made")
 
 
-# ── where rows lie ──────────────────────────────────────────────────────────────────────────────────────────
+# ── where rows lie
 
 
 @dataclass(frozen=True)
 class Excerpt:
     """Some rows of a task; all tables have the same.
 
-    `scores` has `sample_id`, `trial` and a struct per scorer. `samples` is None where the dataset is gone,
-    `completions` where they are not there or were not asked for.
+    `scores` has `sample_id`, `trial` and a struct per scorer. `samples` is None where the dataset
+    is gone, `completions` where they are not there or were not asked for.
     """
 
     positions: pl.Series
@@ -143,11 +153,11 @@ class Excerpt:
 class SampleSource:
     """Where the rows of a task lie, and how they are read; small enough to be sent to a worker.
 
-    `rows` is None when the dataset is gone or has changed; `missing` then says so, and `kept` are the
-    completions that the run has by itself. `values` names the value that stands for each scorer, `encoded`
-    those fields of each that are JSON text. `reader` is the scorer whose rule is compared with others, the
-    main one if it reads choices, else the first that does; `reading` is its key. `fields` is None where no
-    column holds the question.
+    `rows` is None when the dataset is gone or has changed; `missing` then says so, and `kept` are
+    the completions that the run has by itself. `values` names the value that stands for each
+    scorer, `encoded` those fields of each that are JSON text. `reader` is the scorer whose rule is
+    compared with others, the main one if it reads choices, else the first that does; `reading` is
+    its key. `fields` is None where no column holds the question.
     """
 
     def __init__(self, run: Run, task_run: TaskRun) -> None:
@@ -157,12 +167,16 @@ class SampleSource:
         self.steps, self.main = task.scoring, task.main_step
         reading = find_reading_step(task)
         self.reading = reading.key
-        self.reader = reading.scorer if isinstance(reading.scorer, StringEqualsMcqa) else None
+        self.reader = reading.scorer if reads_choices(reading.scorer) else None
         first, encoded = self.scores.read(0, 1), task_run.manifest.get("encoded") or {}
         self.encoded = {step.key: frozenset(encoded.get(step.key, ())) for step in self.steps}
         self.values: dict[str, str | None] = {}
         for step in self.steps:  # its main value, what its first mean is of, or its first
-            names = Scores(first[step.key].struct.unnest()).value_names if step.key in first.columns else []
+            names = (
+                Scores(first[step.key].struct.unnest()).value_names
+                if step.key in first.columns
+                else []
+            )
             metrics = (one.metric for one in step.metrics)
             means = [one.field.partition(".")[0] for one in metrics if isinstance(one, Mean)]
             stated = next((name for name in means if name in names), next(iter(names), None))
@@ -185,12 +199,16 @@ class SampleSource:
             # No path, for the sentence may travel further than the files.
             what = "its texts" if self.kept is not None else "its texts and completions"
             self.missing = (
-                f"The dataset of this run is gone or has changed since, so that {what} are not shown."
+                f"The dataset of this run is gone or has changed since, so that {what} are "
+                "not shown."
             )
             return
         self.rows, self.recorded = rows, recorded = opened.dataset.rows, opened.recorded
-        # A row group as a whole, or in equal parts: what goes beyond its end takes longer, and more memory.
-        self.most = max(1, SHARD_ROWS // (SHARD_ROWS // fit_rows(rows, None, recorded)) // self.num_trials)
+        # A row group as a whole, or in equal parts: what goes beyond its end takes longer, and more
+        # memory.
+        self.most = max(
+            1, SHARD_ROWS // (SHARD_ROWS // fit_rows(rows, None, recorded)) // self.num_trials
+        )
         category = task_run.totals.get("category_column")
         self.category = category if category in rows.columns else None
         with suppress(AnswerkeyError):
@@ -199,7 +217,11 @@ class SampleSource:
     @property
     def question_columns(self) -> frozenset[str] | None:
         """The columns that the question is read from; None for all."""
-        return join_columns(one.columns for one in self.fields.questions) if self.fields else frozenset()
+        return (
+            join_columns(one.columns for one in self.fields.questions)
+            if self.fields
+            else frozenset()
+        )
 
     def read(
         self,
@@ -223,7 +245,11 @@ class SampleSource:
             samples, said = None, None
             is_asked = completions or columns != frozenset()
             if is_asked and self.rows is not None and self.recorded is not None:
-                wanted = columns | self.recorded.columns if columns is not None and completions else columns
+                wanted = (
+                    columns | self.recorded.columns
+                    if columns is not None and completions
+                    else columns
+                )
                 asked = self.rows.slice(first, last - first).load(wanted)
                 said = self.recorded.slice(first, last - first).read(asked) if completions else None
                 samples = asked.repeat(size)
@@ -236,7 +262,9 @@ class SampleSource:
             yield Excerpt(places + offset, scores, samples, said)
 
     def read_lines(self, positions: pl.Series) -> Iterator[Excerpt]:
-        """Yield rows with what their lines of the table need: questions, categories, and what rules read."""
+        """Yield rows with what their lines of the table need: questions, categories, and what rules
+        read.
+        """
         columns = [frozenset({self.category} if self.category else ()), self.question_columns]
         scorers = [self.main.key]
         if self.reader is not None:
@@ -246,9 +274,11 @@ class SampleSource:
         return self.read(positions, join_columns(columns), tuple(dict.fromkeys(scorers)))
 
     def tabulate(self, part: Excerpt, names: Sequence[str] = INDEXED) -> pl.DataFrame:
-        """Return these columns of `INDEXED`, and `value`, of some rows, as the main scorer has them.
+        """Return these columns of `INDEXED`, and `value`, of some rows, as the main scorer has
+        them.
 
-        The completions tell which of them are no text, where the scorer itself does not say what is VALID.
+        The completions tell which of them are no text, where the scorer itself does not say what is
+        VALID.
         """
         key = self.main.key
         scores = Scores(part.scores[key].struct.unnest(), self.encoded[key])
@@ -267,14 +297,20 @@ class SampleSource:
             fit = (
                 column.cast(pl.String)
                 for name, column in found
-                if column is not None and name not in scores.encoded and not column.dtype.is_nested()
+                if column is not None
+                and name not in scores.encoded
+                and not column.dtype.is_nested()
             )
             return pl.lit(next(fit, nothing))
 
         texts = {
             "status": pl.lit(scores.frame["status"]),
-            "validity": pl.when(is_scored & is_known).then(words.otherwise(pl.lit(Validity.INVALID.value))),
-            "reason": pl.when(is_scored).then(invalid).otherwise(scores.frame["reason"].fill_null(UNKNOWN)),
+            "validity": pl.when(is_scored & is_known).then(
+                words.otherwise(pl.lit(Validity.INVALID.value))
+            ),
+            "reason": pl.when(is_scored)
+            .then(invalid)
+            .otherwise(scores.frame["reason"].fill_null(UNKNOWN)),
             "category": pl.lit(category),
             "truth": find_text(TRUTHS),
             "predicted": find_text(PREDICTIONS),
@@ -286,12 +322,22 @@ class SampleSource:
         return pl.select(*(texts[name].cast(pl.String).alias(name) for name in names), value=value)
 
     def find_images(self, samples: Samples) -> dict[str, images.Image]:
-        """Return the images of the prompts of samples by their hash; none where their files are gone."""
+        """Return the images of the prompts of samples by their hash.
+
+        None where their files are gone.
+        """
         stated, built = self.shown_examples, []
         with suppress(AnswerkeyError):
-            examples = open_dataset(source_from(stated), name="examples").samples() if stated else None
+            examples = (
+                open_dataset(source_from(stated), name="examples").samples() if stated else None
+            )
             built = self.solver.build_prompts(samples, examples) if self.solver else []
-        found = [one for prompt in built if isinstance(prompt, list) for one in images.list_images(prompt)]
+        found = [
+            one
+            for prompt in built
+            if isinstance(prompt, list)
+            for one in images.list_images(prompt)
+        ]
         return {str(one["sha256"]): one for one in found if "sha256" in one}
 
     def iterate_columns(self, names: Sequence[str] = INDEXED) -> Iterator[pl.DataFrame]:
@@ -322,11 +368,13 @@ def join_columns(groups: Iterable[frozenset[str] | None]) -> frozenset[str] | No
     return found
 
 
-def cut_stretches(positions: pl.Series, size: int, most: int) -> Iterator[tuple[int, int, pl.Series]]:
+def cut_stretches(
+    positions: pl.Series, size: int, most: int
+) -> Iterator[tuple[int, int, pl.Series]]:
     """Yield stretches of samples to be read together, and which of their rows are meant.
 
-    A stretch is its first sample and the one after its last; `size` rows belong to each sample. None goes
-    beyond a multiple of `most`, where a row group mostly ends.
+    A stretch is its first sample and the one after its last; `size` rows belong to each sample.
+    None goes beyond a multiple of `most`, where a row group mostly ends.
     """
     left = positions.cast(pl.UInt32)
     while len(left):
@@ -339,14 +387,15 @@ def cut_stretches(positions: pl.Series, size: int, most: int) -> Iterator[tuple[
         yield first, int(near[-1]) // size + 1, near - first * size
 
 
-# ── which rows are asked for ────────────────────────────────────────────────────────────────────────────────
+# ── which rows are asked for
 
 
 @dataclass(frozen=True)
 class Query:
-    """What a reader asks for; `text` is a part of the id, the question or the completion, in any case.
+    """What a reader asks for.
 
-    `wrong` is scored, VALID and not fully right; `invalid` is apart from it.
+    `text` is a part of the id, the question or the completion, in any case. `wrong` is scored,
+    VALID and not fully right; `invalid` is apart from it.
     """
 
     show: str = "all"
@@ -375,8 +424,8 @@ class Query:
 class RowIndex:
     """What filters and sorting look at, made in one pass over the rows.
 
-    It holds the value of each row, and numbers in place of the texts of `INDEXED`. A column with too many
-    different texts is not kept, but read again whenever it is asked for.
+    It holds the value of each row, and numbers in place of the texts of `INDEXED`. A column with
+    too many different texts is not kept, but read again whenever it is asked for.
     """
 
     def __init__(self, source: SampleSource) -> None:
@@ -394,7 +443,9 @@ class RowIndex:
                     del self.names[name], codes[name]
                     continue
                 numbers = pl.Series([known[text] for text in distinct], dtype=pl.UInt16)
-                coded = table[name].replace_strict(distinct, numbers, default=None, return_dtype=pl.UInt16)
+                coded = table[name].replace_strict(
+                    distinct, numbers, default=None, return_dtype=pl.UInt16
+                )
                 codes[name].append(coded)
         self.values = pl.concat(values)
         self._codes = {name: pl.concat(parts) for name, parts in codes.items()}
@@ -411,7 +462,10 @@ class RowIndex:
         return found.fill_null(value=False)
 
     def rank(self, name: str) -> pl.Series:
-        """Return a value for each row by which it sorts as its text, or its value, does; null for none."""
+        """Return a value for each row by which it sorts as its text, or its value, does.
+
+        Null for none.
+        """
         if name == "value":
             return self.values
         if name == "id":
@@ -425,7 +479,9 @@ class RowIndex:
 
 
 def search_text(source: SampleSource, text: str) -> pl.Series:
-    """Return which rows have a text in their id, question or completion, in one pass over all rows."""
+    """Return which rows have a text in their id, question or completion, in one pass over all
+    rows.
+    """
     term = text.lower()
     found = [pl.Series([], dtype=pl.Boolean)]
     for part in source.read(None, source.question_columns, ()):
@@ -448,8 +504,8 @@ def _write_known(value: object) -> str | None:
 class SampleTable:
     """The rows of one task.
 
-    Nothing is read before it is asked for. Rows in their own order are read where they lie; the first filter
-    or sorting makes an index of all of them. Safe for threads.
+    Nothing is read before it is asked for. Rows in their own order are read where they lie; the
+    first filter or sorting makes an index of all of them. Safe for threads.
     """
 
     def __init__(self, run: Run, task_run: TaskRun) -> None:
@@ -513,7 +569,8 @@ class SampleTable:
 
     @property
     def reread(self) -> pl.Series:
-        """The positions whose completions are looked at to see which flip: all, or some drawn at random.
+        """The positions whose completions are looked at to see which flip: all, or some drawn at
+        random.
 
         Which of them depends on nothing but how many rows there are.
         """
@@ -524,13 +581,19 @@ class SampleTable:
 
     @property
     def flips(self) -> pl.Series:
-        """The positions, among those that are reread, whose completions not all rules read alike."""
+        """The positions, among those that are reread, whose completions not all rules read
+        alike.
+        """
         return self._make_once("flips", self._find_flips)
 
     def know_flips(self, audit: TaskAudit) -> None:
         """Take over what an audit has found, if it has looked at the same rows."""
         is_drawn, found = audit.drawn_from is not None, audit.flipped_rows
-        if found is not None and is_drawn == (len(self) > MOST_REREAD) and self.source.num_trials == 1:
+        if (
+            found is not None
+            and is_drawn == (len(self) > MOST_REREAD)
+            and self.source.num_trials == 1
+        ):
             self._made["flips"] = found
 
     def _find_flips(self) -> pl.Series:
@@ -541,7 +604,9 @@ class SampleTable:
             if (readable := _find_passages(source, part)) is None:
                 continue
             rows, scores, passages = readable
-            read = reread(passages, [name for name in RULE_NAMES if name != own_name])
+            names = [name for name in RULE_NAMES if name != own_name]
+            is_told = source.reader is not None and source.reader.options is not None
+            read = reread(passages, names, is_told=is_told)
             if len(read) < len(RULE_NAMES):  # the run's own is one of them
                 read[OWN] = scores.text("predicted_choice")
             first, *others = read.values()
@@ -564,7 +629,10 @@ class SampleTable:
         return describe_samples(self.source, part)[0][1]
 
     def locate(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the positions of the first rows of samples, in one pass; those not found are left out."""
+        """Return the positions of the first rows of samples, in one pass.
+
+        Those not found are left out.
+        """
         wanted = pl.Series(ids, dtype=pl.String).unique()
         own: dict[str, int] = {}
         ordered: dict[str, int] = {}
@@ -579,7 +647,7 @@ class SampleTable:
         return ordered | own
 
 
-# ── what every rule reads ───────────────────────────────────────────────────────────────────────────────────
+# ── what every rule reads
 
 
 class Readings(list[Plain]):
@@ -591,8 +659,8 @@ class Readings(list[Plain]):
         return to_json(self, COMPACT)
 
 
-#: Whether not all rules read a completion alike, None for a row that no metric counts; what they read, with
-#: spans of the whole text; and all answers that it states.
+#: Whether not all rules read a completion alike, None for a row that no metric counts; what they
+#: read, with spans of the whole text; and all answers that it states.
 RowReadings = tuple[bool | None, Readings, list[tuple[Labels, Span]]]
 #: The rule of a run, what it has read, by which rule or part of it, and where.
 _Own = tuple[str, str | None, str | None, Span | None]
@@ -600,11 +668,13 @@ _Own = tuple[str, str | None, str | None, Span | None]
 _Seen = tuple[str | None, ...]
 
 
-def read_rows(source: SampleSource, part: Excerpt, *, only_rules: bool = False) -> list[RowReadings | None]:
+def read_rows(
+    source: SampleSource, part: Excerpt, *, only_rules: bool = False
+) -> list[RowReadings | None]:
     """Return the readings of each row by every rule, and by the extractors of other harnesses.
 
-    With `only_rules` neither extractors nor all stated answers are among them. None where there is no verdict
-    on a choice, or no text to read.
+    With `only_rules` neither extractors nor all stated answers are among them. None where there is
+    no verdict on a choice, or no text to read.
     """
     found: list[RowReadings | None] = [None] * len(part)
     scorer, readable = source.reader, _find_passages(source, part)
@@ -614,16 +684,20 @@ def read_rows(source: SampleSource, part: Excerpt, *, only_rules: bool = False) 
     fields = ("predicted_choice", "ground_truth_choice", "extraction_rule", "answer_span")
     nothing = [None] * len(known)
     own = [nothing if (one := known.column(name)) is None else one.to_list() for name in fields]
-    columns = (passages.rows(), known.counted().to_list(), *own)
+    columns = (passages, known.counted().to_list(), *own)
     own_name, is_told = scorer.rule_name, scorer.options is not None
     seeing = [] if only_rules else [name for name, one in EXTRACTORS.items() if one.reads_options]
     for place, row in zip(rows.to_list(), zip(*columns, strict=True), strict=True):
         (text, labels, options), is_counted, predicted, truth, rule, span = row
         said = own_name, predicted, rule, None if span is None else (span[0], span[1])
-        fitting = fit_options(text, options) if seeing else None
-        seen = tuple(None if text is None else extract(name, text, labels, fitting) for name in seeing)
+        seen = tuple(
+            None if text is None else EXTRACTORS[name].read(text, labels, options)
+            for name in seeing
+        )
         few = narrow_options(text, labels, options) if text and options else options
-        is_flipped, read = _describe_readings(text, labels, few if is_told else None, truth, said, seen)
+        is_flipped, read = _describe_readings(
+            text, labels, few if is_told else None, truth, said, seen
+        )
         stated = [] if only_rules or text is None else _list_stated(text, labels, few)
         found[place] = is_flipped if is_counted else None, read, stated
     return found
@@ -633,7 +707,8 @@ def read_rows(source: SampleSource, part: Excerpt, *, only_rules: bool = False) 
 def _describe_readings(
     text: str | None, labels: Labels, told: Labels | None, truth: str | None, own: _Own, seen: _Seen
 ) -> tuple[bool, Readings]:
-    """Return whether not all rules read a completion alike, and what each of them and the extractors read.
+    """Return whether not all rules read a completion alike, and what each of them and the
+    extractors read.
 
     Without any in `seen`, no extractor is asked.
     """
@@ -646,25 +721,39 @@ def _describe_readings(
 
     own_name, predicted, rule, span = own
     own_part = None if rule == own_name else (rule or "").partition("/")[2] or None
-    note(own_name, "own", predicted, own_part, find_first(rule or own_name, text) if span is None else span)
+    note(
+        own_name,
+        "own",
+        predicted,
+        own_part,
+        find_first(rule or own_name, text) if span is None else span,
+    )
     # A pattern of the user's own is no rule that others could be held against.
     choices = {predicted} if own_name in RULE_NAMES else set()
     for name in (name for name in RULE_NAMES if name != own_name):
-        read = Reading() if text is None else read_by_rule(name, text, labels, told)
-        note(name, "rule", read.choice, read.part, find_first(name, text) if read.span is None else read.span)
+        read = Reading() if text is None else find_rule(name).read(text, labels, told)
+        note(
+            name,
+            "rule",
+            read.choice,
+            read.part,
+            find_first(name, text) if read.span is None else read.span,
+        )
         choices.add(read.choice)
     others = iter(seen)
     for name, extractor in EXTRACTORS.items() if seen else ():
         is_known = text is None or extractor.reads_options
-        choice = next(others, None) if is_known else extract(name, str(text), labels, None)
+        choice = next(others, None) if is_known else extractor.read(str(text), labels, None)
         note(name, "lens", choice, None, None)
     return len(choices) > 1, Readings(found.values())
 
 
-def _find_passages(source: SampleSource, part: Excerpt) -> tuple[pl.Series, Scores, Passages] | None:
-    """Return which rows have a verdict on a choice, their scores, and what there is to read; else None.
+def _find_passages(
+    source: SampleSource, part: Excerpt
+) -> tuple[pl.Series, Scores, list[Passage]] | None:
+    """Return which rows have a verdict on a choice, their scores, and what there is to read.
 
-    Nothing is read without the dataset if the scorer is given the texts of the options.
+    Else None. Nothing is read without the dataset if the scorer is given the texts of the options.
     """
     scorer, said = source.reader, part.completions
     if scorer is None or said is None:
@@ -677,7 +766,8 @@ def _find_passages(source: SampleSource, part: Excerpt) -> tuple[pl.Series, Scor
     known, said = scores.take(rows), said.take(rows)
     if part.samples is not None:
         return rows, known, list_passages(scorer, part.samples.take(rows), said, known)
-    return rows, known, Passages(list_texts(said), list_labels(known), [None] * len(rows))
+    nothing = [None] * len(rows)
+    return rows, known, list(zip(list_texts(said), list_labels(known), nothing, strict=True))
 
 
 _list_stated = lru_cache(maxsize=1_024)(list_statements)
@@ -694,10 +784,12 @@ def find_first(rule: str, text: str | None) -> Span | None:
     return (begin, begin + size) if size else None
 
 
-# ── rows and samples as plain values ────────────────────────────────────────────────────────────────────────
+# ── rows and samples as plain values
 
 
-def list_rows(source: SampleSource, part: Excerpt, readings: Sequence[RowReadings | None]) -> list[Plain]:
+def list_rows(
+    source: SampleSource, part: Excerpt, readings: Sequence[RowReadings | None]
+) -> list[Plain]:
     """Return the lines of the table for some rows."""
     ids, trials = part.scores["sample_id"].to_list(), part.scores["trial"].to_list()
     questions: list[str | None] = [None] * len(part)
@@ -730,17 +822,20 @@ def _shorten(text: str) -> str:
 
 
 def show_decision(text: str | None, span: Span | None) -> list[str] | None:
-    """Return a completion in one line, as what stands before the passage that decided, it, and what follows.
+    """Return a completion in one line, as what stands before the passage that decided, it, and what
+    follows.
 
-    Where nothing decided the first is all of it. What is too long is cut so that the passage stays in sight;
-    without one, beginning and end stay, for answers stand there.
+    Where nothing decided the first is all of it. What is too long is cut so that the passage stays
+    in sight; without one, beginning and end stay, for answers stand there.
     """
     if text is None:
         return None
     begin, end = span or (len(text), len(text))
     # No more of a long text is looked at than can be shown, and no thought before what decided.
     near = 4 * SHOWN_COMPLETION
-    thoughts = [last for _, last in find_thoughts(text) if last <= begin] if span and "<" in text else []
+    thoughts = (
+        [last for _, last in find_thoughts(text) if last <= begin] if span and "<" in text else []
+    )
     first = max([0, begin - near, *thoughts])
     before, after = (re.sub(r"\s+", " ", one) for one in (text[first:begin], text[end:][:near]))
     before, after = before.lstrip(), after.rstrip()
@@ -760,7 +855,9 @@ def show_decision(text: str | None, span: Span | None) -> list[str] | None:
     return [before, decided, after if len(after) <= most else f"{after[:most]}…"]
 
 
-def describe_samples(source: SampleSource, part: Excerpt, room: int = ROOM) -> list[tuple[Plain, Plain]]:
+def describe_samples(
+    source: SampleSource, part: Excerpt, room: int = ROOM
+) -> list[tuple[Plain, Plain]]:
     """Return for each row its line of the table, and all there is to say of it.
 
     Its images have at most `room` bytes together, and each of them a hundredth of that.
@@ -772,15 +869,25 @@ def describe_samples(source: SampleSource, part: Excerpt, room: int = ROOM) -> l
     questions: Sequence[Question | None] = nothing
     if samples is not None and source.fields is not None:
         questions = list(read_questions(samples, source.fields))
-    columns = {} if samples is None else {name: _write_all(samples.values(name)) for name in samples.columns}
+    columns = (
+        {}
+        if samples is None
+        else {name: _write_all(samples.values(name)) for name in samples.columns}
+    )
     places = nothing if samples is None else _list_places(samples)
     scores = {
-        step.key: [describe_verdict(one, source.encoded[step.key]) for one in part.scores[step.key].to_list()]
+        step.key: [
+            describe_verdict(one, source.encoded[step.key])
+            for one in part.scores[step.key].to_list()
+        ]
         for step in source.steps
         if step.key in part.scores.columns
     }
     verdicts = _describe_verdicts(source, part, scores, completions=completions, rows=rows)
-    stored, most = [images.find_stored((one and one.prompt) or ()) for one in completions], room // IMAGE_PART
+    stored, most = (
+        [images.find_stored((one and one.prompt) or ()) for one in completions],
+        room // IMAGE_PART,
+    )
     pictures = source.find_images(samples) if samples is not None and any(stored) else {}
     # The scorer that says what the choices are: the main one, else the first that does.
     ordered = sorted(scores.values(), key=lambda one: one is not scores[source.main.key])
@@ -813,7 +920,9 @@ def describe_samples(source: SampleSource, part: Excerpt, room: int = ROOM) -> l
             room -= size if data else 0
             shown.append({"name": images.describe_image(one), "data": data})
         read = Readings() if (reading := readings[at]) is None else reading[1]
-        shifted = read if text is whole else Readings({**one, "span": move(one["span"])} for one in read)
+        shifted = (
+            read if text is whole else Readings({**one, "span": move(one["span"])} for one in read)
+        )
         stated = [] if reading is None else reading[2]
         sample = {
             **{name: row[name] for name in ("p", "id", "trial")},
@@ -825,9 +934,13 @@ def describe_samples(source: SampleSource, part: Excerpt, room: int = ROOM) -> l
             "completion": said,
             "span": move(read[0]["span"]) if read and completion is not None else None,
             "stated": [
-                {"choices": list(names), "span": moved} for names, at in stated if (moved := move(at))
+                {"choices": list(names), "span": moved}
+                for names, at in stated
+                if (moved := move(at))
             ],
-            "folded": [list(one) for one in find_thoughts(text or "") if one[1] - one[0] >= LEAST_FOLDED],
+            "folded": [
+                list(one) for one in find_thoughts(text or "") if one[1] - one[0] >= LEAST_FOLDED
+            ],
             "readings": shifted,
             "verdicts": verdicts[at],
             "missing": source.missing,
@@ -839,15 +952,18 @@ def describe_samples(source: SampleSource, part: Excerpt, room: int = ROOM) -> l
 
 def _list_places(samples: Samples) -> list[str | None]:
     """Return where rows stand; the file without its folder, for a page travels."""
-    nothing = [None] * len(samples)
-    lines = nothing if samples.lines is None else samples.lines.to_list()
-    files = [samples.file] * len(samples) if samples.files is None else samples.files.to_list()
-    names = {one: one and Path(one).name for one in set(files)}
-    return [str(Place(file=names[file], line=line)) or None for file, line in zip(files, lines, strict=True)]
+    places: list[str | None] = []
+    for sample in samples:
+        file = sample.file and Path(sample.file).name
+        places.append(str(Place(file=file, line=sample.line)) or None)
+    return places
 
 
 def _write_all(values: Sequence[object]) -> list[str | None]:
-    """Return the values of a column as texts, cut where they are too long; each value is written once."""
+    """Return the values of a column as texts, cut where they are too long.
+
+    Each value is written once.
+    """
     texts = [one for one in values if isinstance(one, str)]
     whole = "\n".join(texts)
     if len(texts) == len(values) and images.hide_images(whole) is whole:
@@ -867,7 +983,8 @@ def _list_choices(metadata: Mapping[str, Any], question: Question | None) -> lis
     options = () if question is None else question.options
     labels = _list_labels(metadata) or ([] if question is None else list(question.labels))
     texts: Sequence[str | None] = [None] * len(labels)
-    # Options that fit no label are not guessed at; those that are no more than their labels are not said.
+    # Options that fit no label are not guessed at; those that are no more than their labels are not
+    # said.
     if len(options) == len(labels) and list(options) != labels:
         texts = strip_labels(options, labels)
     truth, predicted = (
@@ -900,7 +1017,10 @@ def _describe_verdicts(
     completions: Sequence[Completion | None],
     rows: Sequence[Plain],
 ) -> list[list[Plain]]:
-    """Return for each row the verdicts of all scorers; what the main one leaves open is as in the table."""
+    """Return for each row the verdicts of all scorers.
+
+    What the main one leaves open is as in the table.
+    """
     verdicts: list[list[Plain]] = [[] for _ in rows]
     for step in source.steps:
         found = scores.get(step.key, ())
@@ -933,7 +1053,7 @@ def _explain(scorer: Scorer, score: Plain, completion: Completion | None) -> str
     """Return why a score is what it is, in a sentence."""
     metadata: Mapping[str, Any] = score["metadata"]
     is_scored = score["status"] == ScoreStatus.SCORED.value
-    if isinstance(scorer, StringEqualsMcqa) and is_scored:
+    if reads_choices(scorer) and is_scored:
         if completion is None and metadata["completion_validity"] != Validity.VALID.value:
             return None
         whole = Score(ScoreStatus.SCORED, score["reason"], score["values"], metadata)
@@ -950,7 +1070,10 @@ def _explain(scorer: Scorer, score: Plain, completion: Completion | None) -> str
         confidence = score["values"].get("confidence")
         share = "" if confidence is None else f" (probability {confidence:.3f})"
         relation = "is" if predicted == truth else "is not"
-        return f"the likeliest choice is {predicted!r}{share}, which {relation} the ground truth {truth!r}"
+        return (
+            f"the likeliest choice is {predicted!r}{share}, which {relation} the ground "
+            f"truth {truth!r}"
+        )
     label = (score["values"] | metadata).get("label")
     if is_scored and "judge_text" in metadata and label is not None:
         return f"the judge's label is {label!r}"
@@ -962,11 +1085,15 @@ def cut(text: str | None) -> str | None:
     """Return the text, or its beginning and how long the whole is."""
     if text is None or len(text) <= MOST_CHARACTERS:
         return text
-    return f"{text[:MOST_CHARACTERS]}\n[cut: the first {MOST_CHARACTERS:,} of {len(text):,} characters]"
+    return (
+        f"{text[:MOST_CHARACTERS]}\n[cut: the first {MOST_CHARACTERS:,} of {len(text):,} "
+        "characters]"
+    )
 
 
 def cut_middle(text: str | None) -> tuple[str | None, Callable[[Span | None], list[int] | None]]:
-    """Return the text without its middle, where it is too long to be shown whole, and what moves a passage.
+    """Return the text without its middle, where it is too long to be shown whole, and what moves a
+    passage.
 
     That returns where a passage of the whole text stands in the one shown; None if it was left out.
     """

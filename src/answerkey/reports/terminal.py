@@ -1,4 +1,7 @@
-"""A run as a terminal shows it: the numbers, what stands behind them, where it lies; and how far one is."""
+"""A run as a terminal shows it: the numbers, what stands behind them, where it lies.
+
+And how far one is.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,9 @@ SHOWN_INVALID = 5
 View = Mapping[str, Any]
 
 
-def draw_summary(run: Run, width: int, *, verbose: bool = False, digits: int | None = None) -> list[Line]:
+def draw_summary(
+    run: Run, width: int, *, verbose: bool = False, digits: int | None = None
+) -> list[Line]:
     """Return the summary of a run: the number first and last; `verbose` adds the tables behind it.
 
     A run that is not complete shows no accuracy.
@@ -95,14 +100,22 @@ def draw_summary(run: Run, width: int, *, verbose: bool = False, digits: int | N
         lines += _draw_lost(task, width, with_shares=is_complete, verbose=verbose)
         if is_complete:
             lines += _draw_groups(task, width, digits, verbose=verbose)
-            lines += _draw_categories(task, width, digits, verbose=verbose) if task["categories"] else []
+            lines += (
+                _draw_categories(task, width, digits, verbose=verbose) if task["categories"] else []
+            )
         if verbose:
             lines += draw_letter_table(task["tally"]["letters"], width, with_shares=is_complete)
         if task["tally"].get("readings") or task["tally"].get("theirs"):
             from answerkey.run_audit.text import draw_imported_verdicts, draw_readings
 
-            lines += draw_readings(run.tasks[task["key"]], width, digits) if is_complete and verbose else []
-            lines += draw_imported_verdicts(run.tasks[task["key"]], width, digits, with_shares=is_complete)
+            lines += (
+                draw_readings(run.tasks[task["key"]], width, digits)
+                if is_complete and verbose
+                else []
+            )
+            lines += draw_imported_verdicts(
+                run.tasks[task["key"]], width, digits, with_shares=is_complete
+            )
         if task.get("fallback") and is_complete:
             from answerkey.run_audit.text import say_fallbacks
 
@@ -186,16 +199,21 @@ def _draw_facts(run: Run, task: View, width: int, *, verbose: bool) -> list[Line
         each = f"{trials['num_trials']} of each sample"
         facts.append(("trials", f"{each}; {stands or 'values are their mean'}"))
     if task["repeated"]:
-        facts.append(("repeated", f"{task['repeated']['num_runs']} runs; what follows is the first of them"))
+        facts.append(
+            ("repeated", f"{task['repeated']['num_runs']} runs; what follows is the first of them")
+        )
     if verbose:
         config = ", ".join(f"{key}={value!r}" for key, value in task["config"].items())
-        prints = [f"{kind} {str(value or 'none')[:16]}" for kind, value in task["fingerprints"].items()]
+        prints = [
+            f"{kind} {str(value or 'none')[:16]}" for kind, value in task["fingerprints"].items()
+        ]
         facts += [("config", config or "none"), ("fingerprints", ", ".join(prints))]
     title = line(Span(task["key"], "title"), f"  {name}" if name and name != task["key"] else "")
     return [title, *draw_facts(facts, width)]
 
 
-# ------------------------------------------------------------------------------------------ the numbers
+# ------------------------------------------------------------------------------------------ the
+# numbers
 
 
 def _draw_numbers(task: View, width: int, *, digits: int | None, with_errors: bool) -> list[Line]:
@@ -206,7 +224,11 @@ def _draw_numbers(task: View, width: int, *, digits: int | None, with_errors: bo
     draw = partial(_draw_metrics, task, width=width, digits=digits, with_errors=with_errors)
     lines = draw(scored) if scored else [line("  This task has no metric.")]
     if checks:
-        lines += [BLANK, line("  Quality checks (purpose qa), not part of the score"), *draw(checks)]
+        lines += [
+            BLANK,
+            line("  Quality checks (purpose qa), not part of the score"),
+            *draw(checks),
+        ]
     return lines
 
 
@@ -224,7 +246,11 @@ def _draw_metrics(
     missing: dict[str, list[str]] = {}
     repeated: list[View] = []
     for value in values:
-        label, details, has_value = value["label"], value.get("details") or {}, value["value"] is not None
+        label, details, has_value = (
+            value["label"],
+            value.get("details") or {},
+            value["value"] is not None,
+        )
         number, interval = _format(value, digits)
         rows.append(
             [
@@ -236,7 +262,9 @@ def _draw_metrics(
                 Span(names[value["scorer"]], "dim"),
             ]
         )
-        counts = ", ".join(f"{reason} {count}" for reason, count in value["n_excluded"].items() if count)
+        counts = ", ".join(
+            f"{reason} {count}" for reason, count in value["n_excluded"].items() if count
+        )
         if counts:
             left_out.setdefault(counts, []).append(label)
         if column := details.get("cluster_by"):
@@ -297,12 +325,16 @@ def _draw_repeatability(task: View, width: int) -> list[Line]:
     for key, one in found["agreement"].items():
         if one["samples"]:
             share = f"has {format_percent(one['mean_share'])} of its runs on average"
-            every = f"it has all of them in {one['unanimous']} of {format_count(one['samples'], 'sample')}"
+            every = (
+                f"it has all of them in {one['unanimous']} of "
+                f"{format_count(one['samples'], 'sample')}"
+            )
             lines.append(line(f"  {key}: the most frequent score of a sample {share}; {every}"))
     return lines
 
 
-# ----------------------------------------------------------------------------- counts and what was lost
+# ----------------------------------------------------------------------------- counts and what was
+# lost
 
 
 def _draw_counts(task: View, width: int) -> list[Line]:
@@ -313,13 +345,18 @@ def _draw_counts(task: View, width: int) -> list[Line]:
         if counts is None:
             break
         lines += [line(f"  (a sample counts as its worst {noun})")] if lines else []
-        parts = f"{counts['scored']} scored + {counts['failed']} failed + {counts['errors']} errors;"
+        parts = (
+            f"{counts['scored']} scored + {counts['failed']} failed + {counts['errors']} errors;"
+        )
         first = f"{format_count(counts['samples'], what)} = {parts}"
         second = (
-            f"scored = {counts['valid']} valid + {counts['invalid']} invalid (refused {counts['refused']})"
+            f"scored = {counts['valid']} valid + {counts['invalid']} invalid (refused "
+            f"{counts['refused']})"
         )
         fits = measure_width(f"{first} {second}") + 2 <= width
-        lines += [line(f"  {part}") for part in ([f"{first} {second}"] if fits else [first, second])]
+        lines += [
+            line(f"  {part}") for part in ([f"{first} {second}"] if fits else [first, second])
+        ]
     for key, count in task["tally"]["excluded"].items():
         kept = f"kept out by action `{key}`"
         lines.append(line(f"  {format_count(count, 'scored sample')} {kept}"))
@@ -327,8 +364,13 @@ def _draw_counts(task: View, width: int) -> list[Line]:
     if cut_off := task["tally"].get("cut_off", 0):
         warnings.append(f"cut off by the token limit: {cut_off}")
     if truncated := task["tally"]["invalid"].get("TRUNCATED_THINKING"):
-        warnings.append(f"end within their thoughts: {truncated['count']}; raise `max_tokens` of the model")
-    thinking, rows = task["tally"].get("thinking", 0), (task["row_counts"] or task["counts"])["samples"]
+        warnings.append(
+            f"end within their thoughts: {truncated['count']}; raise `max_tokens` of the model"
+        )
+    thinking, rows = (
+        task["tally"].get("thinking", 0),
+        (task["row_counts"] or task["counts"])["samples"],
+    )
     if thinking > THINKING_SHARE * rows:
         warnings.append(f"begin with a thinking block: {thinking}, scored as they are written;")
         warnings.append("`--split-thinking` takes the thoughts out")
@@ -336,7 +378,9 @@ def _draw_counts(task: View, width: int) -> list[Line]:
 
 
 def _draw_lost(task: View, width: int, *, with_shares: bool, verbose: bool) -> list[Line]:
-    """Return INVALID completions and samples without a score by reason, and where code of a scorer failed."""
+    """Return INVALID completions and samples without a score by reason, and where code of a scorer
+    failed.
+    """
     shown = task["invalid"] if verbose else task["invalid"][:SHOWN_INVALID]
     rows: list[Sequence[Cell]] = [
         (
@@ -356,11 +400,22 @@ def _draw_lost(task: View, width: int, *, with_shares: bool, verbose: bool) -> l
         lines.append(line(Span(f"  {count} for {reasons}; `-v` shows all", "dim")))
     rows = []
     for one in task["unscored"]:
-        more = f" and {one['count'] - len(one['samples'])} more" if one["count"] > len(one["samples"]) else ""
-        rows.append((one["kind"], one["reason"], str(one["count"]), ", ".join(one["samples"]) + more))
+        more = (
+            f" and {one['count'] - len(one['samples'])} more"
+            if one["count"] > len(one["samples"])
+            else ""
+        )
+        rows.append(
+            (one["kind"], one["reason"], str(one["count"]), ", ".join(one["samples"]) + more)
+        )
     lines += _draw_table(("No score", "reason", "count", "samples"), rows, "<<><", 3, width)
     rows = [
-        (one["name"], one["reason"], str(one["count"]), shorten(one["example"]["sample_id"], SHOWN_ID))
+        (
+            one["name"],
+            one["reason"],
+            str(one["count"]),
+            shorten(one["example"]["sample_id"], SHOWN_ID),
+        )
         for one in task["failures"]
         if one["scorer"] != task["main_scorer"]  # whose rows stand in the table above
     ]
@@ -371,8 +426,13 @@ def _draw_lost(task: View, width: int, *, with_shares: bool, verbose: bool) -> l
             # The last place in the user's code, and what was raised there.
             files = [text.strip() for text in traceback if text.lstrip().startswith("File ")]
             said = make_visible(": ".join([*files[-1:], traceback[-1].strip()]))
-            first, *rest = wrap(f"{shorten(one['example']['sample_id'], SHOWN_ID)}: {said}", width - 2)
-            lines += [line("  ", Span(first, "warn")), *(line("    ", Span(more, "warn")) for more in rest)]
+            first, *rest = wrap(
+                f"{shorten(one['example']['sample_id'], SHOWN_ID)}: {said}", width - 2
+            )
+            lines += [
+                line("  ", Span(first, "warn")),
+                *(line("    ", Span(more, "warn")) for more in rest),
+            ]
     return lines
 
 
@@ -383,11 +443,15 @@ def _draw_table(
     return [BLANK, *lay_out(Table(header, rows, align, flexible), width)] if rows else []
 
 
-# --------------------------------------------------------------------------------- groups and categories
+# --------------------------------------------------------------------------------- groups and
+# categories
 
 
 def _find_ends(values: Sequence[View], *, verbose: bool) -> tuple[list[View], list[View], str]:
-    """Return the best and the worst, by value, and a line about what is between them; few are all best."""
+    """Return the best and the worst, by value, and a line about what is between them.
+
+    Few are all best.
+    """
     ranked = sorted(values, key=lambda one: (one["value"] is None, -(one["value"] or 0.0)))
     size = SHOWN_GROUPS // 2 if verbose else SHOWN_ENDS
     if len(ranked) <= 2 * size:
@@ -397,7 +461,9 @@ def _find_ends(values: Sequence[View], *, verbose: bool) -> tuple[list[View], li
 
 
 def _draw_groups(task: View, width: int, digits: int | None, *, verbose: bool) -> list[Line]:
-    """Return for each column the first metric by group, then micro and macro averages of all metrics."""
+    """Return for each column the first metric by group, then micro and macro averages of all
+    metrics.
+    """
     by_column: dict[str, list[tuple[View, View]]] = {}
     for value in task["metrics"]:
         for groups in value.get("groups", ()):
@@ -435,16 +501,25 @@ def _draw_groups(task: View, width: int, digits: int | None, *, verbose: bool) -
             for one, macros in found
         ]
         title = f"Averages by {column}"
-        lines += _draw_table((title, "micro", "macro", "95 % of macro", "groups"), rows, "<>>>>", 0, width)
+        lines += _draw_table(
+            (title, "micro", "macro", "95 % of macro", "groups"), rows, "<>>>>", 0, width
+        )
         macros = [groups["macro"] for _, groups in found]
-        notes = {one["interval_note"] for one in macros if one["value"] is not None and one["interval_note"]}
+        notes = {
+            one["interval_note"]
+            for one in macros
+            if one["value"] is not None and one["interval_note"]
+        }
         for note in sorted(notes):
             lines += draw_text(f"no interval of the macro average: {note}", width, "dim")
     return lines
 
 
 def _draw_categories(task: View, width: int, digits: int | None, *, verbose: bool) -> list[Line]:
-    """Return the accuracy of each category, best first, with interval and count; then their mean."""
+    """Return the accuracy of each category, best first, with interval and count.
+
+    Then their mean.
+    """
     found = task["categories"]
     best, worst, between = _find_ends(found["rows"], verbose=verbose)
     rows: list[Sequence[Cell]] = [
@@ -460,14 +535,18 @@ def _draw_categories(task: View, width: int, digits: int | None, *, verbose: boo
     rows[len(best) : len(best)] = [(Span(between, "dim"), "", "", "", "")] if between else []
     if found["macro"]:
         value, interval = found["macro"]
-        cells = ("macro average", format_percent(value, digits), format_interval(interval, digits=digits))
+        cells = (
+            "macro average",
+            format_percent(value, digits),
+            format_interval(interval, digits=digits),
+        )
         if verbose or cells[1] not in {_format(one, digits)[0] for one in task["metrics"][:1]}:
             rows.append([Span(cell, "dim") for cell in (*cells, "", "")])
     header = (f"By {found['column']}", "accuracy", "95 % interval", "right", found["unit"])
     return _draw_table(header, rows, "<>>>>", 0, width)
 
 
-# ------------------------------------------------------------------------------------------------ calls
+# calls
 
 
 def _draw_calls(calls: View, width: int) -> list[Line]:
@@ -479,14 +558,19 @@ def _draw_calls(calls: View, width: int) -> list[Line]:
         made = f"{one['calls']} = {one['asked']} sent + {one['cached']} from the cache"
         thought = f" ({count} of them reasoning)" if (count := one.get("reasoning_tokens")) else ""
         cached = f" ({count} of them cached)" if (count := one.get("cached_tokens")) else ""
-        tokens = f"{one['prompt_tokens']} prompt{cached} + {one['completion_tokens']} completion{thought}"
+        tokens = (
+            f"{one['prompt_tokens']} prompt{cached} + {one['completion_tokens']} "
+            f"completion{thought}"
+        )
         facts: list[tuple[str, Cell]] = [
             ("calls", f"{made}; {one['failed']} failed, {one['retries']} retried"),
             ("tokens", tokens),
         ]
         facts += [] if one["cost"] is None else [("cost", format_cost(one["cost"]))]
         if one["latency"] is not None:
-            facts.append(("latency", f"p50 {one['latency']['p50']:.2f} s, p95 {one['latency']['p95']:.2f} s"))
+            facts.append(
+                ("latency", f"p50 {one['latency']['p50']:.2f} s, p95 {one['latency']['p95']:.2f} s")
+            )
         lines += [BLANK, line(f"  {title}"), *draw_facts(facts, width)]
         for why, found in (("Failed because", one["errors"]), ("Retried because", one["retried"])):
             rows = [
@@ -507,7 +591,8 @@ def format_cost(cost: float) -> str:
     return f"about {cost:.2f} USD" if cost >= 0.01 or not cost else f"about {cost:.4f} USD"  # noqa: PLR2004
 
 
-# --------------------------------------------------------------------------- several runs, and what next
+# --------------------------------------------------------------------------- several runs, and what
+# next
 
 
 def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line]:
@@ -521,7 +606,9 @@ def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line
     steps = [(f"answerkey report {folder}", "all of it as one HTML file")]
     if example:
         sample, what = example
-        steps.append((f"answerkey explain {folder} {shlex.quote(sample)}", f"a sample that is {what}"))
+        steps.append(
+            (f"answerkey explain {folder} {shlex.quote(sample)}", f"a sample that is {what}")
+        )
     steps.append((f"answerkey audit {folder}", "how far the number can be trusted"))
     if run.status == "complete":
         against = f"{shlex.quote(other)} {folder}" if other else f"{folder} OTHER_RUN"
@@ -532,7 +619,9 @@ def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line
 def draw_next_for_several(folder: str) -> list[Line]:
     """Return what to try next with several runs below a folder."""
     texts = {"compare": "are the differences real?", "report": "all of it as one HTML file"}
-    return _draw_steps([(f"answerkey {name} {shlex.quote(folder)}", text) for name, text in texts.items()])
+    return _draw_steps(
+        [(f"answerkey {name} {shlex.quote(folder)}", text) for name, text in texts.items()]
+    )
 
 
 def _draw_steps(steps: Sequence[tuple[str, str]]) -> list[Line]:
@@ -540,7 +629,8 @@ def _draw_steps(steps: Sequence[tuple[str, str]]) -> list[Line]:
     return [line(Span("Next", "title")), *lay_out(Table(("", ""), rows, "<<"), UNLIMITED)]
 
 
-# ---------------------------------------------------------------------------------- how far the calls are
+# ---------------------------------------------------------------------------------- how far the
+# calls are
 
 #: What a bar is made of: the part that is done, and the rest.
 BAR, PLAIN_BAR = "━─", "=-"
@@ -559,7 +649,9 @@ def draw_bar(name: str, done: int, total: int, *, bar: str = BAR) -> Line:
 
 
 def draw_progress(progress: CallProgress, width: int, *, bar: str = BAR) -> list[Line]:
-    """Return a small block: a bar with how far it is, then how it goes, in lines of at most `width` cells."""
+    """Return a small block: a bar with how far it is, then how it goes, in lines of at most `width`
+    cells.
+    """
     name, pace, facts, waiting = _say_progress(progress)
     head = draw_bar(name, progress.done, progress.total, bar=bar)
     taken = sum(measure_width(span.text) for span in head)
@@ -584,13 +676,17 @@ def write_progress(progress: CallProgress) -> str:
     name, pace, facts, waiting = _say_progress(progress)
     share = f" ({100 * progress.done // progress.total} %)" if progress.total else ""
     texts = [f"{progress.done} of {progress.total}{share}", *pace, *(text for text, _ in facts)]
-    return f"{make_visible(name)}: {', '.join([*texts, *([make_visible(waiting)] if waiting else [])])}"
+    return (
+        f"{make_visible(name)}: "
+        f"{', '.join([*texts, *([make_visible(waiting)] if waiting else [])])}"
+    )
 
 
 class RunProgress(NamedTuple):
     """How far one of several runs is: `done` of `total` calls of its solvers.
 
-    `calls` is how the task goes that calls a model now; `state` is said in its place where none is called.
+    `calls` is how the task goes that calls a model now; `state` is said in its place where none is
+    called.
     """
 
     name: str
@@ -608,14 +704,23 @@ def draw_runs(runs: Sequence[RunProgress], width: int, *, bar: str = BAR) -> lis
         full = _BAR_CELLS * run.done // run.total if run.total else 0
         share = Span(bar[0] * full + bar[1] * (_BAR_CELLS - full), "good" if run.done else "dim")
         count = f"{run.done}/{run.total}" if run.total else ""
-        rows.append([Span(shorten(run.name, _LONGEST_NAME), "title"), share, count, ", ".join(_say_run(run))])
+        rows.append(
+            [
+                Span(shorten(run.name, _LONGEST_NAME), "title"),
+                share,
+                count,
+                ", ".join(_say_run(run)),
+            ]
+        )
     return lay_out(Table(("",) * 4, rows, "<<><", flexible=3), width, indent="")
 
 
 def write_runs(runs: Sequence[RunProgress]) -> list[Line]:
     """Return the same for a log."""
     return [
-        line(make_visible(f"{run.name}: {', '.join([f'{run.done} of {run.total}', *_say_run(run)])}"))
+        line(
+            make_visible(f"{run.name}: {', '.join([f'{run.done} of {run.total}', *_say_run(run)])}")
+        )
         for run in [*runs, _sum_runs(runs)]
     ]
 
@@ -639,7 +744,9 @@ def _say_run(run: RunProgress) -> list[str]:
     _, texts, _, waiting = _say_progress(calls)
     if calls.accuracy is not None:
         texts.append(f"accuracy {100 * calls.accuracy[0]:.1f} %")
-    texts += [f"{name} {count}" for name in ("failed", "retried") if (count := getattr(calls, name))]
+    texts += [
+        f"{name} {count}" for name in ("failed", "retried") if (count := getattr(calls, name))
+    ]
     if calls.purpose == "solve":
         texts.append(calls.task)
     else:
@@ -647,22 +754,32 @@ def _say_run(run: RunProgress) -> list[str]:
     return [*([waiting] if waiting else []), *texts]
 
 
-def _say_progress(progress: CallProgress) -> tuple[str, list[str], list[tuple[str, Role]], str | None]:
+def _say_progress(
+    progress: CallProgress,
+) -> tuple[str, list[str], list[tuple[str, Role]], str | None]:
     """Return name, pace, facts with their roles, and why nothing comes back, where that is so."""
     name = progress.task if progress.purpose == "solve" else f"{progress.task} {progress.purpose}"
     is_going, pace = progress.pace is not None and progress.done < progress.total, []
     if progress.batches:
-        batches = (f"batch {one.batch} {one.status} {one.done}/{one.total}" for one in progress.batches)
+        batches = (
+            f"batch {one.batch} {one.status} {one.done}/{one.total}" for one in progress.batches
+        )
         pace = list(map(make_visible, batches))
     elif is_going and progress.pace:
         pace = [f"{progress.pace:.{0 if progress.pace >= 10 else 1}f} requests/s"]  # noqa: PLR2004
-        pace += [] if progress.seconds_left is None else [f"{format_duration(progress.seconds_left)} left"]
+        pace += (
+            []
+            if progress.seconds_left is None
+            else [f"{format_duration(progress.seconds_left)} left"]
+        )
     elif is_going:
         pace = ["waiting"]
     facts: list[tuple[str, Role]] = []
     if progress.accuracy is not None:
         share, (low, high) = progress.accuracy
-        facts.append((f"accuracy so far {100 * share:.1f} % [{100 * low:.1f}, {100 * high:.1f}]", "strong"))
+        facts.append(
+            (f"accuracy so far {100 * share:.1f} % [{100 * low:.1f}, {100 * high:.1f}]", "strong")
+        )
     if progress.invalid_share is not None:
         facts.append((f"INVALID {100 * progress.invalid_share:.1f} %", "plain"))
     facts.append((f"failed {progress.failed}", "bad" if progress.failed else "plain"))

@@ -48,7 +48,8 @@ from answerkey.types import MetricValue, ScoreStatus
 
 #: Metrics about the order of the options, which have a table of their own.
 ORDER_TYPES = {"choice_order", "pride"}
-#: So many samples without a score are named for each reason, and so many rows read together to find them.
+#: So many samples without a score are named for each reason, and so many rows read together to find
+#: them.
 SHOWN_FAILED, READ_TOGETHER = 20, 131_072
 #: So many rows are searched for a wrong sample, and so many runs for one to compare with.
 SEARCHED_ROWS, SEARCHED_RUNS = 10_000, 10
@@ -74,7 +75,10 @@ def describe_run(run: Run) -> dict[str, Any]:
 
 def _describe_run(run: Run) -> dict[str, Any]:
     shown = ("key", "display_name", "answerkey_version", "started_at", "ended_at")
-    about: dict[str, Any] = {"path": None if run.path is None else str(run.path), "status": run.status}
+    about: dict[str, Any] = {
+        "path": None if run.path is None else str(run.path),
+        "status": run.status,
+    }
     about |= {name: run.manifest.get(name) for name in shown}
     about |= {"stopped": run.manifest["stopped"]} if "stopped" in run.manifest else {}
     tasks = [_describe_task(one) for one in run.tasks.values()]
@@ -82,7 +86,9 @@ def _describe_run(run: Run) -> dict[str, Any]:
 
 
 def _describe_task(task: TaskRun) -> dict[str, Any]:
-    """Return one task: what was evaluated, the counts that add up, every metric, the counts behind them."""
+    """Return one task: what was evaluated, the counts that add up, every metric, the counts behind
+    them.
+    """
     totals = {name: count for name, count in task.totals.items() if name != "counts"}
     counted: Mapping[str, Any] = totals.get("readings") or {}
     total = sum(sum(row.values()) for row in (totals.get("letters") or {}).values())
@@ -97,7 +103,10 @@ def _describe_task(task: TaskRun) -> dict[str, Any]:
         repeats["fallback"] = describe_fallbacks(task)
     return {
         "key": task.key,
-        **{name: task.manifest.get(name) for name in ("display_name", "model", "dataset", "completions")},
+        **{
+            name: task.manifest.get(name)
+            for name in ("display_name", "model", "dataset", "completions")
+        },
         "counts": dict(task.counts),
         "calls": task.manifest.get("calls"),
         "metrics": [describe_metric(value) for value in task.metrics.values()],
@@ -106,13 +115,15 @@ def _describe_task(task: TaskRun) -> dict[str, Any]:
     }
 
 
-# ------------------------------------------------------------------------- what only people are shown
+# ------------------------------------------------------------------------- what only people are
+# shown
 
 
 def view_run(run: Run) -> dict[str, Any]:
     """Return what `describe_run` does, and beside it what is said of it to people.
 
-    Numbers stay as they are, infinite ones as well; gates and variants are drawn from the run itself.
+    Numbers stay as they are, infinite ones as well; gates and variants are drawn from the run
+    itself.
     """
     view, is_complete = _describe_run(run), run.status == "complete"
     entries: Sequence[Mapping[str, Any]] = run.manifest["tasks"]
@@ -120,7 +131,9 @@ def view_run(run: Run) -> dict[str, Any]:
     view["can_go_on"] = not is_complete and _can_go_on(run)
     view["unfinished"] = [entry for entry in entries if entry["key"] not in run.tasks]
     view["tasks"] = [
-        described | _view_task(task, described["metrics"]) | ({} if is_complete else _view_incomplete(task))
+        described
+        | _view_task(task, described["metrics"])
+        | ({} if is_complete else _view_incomplete(task))
         for described, task in zip(view["tasks"], run.tasks.values(), strict=True)
     ]
     return view
@@ -153,7 +166,9 @@ def _view_task(task: TaskRun, metrics: Sequence[Mapping[str, Any]]) -> dict[str,
         "failures": [
             {"scorer": key, "name": name_scorer(task, key), "reason": reason, **one}
             for key, reasons in (totals.get("failures") or {}).items()
-            for reason, one in sorted(reasons.items(), key=lambda pair: -pair[1]["count"])[:SHOWN_FAILED]
+            for reason, one in sorted(reasons.items(), key=lambda pair: -pair[1]["count"])[
+                :SHOWN_FAILED
+            ]
         ],
         "main_scorer": task.main_scorer,
         "categories": _view_categories(task) if totals["categories"] else None,
@@ -186,8 +201,8 @@ def _list_unscored(task: TaskRun) -> list[dict[str, Any]]:
 def _view_categories(task: TaskRun) -> dict[str, Any] | None:
     """Return the accuracy of each category, and their plain mean; None where there is none to show.
 
-    There is none where a metric is grouped by that column: its own table says the same. Trials of one sample
-    are no independent draws, so that they have no interval.
+    There is none where a metric is grouped by that column: its own table says the same. Trials of
+    one sample are no independent draws, so that they have no interval.
     """
     found: Mapping[str, Mapping[str, int]] = task.totals["categories"]
     column, has_trials = task.totals["category_column"], bool(task.totals.get("trials"))
@@ -211,7 +226,10 @@ def _view_incomplete(task: TaskRun) -> dict[str, Any]:
     """Return why a task has no number, and what to do about samples that could not be scored."""
     unscored, advice = task.totals.get("unscored", 0), None
     if unscored and not _lacks_calls(task):
-        advice = "Mend the scorer and use `answerkey rescore` with the changed task file, or allow as many"
+        advice = (
+            "Mend the scorer and use `answerkey rescore` with the changed task file, or "
+            "allow as many"
+        )
         advice += f" samples without a score with `--allow-failed {unscored}`."
         if _find_stopped(task) and task.manifest.get("calls"):
             advice = "Mend the scorer and run the task again."
@@ -219,7 +237,9 @@ def _view_incomplete(task: TaskRun) -> dict[str, Any]:
 
 
 def find_cause(task: TaskRun) -> str:
-    """Return why a task is not complete: completions or scores that are missing, judges without an answer."""
+    """Return why a task is not complete: completions or scores that are missing, judges without an
+    answer.
+    """
     counts, failures = task.counts, task.totals.get("failures") or {}
     samples, unscored = format_count(counts["samples"], "sample"), task.totals.get("unscored", 0)
     missing = {
@@ -242,16 +262,24 @@ def find_cause(task: TaskRun) -> str:
         key, reason, count = stopped
         return (
             f"the first {count} all failed in the same way (scorer `{make_visible(key)}`:"
-            f" {make_visible(reason)}), and the run stopped there: {unscored} of {samples} were not scored"
+            f" {make_visible(reason)}), and the run stopped there: {unscored} of "
+            f"{samples} were not scored"
         )
-    causes = [(key, reason, one["count"]) for key, found in failures.items() for reason, one in found.items()]
+    causes = [
+        (key, reason, one["count"])
+        for key, found in failures.items()
+        for reason, one in found.items()
+    ]
     key, reason, _ = max(causes, key=lambda one: one[2])
     where = f"scorer `{make_visible(key)}`: {make_visible(reason)}"
     return f"{unscored} of {samples} could not be scored (most often {where})"
 
 
 def _find_stopped(task: TaskRun) -> tuple[str, str, int] | None:
-    """Return scorer, reason and count of the failures that ended a task early; None where none did."""
+    """Return scorer, reason and count of the failures that ended a task early.
+
+    None where none did.
+    """
     for key, reasons in (task.totals.get("failures") or {}).items():
         first = next(iter(reasons))
         if STOPPED_EARLY in reasons and first != STOPPED_EARLY:
@@ -262,7 +290,9 @@ def _find_stopped(task: TaskRun) -> tuple[str, str, int] | None:
 def _lacks_calls(task: TaskRun) -> bool:
     """Return whether a call of the task has failed, to its model or to a judge."""
     failures = (task.totals.get("failures") or {}).values()
-    return bool(task.counts["errors"]) or any(MODEL_CALL_FAILED.intersection(reasons) for reasons in failures)
+    return bool(task.counts["errors"]) or any(
+        MODEL_CALL_FAILED.intersection(reasons) for reasons in failures
+    )
 
 
 def _can_go_on(run: Run) -> bool:
@@ -274,14 +304,19 @@ def _can_go_on(run: Run) -> bool:
     is_stopped = "stopped" in run.manifest
     if run.path is None:
         return False
-    if run.status == "incomplete" and not is_stopped and not any(map(_lacks_calls, run.tasks.values())):
+    if (
+        run.status == "incomplete"
+        and not is_stopped
+        and not any(map(_lacks_calls, run.tasks.values()))
+    ):
         return False
     if "rescored_from" in run.manifest and not any(map(list_judges, entries)):
         return False
     return run.status == "running" or is_stopped or any(one.get("calls") for one in entries)
 
 
-# ------------------------------------------------------------------------------ names and single facts
+# ------------------------------------------------------------------------------ names and single
+# facts
 
 
 def list_judges(entry: Mapping[str, Any], role: str | None = None) -> list[str]:
@@ -304,7 +339,10 @@ def name_scorer(task: TaskRun, key: str) -> str:
 
 
 def label_metric(task: TaskRun, value: MetricValue) -> str:
-    """Return a metric's name; one that begins with the scorer's key shows the display name instead."""
+    """Return a metric's name.
+
+    One that begins with the scorer's key shows the display name instead.
+    """
     name = list_scorer_names(task).get(value.scorer)
     if name is None or not value.name.startswith(f"{value.scorer}_{value.metric}_"):
         return value.name
@@ -322,7 +360,8 @@ def measure_seconds(run: Run) -> float | None:
     """Return how long a run took; None where its times are not known."""
     try:
         began, ended = (
-            datetime.fromisoformat(str(run.manifest.get(name))) for name in ("started_at", "ended_at")
+            datetime.fromisoformat(str(run.manifest.get(name)))
+            for name in ("started_at", "ended_at")
         )
     except ValueError:
         return None
@@ -330,7 +369,9 @@ def measure_seconds(run: Run) -> float | None:
 
 
 def find_example(run: Run) -> tuple[str, str] | None:
-    """Return a sample that is worth a look, and what it is: the first wrong one, else INVALID or failed."""
+    """Return a sample that is worth a look, and what it is: the first wrong one, else INVALID or
+    failed.
+    """
     for task in run.tasks.values():
         key = task.main_scorer
         head = task.stored_scores.read(0, SEARCHED_ROWS, ["sample_id", *([key] if key else [])])
@@ -351,7 +392,10 @@ def find_example(run: Run) -> tuple[str, str] | None:
 
 
 def find_neighbour(run: Run) -> str | None:
-    """Return the newest run beside this one that it can be compared with; None in remote storage."""
+    """Return the newest run beside this one that it can be compared with.
+
+    None in remote storage.
+    """
     if not isinstance(run.path, Path):
         return None
     beside = [Path(str(one)) / "run.json" for one in list_places(run.path.parent)]
@@ -388,7 +432,8 @@ def _find_time(file: Path) -> float:
         return 0.0
 
 
-# ----------------------------------------------------------- which runs there are, and which one is meant
+# ----------------------------------------------------------- which runs there are, and which one is
+# meant
 
 
 def list_folder(folder: str | Path) -> list[dict[str, Any]]:
@@ -415,9 +460,14 @@ def list_folder(folder: str | Path) -> list[dict[str, Any]]:
         if (metric := tasks[0].main_metric) is None:
             continue
         row |= {"metric": metric.name, "value": metric.value}
-        if run.status == "complete":  # a number of an incomplete run is no result: it is not shown in passing
+        if (
+            run.status == "complete"
+        ):  # a number of an incomplete run is no result: it is not shown in passing
             interval = format_interval(metric.interval, as_share=is_share(metric))
-            text, row["label"] = f"{format_value(metric)} {interval}".rstrip(), label_metric(tasks[0], metric)
+            text, row["label"] = (
+                f"{format_value(metric)} {interval}".rstrip(),
+                label_metric(tasks[0], metric),
+            )
             more = f" and {format_count(len(tasks) - 1, 'more task')}"
             row["text"] = f"{tasks[0].key}: {text}{more}" if len(tasks) > 1 else text
     return sorted(rows, key=lambda row: (row["started_at"] or "", row["path"]), reverse=True)
@@ -443,7 +493,14 @@ def draw_listing(rows: Sequence[Mapping[str, Any]], width: int) -> list[Line]:
             model, result = result, ""
         result = result if len(labels) == 1 else f"{row['label']} {result}".strip()
         cells.append([Span(row["path"], "strong"), started, status, model, samples, result])
-    header = ("run", "started (UTC)", "status", "model", "n", labels.pop() if len(labels) == 1 else "result")
+    header = (
+        "run",
+        "started (UTC)",
+        "status",
+        "model",
+        "n",
+        labels.pop() if len(labels) == 1 else "result",
+    )
     return lay_out(Table(header, cells, "<<<<><", flexible=3), width)
 
 
@@ -481,7 +538,11 @@ def find_run(name: str) -> Run:
                 raise
     if name == "latest" and known:
         return load_run(known[0])
-    message = f"`{name}` is a folder, but not a run folder" if path.is_dir() else f"there is no run `{name}`"
+    message = (
+        f"`{name}` is a folder, but not a run folder"
+        if path.is_dir()
+        else f"there is no run `{name}`"
+    )
     message = f"there is no run below `{RUNS}`" if name == "latest" else message
     hint = "`answerkey runs` lists the runs of a folder; `answerkey run FILE` makes one"
     if known:

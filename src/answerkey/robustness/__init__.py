@@ -1,1 +1,3 @@
-"""How far a number holds when options stand in another order: what is measured, and what is said of it."""
+"""How far a number holds when options stand in another order: what is measured, and what is said of
+it.
+"""

@@ -1,8 +1,8 @@
 """How much of a run's number rests on format, position and chance.
 
-The completions of a run are read again by every rule and as other harnesses read them. Some rows at a time
-are counted by themselves (`measure_rows`), the parts are merged, and what stands out becomes a finding: a
-sentence with its numbers and a next step.
+The completions of a run are read again by every rule and as other harnesses read them. Some rows at
+a time are counted by themselves (`measure_rows`), the parts are merged, and what stands out becomes
+a finding: a sentence with its numbers and a next step.
 """
 
 from __future__ import annotations
@@ -16,15 +16,21 @@ from typing import Any
 
 import polars as pl
 
-from answerkey.datasets.dataset import CleanLabels, Dataset, Recorded, choose_clean, read_label_quality
+from answerkey.datasets.dataset import (
+    CleanLabels,
+    Dataset,
+    Recorded,
+    choose_clean,
+    read_label_quality,
+)
 from answerkey.datasets.rows import Rows
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import RunError
 from answerkey.evaluate.prepare import FEWEST_ROWS, Progress, fit_rows, ignore_progress
 from answerkey.evaluate.rerun import Reopened, find_task, remeasure, reopen, require_column
 from answerkey.metrics.base import count_left_out, sort_keys
+from answerkey.metrics.rows import find_owners
 from answerkey.metrics.task_counts import count_choices, count_letters, find_invalid_reasons
-from answerkey.metrics.trials import find_owners
 from answerkey.reader import EXTRACTORS
 from answerkey.run_audit.findings import (
     FIRST,
@@ -38,7 +44,7 @@ from answerkey.run_audit.findings import (
     find_run_findings,
 )
 from answerkey.runs import KeptCompletions, Run, RunPlace, Table, TaskRun, load_run
-from answerkey.scorers import StringEqualsMcqa, choose_audited, find_audited_rows
+from answerkey.scorers import StringEqualsMcqa, choose_audited, find_audited_rows, reads_choices
 from answerkey.scorers.rereading import OWN, list_passages, reread
 from answerkey.spec import ScoringStep, Task, task_from_source
 from answerkey.text import Drawn
@@ -46,7 +52,8 @@ from answerkey.types import RULE_NAMES, Completions, CompletionStatus, Notice, S
 
 #: How many completions are read together.
 BLOCK = 32_768
-#: Starting worker processes takes as long as reading texts of so many bytes; each counts for some more.
+#: Starting worker processes takes as long as reading texts of so many bytes; each counts for some
+#: more.
 WORKER_BYTES, TEXT_BYTES = 4_000_000, 200
 #: How many samples are named for each thing that is found.
 SHOWN = 5
@@ -69,7 +76,8 @@ class Audit(Drawn):
         return [finding for task in self.tasks for finding in task.findings]
 
 
-# ------------------------------------------------------------------------------- the way of an audit
+# ------------------------------------------------------------------------------- the way of an
+# audit
 
 
 def audit(
@@ -81,11 +89,12 @@ def audit(
     most: int | None = None,
     progress: Progress | None = None,
 ) -> Audit:
-    """Read all completions of a run by every rule and lens, and say what stands out; no model is called.
+    """Read all completions of a run by every rule and lens, and say what stands out.
 
-    `task` is one of several. `label_quality` names a column of the dataset that says whether a label can be
-    relied on; `clean` are its values that say so. Of a task with more than `most` completions, so many are
-    read, drawn by nothing but these numbers. The dataset must still be there (E505).
+    No model is called. `task` is one of several. `label_quality` names a column of the dataset that
+    says whether a label can be relied on; `clean` are its values that say so. Of a task with more
+    than `most` completions, so many are read, drawn by nothing but these numbers. The dataset must
+    still be there (E505).
     """
     found = load_run(run)
     wanted = list(found.tasks.values()) if task is None else [find_task(found, task)]
@@ -105,25 +114,28 @@ def audit(
 
 
 def _reopen(run: Run, task_run: TaskRun, notices: list[Notice]) -> Reopened:
-    """Return a task opened again; without its dataset, if the completions are kept and that is enough."""
+    """Return a task opened again.
+
+    Without its dataset, if the completions are kept and that is enough.
+    """
     try:
         return reopen(run, task_run.key)
     except RunError as error:
         task = task_from_source(task_run.source["task"])
         kept, scorer = task_run.stored_completions, find_reading_step(task).scorer
-        needs_samples = isinstance(scorer, StringEqualsMcqa) and scorer.options is not None
+        needs_samples = reads_choices(scorer) and scorer.options is not None
         if error.code != "E505" or not len(kept) or needs_samples:
             raise
     gone = f"the dataset of `{task_run.key}` is gone"
     notices.append(Notice(f"{gone}: other harnesses' rules do not see the options"))
     ids = kept.read(0, len(kept), ["sample_id"])["sample_id"].gather_every(task.num_trials)
-    dataset = Dataset.of(Samples(pl.DataFrame([ids]), ids), name="samples")
+    dataset = Dataset.of(Samples.from_rows([{}] * len(ids), ids), name="samples")
     return Reopened(task, task_run, dataset, KeptCompletions(kept, task.num_trials))
 
 
 def find_reading_step(task: Task) -> ScoringStep:
     """Return the main scorer if it reads choices, else the first that does, else the main one."""
-    reading = [step for step in task.scoring if isinstance(step.scorer, StringEqualsMcqa)]
+    reading = [step for step in task.scoring if reads_choices(step.scorer)]
     return task.main_step if task.main_step in reading or not reading else reading[0]
 
 
@@ -134,11 +146,13 @@ def _audit_task(
     if quality is not None:
         require_column(quality[0], dataset.columns, task_run)
     step = find_reading_step(reopened.task)
-    scorer = step.scorer if isinstance(step.scorer, StringEqualsMcqa) else None
+    scorer = step.scorer if reads_choices(step.scorer) else None
     samples, audited = len(dataset), None
     if most is not None and len(reopened) > most:
         audited = choose_audited(samples, max(1, most // size))
-    told = scorer.templates().get("options") if scorer else None  # choices and truths are in the scores
+    told = (
+        scorer.templates().get("options") if scorer else None
+    )  # choices and truths are in the scores
     read = told.columns if told else frozenset[str]()
     named = {"options", *(() if quality is None else quality[:1])}.intersection(dataset.columns)
     columns = None if read is None else read.union(named, reopened.recorded.columns)
@@ -156,7 +170,9 @@ def _audit_task(
     )
     together = fit_rows(dataset.rows, columns, reopened.recorded)
     together = max(1, (min(BLOCK, together) if audited is None else together) // size)
-    stretches = [(offset, min(together, samples - offset)) for offset in range(0, samples, together)]
+    stretches = [
+        (offset, min(together, samples - offset)) for offset in range(0, samples, together)
+    ]
     first = dataset.rows.slice(0, FEWEST_ROWS).load(columns)
     said = reopened.recorded.slice(0, len(first)).read(first).frame["completion"]
     spread = choose_spread(said, (samples if audited is None else len(audited)) * size)
@@ -202,7 +218,9 @@ def _audit_task(
         flipped_rows=reading.get("flipped_rows"),
         reasons=tuple(sorted(reasons, key=lambda one: (-one.count, one.reason))),
         letters=sort_keys(reading.get("letters", {})),
-        choice_counts=dict(sorted((int(k), n) for k, n in reading.get("choice_counts", {}).items())),
+        choice_counts=dict(
+            sorted((int(k), n) for k, n in reading.get("choice_counts", {}).items())
+        ),
         clean=clean,
         drawn_from=None if audited is None else len(reopened),
     )
@@ -210,7 +228,9 @@ def _audit_task(
 
 
 def choose_spread(texts: pl.Series, count: int) -> Spread:
-    """Return how so many completions are best read, as some of them tell: each text is read once."""
+    """Return how so many completions are best read, as some of them tell: each text is read
+    once.
+    """
     distinct = texts.drop_nulls().unique()
     size = int(distinct.str.len_bytes().sum()) + TEXT_BYTES * len(distinct)
     return "processes" if size * count > WORKER_BYTES * len(texts) else "alone"
@@ -250,8 +270,8 @@ _PLACEHOLDER = (
 class AuditedRows:
     """Where the rows of a task lie, and what is to be looked at; small enough to be sent around.
 
-    `quality` is the column that says whether a label can be relied on, with the values that say so. `audited`
-    are the positions of the samples that are looked at, in order; None for all.
+    `quality` is the column that says whether a label can be relied on, with the values that say so.
+    `audited` are the positions of the samples that are looked at, in order; None for all.
     """
 
     scorer_key: str
@@ -298,9 +318,12 @@ def measure_rows(source: AuditedRows, stretch: tuple[int, int]) -> Part:
     if scorer is None:
         return part
     others = [name for name in (*RULE_NAMES, *EXTRACTORS) if name != scorer.rule_name]
-    read = reread(list_passages(scorer, asked, said, verdicts), others)
+    passages = list_passages(scorer, asked, said, verdicts)
+    read = reread(passages, others, is_told=scorer.options is not None)
     own, truths = verdicts.text("predicted_choice"), verdicts.text("ground_truth_choice")
-    table = pl.DataFrame([asked.ids.alias("id"), truths.alias("truth"), own.alias(OWN), *read.values()])
+    table = pl.DataFrame(
+        [asked.ids.alias("id"), truths.alias("truth"), own.alias(OWN), *read.values()]
+    )
     rules = {name: OWN if name == scorer.rule_name else name for name in RULE_NAMES}
     first, stated = pl.col(rules[FIRST]), pl.col(rules[STATED])
     differ = [pl.col(name).ne_missing(first) for name in rules.values()]
@@ -335,7 +358,9 @@ def measure_rows(source: AuditedRows, stretch: tuple[int, int]) -> Part:
 
 
 def _compare_readings(table: pl.DataFrame, names: Sequence[str]) -> Part:
-    """Return for each reader how often it is right, reads nothing, and reads other than the run does."""
+    """Return for each reader how often it is right, reads nothing, and reads other than the run
+    does.
+    """
     truth, own = pl.col("truth"), pl.col(OWN)
     was_right = own.eq_missing(truth)
     counts: dict[str, pl.Expr] = {}
@@ -356,7 +381,10 @@ def _compare_readings(table: pl.DataFrame, names: Sequence[str]) -> Part:
 
 
 def _count(found: pl.DataFrame) -> Part:
-    return {"count": found.height, "examples": found.select(_show(pl.col("id"))).to_series().to_list()}
+    return {
+        "count": found.height,
+        "examples": found.select(_show(pl.col("id"))).to_series().to_list(),
+    }
 
 
 def _show(ids: pl.Expr) -> pl.Expr:
@@ -364,7 +392,9 @@ def _show(ids: pl.Expr) -> pl.Expr:
     return ids.unique(maintain_order=True).head(SHOWN)
 
 
-def _count_reasons(table: pl.DataFrame, reasons: pl.Series, said: Completions, stated: pl.Expr) -> Part:
+def _count_reasons(
+    table: pl.DataFrame, reasons: pl.Series, said: Completions, stated: pl.Expr
+) -> Part:
     """Count INVALID rows by reason, and what the text states all the same."""
     rows = table.select(
         "id",
@@ -390,12 +420,21 @@ def _count_texts(completions: Completions) -> Part:
         pl.col("completion").str.head(TEXT_CHARACTERS).alias("text"),
         pl.col("completion").str.len_chars().alias("length"),
     )
-    counts = texts.drop_nulls().group_by("text", "length").len().sort("len", "text", descending=[True, False])
+    counts = (
+        texts.drop_nulls()
+        .group_by("text", "length")
+        .len()
+        .sort("len", "text", descending=[True, False])
+    )
     return {f"{length} {text}": count for text, length, count in counts.head(TEXTS).iter_rows()}
 
 
 def _count_cut_off(ids: pl.Series, completions: Completions, reasons: pl.Series) -> Part:
-    frame, texts, invalid = completions.frame, completions.frame["completion"], reasons.is_not_null()
+    frame, texts, invalid = (
+        completions.frame,
+        completions.frame["completion"],
+        reasons.is_not_null(),
+    )
     rows = pl.DataFrame([ids.alias("id"), invalid.alias("invalid")]).with_columns(
         is_cut=frame["finish_reason"].eq_missing("length"),
         is_open=reasons.eq_missing("TRUNCATED_THINKING")
@@ -421,13 +460,17 @@ def _count_placeholders(completions: Completions) -> Part:
         "row", pl.col("found").str.extract_all(_PLACEHOLDER)
     )
     counts: Counter[str] = Counter()
-    for text, count in found.explode("found").drop_nulls().unique()["found"].value_counts().iter_rows():
+    for text, count in (
+        found.explode("found").drop_nulls().unique()["found"].value_counts().iter_rows()
+    ):
         counts[re.sub(r"^[^{<]*", "", text)] += count
     return {"n": len(prompts), "placeholders": dict(counts.most_common(TEXTS))}
 
 
 def merge_audit_parts(parts: Iterable[Mapping[str, Any]]) -> Part:
-    """Return parts, given in dataset order, as one: numbers are added, of lists the first entries stay."""
+    """Return parts, given in dataset order, as one: numbers are added, of lists the first entries
+    stay.
+    """
     merged: Part = {}
     for part in parts:
         for key, leaf in part.items():

@@ -26,7 +26,8 @@ from answerkey.types import RULE_NAMES, CompletionStatus, MetricValue, Validity
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing to know: a sentence with its numbers, what to do about it, and some samples that show it.
+    """One thing to know: a sentence with its numbers, what to do about it, and some samples that
+    show it.
 
     `kind` is its name in `--json`; the reference page of audits lists them.
     """
@@ -42,9 +43,10 @@ class Finding:
 class ReaderCounts:
     """What one rule or lens reads in the `n` completions; `own` is what the run itself read.
 
-    `gains` are right by this reading and not by the run's, `losses` the other way round, `changes` all that
-    are read otherwise. `gained` and `lost` are the first samples of each. Completions of the same sample are
-    not independent: where there are fewer `samples` than completions there is no interval.
+    `gains` are right by this reading and not by the run's, `losses` the other way round, `changes`
+    all that are read otherwise. `gained` and `lost` are the first samples of each. Completions of
+    the same sample are not independent: where there are fewer `samples` than completions there is
+    no interval.
     """
 
     name: str
@@ -71,7 +73,9 @@ class ReaderCounts:
 
     @property
     def reads_half(self) -> bool:
-        """Whether it reads at least half of the completions: no finding rests on one that does not."""
+        """Whether it reads at least half of the completions: no finding rests on one that does
+        not.
+        """
         return 2 * self.read >= self.n
 
     @property
@@ -94,7 +98,9 @@ class ReaderCounts:
 
 @dataclass(frozen=True)
 class ReasonCounts:
-    """INVALID completions with one reason: how many state an answer somewhere, and the right one."""
+    """INVALID completions with one reason: how many state an answer somewhere, and the right
+    one.
+    """
 
     reason: str
     count: int
@@ -124,9 +130,9 @@ class CleanRows:
 class TaskAudit:
     """The audit of one task. `n` completions count; `left_out` says why others do not.
 
-    Without a scorer that reads choices there are no readers, and nothing that follows from them. `flips` are
-    completions that not all rules read alike, at the positions `flipped_rows`. `drawn_from` is how many
-    completions there are, where not all were read.
+    Without a scorer that reads choices there are no readers, and nothing that follows from them.
+    `flips` are completions that not all rules read alike, at the positions `flipped_rows`.
+    `drawn_from` is how many completions there are, where not all were read.
     """
 
     key: str
@@ -215,19 +221,33 @@ def find_run_findings(audit: TaskAudit, part: Mapping[str, Any]) -> Iterator[Fin
 
 
 def find_format(audit: TaskAudit) -> Iterator[Finding]:
-    """Yield whether another rule would move the accuracy, of the same completions, out of its interval."""
+    """Yield whether another rule would move the accuracy, of the same completions, out of its
+    interval.
+    """
     return _mark_drawn(audit, _find_format(audit))
 
 
 def _mark_drawn(audit: TaskAudit, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield findings; where not all samples were read, each says so: its numbers are not those of the run."""
+    """Yield findings.
+
+    Where not all samples were read, each says so: its numbers are not those of the run.
+    """
     for one in findings:
-        drawn = f"On {audit.samples:,} samples drawn at random: {one.sentence[:1].lower()}{one.sentence[1:]}"
+        drawn = (
+            f"On {audit.samples:,} samples drawn at random: "
+            f"{one.sentence[:1].lower()}{one.sentence[1:]}"
+        )
         yield one if audit.drawn_from is None else replace(one, sentence=drawn)
 
 
 def _find_all(audit: TaskAudit, part: Mapping[str, Any]) -> Iterator[Finding]:
-    n, own, letters, statuses, cut = audit.n, audit.own, audit.letters, part["statuses"], part["cut_off"]
+    n, own, letters, statuses, cut = (
+        audit.n,
+        audit.own,
+        audit.letters,
+        part["statuses"],
+        part["cut_off"],
+    )
     answered = statuses.get(CompletionStatus.OK.value, 0)
     predicted: Counter[str] = Counter()
     for row in letters.values():
@@ -241,9 +261,11 @@ def _find_all(audit: TaskAudit, part: Mapping[str, Any]) -> Iterator[Finding]:
         names, count = ", ".join(f"`{name}`" for name in sorted(unfilled)), max(unfilled.values())
         yield Finding(
             "UNFILLED_PLACEHOLDER",
-            f"{format_part(count, prompts)} of the prompts still hold {names}, which nobody filled: the model"
+            f"{format_part(count, prompts)} of the prompts still hold {names}, which "
+            "nobody filled: the model"
             " did not see what should stand there.",
-            "correct the name in the prompt's template; `answerkey run FILE --dry-run` shows the first"
+            "correct the name in the prompt's template; `answerkey run FILE --dry-run` "
+            "shows the first"
             " prompt",
             {"prompts": count, "of": prompts},
         )
@@ -257,7 +279,8 @@ def _find_all(audit: TaskAudit, part: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(
             "COMPLETIONS_ALIKE",
             f"{how} completions are the same: {shown}. Nothing was answered question by question.",
-            "look at the prompt and the reply of one sample with `answerkey explain`: is the question in it?",
+            "look at the prompt and the reply of one sample with `answerkey explain`: "
+            "is the question in it?",
             {"same": same, "of": answered},
         )
 
@@ -267,9 +290,11 @@ def _find_all(audit: TaskAudit, part: Mapping[str, Any]) -> Iterator[Finding]:
         how = f"All {count:,}" if count == valid else f"{format_part(count, valid)} of the"
         yield Finding(
             "ONE_LETTER",
-            f"{how} valid completions answer {letter!r}, which is true of {format_part(true, n)}: the score"
+            f"{how} valid completions answer {letter!r}, which is true of "
+            f"{format_part(true, n)}: the score"
             " says how often that letter is right, not what the model knows.",
-            "look at some prompts with `answerkey explain`: do they hold the options and ask for the answer?",
+            "look at some prompts with `answerkey explain`: do they hold the options "
+            "and ask for the answer?",
             {"letter": letter, "predicted": count, "valid": valid, "true": true},
         )
 
@@ -277,7 +302,9 @@ def _find_all(audit: TaskAudit, part: Mapping[str, Any]) -> Iterator[Finding]:
     yield from _find_format(audit)
 
     if own is not None and audit.reasons and own.invalid >= INVALID_SHARE * own.n:
-        stated, right = (sum(getattr(one, name) for one in audit.reasons) for name in ("stated", "right"))
+        stated, right = (
+            sum(getattr(one, name) for one in audit.reasons) for name in ("stated", "right")
+        )
         first = audit.reasons[0]
         what = f"{stated:,} of them state an answer, {right:,} the right one"
         yield Finding(
@@ -302,7 +329,8 @@ def _find_all(audit: TaskAudit, part: Mapping[str, Any]) -> Iterator[Finding]:
             "CUT_OFF",
             f"{format_part(cut['count'], n)} completions are cut off ({', '.join(reasons)});"
             f" {cut['invalid']:,} of them are INVALID.",
-            "raise `max_tokens` of the model and run again: a cut-off reply says nothing about knowledge",
+            "raise `max_tokens` of the model and run again: a cut-off reply says "
+            "nothing about knowledge",
             {"cut_off": cut["count"], "of": n, "invalid": cut["invalid"]},
             tuple(cut["examples"]),
         )
@@ -313,7 +341,8 @@ def _find_all(audit: TaskAudit, part: Mapping[str, Any]) -> Iterator[Finding]:
     if are_short and stubs >= STUB_SHARE * answered:
         yield Finding(
             "CUT_OFF",
-            f"{format_part(stubs, n)} completions are a word that is no choice, and none is longer than"
+            f"{format_part(stubs, n)} completions are a word that is no choice, and "
+            "none is longer than"
             f" {SHORT} characters: they look cut off after a token or two.",
             "raise `max_tokens` of the model, or ask for the letter alone in the prompt",
             {"cut_off": stubs, "of": n, "invalid": stubs},
@@ -324,8 +353,10 @@ def _find_all(audit: TaskAudit, part: Mapping[str, Any]) -> Iterator[Finding]:
     if disagree["count"] and not {FIRST, STATED}.intersection(audit.unfit):
         yield Finding(
             "FIRST_AND_STATED_DISAGREE",
-            f"In {format_part(disagree['count'], n)} completions the first character is one choice and the"
-            f" text states another; the first is right in {disagree['first_right']:,}, the stated one in"
+            f"In {format_part(disagree['count'], n)} completions the first character is "
+            "one choice and the"
+            f" text states another; the first is right in {disagree['first_right']:,}, "
+            "the stated one in"
             f" {disagree['stated_right']:,}.",
             "read some with `answerkey explain`; for texts that reason first, use `extraction:"
             " stated_answer`",
@@ -339,7 +370,8 @@ def _find_all(audit: TaskAudit, part: Mapping[str, Any]) -> Iterator[Finding]:
         names = ", ".join(f"{one!r} ({count:,})" for one, count in never.items())
         yield Finding(
             "NEVER_PREDICTED",
-            f"Some letters are true and never predicted: {names}. All of these samples are wrong, whatever"
+            f"Some letters are true and never predicted: {names}. All of these samples "
+            "are wrong, whatever"
             " the model knows.",
             "does the prompt show these options, and does it say that all letters may be answered?",
             never,
@@ -355,9 +387,11 @@ def _find_all(audit: TaskAudit, part: Mapping[str, Any]) -> Iterator[Finding]:
             spread = f" The recalls of the letters spread by {audit.spread:.1f} points (RStd)."
             yield Finding(
                 "FAVOURED_LETTER",
-                f"{letter!r} is predicted in {format_part(count, valid)} of the valid completions and true in"
+                f"{letter!r} is predicted in {format_part(count, valid)} of the valid "
+                "completions and true in"
                 f" {format_part(true, valid)}.{'' if audit.spread is None else spread}",
-                "ask again with the options in another order; a model that knows the answers is not moved by"
+                "ask again with the options in another order; a model that knows the "
+                "answers is not moved by"
                 " it",
                 {"letter": letter, "predicted": count, "true": true},
             )
@@ -368,9 +402,11 @@ def _find_all(audit: TaskAudit, part: Mapping[str, Any]) -> Iterator[Finding]:
             low, high = wilson(count, n)
             yield Finding(
                 status,
-                f"{format_part(count, n)} completions {what} [{100 * low:.1f}, {100 * high:.1f}]; they count"
+                f"{format_part(count, n)} completions {what} [{100 * low:.1f}, "
+                f"{100 * high:.1f}]; they count"
                 " as wrong.",
-                "see which with `answerkey export`; is it the questions, or the settings of the endpoint?",
+                "see which with `answerkey export`; is it the questions, or the "
+                "settings of the endpoint?",
                 {"count": count, "of": n},
             )
 
@@ -385,15 +421,19 @@ def _find_chance(audit: TaskAudit) -> Iterator[Finding]:
     if 2 * own.invalid > own.n - own.correct:
         meant, step = "most of what is wrong is INVALID.", "see below what the completions state"
     elif high < chance:
-        meant = "a model that knew nothing would do better; are the letters shifted against the key?"
+        meant = (
+            "a model that knew nothing would do better; are the letters shifted against the key?"
+        )
         step = _advise_shift(audit)
     else:
         meant = "guessing would do as well."
         step = "look at the prompt of a sample; else try a stronger model"
     yield Finding(
         "CHANCE_LEVEL",
-        f"The accuracy of {format_short_percent(own.accuracy)} [{100 * low:.1f}, {100 * high:.1f}] is"
-        f" {'below' if high < chance else 'not above'} the chance level of {format_short_percent(chance)}:"
+        f"The accuracy of {format_short_percent(own.accuracy)} [{100 * low:.1f}, "
+        f"{100 * high:.1f}] is"
+        f" {'below' if high < chance else 'not above'} the chance level of "
+        f"{format_short_percent(chance)}:"
         f" {meant}",
         step,
         {"accuracy": own.accuracy, "chance": chance},
@@ -401,7 +441,9 @@ def _find_chance(audit: TaskAudit) -> Iterator[Finding]:
 
 
 def _advise_shift(audit: TaskAudit) -> str:
-    """Return what to look at when letters are systematically wrong: a key that is off by some places."""
+    """Return what to look at when letters are systematically wrong: a key that is off by some
+    places.
+    """
     letters = sorted(audit.letters)
     for step in range(1, len(letters)):
         shifted = zip(letters, letters[step:] + letters[:step], strict=True)
@@ -410,7 +452,9 @@ def _advise_shift(audit: TaskAudit) -> str:
             place = "one letter" if step == 1 else f"{step} letters"
             share = format_part(hits, audit.n)
             return f"with every truth moved by {place}, {share} would be right: check the key"
-    return "check the truths with `answerkey audit-dataset` and some samples with `answerkey explain`"
+    return (
+        "check the truths with `answerkey audit-dataset` and some samples with `answerkey explain`"
+    )
 
 
 def _find_format(audit: TaskAudit) -> Iterator[Finding]:
@@ -422,7 +466,10 @@ def _find_format(audit: TaskAudit) -> Iterator[Finding]:
     others = [
         one
         for one in audit.readers
-        if one.kind == "rule" and one.name != LITERAL and one.reads_half and one.accuracy is not None
+        if one.kind == "rule"
+        and one.name != LITERAL
+        and one.reads_half
+        and one.accuracy is not None
         if not low <= one.accuracy <= high
     ]
     other = max(others, key=lambda one: (one.correct, one.name == STATED), default=None)
@@ -433,13 +480,16 @@ def _find_format(audit: TaskAudit) -> Iterator[Finding]:
     if is_better:
         rule = "the first character" if audit.rule == FIRST else f"`{audit.rule}`"
         what = "the answers that the texts state" if other.name == STATED else f"`{other.name}`"
-        sentence = f"{before} by {rule}; {after} by {what}: the difference is format, not knowledge."
+        sentence = (
+            f"{before} by {rule}; {after} by {what}: the difference is format, not knowledge."
+        )
         step = f"try `extraction: {other.name}`: `answerkey rescore RUN TASK_FILE` calls no model"
     else:
         start = f"{before} by `{audit.rule}`, {after} by `{other.name}`"
         sentence = f"{start}: part of the number rests on how the text is read."
         step = (
-            "look at some of them with `answerkey explain`, and always report the extraction rule together"
+            "look at some of them with `answerkey explain`, and always report the "
+            "extraction rule together"
             " with the accuracy"
         )
     numbers: dict[str, str | float] = {

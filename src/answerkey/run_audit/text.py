@@ -1,7 +1,8 @@
-"""What an audit says of a run: in every summary, in full for people, and as `audit --json` prints it.
+"""What an audit says of a run: in every summary, in full for people, and as `audit --json` prints
+it.
 
-For a summary all is counted while a run scores (other rules on some completions, chance, another tool's
-verdicts); no completion is read again.
+For a summary all is counted while a run scores (other rules on some completions, chance, another
+tool's verdicts); no completion is read again.
 """
 
 from __future__ import annotations
@@ -10,7 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from answerkey.run_audit.findings import FIRST, STATED, CleanRows, ReaderCounts, TaskAudit, find_format
+from answerkey.run_audit.findings import (
+    FIRST,
+    STATED,
+    CleanRows,
+    ReaderCounts,
+    TaskAudit,
+    find_format,
+)
 from answerkey.runs import TaskRun
 from answerkey.text import (
     BLANK,
@@ -52,10 +60,11 @@ OWN = "own"
 
 
 def describe_reading(one: ReaderCounts, audit: TaskAudit | None = None) -> dict[str, Any]:
-    """Return one line of "Read by": what a rule or lens gets of the completions, of which it reads some.
+    """Return one line of "Read by": what a rule or lens gets of the completions, of which it reads
+    some.
 
-    `drawn` is the number of samples that stand for all of them; None where all were read, as without an
-    audit. `label` is the name with what is to be known of the line.
+    `drawn` is the number of samples that stand for all of them; None where all were read, as
+    without an audit. `label` is the name with what is to be known of the line.
     """
     drawn = audit.samples if audit is not None and audit.drawn_from is not None else None
     notes = ["this run"] if one.kind == "own" else []
@@ -95,7 +104,10 @@ def list_readings(task: TaskRun, audit: TaskAudit) -> list[dict[str, Any]]:
 
 
 def _count_with_fallback(task: TaskRun, key: str, rule: str) -> list[ReaderCounts]:
-    """Return what a scorer reads of all completions with its fallback, and without; empty if it has none."""
+    """Return what a scorer reads of all completions with its fallback, and without.
+
+    Empty if it has none.
+    """
     one: Mapping[str, int] | None = (task.totals.get("fallback") or {}).get(key)
     if one is None:
         return []
@@ -108,7 +120,9 @@ def _count_with_fallback(task: TaskRun, key: str, rule: str) -> list[ReaderCount
 
 
 def describe_fallbacks(task: TaskRun) -> dict[str, dict[str, Any]]:
-    """Return, by scorer, what a fallback was asked and read, and the accuracy with and without it."""
+    """Return, by scorer, what a fallback was asked and read, and the accuracy with and without
+    it.
+    """
     described: dict[str, dict[str, Any]] = {}
     scorers: Sequence[Mapping[str, Any]] = task.manifest.get("scorers") or []
     models = {one["key"]: (one.get("model") or {}).get("name") for one in scorers}
@@ -120,7 +134,11 @@ def describe_fallbacks(task: TaskRun) -> dict[str, dict[str, Any]]:
             "share": one["asked"] / one["n"] if one["n"] else None,
             "accuracy": one["correct"] / one["named"] if one["named"] else None,
             **{
-                name: {"accuracy": each.accuracy, "interval": each.interval, "invalid": each.invalid}
+                name: {
+                    "accuracy": each.accuracy,
+                    "interval": each.interval,
+                    "invalid": each.invalid,
+                }
                 for name, each in readers
             },
         }
@@ -128,7 +146,9 @@ def describe_fallbacks(task: TaskRun) -> dict[str, dict[str, Any]]:
 
 
 def say_fallbacks(task: TaskRun, digits: int | None = None) -> list[str]:
-    """Return a sentence for each fallback: its share, its accuracy, the numbers with and without it."""
+    """Return a sentence for each fallback: its share, its accuracy, the numbers with and without
+    it.
+    """
     sentences = []
     for one in (each for each in describe_fallbacks(task).values() if each["n"]):
         share = format_percent(one["share"], digits)
@@ -144,7 +164,9 @@ def say_fallbacks(task: TaskRun, digits: int | None = None) -> list[str]:
 
 
 def describe_whole(task: TaskRun, rule: str) -> TaskAudit:
-    """Return all completions, as the run's main scorer read them by its rule: what the run counted."""
+    """Return all completions, as the run's main scorer read them by its rule: what the run
+    counted.
+    """
     letters: Mapping[str, Mapping[str, int]] = task.totals.get("letters") or {}
     sizes = {int(size): count for size, count in (task.totals.get("choice_counts") or {}).items()}
     n = sum(sum(row.values()) for row in letters.values())
@@ -157,7 +179,10 @@ def describe_whole(task: TaskRun, rule: str) -> TaskAudit:
 
 
 def describe_counted(task: TaskRun) -> TaskAudit | None:
-    """Return the completions that the run had every rule read, as an audit; None where there are none."""
+    """Return the completions that the run had every rule read, as an audit.
+
+    None where there are none.
+    """
     totals: Mapping[str, Any] = task.totals.get("readings") or {}
     if not totals.get("n"):
         return None
@@ -173,7 +198,8 @@ def describe_counted(task: TaskRun) -> TaskAudit | None:
 
 
 def draw_both_rules(task: TaskRun, width: int, digits: int | None = None) -> list[Line]:
-    """Return the accuracy by the run's own rule, and by `first_character` and `stated_answer`, in a line.
+    """Return the accuracy by the run's own rule, and by `first_character` and `stated_answer`, in a
+    line.
 
     It is a warning where another rule moves the number out of its interval.
     """
@@ -198,7 +224,9 @@ def draw_both_rules(task: TaskRun, width: int, digits: int | None = None) -> lis
 
 
 def draw_readings(task: TaskRun, width: int, digits: int | None = None) -> list[Line]:
-    """Return what other rules would read, the chance level, and a sentence where they differ in earnest."""
+    """Return what other rules would read, the chance level, and a sentence where they differ in
+    earnest.
+    """
     audit = describe_counted(task)
     if audit is None:
         return []
@@ -211,7 +239,10 @@ def draw_readings(task: TaskRun, width: int, digits: int | None = None) -> list[
         )
         for one in list_readings(task, audit)
     ]
-    lines = [BLANK, *lay_out(Table(("Read by", "accuracy", "INVALID", "read"), rows, "<>>>"), width)]
+    lines = [
+        BLANK,
+        *lay_out(Table(("Read by", "accuracy", "INVALID", "read"), rows, "<>>>"), width),
+    ]
     extent = "`answerkey audit` reads them as other harnesses do, too"
     if audit.drawn_from is not None:
         drawn = f"{audit.n} of {audit.drawn_from} completions, drawn at random"
@@ -254,20 +285,30 @@ def say_votes(task: TaskRun) -> str | None:
 
 
 def say_unfit(audit: TaskAudit) -> list[str]:
-    """Return the sentence about rules and lenses that say little; nothing where each reads half or more."""
+    """Return the sentence about rules and lenses that say little.
+
+    Nothing where each reads half or more.
+    """
     if not audit.unfit:
         return []
-    return [f"no finding rests on what reads less than half of the completions: {', '.join(audit.unfit)}"]
+    return [
+        (
+            "no finding rests on what reads less than half of the completions: "
+            f"{', '.join(audit.unfit)}"
+        )
+    ]
 
 
-# ------------------------------------------------------------------------------- another tool's verdicts
+# ------------------------------------------------------------------------------- another tool's
+# verdicts
 
 #: What is said of a reason that is not one of our own for INVALID.
 WORDS = {
     "READ_ALIKE": "both read the same answer; the truths differ",
     "READ_ANOTHER": "another answer was read",
     "THEY_READ_NOTHING": "they read no answer",
-    "FORMAT_FAILURE": "they compare the whole text with the truth: the format is wrong, not the answer",
+    "FORMAT_FAILURE": "they compare the whole text with the truth: the "
+    "format is wrong, not the answer",
 }
 SIDES = {
     "only_theirs": "They say right, we say wrong",
@@ -285,7 +326,9 @@ SHOWN_ANSWER = 16
 def draw_imported_verdicts(
     task: TaskRun, width: int, digits: int | None = None, *, with_shares: bool = True
 ) -> list[Line]:
-    """Return how another tool's verdicts on the same completions compare with ours, and why they differ."""
+    """Return how another tool's verdicts on the same completions compare with ours, and why they
+    differ.
+    """
     found: Mapping[str, Any] = task.totals.get("theirs") or {}
     if not found or not (found["compared"] or found["not_compared"]):
         return []
@@ -297,7 +340,9 @@ def draw_imported_verdicts(
         cells = [(name, *map(str, both)) for name, both in counts.items()]
         lines += lay_out(Table(("", "ours right", "ours wrong"), cells, "<>>"), width)
     if n and with_shares:
-        shares = [format_percent(count / n, digits) for count in (right + wrong, right + only_theirs)]
+        shares = [
+            format_percent(count / n, digits) for count in (right + wrong, right + only_theirs)
+        ]
         ours = format_percent((right + only_ours) / n, digits)
         alike = f"the same in {shares[0]} of {format_count(n, 'completion')}"
         text = f"{alike}; right by the imported verdicts {shares[1]}, by ours {ours}"
@@ -313,10 +358,14 @@ def draw_imported_verdicts(
             example = one["example"]
             read = make_visible(shorten(example["their_answer"] or "", SHOWN_ANSWER))
             name = shorten(example["sample_id"], SHOWN_ID)
-            rows.append((reason, str(one["count"]), name, read, quote(example["completion"], width)))
+            rows.append(
+                (reason, str(one["count"]), name, read, quote(example["completion"], width))
+            )
         header = (title, "count", "example", "they read", "completion")
         lines += lay_out(Table(header, rows, "<><<<", flexible=4), width)
-        lines += [line(Span(f"  {name}: {WORDS[name]}", "dim")) for name, _ in ordered if name in WORDS]
+        lines += [
+            line(Span(f"  {name}: {WORDS[name]}", "dim")) for name, _ in ordered if name in WORDS
+        ]
     # Who reads as they do where the verdicts differ.
     others: Mapping[str, Any] = (task.totals.get("readings") or {}).get("theirs") or {}
     if others.get("n"):
@@ -326,9 +375,13 @@ def draw_imported_verdicts(
         readers = sorted(others["readers"].items(), key=lambda pair: (-pair[1], pair[0]))
         best = ", ".join(f"{name} {count}" for name, count in readers[:SHOWN_READERS] if count)
         what = (
-            f"so many get their verdict by other rules: {best}." if best else "no rule reads any as they do."
+            f"so many get their verdict by other rules: {best}."
+            if best
+            else "no rule reads any as they do."
         )
-        lines += draw_text(f"Of {format_count(others['n'], 'completion')} that differ{drawn}, {what}", width)
+        lines += draw_text(
+            f"Of {format_count(others['n'], 'completion')} that differ{drawn}, {what}", width
+        )
     return lines
 
 
@@ -337,7 +390,11 @@ def draw_imported_verdicts(
 
 def describe_audit(audit: Audit) -> dict[str, Any]:
     """Return the audit as plain values, with every reader, every reason and every finding."""
-    whole = {"run": audit.path, "status": audit.status, "tasks": [_describe_task(one) for one in audit.tasks]}
+    whole = {
+        "run": audit.path,
+        "status": audit.status,
+        "tasks": [_describe_task(one) for one in audit.tasks],
+    }
     notices = [str(notice) for notice in audit.notices]
     described: dict[str, Any] = clean_numbers({"audit": whole, "notices": notices})
     return described
@@ -398,12 +455,20 @@ def _draw_task(task: TaskAudit, width: int, digits: int | None) -> list[Line]:
     extent += "" if task.drawn_from is None else f", drawn at random from {task.drawn_from}"
     if task.samples != task.n:
         samples = format_count(task.samples, "sample")
-        extent += f" of {samples}; no intervals in the table: those of one sample are not independent"
+        extent += (
+            f" of {samples}; no intervals in the table: those of one sample are not independent"
+        )
     left = ", ".join(f"{name} {count}" for name, count in task.left_out.items())
     extent += f"; left out: {left}" if left else ""
-    lines = [line(Span(make_visible(task.key), "title"), make_visible(by)), line(Span(extent, "dim")), BLANK]
+    lines = [
+        line(Span(make_visible(task.key), "title"), make_visible(by)),
+        line(Span(extent, "dim")),
+        BLANK,
+    ]
     if task.own is None:
-        lines.append(line("  No scorer of this task reads choices: only the completions are looked at."))
+        lines.append(
+            line("  No scorer of this task reads choices: only the completions are looked at.")
+        )
     else:
         lines += _draw_numbers(task, task.own, width, digits)
         lines += [*_draw_readers(task, width, digits), *_draw_reasons(task, width, digits)]
@@ -444,14 +509,23 @@ def _draw_readers(task: TaskAudit, width: int, digits: int | None) -> list[Line]
         is_own = one.kind == "own"
         rows[one.kind == "lens"].append(
             (
-                Span(make_visible(describe_reading(one, task)["label"]), "strong" if is_own else "plain"),
+                Span(
+                    make_visible(describe_reading(one, task)["label"]),
+                    "strong" if is_own else "plain",
+                ),
                 _say_share(one.accuracy, digits),
                 format_interval(one.interval, digits=digits),
                 str(one.read),
-                *(("", "", "") if is_own else (str(one.changes), f"+{one.gains}", f"-{one.losses}")),
+                *(
+                    ("", "", "")
+                    if is_own
+                    else (str(one.changes), f"+{one.gains}", f"-{one.losses}")
+                ),
             )
         )
-    heading: list[Sequence[Cell]] = [[Span("as other harnesses do", "dim"), *[""] * 6]] if rows[True] else []
+    heading: list[Sequence[Cell]] = (
+        [[Span("as other harnesses do", "dim"), *[""] * 6]] if rows[True] else []
+    )
     header = ("Read by", "accuracy", "95 % interval", "read", "changed", "gained", "lost")
     table = Table(header, [*rows[False], *heading, *rows[True]], "<>>>>>>", flexible=0)
     lines = [BLANK, *lay_out(table, width)]
@@ -500,4 +574,6 @@ def _draw_clean(task: TaskAudit, clean: CleanRows, width: int, digits: int | Non
         if one.kind != "lens":
             both = [_say_share(each.accuracy, digits) for each in (one, other)]
             rows.append((f"accuracy by {make_visible(one.name)}", *both, str(other.n)))
-    return lines + lay_out(Table(("", "all", "clean", "n (clean)"), rows, "<>>>", flexible=0), width)
+    return lines + lay_out(
+        Table(("", "all", "clean", "n (clean)"), rows, "<>>>", flexible=0), width
+    )

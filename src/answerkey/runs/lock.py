@@ -1,4 +1,6 @@
-"""Locks of runs: one process at a time works on a run, and a dead one holds nothing, or not for long."""
+"""Locks of runs: one process at a time works on a run, and a dead one holds nothing, or not for
+long.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from answerkey.datasets.storage import find_object, put_new, remove_objects
 from answerkey.errors import DataError, Place, RunError
 
 LOCK_NAME = "lock"
-#: Seconds between two beats of a lock on object storage, and after which a silent holder counts as gone.
+#: Seconds between two beats of a lock on object storage, and after which a silent holder counts as
+#: gone.
 BEAT = 15.0
 GONE = 90.0
 _MAX_BYTES = 10_000
@@ -42,7 +45,8 @@ class RunLock:
 class FolderLock(RunLock):
     """The lock on a run folder, held until `close`, or until the process ends in whatever way.
 
-    The operating system holds it, on the file `lock`; the number of the process in that file is for people.
+    The operating system holds it, on the file `lock`; the number of the process in that file is for
+    people.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -65,7 +69,9 @@ class FolderLock(RunLock):
         """Let the folder go and remove the lock file; a second call does nothing."""
         if self._handle is not None:
             handle, self._handle = self._handle, None
-            with suppress(OSError):  # the file may have to stay; without its holder it locks nothing
+            with suppress(
+                OSError
+            ):  # the file may have to stay; without its holder it locks nothing
                 self._file.unlink(missing_ok=True)
             os.close(handle)
 
@@ -81,7 +87,10 @@ class FolderLock(RunLock):
                 pid = os.read(handle, 20).decode("ascii", "replace").strip()
                 who = f"process {pid}" if pid.isdecimal() else "another process"
                 hint = "wait until that process is done, or stop it and then use `answerkey resume`"
-                message, where = f"`{self._file.parent}` is in use by {who}", Place(file=str(self._file))
+                message, where = (
+                    f"`{self._file.parent}` is in use by {who}",
+                    Place(file=str(self._file)),
+                )
                 raise RunError("E506", message, where=where, hint=hint)  # noqa: TRY301 - the file is closed
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(handle), self._file.stat()):
@@ -121,9 +130,9 @@ else:
 class ObjectLock(RunLock):
     """The lock on a run on object storage, held until `close`, which closes `after` as well.
 
-    A store holds no lock for a process, so the holder writes the object `lock` anew again and again. What has
-    not been written for a while was left behind. Who takes it over then makes the old holder, should it still
-    be there, fail at its next beat.
+    A store holds no lock for a process, so the holder writes the object `lock` anew again and
+    again. What has not been written for a while was left behind. Who takes it over then makes the
+    old holder, should it still be there, fail at its next beat.
     """
 
     def __init__(self, url: str) -> None:
@@ -138,8 +147,8 @@ class ObjectLock(RunLock):
             raise self._refuse(held)
         found = find_object(self._url)
         mark = put_new(self._url, self._describe(), in_place_of=found.mark if found else None)
-        # Whose it is says the lock itself: another may have been quicker, a call may have been tried twice,
-        # and a store that knows no conditions has written it in any case.
+        # Whose it is says the lock itself: another may have been quicker, a call may have been
+        # tried twice, and a store that knows no conditions has written it in any case.
         held = self._read()
         if held.get("token") != self._token:
             raise self._refuse(held)
@@ -200,9 +209,15 @@ class ObjectLock(RunLock):
         return json.dumps({**who, "token": self._token, "beat_at": time.time()}).encode()
 
     def _refuse(self, held: Mapping[str, object]) -> RunError:
-        who = f"process {held.get('process')} on `{held.get('host')}`, heard of {int(_find_age(held))} s ago"
+        who = (
+            f"process {held.get('process')} on `{held.get('host')}`, heard of "
+            f"{int(_find_age(held))} s ago"
+        )
         message = f"`{self._url.rpartition('/')[0]}` is in use by {who}"
-        hint = f"wait until it is done; {GONE:.0f} s after it was last heard of, the run can be resumed"
+        hint = (
+            f"wait until it is done; {GONE:.0f} s after it was last heard of, the run can "
+            "be resumed"
+        )
         return RunError("E506", message, where=self._where, hint=hint)
 
 

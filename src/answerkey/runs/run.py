@@ -1,4 +1,6 @@
-"""A run as it is read: its numbers at hand, its tables when they are asked for, wherever its files are."""
+"""A run as it is read: its numbers at hand, its tables when they are asked for, wherever its files
+are.
+"""
 
 from __future__ import annotations
 
@@ -81,9 +83,9 @@ def _require(value: Any, way: str, wanted: str, *, is_so: bool) -> None:  # noqa
 def _check(shape: Any, value: Any, way: str) -> None:  # noqa: ANN401 - shapes and values are of any kind
     """Require that a value has a shape; raise ValueError.
 
-    A shape is a word (`a|b` one of these; with `?` null, too), a list of one shape for every entry, an object
-    of shapes by key (`*` every key, `key?` one that may be missing), a tuple of shapes that all hold, or a
-    function that raises.
+    A shape is a word (`a|b` one of these; with `?` null, too), a list of one shape for every entry,
+    an object of shapes by key (`*` every key, `key?` one that may be missing), a tuple of shapes
+    that all hold, or a function that raises.
     """
     match shape:
         case str():
@@ -126,7 +128,12 @@ def _rule(wanted: str, holds: Callable[[Any], bool]) -> Callable[[Any, str], Non
 def _check_choice_counts(value: Any, way: str) -> None:  # noqa: ANN401
     _check({"*": "a count"}, value, way)
     for name in value:
-        _require(name, way, "a number of choices", is_so=bool(re.fullmatch("[1-9][0-9]{0,17}", str(name))))
+        _require(
+            name,
+            way,
+            "a number of choices",
+            is_so=bool(re.fullmatch("[1-9][0-9]{0,17}", str(name))),
+        )
 
 
 def _check_readings(value: Any, way: str) -> None:  # noqa: ANN401
@@ -135,7 +142,9 @@ def _check_readings(value: Any, way: str) -> None:  # noqa: ANN401
     if n := value.get("n"):
         is_part = lambda one: max(one["correct"], one["invalid"]) <= n and one["correct"] >= 0  # noqa: E731 - a rule
         rules = ({"own": _RULE}, {"*": _rule("a part of what was read", is_part)})
-        _check({"own_rule": "an object with entries", "rules": rules, "samples": "a count"}, value, way)
+        _check(
+            {"own_rule": "an object with entries", "rules": rules, "samples": "a count"}, value, way
+        )
 
 
 def _check_tally(value: Any, way: str) -> None:  # noqa: ANN401
@@ -172,11 +181,18 @@ _METRIC = {
     "is_share?": "true or false",
     "groups?": _nullable([{"column": "text", "values": [_GROUP], "macro": _GROUP}]),
 }
-_COUNTS = dict.fromkeys(("samples", "scored", "valid", "invalid", "refused", "failed", "errors"), "a count")
+_COUNTS = dict.fromkeys(
+    ("samples", "scored", "valid", "invalid", "refused", "failed", "errors"), "a count"
+)
 _EXAMPLE = {"sample_id": "text", "completion?": "text?", "message?": "text?"}
 _REASONS = {"*": {"count": "a count above 0", "example": _EXAMPLE}}
 _RULE = {"correct": "a number", "invalid": "a count"}
-_READINGS = {"n": "a count", "samples": "a count", "own_rule": {"*": "a count"}, "rules": {"*": _RULE}}
+_READINGS = {
+    "n": "a count",
+    "samples": "a count",
+    "own_rule": {"*": "a count"},
+    "rules": {"*": _RULE},
+}
 _CATEGORY = (
     {"n": "a count above 0", "correct": "a count", "partial": "a count"},
     _rule(
@@ -199,7 +215,9 @@ _TALLY = {
     "unscored?": "a count",
     "readings?": _check_readings,
     "fallback?": {
-        "*": dict.fromkeys(("n", "right", "invalid", "asked", "named", "correct", "failed"), "a count")
+        "*": dict.fromkeys(
+            ("n", "right", "invalid", "asked", "named", "correct", "failed"), "a count"
+        )
     },
     "trials?": {"num_trials": "a count above 0", "counts": _COUNTS, "votes?": {"*": "a number?"}},
     "orders?": {"counts": _COUNTS, "left_in_place?": {"*": "a count"}, "extra?": "a count"},
@@ -224,7 +242,13 @@ _PRICE = {
     **dict.fromkeys(("cached", "written"), "a number?"),
     "is_cache_full": "true or false",
 }
-_SCORER = {"key": "text", "type?": "text", "title?": "text", "display_name?": "text?", "model?": _MODEL}
+_SCORER = {
+    "key": "text",
+    "type?": "text",
+    "title?": "text",
+    "display_name?": "text?",
+    "model?": _MODEL,
+}
 _ENTRY = {
     "key": "text",
     "display_name": "text?",
@@ -238,10 +262,15 @@ _ENTRY = {
     },
     "config": "an object",
     "scorers": [_SCORER],
-    "selection": (_SELECTION, _rule("its four settings", lambda one: one.keys() == _SELECTION.keys())),
+    "selection": (
+        _SELECTION,
+        _rule("its four settings", lambda one: one.keys() == _SELECTION.keys()),
+    ),
     "counts": _nullable(_COUNTS),
     "encoded?": {"*": ["text"]},
-    "calls?": {"*": {"calls": "a count", "price?": _nullable(_PRICE), "oldest_seconds?": "a number?"}},
+    "calls?": {
+        "*": {"calls": "a count", "price?": _nullable(_PRICE), "oldest_seconds?": "a number?"}
+    },
     "trials?": {"num_trials": "a count above 0", "score_aggregators": ["an object"]},
     "repeatability?": {"num_runs": "a count above 0"},
     **dict.fromkeys(("choice_order?", "variant?"), "an object"),
@@ -295,14 +324,19 @@ def require_counts(store: RunStore, entry: Mapping[str, Any], counts: Mapping[st
 
 
 T = TypeVar("T")
-#: `bytes` and `sha256` of each file by its path below the run folder; `rows` of a table, `tag` of an object.
+#: `bytes` and `sha256` of each file by its path below the run folder; `rows` of a table, `tag` of
+#: an object.
 Listed = Mapping[str, Mapping[str, Any]]
 FORMAT_VERSION = 2
 NOT_COMPLETE = "the run is not complete"
 #: What a share of right answers is called in a scorer's values.
 RIGHT = "is_correct"
 #: The modules that draw plots of a run, and make one table of it; they lie above.
-PLOTS, EXPORTERS, WRITING = "answerkey.reports.overview", "answerkey.exporters", "answerkey.runs.writing"
+PLOTS, EXPORTERS, WRITING = (
+    "answerkey.reports.overview",
+    "answerkey.exporters",
+    "answerkey.runs.writing",
+)
 #: What a task that was run several times has beside the tables of its first repetition.
 REPETITIONS, REPEATABILITY, AGREEMENT = "repetitions", "repeatability.json", "agreement.parquet"
 _FOLDER_NAME = re.compile(r"[^/\\\x00-\x1f]{1,300}")
@@ -324,7 +358,9 @@ class Table:
         """The parts in their order, as they were when the run was opened, or are now."""
         if self.found is not None:
             return self.found
-        return tuple(file for name, file in self.store.list_files(self.base).items() if PART.fullmatch(name))
+        return tuple(
+            file for name, file in self.store.list_files(self.base).items() if PART.fullmatch(name)
+        )
 
     @cached_property
     def _rows(self) -> tuple[int, ...]:
@@ -336,10 +372,14 @@ class Table:
 
     def __iter__(self) -> Iterator[pl.DataFrame]:
         """Yield part by part; one is in memory at a time."""
-        return (self.store.read_rows(part, range(self.store.count_rows(part))) for part in self.parts)
+        return (
+            self.store.read_rows(part, range(self.store.count_rows(part))) for part in self.parts
+        )
 
     def read(self, offset: int, length: int, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """Return the rows from `offset` on, at most `length` of them, with all columns or with some."""
+        """Return the rows from `offset` on, at most `length` of them, with all columns or with
+        some.
+        """
         found, start = list[pl.DataFrame](), 0
         for part, count in zip(self.parts, self._rows, strict=True):
             rows = range(max(offset - start, 0), min(offset + length - start, count))
@@ -357,7 +397,10 @@ class Table:
 
 
 def join_parts(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Return parts as one frame; a field that some parts lack is null there, differing types become text."""
+    """Return parts as one frame.
+
+    A field that some parts lack is null there, differing types become text.
+    """
     return pl.concat(parts, how="vertical_relaxed") if parts else pl.DataFrame()
 
 
@@ -385,11 +428,11 @@ class KeptCompletions:
 class TaskRun:
     """One task of a run: its numbers at hand, its tables read when asked for.
 
-    `manifest` is the task's entry in `run.json`; `source` the task as it was resolved; `tally` the counts
-    behind the summary; `stored_scores` and `stored_completions` its tables, to be read in part, and
-    `stored_samples` the rows of its dataset, if it was in memory. A task that was run several times has its
-    further `repetitions`, and what all of them say together in `repeatability`; its own numbers are those of
-    the first.
+    `manifest` is the task's entry in `run.json`; `source` the task as it was resolved; `tally` the
+    counts behind the summary; `stored_scores` and `stored_completions` its tables, to be read in
+    part, and `stored_samples` the rows of its dataset, if it was in memory. A task that was run
+    several times has its further `repetitions`, and what all of them say together in
+    `repeatability`; its own numbers are those of the first.
     """
 
     key: str
@@ -408,7 +451,10 @@ class TaskRun:
         return f"TaskRun(key={self.key!r}, {self.sum_up()})"
 
     def sum_up(self) -> str:
-        """Return the main metric and how many samples there are, in a few words; no number with errors."""
+        """Return the main metric and how many samples there are, in a few words.
+
+        No number with errors.
+        """
         counts, main = self.counts, self.main_metric
         samples = f"samples={counts['samples']}"
         if counts.get("errors"):
@@ -430,12 +476,15 @@ class TaskRun:
         return (first or (scorers[0] if scorers else {})).get("key")
 
     def is_accuracy(self, metric: MetricValue) -> bool:
-        """Return whether a metric is the share of right answers, of which guessing would have some, too.
+        """Return whether a metric is the share of right answers, of which guessing would have some,
+        too.
 
         Under trials it is one only where their mean stands for a sample.
         """
         scorers = self.source.get("task", {}).get("definition", {}).get("scorers") or []
-        metrics = [one for scorer in scorers if scorer["key"] == metric.scorer for one in scorer["metrics"]]
+        metrics = [
+            one for scorer in scorers if scorer["key"] == metric.scorer for one in scorer["metrics"]
+        ]
         fields = [str(one.get("field")) for one in metrics if one["key"] == metric.metric]
         if metric.type != "mean" or metric.scorer != self.main_scorer or not fields:
             return False
@@ -458,7 +507,10 @@ class TaskRun:
         return self.stored_scores.read_all()
 
     def score_parts(self) -> Iterator[pl.DataFrame]:
-        """Yield the table of scores part by part, in dataset order; one part is in memory at a time."""
+        """Yield the table of scores part by part, in dataset order.
+
+        One part is in memory at a time.
+        """
         return iter(self.stored_scores)
 
     @cached_property
@@ -467,18 +519,23 @@ class TaskRun:
         return self.stored_completions.read_all()
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one flat table, a row for each sample and trial: the dataset's columns, completion, scores.
+        """Return one flat table, a row for each sample and trial: the dataset's columns,
+        completion, scores.
 
-        What a scorer found is `<scorer>.<name>`; a column of the dataset that is called like one of ours is
-        `sample.<name>`. `prompt` and columns of mixed types are JSON text. The dataset must be there (E505).
-        `export` writes the same columns as CSV and Parquet. `run` is the name of the run's folder.
+        What a scorer found is `<scorer>.<name>`; a column of the dataset that is called like one of
+        ours is `sample.<name>`. `prompt` and columns of mixed types are JSON text. The dataset must
+        be there (E505). `export` writes the same columns as CSV and Parquet. `run` is the name of
+        the run's folder.
         """
         frame: pl.DataFrame = import_module(EXPORTERS).build_frame(self)
         return frame
 
     @cached_property
     def agreement(self) -> pl.DataFrame:
-        """How far repetitions agree: `sample_id`, then one struct per scorer; empty without repetitions."""
+        """How far repetitions agree: `sample_id`, then one struct per scorer.
+
+        Empty without repetitions.
+        """
         return self.read_agreement()
 
 
@@ -541,7 +598,10 @@ class Run(Drawn):
 
     def _find_only(self, name: str) -> TaskRun:
         if len(self.tasks) != 1:
-            message = f"the run has {len(self.tasks)} tasks ({listing(self.tasks)}), so `{name}` is ambiguous"
+            message = (
+                f"the run has {len(self.tasks)} tasks ({listing(self.tasks)}), so `{name}` "
+                "is ambiguous"
+            )
             hint = f"use `run.tasks[key].{name}`"
             raise RunError("E504", message, hint=hint)
         return next(iter(self.tasks.values()))
@@ -553,13 +613,18 @@ class Run(Drawn):
 
 
 def find_answerer(entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the model of a task's entry in `run.json`: the one asked, or that of recorded completions."""
+    """Return the model of a task's entry in `run.json`: the one asked, or that of recorded
+    completions.
+    """
     name = (entry.get("completions") or {}).get("model")
     return entry.get("model") or ({"name": name} if name else None)
 
 
 def name_answerer(entry: Mapping[str, Any], *, with_folder: bool = True) -> str:
-    """Return who answered: a model, marked when simulated; if none is known, the column or the file."""
+    """Return who answered: a model, marked when simulated.
+
+    If none is known, the column or the file.
+    """
     if model := find_answerer(entry):
         return f"{model['name']}{' SIMULATED' if model.get('simulated') else ''}"
     source: Mapping[str, Any] = entry.get("completions") or {}
@@ -569,7 +634,9 @@ def name_answerer(entry: Mapping[str, Any], *, with_folder: bool = True) -> str:
 
 
 def list_forced(entry: Mapping[str, Any]) -> dict[str, str]:
-    """Return, by their names, what decided how replies look, in words: they change what is measured."""
+    """Return, by their names, what decided how replies look, in words: they change what is
+    measured.
+    """
     model: Mapping[str, Any] = entry.get("model") or {}
     forced = {"prefill": repr(model["prefill"])} if "prefill" in model else {}
     if "answer_format" in model:
@@ -578,10 +645,11 @@ def list_forced(entry: Mapping[str, Any]) -> dict[str, str]:
 
 
 def load_run(path: Run | str | Path | StoredFolder) -> Run:
-    """Return the run in a folder; a run that is still being written shows the tasks finished so far.
+    """Return the run in a folder.
 
-    The folder may be on object storage: `s3://bucket/runs/name`. A run is returned as it is. The log of
-    another tool, as a file or a folder, is read as the run that its import gives.
+    A run that is still being written shows the tasks finished so far. The folder may be on object
+    storage: `s3://bucket/runs/name`. A run is returned as it is. The log of another tool, as a file
+    or a folder, is read as the run that its import gives.
     """
     if isinstance(path, Run):
         return path
@@ -594,7 +662,9 @@ def load_run(path: Run | str | Path | StoredFolder) -> Run:
 
 
 def load_summary(place: RunPlace) -> Run:
-    """Return a run for a list of runs: its tables, which may be large, are not compared with `run.json`."""
+    """Return a run for a list of runs: its tables, which may be large, are not compared with
+    `run.json`.
+    """
     store = open_store(place)
     return read_run(store, read_manifest(store), is_compared=False)
 
@@ -605,9 +675,14 @@ def load_manifest(place: RunPlace) -> dict[str, Any]:
 
 
 def list_runs(folder: str | Path) -> list[Run]:
-    """Return the runs right below a folder, newest first; folders that hold no run are passed over."""
+    """Return the runs right below a folder, newest first.
+
+    Folders that hold no run are passed over.
+    """
     runs = [load_run(place) for place in list_places(folder)]
-    return sorted(runs, key=lambda run: (str(run.manifest.get("started_at")), str(run.path)), reverse=True)
+    return sorted(
+        runs, key=lambda run: (str(run.manifest.get("started_at")), str(run.path)), reverse=True
+    )
 
 
 def is_run(place: RunPlace) -> bool:
@@ -618,18 +693,23 @@ def is_run(place: RunPlace) -> bool:
 def list_places(folder: str | RunPlace) -> list[RunPlace]:
     """Return where the runs below a folder are, in order of their names; E501 when it is none.
 
-    They are right below it, or below a folder in it that is no run itself, as those of several models are.
+    They are right below it, or below a folder in it that is no run itself, as those of several
+    models are.
     """
     below = find_place(folder)
     if isinstance(below, StoredFolder):
         with reaching_storage():
             names = [one.url[len(below.url) + 1 :] for one in list_objects(below.url)]
     elif not below.is_dir():
-        raise RunError("E501", f"`{below}` is not a folder", hint="name the folder that holds your runs")
+        raise RunError(
+            "E501", f"`{below}` is not a folder", hint="name the folder that holds your runs"
+        )
     else:
         there = [*below.glob("*/run.json"), *below.glob("*/*/run.json")]
         names = [one.relative_to(below).as_posix() for one in there]
-    found = {name.rpartition("/")[0] for name in names if re.fullmatch(r"(?:[^/]+/){1,2}run\.json", name)}
+    found = {
+        name.rpartition("/")[0] for name in names if re.fullmatch(r"(?:[^/]+/){1,2}run\.json", name)
+    }
     runs = [name for name in found if name.rpartition("/")[0] not in found]
     return [below / name for name in sorted(runs, key=_count_names)]
 
@@ -637,7 +717,8 @@ def list_places(folder: str | RunPlace) -> list[RunPlace]:
 def _count_names(path: str) -> list[tuple[int, str]]:
     """Return what paths are ordered by: the numbers that their names begin with, then the names."""
     return [
-        (int(found[0]) if (found := re.match(r"\d{1,6}(?=-)", name)) else 0, name) for name in path.split("/")
+        (int(found[0]) if (found := re.match(r"\d{1,6}(?=-)", name)) else 0, name)
+        for name in path.split("/")
     ]
 
 
@@ -662,10 +743,10 @@ def read_manifest(store: RunStore) -> dict[str, Any]:
 def read_run(
     store: RunStore, manifest: Mapping[str, Any], *, is_own: bool = False, is_compared: bool = True
 ) -> Run:
-    """Return a run as its files and a manifest say, which may not be written yet; E503 when it is none.
+    """Return a run as its files and a manifest say, which may not be written yet.
 
-    One that `is_own` was written by this process just now, and is not checked; unless it `is_compared`,
-    tables may have changed.
+    E503 when it is none. One that `is_own` was written by this process just now, and is not
+    checked; unless it `is_compared`, tables may have changed.
     """
     there = store.list_files("tasks")
     entries = manifest["tasks"]
@@ -679,7 +760,9 @@ def read_run(
         bases = {base: entry for base, entry in bases.items() if f"{base}/metrics.json" in there}
         stored = [name for name in there if name.endswith(".json") and RUN_FILE.fullmatch(name)]
         names = [name for name in stored if "/".join(name.split("/")[:2]) in bases]
-        found = store.map(lambda name: store.read_json(there[name], find_digest(listed, name)), names)
+        found = store.map(
+            lambda name: store.read_json(there[name], find_digest(listed, name)), names
+        )
         numbers = dict(zip(names, found, strict=True))
         tasks = {
             entry["key"]: _read_task(store, base, entry, there, listed, numbers, is_own=is_own)
@@ -698,7 +781,10 @@ def _read_task(
     *,
     is_own: bool,
 ) -> TaskRun:
-    """Return a task with its repetitions, as far as they are finished; `numbers` are its JSON files."""
+    """Return a task with its repetitions, as far as they are finished.
+
+    `numbers` are its JSON files.
+    """
 
     def open_table(folder: str) -> Table:
         if listed is None:
@@ -749,7 +835,9 @@ def understanding(place: RunPlace | None) -> Iterator[None]:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         message = f"`{place}` does not hold what a run does: {type(error).__name__}: {error}"
-        raise RunError("E503", message, hint="the run folder is damaged, or none of ours") from error
+        raise RunError(
+            "E503", message, hint="the run folder is damaged, or none of ours"
+        ) from error
 
 
 def choose_files(names: Collection[str]) -> list[str]:
@@ -801,7 +889,9 @@ def require_listed(
 
 
 def require_content(store: RunStore, file: RunFile, told: Mapping[str, Any]) -> None:
-    """Raise E503 unless a table has the tag of the list, or else its SHA-256 and its number of rows."""
+    """Raise E503 unless a table has the tag of the list, or else its SHA-256 and its number of
+    rows.
+    """
     if file.tag and file.tag == told.get("tag"):
         return
     require_digest(store.show(file.name), store.digest(file), told["sha256"])
@@ -839,7 +929,9 @@ def _restore(kind: type[T], stored: Mapping[str, Any]) -> T:
 def describe_gates(gates: Sequence[Gate]) -> list[dict[str, Any]]:
     """Return gates as plain values; what is not known is left out."""
     return [
-        _drop_unknown(asdict(gate) | {"checks": [_drop_unknown(asdict(one)) for one in gate.checks]})
+        _drop_unknown(
+            asdict(gate) | {"checks": [_drop_unknown(asdict(one)) for one in gate.checks]}
+        )
         for gate in gates
     ]
 
@@ -866,4 +958,6 @@ def _read_gate(stored: Mapping[str, Any]) -> Gate:
         replace(_restore(GateCheck, one), status=GateStatus(one["status"]))
         for one in stored.get("checks") or ()
     ]
-    return replace(_restore(Gate, stored), status=GateStatus(stored["status"]), checks=tuple(checks))
+    return replace(
+        _restore(Gate, stored), status=GateStatus(stored["status"]), checks=tuple(checks)
+    )

@@ -1,7 +1,8 @@
-"""Where the files of a run are: in a folder, on object storage, or in memory; one interface, three back ends.
+"""Where the files of a run are: in a folder, on object storage, or in memory.
 
-A file is there whole or not at all, whatever stops the process that writes it. A run may come from a
-stranger: nothing is read that is no plain file, or takes far more memory than any run needs.
+One interface, three back ends. A file is there whole or not at all, whatever stops the process that
+writes it. A run may come from a stranger: nothing is read that is no plain file, or takes far more
+memory than any run needs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    closing,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import dataclass, field
 from hashlib import file_digest, sha256
 from io import BytesIO
@@ -40,18 +48,20 @@ from answerkey.runs.lock import LOCK_NAME, FolderLock, ObjectLock, RunLock
 
 A = TypeVar("A")
 B = TypeVar("B")
-#: The files of a run below its folder, and the folder of the task, or of its repetition, that they belong to.
+#: The files of a run below its folder, and the folder of the task, or of its repetition, that they
+#: belong to.
 RUN_FILE = re.compile(
     r"(tasks/[^/]+(?:/repetitions/\d+)?)/"
     r"(?:(?:task|metrics|repeatability)\.json|agreement\.parquet|(?:scores|completions|samples)/part-[^/]+\.parquet)"
 )
-JOURNAL_NAME = "journal.sqlite"
+JOURNAL_NAME = "calls.sqlite"
 PART = re.compile(r".*/part-\d+\.parquet")
 #: Of one JSON file of a run; and how many lists and mappings, and how many entries, it may hold.
 MAX_JSON_BYTES = 32_000_000
 MAX_CONTAINERS = 500_000
 MAX_ENTRIES = 3_000_000
-#: Half a shard's time goes into its file; statistics, which nothing here reads, are a third of that.
+#: Half a shard's time goes into its file; statistics, which nothing here reads, are a third of
+#: that.
 PARQUET: Any = {"compression_level": 1, "statistics": False}
 #: Rows that a table may have whatever its size, and for each byte of it.
 FREE_ROWS = 10_000
@@ -62,7 +72,10 @@ CONCURRENT = 8
 
 @dataclass(frozen=True)
 class StoredFolder:
-    """A run folder on object storage, by its address; as far as it is named and shown, it is like a path."""
+    """A run folder on object storage, by its address.
+
+    As far as it is named and shown, it is like a path.
+    """
 
     url: str
 
@@ -100,13 +113,17 @@ def find_place(given: str | Path | StoredFolder) -> RunPlace:
         return given
     if "://" in given and not is_stored(given):
         message = f"`{given}` is on no storage that is known"
-        raise SpecError("E108", message, hint=f"name a folder, or an address of a store: {listing(STORES)}")
+        raise SpecError(
+            "E108", message, hint=f"name a folder, or an address of a store: {listing(STORES)}"
+        )
     return StoredFolder(given) if is_stored(given) else Path(given)
 
 
 @contextmanager
 def reaching_storage() -> Iterator[None]:
-    """Turn what keeps a run from being read from, or written to, object storage into RunError E509."""
+    """Turn what keeps a run from being read from, or written to, object storage into RunError
+    E509.
+    """
     try:
         yield
     except DataError as error:
@@ -148,7 +165,10 @@ def _flush(path: Path) -> None:
 
 
 def write_output(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file that a user names: the whole of it or nothing; a pipe or a device as it goes along."""
+    """Write a file that a user names: the whole of it or nothing.
+
+    A pipe or a device as it goes along.
+    """
     if path.exists() and not path.is_file():
         write(path)
     else:
@@ -158,7 +178,8 @@ def write_output(path: Path, write: Callable[[Path], object]) -> None:
 def write_frames(path: Path, frames: Iterable[pl.DataFrame]) -> None:
     """Write frames, which have the same columns, one after the other into one Parquet file.
 
-    One frame is in memory at a time. They lie beside the file until all are there, and it has its name then.
+    One frame is in memory at a time. They lie beside the file until all are there, and it has its
+    name then.
     """
     with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
         parts: list[Path] = []
@@ -180,12 +201,18 @@ class RunFile:
 
     @property
     def tag(self) -> str:
-        """What `run.json` keeps of the mark, which is another one when the content is; empty for a file."""
+        """What `run.json` keeps of the mark, which is another one when the content is.
+
+        Empty for a file.
+        """
         return self.mark.strip('"')
 
 
 class RunStore(ABC):
-    """The files of one run; every name is a path below the run folder. `place` is None in memory."""
+    """The files of one run.
+
+    Every name is a path below the run folder. `place` is None in memory.
+    """
 
     place: RunPlace | None
 
@@ -196,14 +223,20 @@ class RunStore(ABC):
 
     @abstractmethod
     def list_files(self, under: str) -> dict[str, RunFile]:
-        """Return the files below a folder by name, without hidden ones; E503 for what is no plain file."""
+        """Return the files below a folder by name, without hidden ones.
+
+        E503 for what is no plain file.
+        """
 
     @abstractmethod
     def find_file(self, name: str) -> RunFile | None:
         """Return a file; None when there is none."""
 
     def read_json(self, file: RunFile, digest: str | None = None) -> dict[str, Any]:
-        """Return a JSON object; E503 when it is damaged, none of ours, or has not the SHA-256 `digest`."""
+        """Return a JSON object.
+
+        E503 when it is damaged, none of ours, or has not the SHA-256 `digest`.
+        """
         name = self.show(file.name)
         try:
             raw = self.read_bytes(file) if file.size <= MAX_JSON_BYTES else b""
@@ -218,7 +251,9 @@ class RunStore(ABC):
             hint = "the run folder is damaged or incomplete"
             raise RunError("E503", f"cannot read `{name}`: {error}", hint=hint) from error
         if not isinstance(content, dict):
-            raise RunError("E503", f"`{name}` does not hold a JSON object", hint="the run folder is damaged")
+            raise RunError(
+                "E503", f"`{name}` does not hold a JSON object", hint="the run folder is damaged"
+            )
         return content
 
     @abstractmethod
@@ -258,8 +293,8 @@ class RunStore(ABC):
     def count_rows(self, file: RunFile) -> int:
         """Return how many rows a Parquet file says it has; E503 when that cannot be.
 
-        Every row of ours has an id of its own, which takes some of a byte in any compression; a file of a
-        stranger may hold a billion rows in a thousand bytes.
+        Every row of ours has an id of its own, which takes some of a byte in any compression; a
+        file of a stranger may hold a billion rows in a thousand bytes.
         """
         with self._open_table(file) as table:
             rows = int(table.select(pl.len()).collect().item())
@@ -272,11 +307,18 @@ class RunStore(ABC):
         with self._open_table(file) as table:
             return table.collect_schema()
 
-    def read_rows(self, file: RunFile, rows: range, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """Return some rows of a Parquet file, with all columns or with some; E503 when it is damaged."""
+    def read_rows(
+        self, file: RunFile, rows: range, columns: Sequence[str] | None = None
+    ) -> pl.DataFrame:
+        """Return some rows of a Parquet file, with all columns or with some.
+
+        E503 when it is damaged.
+        """
         with self._open_table(file) as table:
             found = table.slice(rows.start, len(rows))
-            return (found if columns is None else found.select(pl.selectors.by_name(*columns))).collect()
+            return (
+                found if columns is None else found.select(pl.selectors.by_name(*columns))
+            ).collect()
 
     def digest(self, file: RunFile) -> str:
         """Return the SHA-256 of a file."""
@@ -292,7 +334,9 @@ class RunStore(ABC):
 
     def require_new(self, besides: Iterable[str] = ()) -> None:
         """Raise E502 when something is there already, other than the names `besides`."""
-        drafts = {name for name in self.list_top() if name.endswith(".draft")}  # of killed processes
+        drafts = {
+            name for name in self.list_top() if name.endswith(".draft")
+        }  # of killed processes
         if self.list_top() - {LOCK_NAME, *drafts, *besides}:
             kind = "folder" if isinstance(self.place, Path) else "address"
             message = f"`{self.place}` is there already and not empty"
@@ -309,7 +353,9 @@ class RunStore(ABC):
         """Remove what processes that were killed left half written in a folder."""
 
     def map(self, function: Callable[[A], B], items: Iterable[A]) -> list[B]:
-        """Apply a function that reads or writes files, in order, or together where each takes its time."""
+        """Apply a function that reads or writes files, in order, or together where each takes its
+        time.
+        """
         return [function(item) for item in items]
 
     def show(self, name: str) -> str:
@@ -403,7 +449,9 @@ class ObjectStore(RunStore):
         with reaching_storage():
             found = list_objects(self.show(under))
         files = [RunFile(one.url[len(self.place.url) + 1 :], one.size, one.mark) for one in found]
-        return {file.name: file for file in files if not file.name.rpartition("/")[2].startswith(".")}
+        return {
+            file.name: file for file in files if not file.name.rpartition("/")[2].startswith(".")
+        }
 
     def find_file(self, name: str) -> RunFile | None:
         with reaching_storage():
@@ -517,7 +565,9 @@ def open_store(place: RunPlace | None) -> RunStore:
 
 
 def remove_empty(folder: Path) -> None:
-    """Remove a folder, unless something is in it, such as the journal of a run that is not complete."""
+    """Remove a folder, unless something is in it, such as the journal of a run that is not
+    complete.
+    """
     with suppress(OSError):
         folder.rmdir()
 
@@ -525,7 +575,9 @@ def remove_empty(folder: Path) -> None:
 def _require_plain(path: Path) -> Path:
     """Refuse a link, a pipe or a device: it is not what a run writes, and may never end."""
     if path.exists() and (path.is_symlink() or not path.is_file()):
-        raise RunError("E503", f"`{path}` is not a plain file", hint="the run folder is none of ours")
+        raise RunError(
+            "E503", f"`{path}` is not a plain file", hint="the run folder is none of ours"
+        )
     return path
 
 

@@ -1,7 +1,7 @@
 """A run under way, written to a store; a crash at any moment leaves what is there readable.
 
-Parts are put where they belong by whoever worked on them, on any machine. What says that a run is there, and
-that it is finished, is written by the process that has the lock, last.
+Parts are put where they belong by whoever worked on them, on any machine. What says that a run is
+there, and that it is finished, is written by the process that has the lock, last.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ from answerkey.runs.store import (
 from answerkey.types import COMPLETION_SCHEMA, NOT_ASKED, Completions, CompletionStatus, MetricValue
 
 if TYPE_CHECKING:
-    from answerkey.models.cache import CallCache
-    from answerkey.runs.journal import Journal, JournalCopies
+    from answerkey.models.store import CallStore
+    from answerkey.runs.copies import JournalCopies
 
 #: What is there from before a run begins until its `run.json` is written.
 BEGIN_NAME = "begin.json"
@@ -77,7 +77,10 @@ class NewFolder:
     key: str
 
     def make(self) -> tuple[Path, list[Path]]:
-        """Make the folder under a name that no other run has taken; return it, and all folders made."""
+        """Make the folder under a name that no other run has taken.
+
+        Return it, and all folders made.
+        """
         runs = Path("runs")
         made = [] if runs.exists() else [runs]
         FolderStore(runs).make_folders([""])
@@ -110,7 +113,9 @@ def choose_place(out: str | RunPlace | None, key: str) -> RunPlace | NewFolder:
 
 
 def _require_free(store: RunStore) -> None:
-    """Raise E502 when something is there already, other than what a process killed at its start left."""
+    """Raise E502 when something is there already, other than what a process killed at its start
+    left.
+    """
     is_left = BEGIN_NAME in store.list_top()
     store.require_new(besides={BEGIN_NAME, "tasks"} if is_left else ())
 
@@ -131,7 +136,10 @@ def forget_beginnings(place: RunPlace) -> None:
 
 
 def begin_noted(place: RunPlace) -> None:
-    """Begin the runs in a folder that a killed process was about to begin; no model had been called."""
+    """Begin the runs in a folder that a killed process was about to begin.
+
+    No model had been called.
+    """
     store = open_store(place)
     file = store.find_file(BEGIN_NAME)
     if file is None:
@@ -147,7 +155,7 @@ def begin_noted(place: RunPlace) -> None:
 
 def forget_journal(place: RunPlace | None) -> None:
     """Delete what is left of the journal of a complete run, as far as that can be done."""
-    from answerkey.runs.journal import remove_journal
+    from answerkey.runs.copies import remove_journal
 
     with suppress(OSError, RunError):  # it does no harm if it stays
         remove_journal(open_store(place))
@@ -159,11 +167,12 @@ def start_run(
     tasks: Mapping[str, Mapping[str, Any]],
     samples: Mapping[str, pl.DataFrame] | None = None,
 ) -> RunWriter:
-    """Start a run: each `task.json`, last `run.json` with status `running`; E502 when something is there.
+    """Start a run: each `task.json`, last `run.json` with status `running`; E502 when something is
+    there.
 
-    `samples` are those that are in no file, by the key of their task. What cannot be started leaves nothing
-    behind, as far as it can be removed. Without a place the run is kept in memory: it has no times, and no
-    list of files.
+    `samples` are those that are in no file, by the key of their task. What cannot be started leaves
+    nothing behind, as far as it can be removed. Without a place the run is kept in memory: it has
+    no times, and no list of files.
     """
     made: list[Path] = []
     if isinstance(place, NewFolder):
@@ -183,7 +192,7 @@ def start_run(
         undo.callback(lock.close)
         _require_free(store)
         if isinstance(store, ObjectStore):
-            from answerkey.runs.journal import claim_folder
+            from answerkey.runs.copies import claim_folder
 
             claim_folder(store, known["started_at"], is_new=True)
         _remove_files(store)  # of a process that was killed while it began
@@ -203,7 +212,9 @@ def start_run(
 
 
 def save_run(run: Run, path: str | RunPlace) -> Run:
-    """Write a run that has ended into a new place, a stored one as it is, and return it from there."""
+    """Write a run that has ended into a new place, a stored one as it is, and return it from
+    there.
+    """
     if run.status == "running" or not run.tasks:
         raise RunError("E507", "a run that has not ended cannot be saved", hint="finish it first")
     store, place = next(iter(run.tasks.values())).stored_scores.store, find_place(path)
@@ -215,7 +226,9 @@ def save_run(run: Run, path: str | RunPlace) -> Run:
             copy.make_folders([name.rpartition("/")[0]])
             copy.write_bytes(name, store.read_bytes(file or RunFile(name, 0)))
         return load_run(place)
-    with start_run(place, run.manifest, {key: one.source for key, one in run.tasks.items()}) as writer:
+    with start_run(
+        place, run.manifest, {key: one.source for key, one in run.tasks.items()}
+    ) as writer:
         for name, file in files.items():
             writer.store.make_folders([name.rpartition("/")[0]])
             if name.endswith(".parquet"):
@@ -233,7 +246,10 @@ def _remove_files(store: RunStore) -> None:
 
 
 def reopen_run(place: RunPlace) -> RunWriter:
-    """Open a run that stopped, with its journal; nothing is changed yet. E506 while another works on it."""
+    """Open a run that stopped, with its journal.
+
+    Nothing is changed yet. E506 while another works on it.
+    """
     store = open_store(place)
     read_manifest(store)  # so that nothing is locked that is no run
     with ExitStack() as undo:
@@ -241,7 +257,7 @@ def reopen_run(place: RunPlace) -> RunWriter:
         undo.callback(lock.close)
         manifest, lost = read_manifest(store), 0
         if isinstance(store, ObjectStore):
-            from answerkey.runs.journal import bring_journal, claim_folder
+            from answerkey.runs.copies import bring_journal, claim_folder
 
             claim_folder(store, str(manifest.get("started_at")), is_new=False)
             lost = bring_journal(store)
@@ -253,8 +269,8 @@ def reopen_run(place: RunPlace) -> RunWriter:
 class RunWriter:
     """A run that is being written, and locked until `close`; leaving its `with` block closes it.
 
-    `lost_records` are those of the journal that were damaged or missing before it was opened; `made` the
-    folders that were not there before.
+    `lost_records` are those of the journal that were damaged or missing before it was opened;
+    `made` the folders that were not there before.
     """
 
     store: RunStore
@@ -263,11 +279,14 @@ class RunWriter:
     lost_records: int = 0
     made: Sequence[Path] = ()
     is_resumed: bool = field(default=False, init=False)
-    _journal: Journal | None = field(default=None, init=False, repr=False)
+    _journal: CallStore | None = field(default=None, init=False, repr=False)
     _copies: JournalCopies | None = field(default=None, init=False, repr=False)
 
     def restart(self, changes: Mapping[str, Any]) -> None:
-        """Say in `run.json` that the run goes on, with these changes; not if its journal cannot be read."""
+        """Say in `run.json` that the run goes on, with these changes.
+
+        Not if its journal cannot be read.
+        """
         self._reopen_journal()
         self.is_resumed = True
         entries = [{**entry, "counts": None} for entry in self.manifest["tasks"]]
@@ -277,7 +296,9 @@ class RunWriter:
         self.write_manifest()
 
     def count_asked(self, key: str) -> int:
-        """Return of how many rows of a task's completions, from the first on, the model was asked before."""
+        """Return of how many rows of a task's completions, from the first on, the model was asked
+        before.
+        """
         if isinstance(self.store, FolderStore):  # elsewhere no part is kept
             self._reopen_journal()
         return self.task(key).count_asked()
@@ -286,16 +307,17 @@ class RunWriter:
         if self.store.home is not None and (self.store.home / JOURNAL_NAME).is_file():
             self.journal()
 
-    def journal(self, cache: CallCache | None = None) -> Journal:
-        """Return the journal of the run, opened the first time it is asked for; the cache lies behind it."""
+    def journal(self) -> CallStore:
+        """Return the journal of the run, opened the first time it is asked for."""
         if self._journal is None:
-            from answerkey.runs.journal import Journal, JournalCopies
+            from answerkey.models.store import CallStore
+            from answerkey.runs.copies import JournalCopies
 
-            self._journal = Journal(self.store.home)
+            home = self.store.home
+            self._journal = CallStore(None if home is None else home / JOURNAL_NAME)
+            self._journal.mend()
             if isinstance(self.store, ObjectStore):
-                self._copies = JournalCopies(self.store)
-        if cache is not None:
-            self._journal.cache = cache
+                self._copies = JournalCopies(self._journal, self.store)
         return self._journal
 
     def close(self) -> None:
@@ -303,7 +325,9 @@ class RunWriter:
         if self._copies is not None:
             self._copies.end()
             if self.lock.is_held and self.manifest["status"] != "complete":
-                with suppress(AnswerkeyError, OSError):  # what stopped the run is told; the journal is here
+                with suppress(
+                    AnswerkeyError, OSError
+                ):  # what stopped the run is told; the journal is here
                     self._copies.publish()
         if self._journal is not None:
             self._journal.close()
@@ -313,7 +337,10 @@ class RunWriter:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self.lock.is_held and isinstance(error, KeyboardInterrupt | AnswerkeyError):
             if isinstance(error, KeyboardInterrupt) and self.manifest["status"] == "running":
@@ -325,7 +352,9 @@ class RunWriter:
     def task(self, key: str) -> TaskWriter:
         """Return the writer of one task, whichever process or machine it is sent to."""
         store = self.store
-        if isinstance(store, FolderStore):  # which may be named by the current folder of this process
+        if isinstance(
+            store, FolderStore
+        ):  # which may be named by the current folder of this process
             store = FolderStore(store.place.absolute())
         return TaskWriter(store, f"tasks/{key}", self._journal).make()
 
@@ -334,11 +363,15 @@ class RunWriter:
         name = f"tasks/{key}/task.json"
         file = self.store.find_file(name)
         if file is None:
-            raise RunError("E503", f"`{self.store.show(name)}` is missing", hint="the run folder is damaged")
+            raise RunError(
+                "E503", f"`{self.store.show(name)}` is missing", hint="the run folder is damaged"
+            )
         return self.store.read_json(file, find_digest(self.manifest.get("files"), name))
 
     def write_manifest(self) -> None:
-        """Publish the journal of a run that is not complete, then write `run.json`; E506 if it is lost."""
+        """Publish the journal of a run that is not complete, then write `run.json`; E506 if it is
+        lost.
+        """
         self._publish()
         self.store.write_json("run.json", self.manifest)
 
@@ -348,7 +381,8 @@ class RunWriter:
         changes: Mapping[str, Mapping[str, Any]],
         conclude: Callable[[Run], Mapping[str, Any]] | None = None,
     ) -> Run:
-        """Close the run: add to each task's entry, state the status, and return the run as it is read.
+        """Close the run: add to each task's entry, state the status, and return the run as it is
+        read.
 
         `conclude` sees the run as it will be, and says what else stands in `run.json`.
         """
@@ -364,8 +398,12 @@ class RunWriter:
             if self._journal is not None or self.is_resumed or isinstance(self.store, ObjectStore):
                 forget_journal(self.store.place)
         self.close()
-        written: dict[str, Any] = json.loads(json.dumps(self.manifest))  # as it is read from `run.json`
-        return read_run(self.store, self.manifest if self.store.place is None else written, is_own=True)
+        written: dict[str, Any] = json.loads(
+            json.dumps(self.manifest)
+        )  # as it is read from `run.json`
+        return read_run(
+            self.store, self.manifest if self.store.place is None else written, is_own=True
+        )
 
     def stop(self, changes: Mapping[str, Mapping[str, Any]], why: BaseException) -> None:
         """Say in `run.json` that the run stopped before its end, and why; the journal stays."""
@@ -390,7 +428,8 @@ class RunWriter:
             self.manifest["ended_at"] = now()
         self.manifest |= {"tasks": entries, **more}
         if self.store.place is not None:
-            self._publish()  # first of all: it says what was paid for, and files are read for the list
+            # First of all: it says what was paid for, and files are read for the list.
+            self._publish()
             self.manifest["files"] = describe_files(self.store)
 
     def _publish(self) -> None:
@@ -408,10 +447,12 @@ class TaskWriter:
 
     store: RunStore
     base: str
-    journal: Journal | None = field(default=None, repr=False, compare=False)
+    journal: CallStore | None = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, object]:
-        """Refuse to be sent elsewhere with tables in memory: what another process wrote would be lost."""
+        """Refuse to be sent elsewhere with tables in memory: what another process wrote would be
+        lost.
+        """
         if self.store.place is None:
             raise TypeError("tables in memory belong to one process")
         return {**self.__dict__, "journal": None}
@@ -426,7 +467,9 @@ class TaskWriter:
         self.store.write_frame(f"{self.base}/{table}/part-{index:05d}.parquet", frame)
 
     def keep_part(self, index: int) -> None:
-        """Note that the completions of shard `index` are written, so that a resumed run reads them there."""
+        """Note that the completions of shard `index` are written, so that a resumed run reads them
+        there.
+        """
         if self.journal is not None and (part := self._find_completions(index)) is not None:
             self.journal.keep_part(part.name, self.store.digest(part))
 
@@ -436,14 +479,17 @@ class TaskWriter:
         return self.store.find_file(name) if isinstance(self.store, FolderStore) else None
 
     def read_completions(self, index: int, ids: pl.Series) -> Completions | None:
-        """Return the completions of shard `index` that the stopped run wrote, if there is one for each id.
+        """Return the completions of shard `index` that the stopped run wrote, if there is one for
+        each id.
 
         None where a call has failed or was not made, too.
         """
         if (part := self._find_completions(index)) is None:
             return None
         frame = self.store.read_rows(part, range(self.store.count_rows(part)))
-        is_missing = (pl.col("status") == CompletionStatus.ERROR.value) | (pl.col("source") == NOT_ASKED)
+        is_missing = (pl.col("status") == CompletionStatus.ERROR.value) | (
+            pl.col("source") == NOT_ASKED
+        )
         is_same = frame.schema == COMPLETION_SCHEMA and frame["sample_id"].equals(ids)
         return Completions(frame) if is_same and frame.filter(is_missing).is_empty() else None
 
@@ -456,7 +502,9 @@ class TaskWriter:
         """Take the numbers; the task is finished with that."""
         for table in TABLES:
             self.store.remove_drafts(f"{self.base}/{table}")
-        if isinstance(self.store, FolderStore):  # parts that were kept may be more than there are shards now
+        if isinstance(
+            self.store, FolderStore
+        ):  # parts that were kept may be more than there are shards now
             scored, kept = self.scores.parts, Table(self.store, f"{self.base}/completions").parts
             self.store.remove(part.name for part in kept[len(scored) :])
         unify_parts(self.store, f"{self.base}/scores")
@@ -467,7 +515,9 @@ class TaskWriter:
         """Return the parts of the completions that are as the journal says."""
         kept = {} if self.journal is None else self.journal.list_parts()
         parts = Table(self.store, f"{self.base}/completions").parts
-        return [one for one in parts if one.name in kept and self.store.digest(one) == kept[one.name]]
+        return [
+            one for one in parts if one.name in kept and self.store.digest(one) == kept[one.name]
+        ]
 
     def count_asked(self) -> int:
         """Return of how many rows of the completions, from the first on, the model was asked."""
@@ -485,7 +535,9 @@ class TaskWriter:
         The others are written anew, perhaps with other rows in each.
         """
         kept = {one.name for one in self._list_kept()}
-        parts = [part for table in TABLES for part in Table(self.store, f"{self.base}/{table}").parts]
+        parts = [
+            part for table in TABLES for part in Table(self.store, f"{self.base}/{table}").parts
+        ]
         self.store.remove([one.name for one in parts if one.name not in kept])
 
     def repetition(self, number: int) -> TaskWriter:
@@ -502,8 +554,8 @@ class TaskWriter:
 def unify_parts(store: RunStore, folder: str) -> None:
     """Give all parts of a table the same schema, so that any reader can read them as one.
 
-    They differ when a scorer of the user's own gives numbers for some shards and texts for others, or a name
-    for some only. Nothing is written when they do not; a part is replaced whole.
+    They differ when a scorer of the user's own gives numbers for some shards and texts for others,
+    or a name for some only. Nothing is written when they do not; a part is replaced whole.
     """
     parts = Table(store, folder).parts
     schemas = store.map(store.read_schema, parts)

@@ -1,12 +1,7 @@
 """Where a user's own Python runs: a separate process with limits, and only after it was trusted."""
 
-from answerkey.sandbox.snippet import (
-    Snippet,
-    SnippetError,
-    SnippetProcess,
-    check_snippet,
-    require_trust,
-)
+from answerkey.sandbox.process import SnippetError, SnippetProcess
+from answerkey.sandbox.snippet import Snippet, check_snippet, require_trust
 
 __all__ = [
     "Snippet",

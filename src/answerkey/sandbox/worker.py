@@ -1,7 +1,8 @@
-"""The other side of `SnippetProcess`: runs one user function. Started by path; imports no answerkey.
+"""The other side of `SnippetProcess`: runs one user function. Started by path.
 
-Frames in both directions are a length (8 bytes, big endian) and JSON. The parent sends the setting once and
-then batches of argument lists; the worker sends "up", "ready" (or why not), and a frame for each call.
+Imports no answerkey. Frames in both directions are a length (8 bytes, big endian) and JSON. The
+parent sends the setting once and then batches of argument lists; the worker sends "up", "ready" (or
+why not), and a frame for each call.
 """
 
 from __future__ import annotations
@@ -22,54 +23,46 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from types import ModuleType
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 if TYPE_CHECKING:
     import asyncio
 
-TRACEBACK_CHARACTERS = 8000
-CPU_GRACE_SECONDS = 2
-#: Reading a large batch is our work, not the snippet's.
-READ_SECONDS = 600.0
 #: How the parent learns that the arguments alone were too much.
 MEMORY_EXIT_CODE = 97
-MODULE_NAME = "snippet"
-SHOWN_KEYS = 20
-#: The watching thread needs almost none, and the address space is limited.
-STACK_BYTES = 256 * 1024
-
-#: What Linux calls these things; a machine's own name for its calls, and its number of the call `socket`.
-PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, SECCOMP_MODE_FILTER = 22, 38, 2
-SECCOMP_ALLOW, SECCOMP_ERRNO = 0x7FFF0000, 0x00050000
+TRACEBACK_CHARACTERS = 8000
+#: A call that computes this much longer than it may is ended, even if the parent is gone.
+CPU_GRACE_SECONDS = 2
+#: To read the arguments of many calls may take long.
+READ_SECONDS = 600.0
+#: A machine's architecture, as filters see it, and its number of the system call `socket`.
 NETWORK_CALLS = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
-#: Rings of requests can open sockets as well; from the other number on, calls are those of another kind.
-URING_SETUP, FOREIGN_CALLS = 425, 0x40000000
+#: The call that sets up another way to open sockets, and the first number of x32, which names the
+#: same calls again.
+URING_SETUP = 425
+FOREIGN_CALLS = 0x40000000
 
 Function = Callable[..., object]
 Outcome = dict[str, object]
 
 
 class View(dict[str, object]):
-    """A mapping whose keys can be read with dots too: `sample.meta.topic` is `sample["meta"]["topic"]`.
+    """A mapping whose keys can be read with dots too, as in `sample.meta.topic`.
 
     What every dict has (`items`, `get`, …) stays what it is; a key of that name needs brackets.
     """
 
-    __slots__ = ()
-
     def __getattr__(self, name: str) -> object:
         if name in self and not name.startswith("__"):
             return self[name]
-        known = ", ".join(map(repr, list(self)[:SHOWN_KEYS]))
-        raise AttributeError(f"there is no key {name!r}; keys: {known or 'none'}")
+        keys = ", ".join(map(repr, list(self)[:20]))
+        raise AttributeError(f"there is no key {name!r}; keys: {keys or 'none'}")
 
 
 class ScoreView(View):
     """One score as `compute_metrics` sees it: `score.values["x"]` and `score["values"]["x"]`."""
-
-    __slots__ = ()
 
     # A score is known by its values; what a dict calls `values` is not missed here.
     values = property(lambda self: self["values"])
@@ -80,8 +73,8 @@ class ScoreView(View):
 
 @functools.cache
 def load_trace() -> ModuleType:
-    """Return `answerkey/trace.py`, without the package around it, which takes far longer to load."""
-    path = os.path.join(os.path.dirname(os.path.dirname(__file__)), "trace.py")  # noqa: PTH118, PTH120 - nothing more is loaded here than is needed
+    """Return `answerkey/trace.py` without the package around it, which takes far longer to load."""
+    path = os.path.join(os.path.dirname(os.path.dirname(__file__)), "trace.py")  # noqa: PTH118, PTH120 - pathlib is not loaded here
     module = ModuleType("trace")
     with open(path, encoding="utf-8") as file:  # noqa: PTH123 - same
         exec(compile(file.read(), path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - our own file
@@ -91,14 +84,16 @@ def load_trace() -> ModuleType:
 class Channel:
     """The private connection to the parent; nothing that the snippet prints can get into it.
 
-    When the parent is gone the process ends, and takes `folder` with it: nobody else is left to remove it.
+    When the parent is gone the process ends, and takes `folder` with it: nobody else is left to
+    remove it.
     """
 
     def __init__(self, descriptor: int, folder: str) -> None:
         self._socket = socket.socket(fileno=descriptor)
         self._socket.settimeout(None)
         self._folder = folder
-        threading.stack_size(STACK_BYTES)
+        # The watching thread needs almost no stack, and the address space is limited.
+        threading.stack_size(256 * 1024)
         threading.Thread(target=self._watch, args=(descriptor,), daemon=True).start()
         threading.stack_size(0)
 
@@ -118,14 +113,15 @@ class Channel:
         """Wait beside the snippet, which may take its time, for the end of the parent."""
         hangup = select.poll()
         hangup.register(descriptor, 0)
-        if any(event & select.POLLHUP for _, event in hangup.poll()):
-            self._leave()
+        hangup.poll()
+        self._leave()
 
     def _leave(self) -> NoReturn:
         """Remove the working folder and end this process with all that the snippet has started."""
         shutil.rmtree(self._folder, ignore_errors=True)
-        with contextlib.suppress(OSError):  # a process that can open nothing can still remove what is empty
-            os.rmdir(self._folder)  # noqa: PTH106 - nothing more is loaded here than is needed
+        # A process that can open nothing can still remove what is empty.
+        with contextlib.suppress(OSError):
+            os.rmdir(self._folder)  # noqa: PTH106 - pathlib is not loaded here
         if os.getpgrp() == os.getpid():
             os.killpg(0, signal.SIGKILL)
         os._exit(0)
@@ -133,37 +129,45 @@ class Channel:
     def _read(self, length: int) -> bytearray:
         parts = bytearray()
         while len(parts) < length:
-            try:
+            part = b""
+            with contextlib.suppress(ConnectionResetError):
                 part = self._socket.recv(min(length - len(parts), 1 << 20))
-            except ConnectionResetError:  # the parent ended before it had read all that we said
-                part = b""
             if not part:
                 self._leave()
             parts += part
         return parts
 
 
-def main() -> None:
-    """Serve calls until the parent hangs up; a child that the snippet forked never answers in our place."""
+def main(descriptor: int, folder: str) -> None:
+    """Serve calls until the parent hangs up."""
     import asyncio  # before there are limits; the parent, which imports this module, needs none
 
-    folder = sys.argv.pop()
-    channel = Channel(int(sys.argv.pop()), folder)
-    channel.send(b'{"state": "up"}')
+    channel = Channel(descriptor, folder)
+    channel.send(b'{"value": "up"}')
     setting = json.loads(channel.receive())
-    name, file_name = setting["function"], f"<{setting['label']}>"
-    if name == "compute_scores":
+    if setting["function"] == "compute_scores":
         load_trace()
-    limit_process(AS=setting["memory_bytes"], FSIZE=setting["file_bytes"], CORE=0)
-    if not setting["has_network"]:
+    limit_process(AS=setting["memory_bytes"], FSIZE=16 * 1024**2, CORE=0)
+    # Functions that stand for a model may need the network.
+    if setting["function"] not in {"infer", "run_inference"}:
         refuse_network()
     limit_cpu(setting["seconds"])
-    function = load_function(setting["source"], name, file_name, setting["most"])
+    function = load_function(setting)
     if isinstance(function, dict):
         channel.send(json.dumps(function).encode())
         return
-    channel.send(b'{"state": "ready"}')
-    own, runner = os.getpid(), asyncio.Runner()
+    channel.send(b'{"value": "ready"}')
+    serve_calls(channel, setting, function, asyncio.Runner())
+
+
+def serve_calls(
+    channel: Channel,
+    setting: Mapping[str, Any],
+    function: Function,
+    runner: asyncio.Runner,
+) -> NoReturn:
+    """Answer each call; a child that the snippet forked never answers in our place."""
+    process_id = os.getpid()
     while True:
         limit_cpu(READ_SECONDS)
         try:
@@ -172,8 +176,9 @@ def main() -> None:
             os._exit(MEMORY_EXIT_CODE)
         for arguments in calls:
             limit_cpu(setting["seconds"])
-            payload = call_function(function, show_arguments(name, arguments), runner, file_name)
-            if os.getpid() != own:
+            shown = show_arguments(setting["function"], arguments)
+            payload = call_function(function, shown, runner, setting["label"])
+            if os.getpid() != process_id:
                 os._exit(0)
             channel.send(payload)
 
@@ -187,34 +192,8 @@ def limit_process(**limits: int) -> None:
             resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
 
 
-def refuse_network() -> None:
-    """Have the system refuse every new socket to this process and its children; Linux can, on most machines.
-
-    `socketpair`, which event loops need, stays.
-    """
-    machine = NETWORK_CALLS.get(os.uname().machine) if sys.platform == "linux" else None
-    if machine is None:
-        return
-    refuse = SECCOMP_ERRNO | errno.EACCES
-    # Load the architecture, then the number of the call; a jump says how many lines it leaves out.
-    lines = [(0x20, 0, 0, 4), (0x15, 0, 5, machine[0]), (0x20, 0, 0, 0), (0x35, 3, 0, FOREIGN_CALLS)]
-    lines += [(0x15, 2, 0, machine[1]), (0x15, 1, 0, URING_SETUP), (0x06, 0, 0, SECCOMP_ALLOW)]
-    lines += [(0x06, 0, 0, refuse)]
-    program = b"".join(struct.pack("=HBBI", *line) for line in lines)
-    with contextlib.suppress(ImportError, OSError, AttributeError):
-        import ctypes
-
-        library = ctypes.CDLL(None, use_errno=True)
-        held = ctypes.create_string_buffer(program, len(program))
-        whole = struct.pack("@HP", len(lines), ctypes.addressof(held))
-        if library.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0:
-            library.prctl(
-                PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.create_string_buffer(whole, len(whole)), 0, 0
-            )
-
-
 def limit_cpu(seconds: float) -> None:
-    """Let the system end this process when a call takes far too long, even if the parent is gone."""
+    """Let the system end this process when a call computes far too long."""
     import resource
 
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
@@ -223,15 +202,52 @@ def limit_cpu(seconds: float) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
 
 
-def load_function(source: str, name: str, file_name: str, most: int) -> Function | Outcome:
+def refuse_network() -> None:
+    """Have the system refuse every new socket to this process and its children.
+
+    Linux can, on most machines. `socketpair`, which event loops need, stays.
+    """
+    if sys.platform != "linux" or os.uname().machine not in NETWORK_CALLS:
+        return
+    architecture, socket_call = NETWORK_CALLS[os.uname().machine]
+    # A filter of system calls (seccomp): load the architecture, then the number of the call; a
+    # jump says how many lines it leaves out. The last two lines allow and refuse.
+    lines = [
+        (0x20, 0, 0, 4),
+        (0x15, 0, 5, architecture),
+        (0x20, 0, 0, 0),
+        (0x35, 3, 0, FOREIGN_CALLS),
+        (0x15, 2, 0, socket_call),
+        (0x15, 1, 0, URING_SETUP),
+        (0x06, 0, 0, 0x7FFF0000),
+        (0x06, 0, 0, 0x00050000 | errno.EACCES),
+    ]
+    code = b"".join(struct.pack("=HBBI", *line) for line in lines)
+    with contextlib.suppress(ImportError, OSError, AttributeError):
+        import ctypes
+
+        library = ctypes.CDLL(None, use_errno=True)
+        instructions = ctypes.create_string_buffer(code, len(code))
+        header = struct.pack("@HP", len(lines), ctypes.addressof(instructions))
+        program = ctypes.create_string_buffer(header, len(header))
+        # PR_SET_NO_NEW_PRIVS, then PR_SET_SECCOMP with SECCOMP_MODE_FILTER.
+        if library.prctl(38, 1, 0, 0, 0) == 0:
+            library.prctl(22, 2, program, 0, 0)
+
+
+def load_function(setting: Mapping[str, Any]) -> Function | Outcome:
     """Run the snippet's top level and return its function, or why there is none.
 
     The function can be called with `most` arguments, of which it may want fewer.
     """
+    source = setting["source"]
+    name = setting["function"]
+    file_name = f"<{setting['label']}>"
     lines = [f"{line}\n" for line in source.splitlines()]
     linecache.cache[file_name] = (len(source), None, lines, file_name)
     # Dataclasses and pickle look their module up by name.
-    module = sys.modules[MODULE_NAME] = ModuleType(MODULE_NAME)
+    module = ModuleType("snippet")
+    sys.modules["snippet"] = module
     try:
         exec(compile(source, file_name, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - this is what the worker is for
     except BaseException as error:  # noqa: BLE001 - whatever user code raises is told, sys.exit included
@@ -244,32 +260,35 @@ def load_function(source: str, name: str, file_name: str, most: int) -> Function
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return cast("Function", function)
-    for count in range(most, 0, -1):
+    for count in range(setting["most"], 0, -1):
         with contextlib.suppress(TypeError):
             signature.bind(*[None] * count)
             return lambda *values: function(*values[:count])
     return fail("load", f"`{name}{signature}` cannot be called with the arguments it is given")
 
 
-def show_arguments(name: str, arguments: list[object]) -> list[object]:
-    """Return the arguments as a function sees them: scores, and the `solver_output` of an exchange."""
+def show_arguments(name: str, arguments: list[Any]) -> list[Any]:
+    """Return the arguments as a function sees them.
+
+    Scores for metrics, and the `solver_output` of an exchange.
+    """
     if name == "compute_metrics":
-        return [
-            [ScoreView(one) for one in group] if isinstance(group, list) else group for group in arguments
-        ]
+        return [list(map(ScoreView, scores)) for scores in arguments]
     match arguments:
-        case [sample, {"output": output, "messages": messages, **others}] if (
-            name == "compute_scores" and not others
-        ):
-            shown = load_trace().build_solver_output(output, messages, View)
-            return [sample, View(shown, trace=load_trace().Trace(shown["trace"]))]
+        case [sample, {"output": output, "messages": messages}] if name == "compute_scores":
+            trace = load_trace()
+            shown = trace.build_solver_output(output, messages, View)
+            return [sample, View(shown, trace=trace.Trace(shown["trace"]))]
     return arguments
 
 
 def call_function(
-    function: Function, arguments: list[object], runner: asyncio.Runner, file_name: str
+    function: Function,
+    arguments: list[object],
+    runner: asyncio.Runner,
+    label: str,
 ) -> bytes:
-    """Return the frame that tells what one call gave, or why it gives nothing that can be passed on."""
+    """Return the frame that says what one call gave, or why it gave no value."""
 
     async def finish(value: Awaitable[object]) -> object:
         return await value
@@ -279,77 +298,88 @@ def call_function(
         if inspect.isawaitable(value):
             value = runner.run(finish(value))
     except BaseException as error:  # noqa: BLE001 - whatever user code raises is told, sys.exit included
-        is_memory = isinstance(error, MemoryError)
-        kind = "memory" if is_memory else "raised"
-        message = "the snippet ran out of memory" if is_memory else describe(error)
-        return json.dumps(fail(kind, message, format_own(error, file_name))).encode()
-    kind = "bad_value"
+        kind = "raised"
+        message = describe(error)
+        if isinstance(error, MemoryError):
+            kind = "memory"
+            message = "the snippet ran out of memory"
+        return json.dumps(fail(kind, message, format_own(error, f"<{label}>"))).encode()
+    return encode_value(value)
+
+
+def encode_value(value: object) -> bytes:
+    """Return the frame of a value, or why it cannot be passed on."""
     try:
-        text = json.dumps({"value": value}, allow_nan=False, ensure_ascii=False, default=unwrap_scalar)
+        text = json.dumps(
+            {"value": value},
+            allow_nan=False,
+            ensure_ascii=False,
+            default=unwrap_scalar,
+        )
         return text.encode()
-    except UnicodeEncodeError:
-        message = "the snippet returned text that is not valid Unicode"
-    except RecursionError:
-        message = "the snippet returned a value that is nested too deeply"
-    except ValueError as error:
-        reason = "a value that holds itself" if "ircular" in str(error) else "NaN or an infinity"
-        message = f"the snippet returned {reason}"
-    except MemoryError:
-        kind, message = "memory", "the snippet's value needs too much memory"
     except Exception as error:  # noqa: BLE001 - a user's class may raise anything while it is read
         message = f"the snippet returned a value that is not plain JSON ({describe(error)})"
-    return json.dumps(fail(kind, message)).encode()
+    return json.dumps(fail("bad_value", message)).encode()
 
 
 def unwrap_scalar(value: object) -> object:
     """Return the Python value of a NumPy-like scalar."""
-    if type(value).__module__.partition(".")[0] == "numpy" and getattr(value, "ndim", 1) == 0:
-        scalar: object = value.item()  # type: ignore[attr-defined]  # a NumPy scalar has it
-        return scalar
-    raise TypeError(f"{type(value).__name__} is not JSON")
+    item: Callable[[], object] | None = getattr(value, "item", None)
+    if item is None:
+        raise TypeError(f"{type(value).__name__} is not JSON")
+    return item()
 
 
 def fail(kind: str, message: str, own_traceback: str = "") -> Outcome:
     """Return the outcome of a call without a value."""
-    return {"kind": kind, "message": message, "traceback": own_traceback}
+    return {
+        "kind": kind,
+        "message": message,
+        "traceback": own_traceback,
+    }
 
 
 def describe(error: BaseException) -> str:
     """Return an exception's type and text on one line, as Python shows it.
 
-    One that comes from a socket that was refused, as libraries pass it on, says that there is no network.
+    One that comes from a refused socket, as libraries pass it on, says that there is no network.
     """
-    told = traceback.format_exception_only(error)[-1].strip()[:500]
-    for one in list_chain(error):
-        if isinstance(one, socket.gaierror) or (isinstance(one, PermissionError) and one.filename is None):
-            return f"{told} (snippets of scorers and metrics have no network)"
-    return told
+    text = traceback.format_exception_only(error)[-1].strip()[:500]
+    for cause in list_chain(error):
+        is_refusal = isinstance(cause, PermissionError) and cause.filename is None
+        if is_refusal or isinstance(cause, socket.gaierror):
+            return f"{text} (snippets of scorers and metrics have no network)"
+    return text
 
 
 def list_chain(error: BaseException) -> list[BaseException]:
     """Return an exception and those that led to it, each once."""
-    found = [error]
-    for one in found:  # which grows meanwhile
-        for other in (one.__cause__, one.__context__):
-            if other is not None and all(other is not known for known in found):
-                found.append(other)
-    return found
+    chain: dict[int, BaseException] = {}
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        cause = waiting.pop()
+        if cause is not None and id(cause) not in chain:
+            chain[id(cause)] = cause
+            waiting += [cause.__context__, cause.__cause__]
+    return list(chain.values())
 
 
 def format_own(error: BaseException, file_name: str) -> str:
-    """Return the traceback from the snippet's first own line on, so without any frame of this file."""
-    for one in list_chain(error):
-        frames = one.__traceback__
+    """Return the traceback from the snippet's first own line on, without any frame of this file."""
+    for cause in list_chain(error):
+        frames = cause.__traceback__
         while frames is not None and frames.tb_frame.f_code.co_filename != file_name:
             frames = frames.tb_next
-        one.__traceback__ = frames
+        cause.__traceback__ = frames
     try:
         text = "".join(traceback.format_exception(error)).rstrip()
     except Exception:  # noqa: BLE001 - a user's exception may fail while it is shown
         return type(error).__name__
+    if len(text) <= TRACEBACK_CHARACTERS:
+        return text
     half = TRACEBACK_CHARACTERS // 2
-    return text if len(text) <= TRACEBACK_CHARACTERS else f"{text[:half]}\n…\n{text[-half:]}"
+    return f"{text[:half]}\n…\n{text[-half:]}"
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]), sys.argv[2])

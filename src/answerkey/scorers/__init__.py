@@ -19,7 +19,13 @@ from answerkey.scorers.base import (
     score_rows,
     try_action,
 )
-from answerkey.scorers.mcqa import StringEqualsMcqa, explain_verdict, find_unread, judge
+from answerkey.scorers.mcqa import (
+    StringEqualsMcqa,
+    explain_verdict,
+    find_unread,
+    judge,
+    reads_choices,
+)
 from answerkey.scorers.rereading import choose_audited, count_readings, find_audited_rows
 from answerkey.types import Registry
 
@@ -34,7 +40,15 @@ _OWN = {
 }
 #: The `template_fields` of these, so that none is loaded to know how a file is read.
 _TEMPLATE_FIELDS = frozenset(
-    {"choices", "ground_truth", "ground_truth_choice", "options", "system_prompt", "user_prompt", "value"}
+    {
+        "choices",
+        "ground_truth",
+        "ground_truth_choice",
+        "options",
+        "system_prompt",
+        "user_prompt",
+        "value",
+    }
 )
 
 #: The scorers by type.
@@ -46,12 +60,18 @@ BaseScorer = Scorer
 
 def list_template_fields() -> frozenset[str]:
     """Return the names of the fields that hold templates in any scorer."""
-    others = (SCORERS[name] for name in SCORERS if name not in _OWN)
-    return _TEMPLATE_FIELDS.union(*(scorer.template_fields for scorer in others))
+    fields = set(_TEMPLATE_FIELDS)
+    for name in SCORERS:
+        if name not in _OWN:
+            fields.update(SCORERS[name].template_fields)
+    return frozenset(fields)
 
 
 def reads_by_templates(scorer: Scorer) -> bool:
-    """Whether a scorer reads of a sample only what its templates name; others may look at any column."""
+    """Whether a scorer reads of a sample only what its templates name.
+
+    Others may look at any column.
+    """
     names = {"string_equals", "string_equals_mcqa", "choice_probabilities"}
     return scorer.type in names and type(scorer) is SCORERS[scorer.type]
 
@@ -78,6 +98,7 @@ __all__ = [
     "judge",
     "list_template_fields",
     "reads_by_templates",
+    "reads_choices",
     "score_rows",
     "try_action",
 ]

@@ -1,32 +1,39 @@
-"""The scorer `string_equals_mcqa`: the choice that the completion names against the ground-truth choice.
+"""The scorer `string_equals_mcqa`: does the completion name the right choice.
 
-Values: `is_correct` (1.0 or 0.0). Metadata: `completion_validity` (VALID or INVALID), `validity_reason` (null
-when VALID), `predicted_choice` (null when INVALID), `ground_truth_choice`, `choices`, `extraction_rule`. A
-rule that has parts also gives `answer_span`, the passage of the text that decided; a `fallback` gives
-`fallback_text` and `fallback_error`. Where the options were shown in another order than in the file, the
-truth moves with its option.
+Values: `is_correct` (1.0 or 0.0). Metadata: `completion_validity` (VALID or INVALID),
+`validity_reason` (null when VALID), `predicted_choice` (null when INVALID), `ground_truth_choice`,
+`choices`, `extraction_rule`. A rule that has parts also gives `answer_span`, the passage of the
+text that decided; a `fallback` gives `fallback_text` and `fallback_error`. Where the options were
+shown in another order than in the file, the truth moves with its option.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeGuard
 
 import polars as pl
 
 from answerkey.errors import SpecError, listing
 from answerkey.reader import Reading, explain_reading
-from answerkey.reader.characters import WHITE_SPACE
+from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, measure_character
 from answerkey.reader.explain import shorten
 from answerkey.reader.markup import is_thought
 from answerkey.scorers.base import (
     CALL_FAILED,
     FAULTS,
-    RowProblem,
+    FaultReason,
+    FieldErrors,
+    ModelCall,
+    RowChecks,
+    RowFault,
     Scorer,
+    call_by_trial,
+    call_model,
     compile_templates,
     name_column,
     report_faults,
@@ -38,10 +45,18 @@ from answerkey.scorers.fallback import (
     FALLBACK_CALL_FAILED,
     NOTHING_TO_READ,
     PROMPT,
-    FallbackReply,
-    read_again,
+    read_reply,
+    write_prompt,
 )
-from answerkey.scorers.question import Question, build_question, build_questions, read_options
+from answerkey.scorers.question import (
+    NOUNS,
+    LabelCheck,
+    Labels,
+    Question,
+    build_question,
+    build_questions,
+    read_options,
+)
 from answerkey.templates import Template
 from answerkey.types import (
     Completion,
@@ -61,7 +76,7 @@ if TYPE_CHECKING:
 
 Extraction = str | dict[str, str]
 
-VALUE_NAMES = ("is_correct",)
+VALUE_TYPES = {"is_correct": pl.Float64()}
 METADATA_TYPES: dict[str, pl.DataType] = {
     "completion_validity": pl.String(),
     "validity_reason": pl.String(),
@@ -70,13 +85,18 @@ METADATA_TYPES: dict[str, pl.DataType] = {
     "choices": pl.List(pl.String),
     "extraction_rule": pl.String(),
 }
+VALUE_NAMES = tuple(VALUE_TYPES)
 METADATA_NAMES = tuple(METADATA_TYPES)
-SPAN_TYPES: dict[str, pl.DataType] = {"answer_span": pl.List(pl.Int64)}
-FALLBACK_TYPES: dict[str, pl.DataType] = {"fallback_text": pl.String(), "fallback_error": pl.String()}
 #: What is meant for a column, without the braces of a template.
 _COLUMN = re.compile(r"\W*(?:sample\.)?([A-Za-z_]\w+)\W*")
+_NUMBER = re.compile("[1-9][0-9]{0,3}")
+_LONGER = "for longer answers use the scorer `string_equals`"
+_LENGTH_HINTS: dict[FaultReason, str] = {
+    "BAD_CHOICES": f"only single-character choices are supported here; {_LONGER}",
+    "BAD_TRUTH": f"write the label of a choice, such as 'A'; {_LONGER}",
+}
 
-#: Why a completion is INVALID that ends within its thoughts, and which reasons that stands in place of.
+#: Why a completion that ends within its thoughts is INVALID, and the reasons that this replaces.
 TRUNCATED = "TRUNCATED_THINKING"
 UNSAID = frozenset({"EMPTY", "NO_TEXT", "NOT_A_CHOICE", "NOTHING_STATED"})
 
@@ -90,15 +110,18 @@ def judge(
     extraction: Extraction = "first_character",
     options: Sequence[str] | None = None,
 ) -> Score:
-    """Return the verdict on one completion; FAILED when choices or truth are unsuitable.
+    """Return the score of one completion; FAILED when choices or truth are unsuitable.
 
-    A verdict without a score has the same names as any other, all null. `options`: the texts of the choices.
+    A score that is not SCORED has the same names as any other, all null. `options`: the texts of
+    the choices.
     """
-    if isinstance(extraction, Mapping) and FALLBACK in extraction:
-        raise SpecError("E108", "`judge` asks no model", hint="leave `fallback` out, or use `score`")
-    rule = find_rule(extraction)
+    scorer = StringEqualsMcqa(extraction=extraction)
+    if scorer.model_key is not None:
+        hint = "leave `fallback` out, or use `score`"
+        raise SpecError("E108", "`judge` asks no model", hint=hint)
     cells = {"choices": choices, "ground_truth_choice": truth}
-    question = build_question(cells, is_numbered=rule.reads_numbers)
+    rule = find_rule(extraction)
+    question = build_question(cells, scorer.check_labels)
     if options is not None:
         question = replace(question, options=tuple(options))
     if not isinstance(completion, Completion):
@@ -107,30 +130,60 @@ def judge(
     return judge_reading(rule, question, completion, reading)
 
 
+def check_characters(labels: Labels, reason: FaultReason) -> None:
+    """Raise `RowFault` unless every label is a single character."""
+    for label in labels:
+        if measure_character(label) != len(label) or len(label) > LONGEST_CHARACTER:
+            message = f"{NOUNS[reason]} {shorten(label)} has more than one character"
+            raise RowFault(reason, message, _LENGTH_HINTS[reason])
+
+
+def check_characters_or_numbers(labels: Labels, reason: FaultReason) -> None:
+    """Raise `RowFault` unless the labels are single characters, or the numbers 1, 2, ….
+
+    A truth may be any number: it must be one of the choices anyway.
+    """
+    if reason == "BAD_TRUTH" and _NUMBER.fullmatch(labels[0]):
+        return
+    if list(labels) != [str(number + 1) for number in range(len(labels))]:
+        check_characters(labels, reason)
+
+
 def read_completions(
-    rule: ExtractionRule, questions: Sequence[Question], completions: Sequence[Completion]
+    rule: ExtractionRule,
+    questions: Sequence[Question],
+    completions: Sequence[Completion],
 ) -> list[Reading]:
-    """Return what a rule reads in each completion; where there is no text to read, the reason alone."""
-    readings: list[Reading] = []
-    passages = []
-    positions = []
-    for position, (question, completion) in enumerate(zip(questions, completions, strict=True)):
-        reading = Reading(reason="NO_TEXT")
-        if completion.status is CompletionStatus.REFUSED:
-            reading = Reading(reason="REFUSED")
-        readings.append(reading)
-        if completion.status is CompletionStatus.OK and completion.text is not None and not question.faults:
-            positions.append(position)
-            passages.append((completion.text, question.labels, question.options))
-    for position, reading in zip(positions, rule.read_all(passages), strict=True):
-        readings[position] = reading
+    """Return what a rule reads in each completion; only the reason where there is no text."""
+    readings = []
+    passages = {}
+    for row, (question, completion) in enumerate(
+        zip(
+            questions,
+            completions,
+            strict=True,
+        )
+    ):
+        readings.append(_UNREADABLE.get(completion.status, _NO_TEXT))
+        is_text = completion.status is CompletionStatus.OK and completion.text is not None
+        if is_text and not question.faults:
+            passages[row] = (completion.text or "", question.labels, question.options)
+    for row, reading in zip(passages, rule.read_all(passages.values()), strict=True):
+        readings[row] = reading
     return readings
 
 
+_NO_TEXT = Reading(reason="NO_TEXT")
+_UNREADABLE = {CompletionStatus.REFUSED: Reading(reason="REFUSED")}
+
+
 def judge_reading(
-    rule: ExtractionRule, question: Question, completion: Completion, reading: Reading
+    rule: ExtractionRule,
+    question: Question,
+    completion: Completion,
+    reading: Reading,
 ) -> Score:
-    """Return the verdict on what was read in a completion."""
+    """Return the score for what was read in a completion."""
     if question.faults:
         return _leave_unscored(rule, ScoreStatus.FAILED, question.faults[0].reason)
     if completion.status is CompletionStatus.ERROR:
@@ -138,8 +191,9 @@ def judge_reading(
     reason = reading.reason
     if reason in UNSAID and _is_truncated(completion):
         reason = TRUNCATED
+    validity = Validity.INVALID if reading.choice is None else Validity.VALID
     metadata: dict[str, object] = {
-        "completion_validity": Validity.INVALID.value if reading.choice is None else Validity.VALID.value,
+        "completion_validity": validity.value,
         "validity_reason": reason,
         "predicted_choice": reading.choice,
         "ground_truth_choice": question.truth,
@@ -148,40 +202,65 @@ def judge_reading(
     }
     if rule.has_parts:
         metadata["answer_span"] = reading.span and list(reading.span)
-    is_correct = 1.0 if reading.choice in question.truths else 0.0
-    return Score(ScoreStatus.SCORED, values={"is_correct": is_correct}, metadata=metadata)
+    is_correct = float(reading.choice in question.truths)
+    return Score(
+        ScoreStatus.SCORED,
+        values={"is_correct": is_correct},
+        metadata=metadata,
+    )
 
 
-def _leave_unscored(rule: ExtractionRule, status: ScoreStatus, reason: str) -> Score:
-    """Return a verdict without a score: the names of every other verdict, all null."""
-    types = METADATA_TYPES | SPAN_TYPES if rule.has_parts else METADATA_TYPES
-    return Score(status, reason, dict.fromkeys(VALUE_NAMES), dict.fromkeys(types))
+def _leave_unscored(
+    rule: ExtractionRule,
+    status: ScoreStatus,
+    reason: str,
+) -> Score:
+    """Return a score with the names of every other score, all null."""
+    metadata = dict.fromkeys(_name_metadata(rule))
+    return Score(status, reason, dict.fromkeys(VALUE_NAMES), metadata)
+
+
+def _name_metadata(rule: ExtractionRule) -> dict[str, pl.DataType]:
+    """Return the metadata of a score, by name."""
+    types = dict(METADATA_TYPES)
+    if rule.has_parts:
+        types["answer_span"] = pl.List(pl.Int64)
+    return types
 
 
 def _is_truncated(completion: Completion) -> bool:
-    """Return whether a model that thought says nothing after it; a tool call is no silence."""
+    """Return whether a model thought but said nothing after it; a tool call is no silence."""
     text = completion.text or ""
     if text.strip(WHITE_SPACE) or completion.finish_reason == "tool_calls":
         return is_thought(text)
     return completion.reasoning is not None or bool(completion.reasoning_tokens)
 
 
-def explain_verdict(completion: str | Completion | None, choices: Sequence[str], score: Score) -> str:
+def explain_verdict(
+    completion: str | Completion | None,
+    choices: Sequence[str],
+    score: Score,
+) -> str:
     """Return, in one sentence, why `judge` decided so."""
     if score.status is ScoreStatus.FAILED:
         return f"FAILED: {FAULTS.get(str(score.reason), score.reason)}"
     if score.status is ScoreStatus.ERROR:
         return "ERROR: the call failed, so there is nothing to judge"
     text = completion.text if isinstance(completion, Completion) else completion
+    reply = score.metadata.get("fallback_text")
     rule, _, part = str(score.metadata["extraction_rule"]).partition("/")
-    said, predicted = score.metadata.get("fallback_text"), score.metadata["predicted_choice"]
     if part == FALLBACK:
+        choice = score.metadata["predicted_choice"]
         truth = score.metadata["ground_truth_choice"]
-        relation = f"{'is' if predicted == truth else 'is not'} the ground truth {truth!r}"
-        how = f"`{rule}` reads no choice, the fallback reads {predicted!r} (it says {shorten(said)})"
-        return f"VALID: {how}, which {relation}"
+        verb = "is" if choice == truth else "is not"
+        return (
+            f"VALID: `{rule}` reads no choice, the fallback reads {choice!r} (it says "
+            f"{shorten(reply)}), which {verb} the ground truth {truth!r}"
+        )
     why = explain_reading(text or "", choices, score.metadata)
-    return why if said is None else f"{why}; the fallback says {shorten(said)}"
+    if reply is None:
+        return why
+    return f"{why}; the fallback says {shorten(reply)}"
 
 
 # The scorer.
@@ -200,6 +279,8 @@ class StringEqualsMcqa(Scorer):
     choices_field: str | None = None
     extraction: Extraction = "first_character"
     options: str | list[str] | None = None
+    #: Calls the model of the `fallback`, once the scorer is bound to it.
+    _call: ModelCall | None = field(default=None, kw_only=True)
 
     type = "string_equals_mcqa"
     title = "String Equality (Multiple Choice)"
@@ -210,6 +291,7 @@ class StringEqualsMcqa(Scorer):
     main_value = "is_correct"
     default_metric_name = "Accuracy"
     follows_order = True
+    reads_choices = True
     model_role = FALLBACK
     #: What decides the replies of a fallback beside the model.
     model_prompt = PROMPT
@@ -221,81 +303,108 @@ class StringEqualsMcqa(Scorer):
 
     @property
     def rule_name(self) -> str:
-        """What the way of reading is called."""
+        """The name of the extraction rule, and whether there is a fallback."""
         name = find_rule(self.extraction).name
         return name if self.model_key is None else f"{name}/{FALLBACK}"
 
     @property
-    def is_numbered(self) -> bool:
-        """Whether choices may be the numbers 1, 2, …; false for an extraction rule that does not exist."""
-        try:
-            return find_rule(self.extraction).reads_numbers
-        except SpecError:
-            return False
+    def check_labels(self) -> LabelCheck:
+        """What refuses labels that the rule cannot read."""
+        with suppress(SpecError):
+            if find_rule(self.extraction).reads_numbers:
+                return check_characters_or_numbers
+        return check_characters
 
-    def bind(self, model: Model, *, key: str) -> StringEqualsMcqa:
-        """Return the scorer with the model of its `fallback`; `key` is the scorer's own, for its calls."""
+    def bind(
+        self,
+        model: Model,
+        *,
+        key: str,
+    ) -> StringEqualsMcqa:
+        """Return the scorer with the model of its `fallback`.
+
+        `key` is the scorer's own, for the purpose of its calls.
+        """
         if getattr(model, "needs", None) or model.name.startswith("builtin/"):
-            message = f"model `{model.name}` answers multiple-choice questions and cannot read completions"
-            raise SpecError("E301", message, hint="name a live model without `answer_format` in `fallback`")
-        own = {one.name: getattr(self, one.name) for one in fields(StringEqualsMcqa)}
-        return McqaWithFallback(**own, model=model, key=key)
+            what = "answers multiple-choice questions and cannot read completions"
+            hint = "name a live model without `answer_format` in `fallback`"
+            raise SpecError("E301", f"model `{model.name}` {what}", hint=hint)
+        purpose = f"{FALLBACK}:{key}"
+        return replace(self, _call=partial(call_model, model, purpose=purpose))
 
     def compile_field(self, field: str) -> Template | None:
-        """Return the template of one field; a deprecated column name stands for a template that reads it."""
-        written = getattr(self, field)
-        column = getattr(self, f"{field}_field", None)
-        if written is None and column is not None:
-            written = f"{{{{ sample[{column!r}] }}}}"
-        return None if written is None else Template.compile(written)
+        """Return the template of one field.
 
-    def check_fields(self) -> list[tuple[str, SpecError]]:
+        A deprecated column name stands for a template that reads it.
+        """
+        column = getattr(self, f"{field}_field", None)
+        if getattr(self, field) is None and column is not None:
+            return Template.compile(f"{{{{ sample[{column!r}] }}}}")
+        return super().compile_field(field)
+
+    def check_fields(self) -> FieldErrors:
         """Return an unknown extraction rule, a missing field, and constants that fit no row."""
-        errors: list[tuple[str, SpecError]] = []
+        errors = []
         try:
             find_rule(self.extraction)
         except SpecError as error:
             errors.append(("extraction", error))
-        constants: dict[str, object] = {}
-        for field, column in (("ground_truth_choice", "answer"), ("choices", "choices")):
-            if getattr(self, field) is None and getattr(self, f"{field}_field") is None:
-                message = f"`{field}` is missing (and so is its deprecated form `{field}_field`)"
-                hint = f'for example `{field}: "{{{{ sample.{column} }}}}"`'
-                errors.append((field, SpecError("E108", message, hint=hint)))
+        constants = {}
+        for name, column in (("ground_truth_choice", "answer"), ("choices", "choices")):
             with suppress(SpecError):
-                template = self.compile_field(field)
-                if template is not None and template.kind == "constant":
-                    constants[field] = template.evaluate()
-        for fault in build_question(constants, is_numbered=self.is_numbered).faults:
-            written, advice = getattr(self, fault.field), fault.hint
-            word = _COLUMN.fullmatch(written) if isinstance(written, str) else None
-            if word and word[1] not in (read_options(self.choices) or ()):
-                advice = f'for the column write `{fault.field}: "{{{{ sample.{word[1]} }}}}"`'
-            errors.append((fault.field, SpecError("E108", f"`{fault.field}`: {fault.message}", hint=advice)))
+                template = self.compile_field(name)
+                if template is None:
+                    message = f"`{name}` is missing (and so is its deprecated form `{name}_field`)"
+                    hint = f'for example `{name}: "{{{{ sample.{column} }}}}"`'
+                    errors.append((name, SpecError("E108", message, hint=hint)))
+                elif template.kind == "constant":
+                    constants[name] = template.evaluate()
+        for fault in build_question(constants, self.check_labels).faults:
+            message = f"`{fault.field}`: {fault.message}"
+            advice = self._suggest_column(fault.field) or fault.hint
+            errors.append((fault.field, SpecError("E108", message, hint=advice)))
         return errors
 
-    def questions(self, samples: Samples, templates: Mapping[str, Template] | None = None) -> list[Question]:
-        """Return the question of each sample; the same samples are looked at once."""
-        templates = self.templates() if templates is None else templates
-        sources = [(name, repr(template.source)) for name, template in sorted(templates.items())]
-        key = ("questions", self.is_numbered, *sources)
-        if key not in samples.memo:
-            samples.memo[key] = list(build_questions(templates, samples, is_numbered=self.is_numbered))
-        return cast("list[Question]", samples.memo[key])
+    def _suggest_column(self, field: str) -> str | None:
+        """Return the hint for a field that names a column without the braces of a template."""
+        word = _COLUMN.fullmatch(str(getattr(self, field)))
+        if word is None or word[1] in (read_options(self.choices) or ()):
+            return None
+        return f'for the column write `{field}: "{{{{ sample.{word[1]} }}}}"`'
 
-    def check_rows(self, samples: Samples) -> tuple[list[RowProblem], list[Notice]]:
-        """Return an error for every faulty row, and a notice for every field whose values were trimmed."""
+    def questions(self, samples: Samples) -> list[Question]:
+        """Return the question of each sample."""
+        return build_questions(self.templates(), samples, self.check_labels)
+
+    def check_rows(self, samples: Samples) -> RowChecks:
+        """Return an error for every faulty row, and a notice for every field that was trimmed."""
         templates, errors = compile_templates(self)
-        for field, _ in errors:
-            templates.pop(field, None)
-        questions = self.questions(samples, templates)
-        faults = [(row, fault) for row, question in enumerate(questions) for fault in question.faults]
+        for name, _ in errors:
+            templates.pop(name, None)
+        faults = []
+        trimmed: dict[str, int] = {}
+        for row, question in enumerate(
+            build_questions(
+                templates,
+                samples,
+                self.check_labels,
+            )
+        ):
+            faults += [(row, fault) for fault in question.faults]
+            for name in question.trimmed:
+                trimmed.setdefault(name, row)
         notices = []
-        for field, template in templates.items():
+        for name, template in templates.items():
             columns = _list_columns(template)
-            row = next((row for row, question in enumerate(questions) if field in question.trimmed), None)
-            if columns and row is not None:
-                notices.append(_describe_trimmed(field, columns, samples, row))
+            if columns and name in trimmed:
+                notices.append(
+                    _describe_trimmed(
+                        name,
+                        columns,
+                        samples,
+                        trimmed[name],
+                    )
+                )
         return report_faults(faults, templates, samples), notices
 
     def sample_facts(self, samples: Samples) -> Known:
@@ -307,40 +416,106 @@ class StringEqualsMcqa(Scorer):
             options=self.option_texts(samples, only_told=False),
         )
 
-    def option_texts(self, samples: Samples, *, only_told: bool = True) -> list[tuple[str, ...] | None]:
-        """Return the texts of the options of each sample; None where they are not known.
+    def option_texts(
+        self,
+        samples: Samples,
+        *,
+        only_told: bool = True,
+    ) -> list[Labels | None]:
+        """Return the option texts of each sample; None where they are not known.
 
-        A rule is told those of the field `options`. Without `only_told`, a column `options` counts too.
+        Rules see those of the field `options`. Without `only_told`, a column `options` counts too.
         """
         if self.options is not None:
             return [question.options for question in self.questions(samples)]
-        if only_told or "options" not in samples.columns:
-            return [None] * len(samples)
-        cells = samples.values("options")
-        return [None if isinstance(cell, str | None) else read_options(cell) for cell in cells]
+        texts: list[Labels | None] = [None] * len(samples)
+        if not only_told and "options" in samples.columns:
+            for row, cell in enumerate(samples.values("options")):
+                if not isinstance(cell, str | None):
+                    texts[row] = read_options(cell)
+        return texts
 
-    @property
-    def metadata_types(self) -> Mapping[str, pl.DataType]:
-        """The metadata of a score, by name."""
-        return METADATA_TYPES | SPAN_TYPES if find_rule(self.extraction).has_parts else METADATA_TYPES
+    def score(
+        self,
+        samples: Samples,
+        completions: Completions,
+    ) -> Scores:
+        """Return the table of scores."""
+        types = _name_metadata(find_rule(self.extraction))
+        if self._call is not None:
+            types |= dict.fromkeys(("fallback_text", "fallback_error"), pl.String())
+        scores = self.judge_rows(samples, completions)
+        return tabulate_scores(scores, VALUE_TYPES, types)
 
-    def judge_rows(self, samples: Samples, completions: Completions) -> list[Score]:
-        """Return the verdict on each completion."""
+    def judge_rows(
+        self,
+        samples: Samples,
+        completions: Completions,
+    ) -> list[Score]:
+        """Return the score of each completion; rows with the same reading may share one.
+
+        A fallback reads what the rule cannot; if its call fails, the sample is an ERROR.
+        """
         rule = find_rule(self.extraction)
         questions = self.questions(samples)
         replies = list(completions.rows())
         readings = read_completions(rule, questions, replies)
-        rows = zip(questions, replies, readings, strict=True)
-        return [judge_reading(rule, question, reply, reading) for question, reply, reading in rows]
+        shared = {}
+        scores = []
+        for question, reply, reading in zip(questions, replies, readings, strict=True):
+            key = (id(question), id(reading))
+            if key not in shared or reading.choice is None:
+                shared[key] = judge_reading(rule, question, reply, reading)
+            scores.append(shared[key])
+        if self._call is not None:
+            prompts = {}
+            for row, score in enumerate(scores):
+                reason = score.metadata["validity_reason"]
+                if reason is not None and reason not in NOTHING_TO_READ:
+                    question = questions[row]
+                    text = write_prompt(
+                        replies[row].text or "",
+                        question.labels,
+                        question.options,
+                    )
+                    prompts[row] = [{"role": "user", "content": text}]
+            for row, reply in call_by_trial(
+                self._call,
+                prompts,
+                samples,
+                completions,
+            ).items():
+                scores[row] = self._judge_again(scores[row], questions[row], reply)
+        return scores
 
-    def score(self, samples: Samples, completions: Completions) -> Scores:
-        """Return the table of the verdicts."""
-        scores = self.judge_rows(samples, completions)
-        return tabulate_scores(scores, {"is_correct": pl.Float64()}, self.metadata_types)
+    def _judge_again(
+        self,
+        score: Score,
+        question: Question,
+        reply: Completion,
+    ) -> Score:
+        """Return the score of the rule with what the fallback says."""
+        if reply.status is CompletionStatus.ERROR:
+            failure = {"fallback_error": reply.error or "no reply"}
+            return Score(ScoreStatus.ERROR, FALLBACK_CALL_FAILED, metadata=failure)
+        text = reply.text or ""  # a refusal, or a reply without text, names nothing
+        metadata = {**score.metadata, "fallback_text": text}
+        choice = read_reply(text, question.labels, question.options)
+        if choice is None:
+            return replace(score, metadata=metadata)
+        metadata |= {
+            "completion_validity": Validity.VALID.value,
+            "validity_reason": None,
+            "predicted_choice": choice,
+            "extraction_rule": self.rule_name,
+            "answer_span": None,
+        }
+        is_correct = float(choice in question.truths)
+        return replace(score, values={"is_correct": is_correct}, metadata=metadata)
 
 
 def _list_columns(template: Template) -> list[str]:
-    """Return the columns whose cells a template hands on; none if it has text of its own around them."""
+    """Return the columns whose cells a template passes on; none if it adds text of its own."""
     column = name_column(template)
     if column:
         return [column]
@@ -349,71 +524,33 @@ def _list_columns(template: Template) -> list[str]:
     return sorted(template.columns or ()) if is_lone else []
 
 
-def _describe_trimmed(field: str, columns: Sequence[str], samples: Samples, row: int) -> Notice:
+def _describe_trimmed(
+    field: str,
+    columns: Sequence[str],
+    samples: Samples,
+    row: int,
+) -> Notice:
     """Return the notice that white space around the values of a field is ignored."""
     noun = "choices" if field == "choices" else "ground truths"
-    word, column = ("column", columns[0]) if len(columns) == 1 else ("columns", None)
+    word = "columns"
+    column = None
+    if len(columns) == 1:
+        word = "column"
+        column = columns[0]
     message = f"white space around {noun} in {word} {listing(columns)} is ignored"
-    return Notice(message, samples.place(row, column), "clean the cells to be rid of this warning")
+    return Notice(
+        message,
+        samples.place(row, column),
+        "clean the cells to be rid of this warning",
+    )
 
 
 def find_unread(scores: Scores) -> pl.Series:
-    """Return the rows with a text in which the rule reads no choice: what a fallback is asked about."""
+    """Return the rows with a text in which the rule reads no choice: those a fallback reads."""
     reasons = scores.frame["metadata"].struct.field("validity_reason")
     return (reasons.is_not_null() & ~reasons.is_in(sorted(NOTHING_TO_READ))).arg_true()
 
 
-@dataclass(frozen=True)
-class McqaWithFallback(StringEqualsMcqa):
-    """The scorer with a model that looks again at completions in which the rule reads no choice."""
-
-    _: KW_ONLY
-    model: Model
-    key: str
-
-    @property
-    def metadata_types(self) -> Mapping[str, pl.DataType]:
-        """The metadata of a score, by name."""
-        return {**super().metadata_types, **FALLBACK_TYPES}
-
-    def judge_rows(self, samples: Samples, completions: Completions) -> list[Score]:
-        """Return the verdicts; where the fallback names no choice, those of the rule.
-
-        Where its call fails, the sample is an ERROR, like one whose judge did not answer.
-        """
-        scores = super().judge_rows(samples, completions)
-        texts = completions.frame["completion"].to_list()
-        passages = {}
-        for row, (score, options) in enumerate(zip(scores, self.option_texts(samples), strict=True)):
-            reason = score.metadata["validity_reason"]
-            if reason is not None and reason not in NOTHING_TO_READ:
-                passages[row] = (texts[row], cast("list[str]", score.metadata["choices"]), options)
-        replies = read_again(
-            self.model,
-            passages,
-            ids=samples.ids.to_list(),
-            trials=completions.frame["trial"].to_list(),
-            purpose=f"{self.model_role}:{self.key}",
-        )
-        for row, reply in replies.items():
-            scores[row] = self._judge_again(scores[row], reply)
-        return scores
-
-    def _judge_again(self, score: Score, reply: FallbackReply) -> Score:
-        """Return the verdict of the rule with what the fallback says."""
-        told: dict[str, Any] = {"fallback_text": reply.text, "fallback_error": reply.error}
-        if reply.error is not None:
-            return Score(ScoreStatus.ERROR, FALLBACK_CALL_FAILED, dict.fromkeys(VALUE_NAMES), told)
-        metadata = {**score.metadata, **told}
-        if reply.choice is None:
-            return replace(score, metadata=metadata)
-        metadata |= {
-            "completion_validity": Validity.VALID.value,
-            "validity_reason": None,
-            "predicted_choice": reply.choice,
-            "extraction_rule": f"{find_rule(self.extraction).name}/{FALLBACK}",
-        }
-        if "answer_span" in metadata:
-            metadata["answer_span"] = None
-        is_correct = 1.0 if reply.choice == metadata["ground_truth_choice"] else 0.0
-        return replace(score, values={"is_correct": is_correct}, metadata=metadata)
+def reads_choices(scorer: object) -> TypeGuard[StringEqualsMcqa]:
+    """Return whether a scorer reads a choice out of the text of a completion."""
+    return bool(getattr(scorer, "reads_choices", False))

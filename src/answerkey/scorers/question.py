@@ -1,4 +1,4 @@
-"""The multiple-choice question that a task makes of a sample: labels, option texts and the right label.
+"""The multiple-choice question that a task makes of a sample: labels, option texts and truths.
 
 Datasets spell choices and ground truths in many ways: lists, JSON text, Python literals, integers.
 """
@@ -6,162 +6,206 @@ Datasets spell choices and ground truths in many ways: lists, JSON text, Python 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from answerkey.reader.characters import LONGEST_CHARACTER, compose, measure_character, strip_white_space
+from answerkey.reader.characters import compose, strip_white_space
 from answerkey.reader.explain import shorten
 from answerkey.scorers.base import FaultReason, RowFault
 from answerkey.templates import RowError, Template
 from answerkey.text import parse_python
 from answerkey.types import OPTION_TEXT_KEYS, Samples
 
-#: Longer text in a cell is no list of single characters; parsing it would only cost time.
+#: Longer text in a cell is no list of labels; parsing it would only cost time.
 LONGEST_LIST = 100_000
 #: A question has no more choices than this.
 MOST_CHOICES = 1_000
-_NUMBER = re.compile("[1-9][0-9]{0,3}")
-_LONGER = "for longer answers use the scorer `string_equals`"
-ADVICE = f"only single-character choices are supported here; {_LONGER}"
 _LIST_HINT = 'write a list of single characters such as ["A", "B", "C", "D"]'
-#: The fields of a scorer that make a question, in the order in which faults are reported.
-QUESTION_FIELDS = ("choices", "ground_truth_choice", "options")
+NOUNS: dict[FaultReason, str] = {"BAD_CHOICES": "choice", "BAD_TRUTH": "ground truth"}
+
+Labels = tuple[str, ...]
+#: Raises `RowFault` for labels that a scorer cannot use: those of the choices, or the truth alone.
+LabelCheck = Callable[[Labels, FaultReason], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """What a task makes of one sample.
 
-    `labels` and `truths` are empty where the sample has none that can be used, and `faults` say why.
-    `trimmed` names the fields whose values have white space around them.
+    A label is text of any length. `labels` and `truths` are empty where the sample has none that
+    can be used, and `faults` say why. `trimmed` names the fields whose values have white space
+    around them.
     """
 
-    labels: tuple[str, ...] = ()
+    labels: Labels = ()
     truths: frozenset[str] = frozenset()
-    options: tuple[str, ...] | None = None
+    options: Labels | None = None
     faults: tuple[RowFault, ...] = ()
-    trimmed: frozenset[str] = field(default=frozenset())
+    trimmed: frozenset[str] = frozenset()
 
     @property
     def truth(self) -> str | None:
-        """The right label; None where there is none."""
+        """The right label, or one of several; None where there is none."""
         return next(iter(self.truths), None)
 
 
 def build_questions(
-    templates: Mapping[str, Template], samples: Samples, *, is_numbered: bool
-) -> Iterator[Question]:
-    """Yield the question of each sample; where options were put in another order, the truth moves along."""
+    templates: Mapping[str, Template],
+    samples: Samples,
+    check: LabelCheck,
+) -> list[Question]:
+    """Return the question of each sample.
+
+    Where options were put in another order, the truth moves along.
+    """
     written = samples.as_written()
-    values: dict[str, list[object]] = {}
-    for name in QUESTION_FIELDS:
-        if name in templates:
-            # Option texts are shown in their new order, labels stay where they are.
-            values[name] = templates[name].values(samples if name == "options" else written)
+    columns = {}
+    for name, template in templates.items():
+        # Option texts are shown in their new order, labels stay where they are.
+        columns[name] = template.values(samples if name == "options" else written)
     orders = None if samples.orders is None else samples.orders["order"].to_list()
-    for position in range(len(samples)):
-        cells = {name: column[position] for name, column in values.items()}
-        question = build_question(cells, is_numbered=is_numbered)
+    questions = []
+    for row in range(len(samples)):
+        cells = {name: column[row] for name, column in columns.items()}
+        question = build_question(cells, check)
         if orders is not None:
-            order = orders[position]
-            moved = [move_label(truth, question.labels, order) for truth in question.truths]
-            question = replace(question, truths=frozenset(moved))
-        yield question
+            order = orders[row]
+            truths = [move_label(truth, question.labels, order) for truth in question.truths]
+            question = replace(question, truths=frozenset(truths))
+        questions.append(question)
+    return questions
 
 
-def build_question(cells: Mapping[str, object], *, is_numbered: bool) -> Question:
-    """Return the question that the values of a sample make, by field; a `RowError` is a value that failed."""
-    choices, truth = cells.get("choices"), cells.get("ground_truth_choice")
-    if type(truth) is str and type(choices) is list and {*map(type, choices)} == {str}:  # nearly every row
-        question = _recall_question(tuple(choices), truth, is_numbered=is_numbered)
+def build_question(cells: Mapping[str, object], check: LabelCheck) -> Question:
+    """Return the question that the values of a sample make, by field.
+
+    A `RowError` is the value of a template that failed.
+    """
+    choices = cells.get("choices")
+    truth = cells.get("ground_truth_choice")
+    # As in nearly every row, and always with the same few choices.
+    if type(truth) is str and type(choices) is list and {*map(type, choices)} == {str}:
+        question = _recall_question(tuple(choices), truth, check)
     else:
-        question = _parse_question(cells, is_numbered=is_numbered)
-    if "options" not in cells:
+        question = _parse_question(cells, check)
+    options = cells.get("options")
+    if options is None:
         return question
-    options: tuple[str, ...] | None = None
-    faults = question.faults
-    if isinstance(cells["options"], RowError):
-        faults = (*faults, RowFault.from_error("options", cells["options"]))
-    else:
-        options = read_options(cells["options"])
-    return Question(question.labels, question.truths, options, faults, question.trimmed)
+    if isinstance(options, RowError):
+        fault = RowFault.from_error("options", options)
+        return replace(question, faults=(*question.faults, fault))
+    return replace(question, options=read_options(options))
 
 
 @lru_cache(maxsize=4096)
-def _recall_question(choices: tuple[str, ...], truth: str, *, is_numbered: bool) -> Question:
-    return _parse_question({"choices": choices, "ground_truth_choice": truth}, is_numbered=is_numbered)
+def _recall_question(
+    choices: Labels,
+    truth: str,
+    check: LabelCheck,
+) -> Question:
+    return _parse_question({"choices": choices, "ground_truth_choice": truth}, check)
 
 
-def _parse_question(cells: Mapping[str, object], *, is_numbered: bool) -> Question:
-    """Return the question that choices, then truth, make; each of them may be missing, or have failed."""
-    faults: list[RowFault] = []
-    trimmed: set[str] = set()
-    labels: tuple[str, ...] = ()
-    truths: frozenset[str] = frozenset()
-    for name in ("choices", "ground_truth_choice"):
-        if name not in cells:
+def _parse_question(cells: Mapping[str, object], check: LabelCheck) -> Question:
+    """Return the question that choices and truth make, each of which may be missing."""
+    faults = []
+    trimmed = set()
+    parsed = {}
+    for field, parse in (("choices", parse_choices), ("ground_truth_choice", parse_truth)):
+        if field not in cells:
             continue
-        value = cells[name]
-        is_trimmed = False
+        value = cells[field]
         try:
             if isinstance(value, RowError):
-                raise RowFault.from_error(name, value)
-            if name == "choices":
-                labels, is_trimmed = parse_choices(value, is_numbered=is_numbered)
-            else:
-                truth, is_trimmed = parse_truth(value, is_numbered=is_numbered)
-                truths = frozenset([truth])
-                if labels:
-                    check_truth(truth, labels)
+                raise RowFault.from_error(field, value)
+            parsed[field], is_trimmed = parse(value, check)
+            if is_trimmed:
+                trimmed.add(field)
         except RowFault as fault:
-            fault.field = name
+            fault.field = field
             faults.append(fault)
-        if is_trimmed:
-            trimmed.add(name)
-    return Question(labels, truths, None, tuple(faults), frozenset(trimmed))
+    labels = parsed.get("choices", ())
+    truths = parsed.get("ground_truth_choice", ())
+    if labels and not set(truths).issubset(labels):
+        listed = shorten(list(labels))
+        message = f"ground truth {truths[0]!r} is not among the choices {listed}"
+        faults.append(RowFault("BAD_TRUTH", message, field="ground_truth_choice"))
+    return Question(
+        labels,
+        frozenset(truths),
+        None,
+        tuple(faults),
+        frozenset(trimmed),
+    )
 
 
-def parse_choices(value: object, *, is_numbered: bool = False) -> tuple[tuple[str, ...], bool]:
-    """Return the labels that a cell or a template yields, and whether white space was cut; raise `RowFault`.
-
-    They are trimmed, in NFC and in their order: single characters or, with `is_numbered`, 1, 2, … as well.
-    """
+def parse_choices(value: object, check: LabelCheck) -> tuple[Labels, bool]:
+    """Return the labels of a list, and whether white space was cut off. Raise `RowFault`."""
     cells = _parse_list(value)
     if not cells:
         raise RowFault("BAD_CHOICES", "the list of choices is empty", _LIST_HINT)
     if len(cells) > MOST_CHOICES:
         message = f"there are {len(cells):,} choices, and at most {MOST_CHOICES:,} are read"
         raise RowFault("BAD_CHOICES", message, "offer fewer choices")
-    numbers = [str(number) for number in range(1, len(cells) + 1)]
-    if is_numbered and numbers == [str(cell) for cell in cells]:
-        return tuple(numbers), False
-    parsed = [_parse_character(cell, "BAD_CHOICES", "choice") for cell in cells]
-    labels = tuple(label for label, _ in parsed)
-    if len(set(labels)) < len(labels):
-        twice = next(label for position, label in enumerate(labels) if label in labels[:position])
-        message = f"choice {twice!r} appears twice in {shorten(list(labels))}"
-        raise RowFault("BAD_CHOICES", message, "choices must be distinct")
-    return labels, any(is_trimmed for _, is_trimmed in parsed)
+    labels, is_trimmed = _parse_labels(cells, "BAD_CHOICES", check)
+    for position, label in enumerate(labels):
+        if label in labels[:position]:
+            message = f"choice {label!r} appears twice in {shorten(list(labels))}"
+            raise RowFault("BAD_CHOICES", message, "choices must be distinct")
+    return labels, is_trimmed
 
 
-def parse_truth(value: object, *, is_numbered: bool = False) -> tuple[str, bool]:
-    """Return the ground truth of a cell or a template, and whether white space was cut; raise `RowFault`."""
-    if is_numbered and type(value) in {int, str} and _NUMBER.fullmatch(str(value)):
-        return str(value), False
-    return _parse_character(value, "BAD_TRUTH", "ground truth")
+def parse_truth(value: object, check: LabelCheck) -> tuple[Labels, bool]:
+    """Return the ground truth, and whether white space was cut off. Raise `RowFault`."""
+    return _parse_labels([value], "BAD_TRUTH", check)
 
 
-def check_truth(truth: str, labels: Sequence[str]) -> None:
-    """Raise `RowFault` unless the truth is one of the labels."""
-    if truth not in labels:
-        message = f"ground truth {truth!r} is not among the choices {shorten(list(labels))}"
-        raise RowFault("BAD_TRUTH", message, field="ground_truth_choice")
+def _parse_labels(
+    cells: Sequence[object],
+    reason: FaultReason,
+    check: LabelCheck,
+) -> tuple[Labels, bool]:
+    """Return cells as labels, trimmed and in NFC, and whether white space was cut off."""
+    labels = []
+    is_trimmed = False
+    for cell in cells:
+        text = _read_text(cell, reason)
+        label = strip_white_space(text)
+        if not label:
+            hint = "every choice is one character, such as 'A'"
+            raise RowFault(reason, f"{NOUNS[reason]} is empty", hint)
+        labels.append(compose(label))
+        is_trimmed |= label != text
+    check(tuple(labels), reason)
+    return tuple(labels), is_trimmed
 
 
-def read_options(value: object) -> tuple[str, ...] | None:
+def _read_text(cell: object, reason: FaultReason) -> str:
+    """Return a cell that is text or an integer as text. Raise `RowFault`."""
+    noun = NOUNS[reason]
+    if cell is None:
+        hint = "every row needs one; fill the cell or filter the row out"
+        raise RowFault(reason, f"{noun} is null", hint)
+    if isinstance(cell, str | int) and not isinstance(cell, bool):
+        return str(cell)
+    kind = f"a {type(cell).__name__}"
+    if isinstance(cell, bool):
+        kind = "true/false"
+    elif isinstance(cell, float):
+        kind = "a number with decimals"
+    elif isinstance(cell, list | tuple | dict | set):
+        kind = "a nested value"
+    message = f"{noun} {shorten(cell)} is {kind}, not text or an integer"
+    raise RowFault(
+        reason,
+        message,
+        f"write the {noun} as text, for example 'A' or '1'",
+    )
+
+
+def read_options(value: object) -> Labels | None:
     """Return the texts of the options if the value is a list (or the text of a list), else None.
 
     An option may be a mapping that holds its text, such as `{key: A, text: Paris}`.
@@ -170,7 +214,7 @@ def read_options(value: object) -> tuple[str, ...] | None:
         cells = _parse_list(value)
     except RowFault:
         return None
-    texts: list[str] = []
+    texts = []
     for cell in cells:
         text = cell
         if isinstance(cell, Mapping):
@@ -179,8 +223,12 @@ def read_options(value: object) -> tuple[str, ...] | None:
     return tuple(texts)
 
 
-def move_label(label: str, labels: Sequence[str], order: Sequence[int]) -> str:
-    """Return what the option with this label in the file is called in this order."""
+def move_label(
+    label: str,
+    labels: Sequence[str],
+    order: Sequence[int],
+) -> str:
+    """Return the label in this order of the option that has this label in the file."""
     if label not in labels or len(order) != len(labels):
         return label
     return labels[list(order).index(labels.index(label))]
@@ -198,35 +246,3 @@ def _parse_list(value: object) -> Sequence[object]:
         return value
     shown = "null" if value is None else f"{shorten(value)}, not a list"
     raise RowFault("BAD_CHOICES", f"the choices are {shown}", _LIST_HINT)
-
-
-def _parse_character(cell: object, reason: FaultReason, noun: str) -> tuple[str, bool]:
-    """Return the one character of a cell, and whether white space was cut off around it."""
-    if type(cell) is str and len(cell) == 1 and "!" <= cell <= "~":  # nearly every label
-        return cell, False
-    if cell is None:
-        raise RowFault(reason, f"{noun} is null", "every row needs one; fill the cell or filter the row out")
-    if isinstance(cell, bool) or not isinstance(cell, str | int):
-        message = f"{noun} {shorten(cell)} is {_describe_kind(cell)}, not text or an integer"
-        raise RowFault(reason, message, f"write the {noun} as text, for example 'A' or '1'")
-    text = str(cell)
-    label = strip_white_space(text)
-    if not label:
-        raise RowFault(reason, f"{noun} is empty", "every choice is one character, such as 'A'")
-    if measure_character(label) != len(label) or len(label) > LONGEST_CHARACTER:
-        hint = f"write the label of a choice, such as 'A'; {_LONGER}"
-        if reason == "BAD_CHOICES":
-            hint = ADVICE
-        raise RowFault(reason, f"{noun} {shorten(label)} has more than one character", hint)
-    return compose(label), text != label
-
-
-def _describe_kind(cell: object) -> str:
-    """Return what a cell is that cannot be a label."""
-    if isinstance(cell, bool):
-        return "true/false"
-    if isinstance(cell, float):
-        return "a number with decimals"
-    if isinstance(cell, list | tuple | dict | set):
-        return "a nested value"
-    return f"a {type(cell).__name__}"

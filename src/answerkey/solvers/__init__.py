@@ -18,7 +18,13 @@ from answerkey.solvers.single_turn import (
     pick_examples,
     require_echo,
 )
-from answerkey.solvers.solver import PassThroughSolver, Solver, find_column, find_column_field, require_known
+from answerkey.solvers.solver import (
+    PassThroughSolver,
+    Solver,
+    find_column,
+    find_column_field,
+    require_known,
+)
 from answerkey.types import Registry
 
 _OWN: tuple[type[Solver], ...] = (SingleTurnSolver, PassThroughSolver, ChoiceRankingSolver)

@@ -111,7 +111,9 @@ class ChoiceOrder:
         """Return the columns of a row that hold option texts, with the options in this order."""
         moved = self.read(row, labels).arrange(order)
         changed: dict[str, object] = {}
-        for path, cell in zip(self.paths, moved if isinstance(self.options, list) else [moved], strict=True):
+        for path, cell in zip(
+            self.paths, moved if isinstance(self.options, list) else [moved], strict=True
+        ):
             column = str(path[0])
             changed[column] = _put(changed.get(column, row[column]), path[1:], cell)
         return changed
@@ -180,7 +182,7 @@ def option_texts(
     if not setting.columns <= set(samples.columns):
         return [None] * len(samples)
     found: list[Sequence[str] | None] = []
-    for row, labels in zip(samples.rows(sorted(setting.columns)), choices, strict=True):
+    for row, labels in zip(samples.rows(), choices, strict=True):
         try:
             found.append(None if labels is None else setting.read(row, labels).texts)
         except OptionError:
@@ -276,7 +278,8 @@ def read_cell(cell: object, labels: Sequence[str]) -> Options:
         keys = named if is_named else [key for key, value in cell.items() if value is not None]
         inner = _read_list([cell[key] for key in keys], labels)
         return Options(
-            inner.texts, lambda order: {**cell, **dict(zip(keys, inner.arrange(order), strict=True))}
+            inner.texts,
+            lambda order: {**cell, **dict(zip(keys, inner.arrange(order), strict=True))},
         )
     if isinstance(cell, list | tuple):
         return _read_list(list(cell), labels, is_cell=True)
@@ -300,20 +303,30 @@ def _read_list(cells: list[Any], labels: Sequence[str], *, is_cell: bool = False
         if (found := re.match(_LABEL.replace("LABEL", re.escape(label)), text))
     ]
     if len(prefixes) < len(texts):
-        return Options(tuple(texts), lambda order: [cells[place] for place in order], is_plain=is_cell)
+        return Options(
+            tuple(texts), lambda order: [cells[place] for place in order], is_plain=is_cell
+        )
     contents = [text[len(prefix) :] for text, prefix in zip(texts, prefixes, strict=True)]
     return Options(
         tuple(contents),
-        lambda order: [prefix + contents[place] for prefix, place in zip(prefixes, order, strict=True)],
+        lambda order: [
+            prefix + contents[place] for prefix, place in zip(prefixes, order, strict=True)
+        ],
     )
 
 
 def _read_objects(cells: list[Mapping[str, Any]], labels: Sequence[str]) -> Options:
     pairs = list(zip(cells, labels, strict=True))
-    staying = {name for name in cells[0] if all(str(one.get(name)).strip() == label for one, label in pairs)}
+    staying = {
+        name
+        for name in cells[0]
+        if all(str(one.get(name)).strip() == label for one, label in pairs)
+    }
     moving = [name for name in cells[0] if name not in staying]
     named = [name for name in TEXT_FIELDS if name in moving]
-    texts = [name for name in [*named, *moving] if all(isinstance(cell.get(name), str) for cell in cells)]
+    texts = [
+        name for name in [*named, *moving] if all(isinstance(cell.get(name), str) for cell in cells)
+    ]
     if not texts:
         raise OptionError(f"the options are objects without a text: {shorten(cells[0], 60)}")
 
@@ -399,7 +412,9 @@ def _spell(words: Iterable[str]) -> str:
 
 _NOUNS = "(?:options?|answers?|choices?|alternatives?|statements?|responses?)"
 _RIGHT = "(?:correct|right|true|valid|possible|wrong|incorrect|false)"
-_HOW_MANY = "(?:all|none|any|some|both|neither|either|each|most|two|one|not all|only one|more than one)"
+_HOW_MANY = (
+    "(?:all|none|any|some|both|neither|either|each|most|two|one|not all|only one|more than one)"
+)
 _HOW_MANY_OF = f"{_HOW_MANY}(?: of)?"
 
 PHRASES: dict[str, tuple[str, ...]] = {
@@ -502,7 +517,9 @@ PHRASES: dict[str, tuple[str, ...]] = {
         "لا شيء (?:مما|من)(?: .*)?|ليس (?:أي )?(?:مما|من)(?: .*)?|لا توجد إجابة صحيحة|كلاهما|كلا الخيارين",
         "لا أحد (?:مما|من)(?: .*)?",
     ),
-    "fa": ("(?:همه|همهٔ|تمام|هیچ ?کدام|هیچ یک)(?:ی)?(?: از)? (?:موارد|گزینه\\S*)(?: .*)?|هیچ ?کدام|هر دو",),
+    "fa": (
+        "(?:همه|همهٔ|تمام|هیچ ?کدام|هیچ یک)(?:ی)?(?: از)? (?:موارد|گزینه\\S*)(?: .*)?|هیچ ?کدام|هر دو",
+    ),
     "hi": (
         "(?:उपरोक्त|उपर्युक्त|ऊपर|इनमें|इन में|दिए गए)(?: .*)?(?:सभी|कोई|दोनों|सब)(?: .*)?",
         "ये सभी|इनमें से सभी|दोनों|सभी",
@@ -511,7 +528,9 @@ PHRASES: dict[str, tuple[str, ...]] = {
         "(?:tất cả|cả)(?: .*)? (?:ở trên|nêu trên|trên)|tất cả (?:các )?(?:đáp án|phương án|câu)(?: .*)?",
         "không (?:có )?(?:đáp án|phương án|câu) nào(?: .*)?",
     ),
-    "id": ("(?:semua|tidak ada|bukan)(?: satu pun)?(?: dari)?(?: .*)? (?:di ?atas|benar|tersebut)(?: .*)?",),
+    "id": (
+        "(?:semua|tidak ada|bukan)(?: satu pun)?(?: dari)?(?: .*)? (?:di ?atas|benar|tersebut)(?: .*)?",
+    ),
 }
 
 #: Words that join two labels: *A and B*, *A或B*.

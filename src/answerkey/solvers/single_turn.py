@@ -1,4 +1,6 @@
-"""Solvers that ask a model: `single_turn_solver` for a text, `choice_ranking_solver` for probabilities."""
+"""Solvers that ask a model: `single_turn_solver` for a text, `choice_ranking_solver` for
+probabilities.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from typing import ClassVar, Literal, cast, get_args
 from answerkey.errors import DataError, InternalError, SpecError, listing, raise_all, refuse_column
 from answerkey.models.config import Model
 from answerkey.models.images import find_folders, resolve_images
-from answerkey.models.responses import measure_continuation, read_text
+from answerkey.models.logprobs import measure_continuation
+from answerkey.models.responses import read_text
 from answerkey.solvers.solver import (
     ID_COLUMN,
     ONE_TRIAL,
@@ -21,15 +24,27 @@ from answerkey.solvers.solver import (
     ExamplesError,
     Prompt,
     PromptError,
+    Solver,
     call_model,
     describe_row_errors,
+    join_columns,
     raise_row_errors,
     shorten,
 )
 from answerkey.templates import RowError, Template
-from answerkey.types import Completion, Completions, CompletionStatus, Draws, Known, Question, Row, Samples
+from answerkey.types import (
+    Completion,
+    Completions,
+    CompletionStatus,
+    Draws,
+    Known,
+    Request,
+    Row,
+    Samples,
+)
 
-# How the messages for a model are written down: as chat messages, or as one template that yields JSON.
+# How the messages for a model are written down: as chat messages, or as one template that yields
+# JSON.
 
 Role = Literal["system", "developer", "user", "assistant"]
 ROLES: tuple[str, ...] = get_args(Role)
@@ -49,7 +64,10 @@ class TextPart:
 
 @dataclass(frozen=True)
 class ImagePart:
-    """A part of a message that is an image, or several; `image` is a template. A null is left out."""
+    """A part of a message that is an image, or several.
+
+    `image` is a template. A null is left out.
+    """
 
     image: str
     type: Literal["image"] = "image"
@@ -57,9 +75,10 @@ class ImagePart:
 
 @dataclass(frozen=True)
 class InputMessage:
-    """One message; `content` is a template over `sample` (and `examples`, when the solver has any), or parts.
+    """One message.
 
-    With `for_each: examples` it is repeated for each example, as `example`; neighbours that have it are
+    `content` is a template over `sample` (and `examples`, when the solver has any), or parts. With
+    `for_each: examples` it is repeated for each example, as `example`; neighbours that have it are
     repeated together.
     """
 
@@ -75,10 +94,15 @@ class InputMessage:
         """Return the templates with the way to each below the message."""
         if isinstance(self.content, str):
             return [("content", self.content)]
-        return [(f"content.{at}.{one.type}", getattr(one, one.type)) for at, one in enumerate(self.content)]
+        return [
+            (f"content.{at}.{one.type}", getattr(one, one.type))
+            for at, one in enumerate(self.content)
+        ]
 
     def fill(self, own: Sequence[Part], columns: Sequence[Sequence[object]]) -> Sequence[object]:
-        """Return the content of each row with the values of its templates, or the first error among these."""
+        """Return the content of each row with the values of its templates, or the first error among
+        these.
+        """
         if isinstance(self.content, str):
             return columns[0]
         text: dict[str, object] = {"type": "text"}
@@ -88,7 +112,10 @@ class InputMessage:
         ]
         return [
             next((value for value in row if isinstance(value, RowError)), None)
-            or [{**start, str(start["type"]): value} for start, value in zip(starts, row, strict=True)]
+            or [
+                {**start, str(start["type"]): value}
+                for start, value in zip(starts, row, strict=True)
+            ]
             for row in zip(*columns, strict=True)
         ]
 
@@ -105,7 +132,9 @@ class ChatInput:
             raise SpecError("E108", "`input_messages` is empty", hint="write at least one message")
 
     def list_sources(self) -> dict[str, tuple[str, tuple[str, ...]]]:
-        """Return the text of each template by its field, and the names that it sees beside the solver's."""
+        """Return the text of each template by its field, and the names that it sees beside the
+        solver's.
+        """
         return {
             f"input_messages.{position}.{way}": (source, ("example",) if one.for_each else ())
             for position, one in enumerate(self.input_messages)
@@ -116,11 +145,15 @@ class ChatInput:
     def _images(self) -> list[tuple[InputMessage, list[bool]]]:
         """The messages, and for each of their templates whether it is an image."""
         messages = self.input_messages
-        return [(one, [way.endswith(".image") for way, _ in one.list_sources()]) for one in messages]
+        return [
+            (one, [way.endswith(".image") for way, _ in one.list_sources()]) for one in messages
+        ]
 
     def _group(self, templates: Sequence[Template]) -> list[tuple[InputMessage, list[Part]]]:
         rest = iter(templates)
-        return [(one, [(is_image, next(rest)) for is_image in images]) for one, images in self._images]
+        return [
+            (one, [(is_image, next(rest)) for is_image in images]) for one, images in self._images
+        ]
 
     def build(self, templates: Sequence[Template], sample: Row, examples: Sequence[Row]) -> Prompt:
         """Return the messages for one sample with its examples. Raise RowError."""
@@ -131,30 +164,39 @@ class ChatInput:
                 given = {"sample": sample, "examples": examples, **names}
                 for one, own in members:
                     values = [
-                        [each.evaluate(**given) if image else each.render(**given)] for image, each in own
+                        [each.evaluate(**given) if image else each.render(**given)]
+                        for image, each in own
                     ]
                     prompt.append({"role": one.role, "content": one.fill(own, values)[0]})
         return prompt
 
     def build_all(self, templates: Sequence[Template], samples: Samples) -> list[Prompt | RowError]:
-        """Return the messages for every sample, or why there are none, where no examples are shown."""
+        """Return the messages for every sample, or why there are none, where no examples are
+        shown.
+        """
         members = [pair for pair in self._group(templates) if pair[0].for_each is None]
         roles = [one.role for one, _ in members]
         columns = [
-            one.fill(own, [each.values(samples) if image else each.texts(samples) for image, each in own])
+            one.fill(
+                own, [each.values(samples) if image else each.texts(samples) for image, each in own]
+            )
             for one, own in members
         ]
         contents = zip(*columns, strict=True) if columns else repeat((), len(samples))
         return [
             next((content for content in one if isinstance(content, RowError)), None)
-            or [{"role": role, "content": content} for role, content in zip(roles, one, strict=True)]
+            or [
+                {"role": role, "content": content} for role, content in zip(roles, one, strict=True)
+            ]
             for one in contents
         ]
 
 
 @dataclass(frozen=True)
 class GenericInput:
-    """One template that yields JSON: a list of messages, or an object that has them as `messages`."""
+    """One template that yields JSON: a list of messages, or an object that has them as
+    `messages`.
+    """
 
     template: str
     type: Literal["generic"] = "generic"
@@ -168,9 +210,13 @@ class GenericInput:
         return parse_messages(templates[0].render(sample=sample, examples=examples))
 
     def build_all(self, templates: Sequence[Template], samples: Samples) -> list[Prompt | RowError]:
-        """Return the messages for every sample, or why there are none, where no examples are shown."""
+        """Return the messages for every sample, or why there are none, where no examples are
+        shown.
+        """
         texts = templates[0].texts(samples)
-        return [text if isinstance(text, RowError) else _attempt(parse_messages, text) for text in texts]
+        return [
+            text if isinstance(text, RowError) else _attempt(parse_messages, text) for text in texts
+        ]
 
 
 def _attempt(build: Callable[..., Prompt], *arguments: object) -> Prompt | RowError:
@@ -191,7 +237,9 @@ def parse_messages(text: str) -> Prompt:
         raise PromptError(message, hint=hint) from None
     if isinstance(value, dict):
         if "messages" not in value:
-            raise PromptError(f"the template yields an object without `messages`: it has {listing(value)}")
+            raise PromptError(
+                f"the template yields an object without `messages`: it has {listing(value)}"
+            )
         others = [name for name in value if name != "messages"]
         if others:
             message = f"the template yields an object with {listing(others)} beside `messages`"
@@ -212,7 +260,10 @@ def parse_messages(text: str) -> Prompt:
 
 @dataclass(frozen=True)
 class Examples:
-    """How examples are chosen; with `by`, only rows that have the sample's own value in that column."""
+    """How examples are chosen.
+
+    With `by`, only rows that have the sample's own value in that column.
+    """
 
     dataset: str
     num_examples: int
@@ -221,15 +272,20 @@ class Examples:
 
     def __post_init__(self) -> None:
         if self.num_examples < 0:
-            raise SpecError("E108", f"`num_examples` is {self.num_examples}, it must not be negative")
+            raise SpecError(
+                "E108", f"`num_examples` is {self.num_examples}, it must not be negative"
+            )
 
 
-def pick_examples(setting: Examples, samples: Samples, examples: Samples) -> list[list[Row] | RowError]:
+def pick_examples(
+    setting: Examples, samples: Samples, examples: Samples
+) -> list[list[Row] | RowError]:
     """Return the examples of each sample, or why there are too few.
 
-    Rows are ranked by the seed and their id, and the first that are not the sample itself are taken: the same
-    seed gives the same examples, whichever samples are asked. The sample itself is the row with its id in the
-    same file, or any row that says the same in all columns the two have in common.
+    Rows are ranked by the seed and their id, and the first that are not the sample itself are
+    taken: the same seed gives the same examples, whichever samples are asked. The sample itself is
+    the row with its id in the same file, or any row that says the same in all columns the two have
+    in common.
     """
     by = setting.by
     for table in (samples, examples):
@@ -239,17 +295,21 @@ def pick_examples(setting: Examples, samples: Samples, examples: Samples) -> lis
     sample_ids, ids = samples.ids.to_list(), examples.ids.to_list()
     values = [_key(value) for value in examples.values(by)] if by else [""] * len(ids)
     groups: dict[str, list[int]] = {}
-    for place in sorted(range(len(ids)), key=lambda i: (Draws(setting.seed, ids[i]).rank("example"), ids[i])):
+    for place in sorted(
+        range(len(ids)), key=lambda i: (Draws(setting.seed, ids[i]).rank("example"), ids[i])
+    ):
         groups.setdefault(values[place], []).append(place)
     is_same_file = samples.file is not None and samples.file == examples.file
     first, second = (set(table.columns) - {ID_COLUMN} for table in (samples, examples))
     # Content is compared only if one dataset has all columns of the other.
     columns = sorted(first & second) if first <= second or second <= first else []
-    contents = [_digest(row) for row in samples.rows(columns)] if columns else [None] * len(samples)
+    contents: list[bytes | None] = [None] * len(samples)
+    if columns:
+        contents = [_digest(row, columns) for row in samples.rows()]
 
     @cache
     def digest_example(place: int) -> bytes | None:
-        return _digest(next(iter(examples.slice(place, 1).rows(columns))))
+        return _digest(examples.row(place), columns)
 
     show = cache(examples.row)
     wanted = samples.values(by) if by else [None] * len(samples)
@@ -273,8 +333,9 @@ def pick_examples(setting: Examples, samples: Samples, examples: Samples) -> lis
     return found
 
 
-def _digest(row: Row) -> bytes:
-    return hashlib.sha256(_key(row).encode(errors="surrogatepass")).digest()
+def _digest(row: Row, columns: Sequence[str]) -> bytes:
+    content = {name: row[name] for name in columns}
+    return hashlib.sha256(_key(content).encode(errors="surrogatepass")).digest()
 
 
 def _key(value: object) -> str:
@@ -285,11 +346,11 @@ def _key(value: object) -> str:
 
 
 @dataclass(frozen=True)
-class SingleTurnSolver:
+class SingleTurnSolver(Solver):
     """Asks the model once for each sample.
 
-    `message_format` is accepted for the sake of existing files and changes nothing. `examples` adds rows of a
-    second dataset to what the templates see.
+    `message_format` is accepted for the sake of existing files and changes nothing. `examples` adds
+    rows of a second dataset to what the templates see.
     """
 
     input_builder: ChatInput | GenericInput
@@ -298,6 +359,7 @@ class SingleTurnSolver:
 
     type: ClassVar[str] = "single_turn_solver"
     needs_model: ClassVar[bool] = True
+    sends_prompts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         # None are shown, and no template asks for the list of them: the dataset need not be read.
@@ -309,6 +371,12 @@ class SingleTurnSolver:
     def compile_templates(self) -> Compiled:
         """Return the templates that compile and the errors of the others, by field."""
         return self._compiled
+
+    def list_columns(self, samples: Samples) -> frozenset[str] | None:  # noqa: ARG002 - for solvers
+        """Return the columns that the templates read; None if they may read any."""
+        if self.examples is not None:
+            return None
+        return join_columns(self.compile_templates()[0].values())
 
     @cached_property
     def _compiled(self) -> Compiled:
@@ -323,7 +391,10 @@ class SingleTurnSolver:
         return compiled, errors
 
     def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowError]:
-        """Return the messages for each sample, or why there are none; raise what is wrong with a template."""
+        """Return the messages for each sample, or why there are none.
+
+        Raise what is wrong with a template.
+        """
         compiled, errors = self._compiled
         raise_all([error for _, error in errors])
         templates = list(compiled.values())
@@ -332,27 +403,32 @@ class SingleTurnSolver:
         if examples is None:
             message = f"the examples of dataset `{self.examples.dataset}` were not handed in"
             raise InternalError("E901", message)
-        # All columns where one is read that does not exist: the error about it lists those there are.
-        every = frozenset(samples.columns)
-        read = frozenset[str]().union(*(every if one.columns is None else one.columns for one in templates))
-        names = [name for name in samples.columns if name in read] if read <= every else None
+        # All columns where one is read that does not exist: the error about it lists those there
+        # are.
         build = partial(_attempt, self.input_builder.build, templates)
-        pairs = zip(samples.rows(names), pick_examples(self.examples, samples, examples), strict=True)
+        pairs = zip(samples.rows(), pick_examples(self.examples, samples, examples), strict=True)
         built = [few if isinstance(few, RowError) else build(row, few) for row, few in pairs]
         return _resolve_all(built, samples, examples.file)
 
     def check_rows(self, samples: Samples, examples: Samples | None) -> list[tuple[int, DataError]]:
-        """Return the rows whose prompt cannot be built; templates that do not compile are told elsewhere."""
+        """Return the rows whose prompt cannot be built.
+
+        Templates that do not compile are told elsewhere.
+        """
         return self.check_prompts(samples, examples)[1]
 
     def check_prompts(
         self, samples: Samples, examples: Samples | None
     ) -> tuple[list[Prompt | RowError], list[tuple[int, DataError]]]:
-        """Return the prompts, none if they cannot be built at all, and the rows whose prompt cannot be."""
+        """Return the prompts, none if they cannot be built at all, and the rows whose prompt cannot
+        be.
+        """
         if self._compiled[1]:
             # Those that do compile are looked at each on its own.
             rest = () if self.examples else self._compiled[0].values()
-            return [], [one for each in rest for one in describe_row_errors(samples, each.values(samples))]
+            return [], [
+                one for each in rest for one in describe_row_errors(samples, each.values(samples))
+            ]
         try:
             prompts = self.build_prompts(samples, examples)
         except DataError as error:
@@ -368,7 +444,10 @@ class SingleTurnSolver:
         examples: Samples | None,
         trials: range = ONE_TRIAL,
     ) -> Completions:
-        """Return the model's completions for each sample, in order; a wrong row raises before any call."""
+        """Return the model's completions for each sample, in order.
+
+        A wrong row raises before any call.
+        """
         if model is None:
             message = f"`{self.type}` calls a model, and none is named"
             raise SpecError("E108", message, hint="add `--model NAME`")
@@ -380,7 +459,10 @@ class SingleTurnSolver:
 def _resolve_all(
     prompts: list[Prompt | RowError], samples: Samples, examples: str | None
 ) -> list[Prompt | RowError]:
-    """Return prompts with their images, or why a row has none; `examples` is the file of the examples."""
+    """Return prompts with their images, or why a row has none.
+
+    `examples` is the file of the examples.
+    """
     find = cache(find_folders)
     for position, prompt in enumerate(prompts):
         if isinstance(prompt, list) and any(isinstance(one["content"], list) for one in prompt):
@@ -389,16 +471,17 @@ def _resolve_all(
     return prompts
 
 
-# `choice_ranking_solver`: how likely a base model finds each choice as the continuation of the prompt.
-# Nothing is generated: each choice is one call, whose text is echoed with its log-probabilities.
+# `choice_ranking_solver`: how likely a base model finds each choice as the continuation of the
+# prompt. Nothing is generated: each choice is one call, whose text is echoed with its
+# log-probabilities.
 
 
 @dataclass(frozen=True)
-class ChoiceRankingSolver:
+class ChoiceRankingSolver(Solver):
     """Asks the model once for each continuation of each sample.
 
-    `continuations` is a template that yields the texts in the order of the choices; each is put directly
-    after the prompt, which is the text of all messages, parted by an empty line.
+    `continuations` is a template that yields the texts in the order of the choices; each is put
+    directly after the prompt, which is the text of all messages, parted by an empty line.
     """
 
     input_builder: ChatInput | GenericInput
@@ -407,6 +490,7 @@ class ChoiceRankingSolver:
 
     type: ClassVar[str] = "choice_ranking_solver"
     needs_model: ClassVar[bool] = True
+    ranks_continuations: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if any(way.endswith(".image") for way in self.input_builder.list_sources()):
@@ -424,21 +508,33 @@ class ChoiceRankingSolver:
         except SpecError as error:
             return compiled, [*errors, ("continuations", error)]
 
+    def list_columns(self, samples: Samples) -> frozenset[str] | None:  # noqa: ARG002 - for solvers
+        """Return the columns that the templates read; None if they may read any."""
+        if self.examples is not None:
+            return None
+        return join_columns(self.compile_templates()[0].values())
+
     def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowError]:
         """Return the messages for each sample, without a continuation, or why there are none."""
         return self._prompts.build_prompts(samples, examples)
 
     def list_calls(self, samples: Samples, examples: Samples | None) -> list[list[Prompt]]:
         """Return what the model is asked for each sample: one text for each continuation."""
-        pairs = zip(self.build_prompts(samples, examples), self.list_continuations(samples), strict=True)
+        pairs = zip(
+            self.build_prompts(samples, examples), self.list_continuations(samples), strict=True
+        )
         return [
-            [] if isinstance(prompt, RowError) or isinstance(texts, RowError) else _continue(prompt, texts)
+            []
+            if isinstance(prompt, RowError) or isinstance(texts, RowError)
+            else _continue(prompt, texts)
             for prompt, texts in pairs
         ]
 
     def list_continuations(self, samples: Samples) -> list[list[str] | RowError]:
         """Return the continuations of each sample, or why there are none."""
-        return [_read_texts(value) for value in Template.compile(self.continuations).values(samples)]
+        return [
+            _read_texts(value) for value in Template.compile(self.continuations).values(samples)
+        ]
 
     def check_rows(self, samples: Samples, examples: Samples | None) -> list[tuple[int, DataError]]:
         """Return the rows whose prompt or continuations cannot be built."""
@@ -456,13 +552,18 @@ class ChoiceRankingSolver:
         trials: range = ONE_TRIAL,
         **_: object,
     ) -> Completions:
-        """Return for each sample the log-probability of its continuations; there is no text to be read."""
+        """Return for each sample the log-probability of its continuations.
+
+        There is no text to be read.
+        """
         require_echo(model)
         prompts, texts = self.build_prompts(samples, examples), self.list_continuations(samples)
         raise_row_errors(samples, prompts, texts)
-        pairs = list(zip(cast("list[Prompt]", prompts), cast("list[list[str]]", texts), strict=True))
+        pairs = list(
+            zip(cast("list[Prompt]", prompts), cast("list[list[str]]", texts), strict=True)
+        )
         questions = [
-            Question(str(sample_id), messages, trial=trial)
+            Request(str(sample_id), messages, trial=trial)
             for sample_id, pair in zip(samples.ids, pairs, strict=True)
             for trial in trials
             for messages in _continue(*pair)
@@ -530,9 +631,7 @@ def _read_texts(value: object) -> list[str] | RowError:
 
 def require_echo(model: Model | None) -> None:
     """Raise SpecError E301 for a model that does not send the log-probabilities of a text back."""
-    from answerkey.models.model import LiveModel
-
-    if isinstance(model, LiveModel) and model.connection.generation.echo:
+    if getattr(model, "echoes_logprobs", False):
         return
     named = "no model" if model is None else f"model `{model.name}`"
     needs = f"`{ChoiceRankingSolver.type}` needs an endpoint that echoes log-probabilities"

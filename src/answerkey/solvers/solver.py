@@ -1,13 +1,17 @@
-"""What every solver is, and how it calls a model; `pass_through_solver`, which reads what one once said."""
+"""What every solver is, and how it calls a model.
+
+`pass_through_solver`, which reads what one once said.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from answerkey.errors import DataError, SpecError, distinct, raise_all, refuse_column
 from answerkey.models.config import OPTIONS_HINT, Model, missing_parts, sees_samples
@@ -15,7 +19,7 @@ from answerkey.models.images import write_content
 from answerkey.models.responses import is_trace, read_message
 from answerkey.templates import RowError, Template
 from answerkey.text import parse_python
-from answerkey.types import Completion, Completions, Known, Question, Samples
+from answerkey.types import Completion, Completions, Known, Request, Samples
 
 # A sample for which no prompt can be built, for a reason other than a template that fails.
 
@@ -27,7 +31,9 @@ class PromptError(RowError):
 
 
 class ExamplesError(PromptError):
-    """Too few examples: what the task asks for is at fault, so that it is told once, not row by row."""
+    """Too few examples: what the task asks for is at fault, so that it is told once, not row by
+    row.
+    """
 
 
 # What every solver is.
@@ -44,24 +50,55 @@ LONGEST_LITERAL = 100_000
 Compiled = tuple[dict[str, Template], list[tuple[str, SpecError]]]
 
 
-class Solver(Protocol):
+class Solver(ABC):
     """Turns samples into completions; its dataclass fields are its YAML fields.
 
-    `needs_model` says whether a model must be named.
+    `needs_model` says whether a model must be named, `reads_column` whether completions stand in a
+    column, `ranks_continuations` whether log-probabilities are read and no text, `sends_prompts`
+    whether `build_prompts` returns just what the model is sent.
     """
 
     type: ClassVar[str]
     needs_model: ClassVar[bool]
+    reads_column: ClassVar[bool] = False
+    ranks_continuations: ClassVar[bool] = False
+    sends_prompts: ClassVar[bool] = False
 
+    @abstractmethod
     def compile_templates(self) -> Compiled:
-        """Return the templates that compile and the errors of the others, by field (`a.0.b` for nested)."""
+        """Return the templates that compile and the errors of the others, by field (`a.0.b` for
+        nested).
+        """
 
+    def list_columns(self, samples: Samples) -> frozenset[str] | None:  # noqa: ARG002 - for solvers
+        """Return the columns that the solver reads; None if it may read any."""
+        return None
+
+    def list_calls(self, samples: Samples, examples: Samples | None) -> list[list[Prompt]]:
+        """Return what the model is asked for each sample; nothing for one without a prompt."""
+        calls: list[list[Prompt]] = []
+        for prompt in self.build_prompts(samples, examples):
+            calls.append([] if isinstance(prompt, RowError) else [prompt])
+        return calls
+
+    def check_prompts(
+        self, samples: Samples, examples: Samples | None
+    ) -> tuple[list[Prompt | RowError], list[tuple[int, DataError]]]:
+        """Return the prompts, as far as checking the rows builds them, and the wrong rows."""
+        return [], self.check_rows(samples, examples)
+
+    @abstractmethod
     def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowError]:
         """Return the messages for each sample, or why there are none."""
 
+    @abstractmethod
     def check_rows(self, samples: Samples, examples: Samples | None) -> list[tuple[int, DataError]]:
-        """Return the rows that cannot be solved; a missing column is told once, at the first of them."""
+        """Return the rows that cannot be solved.
 
+        A missing column is told once, at the first of them.
+        """
+
+    @abstractmethod
     def solve(
         self,
         samples: Samples,
@@ -75,6 +112,16 @@ class Solver(Protocol):
 
         `trials` are the numbers of the trials; those of a sample stand one after the other.
         """
+
+
+def join_columns(templates: Iterable[Template]) -> frozenset[str] | None:
+    """Return the columns that templates read; None if one of them may read any."""
+    columns: frozenset[str] = frozenset()
+    for template in templates:
+        if template.columns is None:
+            return None
+        columns |= template.columns
+    return columns
 
 
 def describe_row_errors(
@@ -93,7 +140,8 @@ def describe_row_errors(
         message = f"sample `{samples.ids[position]}`: {problem.message}"
         error = DataError(getattr(problem, "code", "E207"), message, where=place, hint=problem.hint)
         if problem.is_undefined and problem.column is not None:
-            # Templates see rows of two datasets: a column that the samples have is missing in the examples.
+            # Templates see rows of two datasets: a column that the samples have is missing in the
+            # examples.
             where = " of the examples" if problem.column in samples.columns else ""
             error = DataError("E206", f"{problem.message}{where}", where=place, hint=problem.hint)
         elif isinstance(problem, ExamplesError):
@@ -112,7 +160,9 @@ def raise_row_errors(samples: Samples, *outcomes: Sequence[object | RowError]) -
 
 
 def parse_literal(text: str) -> tuple[object, bool]:
-    """Return what JSON, else Python reads in a text (None when neither does), and whether it is JSON."""
+    """Return what JSON, else Python reads in a text (None when neither does), and whether it is
+    JSON.
+    """
     if len(text) > LONGEST_LITERAL:
         return None, False
     with suppress(ValueError, RecursionError):
@@ -128,7 +178,8 @@ def shorten(value: object, limit: int = 80) -> str:
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 
-# From prompts to completions: what a model is told of each sample, and what it must be able to know.
+# From prompts to completions: what a model is told of each sample, and what it must be able to
+# know.
 
 OPTIONS_COLUMN = "options"
 #: Where the question stands without the options, if the dataset has such a column.
@@ -145,34 +196,44 @@ def call_model(
 ) -> Completions:
     """Return the model's completion for each prompt and trial, with the prompt in it.
 
-    Options and truth are for the built-in models, choices for those whose replies are constrained, too.
+    Options and truth are for the built-in models, choices for those whose replies are constrained,
+    too.
     """
     require_known(model, samples, known)
     if sees_samples(model):
         asked = _tell_all(samples, prompts, known, trials)
     else:
         pairs = zip(samples.ids.to_list(), prompts, strict=True)
-        asked = [Question(sample_id, prompt, trial=trial) for sample_id, prompt in pairs for trial in trials]
+        asked = [
+            Request(sample_id, prompt, trial=trial)
+            for sample_id, prompt in pairs
+            for trial in trials
+        ]
     answers = zip(model.answer(asked), asked, strict=True)
-    said = [one if one.prompt is q.messages else one.with_fields(prompt=q.messages) for one, q in answers]
+    said = [
+        one if one.prompt is q.messages else one.with_fields(prompt=q.messages)
+        for one, q in answers
+    ]
     source = "builtin" if model.name.startswith("builtin/") else "live"
     return Completions.build(samples.repeat(len(trials)).ids, said, source=source)
 
 
 def _tell_all(
     samples: Samples, prompts: Sequence[Prompt], known: Known | None, trials: range
-) -> list[Question]:
+) -> list[Request]:
     """Return what is asked for each prompt and trial, with all that is known of the sample."""
     nothing = [None] * len(samples)
     choices, truths = (known.choices, known.truths) if known else (nothing, nothing)
     options = read_options(samples, known)
     texts = samples.values(QUESTION_COLUMN) if QUESTION_COLUMN in samples.columns else nothing
-    asked: list[Question] = []
-    for row, (sample_id, prompt, text) in enumerate(zip(samples.ids.to_list(), prompts, texts, strict=True)):
+    asked: list[Request] = []
+    for row, (sample_id, prompt, text) in enumerate(
+        zip(samples.ids.to_list(), prompts, texts, strict=True)
+    ):
         if not isinstance(text, str):  # the last message of the user
             last = next((one["content"] for one in reversed(prompt) if one["role"] == "user"), "")
             text = write_content(last) or str(last)  # noqa: PLW2901
-        question = Question(sample_id, prompt, choices[row], options[row], truths[row], text)
+        question = Request(sample_id, prompt, choices[row], options[row], truths[row], text)
         asked += [question if not trial else replace(question, trial=trial) for trial in trials]
     return asked
 
@@ -194,16 +255,22 @@ def require_known(model: Model, samples: Samples, known: Known | None) -> None:
 
 
 def read_options(samples: Samples, known: Known | None) -> list[Sequence[str] | None]:
-    """Return each sample's option texts: from the scorer, else from the column `options`, else None."""
+    """Return each sample's option texts: from the scorer, else from the column `options`, else
+    None.
+    """
     told: list[Sequence[str] | None] = list(known.options) if known else [None] * len(samples)
     if OPTIONS_COLUMN not in samples.columns or all(one is not None for one in told):
         return told
     cells = samples.values(OPTIONS_COLUMN)
-    return [one if one is not None else _read_texts(cell) for one, cell in zip(told, cells, strict=True)]
+    return [
+        one if one is not None else _read_texts(cell) for one, cell in zip(told, cells, strict=True)
+    ]
 
 
 def _read_texts(cell: object) -> list[str] | None:
-    """Return the texts of a cell: a list, a mapping, objects with `text`, or a list written as text."""
+    """Return the texts of a cell: a list, a mapping, objects with `text`, or a list written as
+    text.
+    """
     if isinstance(cell, str):
         cell = parse_literal(cell)[0]
     if isinstance(cell, Mapping):
@@ -211,7 +278,11 @@ def _read_texts(cell: object) -> list[str] | None:
     if not isinstance(cell, list):
         return None
     texts = [one.get("text") if isinstance(one, Mapping) else one for one in cell]
-    return [str(text) for text in texts] if all(isinstance(one, str | int | float) for one in texts) else None
+    return (
+        [str(text) for text in texts]
+        if all(isinstance(one, str | int | float) for one in texts)
+        else None
+    )
 
 
 # Which field of a solver asks for a column that does not exist.
@@ -221,7 +292,10 @@ _SETTING = re.compile(r"`([a-z_.]+)` names ")
 
 
 def find_column_field(solver: Solver | None, error: DataError) -> tuple[str | int, ...]:
-    """Return the way to the field that a missing column (E206) is asked for in; empty when none is known."""
+    """Return the way to the field that a missing column (E206) is asked for in.
+
+    Empty when none is known.
+    """
     setting = _SETTING.match(error.message)
     if setting:
         return _split_path(setting[1])
@@ -243,12 +317,12 @@ def _split_path(name: str) -> tuple[str | int, ...]:
 
 
 @dataclass(frozen=True)
-class PassThroughSolver:
+class PassThroughSolver(Solver):
     """Reads completions from a column; asks no model.
 
-    A cell holds a trace (an OpenAI-like object, a list of messages, or the JSON text of either) or plain
-    text. JSON text that is no trace is plain text. `message_format` is accepted for the sake of existing
-    files and changes nothing.
+    A cell holds a trace (an OpenAI-like object, a list of messages, or the JSON text of either) or
+    plain text. JSON text that is no trace is plain text. `message_format` is accepted for the sake
+    of existing files and changes nothing.
     """
 
     trace_column: str
@@ -256,10 +330,19 @@ class PassThroughSolver:
 
     type: ClassVar[str] = "pass_through_solver"
     needs_model: ClassVar[bool] = False
+    reads_column: ClassVar[bool] = True
 
     def compile_templates(self) -> Compiled:
         """Return nothing: there is no template."""
         return {}, []
+
+    def list_columns(self, samples: Samples) -> frozenset[str] | None:
+        """Return the column of the traces; None if there is no such column."""
+        try:
+            column, _ = find_column(samples, self.trace_column)
+        except DataError:
+            return None
+        return frozenset({column})
 
     def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowError]:  # noqa: ARG002 - the protocol's signature
         """Return an empty prompt for each sample: nothing is asked."""
@@ -276,7 +359,9 @@ class PassThroughSolver:
     def solve(self, samples: Samples, *, trials: range = ONE_TRIAL, **_: object) -> Completions:
         """Return what the column says, in order; there is one trial of it."""
         if len(trials) > 1:
-            message = f"`{self.type}` reads one completion for each sample, not {len(trials)} trials"
+            message = (
+                f"`{self.type}` reads one completion for each sample, not {len(trials)} trials"
+            )
             hint = "leave `trials` out, or ask a model with a `single_turn_solver`"
             raise SpecError("E119", message, hint=hint)
         column, path = find_column(samples, self.trace_column)

@@ -1,4 +1,6 @@
-"""What the user wrote: YAML files become tasks and plans, with every mistake at its line and column."""
+"""What the user wrote: YAML files become tasks and plans, with every mistake at its line and
+column.
+"""
 
 from answerkey.spec.nodes import sort_errors
 from answerkey.spec.plan import (

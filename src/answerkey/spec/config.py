@@ -1,4 +1,6 @@
-"""The parameters of a `config_spec`, their values, and `<< config.x >>` filled in once over the tree."""
+"""The parameters of a `config_spec`, their values, and `<< config.x >>` filled in once over the
+tree.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,15 @@ from answerkey.spec.validation import Fields, Key, Number, Text, Whole
 from answerkey.templates import ConfigValue, embed_config, find_config_names
 
 ElementType = Literal["string", "integer", "float", "boolean"]
-_MUST_BE = {"string": "text", "integer": "a whole number", "float": "a number", "boolean": "true or false"}
-_TRUTHS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
+_MUST_BE = {
+    "string": "text",
+    "integer": "a whole number",
+    "float": "a number",
+    "boolean": "true or false",
+}
+_TRUTHS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(
+    ("false", "no", "off", "0"), False
+)
 
 
 class UnsuitableError(ValueError):
@@ -32,7 +41,8 @@ class UnsuitableError(ValueError):
 
 
 def read_element(value: Any, dtype: ElementType) -> Any:  # noqa: ANN401 - of that type
-    """Return a value as a plain type has it: a number may be spelled, a whole number is text by its digits.
+    """Return a value as a plain type has it: a number may be spelled, a whole number is text by its
+    digits.
 
     NaN and infinities are no numbers; `yes`, `no`, `on` and `off` are truth values too.
     """
@@ -41,16 +51,24 @@ def read_element(value: Any, dtype: ElementType) -> Any:  # noqa: ANN401 - of th
     if dtype == "boolean":
         found = _TRUTHS.get(str(value).strip().lower()) if isinstance(value, bool | str) else None
     elif dtype == "string":
-        found = str(value) if isinstance(value, str) or (is_number and isinstance(value, int)) else None
+        found = (
+            str(value) if isinstance(value, str) or (is_number and isinstance(value, int)) else None
+        )
     elif isinstance(value, str):
-        found = validation.parse_whole(value) if dtype == "integer" else validation.parse_number(value)
+        found = (
+            validation.parse_whole(value) if dtype == "integer" else validation.parse_number(value)
+        )
     elif is_number:
         with suppress(OverflowError):
             found = float(value) if math.isfinite(value) else None
         if dtype == "integer":
             found = int(value) if isinstance(value, int) or value.is_integer() else None
     if found is None:
-        hint = "put the value in quotes" if dtype == "string" else validation.advise_leading_zero(value)
+        hint = (
+            "put the value in quotes"
+            if dtype == "string"
+            else validation.advise_leading_zero(value)
+        )
         raise UnsuitableError(f"must be {_MUST_BE[dtype]}, not {value!r}", hint)
     return found
 
@@ -70,7 +88,9 @@ def split_list(text: str) -> list[object]:
     try:
         return list(json.loads(text))
     except (ValueError, RecursionError):
-        raise UnsuitableError(f"is not a JSON list: {text!r}", 'write `a,b` or `["a", "b"]`') from None
+        raise UnsuitableError(
+            f"is not a JSON list: {text!r}", 'write `a,b` or `["a", "b"]`'
+        ) from None
 
 
 class Parameter(Fields):
@@ -86,14 +106,21 @@ class Parameter(Fields):
 
     @property
     def has_default(self) -> bool:
-        """Whether the file states a default; `default_value: null` is one when the parameter is nullable."""
-        return "default_value" in self.model_fields_set and (self.default_value is not None or self.nullable)
+        """Whether the file states a default.
+
+        `default_value: null` is one when the parameter is nullable.
+        """
+        return "default_value" in self.model_fields_set and (
+            self.default_value is not None or self.nullable
+        )
 
     def accept(self, value: object, *, is_text: bool = False) -> object:
         """Return a value, or what a text of the command line means, as this type has it."""
         if is_text:
             text = str(value)
-            value = None if self.nullable and text.strip() in {"null", "~", ""} else self.parse(text)
+            value = (
+                None if self.nullable and text.strip() in {"null", "~", ""} else self.parse(text)
+            )
         if value is None and not self.nullable:
             raise UnsuitableError("may not be null", "give a value, or declare `nullable: true`")
         return None if value is None else self.check(value)
@@ -151,7 +178,9 @@ class StringParameter(Parameter):
 
 
 class CategoricalParameter(Parameter):
-    """One of the allowed values, or several when `multiple`; `values_mapping` says what each stands for."""
+    """One of the allowed values, or several when `multiple`; `values_mapping` says what each stands
+    for.
+    """
 
     type: Literal["categorical"]
     allowed_values: Annotated[list[Any], Field(min_length=1)]
@@ -178,7 +207,9 @@ class CategoricalParameter(Parameter):
         if str(value) in names:
             return names[str(value)]
         known = [str(allowed) for allowed in self.allowed_values]
-        raise UnsuitableError(f"is {value!r}; allowed: {listing(known)}", suggest(str(value), known))
+        raise UnsuitableError(
+            f"is {value!r}; allowed: {listing(known)}", suggest(str(value), known)
+        )
 
     def substitute(self, value: object) -> object:
         """Return the mapped value, or the value itself where there is no mapping."""
@@ -197,7 +228,10 @@ class ListParameter(Parameter):
         """Return the list with every entry as `dtype` has it."""
         if not isinstance(value, list | tuple):
             raise UnsuitableError(f"must be a list, not {value!r}")
-        return [read_entry(one, self.dtype, f"entry {index}") for index, one in enumerate(value, start=1)]
+        return [
+            read_entry(one, self.dtype, f"entry {index}")
+            for index, one in enumerate(value, start=1)
+        ]
 
     def parse(self, text: str) -> object:
         """Return a list written as JSON or separated by commas."""
@@ -214,7 +248,10 @@ class DictParameter(Parameter):
         """Return the mapping with every value as `value_dtype` has it."""
         if not isinstance(value, dict):
             raise UnsuitableError(f"must be a mapping, not {value!r}")
-        return {str(key): read_entry(entry, self.value_dtype, f"`{key}`") for key, entry in value.items()}
+        return {
+            str(key): read_entry(entry, self.value_dtype, f"`{key}`")
+            for key, entry in value.items()
+        }
 
     def parse(self, text: str) -> object:
         """Return a mapping written as JSON."""
@@ -225,7 +262,10 @@ class DictParameter(Parameter):
 
 
 class NamedParameter(Parameter):
-    """The key of something defined elsewhere; whether it is defined is checked where that is known."""
+    """The key of something defined elsewhere.
+
+    Whether it is defined is checked where that is known.
+    """
 
     def check(self, value: object) -> object:
         """Return the key."""
@@ -253,7 +293,9 @@ class DatasetColumnParameter(NamedParameter):
 
     def check(self, value: object) -> object:
         """Return the column's name."""
-        return super().check(str(value) if isinstance(value, int) and not isinstance(value, bool) else value)
+        return super().check(
+            str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        )
 
 
 class TaskResultParameter(NamedParameter):
@@ -272,7 +314,10 @@ PARAMETERS: dict[str, type[Parameter]] = {
 
 @dataclass(frozen=True)
 class Given:
-    """A config value and where it is given; `is_text` when it is to be read from the command line."""
+    """A config value and where it is given.
+
+    `is_text` when it is to be read from the command line.
+    """
 
     value: object
     place: Place
@@ -292,7 +337,9 @@ class Config:
     is_implied: bool = False
 
     def of_type(self, kind: str) -> dict[str, str]:
-        """Return the values of all parameters of a type, by parameter key, without unset and null ones."""
+        """Return the values of all parameters of a type, by parameter key, without unset and null
+        ones.
+        """
         return {
             key: str(self.values[key])
             for key, parameter in self.parameters.items()
@@ -306,7 +353,10 @@ class Config:
         return ConfigValue(parameter.substitute(self.values[name]), is_code)
 
     def fill(self, root: Node, problems: Problems, path: Path = ()) -> Node:
-        """Return the tree with every `<< config.x >>` replaced; what cannot be is reported and stays."""
+        """Return the tree with every `<< config.x >>` replaced.
+
+        What cannot be is reported and stays.
+        """
 
         def change(path: Path, node: Node) -> Node:
             text = node.text
@@ -322,7 +372,9 @@ class Config:
             if not names or any(name not in self.values for name in names):
                 return node
             try:
-                found = embed_config(text, self.look_up, is_template=nodes.kind_of(path) == "template")
+                found = embed_config(
+                    text, self.look_up, is_template=nodes.kind_of(path) == "template"
+                )
             except SpecError as error:
                 validation.report_text(error, node, problems)
                 return node
@@ -350,7 +402,9 @@ def _find_type(name: str, text: str, path: Path) -> str:
 
 
 def _advise_declaration(name: str, kind: str) -> str:
-    """Return how to give a value to a name that no `config_spec` declares, and how to declare it."""
+    """Return how to give a value to a name that no `config_spec` declares, and how to declare
+    it.
+    """
     example = name.removesuffix("_column")
     if example == name:
         example = "VALUE"
@@ -364,14 +418,18 @@ config_spec:
 
 
 def imply_parameters(node: Node) -> dict[str, Parameter]:
-    """Return a parameter for each config name that a task or an evaluation without `config_spec` reads."""
+    """Return a parameter for each config name that a task or an evaluation without `config_spec`
+    reads.
+    """
     parameters: dict[str, Parameter] = {}
     for path, scalar in nodes.walk_scalars(node):
         text = scalar.text or ""
         for name in find_config_names(text) if "<<" in text else ():
             kind = _find_type(name, text, path)
             with suppress(ValidationError):  # a text that cannot be a key
-                parameter = PARAMETERS[kind].model_validate({"type": kind, "key": name, "display_name": name})
+                parameter = PARAMETERS[kind].model_validate(
+                    {"type": kind, "key": name, "display_name": name}
+                )
                 parameters.setdefault(name, parameter)
     return parameters
 
@@ -393,7 +451,9 @@ def read_parameters(node: Node | None, problems: Problems) -> dict[str, Paramete
             hint = suggest(str(kind.value), PARAMETERS) or types
             problems.add("E109", f"unknown parameter type {kind.value!r}", kind.place, hint)
             continue
-        parameter = validation.validate_node(PARAMETERS[str(kind.value)], entry, problems, name=label)
+        parameter = validation.validate_node(
+            PARAMETERS[str(kind.value)], entry, problems, name=label
+        )
         if parameter is None:
             continue
         low, high = getattr(parameter, "min", None), getattr(parameter, "max", None)
@@ -414,7 +474,9 @@ def read_parameters(node: Node | None, problems: Problems) -> dict[str, Paramete
                 message = f"default of config parameter `{parameter.key}` {error}"
                 problems.add("E111", message, default.place, error.hint)
         if parameter.key in parameters:
-            problems.add("E114", f"config parameter `{parameter.key}` is declared twice", entry.place)
+            problems.add(
+                "E114", f"config parameter `{parameter.key}` is declared twice", entry.place
+            )
         parameters[parameter.key] = parameter
     return parameters
 
@@ -430,7 +492,8 @@ def resolve_config(
 ) -> Config:
     """Return the config: given values, checked, over defaults.
 
-    Without `needs_all`, a missing value is no error; that of an implied parameter is one where it is read.
+    Without `needs_all`, a missing value is no error; that of an implied parameter is one where it
+    is read.
     """
     for name, one in given.items():
         if name not in parameters:
@@ -443,7 +506,10 @@ def resolve_config(
             if parameter.nullable:
                 values[key] = None
             elif needs_all and not is_implied:
-                hint = f"give it in `task_config` or with `--config {key}=…`, or declare a `default_value`"
+                hint = (
+                    f"give it in `task_config` or with `--config {key}=…`, or declare a "
+                    "`default_value`"
+                )
                 problems.add("E111", f"config value `{key}` is missing", place, hint)
             continue
         try:
@@ -474,6 +540,10 @@ def read_given(node: Node | None, problems: Problems, *, name: str) -> dict[str,
 
 
 def given_by_caller(config: Mapping[str, object]) -> dict[str, Given]:
-    """Return the values of `--config k=v`, or of a Python caller, who may give values that are no text."""
+    """Return the values of `--config k=v`, or of a Python caller, who may give values that are no
+    text.
+    """
     place = Place(file="--config")
-    return {key: Given(value, place, is_text=isinstance(value, str)) for key, value in config.items()}
+    return {
+        key: Given(value, place, is_text=isinstance(value, str)) for key, value in config.items()
+    }

@@ -1,4 +1,6 @@
-"""A data file in place of a task: its columns become a dataset, a task and a run, as YAML would say it."""
+"""A data file in place of a task: its columns become a dataset, a task and a run, as YAML would say
+it.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,6 @@ from answerkey.datasets.questions import (
     QuestionColumns,
     find_columns,
     fold_name,
-    list_cells,
-    read_column,
 )
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows, iterate_blocks
@@ -35,7 +35,7 @@ _PROMPT = """\
 {%- endfor %}
 
 Answer with the {{ 'number' if sample.choices[0] < 'A' else 'letter' }} of the right option and nothing else.
-Answer:"""
+Answer:"""  # noqa: E501 - the text as it is written
 _SCORER = {
     "type": "string_equals_mcqa",
     "ground_truth_choice": "{{ sample.truth }}",
@@ -44,7 +44,8 @@ _SCORER = {
     "extraction": "stated_answer",
 }
 _COMMENTS = {
-    "dataset": "# Which columns are what; the task reads them by these names, and the labels as `choices`.\n",
+    "dataset": "# Which columns are what; the task reads them by these names, and the labels as "
+    "`choices`.\n",
     "task": "# What is asked, and how replies are scored.\n",
     "run": "# Which model answers; none is called where the dataset brings completions.\n",
 }
@@ -58,8 +59,8 @@ _IMAGE = re.compile(r"(decoded)?(image|img|picture|photo|figure)s?(path|file|url
 class DataFile:
     """What is recognised in a data file.
 
-    `completions` is a column of completions, `images` are those of images; they need not be used. `header`
-    are the names of the columns where the file does not say them.
+    `completions` is a column of completions, `images` are those of images; they need not be used.
+    `header` are the names of the columns where the file does not say them.
     """
 
     columns: QuestionColumns
@@ -85,7 +86,9 @@ def recognise_file(given: str | Path, overrides: Overrides) -> DataFile:
         columns["completion"] = overrides.completion_column
     for role in columns.keys() - set(SAID_ROLES):
         hint = suggest(role, SAID_ROLES) or f"what a column can be: {listing(SAID_ROLES)}"
-        raise SpecError("E119", f"`--column {role}={columns[role]}`: nothing is called `{role}`", hint=hint)
+        raise SpecError(
+            "E119", f"`--column {role}={columns[role]}`: nothing is called `{role}`", hint=hint
+        )
     path = Path(given)
     known = path.stat() if not is_remote(str(given)) and path.is_file() else None
     stamp = known and (known.st_mtime_ns, known.st_size)
@@ -103,12 +106,16 @@ def _recognise(
     rows = source.read(name=given).rows
     named = find_columns(tuple(rows.columns), ("completion",)).columns.get("completion")
     found = recognise(rows, dict(columns), roles)
-    images = [name for name in rows.columns if _IMAGE.fullmatch(fold_name(name)) and _is_filled(rows, name)]
+    images = [
+        name
+        for name in rows.columns
+        if _IMAGE.fullmatch(fold_name(name)) and _is_filled(rows, name)
+    ]
     return DataFile(found, len(rows), named, tuple(images), getattr(source, "header", None))
 
 
 def _is_filled(rows: Rows, name: str) -> bool:
-    return any(any(list_cells(read_column(block, name))) for _, block in iterate_blocks(rows, [name]))
+    return any(any(block.values(name)) for _, block in iterate_blocks(rows, [name]))
 
 
 def describe_file(given: str | Path, overrides: Overrides) -> str:
@@ -125,12 +132,15 @@ def make_run(
 ) -> dict[str, Any]:
     """Return a data file as a run file would describe it, with the dataset and the task in it.
 
-    The completions of the file are scored, unless the caller names a model, or others; that is noticed. A
-    model is asked about images only where the prompt `shows_images`, as in a project that is written.
+    The completions of the file are scored, unless the caller names a model, or others; that is
+    noticed. A model is asked about images only where the prompt `shows_images`, as in a project
+    that is written.
     """
     path = shlex.quote(str(given))
     if overrides.dataset is not None:
-        message = f"`{given}` is a data file: it brings its own samples, and `--dataset` is for a task"
+        message = (
+            f"`{given}` is a data file: it brings its own samples, and `--dataset` is for a task"
+        )
         hint = f"leave `--dataset` out: `answerkey run {path} --model MODEL`"
         raise SpecError("E119", message, hint=hint)
     file = recognise_file(given, overrides)
@@ -139,8 +149,16 @@ def make_run(
     said, dataset = file.columns.say(), DatasetSpec.of_questions(given)
     is_asked = "completion" not in said and overrides.completions is None
     if is_asked and file.images and not shows_images:
-        message = f"images in {listing(file.images)} are not shown without a task file: the model would guess"
+        message = (
+            f"images in {listing(file.images)} are not shown without a task file: the model "
+            "would guess"
+        )
         hint = f"write a project whose prompt shows them: `answerkey init my-eval --dataset {path}`"
+        raise DataError("E215", message, where=Place(file=show_file(given)), hint=hint)
+    if not is_asked and file.columns.is_relabelled:
+        labels = f"the labels in `{file.columns.columns.get('choices', 'options')}`"
+        message = f"{labels} have several characters, and recorded completions answer with them"
+        hint = "rename them to single characters, in the file and in the completions"
         raise DataError("E215", message, where=Place(file=show_file(given)), hint=hint)
     key = name_key(dataset.key) or "data"
     place = getattr(dataset.source, "path_field", "url")
@@ -150,10 +168,18 @@ def make_run(
     if "completion" not in said:
         content: object = (_PASSAGE if "passage" in said else "") + _PROMPT
         if is_asked and file.images:
-            images = [{"type": "image", "image": f"{{{{ sample[{name!r}] }}}}"} for name in file.images]
+            images = [
+                {"type": "image", "image": f"{{{{ sample[{name!r}] }}}}"} for name in file.images
+            ]
             content = [*images, {"type": "text", "text": content}]
-        builder = {"type": "chat_completion", "input_messages": [{"role": "user", "content": content}]}
-        definition = {"solver": {"type": "single_turn_solver", "input_builder": builder}, **definition}
+        builder = {
+            "type": "chat_completion",
+            "input_messages": [{"role": "user", "content": content}],
+        }
+        definition = {
+            "solver": {"type": "single_turn_solver", "input_builder": builder},
+            **definition,
+        }
     return {
         "datasets": [{"key": key, "source": source}],
         "tasks": [{"key": key, "definition": definition}],
@@ -164,7 +190,11 @@ def make_run(
 def write_project(given: str | Path, overrides: Overrides, folder: Path) -> dict[str, str]:
     """Return a data file as the files of a project in a folder, by their names."""
     run = make_run(given, overrides, Problems(), shows_images=True)
-    (dataset,), (task,), (asked,) = run["datasets"], run["tasks"], run["evaluation"]["task_specifications"]
+    (dataset,), (task,), (asked,) = (
+        run["datasets"],
+        run["tasks"],
+        run["evaluation"]["task_specifications"],
+    )
     for place in dataset["source"].keys() & {"file_path", "url"}:
         dataset["source"][place] = _relate(dataset["source"][place], folder)
     if overrides.completions is not None:

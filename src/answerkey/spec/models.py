@@ -30,7 +30,9 @@ from answerkey.spec.validation import Fields, Number, SecretText, Text, report_t
 from answerkey.templates import Template
 
 #: Adapters that need not be defined: with them the endpoint has the chat API.
-OWN_ADAPTERS = frozenset({"latticeflow$identity", "latticeflow$openai_chat_completion", "latticeflow$openai"})
+OWN_ADAPTERS = frozenset(
+    {"latticeflow$identity", "latticeflow$openai_chat_completion", "latticeflow$openai"}
+)
 Connection = ProviderConfig | CustomConfig | InferenceConfig | None
 #: Two names of one field.
 _SNIPPETS = ("snippet", "run_inference_snippet")
@@ -60,7 +62,9 @@ class AdapterChoice(Fields):
 
 
 class ValidationContext(Fields):
-    """Which certificates an endpoint may show: those of the system, or of `trusted_ca` (PEM text)."""
+    """Which certificates an endpoint may show: those of the system, or of `trusted_ca` (PEM
+    text).
+    """
 
     trusted_ca: Text | None = None
     trust_chain_verification: Literal["verify_trust_chain", "accept_untrusted"] | None = None
@@ -148,7 +152,8 @@ class ProviderModel(Fields):
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A model by key: a name for `open_model`, or a config that lacks only its adapter and the caller.
+    """A model by key: a name for `open_model`, or a config that lacks only its adapter and the
+    caller.
 
     `title` is how it is shown where recorded completions are its own.
     """
@@ -235,9 +240,14 @@ def _build_connection(
     kind = str(stated.value) if stated is not None and stated.is_scalar else "custom_connection"
     if kind not in CONNECTIONS:
         hint = suggest(kind, CONNECTIONS) or f"types: {listing(CONNECTIONS)}"
-        problems.add("E109", f"unknown connection type {kind!r}", node.at("connection_type").place, hint)
+        problems.add(
+            "E109", f"unknown connection type {kind!r}", node.at("connection_type").place, hint
+        )
         return None
-    name, places = f"`config` of the model (`{kind}`)", {key: one.place for key, one in node.entries.items()}
+    name, places = (
+        f"`config` of the model (`{kind}`)",
+        {key: one.place for key, one in node.entries.items()},
+    )
     fields = validate_node(CONNECTIONS[kind], node, problems, name=name)
     match fields:
         case PlaceholderConnection():
@@ -246,7 +256,9 @@ def _build_connection(
             if not _check_provider(provider, places["provider_id"], problems) or _is_open(node):
                 return None
             base = _read_address(node.field("base_url"))
-            return ProviderConfig(provider, fields.model_key, fields.api_key, base, fields.api), None
+            return ProviderConfig(
+                provider, fields.model_key, fields.api_key, base, fields.api
+            ), None
         case CustomConnection(adapter=adapter):
             validation = fields.tls_context.validation_context if fields.tls_context else None
             if validation is not None and validation.trust_chain_verification == "accept_untrusted":
@@ -263,10 +275,15 @@ def _build_connection(
             return None if _is_open(node) else (config, adapter)
         case CustomInference(adapter=adapter):
             if adapter is not None and adapter.key not in OWN_ADAPTERS:
-                hint = "the snippet is given the messages and returns a chat completion: convert both in it"
+                hint = (
+                    "the snippet is given the messages and returns a chat completion: "
+                    "convert both in it"
+                )
                 message = "an adapter of your own in `custom_inference` is not done"
                 problems.add("E116", message, places["adapter"], hint)
-            snippets = {one: source for one in _SNIPPETS if (source := getattr(fields, one)) is not None}
+            snippets = {
+                one: source for one in _SNIPPETS if (source := getattr(fields, one)) is not None
+            }
             if len(snippets) > 1:
                 message = "`snippet` and `run_inference_snippet` are two names of one field"
                 where = node.key_place("run_inference_snippet")
@@ -278,7 +295,9 @@ def _build_connection(
             ((field_name, source),) = snippets.items()
             snippet = Snippet(INFERENCE_FUNCTION, source, places[field_name], key)
             if field_name == "run_inference_snippet" and check_snippet(snippet) is not None:
-                snippet = replace(snippet, function=LATER_INFERENCE_FUNCTION)  # it defines the other one
+                snippet = replace(
+                    snippet, function=LATER_INFERENCE_FUNCTION
+                )  # it defines the other one
             return InferenceConfig(snippet, fields.environment or {}, fields.timeout), adapter
     return None
 
@@ -291,7 +310,10 @@ def _read_address(node: Node) -> Address | None:
 def build_generation(
     fields: ModelFields | ProviderModel | SpecificationFields,
 ) -> Generation:
-    """Return how a model is to generate, as files say it; `extra_body` may stand in `generation`, too."""
+    """Return how a model is to generate, as files say it.
+
+    `extra_body` may stand in `generation`, too.
+    """
     given = {} if fields.generation is None else fields.generation.model_dump(exclude_none=True)
     if fields.extra_body is not None:
         given["extra_body"] = {**given.get("extra_body", {}), **fields.extra_body}
@@ -305,7 +327,9 @@ def build_adapter(node: Node, problems: Problems) -> Adapter | None:
     fields = validate_node(AdapterFields, node, problems, name="the model adapter")
     if fields is None:
         return None
-    adapter = Adapter(fields.key, fields.process_input.source_code, fields.process_output.source_code)
+    adapter = Adapter(
+        fields.key, fields.process_input.source_code, fields.process_output.source_code
+    )
     for name, source, names in adapter.parts():
         language = getattr(fields, name).language
         if language != "jinja":

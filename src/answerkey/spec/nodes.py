@@ -1,7 +1,9 @@
-"""YAML text becomes a tree of nodes, each with its file, line and column: safe, bounded, text stays text.
+"""YAML text becomes a tree of nodes, each with its file, line and column: safe, bounded, text stays
+text.
 
-Only `null`, `true`/`false`, plain decimal integers and decimals with a dot are read as values; `yes`, `NO`,
-`2024-01-01`, `010`, `1:30`, `0x1F` and `1_000` stay text, so that no choice and no answer changes.
+Only `null`, `true`/`false`, plain decimal integers and decimals with a dot are read as values;
+`yes`, `NO`, `2024-01-01`, `010`, `1:30`, `0x1F` and `1_000` stay text, so that no choice and no
+answer changes.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ from ruamel.yaml.events import (
 from answerkey.errors import AnswerkeyError, Place, SpecError, hide_values, listing, suggest
 from answerkey.types import Notice
 
-#: Of a text that is included; and of YAML, where a million characters, or the nodes, take some two seconds.
+#: Of a text that is included; and of YAML, where a million characters, or the nodes, take some two
+#: seconds.
 MAX_BYTES = 10_000_000
 MAX_YAML_BYTES = 1_000_000
 MAX_NODES = 50_000
@@ -46,14 +49,16 @@ Path = tuple[str | int, ...]
 
 @dataclass
 class Problems:
-    """Collects errors and notices, so that all can be shown together; the same one twice is kept once.
+    """Collects errors and notices, so that all can be shown together.
 
-    What a broken value causes later, at the very same place, is not kept: its cause has been reported.
+    The same one twice is kept once. What a broken value causes later, at the very same place, is
+    not kept: its cause has been reported.
     """
 
     errors: list[AnswerkeyError] = dataclasses.field(default_factory=list)
     notices: list[Notice] = dataclasses.field(default_factory=list)
-    #: Where a key was reported that is meant for another: that this one is missing need not be said.
+    #: Where a key was reported that is meant for another: that this one is missing need not be
+    #: said.
     misspelt: set[tuple[Place, str]] = dataclasses.field(default_factory=set)
     _seen: set[tuple[str, str, Place | None]] = dataclasses.field(default_factory=set)
     _broken: set[Place | None] = dataclasses.field(default_factory=set)
@@ -86,7 +91,10 @@ class Problems:
 
 
 def sort_errors(errors: Sequence[AnswerkeyError]) -> list[AnswerkeyError]:
-    """Return errors by their position, file by file in the order in which files turn up; without one last."""
+    """Return errors by their position, file by file in the order in which files turn up.
+
+    Without one last.
+    """
     files = list(dict.fromkeys(error.where.file for error in errors if error.where))
 
     def rank(error: AnswerkeyError) -> tuple[int, int, int]:
@@ -99,7 +107,9 @@ def sort_errors(errors: Sequence[AnswerkeyError]) -> list[AnswerkeyError]:
 
 
 class Broken:
-    """What stands in for a value that could not be had, as was reported: nothing more is said about it."""
+    """What stands in for a value that could not be had, as was reported: nothing more is said about
+    it.
+    """
 
     def __repr__(self) -> str:
         return "what was reported"
@@ -110,14 +120,16 @@ BROKEN: Final = Broken()
 
 @dataclass(frozen=True)
 class Node:
-    """A value of a YAML file with its place: a scalar, a tuple of nodes, or a mapping from texts to nodes.
+    """A value of a YAML file with its place: a scalar, a tuple of nodes, or a mapping from texts to
+    nodes.
 
-    `style` is YAML's mark for a scalar (`|`, `>`, quotes or none), `!include`, or one of these. `include`:
-    the text is a whole file that `!include` named. `caller`: the value begins with one that the caller's
-    environment holds, `$V` or `$V/x`. `keys` says where each key of a mapping stands.
+    `style` is YAML's mark for a scalar (`|`, `>`, quotes or none), `!include`, or one of these.
+    `include`: the text is a whole file that `!include` named. `caller`: the value begins with one
+    that the caller's environment holds, `$V` or `$V/x`. `keys` says where each key of a mapping
+    stands.
 
-    A value that `is_broken` could not be had, which was reported. A mapping that is lacks what another file
-    was to bring: that a key is missing means nothing.
+    A value that `is_broken` could not be had, which was reported. A mapping that is lacks what
+    another file was to bring: that a key is missing means nothing.
     """
 
     value: Any
@@ -181,7 +193,8 @@ class Node:
     def find(self, path: Path) -> tuple[Node, Path]:
         """Return the deepest node that exists on the way along `path`, and the way to it.
 
-        Steps that lead nowhere are passed over: pydantic puts the names of union members among them.
+        Steps that lead nowhere are passed over: pydantic puts the names of union members among
+        them.
         """
         node, taken = self, Path()
         for step in path:
@@ -218,11 +231,15 @@ class Node:
             return replace(self.place, column=(self.place.column or 1) + (column or 1) - 1)
         if self.style == "include":
             return replace(self.place, line=start + line - 1, column=column)
-        return replace(self.place, line=start + line, column=None) if self.style == "|" else self.place
+        return (
+            replace(self.place, line=start + line, column=None) if self.style == "|" else self.place
+        )
 
     def without(self, *names: str) -> Node:
         """Return the mapping without these keys."""
-        return replace(self, value={key: node for key, node in self.entries.items() if key not in names})
+        return replace(
+            self, value={key: node for key, node in self.entries.items() if key not in names}
+        )
 
     def having(self, key: str, node: Node) -> Node:
         """Return the mapping with a key set."""
@@ -239,11 +256,19 @@ def name_key(name: str) -> str:
 
 
 def with_key(node: Node) -> Node:
-    """Return a definition with a key: its own, else the name of its file, or of the folder of `task.yaml`."""
+    """Return a definition with a key: its own, else the name of its file, or of the folder of
+    `task.yaml`.
+    """
     if not node.is_map or "key" in node.entries or node.is_broken:
         return node
     path = FilePath(node.place.file or "task")
-    stem = path.stem if path.stem not in _KINDS else path.resolve().parent.name if node.place.file else "task"
+    stem = (
+        path.stem
+        if path.stem not in _KINDS
+        else path.resolve().parent.name
+        if node.place.file
+        else "task"
+    )
     return node.having("key", Node(name_key(stem) or "task", node.place))
 
 
@@ -251,7 +276,9 @@ def to_plain(node: Node) -> Any:  # noqa: ANN401 - whatever the file holds
     """Return the tree as plain Python values."""
     if isinstance(node.value, dict):
         return {key: to_plain(entry) for key, entry in node.value.items()}
-    return [to_plain(entry) for entry in node.value] if isinstance(node.value, tuple) else node.value
+    return (
+        [to_plain(entry) for entry in node.value] if isinstance(node.value, tuple) else node.value
+    )
 
 
 def from_plain(value: object, place: Place) -> Node:
@@ -276,20 +303,35 @@ def map_scalars(node: Node, change: Callable[[Path, Node], Node], path: Path = (
     if node.is_scalar:
         return change(path, node)
     if node.is_map:
-        inner: Any = {key: map_scalars(one, change, (*path, key)) for key, one in node.entries.items()}
+        inner: Any = {
+            key: map_scalars(one, change, (*path, key)) for key, one in node.entries.items()
+        }
     else:
-        inner = tuple(map_scalars(one, change, (*path, index)) for index, one in enumerate(node.items))
+        inner = tuple(
+            map_scalars(one, change, (*path, index)) for index, one in enumerate(node.items)
+        )
     return replace(node, value=inner)
 
 
-#: How the text at a position is read: a value (environment values are expanded), a Jinja template, a snippet,
-#: or material: rows, answers and column names, which are never expanded.
+#: How the text at a position is read: a value (environment values are expanded), a Jinja template,
+#: a snippet, or material: rows, answers and column names, which are never expanded.
 Kind = Literal["plain", "template", "code", "material"]
 _MATERIAL_FIELDS = frozenset(
-    {"value", "values", "positive_answer", "negative_answer", "ground_truth_choice_field", "choices_field"}
+    {
+        "value",
+        "values",
+        "positive_answer",
+        "negative_answer",
+        "ground_truth_choice_field",
+        "choices_field",
+    }
 )
-_CODE_FIELDS = frozenset({"source_code", "compute_scores_snippet", "compute_metrics_snippet", "snippet"})
-_PROMPT_FIELDS = frozenset({"content", "template", "system_prompt", "user_prompt", "message_format"})
+_CODE_FIELDS = frozenset(
+    {"source_code", "compute_scores_snippet", "compute_metrics_snippet", "snippet"}
+)
+_PROMPT_FIELDS = frozenset(
+    {"content", "template", "system_prompt", "user_prompt", "message_format"}
+)
 
 
 @cache
@@ -328,13 +370,19 @@ def resolve_path(path: FilePath, place: Place | None) -> FilePath:
         raise SpecError("E101", f"{str(path)!r} cannot be a path: {error}", where=place) from None
 
 
-def read_yaml(path: FilePath, shown: str, problems: Problems, *, place: Place | None = None) -> Node:
+def read_yaml(
+    path: FilePath, shown: str, problems: Problems, *, place: Place | None = None
+) -> Node:
     """Return the tree of a file; `shown` is its name in messages, `place` what asked for it."""
     return parse_yaml(read_text(path, shown, place=place, most=MAX_YAML_BYTES), shown, problems)
 
 
-def read_text(path: FilePath, shown: str, *, place: Place | None = None, most: int = MAX_BYTES) -> str:
-    """Return the text of a file, or raise E101/E102/E104 for one that is missing, not text or too large."""
+def read_text(
+    path: FilePath, shown: str, *, place: Place | None = None, most: int = MAX_BYTES
+) -> str:
+    """Return the text of a file, or raise E101/E102/E104 for one that is missing, not text or too
+    large.
+    """
     where = place or Place(file=shown)
     resolve_path(path, where)
     try:
@@ -347,15 +395,23 @@ def read_text(path: FilePath, shown: str, *, place: Place | None = None, most: i
     except FileNotFoundError:
         hint: str | None = f"there is no folder `{path.parent}`"
         if path.parent.is_dir():
-            there = [one.name for one in path.parent.iterdir() if one.suffix == path.suffix and path.suffix]
+            there = [
+                one.name
+                for one in path.parent.iterdir()
+                if one.suffix == path.suffix and path.suffix
+            ]
             listed = f"files there: {listing(sorted(there), limit=10)}" if there else None
             hint = suggest(path.name, there) or listed
         raise SpecError("E101", f"file `{shown}` does not exist", where=where, hint=hint) from None
     except OSError as error:
-        raise SpecError("E101", f"file `{shown}` cannot be read: {error.strerror}", where=where) from None
+        raise SpecError(
+            "E101", f"file `{shown}` cannot be read: {error.strerror}", where=where
+        ) from None
     if len(raw) > most:
         hint = "keep rows in a data file and name it in `file_path`"
-        raise SpecError("E104", f"`{shown}` is larger than {most // 1_000_000} MB", where=where, hint=hint)
+        raise SpecError(
+            "E104", f"`{shown}` is larger than {most // 1_000_000} MB", where=where, hint=hint
+        )
     return decode(raw, shown)
 
 
@@ -401,7 +457,10 @@ def parse_yaml(text: str, shown: str | None, problems: Problems) -> Node:
 
 
 def parse_plain(text: str) -> object:
-    """Return the value of YAML that a program wrote, at any length; SpecError E101, or E104 for a bomb."""
+    """Return the value of YAML that a program wrote, at any length.
+
+    SpecError E101, or E104 for a bomb.
+    """
 
     def count(value: object) -> int:
         """Return how many nodes a value has, aliases counted each time they are used."""
@@ -423,7 +482,9 @@ def parse_plain(text: str) -> object:
 
 #: What a page prints in place of lines that it leaves out.
 ELLIPSES = frozenset({"...", "…"})
-ELLIPSIS_HINT = "`...` stands for lines that the page leaves out: write them here, or delete this line"
+ELLIPSIS_HINT = (
+    "`...` stands for lines that the page leaves out: write them here, or delete this line"
+)
 
 
 def _explain_syntax(error: MarkedYAMLError, lines: list[str]) -> tuple[str, int, int, str]:
@@ -435,10 +496,20 @@ def _explain_syntax(error: MarkedYAMLError, lines: list[str]) -> tuple[str, int,
     source, opened = lines[row], lines[min(start.line, len(lines) - 1)]
     for at, text in enumerate(lines):
         if text.strip() in ELLIPSES:
-            return "a line that is no `key: value`", at, len(text) - len(text.lstrip()), ELLIPSIS_HINT
+            return (
+                "a line that is no `key: value`",
+                at,
+                len(text) - len(text.lstrip()),
+                ELLIPSIS_HINT,
+            )
     bracket = opened[begun : begun + 1] if "flow" in context else ""
     if "\t" in source[: len(source) - len(source.lstrip())]:
-        return "a tab in the indentation", row, source.index("\t"), "indent with spaces: YAML takes no tabs"
+        return (
+            "a tab in the indentation",
+            row,
+            source.index("\t"),
+            "indent with spaces: YAML takes no tabs",
+        )
     if found := _BARE_TEMPLATE.match(source):
         at = found.start("value")
         return "a template without quotes", row, at, f"write {_quote_value(source, at)}"
@@ -450,8 +521,18 @@ def _explain_syntax(error: MarkedYAMLError, lines: list[str]) -> tuple[str, int,
         return "a quote that is not closed", start.line, begun, f"close it with `{opened[begun]}`"
     if bracket in {"[", "{"}:
         if (closing := "]" if bracket == "[" else "}") not in opened[begun:]:
-            return f"a `{bracket}` that is not closed", start.line, begun, f"close it with `{closing}`"
-        return f"a comma is missing in `{bracket}…{closing}`", row, column, "put commas between the entries"
+            return (
+                f"a `{bracket}` that is not closed",
+                start.line,
+                begun,
+                f"close it with `{closing}`",
+            )
+        return (
+            f"a comma is missing in `{bracket}…{closing}`",
+            row,
+            column,
+            "put commas between the entries",
+        )
     if "chomping" in reason or "start any token" in reason:
         at = begun if "chomping" in reason else column
         hint = f"it needs quotes: write {_quote_value(source, at)}"
@@ -462,19 +543,37 @@ def _explain_syntax(error: MarkedYAMLError, lines: list[str]) -> tuple[str, int,
         for at in (row, above):
             if (found := _ENTRY.match(lines[at])) and found["mark"] == ":":
                 said = f"{lines[at][: found.end('mark')].lstrip()} {found['value']}"
-                return "no space after the colon", at, found.start("mark"), hide_values(f"write `{said}`")
+                return (
+                    "no space after the colon",
+                    at,
+                    found.start("mark"),
+                    hide_values(f"write `{said}`"),
+                )
         if (found := _ENTRY.match(source)) and column > found.start("value"):
-            hint = f"text that holds `: ` needs quotes: write {_quote_value(source, found.start('value'))}"
+            hint = (
+                "text that holds `: ` needs quotes: write "
+                f"{_quote_value(source, found.start('value'))}"
+            )
             return "a second colon in one line", row, column, hint
-        hint = "write `key: value` in the same column as its neighbours, or put several lines in quotes"
+        hint = (
+            "write `key: value` in the same column as its neighbours, or put several lines "
+            "in quotes"
+        )
         at = row if found and "mapping" in reason else above
         return "a line without `key:`, or one that is indented too far", at, 0, hint
     if "<block end>" in reason:
         for at in range(start.line, row):
             if lines[at].replace('\\"', "").count('"') % 2:
-                return "a quote that is not closed", at, lines[at].index('"'), "close it where the text ends"
+                return (
+                    "a quote that is not closed",
+                    at,
+                    lines[at].index('"'),
+                    "close it where the text ends",
+                )
         if "scalar" in reason or reason.endswith(("']'", "'}'")):
-            hint = "put quotes around it all, and the other kind inside: `\"{{ sample['answer'] }}\"`"
+            hint = (
+                "put quotes around it all, and the other kind inside: `\"{{ sample['answer'] }}\"`"
+            )
             return "text behind the end of a value", row, column, hint
         above = len((_INDENT.findall("\n".join(lines[:row])) or [""])[-1])
         hint = f"begin it as its neighbours do; the line above is indented by {above}"
@@ -559,7 +658,9 @@ class _Builder:
             node = self.scalar(event)
         elif isinstance(event, SequenceStartEvent):
             self.check_tag(event)
-            inside = itertools.takewhile(lambda one: not isinstance(one, SequenceEndEvent), self.events)
+            inside = itertools.takewhile(
+                lambda one: not isinstance(one, SequenceEndEvent), self.events
+            )
             node = Node(tuple(self.node(one, depth + 1) for one in inside), self.place(event))
         elif isinstance(event, MappingStartEvent):
             self.check_tag(event)
@@ -574,7 +675,9 @@ class _Builder:
         self.count += nodes
         if self.count > MAX_NODES:
             message = f"more than {MAX_NODES:,} nodes (aliases counted each time they are used)"
-            raise self.refuse("E104", message, event, "keep rows in a data file and name it in `file_path`")
+            raise self.refuse(
+                "E104", message, event, "keep rows in a data file and name it in `file_path`"
+            )
         if len(self.problems.errors) > MAX_ERRORS:
             raise self.refuse("E104", f"more than {MAX_ERRORS:,} mistakes", event)
 
@@ -592,7 +695,10 @@ class _Builder:
         if event.style == '"' and _ESCAPED_PATH.match(event.value):
             what = "a backslash in double quotes begins an escape"
         elif event.style is None and event.value[:1] in "“”„«\u2018\u2019" and "{{" in event.value:
-            what, hint = f"`{event.value[0]}` is no quote of YAML", "write the plain quotes `\"` or `'`"
+            what, hint = (
+                f"`{event.value[0]}` is no quote of YAML",
+                "write the plain quotes `\"` or `'`",
+            )
         if what:
             self.problems.add("E102", what, place, hint)
             return self.problems.mark_broken(place)
@@ -624,7 +730,9 @@ class _Builder:
         for event in self.events:
             if isinstance(event, MappingEndEvent):
                 break
-            is_merge = isinstance(event, ScalarEvent) and event.value == "<<" and event.style is None
+            is_merge = (
+                isinstance(event, ScalarEvent) and event.value == "<<" and event.style is None
+            )
             key = self.key(self.node(event, depth + 1))
             value = self.node(next(self.events), depth + 1)
             if is_merge:  # of several mappings, earlier ones win over later ones
@@ -632,7 +740,9 @@ class _Builder:
                 if all(one.is_map for one in sources):
                     merged.extend(sources)
                 else:
-                    self.problems.add("E108", "`<<` merges mappings only", value.place, "write `<<: *anchor`")
+                    self.problems.add(
+                        "E108", "`<<` merges mappings only", value.place, "write `<<: *anchor`"
+                    )
             elif key in keys:
                 lines = f"lines {keys[key].line} and {event.start_mark.line + 1}"
                 message = f"key `{key}` is given twice: {lines}"
@@ -640,7 +750,9 @@ class _Builder:
             else:
                 entries[key], keys[key] = value, self.place(event)
         for source in merged:
-            entries = entries | {key: node for key, node in source.entries.items() if key not in entries}
+            entries = entries | {
+                key: node for key, node in source.entries.items() if key not in entries
+            }
             keys = source.keys | keys
         return Node(entries, self.place(start), keys=keys)
 
@@ -648,10 +760,14 @@ class _Builder:
         if node.is_map:  # what `{{ x }}` is
             where = replace(node.place, column=(node.place.column or 2) - 1)
             hint = 'put it in quotes: `"{{ sample.answer }}"`'
-            raise SpecError("E102", "not valid YAML: a template without quotes", where=where, hint=hint)
+            raise SpecError(
+                "E102", "not valid YAML: a template without quotes", where=where, hint=hint
+            )
         if not node.is_scalar:
             self.problems.add("E108", "a list cannot be a key", node.place, "write a text")
             return f"line {node.place.line} column {node.place.column}"
         if node.text is None:
-            self.problems.add("E108", f"key {node.value!r} is not text", node.place, "put the key in quotes")
+            self.problems.add(
+                "E108", f"key {node.value!r} is not text", node.place, "put the key in quotes"
+            )
         return str(node.value)

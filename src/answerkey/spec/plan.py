@@ -1,4 +1,6 @@
-"""Run files, task files and ready-made tasks become a plan: tasks, each with its dataset and model."""
+"""Run files, task files and ready-made tasks become a plan: tasks, each with its dataset and
+model.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,24 @@ from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from answerkey.datasets.content import COMPRESSIONS, read_content
+from answerkey.datasets.content import COMPRESSIONS, Content
 from answerkey.datasets.dataset import Selection
 from answerkey.datasets.formats import FORMATS
-from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, is_url, listing, raise_all, suggest
+from answerkey.errors import (
+    AnswerkeyError,
+    DataError,
+    Place,
+    SpecError,
+    is_url,
+    listing,
+    raise_all,
+    suggest,
+)
 from answerkey.models.config import (
     Adapter,
     Caller,
     CustomConfig,
     Generation,
-    InferenceConfig,
     ModelConfig,
     is_live,
     read_name,
@@ -61,14 +71,22 @@ from answerkey.spec.sources import (
     show_file,
 )
 from answerkey.spec.task import Task, build_task, override_trials
-from answerkey.spec.validation import Fields, Key, assign_keys, extend_fields, fields_of, validate_node
+from answerkey.spec.validation import (
+    Fields,
+    Key,
+    assign_keys,
+    extend_fields,
+    fields_of,
+    validate_node,
+)
 
 if TYPE_CHECKING:
     from answerkey.spec.models import ModelSpec
 
 #: The variant that has the task's own prompt.
 BASE = "base"
-#: The feature that a field of a run file belongs to; it is above, and imported where the field occurs.
+#: The feature that a field of a run file belongs to; it is above, and imported where the field
+#: occurs.
 FEATURES = {"policies": "answerkey.gates.policies"}
 #: `tasks` is a key of task files too: the kinds of model they are for.
 _RUN_ONLY = frozenset(shapes.RunFields.model_fields) - {"tasks"}
@@ -92,10 +110,10 @@ class Variant:
 class Specification:
     """One task to run. `model` is for `open_model`; None when no model is called, or none is named.
 
-    `model_key` is how the files call the model, also when recorded completions make calling it unnecessary;
-    `completions` is the file that has them, and `model_name` the name of the model that wrote them.
-    `judges` are the models of scorers that call one, by the scorer's key, for `open_model` as well.
-    The whole specification is run `num_runs` times.
+    `model_key` is how the files call the model, also when recorded completions make calling it
+    unnecessary; `completions` is the file that has them, and `model_name` the name of the model
+    that wrote them. `judges` are the models of scorers that call one, by the scorer's key, for
+    `open_model` as well. The whole specification is run `num_runs` times.
     """
 
     key: str
@@ -115,7 +133,9 @@ class Specification:
     @property
     def snippets(self) -> tuple[Snippet, ...]:
         """The user's code that would run: of the task, and of models that are snippets."""
-        called = [one for one in (self.model, *self.judges.values()) if isinstance(one, ModelConfig)]
+        called = [
+            one for one in (self.model, *self.judges.values()) if isinstance(one, ModelConfig)
+        ]
         return (*self.task.snippets, *(snippet for one in called for snippet in one.snippets))
 
 
@@ -123,9 +143,9 @@ class Specification:
 class Plan:
     """All specifications of a run; `project` is the folder of the file given by the caller.
 
-    `policies` are plain values, as `run.json` keeps them; `rule_places` say where each rule's definition
-    stands, by the keys of its policy and its own. `matrix` has the specifications of each model, by its name;
-    `specifications` are those of the first one then.
+    `policies` are plain values, as `run.json` keeps them; `rule_places` say where each rule's
+    definition stands, by the keys of its policy and its own. `matrix` has the specifications of
+    each model, by its name; `specifications` are those of the first one then.
     """
 
     key: str
@@ -156,7 +176,8 @@ class Plan:
 class PlannedTask:
     """A task of a run with its fields as an evaluation states them, before the task is built.
 
-    `entry` is where it is stated, `selection` what the run says of rows beside it, `key` that of a variant.
+    `entry` is where it is stated, `selection` what the run says of rows beside it, `key` that of a
+    variant.
     """
 
     fields: SpecificationFields
@@ -201,7 +222,9 @@ def variant_model() -> type[Fields]:
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """A reference to a model: where it stands, whether the caller wrote it, and how it is to generate."""
+    """A reference to a model: where it stands, whether the caller wrote it, and how it is to
+    generate.
+    """
 
     reference: str
     place: Place
@@ -211,11 +234,12 @@ class ModelChoice:
 
 @dataclass
 class Definitions(Project):
-    """What a run file defines, by key, and what the caller adds to it; a broken one is not also undefined.
+    """What a run file defines, by key, and what the caller adds to it.
 
-    `unread` names the lists (`datasets`, `tasks` …) that lack something which could not be read: nothing can
-    be said to be missing there. `own_tasks` are those of the file, not ready-made ones. `open_files` reads
-    files that the caller gives otherwise than as they are. `given_task` is built already.
+    A broken one is not also undefined. `unread` names the lists (`datasets`, `tasks` …) that lack
+    something which could not be read: nothing can be said to be missing there. `own_tasks` are
+    those of the file, not ready-made ones. `open_files` reads files that the caller gives otherwise
+    than as they are. `given_task` is built already.
     """
 
     datasets: dict[str, DatasetSpec] = field(default_factory=dict)
@@ -231,7 +255,10 @@ class Definitions(Project):
     open_files: Callable[[str | Path], DatasetSpec | None] | None = None
 
     def define(self, node: Node) -> None:
-        """Read datasets, models and adapters, and find the tasks; keys that appear twice are reported."""
+        """Read datasets, models and adapters, and find the tasks.
+
+        Keys that appear twice are reported.
+        """
         problems = self.problems
         for name in _LISTS:
             entries = node.at(name).items
@@ -244,7 +271,9 @@ class Definitions(Project):
         if node.at("models").items or node.at("model_adapters").items:
             from answerkey.spec.models import build_adapter, build_model
         for entry in node.at("models").items:
-            self._keep(build_model(entry, problems), entry, self.models, "model", self.broken_models)
+            self._keep(
+                build_model(entry, problems), entry, self.models, "model", self.broken_models
+            )
         for entry in node.at("model_adapters").items:
             self._keep(build_adapter(entry, problems), entry, self.adapters, "model adapter", set())
         for model in self.models.values() if "model_adapters" not in self.unread else ():
@@ -254,7 +283,9 @@ class Definitions(Project):
                 self.look_at_task(entry)
                 continue
             if entry.key in self.tasks:
-                problems.add("E114", f"task key `{entry.key}` is used twice", entry.key_place("key"))
+                problems.add(
+                    "E114", f"task key `{entry.key}` is used twice", entry.key_place("key")
+                )
             self.tasks.setdefault(entry.key, entry)
             self.own_tasks.add(entry.key)
 
@@ -273,9 +304,18 @@ class Definitions(Project):
         known = OWN_ADAPTERS | self.adapters.keys()
         if model.adapter is not None and model.adapter not in known:
             hint = suggest(model.adapter, known) or f"adapters: {listing(sorted(known))}"
-            self.problems.add("E113", f"model adapter `{model.adapter}` is not defined", model.place, hint)
+            self.problems.add(
+                "E113", f"model adapter `{model.adapter}` is not defined", model.place, hint
+            )
 
-    def _keep(self, built: Any, entry: Node, kept: dict[str, Any], what: str, broken: set[str]) -> None:  # noqa: ANN401 - whatever has a key
+    def _keep(
+        self,
+        built: Any,  # noqa: ANN401 - whatever has a key
+        entry: Node,
+        kept: dict[str, Any],
+        what: str,
+        broken: set[str],
+    ) -> None:
         if built is None:
             broken.update(filter(None, [entry.key]))
             return
@@ -285,7 +325,9 @@ class Definitions(Project):
         kept.setdefault(built.key, built)
 
     def open_given_dataset(self) -> None:
-        """Open what `--dataset` names: a key of the run file, a dataset file, data files or an address."""
+        """Open what `--dataset` names: a key of the run file, a dataset file, data files or an
+        address.
+        """
         given = self.overrides.dataset
         if given is None:
             return
@@ -305,7 +347,9 @@ class Definitions(Project):
             if is_here and not path.exists():
                 there = sorted(map(str, path.parent.iterdir())) if path.parent.is_dir() else []
                 hint = suggest(str(path), there) or f"files there: {listing(there, limit=5)}"
-                hint += f" datasets of the run file: {listing(self.datasets)}" if self.datasets else ""
+                hint += (
+                    f" datasets of the run file: {listing(self.datasets)}" if self.datasets else ""
+                )
                 message = f"`--dataset {given}`: there is no such file"
                 raise SpecError("E119", message, where=Place(file=str(given)), hint=hint)
             self.given_dataset = (self.open_files or DatasetSpec.of_path)(given)
@@ -315,7 +359,9 @@ class Definitions(Project):
     def find_dataset(self, key: str, place: Place) -> DatasetSpec | None:
         """Return a dataset by key; report one that is not defined."""
         found = self.datasets.get(key)
-        if found is None and not (key in self.broken_datasets or "datasets" in self.unread or "<<" in key):
+        if found is None and not (
+            key in self.broken_datasets or "datasets" in self.unread or "<<" in key
+        ):
             known = f"datasets: {listing(self.datasets)}" if self.datasets else None
             hint = suggest(key, self.datasets) or known or "give the file with `--dataset FILE`"
             self.problems.add("E113", f"dataset `{key}` is not defined", place, hint)
@@ -324,7 +370,9 @@ class Definitions(Project):
 
     @property
     def given_model(self) -> str | None:
-        """The model that the caller names, as a file would: by its key, its path, or with its provider."""
+        """The model that the caller names, as a file would: by its key, its path, or with its
+        provider.
+        """
         given = self.overrides.model_name
         if given is None or given in self.models or isinstance(self.overrides.model, ModelConfig):
             return given
@@ -333,7 +381,10 @@ class Definitions(Project):
         return given if suggest(given, self.models) else complete_name(given)
 
     def open_model_file(self, path: str, typed: str | None = None) -> None:
-        """Define the model of a model file by its path; what is wrong with it is reported as `typed`."""
+        """Define the model of a model file by its path.
+
+        What is wrong with it is reported as `typed`.
+        """
         if path in self.models or path in self.broken_models:
             return
         from answerkey.spec.models import build_model
@@ -351,7 +402,8 @@ class Definitions(Project):
         self._check_adapter(built)
 
     def choose_model(self, choice: ModelChoice, *, is_called: bool = True) -> str | ModelConfig:
-        """Return the model that a reference means, for `open_model`; raises SpecError when it means none.
+        """Return the model that a reference means, for `open_model`; raises SpecError when it means
+        none.
 
         One that `is_called` must be fit for that, too.
         """
@@ -368,7 +420,9 @@ class Definitions(Project):
             if whole != name:
                 hints.append(f"write `{whole}` for the model of that provider")
             elif not near:
-                hints.append(suggest_model(name) if choice.is_callers else "or name one as `builtin/random`")
+                hints.append(
+                    suggest_model(name) if choice.is_callers else "or name one as `builtin/random`"
+                )
             hint = "; ".join(hints if near or self.models or not choice.is_callers else hints[1:])
             raise SpecError("E113", f"model `{name}` is not defined", where=choice.place, hint=hint)
         model: str | ModelConfig
@@ -382,13 +436,17 @@ class Definitions(Project):
             try:
                 if is_live(name):
                     is_callers = choice.is_callers
-                    model = read_name(name, caller=caller, is_callers=is_callers, place=choice.place)
+                    model = read_name(
+                        name, caller=caller, is_callers=is_callers, place=choice.place
+                    )
                 else:
                     from answerkey.models.model import open_model
 
                     open_model(name)
             except SpecError as error:
-                raise SpecError(error.code, error.message, where=choice.place, hint=error.hint) from None
+                raise SpecError(
+                    error.code, error.message, where=choice.place, hint=error.hint
+                ) from None
         if not is_called:
             return model
         if spec is not None and spec.task == "embeddings":
@@ -397,15 +455,17 @@ class Definitions(Project):
         if isinstance(model, str):
             return model
         model = replace(model, generation=choice.generation.over(model.generation))
-        if not isinstance(model.config, InferenceConfig):
+        if not model.snippets:
             from answerkey.models.model import open_model
 
             open_model(model)
-        elif (mistake := check_snippet(model.config.snippet)) is not None:
+        elif (mistake := check_snippet(model.snippets[0])) is not None:
             raise mistake
         elif forced := model.generation.forced():
             message = f"model `{model.name}` is Python code, which is not given {listing(forced)}"
-            raise SpecError("E108", message, where=choice.place, hint="leave it out of `generation`")
+            raise SpecError(
+                "E108", message, where=choice.place, hint="leave it out of `generation`"
+            )
         return model
 
     def find_model(self, choice: ModelChoice, *, is_called: bool) -> str | ModelConfig | None:
@@ -425,9 +485,10 @@ class Definitions(Project):
         return found if is_called else None
 
     def find_judges(self, task: Task, *, is_callers: bool = False) -> Judges:
-        """Return the model of each scorer that calls one, by the scorer's key; what is wrong is reported.
+        """Return the model of each scorer that calls one, by the scorer's key.
 
-        They are named like the model of a task, and generate as their own definition says.
+        What is wrong is reported. They are named like the model of a task, and generate as their
+        own definition says.
         """
         choices = _list_judges(task, is_callers=is_callers)
         found = {key: self.find_model(choice, is_called=True) for key, choice in choices.items()}
@@ -457,12 +518,15 @@ class Definitions(Project):
                 filled[key] = Given(self.given_dataset.key, Place(file="--dataset"))
             if isinstance(parameter, ModelParameter) and self.given_model is not None:
                 filled[key] = Given(self.given_model, Place(file="--model"))
-        return resolve_config(parameters, filled, self.problems, place=node.place, is_implied=is_implied)
+        return resolve_config(
+            parameters, filled, self.problems, place=node.place, is_implied=is_implied
+        )
 
     def adopt(self, ready: ReadyMade, given: Mapping[str, Given]) -> dict[str, Given]:
-        """Add a ready-made task to what is defined; return its config values, with its datasets among them.
+        """Add a ready-made task to what is defined.
 
-        They may depend on the config (`split`, `subset`): each kind of them has a key of its own.
+        Return its config values, with its datasets among them. They may depend on the config
+        (`split`, `subset`): each kind of them has a key of its own.
         """
         self.tasks.setdefault(ready.name, ready.task)
         mistakes = Problems()  # they are reported when the task is built
@@ -470,22 +534,36 @@ class Definitions(Project):
         if mistakes.errors:
             self.broken_datasets |= {ready.name, f"{ready.name}_examples"}
             return chosen
-        self.open_files = partial(open_raw_files, ready=ready, config=config, problems=self.problems)
+        self.open_files = partial(
+            open_raw_files, ready=ready, config=config, problems=self.problems
+        )
         for parameter, node in ready.hub_datasets():
-            dataset = build_dataset(config.fill(node, self.problems), self.problems, base=self.folder)
+            dataset = build_dataset(
+                config.fill(node, self.problems), self.problems, base=self.folder
+            )
             stated = str(given[parameter].value) if parameter in given else None
-            is_path = stated is not None and stated not in self.datasets and (self.folder / stated).exists()
+            is_path = (
+                stated is not None
+                and stated not in self.datasets
+                and (self.folder / stated).exists()
+            )
             if parameter == "examples" and is_path:
                 opened = self.open_files(str(self.folder / str(stated)))
-                dataset = dataset and opened and replace(opened, key=dataset.key, place=dataset.place)
+                dataset = (
+                    dataset and opened and replace(opened, key=dataset.key, place=dataset.place)
+                )
             elif stated is not None:
                 continue
             if dataset is None:
                 continue
             for key in chain([dataset.key], (f"{dataset.key}-{number}" for number in count(2))):
                 there = self.datasets.setdefault(key, replace(dataset, key=key))
-                is_users = (there.place and there.place.file) != (dataset.place and dataset.place.file)
-                if is_users or there.source == dataset.source:  # one that the run file defines itself stays
+                is_users = (there.place and there.place.file) != (
+                    dataset.place and dataset.place.file
+                )
+                if (
+                    is_users or there.source == dataset.source
+                ):  # one that the run file defines itself stays
                     chosen[parameter] = Given(key, ready.hub.place)
                     break
         return chosen
@@ -494,7 +572,9 @@ class Definitions(Project):
 def _list_judges(task: Task, *, is_callers: bool = False) -> dict[str, ModelChoice]:
     """Return how the scorers that call a model name it, by the scorer's key."""
     return {
-        step.key: ModelChoice(step.scorer.model_key, task.place(*step.model_path), is_callers=is_callers)
+        step.key: ModelChoice(
+            step.scorer.model_key, task.place(*step.model_path), is_callers=is_callers
+        )
         for step in task.scoring
         if asks_model(step.scorer)
     }
@@ -506,7 +586,9 @@ def load_task(
     config: Mapping[str, object] | None = None,
     overrides: Overrides | None = None,
 ) -> Loaded[Task]:
-    """Return the Task of a task file, or of a mapping of the same form, with everything found on the way."""
+    """Return the Task of a task file, or of a mapping of the same form, with everything found on
+    the way.
+    """
     overrides, problems = overrides or Overrides(), Problems()
     built = None
     try:
@@ -524,7 +606,10 @@ def load_task(
 
 
 def is_task_file(path: str | Path) -> bool:
-    """Return whether a path leads to a task file; a run file, a folder and what cannot be read do not."""
+    """Return whether a path leads to a task file.
+
+    A run file, a folder and what cannot be read do not.
+    """
     try:
         _, node = _open(path, Overrides(), Problems())
     except (SpecError, DataError):
@@ -533,7 +618,10 @@ def is_task_file(path: str | Path) -> bool:
 
 
 def load_dataset(path: str | Path, overrides: Overrides | None = None) -> DatasetSpec | None:
-    """Return the dataset of a dataset file, None for a file of another kind; raise all errors at once."""
+    """Return the dataset of a dataset file, None for a file of another kind.
+
+    Raise all errors at once.
+    """
     problems = Problems()
     known, node = _open(path, overrides or Overrides(), problems)
     if not _is_dataset(node):
@@ -546,16 +634,21 @@ def load_dataset(path: str | Path, overrides: Overrides | None = None) -> Datase
 def load_model(
     reference: str, path: str | Path, *, generation: Generation, overrides: Overrides
 ) -> str | ModelConfig:
-    """Return the model that a reference means in the project of a file, for `open_model`; raises SpecError.
+    """Return the model that a reference means in the project of a file, for `open_model`; raises
+    SpecError.
 
-    The file counts as having named it, not the caller. It is only read for a model that it defines itself.
+    The file counts as having named it, not the caller. It is only read for a model that it defines
+    itself.
     """
     problems, file = Problems(), Path(path)
     known = Definitions.open(file if file.is_dir() else file.parent, overrides, problems)
     if is_url(reference):
-        # Whoever stored the reference chose the host; the keys of this project are not theirs to send there.
+        # Whoever stored the reference chose the host; the keys of this project are not theirs to
+        # send there.
         known.environment = load_environment(None, overrides.env)
-    if reference.lower().endswith(_YAML) and not is_live(reference):  # named by the caller of the first time
+    if reference.lower().endswith(_YAML) and not is_live(
+        reference
+    ):  # named by the caller of the first time
         known.open_model_file(reference)
     elif "/" not in reference and not is_data_file(file):
         known.define(known.read(find_file(file)))
@@ -567,15 +660,17 @@ def load_model(
 def load_judges(
     task: Task, *, run_file: str | Path | None, overrides: Overrides, is_callers: bool = False
 ) -> Judges:
-    """Return the models that the scorers of a task call, by the scorer's key; raise all errors at once.
+    """Return the models that the scorers of a task call, by the scorer's key.
 
-    A key is looked up in `run_file`, where the task is used; without one, only a name will do. `is_callers`:
-    the caller wrote the task, not a file.
+    Raise all errors at once. A key is looked up in `run_file`, where the task is used; without one,
+    only a name will do. `is_callers`: the caller wrote the task, not a file.
     """
     choices = _list_judges(task, is_callers=is_callers)
     keys = [one for one in choices.values() if "/" not in one.reference]
     if run_file is None:
-        hint = "name it as `provider/model` or by its URL (`http://HOST/v1#NAME`), or use a run file"
+        hint = (
+            "name it as `provider/model` or by its URL (`http://HOST/v1#NAME`), or use a run file"
+        )
         message = "model `{}` is not defined: a task by itself has no models"
         found = ((message.format(one.reference), one.place) for one in keys)
         raise_all([SpecError("E113", text, where=place, hint=hint) for text, place in found])
@@ -588,7 +683,8 @@ def load_judges(
         node = known.read(find_file(Path(run_file)))
         if "definition" not in node.entries:
             known.define(node)
-    # What is wrong elsewhere in the run file does not matter, unless a judge is what is wrong there.
+    # What is wrong elsewhere in the run file does not matter, unless a judge is what is wrong
+    # there.
     before = len(problems.errors)
     judges = known.find_judges(task, is_callers=is_callers)
     raise_all(problems.errors[before:] or (problems.errors if len(judges) < len(choices) else []))
@@ -598,7 +694,9 @@ def load_judges(
 def load_plan(
     path: Task | str | Path | Mapping[str, object], overrides: Overrides | None = None
 ) -> Loaded[Plan]:
-    """Return what a run file, a folder with `run.yaml`, a task file, a Task or a ready-made task is to do."""
+    """Return what a run file, a folder with `run.yaml`, a task file, a Task or a ready-made task is
+    to do.
+    """
     overrides, problems = overrides or Overrides(), Problems()
     plan = None
     try:
@@ -612,8 +710,13 @@ def load_plan(
             known, found = Definitions.open(Path(), overrides, problems), load_ready_made(ready)
             given = known.adopt(found, given_by_caller(overrides.config))
             known.open_given_dataset()
-            plan, about = _plan_alone(PlannedTask.alone(ready, found.task, given), known), found.about
-            plan = plan and replace(plan, key=ready, display_name=about.title, description=about.summary)
+            plan, about = (
+                _plan_alone(PlannedTask.alone(ready, found.task, given), known),
+                found.about,
+            )
+            plan = plan and replace(
+                plan, key=ready, display_name=about.title, description=about.summary
+            )
         else:
             plan = _plan_file(*_open(path, overrides, problems))
     except (SpecError, DataError) as error:
@@ -630,7 +733,9 @@ def _open(
         from answerkey.spec.data_file import make_run
 
         folder = Path() if is_remote(str(path)) else Path(str(path)).parent
-        node = from_plain(make_run(str(path), overrides, problems), Place(file=show_file(str(path))))
+        node = from_plain(
+            make_run(str(path), overrides, problems), Place(file=show_file(str(path)))
+        )
         return Definitions.open(folder, overrides, problems), node
     if overrides.columns:
         hint = "name the columns in the task, or in `questions` of the dataset"
@@ -640,7 +745,9 @@ def _open(
         message = f"there is no file and no ready-made task `{path}`"
         hint = suggest_ready_made(str(path)) or "`answerkey tasks` lists the ready-made tasks"
         raise SpecError("E101", message, where=Place(file=str(path)), hint=hint)
-    known = Definitions.open(source.parent if isinstance(source, Path) else Path(), overrides, problems)
+    known = Definitions.open(
+        source.parent if isinstance(source, Path) else Path(), overrides, problems
+    )
     if isinstance(source, Mapping) or source.suffix.lower() in YAML_ENDINGS:
         return known, known.read(source)
     try:
@@ -650,8 +757,10 @@ def _open(
             raise
         node = Node(None, Place())
     if not node.is_map:
-        content = read_content(source)
-        endings = f"endings of data files: {listing(FORMATS)}, each also with {listing(COMPRESSIONS)}"
+        content = Content(str(source), source)
+        endings = (
+            f"endings of data files: {listing(FORMATS)}, each also with {listing(COMPRESSIONS)}"
+        )
         message = f"`{source}` is no YAML file, and its ending names no format of data"
         raise content.error("E201", message, hint=content.guess() or endings)
     return known, node
@@ -687,7 +796,9 @@ def _plan_file(known: Definitions, node: Node) -> Plan | None:
         node = with_key(node)
         key = node.key or "task"
         known.tasks[key] = node
-        return _plan_alone(PlannedTask.alone(key, node, given_by_caller(known.overrides.config)), known)
+        return _plan_alone(
+            PlannedTask.alone(key, node, given_by_caller(known.overrides.config)), known
+        )
     if _is_dataset(node):
         hint = "name a task file and give this file with `--dataset`"
         message = "this is a dataset file, not a task or run file"
@@ -702,7 +813,14 @@ def _plan_alone(planned: PlannedTask, known: Definitions) -> Plan | None:
         return None
     task, file = specifications[0].task, planned.node.place.file or ""
     policies = _plan_policies(known, task.key, specifications, Node(None, Place()), Config())
-    about = (task.key, tuple(specifications), known.folder, file, task.display_name, task.description)
+    about = (
+        task.key,
+        tuple(specifications),
+        known.folder,
+        file,
+        task.display_name,
+        task.description,
+    )
     return Plan(*about, **policies)
 
 
@@ -742,7 +860,9 @@ def _plan_run(known: Definitions, node: Node) -> Plan | None:
             filled, models = _read_matrix(filled, known)
         fields = validate_node(shapes.EvaluationFields, filled, problems, name="`evaluation`")
         models = models if fields and fields.matrix else []
-        earlier = {} if fields is None else fields.model_dump(include=set(_SELECTION), exclude_none=True)
+        earlier = (
+            {} if fields is None else fields.model_dump(include=set(_SELECTION), exclude_none=True)
+        )
         entries = filled.at("task_specifications").items
         read = [_read_specification(one, {**earlier, **base}, for_tasks, known) for one in entries]
         planned = [one for one in read if one is not None]
@@ -757,12 +877,17 @@ def _plan_run(known: Definitions, node: Node) -> Plan | None:
             known.look_at_task(task)
     common = run_config.get("trials_config") if "trials_config" in base else None
     planned = [
-        replace(one, node=override_trials(one.node, common, one.entry.get("trials"))) for one in planned
+        replace(one, node=override_trials(one.node, common, one.entry.get("trials")))
+        for one in planned
     ]
-    matrix = {str(one.value): _specify([each.asking(one) for each in planned], known) for one in models}
+    matrix = {
+        str(one.value): _specify([each.asking(one) for each in planned], known) for one in models
+    }
     built = next(iter(matrix.values())) if matrix else _specify(planned, known)
     specifications = [one for one in built if one is not None]
-    key = fields.key if fields else Path(node.place.file or "run.yaml").resolve().parent.name or "run"
+    key = (
+        fields.key if fields else Path(node.place.file or "run.yaml").resolve().parent.name or "run"
+    )
     sound = specifications if None not in built else []
     return Plan(
         key=key,
@@ -783,9 +908,15 @@ def load_feature(field: str) -> Any:  # noqa: ANN401 - a module above this one
 
 
 def _plan_policies(
-    known: Definitions, key: str, specifications: Sequence[Specification], node: Node, config: Config
+    known: Definitions,
+    key: str,
+    specifications: Sequence[Specification],
+    node: Node,
+    config: Config,
 ) -> dict[str, Any]:
-    """Return the policies of a run, the caller's or else the file's, checked against what is to be run."""
+    """Return the policies of a run, the caller's or else the file's, checked against what is to be
+    run.
+    """
     if not known.overrides.states_gates and node.is_null:
         return {}
     tasks = {one.key: one.task for one in specifications}
@@ -794,19 +925,24 @@ def _plan_policies(
 
 
 def _read_matrix(evaluation: Node, known: Definitions) -> tuple[Node, list[Node]]:
-    """Return an evaluation with the tasks of its matrix as task specifications, and the models to call.
+    """Return an evaluation with the tasks of its matrix as task specifications, and the models to
+    call.
 
     A model of the caller's, or recorded completions, stand in for those models.
     """
     problems, matrix = known.problems, evaluation.field("matrix")
     if "task_specifications" in evaluation.entries:
         message = "`matrix` and `task_specifications` exclude each other"
-        problems.add("E108", message, evaluation.key_place("matrix"), "name the tasks in one of them")
+        problems.add(
+            "E108", message, evaluation.key_place("matrix"), "name the tasks in one of them"
+        )
     tasks = matrix.field("tasks")
     entries = [one if one.is_map else Node({"task_key": one}, one.place) for one in tasks.items]
     for entry in entries:
         for name in entry.entries.keys() & {"model_key", "completions"}:
-            message = f"`{name}` cannot stand in a `matrix`: every task is asked of all its `models`"
+            message = (
+                f"`{name}` cannot stand in a `matrix`: every task is asked of all its `models`"
+            )
             hint = "leave it out, or use `task_specifications`"
             problems.add("E108", message, entry.key_place(name), hint)
     models: dict[str, Node] = {}
@@ -815,7 +951,9 @@ def _read_matrix(evaluation: Node, known: Definitions) -> tuple[Node, list[Node]
             problems.add("E114", f"model `{one.value}` is named twice", one.place, "name it once")
     overrides, listed = known.overrides, Node(tuple(entries), tasks.place)
     is_replaced = overrides.model is not None or overrides.brings_completions
-    called = [one for one in models.values() if one.is_scalar and not (one.is_broken or is_replaced)]
+    called = [
+        one for one in models.values() if one.is_scalar and not (one.is_broken or is_replaced)
+    ]
     return evaluation.having("task_specifications", listed), called
 
 
@@ -835,7 +973,9 @@ def _read_specification(
     if node is None:
         if "tasks" not in known.unread and "<<" not in key:
             hint = suggest(key, known.tasks) or f"tasks: {listing(known.tasks)}"
-            problems.add("E113", f"task `{key}` is not defined", entry.entries["task_key"].place, hint)
+            problems.add(
+                "E113", f"task `{key}` is not defined", entry.entries["task_key"].place, hint
+            )
         return None
     completions: Path | str | None = None
     if fields.completions is not None:
@@ -879,7 +1019,9 @@ def _add_variants(planned: PlannedTask, listed: Node, known: Definitions) -> Ite
         problems.add("E108", message, listed.place, "give the task a `single_turn_solver`")
         return
     others = [(entry.key, "variant", entry.place) for entry in listed.items]
-    assign_keys([(BASE, BASE, definition.place), *others], problems, what="variant", within="in the task")
+    assign_keys(
+        [(BASE, BASE, definition.place), *others], problems, what="variant", within="in the task"
+    )
     for entry in listed.items:
         fields = validate_node(variant_model(), entry, problems, name="the variant")
         builder = entry.get("input_builder")
@@ -891,13 +1033,18 @@ def _add_variants(planned: PlannedTask, listed: Node, known: Definitions) -> Ite
 
 
 def _specify(stated: Sequence[PlannedTask], known: Definitions) -> list[Specification | None]:
-    """Return the specifications of tasks and of their variants; None for one that cannot be built."""
+    """Return the specifications of tasks and of their variants.
+
+    None for one that cannot be built.
+    """
     planned: list[PlannedTask] = []
     for one in stated:
         variants = one.node.field("definition").field("variants")
         planned.extend([one] if variants.is_null else _add_variants(one, variants, known))
     wanted = [(one.key, one.fields.task_key, one.entry.place) for one in planned]
-    keys = assign_keys(wanted, known.problems, what="task specification", within="in the evaluation")
+    keys = assign_keys(
+        wanted, known.problems, what="task specification", within="in the evaluation"
+    )
     built: list[Specification | None] = []
     for one, key in zip(planned, keys, strict=True):
         config = known.resolve(one.node, one.given)
@@ -914,7 +1061,9 @@ def _specify(stated: Sequence[PlannedTask], known: Definitions) -> list[Specific
     return built
 
 
-def _specify_one(task: Task, planned: PlannedTask, key: str, known: Definitions) -> Specification | None:
+def _specify_one(
+    task: Task, planned: PlannedTask, key: str, known: Definitions
+) -> Specification | None:
     overrides, fields = known.overrides, planned.fields
     dataset = _choose_dataset(task, known)
     needs_model = task.solver is not None and task.solver.needs_model
@@ -938,9 +1087,13 @@ def _specify_one(task: Task, planned: PlannedTask, key: str, known: Definitions)
     if dataset is None:
         return None
     named = known.models.get(fields.model_key or "")
-    selected: dict[str, Any] = {name: one for name, one in planned.selection.items() if name in _SELECTION}
+    selected: dict[str, Any] = {
+        name: one for name, one in planned.selection.items() if name in _SELECTION
+    }
     for stated in (fields, overrides):
-        selected |= {name: one for name in _SELECTION if (one := getattr(stated, name, None)) is not None}
+        selected |= {
+            name: one for name in _SELECTION if (one := getattr(stated, name, None)) is not None
+        }
     return Specification(
         key=key,
         task=task,
@@ -969,5 +1122,7 @@ def _choose_dataset(task: Task, known: Definitions) -> DatasetSpec | None:
     if known.datasets:
         hint = f"name one in `definition.dataset.key` (there: {listing(known.datasets)}), or {hint}"
     if "datasets" not in known.unread:
-        known.problems.add("E119", f"task `{task.key}` names no dataset", task.place("definition"), hint)
+        known.problems.add(
+            "E119", f"task `{task.key}` names no dataset", task.place("definition"), hint
+        )
     return None

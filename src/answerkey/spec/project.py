@@ -1,7 +1,8 @@
-"""A file that the caller names becomes a tree, with other files, environment values and secrets filled in.
+"""A file that the caller names becomes a tree, with other files, environment values and secrets
+filled in.
 
-`!include path` and `$ref: path` bring in other files of the project folder; `$V`, `${V}` and `$V/x` are
-values of the environment, or else of `.env`; `<< secrets.NAME >>` is used and never shown.
+`!include path` and `$ref: path` bring in other files of the project folder; `$V`, `${V}` and `$V/x`
+are values of the environment, or else of `.env`; `<< secrets.NAME >>` is used and never shown.
 """
 
 from __future__ import annotations
@@ -44,12 +45,13 @@ _SECRET_ANYWHERE = re.compile(r"<<\s*secrets\.")
 class Overrides:
     """What the caller says beside the file; it wins over what the file says.
 
-    `config` values that are text are read by the declared type of their parameter. `columns` says which
-    columns of a data file, given in place of a task, are what: role to name. With `split_thinking`, thoughts
-    are taken out of the texts of recorded completions. `env` replaces the `.env` beside the file.
-    `allow_hosts` may be sent the caller's keys, or read from, when a file names them. `policies` (a file, or
-    plain values of the same form) replace those of the run file; `baseline` is the folder of a run to be no
-    worse than. `fail_under` (0.8, "80%") and `not_worse_than` (a run folder) are gates of their own.
+    `config` values that are text are read by the declared type of their parameter. `columns` says
+    which columns of a data file, given in place of a task, are what: role to name. With
+    `split_thinking`, thoughts are taken out of the texts of recorded completions. `env` replaces
+    the `.env` beside the file. `allow_hosts` may be sent the caller's keys, or read from, when a
+    file names them. `policies` (a file, or plain values of the same form) replace those of the run
+    file; `baseline` is the folder of a run to be no worse than. `fail_under` (0.8, "80%") and
+    `not_worse_than` (a run folder) are gates of their own.
     """
 
     config: Mapping[str, object] = field(default_factory=dict)
@@ -102,9 +104,10 @@ class Loaded(Generic[T]):
 
 @dataclass(frozen=True)
 class Environment:
-    """The values that `$NAME` can stand for; `project_names` are those that a file of the project sets.
+    """The values that `$NAME` can stand for.
 
-    One that `is_broken` lacks those of a file that could not be read.
+    `project_names` are those that a file of the project sets. One that `is_broken` lacks those of a
+    file that could not be read.
     """
 
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -119,16 +122,25 @@ class Environment:
             if SECRET_NAME.search(name) and not may_hold_secret:
                 message = f"`{name}` looks like a secret, and may not stand here"
                 where = "`api_key`, of a header, of an environment value or under `secrets`"
-                raise SpecError("E117", message, where=place, hint=f"secrets may be the value of {where}")
+                raise SpecError(
+                    "E117", message, where=place, hint=f"secrets may be the value of {where}"
+                )
         for name in _find_names(text):
             if name not in self.values:
-                near, hint = suggest(name, self.values), f"set it in the environment or in `.env`: `{name}=…`"
+                near, hint = (
+                    suggest(name, self.values),
+                    f"set it in the environment or in `.env`: `{name}=…`",
+                )
                 message = f"environment value `{name}` is not set"
-                raise SpecError("E106", message, where=place, hint=f"{near} or {hint}" if near else hint)
+                raise SpecError(
+                    "E106", message, where=place, hint=f"{near} or {hint}" if near else hint
+                )
         return _NAME.sub(lambda found: self.values[found[1] or found[2]], text)
 
     def origin_of(self, text: str) -> Origin:
-        """Return whose an environment value is: the project's only if all of it stands in its files."""
+        """Return whose an environment value is: the project's only if all of it stands in its
+        files.
+        """
         return "project" if self.project_names.issuperset(_find_names(text)) else "caller"
 
 
@@ -148,7 +160,10 @@ def load_environment(folder: Path | None, env: str | Path | None) -> Environment
 
 
 def parse_env(text: str, shown: str) -> dict[str, str]:
-    """Return the values of a `.env` text: `NAME=value`, `export`, quotes, comments; nothing is expanded."""
+    """Return the values of a `.env` text: `NAME=value`, `export`, quotes, comments.
+
+    Nothing is expanded.
+    """
     values: dict[str, str] = {}
     for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
         if not line or line.startswith("#"):
@@ -172,7 +187,10 @@ def parse_env(text: str, shown: str) -> dict[str, str]:
 
 @dataclass
 class Inclusion:
-    """Follows `!include` and `$ref` from one file on; `project` is the folder they may not leave."""
+    """Follows `!include` and `$ref` from one file on.
+
+    `project` is the folder they may not leave.
+    """
 
     project: Path
     environment: Environment
@@ -184,13 +202,21 @@ class Inclusion:
     _texts: dict[Path, str] = field(default_factory=dict)
 
     def load(self, path: Path, shown: str) -> Node:
-        """Return the tree of a file with everything followed; raises SpecError for the file itself."""
-        return self.follow(nodes.read_yaml(path, shown, self.problems), (nodes.resolve_path(path, None),))
+        """Return the tree of a file with everything followed.
 
-    def follow(self, node: Node, trail: tuple[Path, ...] = (), *, is_material: bool = False) -> Node:
+        Raises SpecError for the file itself.
+        """
+        return self.follow(
+            nodes.read_yaml(path, shown, self.problems), (nodes.resolve_path(path, None),)
+        )
+
+    def follow(
+        self, node: Node, trail: tuple[Path, ...] = (), *, is_material: bool = False
+    ) -> Node:
         """Return a tree with everything followed; `trail` are the files that lead to it.
 
-        Rows are the user's own material: a column may well be called `$ref`. `!include` is unmistakable.
+        Rows are the user's own material: a column may well be called `$ref`. `!include` is
+        unmistakable.
         """
         self._count += 1
         if self._count > nodes.MAX_NODES:
@@ -222,7 +248,9 @@ class Inclusion:
             self.problems.report(error)
             return self.problems.mark_broken(node.place)
         if self._bytes > MAX_INCLUDED:
-            message = f"the files that `!include` names hold more than {MAX_INCLUDED // 1_000_000} MB"
+            message = (
+                f"the files that `!include` names hold more than {MAX_INCLUDED // 1_000_000} MB"
+            )
             self.problems.add("E104", message, node.place)
             return self.problems.mark_broken(node.place)
         text = self._texts[real]
@@ -242,18 +270,26 @@ class Inclusion:
             return found
         if not found.is_map:
             if not found.is_broken:
-                message = f"`$ref` with other keys beside it needs a mapping, and `{named.text}` holds none"
+                message = (
+                    f"`$ref` with other keys beside it needs a mapping, and `{named.text}` "
+                    "holds none"
+                )
                 self.problems.add("E105", message, named.place)
             return replace(siblings, is_broken=True)
         for key in siblings.entries.keys() & found.entries.keys():
             if nodes.to_plain(siblings.entries[key]) != nodes.to_plain(found.entries[key]):
                 message = f"`{key}` contradicts the file that `$ref` names ({found.key_place(key)})"
-                self.problems.add("E105", message, siblings.key_place(key), f"keep `{key}` in one of the two")
+                self.problems.add(
+                    "E105", message, siblings.key_place(key), f"keep `{key}` in one of the two"
+                )
         entries, keys = found.entries | siblings.entries, found.keys | siblings.keys
         return Node(entries, named.place, keys=keys, is_broken=found.is_broken)
 
     def _read_named(self, named: Node, trail: tuple[Path, ...], *, is_material: bool) -> Node:
-        """Return the tree of the file that `$ref` names; one that is named again is not read again."""
+        """Return the tree of the file that `$ref` names.
+
+        One that is named again is not read again.
+        """
         if named.text is None:
             raise SpecError("E108", "`$ref` must be the path of a YAML file", where=named.place)
         path = self._locate(self.environment.expand(named.text, named.place), named.place)
@@ -263,8 +299,12 @@ class Inclusion:
             raise SpecError("E105", f"`$ref` goes in a circle: {chain}", where=named.place)
         if real not in self._trees:
             if len(self._trees) >= MAX_FILES:
-                raise SpecError("E104", f"`$ref` names more than {MAX_FILES} files", where=named.place)
-            self._trees[real] = nodes.read_yaml(path, path.as_posix(), self.problems, place=named.place)
+                raise SpecError(
+                    "E104", f"`$ref` names more than {MAX_FILES} files", where=named.place
+                )
+            self._trees[real] = nodes.read_yaml(
+                path, path.as_posix(), self.problems, place=named.place
+            )
         return self.follow(self._trees[real], (*trail, real), is_material=is_material)
 
     def _locate(self, text: str, place: Place) -> Path:
@@ -300,7 +340,8 @@ class Project:
     def read(self, source: Path | Mapping[str, object], *, limit: Path | None = None) -> Node:
         """Return the tree of a file, or of a mapping that a Python caller hands in.
 
-        `limit` is the folder that may not be left. Raises SpecError for a file that cannot be read at all.
+        `limit` is the folder that may not be left. Raises SpecError for a file that cannot be read
+        at all.
         """
         outside = self.overrides.allow_outside
         inclusion = Inclusion(limit or self.folder, self.environment, self.problems, outside)
@@ -312,7 +353,11 @@ class Project:
 
         def expand(path: Way, scalar: Node) -> Node:
             is_value = (scalar.text or "").startswith("$") and scalar.style != "include"
-            return self._expand(path, scalar) if is_value and nodes.kind_of(path) == "plain" else scalar
+            return (
+                self._expand(path, scalar)
+                if is_value and nodes.kind_of(path) == "plain"
+                else scalar
+            )
 
         def fill(path: Way, scalar: Node) -> Node:
             is_secret = scalar.text is not None and _SECRET_ANYWHERE.search(scalar.text)
@@ -344,7 +389,10 @@ class Project:
         return Node(expanded, node.place, "caller" if names_host else node.style)
 
     def _fill_secret(self, path: Way, node: Node, secrets: Mapping[str, Secret | Broken]) -> Node:
-        """Return a scalar with `<< secrets.NAME >>` replaced where it may stand; report it elsewhere."""
+        """Return a scalar with `<< secrets.NAME >>` replaced where it may stand.
+
+        Report it elsewhere.
+        """
         if nodes.kind_of(path) == "material":
             return node
         found = _SECRET.fullmatch(str(node.value))
@@ -368,9 +416,13 @@ class Project:
 
 
 def may_hold_secret(path: Way) -> bool:
-    """Return whether a secret may be the value at a position: a key, a header, an environment value."""
+    """Return whether a secret may be the value at a position: a key, a header, an environment
+    value.
+    """
     names = [step for step in path if isinstance(step, str)]
-    return names[-1:] == ["api_key"] or (len(names) > 1 and names[-2] in {"custom_headers", "environment"})
+    return names[-1:] == ["api_key"] or (
+        len(names) > 1 and names[-2] in {"custom_headers", "environment"}
+    )
 
 
 def read_secrets(node: Node, problems: Problems) -> dict[str, Secret | Broken]:
@@ -416,4 +468,6 @@ def find_file(path: Path) -> Path:
     data = sorted(one.as_posix() for one in path.iterdir() if split_endings(one)[0])
     if data and not files:
         hint = f"name one of its data files: {listing(data, limit=3)}"
-    raise SpecError("E101", f"folder `{path.as_posix()}` holds no `run.yaml`", where=where, hint=hint)
+    raise SpecError(
+        "E101", f"folder `{path.as_posix()}` holds no `run.yaml`", where=where, hint=hint
+    )

@@ -1,8 +1,9 @@
-"""Ready-made tasks: the files of `benchmarks`, raw files of a benchmark, and a task as a project of its own.
+"""Ready-made tasks: the files of `benchmarks`, raw files of a benchmark, and a task as a project of
+its own.
 
-A file has `about` (what people need to know), `task` (in what its task file differs from the others), `hub`
-(the source `huggingface`) and `forms`: how to tell what a file on disk is, and which columns to derive so
-that the task can read it.
+A file has `about` (what people need to know), `task` (in what its task file differs from the
+others), `hub` (the source `huggingface`) and `forms`: how to tell what a file on disk is, and which
+columns to derive so that the task can read it.
 """
 
 from __future__ import annotations
@@ -39,16 +40,20 @@ FOLDER = "benchmarks"
 #: Where the caller names a dataset.
 _PLACE = Place(file="--dataset")
 _WIDTH = 110
-_RUN_COMMENT = "# A run puts the pieces together. `builtin/random` answers by chance: name your model here.\n"
-_DATASET_COMMENT = "# Where the questions come from, and how each column that the task reads is derived.\n"
+_RUN_COMMENT = (
+    "# A run puts the pieces together. `builtin/random` answers by chance: name your model here.\n"
+)
+_DATASET_COMMENT = (
+    "# Where the questions come from, and how each column that the task reads is derived.\n"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class About:
     """What people need to know of a benchmark; `chance` is the mean of 1/K over its rows.
 
-    `expected` are published numbers, each with `model`, `value`, `setting` and the address of its `source`.
-    The hub gives out a `gated` dataset only to those who accepted its terms.
+    `expected` are published numbers, each with `model`, `value`, `setting` and the address of its
+    `source`. The hub gives out a `gated` dataset only to those who accepted its terms.
     """
 
     title: str
@@ -67,10 +72,11 @@ class About:
 
 @dataclass(frozen=True)
 class Form:
-    """How to tell a form of raw files, and how they are read: `how` has fields of a dataset's source.
+    """How to tell a form of raw files, and how they are read: `how` has fields of a dataset's
+    source.
 
-    They are told by the ending of their names and the columns they have. Of a folder, the files that
-    `prefer` matches are read if there are some.
+    They are told by the ending of their names and the columns they have. Of a folder, the files
+    that `prefer` matches are read if there are some.
     """
 
     description: str
@@ -84,7 +90,8 @@ class Form:
 class ReadyMade:
     """A ready-made task by name, with the dataset on the hub and its own forms of raw files.
 
-    `shots` has the fields of `hub` that lead to the rows for few-shot prompts; none for a task without.
+    `shots` has the fields of `hub` that lead to the rows for few-shot prompts; none for a task
+    without.
     """
 
     name: str
@@ -123,7 +130,8 @@ class ReadyMade:
             **asdict(self.about),
             "hub": {key: hub[key] for key in ("path", "name", "split", "revision") if key in hub},
             "forms": [
-                {"description": one.description, "columns": list(one.expects)} for one in self.own_forms
+                {"description": one.description, "columns": list(one.expects)}
+                for one in self.own_forms
             ],
             "config": [
                 {"key": key, "default": default, "description": text}
@@ -132,11 +140,15 @@ class ReadyMade:
         }
 
     def hub_datasets(self) -> Iterator[tuple[str, Node]]:
-        """Yield the datasets on the hub, as dataset files would have them, by the config value for each.
+        """Yield the datasets on the hub, as dataset files would have them, by the config value for
+        each.
 
         These are the questions and, where there may be some, the examples.
         """
-        place, kinds = self.hub.place, {"dataset": ({}, ""), "examples": (self.shots.entries, "_examples")}
+        place, kinds = (
+            self.hub.place,
+            {"dataset": ({}, ""), "examples": (self.shots.entries, "_examples")},
+        )
         for parameter, (more, ending) in kinds.items():
             source = {"type": Node("huggingface", place), **self.hub.entries, **more}
             entries = {
@@ -161,7 +173,10 @@ def list_ready_made() -> list[str]:
 
 
 def find_ready_made(given: object) -> str | None:
-    """Return the ready-made task that a caller means; a file, or a folder with a run file, comes first."""
+    """Return the ready-made task that a caller means.
+
+    A file, or a folder with a run file, comes first.
+    """
     if not isinstance(given, str | Path):
         return None
     name, path = str(given).lower().replace("-", "_"), Path(given)
@@ -172,7 +187,9 @@ def find_ready_made(given: object) -> str | None:
 
 
 def suggest_ready_made(name: str) -> str | None:
-    """Return the hint to the ready-made task that a name may mean, and to its part that has that name."""
+    """Return the hint to the ready-made task that a name may mean, and to its part that has that
+    name.
+    """
     wanted = name.lower().replace("-", "_")
     near = find_near(wanted, _paths()) or [one for one in _paths() if wanted.startswith(f"{one}_")]
     if not near:
@@ -217,7 +234,10 @@ _CONFIG = {
     "prompt": ("Prompt", "Whose wording of the prompt is used."),
     "extraction": ("Extraction rule", "How the choice is read from the completion."),
     "shots": ("Shots", "How many solved examples stand before the question."),
-    "examples": ("Examples", "A file or a dataset of the run file with examples, in place of the hub's."),
+    "examples": (
+        "Examples",
+        "A file or a dataset of the run file with examples, in place of the hub's.",
+    ),
 }
 _ORDERS = ("shuffled", "original", "rotations")
 _EXTRACTIONS = ("stated_answer", "first_character", "first_character_literal", "leading_label")
@@ -237,14 +257,16 @@ Answer:"""
 def _write_task(name: str, about: About, own: Mapping[str, Any]) -> dict[str, Any]:
     """Return the task file of a benchmark, whose own file says in what it differs from the others.
 
-    `choose` has config values with all that they may be, `prompts` the wordings by name, ours first, `shots`
-    what few-shot prompts are made of: `by`, `answer`, `from`. `images` are columns.
+    `choose` has config values with all that they may be, `prompts` the wordings by name, ours
+    first, `shots` what few-shot prompts are made of: `by`, `answer`, `from`. `images` are columns.
     """
     shots, prompts = own.get("shots"), own.get("prompts") or {"answerkey": _PROMPT}
     messages: Any = {wording: _write_messages(text, own) for wording, text in prompts.items()}
     choices = dict(own.get("choose") or {}) | ({"orders": _ORDERS} if own.get("shuffled") else {})
     choices |= ({"prompt": messages} if len(prompts) > 1 else {}) | {"extraction": _EXTRACTIONS}
-    parameters: list[dict[str, Any]] = [{"type": "dataset", "key": "dataset", "default_value": name}]
+    parameters: list[dict[str, Any]] = [
+        {"type": "dataset", "key": "dataset", "default_value": name}
+    ]
     for key, allowed in choices.items():
         mapping = {"values_mapping": allowed} if isinstance(allowed, Mapping) else {}
         stated = {"type": "categorical", "key": key, "default_value": next(iter(allowed))}
@@ -253,15 +275,26 @@ def _write_task(name: str, about: About, own: Mapping[str, Any]) -> dict[str, An
     solver: dict[str, Any] = {"type": "single_turn_solver"}
     if shots is not None:
         parameters.append({"type": "int", "key": "shots", "default_value": 0, "min": 0})
-        parameters.append({"type": "dataset", "key": "examples", "default_value": f"{name}_examples"})
-        solver["examples"] = {"dataset": "<< config.examples >>", "num_examples": "<< config.shots >>"}
+        parameters.append(
+            {"type": "dataset", "key": "examples", "default_value": f"{name}_examples"}
+        )
+        solver["examples"] = {
+            "dataset": "<< config.examples >>",
+            "num_examples": "<< config.shots >>",
+        }
         solver["examples"] |= {"by": shots["by"]} if "by" in shots else {}
     if group := own.get("group_by", about.category):
         definition["group_by"] = group
     if "orders" in choices:
-        definition["choice_order"] = {"options": "{{ sample.options }}", "orders": "<< config.orders >>"}
+        definition["choice_order"] = {
+            "options": "{{ sample.options }}",
+            "orders": "<< config.orders >>",
+        }
     chosen = "<< config.prompt >>" if len(prompts) > 1 else next(iter(messages.values()))
-    definition["solver"] = {**solver, "input_builder": {"type": "chat_completion", "input_messages": chosen}}
+    definition["solver"] = {
+        **solver,
+        "input_builder": {"type": "chat_completion", "input_messages": chosen},
+    }
     scorer = {
         "type": "string_equals_mcqa",
         "ground_truth_choice": "{{ sample.answer }}",
@@ -270,7 +303,9 @@ def _write_task(name: str, about: About, own: Mapping[str, Any]) -> dict[str, An
         "extraction": "<< config.extraction >>",
         "metrics": [{"type": "mean", "field": "is_correct", "name": "Accuracy"}],
     }
-    told = {key: {"display_name": title, "description": text} for key, (title, text) in _CONFIG.items()}
+    told = {
+        key: {"display_name": title, "description": text} for key, (title, text) in _CONFIG.items()
+    }
     return {
         "key": name,
         "display_name": about.title,
@@ -283,12 +318,19 @@ def _write_task(name: str, about: About, own: Mapping[str, Any]) -> dict[str, An
 
 
 def _write_messages(prompt: str, own: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the messages of a wording: the examples as turns of their own, where there may be any."""
+    """Return the messages of a wording: the examples as turns of their own, where there may be
+    any.
+    """
     question = _OPTION.sub(rf"{{% for option in sample.options %}}{_LINE}{{%- endfor %}}", prompt)
     if columns := own.get("images"):
-        images = [{"type": "image", "image": f"{{{{ sample.{one} | default(none) }}}}"} for one in columns]
+        images = [
+            {"type": "image", "image": f"{{{{ sample.{one} | default(none) }}}}"} for one in columns
+        ]
         return [{"role": "user", "content": [{"type": "text", "text": question}, *images]}]
-    turns = [("user", question), ("assistant", own.get("shots", {}).get("answer", "{{ sample.answer }}"))]
+    turns = [
+        ("user", question),
+        ("assistant", own.get("shots", {}).get("answer", "{{ sample.answer }}")),
+    ]
     shown = [
         {"role": role, "content": re.sub(r"\bsample\b", "example", text), "for_each": "examples"}
         for role, text in (turns if "shots" in own else ())
@@ -314,7 +356,7 @@ def open_raw_files(
         node = Node(entries, _PLACE, keys=filled.keys)
         how: Any = build_source(node, Problems(), base=Path())
         try:
-            columns = load_table(first, how).rows.columns
+            columns = list(load_table(first, how).rows.columns)
         except AnswerkeyError:  # read so, it has none
             columns = []
         if set(form.expects) <= set(columns):
@@ -323,18 +365,25 @@ def open_raw_files(
                 problems.notice(notice, Place(file=stated["directory_path"]), hint)
             source = build_source(node, problems, base=Path())
             title = ready.about.title
-            return None if source is None else DatasetSpec(name_dataset(given), source, title, place=_PLACE)
+            return (
+                None
+                if source is None
+                else DatasetSpec(name_dataset(given), source, title, place=_PLACE)
+            )
         seen = seen or columns
     columns_text = f" (columns: {listing(seen)})" if seen else ""
     known = "; ".join(form.description for form in ready.forms)
-    message = f"`--dataset {given}` is no data of `{ready.name}` in a form that is known{columns_text}"
+    message = (
+        f"`--dataset {given}` is no data of `{ready.name}` in a form that is known{columns_text}"
+    )
     hint = f"known are: {known}. Or give a dataset file that derives these columns"
     problems.report(DataError("E206", message, where=Place(file=str(given)), hint=hint))
     return None
 
 
 def _find_files(given: str | Path, form: Form) -> tuple[dict[str, str], Path, str | None] | None:
-    """Return how a source names the files that may have a form by their names, and the first of them.
+    """Return how a source names the files that may have a form by their names, and the first of
+    them.
 
     The third is what to say when not all files of a folder are read.
     """
@@ -348,13 +397,17 @@ def _find_files(given: str | Path, form: Form) -> tuple[dict[str, str], Path, st
             allow_fetching(str(given))
             return {"type": "url", "url": str(given)}, UrlSource(url=str(given)).fetch().path, None
         return {"type": "local", "file_path": str(path.resolve())}, path, None
-    there = list_files(path, extension=form.extension)
+    there = list(list_files(path, form.extension).values())
     if not there or (form.extension is None and len({one.suffix for one in there}) > 1):
         return None
     stated = {"type": "folder", "directory_path": str(path.resolve())}
     if form.extension:
         stated["extension"] = form.extension
-    wanted = [one for one in there if form.prefer and matches(one.relative_to(path).as_posix(), form.prefer)]
+    wanted = [
+        one
+        for one in there
+        if form.prefer and matches(one.relative_to(path).as_posix(), form.prefer)
+    ]
     if not form.prefer or not wanted or len(wanted) == len(there):
         return stated, there[0], None
     notice = f"of {len(there)} files only those that match `{form.prefer}` are read: {len(wanted)}"
@@ -362,7 +415,10 @@ def _find_files(given: str | Path, form: Form) -> tuple[dict[str, str], Path, st
 
 
 def write_project(ready: ReadyMade, dataset: str | None = None) -> dict[str, str]:
-    """Return a ready-made task as files of a project; `dataset` is a file or folder in place of the hub."""
+    """Return a ready-made task as files of a project.
+
+    `dataset` is a file or folder in place of the hub.
+    """
     about, key, problems = ready.about, ready.name, Problems()
     config = ready.config({}, problems)
     described = {name: to_plain(config.fill(node, problems)) for name, node in ready.hub_datasets()}
@@ -371,7 +427,10 @@ def write_project(ready: ReadyMade, dataset: str | None = None) -> dict[str, str
         raise_all(problems.errors)
         found: Any = opened.source if opened else None
         plain = asdict(found)
-        filters = [{name: one for name, one in each.items() if one is not None} for each in plain["filters"]]
+        filters = [
+            {name: one for name, one in each.items() if one is not None}
+            for each in plain["filters"]
+        ]
         place = getattr(found, "path_field", "url")
         stated = {"type": plain.pop("type"), place: plain.pop(place), **plain, "filters": filters}
         source = {name: value for name, value in stated.items() if value not in (None, {}, [], 0)}

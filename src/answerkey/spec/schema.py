@@ -30,7 +30,8 @@ _TRUTH = "|".join(
 #: What pydantic calls the bounds of a number that is read by a function first.
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 
-#: Texts that the loader reads as something else: config and environment values, and words for true and false.
+#: Texts that the loader reads as something else: config and environment values, and words for true
+#: and false.
 _STAND_INS: dict[str, str] = {
     "integer": rf"{_LATER}|{_VARIABLE}|^\s*[-+]?({_WHOLE}(\.0+)?)\s*$",
     "number": rf"{_LATER}|{_VARIABLE}|^\s*[-+]?({_WHOLE}|[0-9._]+([eE][-+]?[0-9]+)?)\s*$",
@@ -52,7 +53,9 @@ def schema(kind: FileKind) -> dict[str, Any]:
     while waiting:
         name = waiting.pop()
         if name not in needed:
-            models = [model.model_json_schema(mode="validation", by_alias=True) for model in parts[name]]
+            models = [
+                model.model_json_schema(mode="validation", by_alias=True) for model in parts[name]
+            ]
             options = [_merge(found, found.pop("$defs", {})) for found in models]
             needed[name] = {"anyOf": [*options, _ELSEWHERE]}
             waiting.extend(_list_references(needed[name]))

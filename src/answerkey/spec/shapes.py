@@ -1,7 +1,8 @@
 """The fields of task, run, dataset and model files, and the old names that still work.
 
-What is held against a model of its own is marked as a `part` here: the loader validates part by part, so
-that a mistake in one scorer hides nothing of the next; the JSON Schema puts the parts together again.
+What is held against a model of its own is marked as a `part` here: the loader validates part by
+part, so that a mistake in one scorer hides nothing of the next; the JSON Schema puts the parts
+together again.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from answerkey.spec.nodes import Node, Problems, from_plain, to_plain
 from answerkey.spec.validation import Fields, Key, Number, Text, Whole
 from answerkey.types import Purpose
 
-#: A reference to a model or an adapter may also contain `$`; a built-in model is named with its parameters.
+#: A reference to a model or an adapter may also contain `$`; a built-in model is named with its
+#: parameters.
 MODEL_REFERENCE = r"^[a-zA-Z0-9_\-$]+([/:].+)?$"
 TaskKind = Literal["chat_completion", "embeddings", "custom"]
 CachePolicy = Literal["reuse", "update", "no-cache"]
 Subsampling = Literal["head", "random"]
 Reference = Annotated[Text, Field(pattern=r"^[a-zA-Z0-9_\-$]+$", min_length=1, max_length=250)]
 ModelReference = Annotated[Text, Field(pattern=MODEL_REFERENCE, max_length=1000)]
-#: Marks an old name in the JSON Schema; pydantic's own `deprecated` would warn of our code, not of the file.
+#: Marks an old name in the JSON Schema; pydantic's own `deprecated` would warn of our code, not of
+#: the file.
 OLD: dict[str, Any] = {"deprecated": True}
 Count = Annotated[Whole, Field(ge=1)]
 Column = Annotated[Text, Field(min_length=1)]
@@ -121,7 +124,9 @@ class Definition(DesignFields):
     choice_order: Annotated[Any, part("choice_order")] | None = None
     variants: Annotated[list[Annotated[Any, part("variant")]], Field(min_length=1)] | None = None
     actions: list[Annotated[Any, part("action")]] | None = None
-    evaluated_entity_type: Literal["model", "dataset"] | None = Field(default=None, json_schema_extra=OLD)
+    evaluated_entity_type: Literal["model", "dataset"] | None = Field(
+        default=None, json_schema_extra=OLD
+    )
 
 
 class TaskFields(NamedByFile):
@@ -204,7 +209,10 @@ class SpecificationFields(SelectionFields):
 
 
 class MatrixFields(Fields):
-    """Every model on every task, one run for each model; a task is its key, or a task specification."""
+    """Every model on every task, one run for each model.
+
+    A task is its key, or a task specification.
+    """
 
     models: Annotated[list[ModelReference], Field(min_length=1)]
     tasks: Annotated[list[Key | Annotated[Any, part("specification")]], Field(min_length=1)]
@@ -252,14 +260,15 @@ class RunFields(Fields):
 
 LATER_ERA = "the format of late 2026"
 DEBUG_SAMPLES = 10
-#: A mapping, an old name in it and its new one become the mapping in its new form, and what to write there
-#: instead; None for a value that is wrong under any name, which is for others to say.
+#: A mapping, an old name in it and its new one become the mapping in its new form, and what to
+#: write there instead; None for a value that is wrong under any name, which is for others to say.
 Rewrite = Callable[[Node, str, str], tuple[Node, str] | None]
 
 
 @dataclass(frozen=True)
 class Deprecation:
-    """An old key (or an old value of a key) of one part of a file: since when, and what replaces it.
+    """An old key (or an old value of a key) of one part of a file: since when, and what replaces
+    it.
 
     `scorer` limits it to the scorers of a type. `is_moved`: the name is not old, its place is.
     """
@@ -307,7 +316,9 @@ def _move_into_source(node: Node, old: str, new: str) -> tuple[Node, str]:
 
 
 def _move_to_run_config(node: Node, old: str, new: str) -> tuple[Node, str]:
-    """Keep the value under the name that the loader reads: the run's own `run_config` wins over it."""
+    """Keep the value under the name that the loader reads: the run's own `run_config` wins over
+    it.
+    """
     return node, f"write `run_config: {{{new}: {to_plain(node.entries[old])}}}`"
 
 
@@ -322,18 +333,27 @@ def _read_mode(node: Node, old: str, new: str) -> tuple[Node, str] | None:
     return rest, f"write `run_config: {{num_samples: {DEBUG_SAMPLES}}}`"
 
 
-_ENTITY = "leave it out: a task with a `solver` evaluates a model, one without evaluates the dataset"
+_ENTITY = (
+    "leave it out: a task with a `solver` evaluates a model, one without evaluates the dataset"
+)
 _SUBSET = "it is ignored; write `run_config: {num_samples: …}`"
 _COLUMNS = "scorers read templates"
 
 DEPRECATIONS: tuple[Deprecation, ...] = (
     *(
         Deprecation("scorer", old, _COLUMNS, new, _read_column, scorer="string_equals_mcqa")
-        for old, new in (("ground_truth_choice_field", "ground_truth_choice"), ("choices_field", "choices"))
+        for old, new in (
+            ("ground_truth_choice_field", "ground_truth_choice"),
+            ("choices_field", "choices"),
+        )
     ),
-    Deprecation("definition", "type", LATER_ERA, "benchmark_task", _rename_type, value="declarative_task"),
+    Deprecation(
+        "definition", "type", LATER_ERA, "benchmark_task", _rename_type, value="declarative_task"
+    ),
     Deprecation("task", "evaluated_entity_type", "tasks have a `definition`", _ENTITY, _drop),
-    Deprecation("specification", "entity_key", "specifications have a `model_key`", "model_key", _rename),
+    Deprecation(
+        "specification", "entity_key", "specifications have a `model_key`", "model_key", _rename
+    ),
     Deprecation("definition", "evaluated_entity_type", LATER_ERA, _ENTITY, _drop),
     Deprecation("dataset choice", "fast_subset_size", LATER_ERA, _SUBSET, _drop),
     Deprecation("dataset", "file_path", LATER_ERA, "source", _move_into_source, is_moved=True),

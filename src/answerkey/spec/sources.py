@@ -19,7 +19,14 @@ from answerkey.errors import AnswerkeyError, Place, SpecError, is_url
 from answerkey.spec.config import refuse_config
 from answerkey.spec.nodes import Node, Problems, from_plain, resolve_path
 from answerkey.spec.shapes import DatasetFields, carry_over
-from answerkey.spec.validation import Fields, Part, fields_of, report_template, try_build, validate_node
+from answerkey.spec.validation import (
+    Fields,
+    Part,
+    fields_of,
+    report_template,
+    try_build,
+    validate_node,
+)
 from answerkey.templates import DATASET_NAMES, RowFilter, Template, TemplateStopped
 
 SOURCE = Part("source", SOURCES)
@@ -27,8 +34,17 @@ SOURCE = Part("source", SOURCES)
 _WITH_VALUE = frozenset(
     {"equals", "not_equals", "greater_than", "less_than", "greater_or_equal", "less_or_equal"}
 )
-#: A JSON file that is an object with one of these keys is a task or run file; no such file is longer.
-_SPEC_KEYS = ("definition", "tasks", "evaluation", "datasets", "models", "task_specifications", "source")
+#: A JSON file that is an object with one of these keys is a task or run file; no such file is
+#: longer.
+_SPEC_KEYS = (
+    "definition",
+    "tasks",
+    "evaluation",
+    "datasets",
+    "models",
+    "task_specifications",
+    "source",
+)
 _LONGEST_SPEC = 1_000_000
 #: So many characters show the first row of a table.
 _LOOKED_AT = 100_000
@@ -47,7 +63,9 @@ class DatasetSpec:
 
     @classmethod
     def of_path(cls, path: str | Path) -> DatasetSpec:
-        """Return the dataset of a data file, of a folder of them, or of an address, named after it."""
+        """Return the dataset of a data file, of a folder of them, or of an address, named after
+        it.
+        """
         source: Source
         if is_remote(str(path)):
             # Storage that the caller names is the caller's own: whatever is there may be fetched.
@@ -72,7 +90,9 @@ class DatasetSpec:
         return dataset
 
     def locate(self, error: AnswerkeyError) -> AnswerkeyError:
-        """Return an error of reading the rows, placed in the dataset's file where that is at fault."""
+        """Return an error of reading the rows, placed in the dataset's file where that is at
+        fault.
+        """
         if self.places is None:
             return error
         if isinstance(error, TemplateStopped):
@@ -103,7 +123,9 @@ class DatasetSpec:
 
 
 def find_header(path: Path) -> tuple[str, ...] | None:
-    """Return the names of the columns if the first line of a CSV or TSV file is a question itself."""
+    """Return the names of the columns if the first line of a CSV or TSV file is a question
+    itself.
+    """
     mark = {".csv": ",", ".tsv": "\t"}.get(path.suffix.lower())
     if mark is None or not path.is_file():
         return None
@@ -121,7 +143,11 @@ def find_header(path: Path) -> tuple[str, ...] | None:
 
 def name_dataset(path: str | Path) -> str:
     """Return what a dataset is called that is given by its path or address."""
-    last = unquote(hide_query(str(path))).rstrip("/").rpartition("/")[2] if is_remote(str(path)) else ""
+    last = (
+        unquote(hide_query(str(path))).rstrip("/").rpartition("/")[2]
+        if is_remote(str(path))
+        else ""
+    )
     name = last or Path(path).name or Path(path).resolve().name
     return name.split(".")[0] or name or "dataset"
 
@@ -132,7 +158,10 @@ def is_remote(name: str) -> bool:
 
 
 def is_data_file(given: object) -> bool:
-    """Return whether a caller gives a data file, by its name; JSON that is an object may be a run file."""
+    """Return whether a caller gives a data file, by its name.
+
+    JSON that is an object may be a run file.
+    """
     if not isinstance(given, str | Path) or not split_endings(show_file(given))[0]:
         return False
     path = Path(given)
@@ -173,18 +202,26 @@ def build_dataset(node: Node, problems: Problems, *, base: Path) -> DatasetSpec 
     source = build_source(node.entries["source"], problems, base=base)
     if fields is None or source is None:
         return None
-    return DatasetSpec(fields.key, source, fields.display_name, fields.description, node.place, node)
+    return DatasetSpec(
+        fields.key, source, fields.display_name, fields.description, node.place, node
+    )
 
 
 def build_source(node: Node, problems: Problems, *, base: Path) -> Source | None:
-    """Return where rows come from; a relative `file_path` is relative to the file that states it."""
+    """Return where rows come from.
+
+    A relative `file_path` is relative to the file that states it.
+    """
     kind = SOURCE.choose(node, problems)
     if kind is None:
         return None
     rest, conditions = node, []
     if node.field("filters").is_list and "filters" in SOURCE.model(kind).model_fields:
-        # Each is held against its own model: a mistake in one is told once, and hides nothing of the next.
-        conditions = [build_filter(one, problems, names=DATASET_NAMES) for one in node.at("filters").items]
+        # Each is held against its own model: a mistake in one is told once, and hides nothing of
+        # the next.
+        conditions = [
+            build_filter(one, problems, names=DATASET_NAMES) for one in node.at("filters").items
+        ]
         rest = node.without("filters")
     _, source = SOURCE.read(rest, problems)
     if source is not None and conditions:
@@ -212,9 +249,10 @@ def build_source(node: Node, problems: Problems, *, base: Path) -> Source | None
 def build_filter(
     node: Node, problems: Problems, *, names: tuple[str, ...]
 ) -> tuple[RowFilter, Fields] | None:
-    """Return a row filter and its fields; its expression is compiled, and a missing `value` is a mistake.
+    """Return a row filter and its fields.
 
-    `names` are those that the expression sees.
+    Its expression is compiled, and a missing `value` is a mistake. `names` are those that the
+    expression sees.
     """
     fields = validate_node(fields_of(RowFilter), node, problems, name="the filter")
     if fields is None:
@@ -236,7 +274,10 @@ def build_filter(
 
 
 def source_from(plain: Mapping[str, Any]) -> Source:
-    """Return the source that `dataclasses.asdict` once described; raises SpecError when it is none."""
+    """Return the source that `dataclasses.asdict` once described.
+
+    Raises SpecError when it is none.
+    """
     problems = Problems()
     filters = []
     for one in plain.get("filters") or ():
@@ -246,7 +287,9 @@ def source_from(plain: Mapping[str, Any]) -> Source:
         elif one["op"] not in {"exists", "not_exists", "is_true", "is_false"}:
             kept["value"] = one.get("value")
         filters.append(kept)
-    stated = {key: value for key, value in plain.items() if value is not None} | {"filters": filters}
+    stated = {key: value for key, value in plain.items() if value is not None} | {
+        "filters": filters
+    }
     source = build_source(from_plain(stated, Place()), problems, base=Path())
     if source is None:
         raise problems.errors[0]

@@ -1,4 +1,7 @@
-"""A task's tree becomes a Task with nothing left to look up; every mistake on the way is reported."""
+"""A task's tree becomes a Task with nothing left to look up.
+
+Every mistake on the way is reported.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,16 @@ from typing import Any, NamedTuple
 
 from answerkey import metrics, solvers
 from answerkey.errors import Place, SpecError, listing, suggest
-from answerkey.metrics import METRICS, Design, KeyedMetric, Mean, Metric, Trials, ValueNames, foresee_names
+from answerkey.metrics import (
+    METRICS,
+    Design,
+    KeyedMetric,
+    Mean,
+    Metric,
+    Trials,
+    ValueNames,
+    foresee_names,
+)
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.scorers import SCORERS, Action, Scorer, asks_model, compile_templates, find_role
 from answerkey.solvers import SOLVERS, ChoiceOrder, Solver
@@ -38,7 +50,8 @@ ORDER_METRICS = {
 _WORDS_ONLY = frozenset({"display_name", "description", "long_description"})
 _NAMES = ("key", "long_description", "tags")
 _UNBIASED_NOTICE = (
-    "`pass@k` and `pass^k` are the unbiased estimators here: 1 - C(n-c, k)/C(n, k) and C(c, k)/C(n, k) of c"
+    "`pass@k` and `pass^k` are the unbiased estimators here: 1 - C(n-c, k)/C(n, k) and "
+    "C(c, k)/C(n, k) of c"
     " successes in n trials"
 )
 _PLUGIN_HINT = "for the plug-in forms 1 - (1-p)^k and p^k write `pass@k_plugin` and `pass^k_plugin`"
@@ -61,7 +74,9 @@ class ScoringStep:
     @property
     def model_path(self) -> tuple[str | int, ...]:
         """Where in a task the scorer names the model that it asks."""
-        field = ("extraction", "fallback") if find_role(self.scorer) == "fallback" else ("model_key",)
+        field = (
+            ("extraction", "fallback") if find_role(self.scorer) == "fallback" else ("model_key",)
+        )
         return ("definition", "scorers", self.index, *field)
 
 
@@ -69,8 +84,9 @@ class ScoringStep:
 class Task:
     """What is asked and how replies are scored.
 
-    `config` holds the values of its parameters and `dataset_columns` those that name columns, both by
-    parameter key; `source` is the resolved task as plain JSON, from which `task_from_source` builds it again.
+    `config` holds the values of its parameters and `dataset_columns` those that name columns, both
+    by parameter key; `source` is the resolved task as plain JSON, from which `task_from_source`
+    builds it again.
     """
 
     key: str
@@ -95,7 +111,9 @@ class Task:
 
     @property
     def main_step(self) -> ScoringStep:
-        """The scorer whose counts stand for the task: the first with purpose `score`, else the first."""
+        """The scorer whose counts stand for the task: the first with purpose `score`, else the
+        first.
+        """
         return next((step for step in self.scoring if step.purpose == "score"), self.scoring[0])
 
     @property
@@ -111,13 +129,20 @@ class Task:
 
     def sample_facts(self, samples: Samples) -> Known | None:
         """Return what the first scorer that knows anything knows: choices, truths, option texts."""
-        known = next((one for step in self.scoring if (one := step.scorer.sample_facts(samples))), None)
+        known = next(
+            (one for step in self.scoring if (one := step.scorer.sample_facts(samples))), None
+        )
         if known is None or self.choice_order is None or any(known.options):
             return known
-        return replace(known, options=solvers.option_texts(self.choice_order, samples, known.choices))
+        return replace(
+            known, options=solvers.option_texts(self.choice_order, samples, known.choices)
+        )
 
     def place(self, *path: str | int) -> Place:
-        """Return where a part of the task stands; `("config_spec", name)` is where that value was given."""
+        """Return where a part of the task stands.
+
+        `("config_spec", name)` is where that value was given.
+        """
         if len(path) > 1 and path[0] == "config_spec" and path[1] in self.config_places:
             return self.config_places[str(path[1])]
         return self.places.at(*path).place
@@ -132,22 +157,26 @@ class ForeseenMetric(NamedTuple):
 
 
 def find_metrics(task: Task, name: str | None = None) -> list[ForeseenMetric]:
-    """Return the metrics of a task, or those that may have a value of a name: alone, or behind their keys."""
+    """Return the metrics of a task, or those that may have a value of a name: alone, or behind
+    their keys.
+    """
     found = []
     for step in task.scoring:
         for metric in step.metrics:
             names = foresee_names(metric.metric)
             openings = ("", f"{metric.key}_", f"{step.key}_{metric.key}_")
-            rest = [name[len(one) :] for one in openings if name is not None and name.startswith(one)]
+            rest = [
+                name[len(one) :] for one in openings if name is not None and name.startswith(one)
+            ]
             if name is None or any(map(names.allow, rest)):
                 found.append(ForeseenMetric(step, metric, names))
     return found
 
 
 def find_compared(task: Task, name: str) -> tuple[str, str] | None:
-    """Return the scorer and the value whose mean a metric is; None when it is no plain mean of a value.
+    """Return the scorer and the value whose mean a metric is.
 
-    With trials, the mean of their mean is one.
+    None when it is no plain mean of a value. With trials, the mean of their mean is one.
     """
     for step, one, _ in find_metrics(task, name):
         if isinstance(one.metric, Mean):
@@ -159,14 +188,21 @@ def find_compared(task: Task, name: str) -> tuple[str, str] | None:
 
 
 def hash_definition(definition: object) -> str:
-    """Return the SHA-256 of a resolved definition; names and descriptions for readers do not count."""
-    text = json.dumps(_strip_words(definition), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    """Return the SHA-256 of a resolved definition.
+
+    Names and descriptions for readers do not count.
+    """
+    text = json.dumps(
+        _strip_words(definition), sort_keys=True, ensure_ascii=False, separators=(",", ":")
+    )
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _strip_words(value: object) -> object:
     if isinstance(value, Mapping):
-        kept = ((key, one) for key, one in value.items() if key not in _WORDS_ONLY and one is not None)
+        kept = (
+            (key, one) for key, one in value.items() if key not in _WORDS_ONLY and one is not None
+        )
         return {key: _strip_words(one) for key, one in kept}
     return [_strip_words(one) for one in value] if isinstance(value, list | tuple) else value
 
@@ -202,9 +238,13 @@ def task_from_source(source: Mapping[str, Any]) -> Task:
     return task
 
 
-def _build(node: Node, config: Config, problems: Problems, columns: Mapping[str, str]) -> Task | None:
+def _build(
+    node: Node, config: Config, problems: Problems, columns: Mapping[str, str]
+) -> Task | None:
     fields = validate_node(shapes.TaskFields, node, problems, name="the task")
-    if fields is None:  # names that stand in for missing or wrong ones, so that the rest can still be checked
+    if (
+        fields is None
+    ):  # names that stand in for missing or wrong ones, so that the rest can still be checked
         key = re.sub(r"[^a-zA-Z0-9_-]+", "-", node.key or "task")[:250] or "task"
         fields = shapes.TaskFields(key=key, definition=None)
     if "definition" not in node.entries:
@@ -217,7 +257,9 @@ def _build(node: Node, config: Config, problems: Problems, columns: Mapping[str,
         return None
     stated = {name for name, one in written.entries.items() if not one.is_null}
     trials = build_trials(written.entries["trials"], problems) if "trials" in stated else None
-    steps, sources, snippets = _build_scoring(written.field("scorers"), trials, build_design(own), problems)
+    steps, sources, snippets = _build_scoring(
+        written.field("scorers"), trials, build_design(own), problems
+    )
     if trials is not None:
         _check_score_names(trials, steps, written.entries["trials"], problems)
     solver, solver_fields = None, None
@@ -231,30 +273,45 @@ def _build(node: Node, config: Config, problems: Problems, columns: Mapping[str,
     if "choice_order" in stated:
         model, order_node = validation.fields_of(ChoiceOrder), written.entries["choice_order"]
         order_fields = validate_node(model, order_node, problems, name="`choice_order`")
-        order = None if order_fields is None else validation.try_build(order_fields, order_node, problems)
+        order = (
+            None
+            if order_fields is None
+            else validation.try_build(order_fields, order_node, problems)
+        )
     if order is not None:
         following = [step for step in steps if getattr(step.scorer, "follows_order", False)]
         for step in (step for step in steps if step not in following):
-            reads = f"scorer `{step.key}` (`{step.scorer.type}`) reads the truth as it stands in the row"
+            reads = (
+                f"scorer `{step.key}` (`{step.scorer.type}`) reads the truth as it stands "
+                "in the row"
+            )
             hint = "with `choice_order` use `string_equals_mcqa`, whose truth moves with its option"
             place = written.at("scorers", step.index).place
             problems.add("E108", f"{reads}, and `choice_order` moves the options", place, hint)
-        if isinstance(solver, solvers.PassThroughSolver) and order.orders != "original":
+        if solver is not None and solver.reads_column and order.orders != "original":
             reads = f"`{solver.type}` reads what was said to the options as they stand"
-            hint = "write `orders: original`, or bring a file with `option_order` by `--completions FILE`"
+            hint = (
+                "write `orders: original`, or bring a file with `option_order` by "
+                "`--completions FILE`"
+            )
             place = written.at("choice_order", "orders").place
             problems.add("E108", f"{reads}, and `orders` is `{order.orders}`", place, hint)
         main = next((step for step in steps if step.purpose == "score"), None)
         added: list[tuple[ScoringStep, str, Metric]] = []
         if main in following and main is not None:
-            added.append((main, "choice_order", resolve_name(ORDER_METRICS["choice_order"])(order.orders)))
+            added.append(
+                (main, "choice_order", resolve_name(ORDER_METRICS["choice_order"])(order.orders))
+            )
         if order.pride is not None:
             reading = [step for step in steps if getattr(step.scorer, "reads_logprobs", False)]
             if reading:
                 metric = resolve_name(ORDER_METRICS["pride"])(order.pride.share, order.pride.seed)
                 added.append((reading[0], "pride", metric))
             else:
-                message = "`pride` takes the prior out of probabilities, and no scorer of the task reads any"
+                message = (
+                    "`pride` takes the prior out of probabilities, and no scorer of the "
+                    "task reads any"
+                )
                 hint = "add the scorer `choice_probabilities`, or leave `pride` out"
                 problems.add("E108", message, written.at("choice_order", "pride").place, hint)
         ordered = []
@@ -263,14 +320,19 @@ def _build(node: Node, config: Config, problems: Problems, columns: Mapping[str,
             design = replace(kept[0].design if kept else Design(), group_by=())
             for name, metric in ((name, metric) for owner, name, metric in added if owner is step):
                 kept.append(
-                    KeyedMetric(validation.number_key(name, {one.key for one in kept}), metric, design)
+                    KeyedMetric(
+                        validation.number_key(name, {one.key for one in kept}), metric, design
+                    )
                 )
             ordered.append(replace(step, metrics=tuple(kept)))
         steps = ordered
-    for step in steps if isinstance(solver, solvers.ChoiceRankingSolver) else ():
+    ranks = solver is not None and solver.ranks_continuations
+    for step in steps if ranks else ():
         if not getattr(step.scorer, "reads_logprobs", False):
             reads = f"which scorer `{step.key}` (`{step.scorer.type}`) reads"
-            message = f"`{solvers.ChoiceRankingSolver.type}` gets log-probabilities and no text, {reads}"
+            message = (
+                f"`{solvers.ChoiceRankingSolver.type}` gets log-probabilities and no text, {reads}"
+            )
             place = written.at("scorers", step.index).place
             problems.add("E108", message, place, "use the scorer `choice_probabilities`")
     if actions and len(steps) == len(written.at("scorers").items):
@@ -278,11 +340,14 @@ def _build(node: Node, config: Config, problems: Problems, columns: Mapping[str,
     if own is None or not steps:
         return None
     # The task as plain values, with every key given and every old name gone.
-    rules = [{"key": one.key, "action": one.action, "filter": condition} for one, condition in actions]
+    rules = [
+        {"key": one.key, "action": one.action, "filter": condition} for one, condition in actions
+    ]
     definition: dict[str, object] = {
         "type": "benchmark_task",
         "dataset": own.dataset and {"key": own.dataset.key},
-        "solver": solver_fields and solver_fields.model_dump(mode="json", exclude_none=True, fallback=str),
+        "solver": solver_fields
+        and solver_fields.model_dump(mode="json", exclude_none=True, fallback=str),
         "scorers": sources,
         "trials": trials and asdict(trials),
         "choice_order": order and order_fields and order_fields.model_dump(mode="json"),
@@ -314,7 +379,9 @@ def _build(node: Node, config: Config, problems: Problems, columns: Mapping[str,
         trials=trials,
         choice_order=order,
         snippets=tuple(snippets),
-        fingerprint=hash_definition([source["definition"], *prompts] if prompts else source["definition"]),
+        fingerprint=hash_definition(
+            [source["definition"], *prompts] if prompts else source["definition"]
+        ),
         source=source,
         file=node.place.file,
         places=node,
@@ -331,7 +398,9 @@ def _build_actions(node: Node, problems: Problems) -> list[tuple[Action, dict[st
         found = build_filter(part, problems, names=ACTION_NAMES) if part is not None else None
         if fields is not None and found is not None:
             action = Action(key=fields.key, filter=found[0], action=fields.action)
-            built.append((action, found[1].model_dump(mode="json", exclude_unset=True, fallback=str)))
+            built.append(
+                (action, found[1].model_dump(mode="json", exclude_unset=True, fallback=str))
+            )
             wanted.append((fields.key, fields.key, entry.place))
     assign_keys(wanted, problems, what="action", within="in the task")
     return built
@@ -352,7 +421,9 @@ def _check_actions(
         for key, *rest in (tuple(map(str, path)) for path in paths if path):
             if key not in known:
                 message = f"action `{action.key}`: no scorer has the key `{key}`"
-                problems.add("E113", message, where, suggest(key, known) or f"scorers: {listing(known)}")
+                problems.add(
+                    "E113", message, where, suggest(key, known) or f"scorers: {listing(known)}"
+                )
                 continue
             values, metadata = known[key].value_names, known[key].metadata_names
             if not rest or values is None or metadata is None:  # only the scores can tell
@@ -360,18 +431,25 @@ def _check_actions(
             names = [*values, *metadata]
             if rest[0].split(".")[0] not in names:
                 message = f"action `{action.key}`: scorer `{key}` has no value `{rest[0]}`"
-                problems.add("E113", message, where, suggest(rest[0], names) or f"values: {listing(names)}")
+                problems.add(
+                    "E113", message, where, suggest(rest[0], names) or f"values: {listing(names)}"
+                )
 
 
 def build_design(fields: shapes.DesignFields | None, base: Design | None = None) -> Design:
-    """Return the design (`group_by`, `cluster_by`) of a task or of a metric; what is left out is `base`'s."""
+    """Return the design (`group_by`, `cluster_by`) of a task or of a metric.
+
+    What is left out is `base`'s.
+    """
     stated: dict[str, Any] = {}
     if fields is not None:
         columns = [fields.group_by] if isinstance(fields.group_by, str) else fields.group_by
         stated["group_by"] = None if columns is None else tuple(dict.fromkeys(columns))
         stated["cluster_by"], stated["seed"] = fields.cluster_by, fields.bootstrap_seed
         stated["is_corrected"] = fields.cluster_correction
-    return replace(base or Design(), **{name: one for name, one in stated.items() if one is not None})
+    return replace(
+        base or Design(), **{name: one for name, one in stated.items() if one is not None}
+    )
 
 
 def override_trials(task: Node, *layers: Node | None) -> Node:
@@ -383,7 +461,9 @@ def override_trials(task: Node, *layers: Node | None) -> Node:
         return task
     for layer in stated:
         if trials.is_map and layer.is_map:
-            trials = Node(trials.entries | layer.entries, layer.place, keys=trials.keys | layer.keys)
+            trials = Node(
+                trials.entries | layer.entries, layer.place, keys=trials.keys | layer.keys
+            )
         else:
             trials = layer
     return task.having("definition", definition.having("trials", trials))
@@ -399,7 +479,11 @@ def build_trials(node: Node, problems: Problems) -> Trials | None:
         where = node.at("score_aggregators", index).place
         named = {one.score_name, one.aggregator.score_name} - {None}
         if len(named) != 1:
-            what = "`score_name` and that of the `aggregator` differ" if named else "`score_name` is missing"
+            what = (
+                "`score_name` and that of the `aggregator` differ"
+                if named
+                else "`score_name` is missing"
+            )
             problems.add("E108", f"{what} in `score_aggregators` of `trials`", where)
         name, k, wrong = one.aggregator.function, one.aggregator.k, None
         if name not in metrics.WITH_K and k is not None:
@@ -423,7 +507,9 @@ def build_trials(node: Node, problems: Problems) -> Trials | None:
     return Trials(fields.num_trials, tuple(chosen.values()))
 
 
-def _check_score_names(trials: Trials, steps: Sequence[ScoringStep], node: Node, problems: Problems) -> None:
+def _check_score_names(
+    trials: Trials, steps: Sequence[ScoringStep], node: Node, problems: Problems
+) -> None:
     """Report aggregators of something that no scorer has as a value."""
     scorers = [step.scorer for step in steps]
     if not steps or any(one.value_names is None for one in scorers):
@@ -443,7 +529,9 @@ def _check_score_names(trials: Trials, steps: Sequence[ScoringStep], node: Node,
             message = f"`maj@k` of `{name}`: its scorer does not say which answer a trial gives"
             hint = "a majority vote needs letters or texts: `string_equals_mcqa`, `string_equals`"
         written = walk_scalars(node.at("score_aggregators"))
-        places = (one.place for path, one in written if path[-1:] == ("score_name",) and one.value == name)
+        places = (
+            one.place for path, one in written if path[-1:] == ("score_name",) and one.value == name
+        )
         problems.add("E115", message, next(places, node.place), hint)
 
 
@@ -452,8 +540,9 @@ def _build_scoring(
 ) -> tuple[list[ScoringStep], list[dict[str, object]], list[Snippet]]:
     """Return the steps of a list of scorers, their fields as plain values, and their snippets.
 
-    A scorer with mistakes is left out, the others are built. `design` is that of the task, for metrics that
-    have none of their own. A scorer without `metrics` has its own, else the mean of its main value.
+    A scorer with mistakes is left out, the others are built. `design` is that of the task, for
+    metrics that have none of their own. A scorer without `metrics` has its own, else the mean of
+    its main value.
     """
     entries: list[tuple[int, Node, Any, Scorer | None]] = []
     for index, written in enumerate(node.items):
@@ -461,7 +550,9 @@ def _build_scoring(
         fields, scorer = SCORER.read(entry, problems, number=index + 1)
         if fields is not None:
             entries.append((index, entry, fields, scorer))
-        elif entry.at("type").text in SCORERS:  # mistakes in the metrics of one that cannot be built itself
+        elif (
+            entry.at("type").text in SCORERS
+        ):  # mistakes in the metrics of one that cannot be built itself
             for number, part in enumerate(entry.at("metrics").items, start=1):
                 METRIC.read(part, problems, number=number)
     wanted = [(fields.key, fields.type, entry.place) for _, entry, fields, _ in entries]
@@ -477,7 +568,9 @@ def _build_scoring(
             problems.add("E108", f"a `{fields.type}` scorer needs `metrics`", entry.place, hint)
         elif is_stated and not listed and defaults and fields.purpose == "score":
             message = f"scorer `{key}` has no metrics: the run will have no number of it"
-            problems.notice(message, entry.at("metrics").place, "leave `metrics` out to get the usual ones")
+            problems.notice(
+                message, entry.at("metrics").place, "leave `metrics` out to get the usual ones"
+            )
         found: list[tuple[Node, Any, Metric]] = []
         for number, part in enumerate(listed, start=1):
             one, metric = METRIC.read(part, problems, number=number)
@@ -501,10 +594,14 @@ def _build_scoring(
         for name, error in compile_templates(scorer)[1]:
             stated = entry.get(name)
             is_told = stated is None and (entry.place, name) in problems.misspelt
-            if not is_told and (stated is None or stated.is_null or getattr(scorer, name, None) is not None):
+            if not is_told and (
+                stated is None or stated.is_null or getattr(scorer, name, None) is not None
+            ):
                 # Otherwise it is written, and what is wrong with it was reported.
                 report_template(error, entry.at(*name.split(".")), problems)
-        steps.append(ScoringStep(key, scorer, tuple(keyed), fields.purpose, fields.display_name, index))
+        steps.append(
+            ScoringStep(key, scorer, tuple(keyed), fields.purpose, fields.display_name, index)
+        )
         sources.append({**_dump(fields), "key": key, "metrics": described})
         snippets.extend(own)
     return steps, sources, snippets
@@ -518,7 +615,10 @@ def _dump(fields: Fields) -> dict[str, object]:
 def _find_snippets(fields: Fields, node: Node, label: str, problems: Problems) -> list[Snippet]:
     names = [name for name in type(fields).model_fields if name.endswith("_snippet")]
     stated = {name: source for name in names if isinstance(source := getattr(fields, name), str)}
-    return [_check_snippet(name, source, node.at(name), label, problems) for name, source in stated.items()]
+    return [
+        _check_snippet(name, source, node.at(name), label, problems)
+        for name, source in stated.items()
+    ]
 
 
 def _check_snippet(name: str, source: str, node: Node, label: str, problems: Problems) -> Snippet:
@@ -537,8 +637,12 @@ def _check_snippet(name: str, source: str, node: Node, label: str, problems: Pro
     return snippet
 
 
-def _list_default_metrics(scorer: Scorer | None, trials: Trials | None) -> Sequence[Mapping[str, object]]:
-    """Return the mean of the main value, or of each of its aggregates, which then say what they are."""
+def _list_default_metrics(
+    scorer: Scorer | None, trials: Trials | None
+) -> Sequence[Mapping[str, object]]:
+    """Return the mean of the main value, or of each of its aggregates, which then say what they
+    are.
+    """
     own: Sequence[Mapping[str, object]] | None = getattr(scorer, "default_metrics", None)
     if own is not None:
         return own
@@ -562,11 +666,17 @@ def _check_metric_fields(
         values = [label for name in values for label in trials.names_of(name)]
     known = [*values, *scorer.metadata_names]
     for name in metric.fields():
-        written = (node for path, node in walk_scalars(entry) if len(path) == 1 and node.value == name)
+        written = (
+            node for path, node in walk_scalars(entry) if len(path) == 1 and node.value == name
+        )
         where = next(written, entry).place
         if name in getattr(scorer, "text_names", ()) and getattr(metric, "reads_numbers", False):
             message = f"`{metric.type}` needs numbers, and `{name}` is text"
-            problems.add("E115", message, where, "`frequency` and the classification metrics read text")
+            problems.add(
+                "E115", message, where, "`frequency` and the classification metrics read text"
+            )
         if name not in known and "<<" not in name:
             hint = " ".join(filter(None, [suggest(name, known), f"fields: {listing(known)}"]))
-            problems.add("E115", f"metric field `{name}` is not produced by `{scorer.type}`", where, hint)
+            problems.add(
+                "E115", f"metric field `{name}` is not produced by `{scorer.type}`", where, hint
+            )

@@ -1,8 +1,9 @@
-"""A node is held against a pydantic model: every mistake is reported at its place, what is sound is built.
+"""A node is held against a pydantic model: every mistake is reported at its place, what is sound is
+built.
 
-A scorer, metric, solver or source states its YAML fields as a frozen dataclass; its annotations are read
-here, with those of nested dataclasses, so that unknown keys are refused at every depth. What the formats
-name and this release does not do is refused by name.
+A scorer, metric, solver or source states its YAML fields as a frozen dataclass; its annotations are
+read here, with those of nested dataclasses, so that unknown keys are refused at every depth. What
+the formats name and this release does not do is refused by name.
 """
 
 from __future__ import annotations
@@ -17,7 +18,17 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import pydantic
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
@@ -33,9 +44,9 @@ M = TypeVar("M", bound=BaseModel)
 Hint = Any
 Built = Any
 
-# Numbers that YAML 1.1 spells in its own ways (`1_000`, `0x1F`, `0o17`, `0b101`) are text wherever text may
-# stand; only a field that asks for a number reads them. `010` is refused there: YAML 1.1 means 8 by it, YAML
-# 1.2 means 10.
+# Numbers that YAML 1.1 spells in its own ways (`1_000`, `0x1F`, `0o17`, `0b101`) are text wherever
+# text may stand; only a field that asks for a number reads them. `010` is refused there: YAML 1.1
+# means 8 by it, YAML 1.2 means 10.
 _WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F_]+|0o[0-7_]+|0b[01_]+)")
 _LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
 _NUMBER = re.compile(r"[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?")
@@ -44,9 +55,15 @@ _MAX_DIGITS = 300
 
 
 def advise_leading_zero(value: object) -> str | None:
-    """Return a hint for a text that is a whole number of which YAML 1.1 and 1.2 make two different ones."""
+    """Return a hint for a text that is a whole number of which YAML 1.1 and 1.2 make two different
+    ones.
+    """
     is_one = isinstance(value, str) and _LEADING_ZERO.fullmatch(value.strip())
-    return "a leading 0 may mean octal or nothing: leave it out, or write `0o10` for 8" if is_one else None
+    return (
+        "a leading 0 may mean octal or nothing: leave it out, or write `0o10` for 8"
+        if is_one
+        else None
+    )
 
 
 def parse_whole(text: str) -> int | None:
@@ -72,12 +89,17 @@ def parse_number(text: str) -> float | None:
 
 
 def _read_text(value: object) -> object:
-    """Accept a whole number where text is asked for: its digits are its text. Nothing else is retyped."""
+    """Accept a whole number where text is asked for: its digits are its text. Nothing else is
+    retyped.
+    """
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _read_number(value: object) -> object:
-    """Return the number that a text spells; refuse true and false, which pydantic would read as 1 and 0."""
+    """Return the number that a text spells.
+
+    Refuse true and false, which pydantic would read as 1 and 0.
+    """
     if isinstance(value, str):
         value = value if (number := parse_number(value)) is None else number
     if isinstance(value, bool | str):
@@ -86,7 +108,10 @@ def _read_number(value: object) -> object:
 
 
 def _read_whole(value: object) -> object:
-    """Return the whole number that a text spells; refuse `1.0`, true and false: they are not the text `1`."""
+    """Return the whole number that a text spells.
+
+    Refuse `1.0`, true and false: they are not the text `1`.
+    """
     if advise_leading_zero(value):
         raise PydanticCustomError("leading_zero", "must be a whole number")
     if isinstance(value, str):
@@ -97,7 +122,10 @@ def _read_whole(value: object) -> object:
 
 
 class _SecretSchema:
-    """How pydantic reads a secret: as one, or as a text that becomes one; described to editors as text."""
+    """How pydantic reads a secret: as one, or as a text that becomes one.
+
+    Described to editors as text.
+    """
 
     @classmethod
     def __get_pydantic_core_schema__(
@@ -122,7 +150,9 @@ SecretText = Annotated[Secret, _SecretSchema]
 class Fields(BaseModel):
     """The YAML fields of one piece of a file; unknown keys are refused."""
 
-    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, frozen=True, defer_build=True)
+    model_config = ConfigDict(
+        extra="forbid", arbitrary_types_allowed=True, frozen=True, defer_build=True
+    )
     built_class: ClassVar[type | None] = None
 
 
@@ -145,7 +175,9 @@ def fields_of(built: type) -> type[Fields]:
     return model
 
 
-def extend_fields(model: type[Fields], name: str, base: type[Fields], **members: Hint) -> type[Fields]:
+def extend_fields(
+    model: type[Fields], name: str, base: type[Fields], **members: Hint
+) -> type[Fields]:
     """Return `model` with the common fields of `base` and some more members in front."""
     return create_model(name, __base__=(model, base), __module__=__name__, **members)
 
@@ -171,14 +203,22 @@ def _convert(hint: Hint) -> Hint:
         return _ANNOTATED[(arguments[0], *get_args(hint)[1:])]
     if origin not in {Union, types.UnionType}:
         return origin[arguments]
-    tags = {one: _list_tags(one) for one in arguments if isinstance(one, type) and issubclass(one, BaseModel)}
+    tags = {
+        one: _list_tags(one)
+        for one in arguments
+        if isinstance(one, type) and issubclass(one, BaseModel)
+    }
     models = [one for one, names in tags.items() if names]
     if len(models) < 2:  # noqa: PLR2004 - nothing to tell apart
         return functools.reduce(operator.or_, arguments)
     default = tags[models[0]][0]
 
     def read_tag(value: object) -> object:
-        return value.get("type", default) if isinstance(value, Mapping) else getattr(value, "type", default)
+        return (
+            value.get("type", default)
+            if isinstance(value, Mapping)
+            else getattr(value, "type", default)
+        )
 
     tagged = [Annotated[one, pydantic.Tag(tag)] for one in models for tag in tags[one]]
     chosen = _ANNOTATED[(functools.reduce(operator.or_, tagged), pydantic.Discriminator(read_tag))]
@@ -193,7 +233,11 @@ def _list_tags(model: type[BaseModel]) -> tuple[str, ...]:
 def build(fields: Fields) -> Built:
     """Return the dataclass that a model's values describe."""
     built: Any = fields.built_class
-    names = [entry.name for entry in dataclasses.fields(built) if entry.init and hasattr(fields, entry.name)]
+    names = [
+        entry.name
+        for entry in dataclasses.fields(built)
+        if entry.init and hasattr(fields, entry.name)
+    ]
     return built(**{name: _build_value(getattr(fields, name)) for name in names})
 
 
@@ -208,7 +252,10 @@ def _build_value(value: object) -> object:
 
 
 def try_build(fields: Fields, node: Node, problems: Problems) -> Built:
-    """Return the dataclass of a part; None when its own checks refuse it, reported at the field they name."""
+    """Return the dataclass of a part.
+
+    None when its own checks refuse it, reported at the field they name.
+    """
     try:
         return build(fields)
     except AnswerkeyError as error:
@@ -230,7 +277,9 @@ _SHOWN = 60
 #: What pydantic found, in the words of the documentation; others keep pydantic's own sentence.
 _WORDS: dict[str, str] = {
     "string_type": "must be text",
-    **dict.fromkeys(("int_type", "int_parsing", "int_from_float", "leading_zero"), "must be a whole number"),
+    **dict.fromkeys(
+        ("int_type", "int_parsing", "int_from_float", "leading_zero"), "must be a whole number"
+    ),
     **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
     **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
     **dict.fromkeys(("list_type", "tuple_type"), "must be a list"),
@@ -243,24 +292,36 @@ _WORDS: dict[str, str] = {
 
 
 def validate_node(model: type[M], node: Node, problems: Problems, *, name: str) -> M | None:
-    """Return the model's values, or None when a required one is missing or wrong; `name` is for messages.
+    """Return the model's values, or None when a required one is missing or wrong.
 
-    Unknown keys and unsuitable optional values are reported and left out; errors that a broken value or an
-    unresolved `<< config.x >>` would cause are not reported, since the cause has been.
+    `name` is for messages. Unknown keys and unsuitable optional values are reported and left out;
+    errors that a broken value or an unresolved `<< config.x >>` would cause are not reported, since
+    the cause has been.
     """
     if not node.is_map:
         if not node.is_broken:
-            problems.add("E108", f"{name} must be a mapping, not {_shorten(to_plain(node))}", node.place)
+            problems.add(
+                "E108", f"{name} must be a mapping, not {_shorten(to_plain(node))}", node.place
+            )
         return None
     try:
         return model.model_validate(to_plain(node))
     except ValidationError as error:
         details = error.errors(include_url=False)
     for detail in sorted(_merge_alternatives(details), key=lambda one: one["type"] == "missing"):
-        kind, loc, value, context = detail["type"], detail["loc"], detail["input"], detail.get("ctx", {})
+        kind, loc, value, context = (
+            detail["type"],
+            detail["loc"],
+            detail["input"],
+            detail.get("ctx", {}),
+        )
         found, taken = node.find(loc[:-1] if kind in _EXTRA else loc)
         is_open = isinstance(value, str) and bool(_UNRESOLVED.search(value))
-        if found.is_broken if kind == "missing" else kind not in _EXTRA and (is_open or value is BROKEN):
+        if (
+            found.is_broken
+            if kind == "missing"
+            else kind not in _EXTRA and (is_open or value is BROKEN)
+        ):
             continue  # the cause has been reported
         steps = ".".join(map(str, taken))
         within = f" in `{steps}` of {name}" if steps else f" in {name}"
@@ -306,13 +367,20 @@ def validate_node(model: type[M], node: Node, problems: Problems, *, name: str) 
 def _prune(node: Node, faulty: set[Path], path: Path = ()) -> Node:
     inner = node.entries.items() if node.is_map else enumerate(node.items)
     kept = {
-        step: _prune(entry, faulty, (*path, step)) for step, entry in inner if (*path, step) not in faulty
+        step: _prune(entry, faulty, (*path, step))
+        for step, entry in inner
+        if (*path, step) not in faulty
     }
-    return node if node.is_scalar else replace(node, value=kept if node.is_map else tuple(kept.values()))
+    return (
+        node
+        if node.is_scalar
+        else replace(node, value=kept if node.is_map else tuple(kept.values()))
+    )
 
 
 def _merge_alternatives(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
-    """Keep one error for a value that fits none of several plain types: the ways to it are the same.
+    """Keep one error for a value that fits none of several plain types: the ways to it are the
+    same.
 
     Of a list that might have been a text, what is wrong inside is told instead.
     """
@@ -322,7 +390,11 @@ def _merge_alternatives(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
     for is_list, detail in sorted(zip(lists, details, strict=True), key=operator.itemgetter(0)):
         above = detail["loc"][:-1]
         is_told = detail["type"] not in whole and any(
-            (one["type"] not in whole and one["input"] is detail["input"] and one["loc"][:-1] == above)
+            (
+                one["type"] not in whole
+                and one["input"] is detail["input"]
+                and one["loc"][:-1] == above
+            )
             or (is_list and one["loc"][: len(above)] == above)
             for one in kept
         )
@@ -388,39 +460,49 @@ def _inner_models(model: type[BaseModel], field: str) -> Iterator[type[BaseModel
 _TRACES = "export the traces as JSONL and name the file: `type: local`"
 _ROWS = "questions are not made here: generate the rows first, and name the file"
 
-#: Types of the original platform that are not done here, by the part of a file, and what to do instead.
+#: Types of the original platform that are not done here, by the part of a file, and what to do
+#: instead.
 FOREIGN_TYPES: dict[str, dict[str, str]] = {
     "source": {
         "inspect_ai": "`answerkey import inspect FILE` makes a dataset and completions of a log",
         **dict.fromkeys(("langsmith", "phoenix", "claude_code", "opencode"), _TRACES),
     },
     "scorer": {
-        "python_all_samples": "a score depends on its own sample alone: compute over all of them in a"
+        "python_all_samples": "a score depends on its own sample alone: "
+        "compute over all of them in a"
         " `python` metric",
         "bleu": "multiple choice has one right answer: write another rule as a `python` scorer",
-        "rag_checker": "there are no retrieved passages in multiple choice: write a `python` scorer",
-        "function_call_coverage": "there are no function calls in multiple choice: write a `python` scorer",
+        "rag_checker": "there are no retrieved passages in multiple "
+        "choice: write a `python` scorer",
+        "function_call_coverage": "there are no function calls in multiple choice: "
+        "write a `python` scorer",
     },
 }
 
-#: Keys of the original platform that have no place here, wherever they stand, and what to do instead.
+#: Keys of the original platform that have no place here, wherever they stand, and what to do
+#: instead.
 FOREIGN_KEYS: dict[str, str] = {
     **dict.fromkeys(("dataset_generators", "generator_specification"), _ROWS),
     **dict.fromkeys(("apps", "app"), "there are no apps here: leave it out"),
     "integrations": "keys of providers come from the environment: leave it out",
-    "postprocessor": "the scorer reads the completion as it is: use `extraction`, or a `python` scorer",
+    "postprocessor": "the scorer reads the completion as it is: use "
+    "`extraction`, or a `python` scorer",
     "secrets": "secrets stand at the top of the run file, beside `models`",
-    "system_task": "the platform's own tasks are not here: write `type: benchmark_task` with `scorers`, or"
+    "system_task": "the platform's own tasks are not here: write `type: benchmark_task` with "
+    "`scorers`, or"
     " run a ready-made task (`answerkey tasks` lists them)",
 }
 
 #: Solvers of the original platform that ask more than one question for a sample.
-OUTSIDE_SOLVERS = frozenset({"multi_turn_solver", "grouped_single_turn_solver", "python", "generate_loop"})
+OUTSIDE_SOLVERS = frozenset(
+    {"multi_turn_solver", "grouped_single_turn_solver", "python", "generate_loop"}
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A part of a file whose `type` names a class of a registry: a scorer, metric, solver, source or rule.
+    """A part of a file whose `type` names a class of a registry: a scorer, metric, solver, source
+    or rule.
 
     `common` are the fields that all kinds have beside their own.
     """
@@ -471,8 +553,11 @@ class Part:
             problems.add("E109", f"unknown {self.name} type {name!r}", kind.place, hint)
         return None
 
-    def read(self, node: Node, problems: Problems, *, number: int | None = None) -> tuple[Any, Built]:
-        """Return the fields of a node and the object they describe, which is None for one that refuses them.
+    def read(
+        self, node: Node, problems: Problems, *, number: int | None = None
+    ) -> tuple[Any, Built]:
+        """Return the fields of a node and the object they describe, which is None for one that
+        refuses them.
 
         Both are None when there are no fields. `number` is for messages about an entry of a list.
         """
@@ -488,7 +573,8 @@ class Part:
 def assign_keys(
     wanted: Sequence[tuple[str | None, str, Place]], problems: Problems, *, what: str, within: str
 ) -> list[str]:
-    """Return a key for each `(given key, default, place)`; a given key that appears twice is reported (E114).
+    """Return a key for each `(given key, default, place)`; a given key that appears twice is
+    reported (E114).
 
     A default that is taken is numbered: `-2`, `-3`, ….
     """
@@ -522,6 +608,9 @@ def report_text(error: SpecError, node: Node, problems: Problems) -> None:
 
 
 def report_template(error: SpecError, node: Node, problems: Problems) -> None:
-    """Report a template that does not compile at its place; an unknown config name was reported already."""
+    """Report a template that does not compile at its place.
+
+    An unknown config name was reported already.
+    """
     if not isinstance(error, UnresolvedConfig):
         report_text(error, node, problems)

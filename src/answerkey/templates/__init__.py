@@ -1,16 +1,12 @@
-"""The two template levels: `<< config.x >>` once at load, `{{ sample.x }}` per row; and row filters."""
+"""The two template levels: `<< config.x >>` once at load, `{{ sample.x }}` per row.
+
+And row filters.
+"""
 
 from answerkey.templates.config import ConfigValue, embed_config, find_config_names, find_whole
 from answerkey.templates.rendering import TemplateStopped
-from answerkey.templates.template import (
-    ACTION_NAMES,
-    DATASET_NAMES,
-    FilterOp,
-    RowFilter,
-    Sifted,
-    Template,
-    UnresolvedConfig,
-)
+from answerkey.templates.row_filter import ACTION_NAMES, DATASET_NAMES, FilterOp, RowFilter
+from answerkey.templates.template import Template, UnresolvedConfig
 from answerkey.templates.values import JsonText, RowError
 
 __all__ = [
@@ -21,7 +17,6 @@ __all__ = [
     "JsonText",
     "RowError",
     "RowFilter",
-    "Sifted",
     "Template",
     "TemplateStopped",
     "UnresolvedConfig",

@@ -1,7 +1,7 @@
 """A model's endpoint for tests, and gates inside a test suite: ours and yours.
 
-The names are imported when they are asked for: aiohttp is large, and pytest loads the plugin of this package
-whether anybody uses it or not.
+The names are imported when they are asked for: aiohttp is large, and pytest loads the plugin of
+this package whether anybody uses it or not.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The pytest plugin: gates inside a test suite.
 
-Run files that `answerkey_files` names in pytest's settings are collected, and every rule of their policies is
-a test. The fixture `answerkey_gates` runs a file from within a test. Without either, nothing happens and
-nothing of answerkey is imported.
+Run files that `answerkey_files` names in pytest's settings are collected, and every rule of their
+policies is a test. The fixture `answerkey_gates` runs a file from within a test. Without either,
+nothing happens and nothing of answerkey is imported.
 """
 
 from __future__ import annotations
@@ -28,12 +28,16 @@ _COMPLETE = "the run is complete"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the settings and the options of the plugin."""
-    parser.addini(FILES, "run files of answerkey whose gates are tests (patterns)", "linelist", default=[])
+    parser.addini(
+        FILES, "run files of answerkey whose gates are tests (patterns)", "linelist", default=[]
+    )
     group = parser.getgroup("answerkey", "gates of answerkey")
     group.addoption(
         "--answerkey-model", metavar="NAME", help="call this model in place of those in the files"
     )
-    group.addoption("--answerkey-baseline", metavar="RUN", help="a run to be no worse than, significantly")
+    group.addoption(
+        "--answerkey-baseline", metavar="RUN", help="a run to be no worse than, significantly"
+    )
     group.addoption("--answerkey-out", metavar="DIR", help="keep the runs in this folder")
 
 
@@ -137,7 +141,8 @@ def _run(config: pytest.Config, path: str | Path, options: dict[str, object]) ->
 
 
 def _find_folder(config: pytest.Config, path: str | Path) -> Path:
-    """Return a new folder for a run: where the command line says, else among the temporary ones of pytest.
+    """Return a new folder for a run: where the command line says, else among the temporary ones of
+    pytest.
 
     Those can be looked at until pytest has been started three more times.
     """

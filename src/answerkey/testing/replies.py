@@ -1,4 +1,7 @@
-"""What the test server is told and what it counts: replies, behaviour, requests; and the APIs it speaks."""
+"""What the test server is told and what it counts: replies, behaviour, requests.
+
+And the APIs it speaks.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +44,10 @@ Messages = Sequence[Mapping[str, object]]
 class Reply:
     """One reply: its text, and the kind of message the text is put in.
 
-    `body` replaces everything that the kind would write. `reasoning` is what the model thinks in a reply of
-    the kind `reasoning`. `delay` (seconds) is added to the server's own. `logprobs` are sent when they are
-    asked for: the alternatives of the first token, or, for a prompt that is echoed, of its endings; an empty
-    mapping sends none.
+    `body` replaces everything that the kind would write. `reasoning` is what the model thinks in a
+    reply of the kind `reasoning`. `delay` (seconds) is added to the server's own. `logprobs` are
+    sent when they are asked for: the alternatives of the first token, or, for a prompt that is
+    echoed, of its endings; an empty mapping sends none.
     """
 
     text: str = "A"
@@ -101,10 +104,11 @@ _CHOICES = ("enum", "choice", "guided_choice")
 
 
 def obey(body: Mapping[str, Any], reply: Reply) -> Reply:
-    """Return a reply as its request wants it: one of the choices that it names, in JSON if it asks for that.
+    """Return a reply as its request wants it: one of the choices that it names, in JSON if it asks
+    for that.
 
-    The choice is the last that the text names, else the first of all. The reply to a last message that is
-    marked `prefix` begins with its text, as Mistral's does.
+    The choice is the last that the text names, else the first of all. The reply to a last message
+    that is marked `prefix` begins with its text, as Mistral's does.
     """
     found, last = _find_choices("", body), [{}, *_read_chat(body)][-1]
     if found is not None and reply.kind in {"text", "reasoning"} and reply.body is None:
@@ -119,7 +123,10 @@ def obey(body: Mapping[str, Any], reply: Reply) -> Reply:
 
 
 def _find_choices(key: str, value: object) -> tuple[list[str], str | None] | None:
-    """Return the choices in a JSON value, and the field of the reply that holds one; that is a property's."""
+    """Return the choices in a JSON value, and the field of the reply that holds one.
+
+    That is a property's.
+    """
     for name, inner in value.items() if isinstance(value, Mapping) else ():
         if name in _CHOICES and isinstance(inner, list) and inner:
             return list(map(str, inner)), None
@@ -140,7 +147,7 @@ def answer_by_hash(
     return pick
 
 
-# ── how the server behaves ──────────────────────────────────────────────────────────────────────────────────
+# ── how the server behaves
 
 BatchOutcome = Literal["completed", "failed", "expired", "cancelled"]
 
@@ -169,13 +176,14 @@ _STATUSES = range(300, 600)
 class Behaviour:
     """How the server treats requests; what it answers is said apart.
 
-    `delay` in seconds, or from and to (drawn by the request's content). `faults` maps a status code (`"500"`)
-    or a name out of `FAULTS` to the share of requests that meet it; which do is drawn from `seed`, the
-    content and how often it was asked; only its first `faulty_attempts` requests do (None: all).
-    `requests_per_minute` and `max_concurrent` answer 429 above the limit; a minute lasts `minute_seconds`.
-    With `api_key`, requests that do not bring it are refused (401). `unknown_fields` of a body are refused
-    (400). `canary` is a text to look out for in all that arrives. Redirects lead to `redirect_to`. Replies
-    are constrained to the choices that a request names, unless `ignores_format`.
+    `delay` in seconds, or from and to (drawn by the request's content). `faults` maps a status code
+    (`"500"`) or a name out of `FAULTS` to the share of requests that meet it; which do is drawn
+    from `seed`, the content and how often it was asked; only its first `faulty_attempts` requests
+    do (None: all). `requests_per_minute` and `max_concurrent` answer 429 above the limit; a minute
+    lasts `minute_seconds`. With `api_key`, requests that do not bring it are refused (401).
+    `unknown_fields` of a body are refused (400). `canary` is a text to look out for in all that
+    arrives. Redirects lead to `redirect_to`. Replies are constrained to the choices that a request
+    names, unless `ignores_format`.
     """
 
     delay: float | tuple[float, float] = 0.0
@@ -200,15 +208,23 @@ class Behaviour:
     def __post_init__(self) -> None:
         for name in self.faults:
             if name not in FAULTS and not (name.isdecimal() and int(name) in _STATUSES):
-                raise ValueError(f"unknown fault {name!r}: a status code, or one of {', '.join(FAULTS)}")
-        if not 0 <= sum(self.faults.values()) <= 1 + 1e-9 or any(one < 0 for one in self.faults.values()):
+                raise ValueError(
+                    f"unknown fault {name!r}: a status code, or one of {', '.join(FAULTS)}"
+                )
+        if not 0 <= sum(self.faults.values()) <= 1 + 1e-9 or any(
+            one < 0 for one in self.faults.values()
+        ):
             raise ValueError("the shares of faults must be between 0 and 1 together")
         if self.batch_outcome not in get_args(BatchOutcome):
             raise ValueError(f"unknown batch outcome {self.batch_outcome!r}")
 
     def choose_fault(self, digest: str, attempt: int) -> str | None:
-        """Return the fault that the attempt (from 0) of a request with this content meets, or None."""
-        if not self.faults or (self.faulty_attempts is not None and attempt >= self.faulty_attempts):
+        """Return the fault that the attempt (from 0) of a request with this content meets, or
+        None.
+        """
+        if not self.faults or (
+            self.faulty_attempts is not None and attempt >= self.faulty_attempts
+        ):
             return None
         left = Draws(self.seed, digest).draw(f"fault {attempt}")
         for name, share in self.faults.items():
@@ -226,10 +242,11 @@ class Behaviour:
 
 
 def read_config(config: Any) -> tuple[Answers, Behaviour]:  # noqa: ANN401 - JSON
-    """Return answers and behaviour of a JSON object: fields of `Behaviour`, and `answers` or `choices`.
+    """Return answers and behaviour of a JSON object: fields of `Behaviour`, and `answers` or
+    `choices`.
 
-    `answers` is a text, a reply (an object with `kind`), or an object from prompt to text or reply; `choices`
-    is a list out of which each prompt gets one by its hash.
+    `answers` is a text, a reply (an object with `kind`), or an object from prompt to text or reply;
+    `choices` is a list out of which each prompt gets one by its hash.
     """
     if not isinstance(config, Mapping):
         raise TypeError("the settings must be a JSON object")
@@ -242,7 +259,9 @@ def read_config(config: Any) -> tuple[Answers, Behaviour]:  # noqa: ANN401 - JSO
         answers = {str(prompt): _read_reply(one) for prompt, one in stated.items()}
     known = sorted(one.name for one in fields(Behaviour))
     if unknown := sorted(rest.keys() - set(known)):
-        raise ValueError(f"unknown setting {unknown[0]!r}; there are answers, choices, {', '.join(known)}")
+        raise ValueError(
+            f"unknown setting {unknown[0]!r}; there are answers, choices, {', '.join(known)}"
+        )
     rest |= {name: tuple(value) for name, value in rest.items() if isinstance(value, list)}
     behaviour = Behaviour(**rest)
     return (answer_by_hash(choices, seed=behaviour.seed) if choices else answers), behaviour
@@ -252,7 +271,7 @@ def _read_reply(value: Any) -> str | Reply:  # noqa: ANN401 - JSON
     return value if isinstance(value, str) else Reply(**value)
 
 
-# ── what the server was asked ───────────────────────────────────────────────────────────────────────────────
+# ── what the server was asked
 
 #: Headers that carry keys, in the ways of the providers.
 KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
@@ -273,9 +292,10 @@ class Request:
 class Asked:
     """What was asked, counted; safe to read while the server runs.
 
-    `by_prompt` counts by the text of the last user message, `statuses` by what was answered (0: no status was
-    sent), `faults` by the fault met. `keys` are the values of key headers. `canary_places` says where the
-    canary was seen (`header authorization`, `path`, `body`, …). `requests` are the last 1,000.
+    `by_prompt` counts by the text of the last user message, `statuses` by what was answered (0: no
+    status was sent), `faults` by the fault met. `keys` are the values of key headers.
+    `canary_places` says where the canary was seen (`header authorization`, `path`, `body`, …).
+    `requests` are the last 1,000.
     """
 
     total: int = 0
@@ -330,13 +350,20 @@ class Asked:
             }
 
 
-# ── the APIs: how each asks, and how each writes a reply of some kind ───────────────────────────────────────
+# ── the APIs: how each asks, and how each writes a reply of some kind
+# ───────────────────────────────────────
 
 Body = Mapping[str, Any]
 
 JSON = "application/json"
-_HTML = b"<!doctype html><html><head><title>502 Bad Gateway</title></head><body><h1>Sorry</h1></body></html>"
-_CUT = b'{"id": "chatcmpl-1", "object": "chat.completion", "choices": [{"index": 0, "message": {"role": "ass'
+_HTML = (
+    b"<!doctype html><html><head><title>502 Bad "
+    b"Gateway</title></head><body><h1>Sorry</h1></body></html>"
+)
+_CUT = (
+    b'{"id": "chatcmpl-1", "object": "chat.completion", "choices": [{"index": 0, "message": '
+    b'{"role": "ass'
+)
 #: What is sent as it is, whatever the API, by the kind of a reply or the name of a fault.
 RAW: dict[str, tuple[bytes, str]] = {
     "html": (_HTML, "text/html"),
@@ -348,7 +375,9 @@ RAW: dict[str, tuple[bytes, str]] = {
 
 @dataclass(frozen=True)
 class Style:
-    """One API: how its paths end, where its answers are, how it reads requests and writes replies."""
+    """One API: how its paths end, where its answers are, how it reads requests and writes
+    replies.
+    """
 
     path: str
     answers: str
@@ -385,7 +414,9 @@ def find_style(path: str) -> Style | None:
 
 def _read_chat(body: Body) -> Messages:
     messages = body.get("messages")
-    return [one for one in messages if isinstance(one, Mapping)] if isinstance(messages, list) else []
+    return (
+        [one for one in messages if isinstance(one, Mapping)] if isinstance(messages, list) else []
+    )
 
 
 def _read_text_prompt(body: Body) -> Messages:
@@ -417,12 +448,18 @@ def _read_anthropic(body: Body) -> Messages:
 
 
 def _count_tokens(messages: Messages, reply: Reply) -> tuple[int, int]:
-    """Return the tokens of a prompt and of its reply: one for every four characters, at least one."""
+    """Return the tokens of a prompt and of its reply: one for every four characters, at least
+    one.
+    """
     asked = "".join(read_content(one.get("content")) for one in messages)
     return max(1, len(asked) // 4), max(1, len(reply.text) // 4)
 
 
-_OPENAI_ENDS = {"truncated": "length", "content_filter": "content_filter", "tool_calls": "tool_calls"}
+_OPENAI_ENDS = {
+    "truncated": "length",
+    "content_filter": "content_filter",
+    "tool_calls": "tool_calls",
+}
 _ANTHROPIC_ENDS = {
     "truncated": "max_tokens",
     "refusal": "refusal",
@@ -443,7 +480,9 @@ def _write_parts(
     if reply.kind == "tool_calls":
         return [call] if call else []
     texts = [reply.text]
-    if reply.kind == "list_content":  # two parts that are not empty, cut at a newline when there is one
+    if (
+        reply.kind == "list_content"
+    ):  # two parts that are not empty, cut at a newline when there is one
         first, newline, rest = reply.text.partition("\n")
         texts = [first, rest] if newline and first and rest else texts
     if reply.kind == "empty_text":
@@ -451,7 +490,9 @@ def _write_parts(
     return [*([thought] if thought and reply.kind == "reasoning" else []), *map(make_text, texts)]
 
 
-def _write_openai(body: Body, prompt: Messages, reply: Reply, name: str, choice: Body) -> dict[str, Any]:
+def _write_openai(
+    body: Body, prompt: Messages, reply: Reply, name: str, choice: Body
+) -> dict[str, Any]:
     asked, said = _count_tokens(prompt, reply)
     usage = {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
     return {
@@ -551,10 +592,17 @@ def _write_anthropic(body: Body, reply: Reply) -> dict[str, Any]:
 
 def _write_gemini(body: Body, reply: Reply) -> dict[str, Any]:
     asked, said = _count_tokens(_read_gemini(body), reply)
-    usage = {"promptTokenCount": asked, "candidatesTokenCount": said, "totalTokenCount": asked + said}
+    usage = {
+        "promptTokenCount": asked,
+        "candidatesTokenCount": said,
+        "totalTokenCount": asked + said,
+    }
     if reply.kind == "refusal":
         return {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": usage}
-    candidate: dict[str, object] = {"index": 0, "finishReason": _GEMINI_ENDS.get(reply.kind, "STOP")}
+    candidate: dict[str, object] = {
+        "index": 0,
+        "finishReason": _GEMINI_ENDS.get(reply.kind, "STOP"),
+    }
     parts = _write_parts(
         reply,
         lambda text: {"text": text},
@@ -592,9 +640,11 @@ STYLES: tuple[Style, ...] = (
 )
 
 
-# ── log-probabilities: of the first token of a reply, or of an echoed text ──────────────────────────────────
+# ── log-probabilities: of the first token of a reply, or of an echoed text
+# ──────────────────────────────────
 
-#: Tokens of texts that nobody has given log-probabilities for: a word with the white space before it.
+#: Tokens of texts that nobody has given log-probabilities for: a word with the white space before
+#: it.
 _PIECES = re.compile(r"\s*\S+|\s+")
 _LIKELY, _UNLIKELY, _USUAL = -0.1, -3.0, -1.0
 
@@ -605,15 +655,17 @@ def write_chat_logprobs(body: Body, reply: Reply) -> object:
         return None
     token, ranked = _rank_first(reply)
     shown = [(token, ranked.get(token, _LIKELY)), *_list_top(ranked, body.get("top_logprobs"))]
-    first, *top = [{"token": one, "logprob": value, "bytes": list(one.encode())} for one, value in shown]
+    first, *top = [
+        {"token": one, "logprob": value, "bytes": list(one.encode())} for one, value in shown
+    ]
     return {"content": [{**first, "top_logprobs": top}]}
 
 
 def _rank_first(reply: Reply) -> tuple[str, dict[str, float]]:
     """Return the first token of a reply, and its alternatives with their log-probabilities.
 
-    It is the longest token with a log-probability that the text begins with; else its first piece. Nobody's
-    log-probabilities are those of letters.
+    It is the longest token with a log-probability that the text begins with; else its first piece.
+    Nobody's log-probabilities are those of letters.
     """
     if reply.logprobs is None:
         token = reply.text[:1]
@@ -630,8 +682,9 @@ def _list_top(ranked: Mapping[str, float], most: object) -> list[tuple[str, floa
 def write_text_logprobs(body: Body, reply: Reply) -> object:
     """Return `logprobs` of a text completion, of the echoed prompt as well if that is asked for.
 
-    A prompt that ends in one of the reply's `logprobs` has that log-probability for its ending, spread evenly
-    over its tokens; all other tokens of it have -1. Without `echo` the mapping is of the first token.
+    A prompt that ends in one of the reply's `logprobs` has that log-probability for its ending,
+    spread evenly over its tokens; all other tokens of it have -1. Without `echo` the mapping is of
+    the first token.
     """
     if reply.logprobs is not None and not reply.logprobs:
         return None

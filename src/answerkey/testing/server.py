@@ -47,7 +47,8 @@ from answerkey.testing.replies import (
 )
 from answerkey.types import Draws
 
-# ── files and batches: upload, create, poll, fetch; all are kept in the form that OpenAI has ────────────────
+# ── files and batches: upload, create, poll, fetch; all are kept in the form that OpenAI has
+# ────────────────
 
 #: What one line of a batch is answered with: its body goes in, status and body come out.
 Serve = Callable[[str, Mapping[str, Any]], tuple[int, object]]
@@ -58,7 +59,10 @@ _GEMINI_STATES = {"validating": "PENDING", "in_progress": "RUNNING", "completed"
 
 @dataclass
 class BatchStore:
-    """Keeps files and batches; a batch is done after `Behaviour.batch_polls` polls, lines in any order."""
+    """Keeps files and batches.
+
+    A batch is done after `Behaviour.batch_polls` polls, lines in any order.
+    """
 
     serve: Serve
     files: dict[str, bytes] = field(default_factory=dict)
@@ -76,7 +80,10 @@ class BatchStore:
     def answer(
         self, method: str, parts: list[str], body: Mapping[str, Any], behaviour: Behaviour
     ) -> bytes | dict[str, Any] | None:
-        """Return what the last parts of a path ask for, a file or JSON; None when that is not ours."""
+        """Return what the last parts of a path ask for, a file or JSON.
+
+        None when that is not ours.
+        """
         match parts:
             case ["files", key, "content"]:
                 return self.files.get(key)
@@ -87,7 +94,9 @@ class BatchStore:
                 return b"".join(encode(one) + b"\n" for one in self._list_results(key))
             case [*_, "models", name] if name.endswith(":batchGenerateContent"):
                 batch = body["batch"]
-                entries = (batch.get("inputConfig") or batch["input_config"])["requests"]["requests"]
+                entries = (batch.get("inputConfig") or batch["input_config"])["requests"][
+                    "requests"
+                ]
                 bodies = {one["metadata"]["key"]: one["request"] for one in entries}
                 label = batch.get("displayName") or batch["display_name"]
                 return self._order(":generateContent", bodies, label)
@@ -152,14 +161,26 @@ class BatchStore:
             ends = Counter(one["result"]["type"] for one in self._list_results(key))
             ends["processing"] = 0 if is_over else counts["total"]
             kinds = ("processing", "succeeded", "errored", "canceled", "expired")
-            about = {"id": key, "type": "message_batch", "request_counts": {one: ends[one] for one in kinds}}
-            about |= {"processing_status": "ended" if is_over else "in_progress", "created_at": made}
-            return about | {"results_url": f"/v1/messages/batches/{key}/results" if is_over else None}
+            about = {
+                "id": key,
+                "type": "message_batch",
+                "request_counts": {one: ends[one] for one in kinds},
+            }
+            about |= {
+                "processing_status": "ended" if is_over else "in_progress",
+                "created_at": made,
+            }
+            return about | {
+                "results_url": f"/v1/messages/batches/{key}/results" if is_over else None
+            }
         theirs = {"total": "request", "completed": "successfulRequest", "failed": "failedRequest"}
         stats = {f"{theirs[one]}Count": str(count) for one, count in counts.items()}
         state = _GEMINI_STATES.get(state, state.upper())
         about = {"displayName": name, "state": f"BATCH_STATE_{state}", "batchStats": stats}
-        end: dict[str, Any] = {"done": True, "error": {"code": 1, "message": f"the batch is {state}"}}
+        end: dict[str, Any] = {
+            "done": True,
+            "error": {"code": 1, "message": f"the batch is {state}"},
+        }
         if state == "SUCCEEDED":
             answers = [_write_answer(one) for one in self._list_results(key)]
             end = {"done": True, "response": {"inlinedResponses": {"inlinedResponses": answers}}}
@@ -168,7 +189,9 @@ class BatchStore:
     def _list_results(self, key: str) -> list[dict[str, Any]]:
         """Return what became of the calls of a batch, as Anthropic writes it."""
         files = [self.batches[key][name] for name in ("output_file_id", "error_file_id")]
-        lines = [json.loads(line) for file in files if file for line in self.files[file].splitlines()]
+        lines = [
+            json.loads(line) for file in files if file for line in self.files[file].splitlines()
+        ]
         return [{"custom_id": line["custom_id"], "result": _end_line(line)} for line in lines]
 
     def _show_file(self, key: str) -> dict[str, object]:
@@ -184,7 +207,11 @@ class BatchStore:
         if self._polls[batch["id"]] < behaviour.batch_polls:
             return
         status = batch["status"] = behaviour.batch_outcome
-        lines = [json.loads(line) for line in self.files[batch["input_file_id"]].splitlines() if line.strip()]
+        lines = [
+            json.loads(line)
+            for line in self.files[batch["input_file_id"]].splitlines()
+            if line.strip()
+        ]
         batch["request_counts"]["total"] = len(lines)
         if status == "failed":
             return
@@ -199,7 +226,9 @@ class BatchStore:
         batch["request_counts"] |= {"completed": len(good), "failed": len(bad)}
         for name, outcome in (("output_file_id", good), ("error_file_id", bad)):
             if outcome:
-                batch[name] = self.add_file(b"".join(encode(line) + b"\n" for line in outcome))["id"]
+                batch[name] = self.add_file(b"".join(encode(line) + b"\n" for line in outcome))[
+                    "id"
+                ]
 
     def _answer_line(self, line: Mapping[str, Any]) -> dict[str, Any]:
         status, body = self.serve(str(line.get("url")), line.get("body") or {})
@@ -226,7 +255,7 @@ def _write_line(key: str, answer: object, error: object) -> dict[str, Any]:
     return {"id": f"batch_req_{key}", "custom_id": key, "response": answer, "error": error}
 
 
-# ── faults ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── faults
 
 _BLOCK = 1 << 16
 _REDIRECTS = range(300, 400)
@@ -240,7 +269,10 @@ def refuse(
     text = message or HTTPStatus(status).phrase if status in _KNOWN_STATUSES else "error"
     kind = HTTPStatus(status).name.lower() if status in _KNOWN_STATUSES else "server_error"
     return web.Response(
-        status=status, body=encode(style.write_error(text, kind)), content_type=JSON, headers=headers
+        status=status,
+        body=encode(style.write_error(text, kind)),
+        content_type=JSON,
+        headers=headers,
     )
 
 
@@ -260,11 +292,13 @@ def _pack_bomb(size: int) -> bytes:
     """Return that many spaces, compressed: about a thousandth of it."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     block = b" " * (1 << 20)
-    packed = [packer.compress(block[: min(len(block), size - at)]) for at in range(0, size, len(block))]
+    packed = [
+        packer.compress(block[: min(len(block), size - at)]) for at in range(0, size, len(block))
+    ]
     return b"".join([*packed, packer.flush()])
 
 
-# ── one request ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── one request
 
 #: Where the counts are read over HTTP; such a request is not counted itself.
 COUNTS_PATH = "/asked"
@@ -338,7 +372,9 @@ class RequestHandler:
         fault = self.behaviour.choose_fault(digest, attempt)
         if fault is None:
             headers = dict(reply.headers)
-            return web.Response(status=reply.status, body=content, content_type=kind, headers=headers), True
+            return web.Response(
+                status=reply.status, body=content, content_type=kind, headers=headers
+            ), True
         self.asked.count(self.asked.faults, fault)
         return await self._meet_fault(fault, request, style, content), False
 
@@ -363,14 +399,19 @@ class RequestHandler:
     async def _meet_fault(
         self, fault: str, request: web.BaseRequest, style: Style, body: bytes
     ) -> web.StreamResponse:
-        """Answer a request with a fault in place of its body; one that breaks the connection has status 0."""
+        """Answer a request with a fault in place of its body.
+
+        One that breaks the connection has status 0.
+        """
         behaviour = self.behaviour
         if fault in RAW:
             content, kind = RAW[fault]
             return web.Response(body=content, content_type=kind)
         if fault == "gzip_bomb":
             packed = await asyncio.to_thread(_pack_bomb, behaviour.bomb_bytes)
-            return web.Response(body=packed, content_type=JSON, headers={"Content-Encoding": "gzip"})
+            return web.Response(
+                body=packed, content_type=JSON, headers={"Content-Encoding": "gzip"}
+            )
         if fault == "hang":
             await self._wait(behaviour.hang_seconds)
         if fault in {"reset", "hang"}:
@@ -412,8 +453,13 @@ class RequestHandler:
             return False
         return True
 
-    def _count_prompt(self, path: str, style: Style, body: Mapping[str, Any]) -> tuple[str, int, Messages]:
-        """Count a prompt; return what stands for its content, how often that was asked before, and it."""
+    def _count_prompt(
+        self, path: str, style: Style, body: Mapping[str, Any]
+    ) -> tuple[str, int, Messages]:
+        """Count a prompt.
+
+        Return what stands for its content, how often that was asked before, and it.
+        """
         messages = style.read(body)
         self.asked.count(self.asked.by_prompt, read_prompt(messages))
         digest = hashlib.sha256(json.dumps([path, body], sort_keys=True).encode()).hexdigest()
@@ -421,7 +467,10 @@ class RequestHandler:
         return digest, self.attempts[digest] - 1, messages
 
     def _serve_line(self, path: str, body: Mapping[str, Any]) -> tuple[int, object]:
-        """Return status and body for one line of a batch; of the faults only statuses can happen to it."""
+        """Return status and body for one line of a batch.
+
+        Of the faults only statuses can happen to it.
+        """
         style = find_style(path) or CHAT
         digest, attempt, messages = self._count_prompt(path, style, body)
         fault = self.behaviour.choose_fault(digest, attempt)
@@ -437,7 +486,9 @@ class RequestHandler:
         reply = find_reply(self.answers, messages)
         return reply if self.behaviour.ignores_format else obey(body, reply)
 
-    async def _keep_files(self, request: web.BaseRequest, body: Mapping[str, Any] | None) -> web.Response:
+    async def _keep_files(
+        self, request: web.BaseRequest, body: Mapping[str, Any] | None
+    ) -> web.Response:
         """Answer what belongs to files, batches and the list of models; 404 for anything else."""
         store = self._batches
         parts = [part for part in request.path.split("/") if part][-3:]
@@ -472,7 +523,7 @@ async def _read_upload(request: web.BaseRequest) -> bytes:
     return b""
 
 
-# ── the server ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── the server
 
 HOST = "127.0.0.1"
 _BACKLOG = 4096
@@ -484,13 +535,16 @@ _TURNS = 20
 class TestServer:
     """A model's endpoint for tests: says and fails as it is told to, and counts what it was asked.
 
-    Use it in a `with` statement, or call `start` and `stop`. It speaks the chat and the plain completions of
-    OpenAI, files and batches, and the native APIs of Anthropic and Gemini, under any path prefix.
+    Use it in a `with` statement, or call `start` and `stop`. It speaks the chat and the plain
+    completions of OpenAI, files and batches, and the native APIs of Anthropic and Gemini, under any
+    path prefix.
     """
 
     __test__: ClassVar[bool] = False  # its name begins like that of a test class
 
-    def __init__(self, answers: Answers = "A", behaviour: Behaviour | None = None, *, port: int = 0) -> None:
+    def __init__(
+        self, answers: Answers = "A", behaviour: Behaviour | None = None, *, port: int = 0
+    ) -> None:
         self._handler = RequestHandler(answers, behaviour or Behaviour(), Asked())
         #: Chosen by the system unless it was given.
         self.port = port
@@ -515,7 +569,10 @@ class TestServer:
         return self._handler.asked
 
     def start(self) -> Self:
-        """Start serving; return when requests are taken. Raise OSError when the port is not free."""
+        """Start serving.
+
+        Return when requests are taken. Raise OSError when the port is not free.
+        """
         self._thread = Thread(target=self._run, name="answerkey test server", daemon=True)
         self._thread.start()
         self._is_ready.wait()
@@ -566,9 +623,12 @@ class TestServer:
                 self.port = listener.getsockname()[1]
                 self._is_ready.set()
                 await self._handler.is_over.wait()
-                # No more connections are taken, those there are break; what is not read is not waited for.
+                # No more connections are taken, those there are break; what is not read is not
+                # waited for.
                 self._loop.remove_reader(listener)
-                for _ in range(2 * _TURNS):  # a connection that was just taken is not the server's yet
+                for _ in range(
+                    2 * _TURNS
+                ):  # a connection that was just taken is not the server's yet
                     for connection in server.connections:
                         if connection.transport is not None:
                             connection.transport.abort()

@@ -2,5 +2,6 @@
 
     request ──► server (sockets) ──► guard (who asks, how) ──► read_api (what is asked) ──► catalog
 
-Everything that is told about a run is made by `reports`; this package decides who is told how much at once.
+Everything that is told about a run is made by `reports`; this package decides who is told how much
+at once.
 """

@@ -1,8 +1,9 @@
 """Who may ask, and how: every request passes here before anything is looked up.
 
-A page of another site can make a browser send requests to this machine. It cannot read the token, it cannot
-set a header without asking first (which is refused), and its requests bear its own Origin. A site whose name
-is made to point here bears that name as Host. None of the checks rests on another.
+A page of another site can make a browser send requests to this machine. It cannot read the token,
+it cannot set a header without asking first (which is refused), and its requests bear its own
+Origin. A site whose name is made to point here bears that name as Host. None of the checks rests on
+another.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ METHOD = "GET"
 #: The longest target.
 MOST_TARGET = 8192
 MOST_PARAMETERS = 20
-#: Ids and numbers, and the names of routes. Nothing is ever decoded in a path: there is nothing to encode.
+#: Ids and numbers, and the names of routes. Nothing is ever decoded in a path: there is nothing to
+#: encode.
 _PATH = re.compile(r"/(?:[A-Za-z0-9_-]{1,64}(?:/[A-Za-z0-9_-]{1,64}){0,9})?", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
 _HINT = "open the address that `answerkey view` printed"
@@ -59,10 +61,11 @@ class Address:
 
 @dataclass(frozen=True)
 class Guard:
-    """The names by which this server may be called, and the token that only its printed address tells.
+    """The names by which this server may be called, and the token that only its printed address
+    tells.
 
-    With `takes_addresses` any numeric address will do, for a server that listens on all of them: a name that
-    is made to point here is no number.
+    With `takes_addresses` any numeric address will do, for a server that listens on all of them: a
+    name that is made to point here is no number.
     """
 
     token: str = field(repr=False)
@@ -71,9 +74,15 @@ class Guard:
     takes_addresses: bool = False
 
     def admit(self, request: Request) -> Address:
-        """Return what is asked for; ServeError for a request from elsewhere, malformed or without token."""
+        """Return what is asked for.
+
+        ServeError for a request from elsewhere, malformed or without token.
+        """
         # Header lines that another reader could take for something else.
-        if any(_NAME.fullmatch(name) is None or set(value) & {"\n", "\r"} for name, value in request.headers):
+        if any(
+            _NAME.fullmatch(name) is None or set(value) & {"\n", "\r"}
+            for name, value in request.headers
+        ):
             refuse("a header cannot be read")
         host = (request.find("Host") or "").lower()
         if not self._is_own(host):
@@ -98,7 +107,9 @@ class Guard:
             refuse("the address has characters that no address has")
         path, _, text = request.target.partition("?")
         try:
-            pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS)
+            pairs = parse_qsl(
+                text, keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS
+            )
         except ValueError:
             refuse("the parameters cannot be read")
         query, is_page = dict(pairs), path == "/"
@@ -118,7 +129,10 @@ class Guard:
         return Address(() if is_page else tuple(path.split("/")[1:]), query)
 
     def _is_own(self, host: str) -> bool:
-        """Return whether a Host header is a name of this server with its port; IPv6 stands in brackets."""
+        """Return whether a Host header is a name of this server with its port.
+
+        IPv6 stands in brackets.
+        """
         found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?", host, re.ASCII)
         if found is None or int(found[2] or 80) != self.port:  # browsers leave out the usual port
             return False
@@ -152,4 +166,7 @@ def is_foreign(request: Request) -> bool:
 
 def is_opening(request: Request) -> bool:
     """Return whether the browser says that somebody opens a page, and not in a frame."""
-    return request.find("Sec-Fetch-Mode") == "navigate" and request.find("Sec-Fetch-Dest") == "document"
+    return (
+        request.find("Sec-Fetch-Mode") == "navigate"
+        and request.find("Sec-Fetch-Dest") == "document"
+    )

@@ -47,7 +47,16 @@ from answerkey.runs import Run, TaskRun, list_places, load_run, load_summary, na
 from answerkey.runs.lock import LOCK_NAME, is_alive
 from answerkey.runs.store import JOURNAL_NAME, PART, FolderStore
 from answerkey.text import clean_numbers, is_share, make_visible
-from answerkey.viewer.guard import METHOD, Address, Guard, Request, is_foreign, is_opening, miss, refuse
+from answerkey.viewer.guard import (
+    METHOD,
+    Address,
+    Guard,
+    Request,
+    is_foreign,
+    is_opening,
+    miss,
+    refuse,
+)
 
 #: So many of each are kept: runs and what they say, their rows, comparisons.
 KEPT_RUNS = 64
@@ -63,21 +72,19 @@ _SOLVE = "solve"
 #: Seconds in which a journal that was written to counts as being worked on, wherever that is done.
 _FRESH = 60.0
 _PATIENCE = 2.0
-_COLUMNS = """
-SELECT rowid, purpose, status, source, json_extract(completion, '$.prompt_tokens'),
-    json_extract(completion, '$.completion_tokens') FROM calls
-"""
-_NEWER = f"{_COLUMNS} WHERE rowid > ?"
-_AGAIN = f"{_COLUMNS} WHERE rowid IN (SELECT value FROM json_each(?))"  # noqa: S608 - constants
+_COLUMNS = "SELECT place, purpose, status, source, completion FROM calls"
+_NEWER = f"{_COLUMNS} WHERE place > ?"
+_AGAIN = f"{_COLUMNS} WHERE place IN (SELECT value FROM json_each(?))"  # noqa: S608 - constants
 
 
 @dataclass
 class RunFolder:
-    """One run of the folder: where it lies, and what is done of it, which is looked at again and again.
+    """One run of the folder: where it lies, and what is done of it, which is looked at again and
+    again.
 
-    What was counted once is not read twice: calls are appended to the journal and stay as they are, but for
-    failed ones, which a resumed run asks again: these alone are looked up anew. `folder` is the name of the
-    folder that several runs lie in.
+    What was counted once is not read twice: calls are appended to the journal and stay as they are,
+    but for failed ones, which a resumed run asks again: these alone are looked up anew. `folder` is
+    the name of the folder that several runs lie in.
     """
 
     path: Path
@@ -102,16 +109,19 @@ class RunFolder:
         """Return what tells this state of the run from another; E501 when it is gone."""
         files = [self.path / "run.json", *sorted(self.path.glob("tasks/*/metrics.json"))]
         try:
-            return tuple((stat.st_mtime_ns, stat.st_size) for stat in (file.stat() for file in files))
+            return tuple(
+                (stat.st_mtime_ns, stat.st_size) for stat in (file.stat() for file in files)
+            )
         except OSError as error:
             message = f"the run `{self.path.name}` is no longer there"
             raise RunError("E501", message, hint="the list of runs shows what there is") from error
 
     def describe_state(self, run: Run) -> Plain:
-        """Return the status, and what is done of how much, with calls and tokens, until the run is complete.
+        """Return the status, and what is done of how much, with calls and tokens, until the run is
+        complete.
 
-        A run that nobody works on any more is incomplete, whatever it says. How many questions there are is
-        None where that depends on rows that are not read yet.
+        A run that nobody works on any more is incomplete, whatever it says. How many questions
+        there are is None where that depends on rows that are not read yet.
         """
         if run.status == "complete":
             return {"status": run.status, "progress": None}
@@ -131,7 +141,8 @@ class RunFolder:
 
         What cannot be read at this moment is left for the next look.
         """
-        with suppress(sqlite3.Error, OSError):  # it may be in the making, or being removed
+        # It may be in the making, or being removed.
+        with suppress(sqlite3.Error, OSError, ValueError):
             self._read_journal()
         # Rows of completions or scores that are written, whichever are more.
         written = Counter({"completions": 0, "scores": 0})
@@ -156,25 +167,34 @@ class RunFolder:
         file = self.path / JOURNAL_NAME
         if not file.is_file():
             return
-        # A journal that is being written has its `-wal` and `-shm` beside it. One without them is whole in
-        # itself; SQLite would make them anew just to read it, unless told that nobody writes.
-        is_written = all(file.with_name(f"{file.name}{suffix}").exists() for suffix in ("-wal", "-shm"))
-        address = f"file:{quote(str(file.absolute()))}?mode=ro{'' if is_written else '&immutable=1'}"
+        # A journal that is being written has its `-wal` and `-shm` beside it. One without them is
+        # whole in itself; SQLite would make them anew just to read it, unless told that nobody
+        # writes.
+        is_written = all(
+            file.with_name(f"{file.name}{suffix}").exists() for suffix in ("-wal", "-shm")
+        )
+        address = (
+            f"file:{quote(str(file.absolute()))}?mode=ro{'' if is_written else '&immutable=1'}"
+        )
         with closing(sqlite3.connect(address, uri=True, timeout=_PATIENCE)) as connection:
             again = list(connection.execute(_AGAIN, (json.dumps([*self._failed]),)))
             newer = connection.execute(_NEWER, (self._last,))
             self._failed.clear()
-            for place, purpose, status, source, asked, said in chain(again, newer):
+            for place, purpose, status, source, text in chain(again, newer):
                 self._last = max(self._last, place)
                 if status == "ERROR":
                     self._failed[place] = purpose
                     continue
                 self._finished[purpose] += 1
-                self._tokens += 0 if source == "cache" else (asked or 0) + (said or 0)
+                if source != "cache":
+                    completion = json.loads(text)
+                    self._tokens += completion.get("prompt_tokens", 0)
+                    self._tokens += completion.get("completion_tokens", 0)
 
 
 def is_under_way(folder: Path) -> bool:
-    """Return whether a process works on the run in a folder, as far as can be told without its lock.
+    """Return whether a process works on the run in a folder, as far as can be told without its
+    lock.
 
     Taking the lock to find out could turn away a process that starts at this moment.
     """
@@ -190,7 +210,10 @@ def is_under_way(folder: Path) -> bool:
 
 
 class Cache(Generic[T]):
-    """Things that take long to make, the last used ones; of several who ask at once, one makes it."""
+    """Things that take long to make, the last used ones.
+
+    Of several who ask at once, one makes it.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -229,7 +252,8 @@ class Catalog:
             raise RunError("E501", f"`{folder}` is not a folder", hint=hint)
         self._entries: dict[str, RunFolder] = {}
         self._lock = threading.Lock()
-        #: Held by a search through texts: one at a time has all cores, and one given up never begins.
+        #: Held by a search through texts: one at a time has all cores, and one given up never
+        #: begins.
         self.search = threading.Lock()
         self._runs: Cache[Run] = Cache(KEPT_RUNS)
         self._listed: Cache[Plain] = Cache(100 * KEPT_RUNS)
@@ -252,7 +276,10 @@ class Catalog:
         return self._runs.get((entry.id, entry.read_mark()), lambda: load_run(entry.path))
 
     def describe(self, run_id: str, *, is_brief: bool = False) -> Plain:
-        """Return the overview of a run, with how far it is while it is under way; the brief one at once."""
+        """Return the overview of a run, with how far it is while it is under way.
+
+        The brief one at once.
+        """
         entry = self.find(run_id)
         run, label = self.open(entry), entry.label
         made = self._overviews.get(
@@ -279,15 +306,22 @@ class Catalog:
         def compare() -> Plain:
             runs = {entry.id: self.open(entry) for entry in entries}
             tables = {
-                run_id: {key: self.open_table(run_id, number) for number, key in enumerate(run.tasks)}
+                run_id: {
+                    key: self.open_table(run_id, number) for number, key in enumerate(run.tasks)
+                }
                 for run_id, run in runs.items()
             }
             return describe_comparison(runs, tables)
 
-        return self._comparisons.get(tuple((entry.id, entry.read_mark()) for entry in entries), compare)
+        return self._comparisons.get(
+            tuple((entry.id, entry.read_mark()) for entry in entries), compare
+        )
 
     def _scan(self) -> dict[str, RunFolder]:
-        """Return the runs that are there now; one that was seen before keeps what is known of it."""
+        """Return the runs that are there now.
+
+        One that was seen before keeps what is known of it.
+        """
         is_run = (self.folder / "run.json").is_file()
         found = [self.folder] if is_run else [Path(str(one)) for one in list_places(self.folder)]
         entries = [
@@ -299,11 +333,16 @@ class Catalog:
             return dict(self._entries)
 
     def _describe_listed(self, entry: RunFolder) -> Plain:
-        """Return one run of the list; what went wrong stands in the place of one that cannot be read."""
+        """Return one run of the list.
+
+        What went wrong stands in the place of one that cannot be read.
+        """
         about = {"id": entry.id, "label": entry.label}
         try:
             key = (entry.id, entry.read_mark())
-            listed = self._listed.get(key, lambda: {**about, **describe_listed(load_summary(entry.path))})
+            listed = self._listed.get(
+                key, lambda: {**about, **describe_listed(load_summary(entry.path))}
+            )
             if listed["status"] == "complete":
                 return {**listed, "progress": None}
             return {**listed, **entry.describe_state(self.open(entry))}
@@ -314,7 +353,9 @@ class Catalog:
 
 
 def make_id(name: str) -> str:
-    """Return the id of a run folder: the same for the same name, so that links last, and not its name."""
+    """Return the id of a run folder: the same for the same name, so that links last, and not its
+    name.
+    """
     return f"r{hashlib.sha256(name.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}"
 
 
@@ -359,7 +400,7 @@ def describe_listed(run: Run) -> Plain:
     return described
 
 
-# ── what can be asked for ───────────────────────────────────────────────────────────────────────────────────
+# ── what can be asked for
 
 MOST_ROWS = 500
 USUAL_ROWS = 100
@@ -368,10 +409,13 @@ MOST_COMPARED = 12
 MOST_TEXT = 1000
 
 
-def read_api(catalog: Catalog, address: Address, is_given_up: Callable[[], bool] = lambda: False) -> object:
-    """Return what a path asks for; E703 where there is nothing, E702 for parameters that mean nothing there.
+def read_api(
+    catalog: Catalog, address: Address, is_given_up: Callable[[], bool] = lambda: False
+) -> object:
+    """Return what a path asks for.
 
-    `is_given_up` says whether who asked does not wait any more.
+    E703 where there is nothing, E702 for parameters that mean nothing there. `is_given_up` says
+    whether who asked does not wait any more.
     """
     query = address.query
     match address.parts:
@@ -403,8 +447,12 @@ def read_api(catalog: Catalog, address: Address, is_given_up: Callable[[], bool]
             return table.describe(position)
         case ("api", "runs", run, "tasks", task, "find"):
             _require_only(query, "id", "trial", *(one.name for one in fields(Query)))
-            # A sample by its id and, asked several times, the trial; and its place among the rows asked for.
-            trial, asked = read_number(query.get("trial", "0")), catalog.open_task(run, read_number(task))
+            # A sample by its id and, asked several times, the trial; and its place among the rows
+            # asked for.
+            trial, asked = (
+                read_number(query.get("trial", "0")),
+                catalog.open_task(run, read_number(task)),
+            )
             first = find_position(asked, query.get("id", ""))
             if first is None or trial >= count_trials(asked):
                 return {"p": None, "index": None}
@@ -440,11 +488,11 @@ def read_number(text: str, *, most: int = 2**32 - 1) -> int:
     return int(text)
 
 
-# ── pages ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── pages
 
 TITLE = "answerkey"
-#: Beyond what a report needs: asking this server, and no frame around the page. Text can then not become
-#: markup in any way that a browser knows of.
+#: Beyond what a report needs: asking this server, and no frame around the page. Text can then not
+#: become markup in any way that a browser knows of.
 ADDED = (
     "connect-src 'self'",
     "frame-ancestors 'none'",
@@ -459,9 +507,10 @@ def build_page() -> tuple[bytes, str]:
     return f"{begin}{end}".encode(), "; ".join((policy, *ADDED))
 
 
-# What a browser shows that comes without the token: it says so, or goes on where the token is still known.
-# The page takes the token out of the address bar, so that it is in no bookmark and on no screenshot. When
-# such an address is opened again, a token that this browser keeps for the server opens it, nothing else.
+# What a browser shows that comes without the token: it says so, or goes on where the token is still
+# known. The page takes the token out of the address bar, so that it is in no bookmark and on no
+# screenshot. When such an address is opened again, a token that this browser keeps for the server
+# opens it, nothing else.
 LOCKED_STYLE = """\
 :root { color-scheme: light dark; font: 1rem/1.6 system-ui, sans-serif }
 body { max-width: 34rem; margin: 15vh auto; padding: 0 1.5rem }
@@ -496,7 +545,7 @@ at its end. Each start has a token of its own.</p>
 <script>{LOCKED_SCRIPT}</script>
 </body>
 </html>
-"""
+"""  # noqa: E501 - the text as it is written
 #: A page that goes on to an address at once.
 REDIRECT = """\
 <!doctype html>
@@ -513,7 +562,7 @@ LOCKED_POLICY = (
 )
 
 
-# ── the app: from a request to its answer ───────────────────────────────────────────────────────────────────
+# ── the app: from a request to its answer
 
 #: Of everything that is no page: there is nothing in it to run or to show.
 BARE_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -528,7 +577,15 @@ HEADERS = (
 #: Browsers heed it only where the address is that of the machine itself, and complain elsewhere.
 LOCAL_HEADERS = (("Cross-Origin-Opener-Policy", "same-origin"),)
 #: Where an error is not the viewer's own: missing, changed on disk, in use, not to be written.
-STATUSES = {"E501": 404, "E504": 404, "E505": 409, "E506": 409, "E508": 409, "E502": 500, "E503": 500}
+STATUSES = {
+    "E501": 404,
+    "E504": 404,
+    "E505": 409,
+    "E506": 409,
+    "E508": 409,
+    "E502": 500,
+    "E503": 500,
+}
 
 
 @dataclass(frozen=True)
@@ -576,9 +633,12 @@ class App:
             # A browser that loads the page again goes on from there; to it, that is no failure.
             is_again = request.target == "/" and is_opening(request) and not is_foreign(request)
             return self._respond(200 if is_again else status, LOCKED_PAGE.encode(), LOCKED_POLICY)
-        # Who has the token may see file names; where the folder lies is nobody's business but its owner's.
+        # Who has the token may see file names; where the folder lies is nobody's business but its
+        # owner's.
         texts = [
-            None if text is None else text.replace(str(self.catalog.folder), self.catalog.folder.name)
+            None
+            if text is None
+            else text.replace(str(self.catalog.folder), self.catalog.folder.name)
             for text in (error.message, error.hint)
         ]
         allow = (("Allow", METHOD),) if status == 405 else ()  # noqa: PLR2004  # as HTTP asks for
@@ -592,16 +652,20 @@ class App:
         if not isinstance(body, bytes):
             # ASCII, so that half a surrogate pair in a completion is no problem.
             kind, clean = "application/json", clean_numbers(content)
-            body = json.dumps(clean, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
+            body = json.dumps(
+                clean, ensure_ascii=True, allow_nan=False, separators=(",", ":")
+            ).encode()
         named = (("Content-Type", f"{kind}; charset=utf-8"), ("Content-Security-Policy", policy))
-        return Answer(status, body, (*named, *HEADERS, *(LOCAL_HEADERS if self.is_local else ()), *more))
+        return Answer(
+            status, body, (*named, *HEADERS, *(LOCAL_HEADERS if self.is_local else ()), *more)
+        )
 
 
 def _describe(code: str, message: str | None, hint: str | None) -> dict[str, object]:
     return {"error": {"code": code, "message": message, "hint": hint}}
 
 
-# ── sockets ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── sockets
 
 LOOPBACK = "127.0.0.1"
 #: A browser opens six connections to a server; beyond so many, a new one is closed at once.
@@ -633,7 +697,10 @@ class Server(ThreadingHTTPServer):
     def server_bind(self) -> None:
         """Bind without asking for the name of this machine, which may take long."""
         TCPServer.server_bind(self)
-        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        self.server_name, self.server_port = (
+            str(self.server_address[0]),
+            int(self.server_address[1]),
+        )
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401  # as in its base
         """Begin with a connection in a thread of its own, or close it when there are too many."""
@@ -663,7 +730,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer a GET."""
         is_known = self.request_version in VERSIONS
-        if not is_known or self.headers.defects:  # a line that is no header ends the headers for its base
+        if (
+            not is_known or self.headers.defects
+        ):  # a line that is no header ends the headers for its base
             self.send_error(400 if is_known else 505)
             return
         # Its base makes one slash of several at the beginning; the guard is to see what came.
@@ -696,7 +765,10 @@ class Handler(BaseHTTPRequestHandler):
         """Write nothing; `_send` tells who listens, without the token."""
 
     def _is_given_up(self) -> bool:
-        """Return whether the other side has closed the connection; what it may have sent is not read."""
+        """Return whether the other side has closed the connection.
+
+        What it may have sent is not read.
+        """
         with DefaultSelector() as selector:
             selector.register(self.connection, EVENT_READ)
             return bool(selector.select(0)) and self.connection.recv(1, socket.MSG_PEEK) == b""
@@ -743,18 +815,26 @@ def open_server(
     number = _read_address(address)
     if not number.is_loopback and not allow_network:
         hint = "`--allow-network` says that this is meant; `ssh -L` needs neither"
-        raise SpecError("E119", f"`--host {host}` would show your runs to other machines", hint=hint)
+        raise SpecError(
+            "E119", f"`--host {host}` would show your runs to other machines", hint=hint
+        )
     catalog = Catalog(folder)
     try:
         server = Server(address, family, port)
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or str(error)
         where = f"port {port} of `{host}`" if port else f"`{host}`"
-        hint = "leave `--port` out to have a free one chosen" if port else f"leave it out for {LOOPBACK}"
+        hint = (
+            "leave `--port` out to have a free one chosen"
+            if port
+            else f"leave it out for {LOOPBACK}"
+        )
         raise SpecError("E119", f"cannot listen on {where}: {why}", hint=hint) from error
     token = secrets.token_urlsafe(32)
     is_everywhere = number.is_unspecified
-    guard = Guard(token, server.server_port, list_names(host, address), takes_addresses=is_everywhere)
+    guard = Guard(
+        token, server.server_port, list_names(host, address), takes_addresses=is_everywhere
+    )
     server.app = App(guard, catalog, build_page(), is_local=number.is_loopback)
     shown = LOOPBACK if is_everywhere else _bracket(host)
     server.url = f"http://{shown}:{server.server_port}/?token={token}"
@@ -779,7 +859,10 @@ def _bracket(host: str) -> str:
 
 
 def open_browser(url: str) -> bool:
-    """Open an address by way of a file that only this user can read; return whether a browser was found."""
+    """Open an address by way of a file that only this user can read.
+
+    Return whether a browser was found.
+    """
     handle, name = tempfile.mkstemp(prefix="answerkey-view-", suffix=".html")
     atexit.register(Path(name).unlink, missing_ok=True)
     with os.fdopen(handle, "w", encoding="utf-8") as stream:

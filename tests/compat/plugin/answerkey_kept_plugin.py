@@ -11,6 +11,7 @@ import polars as pl
 
 from answerkey.datasets.tables import load_rows
 from answerkey.scorers import BaseScorer, build_scores
+from answerkey.solvers import Solver
 from answerkey.types import Completion, Completions, MetricValue, Samples, Scores
 
 
@@ -47,21 +48,13 @@ class KeptMetric:
         """Read nothing."""
         return ()
 
-    def measure(self, scores: Scores) -> dict[str, Any]:
-        """Return the part of a shard."""
-        return {"n": len(scores)}
-
-    def merge(self, parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Return the parts as one."""
-        return {"n": sum(part["n"] for part in parts)}
-
-    def finish(self, part: dict[str, Any]) -> list[MetricValue]:
+    def compute(self, scores: Scores) -> list[MetricValue]:
         """Return the value."""
-        return [MetricValue(self.name, float(part["n"]), part["n"], type=self.type)]
+        return [MetricValue(self.name, float(len(scores)), len(scores), type=self.type)]
 
 
 @dataclass(frozen=True)
-class KeptSolver:
+class KeptSolver(Solver):
     """Says the same to every sample."""
 
     text: str
@@ -83,7 +76,9 @@ class KeptSolver:
 
     def solve(self, samples: Samples, **_: object) -> Completions:
         """Return the text, once for each sample."""
-        return Completions.build(samples.ids, [Completion(self.text)] * len(samples), source="recorded")
+        return Completions.build(
+            samples.ids, [Completion(self.text)] * len(samples), source="recorded"
+        )
 
 
 @dataclass(frozen=True)

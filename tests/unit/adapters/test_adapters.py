@@ -27,13 +27,24 @@ def load_corpus() -> list[dict[str, Any]]:
 
 def test_importing_the_adapters_loads_the_reader_and_no_program() -> None:
     """Neither a program that is adapted to nor a heavy library of ours is there afterwards."""
-    names = ("inspect_ai", "lm_eval", "lighteval", "torch", "numpy", "polars", "pydantic", "answerkey.types")
+    names = (
+        "inspect_ai",
+        "lm_eval",
+        "lighteval",
+        "torch",
+        "numpy",
+        "polars",
+        "pydantic",
+        "answerkey.types",
+    )
     script = (
         "import sys; from answerkey.adapters import LmEvalFilter, reward\n"
         "reward(['B'], 'AB', 'B'); LmEvalFilter().apply([['B']], [{'choices': ['x', 'y']}])\n"
         f"print([name for name in {names!r} if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -64,7 +75,9 @@ def test_a_reward_is_what_the_reader_says() -> None:
 @pytest.mark.parametrize("answer", ["B", ["B"] * 3])
 @pytest.mark.parametrize("options", [CITIES, [CITIES] * 3])
 def test_what_is_the_same_for_all_is_given_once_or_for_each(
-    choices: Sequence[str] | list[list[str]], answer: str | list[str], options: list[str] | list[list[str]]
+    choices: Sequence[str] | list[list[str]],
+    answer: str | list[str],
+    options: list[str] | list[list[str]],
 ) -> None:
     """A trainer passes columns; a caller with one question need not repeat it."""
     completions = ["The answer is (B).", "The answer is Canberra.", "The answer is (C)."]
@@ -85,7 +98,10 @@ def test_options_may_be_known_of_some_questions_only() -> None:
         ([{"content": "The answer is (B)."}], 1.0),
         ([{"role": "assistant", "content": "A"}, {"role": "assistant", "content": "B"}], 1.0),
         ([{"role": "assistant", "content": "B"}, {"role": "tool", "content": "A"}], 1.0),
-        ([{"role": "assistant", "content": [{"type": "text", "text": "B"}, {"type": "image"}]}], 1.0),
+        (
+            [{"role": "assistant", "content": [{"type": "text", "text": "B"}, {"type": "image"}]}],
+            1.0,
+        ),
         ([{"role": "assistant", "content": None, "tool_calls": []}], 0.0),
         ([{"role": "user", "content": "B"}], 0.0),
         ([], 0.0),
@@ -144,7 +160,9 @@ def test_the_filter_makes_each_response_a_choice_or_the_fallback() -> None:
         ({"options": None, "choices": ["A", "B", "C"]}, "[invalid]"),
     ],
 )
-def test_the_filter_finds_choices_and_options_in_the_document(fields: dict[str, Any], expected: str) -> None:
+def test_the_filter_finds_choices_and_options_in_the_document(
+    fields: dict[str, Any], expected: str
+) -> None:
     """Fields are named, also inside of a field; labels may be listed."""
     doc = {"options": {"text": CITIES, "label": ["1", "2", "3"]}}
     assert LmEvalFilter(**fields).apply([["It is Canberra."]], [doc]) == [[expected]]

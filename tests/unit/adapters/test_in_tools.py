@@ -1,7 +1,8 @@
 """Each adapter in its tool, as the page shows it: the tool's log, scored by it, has our verdicts.
 
-The tools answer 300 questions with the replies of the open corpus. The log is imported and scored here, and
-every verdict of the tool is held against it. Tools are installed and run in the long series only.
+The tools answer 300 questions with the replies of the open corpus. The log is imported and scored
+here, and every verdict of the tool is held against it. Tools are installed and run in the long
+series only.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ print(json.dumps([
     measure(["The answer is (B)."], [" A", " B"], 1),
     measure(["It is Canberra."], [" A", " B"], 1),
 ]))
-"""
+"""  # noqa: E501 - the text as it is written
 #: One step of training: a model that knows a few words, and draws them at random.
 TRL = """
 import json, torch
@@ -163,7 +164,7 @@ trainer = GRPOTrainer(
 )
 trainer.train()
 json.dump([seen, trainer.state.log_history[0]["rewards/reward/mean"]], open("seen.json", "w"))
-"""
+"""  # noqa: E501 - the text as it is written
 
 
 def load_rows() -> list[dict[str, Any]]:
@@ -172,9 +173,13 @@ def load_rows() -> list[dict[str, Any]]:
     Where a reply answers nothing the truth is A, and every fourth truth is another than the answer.
     """
     rows = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
-    kept = [row for row in rows if row["options"] and "".join(row["choices"]) in ascii_uppercase[:10]]
     kept = [
-        row for row in kept if row["choices"][0] == "A" and len(set(row["options"])) == len(row["options"])
+        row for row in rows if row["options"] and "".join(row["choices"]) in ascii_uppercase[:10]
+    ]
+    kept = [
+        row
+        for row in kept
+        if row["choices"][0] == "A" and len(set(row["options"])) == len(row["options"])
     ]
     for number, row in enumerate(kept):
         answer = row["choices"].index(row["label"] or "A")
@@ -194,38 +199,56 @@ def say(messages: Sequence[Mapping[str, Any]]) -> str:
 
 def take_block(kind: str, word: str) -> str:
     """Return the block of the page that holds a word."""
-    blocks = re.findall(rf"^```{kind}\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(
+        rf"^```{kind}\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
     (found,) = (block for block in blocks if word in block)
     return str(found)
 
 
 @pytest.fixture
-def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_tool: Callable[..., str]) -> Callable[..., str]:
-    """Return a function that runs a tool beside our wheel, in a folder with questions and replies."""
+def tool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_tool: Callable[..., str]
+) -> Callable[..., str]:
+    """Return a function that runs a tool beside our wheel, in a folder with questions and
+    replies.
+    """
     monkeypatch.chdir(ROOT)
     name = build_wheel(str(tmp_path))
     packages = tmp_path / "site-packages"
     with zipfile.ZipFile(tmp_path / name) as archive:
         archive.extractall(packages)
     questions = [
-        {"question": f"Question number {number}?", "options": row["options"], "answer": row["answer"]}
+        {
+            "question": f"Question number {number}?",
+            "options": row["options"],
+            "answer": row["answer"],
+        }
         for number, row in enumerate(ROWS)
     ]
     (tmp_path / "questions").mkdir()
-    (tmp_path / "questions" / "test.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in questions))
+    (tmp_path / "questions" / "test.jsonl").write_text(
+        "".join(f"{json.dumps(one)}\n" for one in questions)
+    )
     (tmp_path / "replies.json").write_text(json.dumps([row["completion"] for row in ROWS]))
     monkeypatch.chdir(tmp_path)
 
     def run(name: str, *words: object, **environment: str) -> str:
         told = {"PYTHONPATH": str(packages), "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
-        offline = {"HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+        offline = {
+            "HF_HOME": str(tmp_path / "hf"),
+            "HF_HUB_OFFLINE": "1",
+            "HF_DATASETS_OFFLINE": "1",
+        }
         return run_tool(name, *words, **told, **offline, **environment)
 
     return run
 
 
 def compare(log: Path, score: str) -> pl.DataFrame:
-    """Import a log, score it here, hold each verdict of the tool against ours, and return the rows."""
+    """Import a log, score it here, hold each verdict of the tool against ours, and return the
+    rows.
+    """
     imported = import_log("auto", log, out=log.with_name("imported"), score=score)
     assert (imported.samples, imported.tasks[0].description.score) == (len(ROWS), score)
     (task,) = ak.run(imported.folder, out=log.with_name("run")).tasks.values()
@@ -239,7 +262,8 @@ def compare(log: Path, score: str) -> pl.DataFrame:
     assert rows["their_score"].to_list() == rows["is_correct"].to_list()
     assert task.metrics["Accuracy"].value == rows["their_score"].mean()
     expected = [
-        read(row["completion"], row["choices"], row["options"]).choice == row["answer"] for row in ROWS
+        read(row["completion"], row["choices"], row["options"]).choice == row["answer"]
+        for row in ROWS
     ]
     assert rows["is_correct"].to_list() == [float(one) for one in expected]
     return rows
@@ -266,7 +290,14 @@ def test_inspect_scores_its_own_log_again(tool: Callable[..., str], tmp_path: Pa
     """`inspect score` of a log that Inspect's own scorer has judged; it holds both scores then."""
     task = take_block("python", "inspect_scorer").replace("inspect_scorer()", "choice()")
     log = evaluate(tool, f"from inspect_ai.scorer import choice\n{task}")
-    words = ("--scorer", "answerkey/stated_answer", "--action", "append", "--output-file", "again.eval")
+    words = (
+        "--scorer",
+        "answerkey/stated_answer",
+        "--action",
+        "append",
+        "--output-file",
+        "again.eval",
+    )
     told = {"MADE_API_KEY": "none", "MADE_BASE_URL": "http://127.0.0.1:9"}
     tool("inspect", "-m", "inspect_ai", "score", log, *words, **told)
     rows = compare(tmp_path / "again.eval", "stated_answer")
@@ -276,8 +307,12 @@ def test_inspect_scores_its_own_log_again(tool: Callable[..., str], tmp_path: Pa
     assert own.tasks[0].their_mean < sum(rows["their_score"]) / len(ROWS)
 
 
-def test_the_scorer_says_what_it_read_and_refuses_what_it_cannot_judge(tool: Callable[..., str]) -> None:
-    """A target of several letters, no choices, and a shuffle that rewrites completions are errors."""
+def test_the_scorer_says_what_it_read_and_refuses_what_it_cannot_judge(
+    tool: Callable[..., str],
+) -> None:
+    """A target of several letters, no choices, and a shuffle that rewrites completions are
+    errors.
+    """
     right, several, listed, *errors = json.loads(tool("inspect", "-c", INSPECT))
     told = {"validity_reason": None, "part": "option_text"}
     assert right == ["C", "B", "It is Canberra.", {**told, "span": right[3]["span"]}]
@@ -318,7 +353,15 @@ def test_lighteval_evaluates_with_the_metric(tool: Callable[..., str], tmp_path:
     """`lighteval` with the page's file of tasks."""
     (tmp_path / "capitals.py").write_text(take_block("python", "lighteval_metric"))
     (tmp_path / "model.py").write_text(LIGHTEVAL_MODEL.replace("PATTERN", repr(NUMBER.pattern)))
-    words = ("custom", "made", "model.py", "capitals|0", "--custom-tasks", "capitals.py", "--save-details")
+    words = (
+        "custom",
+        "made",
+        "model.py",
+        "capitals|0",
+        "--custom-tasks",
+        "capitals.py",
+        "--save-details",
+    )
     tool("lighteval", "-c", LIGHTEVAL, *words, "--output-dir", "out")
     (log,) = (tmp_path / "out").rglob("details_*.parquet")
     compare(log, "stated_answer")

@@ -1,4 +1,6 @@
-"""Laws of the bench: datasets are what they claim, the baselines do the same work, verdicts are strict."""
+"""Laws of the bench: datasets are what they claim, the baselines do the same work, verdicts are
+strict.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,15 @@ def test_a_dataset_does_not_depend_on_how_it_is_cut() -> None:
     """A row is the same whichever group it is made in."""
     generating, mix = load("generating"), load("workloads").Mix(unique=0.5)
     whole = generating.make_rows(0, 300, mix)
-    assert pl.concat([generating.make_rows(0, 100, mix), generating.make_rows(100, 300, mix)]).equals(whole)
+    assert pl.concat(
+        [generating.make_rows(0, 100, mix), generating.make_rows(100, 300, mix)]
+    ).equals(whole)
 
 
 def test_unique_rows_share_neither_choices_nor_options() -> None:
-    """With the share 1 every list of choices and of options appears once, and no label twice in a list."""
+    """With the share 1 every list of choices and of options appears once, and no label twice in a
+    list.
+    """
     rows = load("generating").make_rows(0, 20_000, load("workloads").Mix(unique=1.0))
     assert rows["choices"].n_unique() == rows["options"].n_unique() == 20_000
     assert rows["choices"].list.n_unique().to_list() == [4] * 20_000
@@ -52,7 +58,10 @@ def test_shares_are_kept(share: str, is_meant: pl.Expr) -> None:
     """A share of 0.2 makes about that many rows, a share of 0 none."""
     workloads, generating = load("workloads"), load("generating")
     none = {"long": 0.0, "unicode": 0.0, "unique": 0.0}
-    frames = [generating.make_rows(0, 5_000, workloads.Mix(**{**none, share: size})) for size in (0.0, 0.2)]
+    frames = [
+        generating.make_rows(0, 5_000, workloads.Mix(**{**none, share: size}))
+        for size in (0.0, 0.2)
+    ]
     found = [frame.select(is_meant.mean()).item() for frame in frames]
     assert found[0] == 0
     assert found[1] == pytest.approx(0.2, abs=0.03)
@@ -60,7 +69,9 @@ def test_shares_are_kept(share: str, is_meant: pl.Expr) -> None:
 
 @pytest.mark.parametrize("ending", ["parquet", "jsonl", "csv"])
 def test_every_format_scores_alike(ending: str, tmp_path: Path) -> None:
-    """The same rows in any format give the same accuracy: 273 of 500, as `judge` says row by row."""
+    """The same rows in any format give the same accuracy: 273 of 500, as `judge` says row by
+    row.
+    """
     workloads, path = load("workloads"), tmp_path / f"rows.{ending}"
     load("generating").write_dataset(path, 500, workloads.Mix(unique=0.3))
     run = ak.score(workloads.Case(500).describe_task(), path)
@@ -93,12 +104,17 @@ def test_a_cost_covers_the_whole_process_tree() -> None:
 def test_a_promise_is_missed_above_its_bound_only() -> None:
     """What was not measured or not promised is not missed."""
     row = load("run").Row
-    found = [row("x", "", "", "", ratio, most) for ratio, most in [(2.1, 2), (2, 2), (None, 2), (3, None)]]
+    found = [
+        row("x", "", "", "", ratio, most)
+        for ratio, most in [(2.1, 2), (2, 2), (None, 2), (3, None)]
+    ]
     assert [one.is_missed for one in found] == [True, False, False, False]
     assert found[0].to_cells()[-2:] == ["2.10", "at most 2 MISSED"]
 
 
-def test_the_page_keeps_what_was_written_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_keeps_what_was_written_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Only the table and the line about the machine change."""
     run, page = load("run"), tmp_path / "performance.md"
     marks = "<!-- measured: table -->", "<!-- /measured -->"

@@ -32,7 +32,11 @@ ROWS = """\
 {"question": "four", "answer": "C", "completion": "\\u001b[31mB"}
 """
 PROMPT = [{"role": "user", "content": "{{ sample.question }}"}]
-SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": [*"ABCD"]}
+SCORER = {
+    "type": "string_equals_mcqa",
+    "ground_truth_choice": "{{ sample.answer }}",
+    "choices": [*"ABCD"],
+}
 QUIZ = {
     "key": "quiz",
     "display_name": "Quiz",
@@ -62,7 +66,9 @@ def write_rows(path: Path, rows: Sequence[object]) -> Path:
 
 
 def start(*words: object, first: str = "") -> subprocess.Popen[str]:
-    """Start a command in a process of its own, which hears every signal and begins with Python of a test."""
+    """Start a command in a process of its own, which hears every signal and begins with Python of a
+    test.
+    """
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return Forked(list(map(str, words)), first=first, text=True, **pipes)
 
@@ -115,9 +121,13 @@ def server() -> Iterator[TestServer]:
 
 @pytest.fixture
 def quiz(tmp_path: Path, server: TestServer, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the arguments of a run of 120 questions that are asked of the server, with caches of its own."""
+    """Return the arguments of a run of 120 questions that are asked of the server, with caches of
+    its own.
+    """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "task.yaml").write_text(json.dumps(QUIZ))
-    rows = [{"question": f"question {number}?", "answer": "ABCD"[number % 4]} for number in range(120)]
+    rows = [
+        {"question": f"question {number}?", "answer": "ABCD"[number % 4]} for number in range(120)
+    ]
     write_rows(tmp_path / "rows.jsonl", rows)
     return ["task.yaml", "--dataset", "rows.jsonl", "--model", f"{server.url}#m"]

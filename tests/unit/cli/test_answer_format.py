@@ -16,8 +16,18 @@ from answerkey.testing import TestServer
 from .conftest import QUIZ, SCORER, Call, write_rows
 
 ROWS = [
-    {"question": "one", "answer": "B", "options": ["no", "right", "never"], "choices": ["A", "B", "C"]},
-    {"question": "two", "answer": "D", "options": ["no", "nay", "none", "right"], "choices": [*"ABCD"]},
+    {
+        "question": "one",
+        "answer": "B",
+        "options": ["no", "right", "never"],
+        "choices": ["A", "B", "C"],
+    },
+    {
+        "question": "two",
+        "answer": "D",
+        "options": ["no", "nay", "none", "right"],
+        "choices": [*"ABCD"],
+    },
 ]
 OWN = {**SCORER, "choices": "{{ sample.choices }}"}
 MARK = "answer format  replies are constrained to the sample's choices\n"
@@ -25,7 +35,10 @@ MARK = "answer format  replies are constrained to the sample's choices\n"
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestServer]:
-    """Return a server that is sure of D, or else of B; the task asks it through the name of vLLM, too."""
+    """Return a server that is sure of D, or else of B.
+
+    The task asks it through the name of vLLM, too.
+    """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     write_task()
     write_rows(Path("rows.jsonl"), ROWS)
@@ -61,10 +74,15 @@ def test_every_rule_sees_the_bare_letter(call: Call, server: TestServer) -> None
     assert (done.code, MARK in done.out, "Accuracy 100.00 %" in done.out) == (0, True, True)
     assert sorted(list_choices(server)) == [["A", "B", "C"], ["A", "B", "C", "D"]]
     assert call("show", "forced", "--json").json["tasks"][0]["model"]["answer_format"] == "choice"
-    assert json.loads(Path("forced/run.json").read_text())["tasks"][0]["model"]["answer_format"] == "choice"
+    assert (
+        json.loads(Path("forced/run.json").read_text())["tasks"][0]["model"]["answer_format"]
+        == "choice"
+    )
     shown = call("show", "forced", "--format", "markdown").out
     assert "; answer format: replies are constrained to the sample's choices. 2 samples" in shown
-    assert describe_overview(load_run("forced"))["tasks"][0]["forced"] == {"answer format": MARK[15:-1]}
+    assert describe_overview(load_run("forced"))["tasks"][0]["forced"] == {
+        "answer format": MARK[15:-1]
+    }
     kept = load_run("forced").tasks["quiz"].completions
     assert (kept["completion"].to_list(), kept["raw"][0]) == (["B", "D"], '{"answer": "B"}')
     reuse = ("--cache-policy", "reuse", "--dry-run", "--json")
@@ -97,7 +115,10 @@ def test_a_begun_reply_is_told_and_compared(call: Call, server: TestServer) -> N
         page = Path(f"{folder}.md").read_text(encoding="utf-8")
         assert ("prefill=Answer:; prefill: 'Answer\\:'.\n" in page) == (folder == "begun")
     warned = call("compare", "begun", "plain").err
-    assert "warning: `begun` and `plain` differ in their prefill: a difference may be of that" in warned
+    assert (
+        "warning: `begun` and `plain` differ in their prefill: a difference may be of that"
+        in warned
+    )
     warned = call("compare", "begun", "forced").err
     assert "`begun` and `forced` differ in their answer format and prefill: a difference" in warned
     assert "differ in" not in call("compare", "plain", "plain").err
@@ -132,7 +153,10 @@ JUDGE = {
     "score_max": 1,
 }
 EQUAL = {"type": "string_equals", "ground_truth": "{{ sample.answer }}"}
-FALLBACK = {**OWN, "extraction": {"rule": "stated_answer", "fallback": "vllm/m?answer_format=choice"}}
+FALLBACK = {
+    **OWN,
+    "extraction": {"rule": "stated_answer", "fallback": "vllm/m?answer_format=choice"},
+}
 
 
 @pytest.mark.parametrize(
@@ -141,13 +165,23 @@ FALLBACK = {**OWN, "extraction": {"rule": "stated_answer", "fallback": "vllm/m?a
         (
             "?answer_format=choice",
             EQUAL,
-            "E301]: model `{model}` answers from the `choices` of a scorer, and no scorer of the task has",
+            (
+                "E301]: model `{model}` answers from the `choices` of a scorer, and no "
+                "scorer of the task has"
+            ),
         ),
-        ("?answer_format=choice", EQUAL, "add a scorer `string_equals_mcqa`, or leave `answer_format` out"),
+        (
+            "?answer_format=choice",
+            EQUAL,
+            "add a scorer `string_equals_mcqa`, or leave `answer_format` out",
+        ),
         (
             "",
             JUDGE,
-            "E301]: model `vllm/m?answer_format=choice` answers multiple-choice questions and cannot",
+            (
+                "E301]: model `vllm/m?answer_format=choice` answers multiple-choice "
+                "questions and cannot"
+            ),
         ),
         ("", FALLBACK, "name a live model without `answer_format` in `fallback`"),
         ("?prefill=x", OWN, "E108]: model `{model}`: the API `chat` does not take `prefill`"),

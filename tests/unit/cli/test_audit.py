@@ -14,7 +14,9 @@ LONG = "Let me see. The answer is A."
 STATED = "      extraction: stated_answer\n"
 
 
-def score(call: Call, project: Path, rows: list[dict[str, object]], *words: object, task: str = "") -> Path:
+def score(
+    call: Call, project: Path, rows: list[dict[str, object]], *words: object, task: str = ""
+) -> Path:
     """Return a run of these rows, by the task with some lines more."""
     (project / "task.yaml").write_text(TASK + task, encoding="utf-8")
     texts, run = write_rows(project / "texts.jsonl", rows), project / "run"
@@ -49,7 +51,9 @@ def test_metrics_on_clean_rows(call: Call, project: Path) -> None:
     run = score(call, project, rows)
     assert "Clean rows: 1 of 2, where q is ok" in call("audit", run, "--label-quality", "q").out
     clean = read_audit(call, run, "--label-quality", "q")["clean"]
-    assert [(one["name"], one["value"], one["n"]) for one in clean["metrics"]] == [("Accuracy", 1.0, 1)]
+    assert [(one["name"], one["value"], one["n"]) for one in clean["metrics"]] == [
+        ("Accuracy", 1.0, 1)
+    ]
 
 
 def test_every_summary_has_the_short_form(call: Call, run_folder: Path) -> None:
@@ -62,7 +66,8 @@ def test_every_summary_has_the_short_form(call: Call, run_folder: Path) -> None:
 
 
 def test_the_short_form_says_how_many_it_read(call: Call, project: Path) -> None:
-    """Of more than 1,000 samples so many stand for all: every rule, the run's own too, is shown on the same.
+    """Of more than 1,000 samples so many stand for all: every rule, the run's own too, is shown on
+    the same.
 
     The number of the run itself is of all samples.
     """
@@ -73,15 +78,18 @@ def test_the_short_form_says_how_many_it_read(call: Call, project: Path) -> None
     assert own != 47.6  # else the draw could not be told from the whole
     assert (readings["n"], readings["drawn_from"]) == (1000, 2100)
     assert "\nAccuracy 47.62 % [45.49, 49.76]  1000 of 2100 right\n" in shown
-    line = (
-        rf"first_character \(this run, from 1,000 samples\) +{own:.2f} %  {100 - own:.2f} % +{own * 10:.0f}\n"
-    )
+    line = rf"first_character \(this run, from 1,000 samples\) +{own:.2f} %  {100 - own:.2f} % +{own * 10:.0f}\n"  # noqa: E501 - one case a line
     assert re.search(line, shown)
     assert re.search(r"stated_answer \(from 1,000 samples\) +100\.00 % +0\.00 %  1000\n", shown)
-    assert "read are 1000 of 2100 completions, drawn at random; `answerkey audit` reads all" in shown
+    assert (
+        "read are 1000 of 2100 completions, drawn at random; `answerkey audit` reads all" in shown
+    )
     pair = f"accuracy by first_character {own:.2f} %, by stated_answer 100.00 %"
     assert f"  on 1,000 samples drawn at random, {pair}" in shown
-    said = f"On 1,000 samples drawn at random: {own:.1f} % by the first character; 100.0 % by the answers"
+    said = (
+        f"On 1,000 samples drawn at random: {own:.1f} % by the first character; 100.0 % by "
+        "the answers"
+    )
     assert said in " ".join(shown.split())
     written = call("show", run, "--format", "markdown").out.replace("\\", "")
     assert said in written
@@ -89,10 +97,17 @@ def test_the_short_form_says_how_many_it_read(call: Call, project: Path) -> None
     assert "| stated_answer (from 1,000 samples) | 100.00 % |" in written
 
 
-def test_a_tool_that_compares_the_whole_text_has_a_failure_of_format(call: Call, project: Path) -> None:
+def test_a_tool_that_compares_the_whole_text_has_a_failure_of_format(
+    call: Call, project: Path
+) -> None:
     """Where its answer is the completion itself, it has read no other letter."""
     rows: list[dict[str, object]] = [
-        {"answer": "A", "completion": r"\boxed{A}", "their_score": 0, "their_answer": r"\boxed{A} "},
+        {
+            "answer": "A",
+            "completion": r"\boxed{A}",
+            "their_score": 0,
+            "their_answer": r"\boxed{A} ",
+        },
         {"answer": "A", "completion": "The answer is A", "their_score": 0, "their_answer": "B"},
     ]
     shown = call("show", score(call, project, rows, task=STATED)).out
@@ -103,9 +118,13 @@ def test_a_tool_that_compares_the_whole_text_has_a_failure_of_format(call: Call,
 
 
 def test_samples_that_are_left_out_are_no_draw(call: Call, project: Path) -> None:
-    """Where an action keeps samples out of the metrics, the rest were all read, and nothing was drawn."""
+    """Where an action keeps samples out of the metrics, the rest were all read, and nothing was
+    drawn.
+    """
     condition = "{op: equals, expression: sample.answer, value: B}"
-    action = f"  actions:\n    - {{key: others, filter: {condition}, action: exclude_from_metrics}}\n"
+    action = (
+        f"  actions:\n    - {{key: others, filter: {condition}, action: exclude_from_metrics}}\n"
+    )
     rows: list[dict[str, object]] = [{"answer": letter, "completion": "A"} for letter in "ABB"]
     shown = call("show", score(call, project, rows, task=action))
     assert (shown.code, "drawn at random" in shown.out) == (0, False)
@@ -115,12 +134,18 @@ def test_samples_that_are_left_out_are_no_draw(call: Call, project: Path) -> Non
 def test_no_finding_rests_on_what_reads_less_than_half(
     call: Call, project: Path, stated: int, kinds: list[str]
 ) -> None:
-    """The run's own rule reads all; from another that reads less than half, nothing is concluded."""
+    """The run's own rule reads all.
+
+    From another that reads less than half, nothing is concluded.
+    """
     run = score_texts(call, project, [LONG] * stated + ["A"] * 20, STATED)
     told = read_audit(call, run)
     assert [one["kind"] for one in told["findings"]] == kinds
     readers = {one["name"]: (one["read"], one["n"]) for one in told["readers"]}
-    assert (readers["stated_answer"], readers["HELM"]) == ((stated + 20, stated + 20), (20, stated + 20))
+    assert (readers["stated_answer"], readers["HELM"]) == (
+        (stated + 20, stated + 20),
+        (20, stated + 20),
+    )
     summary = " ".join(call("show", run, "-v").out.split())
     warning = "always report the extraction rule together with the accuracy"
     assert (warning in " ".join(call("show", run).out.split())) is bool(kinds)
@@ -140,14 +165,19 @@ def test_the_short_form_says_why_as_the_audit_does(call: Call, project: Path) ->
     assert said in call("show", run, "--format", "markdown").out
 
 
-def test_a_sample_is_named_once_however_many_of_its_trials_show_it(call: Call, project: Path) -> None:
+def test_a_sample_is_named_once_however_many_of_its_trials_show_it(
+    call: Call, project: Path
+) -> None:
     """Three completions of one sample are one example."""
     said = [
         {"sample_id": name, "trial": trial, "completion": text}
         for name, text in (("000001", "A"), ("000002", "Answer: B"))
         for trial in range(3)
     ]
-    trials, words = "  trials: {num_trials: 3}\n", ("--completions", write_rows(project / "said.jsonl", said))
+    trials, words = (
+        "  trials: {num_trials: 3}\n",
+        ("--completions", write_rows(project / "said.jsonl", said)),
+    )
     run = score(call, project, [{"answer": "A"}, {"answer": "B"}], *words, task=trials)
     assert "3 completions not read alike by all rules: 000002\n" in call("audit", run).out
 
@@ -173,14 +203,19 @@ def rows(tmp_path: Path) -> Path:
 
 
 def test_findings_of_a_dataset_have_their_lines(call: Call, rows: Path) -> None:
-    """The numbers, then each finding with rows that show it, in text and in `--json`; the exit code is 0."""
+    """The numbers, then each finding with rows that show it, in text and in `--json`; the exit code
+    is 0.
+    """
     found = call("audit-dataset", rows)
     assert found.code == 0
     assert "1 of 2 (50.0 %) rows have a truth that is none of their choices." in found.out
     assert "000002  line 2  'C', choices A, B" in found.out
     assert "chance level           50.00 %" in found.out
     (dataset,) = call("audit-dataset", rows, "--json").json["datasets"]
-    assert [one["kind"] for one in dataset["findings"]] == ["TRUTH_NOT_A_CHOICE", "DUPLICATE_OPTIONS"]
+    assert [one["kind"] for one in dataset["findings"]] == [
+        "TRUTH_NOT_A_CHOICE",
+        "DUPLICATE_OPTIONS",
+    ]
     example = {"sample": "000002", "file": str(rows), "line": 2, "note": "'C', choices A, B"}
     assert (dataset["findings"][0]["examples"], dataset["all"]["chance"]) == ([example], 0.5)
 
@@ -190,7 +225,9 @@ def test_columns_are_named_by_options(call: Call, tmp_path: Path) -> None:
     path = tmp_path / "other.csv"
     path.write_text("frage,a1,a2,wahr\nWelche?,x,y,1\nWer?,x,y,2\n", encoding="utf-8")
     words = ("--question", "frage", "--options", "a1", "--options", "a2", "--truth", "wahr")
-    (dataset,) = call("audit-dataset", path, *words, "--truth-form", "number", "--json").json["datasets"]
+    (dataset,) = call("audit-dataset", path, *words, "--truth-form", "number", "--json").json[
+        "datasets"
+    ]
     assert dataset["all"]["labels"] == {"A": 1, "B": 1}
 
 

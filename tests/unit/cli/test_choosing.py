@@ -1,4 +1,6 @@
-"""Which model, which column, which file is meant: what people type, and what they are asked at a terminal."""
+"""Which model, which column, which file is meant: what people type, and what they are asked at a
+terminal.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,10 @@ def open_screen(*words: str, **streams: int) -> Iterator[Screen]:
 
 
 def test_somebody_at_a_terminal_picks_a_model(offered: TestServer, words: list[str]) -> None:
-    """By number; what is no number of the list is asked again. The flag that saves the question is named."""
+    """By number.
+
+    What is no number of the list is asked again. The flag that saves the question is named.
+    """
     with open_screen("run", *words, "--out", "picked") as screen:
         shown = screen.read_until("number of the model, 1 to 2: ")
         assert "task `quiz` calls a model, and none is named; these were found:\n" in shown
@@ -148,13 +153,18 @@ def test_who_does_not_answer_ends_the_command_at_once(words: list[str], typed: s
     ],
 )
 @pytest.mark.usefixtures("offered")
-def test_nobody_is_asked_in_a_pipe(words: list[str], more: tuple[str, ...], streams: dict[str, int]) -> None:
+def test_nobody_is_asked_in_a_pipe(
+    words: list[str], more: tuple[str, ...], streams: dict[str, int]
+) -> None:
     """Nor with `--json` or `-q`: the error names what was found and the flag to add."""
     with open_screen("run", *words, *more, **streams) as screen:
         assert screen.finish() == 2
     shown = screen.text.replace("\n", " ")
     assert "number of the model" not in shown
-    assert "= help: add `--model ollama/test` (Ollama on this machine), `--model openai/NAME` " in shown
+    assert (
+        "= help: add `--model ollama/test` (Ollama on this machine), `--model openai/NAME` "
+        in shown
+    )
     assert KEY not in shown
 
 
@@ -164,14 +174,19 @@ def test_what_was_looked_for_in_vain_is_said(call: Call, words: list[str]) -> No
         refused = call("run", *words, *more)
         assert refused.code == 2
         assert "error[E119]: task `quiz` calls a model, and none is named\n" in refused.err
-        assert refused.err.endswith("; no server answers on this machine, and no provider's key is set\n")
+        assert refused.err.endswith(
+            "; no server answers on this machine, and no provider's key is set\n"
+        )
 
 
 def test_keys_of_the_project_are_found_too(call: Call, words: list[str]) -> None:
     """In `.env` beside FILE, or in what `--env` names."""
     Path(".env").write_text(f"TOGETHER_API_KEY={KEY}\n")
     refused = call("run", *words)
-    assert "add `--model together/NAME` (`TOGETHER_API_KEY` is set); or add `--model builtin" in refused.err
+    assert (
+        "add `--model together/NAME` (`TOGETHER_API_KEY` is set); or add `--model builtin"
+        in refused.err
+    )
     Path("other").write_text(f"NOVITA_API_KEY={KEY}\n")
     refused = call("run", *words, "--env", "other")
     assert "`--model novita/NAME`" in refused.err
@@ -182,17 +197,30 @@ def test_nothing_is_looked_for_where_a_model_is_named_or_not_needed(
     call: Call, words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Servers are asked only when a task has nobody to call."""
-    monkeypatch.setattr("answerkey.models.model.find_offers", lambda _: pytest.fail("servers were asked"))
+    monkeypatch.setattr(
+        "answerkey.models.model.find_offers", lambda _: pytest.fail("servers were asked")
+    )
     assert call("run", *words, "--model", "builtin/random", "-q").code == 0
     assert call("check", *words).code == 0
     assert call("run", "nothing.yaml").code == 2
     rows = [{"question": "q", "answer": "A", "completion": "A"}]
     write_rows(Path("said.jsonl"), rows)
-    assert call("run", "task.yaml", "--dataset", "said.jsonl", "--completion-column", "completion").code == 0
+    assert (
+        call(
+            "run", "task.yaml", "--dataset", "said.jsonl", "--completion-column", "completion"
+        ).code
+        == 0
+    )
 
 
 SAID = [
-    {"sample_id": f"s{number}", "question": "q", "answer": "A", "said": {"x": "A", "y": one}, "z": "B"}
+    {
+        "sample_id": f"s{number}",
+        "question": "q",
+        "answer": "A",
+        "said": {"x": "A", "y": one},
+        "z": "B",
+    }
     for number, one in enumerate("AAB")
 ]
 
@@ -220,7 +248,9 @@ def test_several_completion_columns_are_compared(call: Call, said: list[str], ve
     assert call("compare", "each/1-said.x", "each/2-said.y").code == 0
 
 
-def test_a_column_that_is_not_there_is_found_before_any_is_scored(call: Call, said: list[str]) -> None:
+def test_a_column_that_is_not_there_is_found_before_any_is_scored(
+    call: Call, said: list[str]
+) -> None:
     """All columns are looked at first; `check` tells of each."""
     columns = ["--completion-column", "said.x", "--completion-column", "said.w"]
     refused = call("score", *said, *columns, "--out", "each")
@@ -229,12 +259,21 @@ def test_a_column_that_is_not_there_is_found_before_any_is_scored(call: Call, sa
     checked = call("check", *said, *columns)
     assert checked.code == 2
     assert checked.out.startswith("task.yaml, column said.x\ngood: ")
-    assert [len(one["errors"]) for one in call("check", *said, *columns, "--json").json["checks"]] == [0, 1]
+    assert [
+        len(one["errors"]) for one in call("check", *said, *columns, "--json").json["checks"]
+    ] == [0, 1]
 
 
 def test_several_models_and_several_columns_exclude_each_other(call: Call, said: list[str]) -> None:
     """Nothing says whose completions are in which column."""
-    more = ["--completion-column", "z", "--completion-column", "said.x", "--model", "builtin/random"]
+    more = [
+        "--completion-column",
+        "z",
+        "--completion-column",
+        "said.x",
+        "--model",
+        "builtin/random",
+    ]
     assert call("run", *said, *more).code == 0
     refused = call("run", *said, *more, "--model", "builtin/longest")
     assert refused.code == 2
@@ -254,7 +293,9 @@ def test_a_model_may_be_named_by_its_file(
     Path("models").mkdir()
     Path("models/model.yaml").write_text(json.dumps(model))
     server.change(faults={"401": 1.0}, faulty_attempts=None)
-    done = call("run", *words, "--model", "models/model.yaml", "--num-samples", "3", "--out", "mine")
+    done = call(
+        "run", *words, "--model", "models/model.yaml", "--num-samples", "3", "--out", "mine"
+    )
     assert done.code == 3
     server.change(faults={})
     elsewhere = Path("elsewhere").resolve()
@@ -271,7 +312,10 @@ def test_a_model_may_be_named_by_its_file(
         ("key: [", "E102", ""),
         ("{key: k, task: chat_completion, source: {}}", "E107", "unknown key `source`"),
         (
-            f"{{key: k, display_name: K, task: chat_completion, adapter: {{key: mine}}, config: {CONFIG}}}",
+            (
+                "{key: k, display_name: K, task: chat_completion, adapter: {key: mine}, "
+                f"config: {CONFIG}}}"
+            ),
             "E113",
             "model adapter `mine` is not defined",
         ),
@@ -294,7 +338,11 @@ def test_a_file_of_the_project_cannot_name_model_files(call: Call, words: list[s
     run = {
         "tasks": [{"$ref": "task.yaml"}],
         "datasets": [
-            {"key": "d", "display_name": "D", "source": {"type": "local", "file_path": "rows.jsonl"}}
+            {
+                "key": "d",
+                "display_name": "D",
+                "source": {"type": "local", "file_path": "rows.jsonl"},
+            }
         ],
         "evaluation": {
             "key": "e",
@@ -303,7 +351,9 @@ def test_a_file_of_the_project_cannot_name_model_files(call: Call, words: list[s
     }
     Path("run.yaml").write_text(json.dumps(run))
     Path("models").mkdir()
-    Path("models/m.yaml").write_text(f"{{key: k, display_name: K, task: chat_completion, config: {CONFIG}}}")
+    Path("models/m.yaml").write_text(
+        f"{{key: k, display_name: K, task: chat_completion, config: {CONFIG}}}"
+    )
     refused = call("run", "run.yaml")
     assert (refused.code, "error[E301]: unknown model `models/m.yaml`" in refused.err) == (2, True)
     assert call("run", *words, "--model", "models/m.yaml", "--dry-run").code == 0
@@ -312,13 +362,19 @@ def test_a_file_of_the_project_cannot_name_model_files(call: Call, words: list[s
 def test_bare_names_of_the_caller_yield_to_keys_of_the_run_file(
     call: Call, server: TestServer, words: list[str]
 ) -> None:
-    """A key is meant before a provider's model, and a slip of the pen in a key is none of a provider."""
+    """A key is meant before a provider's model, and a slip of the pen in a key is none of a
+    provider.
+    """
     model = {"key": "gpt-4-mine", "display_name": "M", "task": "chat_completion"}
     run = {
         "models": [{**model, "config": {"url": server.url, "model_key": "abc"}}],
         "tasks": [{"$ref": "task.yaml"}],
         "datasets": [
-            {"key": "d", "display_name": "D", "source": {"type": "local", "file_path": "rows.jsonl"}}
+            {
+                "key": "d",
+                "display_name": "D",
+                "source": {"type": "local", "file_path": "rows.jsonl"},
+            }
         ],
         "evaluation": {"key": "e", "task_specifications": [{"task_key": "quiz"}]},
     }
@@ -335,7 +391,11 @@ def test_bare_names_of_the_caller_yield_to_keys_of_the_run_file(
 
 def test_a_dataset_file_is_audited_as_its_rows_are(call: Call, said: list[str]) -> None:
     """With what it derives; a mistake in it is told at its place."""
-    dataset = {"key": "mine", "source": {"type": "local", "file_path": "rows.jsonl"}, "display_name": "M"}
+    dataset = {
+        "key": "mine",
+        "source": {"type": "local", "file_path": "rows.jsonl"},
+        "display_name": "M",
+    }
     Path("dataset.yaml").write_text(json.dumps(dataset))
     assert call("score", said[0], "--dataset", "dataset.yaml", "--completion-column", "z").code == 0
     told = call("audit-dataset", "dataset.yaml", "--json").json["datasets"]
@@ -352,7 +412,10 @@ def test_a_dataset_file_is_audited_as_its_rows_are(call: Call, said: list[str]) 
         ("run mmlu -n 5", "did you mean `--num-samples`?"),
         ("score f --max_samples 5", "did you mean `--num-samples`?"),
         ("run --tasks mmlu", "a task is named without a flag: `answerkey run TASK`"),
-        ("run mmlu --model_args pretrained=x", "parameters follow the model's name: `--model 'NAME?tem"),
+        (
+            "run mmlu --model_args pretrained=x",
+            "parameters follow the model's name: `--model 'NAME?tem",
+        ),
         ("run mmlu --num_fewshot 5", "for a ready-made task write `--config shots=5`"),
         ("run mmlu --output_path x", "did you mean `--out`?"),
         ("run mmlu --batch_size 8", "max_concurrent_requests: 8"),
@@ -370,4 +433,6 @@ def test_a_dataset_file_is_audited_as_its_rows_are(call: Call, said: list[str]) 
 def test_the_flag_of_another_tool_is_translated(call: Call, line: str, hint: str) -> None:
     """Into the option, or the place, that has that here."""
     refused = call(*line.split())
-    assert (refused.code, f"= help: {hint}" in refused.err or hint in refused.err) == (2, True), refused.err
+    assert (refused.code, f"= help: {hint}" in refused.err or hint in refused.err) == (2, True), (
+        refused.err
+    )

@@ -1,4 +1,6 @@
-"""`resume` with a journal that was damaged: how much of it is lost is told, and no other answer is taken."""
+"""`resume` with a journal that was damaged: how much of it is lost is told, and no other answer is
+taken.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,16 @@ from .conftest import Call, write_rows
 if TYPE_CHECKING:
     from tests.unit.conftest import Bucket
 
-JOURNAL = Path("half/journal.sqlite")
+JOURNAL = Path("half/calls.sqlite")
 Stop = Callable[..., None]
 
 
 @pytest.fixture
 def stop(tmp_path: Path, server: TestServer, quiz: list[str], call: Call) -> Stop:
-    """Return a function that leaves a run of 60 questions after 25 of them; it has no call cache."""
+    """Return a function that leaves a run of 60 questions after 25 of them.
+
+    It has no call cache.
+    """
     rows = [{"question": f"question {number}?", "answer": "A"} for number in range(60)]
     write_rows(tmp_path / "rows.jsonl", rows)
 
@@ -52,7 +57,9 @@ def spoil(letter: bytes) -> None:
 
 
 def resume(call: Call, lost: int, known: int) -> None:
-    """Resume the run, and require that it says what is lost and known, and ends with the right number."""
+    """Resume the run, and require that it says what is lost and known, and ends with the right
+    number.
+    """
     done = call("resume", "half", "--json")
     warning = f"warning: damaged or missing records of the journal: {lost}\n"
     assert (done.code, warning in done.err) == (0, lost > 0)
@@ -67,12 +74,16 @@ DAMAGES: dict[str, tuple[Callable[[], object], int]] = {
     "letter": (lambda: spoil(b"B"), 1),
     "byte": (lambda: spoil(b"\xff"), 1),
     "letters": (
-        lambda: change("UPDATE calls SET completion = replace(completion, '\"A\"', '\"B\"') WHERE place < 4"),
+        lambda: change(
+            "UPDATE calls SET completion = replace(completion, '\"A\"', '\"B\"') WHERE place < 4"
+        ),
         3,
     ),
     "status": (lambda: change("UPDATE calls SET status = 'ERROR' WHERE place = 5"), 1),
     "key": (
-        lambda: change("UPDATE calls SET key = (SELECT key FROM calls WHERE place = 8) WHERE place = 9"),
+        lambda: change(
+            "UPDATE calls SET key = (SELECT key FROM calls WHERE place = 8) WHERE place = 9"
+        ),
         1,
     ),
     "deleted": (lambda: change("DELETE FROM calls WHERE place IN (7, 8)"), 2),
@@ -84,8 +95,13 @@ DAMAGES: dict[str, tuple[Callable[[], object], int]] = {
 
 
 @pytest.mark.parametrize("kind", DAMAGES)
-def test_lost_records_are_told_and_asked_again(call: Call, stop: Stop, server: TestServer, kind: str) -> None:
-    """No changed letter is taken for an answer; exactly what is lost is asked again; nothing, no warning."""
+def test_lost_records_are_told_and_asked_again(
+    call: Call, stop: Stop, server: TestServer, kind: str
+) -> None:
+    """No changed letter is taken for an answer.
+
+    Exactly what is lost is asked again; nothing, no warning.
+    """
     damage, lost = DAMAGES[kind]
     stop()
     damage()
@@ -130,7 +146,10 @@ def test_a_file_that_sqlite_cannot_read_is_refused(
 
 
 def test_a_journal_that_lacks_its_end_is_told(call: Call, stop: Stop, server: TestServer) -> None:
-    """Where SQLite still reads the file, what was in the part that is cut off is counted; else it is E503."""
+    """Where SQLite still reads the file, what was in the part that is cut off is counted.
+
+    Else it is E503.
+    """
     stop()
     JOURNAL.write_bytes(JOURNAL.read_bytes()[:-1000])
     done = call("resume", "half")
@@ -138,7 +157,9 @@ def test_a_journal_that_lacks_its_end_is_told(call: Call, stop: Stop, server: Te
         assert "error[E503]: the journal of the run is damaged" in done.err
         assert server.asked.total == 0
         return
-    told = re.search(r"records of the journal: (\d+)\n(?:.*\n)*calls: (\d+) known, (\d+) left\n", done.err)
+    told = re.search(
+        r"records of the journal: (\d+)\n(?:.*\n)*calls: (\d+) known, (\d+) left\n", done.err
+    )
     assert done.code == 0
     assert told is not None
     lost, known, left = map(int, told.groups())
@@ -150,17 +171,20 @@ def test_a_journal_that_lacks_its_end_is_told(call: Call, stop: Stop, server: Te
 def test_a_damaged_copy_on_shared_storage_is_told(
     call: Call, stop: Stop, server: TestServer, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here, where the other one has the record, nothing is asked again; elsewhere the lost record is."""
+    """Here, where the other one has the record, nothing is asked again.
+
+    Elsewhere the lost record is.
+    """
     url = f"{bucket.url}/half"
     stop(url)
-    raw = bucket.get("half/journal.sqlite")
-    bucket.put("half/journal.sqlite", raw.replace(b'"text":"A"', b'"text":"B"', 1))
+    raw = bucket.get("half/calls.sqlite")
+    bucket.put("half/calls.sqlite", raw.replace(b'"text":"A"', b'"text":"B"', 1))
     first = call("resume", url, "--max-calls", 30)
     assert "records of the journal: 1\n" in first.err
     assert "calls: 25 known, 35 left\n" in first.err
     assert server.asked.total == 5
-    raw = bucket.get("half/journal.sqlite")
-    bucket.put("half/journal.sqlite", raw.replace(b'"text":"A"', b'"text":"B"', 2))
+    raw = bucket.get("half/calls.sqlite")
+    bucket.put("half/calls.sqlite", raw.replace(b'"text":"A"', b'"text":"B"', 2))
     monkeypatch.setenv("XDG_CACHE_HOME", str(Path("elsewhere").absolute()))
     second = call("resume", url, "--json")
     assert second.code == 0

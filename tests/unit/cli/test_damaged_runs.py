@@ -1,4 +1,6 @@
-"""Runs of which a file is missing, has changed or came later: every command names it, none shows a number."""
+"""Runs of which a file is missing, has changed or came later: every command names it, none shows a
+number.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def flip(file: Path, place: int) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_copied_or_linked_run_is_as_good_as_the_run(call: Call, spoiled: Path, command: str) -> None:
+def test_a_copied_or_linked_run_is_as_good_as_the_run(
+    call: Call, spoiled: Path, command: str
+) -> None:
     """A folder may be moved, copied and linked to."""
     Path("link").symlink_to(spoiled)
     for run in (spoiled, "link"):
@@ -100,7 +104,10 @@ def spoil(run: Path, kind: str, file: str) -> tuple[str, str]:
 def test_what_is_missing_or_surplus_or_changed_is_named(
     call: Call, spoiled: Path, command: str, kind: str, file: str
 ) -> None:
-    """Without completions an audit would read no answer; rows of a surplus part would count twice."""
+    """Without completions an audit would read no answer.
+
+    Rows of a surplus part would count twice.
+    """
     named, why = spoil(spoiled, kind, file)
     require_named(call, spoiled, command, named, why)
 
@@ -123,7 +130,9 @@ def test_several_missing_files_are_counted(call: Call, spoiled: Path) -> None:
     """The first is named."""
     shutil.rmtree(spoiled / "tasks/small/scores")
     (spoiled / COMPLETIONS).unlink()
-    require_named(call, spoiled, "show", COMPLETIONS, "is missing: `run.json` lists it (2 such files in all)")
+    require_named(
+        call, spoiled, "show", COMPLETIONS, "is missing: `run.json` lists it (2 such files in all)"
+    )
 
 
 def test_a_list_of_other_rows_is_told(call: Call, spoiled: Path) -> None:
@@ -202,7 +211,9 @@ def test_a_list_of_runs_shows_which_one_is_damaged(call: Call, spoiled: Path) ->
     """The others are shown."""
     shutil.copytree("done", spoiled.parent / "whole")
     (spoiled / SCORES).unlink()
-    told = {Path(one["path"]).name: one for one in call("runs", spoiled.parent, "--json").json["runs"]}
+    told = {
+        Path(one["path"]).name: one for one in call("runs", spoiled.parent, "--json").json["runs"]
+    }
     assert told["whole"]["status"] == "complete"
     assert told["run"]["status"] == "unreadable"
 
@@ -213,7 +224,11 @@ def test_run_json_lists_rows_bytes_and_hash_of_every_file(spoiled: Path) -> None
     assert told["format_version"] == 2
     assert set(told["files"]) == {COMPLETIONS, SCORES, METRICS, "tasks/small/task.json"}
     size = (spoiled / SCORES).stat().st_size
-    assert told["files"][SCORES] == {"rows": 4, "bytes": size, "sha256": told["files"][SCORES]["sha256"]}
+    assert told["files"][SCORES] == {
+        "rows": 4,
+        "bytes": size,
+        "sha256": told["files"][SCORES]["sha256"],
+    }
 
 
 def test_a_run_of_another_version_names_it(call: Call, spoiled: Path) -> None:
@@ -239,6 +254,8 @@ def test_an_incomplete_run_whose_tables_are_damaged_is_resumed(call: Call) -> No
     assert call("export", "done", "--to", "jsonl").code == 0
     file.write_text(json.dumps(told), encoding="utf-8")
     source = Path("done/tasks/small/task.json")
-    source.write_text(source.read_text(encoding="utf-8").replace("answer", "anzwer"), encoding="utf-8")
+    source.write_text(
+        source.read_text(encoding="utf-8").replace("answer", "anzwer"), encoding="utf-8"
+    )
     refused = call("resume", "done")
     assert (refused.code, f"`{source}` has changed" in refused.err) == (2, True)

@@ -1,4 +1,6 @@
-"""Laws of a data file in place of a task: `run`, `score`, `check`, `audit-dataset`, `init` and Python."""
+"""Laws of a data file in place of a task: `run`, `score`, `check`, `audit-dataset`, `init` and
+Python.
+"""
 
 from __future__ import annotations
 
@@ -45,17 +47,25 @@ def mine() -> str:
     return write_rows(Path("mine.jsonl"), ROWS).name
 
 
-#: Of the other commands the short series tries every fourth shape: all of them recognise it as `run` does.
+#: Of the other commands the short series tries every fourth shape: all of them recognise it as
+#: `run` does.
 SOME = SHAPES if os.environ.get("ANSWERKEY_LONG") else SHAPES[::4]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 def test_every_shape_is_run_as_it_is(call: Call, shape: Shape, tmp_path: Path) -> None:
-    """From the file to a number without a word of YAML; who knows the truths gets all of them right."""
+    """From the file to a number without a word of YAML.
+
+    Who knows the truths gets all of them right.
+    """
     path = shape.write(tmp_path)
     told = call("run", path.name, "--model", KNOWING, "--json")
     (task,) = told.json["tasks"]
-    assert (told.code, task["counts"]["samples"], task["metrics"][0]["value"]) == (0, len(shape.truths), 1.0)
+    assert (told.code, task["counts"]["samples"], task["metrics"][0]["value"]) == (
+        0,
+        len(shape.truths),
+        1.0,
+    )
     rows = len(shape.rows) or len(CAPITALS)
     assert told.err.startswith(f"{path.name}: {rows} rows; question ")
     if shape in SOME:
@@ -68,7 +78,10 @@ def test_check_finds_the_mistakes_of_every_file(call: Call, mine: str) -> None:
     write_rows(Path("other.jsonl"), [{"question": "?", "options": ["x", "y", "z"], "answer": 1}])
     both = call("check", "other.jsonl", mine, "--json")
     assert (both.code, both.err) == (2, f"{SAID}\n")
-    assert [[one["code"] for one in each["errors"]] for each in both.json["checks"]] == [["E215"], []]
+    assert [[one["code"] for one in each["errors"]] for each in both.json["checks"]] == [
+        ["E215"],
+        [],
+    ]
 
 
 @pytest.mark.parametrize("shape", SOME, ids=lambda shape: shape.name)
@@ -83,13 +96,16 @@ def test_a_saved_project_does_the_same(call: Call, shape: Shape, tmp_path: Path)
     asked = [call("run", one, *words, "--dry-run", "--json").json for one in (path.name, "saved")]
     assert asked[0] == asked[1]
     lines = {
-        one: len(Path(f"saved/{one}.yaml").read_text().splitlines()) for one in ("run", "task", "dataset")
+        one: len(Path(f"saved/{one}.yaml").read_text().splitlines())
+        for one in ("run", "task", "dataset")
     }
     assert all(count <= 30 for count in lines.values()), lines
 
 
 def test_one_line_says_what_was_recognised(call: Call, mine: str) -> None:
-    """On stderr, in `run`, `score`, `check` and `init`; `--dry-run` shows the prompt; `-q` says nothing."""
+    """On stderr, in `run`, `score`, `check` and `init`; `--dry-run` shows the prompt; `-q` says
+    nothing.
+    """
     dry = call("run", mine, "--model", "builtin/longest", "--dry-run")
     assert dry.err == f"{SAID}\n"
     assert "| What is the capital of France?\n  |\n  | A. Lyon\n  | B. Paris" in dry.out
@@ -104,10 +120,18 @@ def test_one_line_says_what_was_recognised(call: Call, mine: str) -> None:
 
 
 def test_a_run_of_a_data_file_is_a_run(call: Call, mine: str) -> None:
-    """It is shown, explained, compared, audited, reported, scored again and gone on with like any other."""
+    """It is shown, explained, compared, audited, reported, scored again and gone on with like any
+    other.
+    """
     assert call("run", mine, "--model", "builtin/longest", "--out", "one").code == 0
     assert call("run", mine, "--model", KNOWING, "--out", "two", "--num-samples", "4").code == 0
-    for words in ("show one", "explain one 000001", "compare one two", "audit two", "report two -o r.html"):
+    for words in (
+        "show one",
+        "explain one 000001",
+        "compare one two",
+        "audit two",
+        "report two -o r.html",
+    ):
         done = call(*words.split())
         assert done.code in {0, 1}, done.err
     shown = call("explain", "one", "000001").out
@@ -117,7 +141,9 @@ def test_a_run_of_a_data_file_is_a_run(call: Call, mine: str) -> None:
     assert call("resume", "one").code == 0
 
 
-def test_a_run_of_a_data_file_that_was_stopped_goes_on(call: Call, mine: str, server: TestServer) -> None:
+def test_a_run_of_a_data_file_that_was_stopped_goes_on(
+    call: Call, mine: str, server: TestServer
+) -> None:
     """What its columns are is part of the run: nothing need be said again."""
     flags = ("--model", f"{server.url}#m", "--column", "truth=answer:0", "--max-calls", "2")
     assert call("run", mine, *flags, "--out", "live").code == 3
@@ -127,9 +153,13 @@ def test_a_run_of_a_data_file_that_was_stopped_goes_on(call: Call, mine: str, se
 
 
 def test_completions_in_the_file_are_scored(call: Call) -> None:
-    """A model that is named answers in their place, and that is said; `score` and `run` do the same."""
+    """A model that is named answers in their place, and that is said.
+
+    `score` and `run` do the same.
+    """
     rows = [
-        row | {"generated_text": f"The answer is {letter}."} for row, letter in zip(ROWS, "BABB", strict=True)
+        row | {"generated_text": f"The answer is {letter}."}
+        for row, letter in zip(ROWS, "BABB", strict=True)
     ]
     write_rows(Path("both.jsonl"), rows)
     scored = call("score", "both.jsonl", "--json", "--save", "kept")
@@ -156,9 +186,16 @@ def test_completions_of_another_file_are_scored(call: Call, mine: str) -> None:
 
 def test_the_caller_corrects_what_was_recognised(call: Call) -> None:
     """`--column` decides what fits in two ways, in every command that takes a data file."""
-    rows = [{"question": "?", "options": ["x", "y", "z"], "answer": 1 + number % 2} for number in range(4)]
+    rows = [
+        {"question": "?", "options": ["x", "y", "z"], "answer": 1 + number % 2}
+        for number in range(4)
+    ]
     write_rows(Path("mine.jsonl"), rows)
-    for words in ("run mine.jsonl --model builtin/longest", "check mine.jsonl", "audit-dataset mine.jsonl"):
+    for words in (
+        "run mine.jsonl --model builtin/longest",
+        "check mine.jsonl",
+        "audit-dataset mine.jsonl",
+    ):
         refused = call(*words.split())
         assert refused.code == 2
         assert "the truths can be read in 2 ways, which all fit" in refused.err + refused.out
@@ -178,8 +215,20 @@ def test_the_caller_corrects_what_was_recognised(call: Call) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "words", "code", "told"),
     [
-        ("hidden.jsonl", [{"question": "?", "options": ["x", "y"], "answer": -1}], "", "E215", "are hidden"),
-        ("bare.jsonl", [{"question": "?", "answer": "A"}], "", "E206", "no column holds the options"),
+        (
+            "hidden.jsonl",
+            [{"question": "?", "options": ["x", "y"], "answer": -1}],
+            "",
+            "E215",
+            "are hidden",
+        ),
+        (
+            "bare.jsonl",
+            [{"question": "?", "answer": "A"}],
+            "",
+            "E206",
+            "no column holds the options",
+        ),
         ("mine.jsonl", ROWS, "--column answr=x", "E119", "nothing is called `answr`"),
         ("mine.jsonl", ROWS, "--column truth=nope", "E206", "truth: there is no column `nope`"),
         ("mine.jsonl", ROWS, "--dataset mine.jsonl", "E119", "`--dataset` is for a task"),
@@ -194,10 +243,28 @@ def test_the_caller_corrects_what_was_recognised(call: Call) -> None:
             "E201",
             "by its first bytes this file is Parquet: name it `.parquet`",
         ),
-        ("book.xlsx", b"PK\x03\x04\xff\xfe", "", "E201", "a workbook: unpack it, or save it as CSV"),
-        ("table.txt", b"question,A,B,answer\nwho?,x,y,A\n", "", "E201", "endings of data files: `.csv`"),
+        (
+            "book.xlsx",
+            b"PK\x03\x04\xff\xfe",
+            "",
+            "E201",
+            "a workbook: unpack it, or save it as CSV",
+        ),
+        (
+            "table.txt",
+            b"question,A,B,answer\nwho?,x,y,A\n",
+            "",
+            "E201",
+            "endings of data files: `.csv`",
+        ),
         ("lines.json", b'{"question": "?"}\n{"question": "?"}\n', "", "E202", "name it `.jsonl`"),
-        ("nested.json", b'{"examples": [{"input": "?"}]}', "", "E202", "not a JSON list of objects"),
+        (
+            "nested.json",
+            b'{"examples": [{"input": "?"}]}',
+            "",
+            "E202",
+            "not a JSON list of objects",
+        ),
         (
             "task.yaml",
             b"definition: {scorers: []}",
@@ -205,7 +272,13 @@ def test_the_caller_corrects_what_was_recognised(call: Call) -> None:
             "E119",
             "`--column` is for a data file",
         ),
-        ("task.yaml", b"definition: {scorers: []}", "--save new", "E119", "`--save` writes a data file"),
+        (
+            "task.yaml",
+            b"definition: {scorers: []}",
+            "--save new",
+            "E119",
+            "`--save` writes a data file",
+        ),
     ],
 )
 def test_what_cannot_be_run_is_explained(
@@ -232,14 +305,18 @@ class QuietHandler(SimpleHTTPRequestHandler):
 
 
 def test_an_address_is_a_data_file(call: Call, mine: str) -> None:
-    """What may be secret in it is used, and written nowhere: not in messages, the run or the project."""
+    """What may be secret in it is used, and written nowhere: not in messages, the run or the
+    project.
+    """
     with ThreadingHTTPServer(("127.0.0.1", 0), QuietHandler) as served:
         Thread(target=served.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{served.server_port}/{mine}?token=verysecret"
         done = call("run", url, "--model", KNOWING, "--out", "one", "--save", "kept")
         served.shutdown()
     assert (done.code, done.err.startswith(SAID)) == (0, True)
-    written = [path for folder in ("one", "kept") for path in Path(folder).rglob("*") if path.is_file()]
+    written = [
+        path for folder in ("one", "kept") for path in Path(folder).rglob("*") if path.is_file()
+    ]
     told = b"".join(path.read_bytes() for path in written) + (done.out + done.err).encode()
     assert b"verysecret" not in told
     assert f"url: http://127.0.0.1:{served.server_port}/{mine}".encode() in told
@@ -270,7 +347,9 @@ def test_every_format_gives_the_same_numbers(call: Call, mine: str) -> None:
 
 
 def test_hostile_columns_are_run_and_saved(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What looks like a template, a variable or a config value in a name stays a name, in the project too."""
+    """What looks like a template, a variable or a config value in a name stays a name, in the
+    project too.
+    """
     monkeypatch.setenv("HOME_OF_ALL", "secret")
     columns = {
         "question": "$HOME_OF_ALL",
@@ -278,7 +357,14 @@ def test_hostile_columns_are_run_and_saved(call: Call, monkeypatch: pytest.Monke
         "truth": "<< config.x >>",
         "category": "a: #b",
     }
-    rows = [{columns["question"]: "?", columns["options"]: ["x", "y"], columns["truth"]: "B", "a: #b": "c"}]
+    rows = [
+        {
+            columns["question"]: "?",
+            columns["options"]: ["x", "y"],
+            columns["truth"]: "B",
+            "a: #b": "c",
+        }
+    ]
     write_rows(Path("odd.jsonl"), rows)
     flags = [word for role, name in columns.items() for word in ("--column", f"{role}={name}")]
     direct = call("run", "odd.jsonl", *flags, "--model", KNOWING, "--save", "saved", "--json")
@@ -294,12 +380,19 @@ def test_names_of_ones_own_files_have_defaults(call: Call, mine: str) -> None:
         "type": "single_turn_solver",
         "input_builder": {"type": "chat_completion", "input_messages": prompt},
     }
-    Path("quiz.yaml").write_text(json.dumps({"definition": {"solver": solver, "scorers": [scorer]}}))
-    told = call("run", "quiz.yaml", "--dataset", mine, "--model", "builtin/constant?choice=B", "--json")
+    Path("quiz.yaml").write_text(
+        json.dumps({"definition": {"solver": solver, "scorers": [scorer]}})
+    )
+    told = call(
+        "run", "quiz.yaml", "--dataset", mine, "--model", "builtin/constant?choice=B", "--json"
+    )
     assert (told.code, told.json["tasks"][0]["key"]) == (0, "quiz")
     Path("mine.yaml").write_text(json.dumps({"source": {"type": "local", "file_path": mine}}))
     assert (
-        call("run", "quiz.yaml", "--dataset", "mine.yaml", "--model", "builtin/constant?choice=B").code == 0
+        call(
+            "run", "quiz.yaml", "--dataset", "mine.yaml", "--model", "builtin/constant?choice=B"
+        ).code
+        == 0
     )
 
 
@@ -309,7 +402,10 @@ def test_python_takes_a_data_file(mine: str) -> None:
     assert ak.check(mine).errors == ()
     assert ak.score(mine, completions=["B", "A", "C", "C"]).metrics["Accuracy"].value == 0.75
     assert (
-        ak.score(mine, completions=[*"BADC"], columns={"truth": "answer:0"}).metrics["Accuracy"].value == 1.0
+        ak.score(mine, completions=[*"BADC"], columns={"truth": "answer:0"})
+        .metrics["Accuracy"]
+        .value
+        == 1.0
     )
     with pytest.raises(AnswerkeyError, match="brings its samples"):
         ak.score(mine, ROWS, ["A"] * 4)
@@ -323,13 +419,16 @@ def test_python_takes_a_data_file(mine: str) -> None:
 
 def test_mmlus_own_csv_has_no_header(call: Call, tmp_path: Path) -> None:
     """Its columns are question, options and the letter of the truth; a project says so."""
-    lines = [f"{question},{','.join(options)},{'ABCD'[place]}\n" for question, options, place in CAPITALS]
+    lines = [
+        f"{question},{','.join(options)},{'ABCD'[place]}\n" for question, options, place in CAPITALS
+    ]
     Path("abstract_test.csv").write_text("".join(lines))
     told = call("run", "abstract_test.csv", "--model", KNOWING, "--json", "--save", "new")
     (task,) = told.json["tasks"]
     assert (told.code, task["counts"]["samples"], task["metrics"][0]["value"]) == (0, 4, 1.0)
     assert told.err.startswith(
-        "abstract_test.csv: 4 rows; no header line; question `question`, options `A`, `B`, `C`, `D`, "
+        "abstract_test.csv: 4 rows; no header line; question `question`, options `A`, "
+        "`B`, `C`, `D`, "
         "truth `answer` (label)\n"
     )
     again = call("run", str(tmp_path / "new"), "--model", KNOWING, "--json")
@@ -340,7 +439,9 @@ def test_mmlus_own_csv_has_no_header(call: Call, tmp_path: Path) -> None:
 def test_many_options_are_numbered(call: Call) -> None:
     """The prompt asks for a number, and replies of two digits are read."""
     options = [f"name {number}" for number in range(1, 31)]
-    rows = [{"question": "Who?", "options": options, "answer": place} for place in (0, 9, 26, 26, 29)]
+    rows = [
+        {"question": "Who?", "options": options, "answer": place} for place in (0, 9, 26, 26, 29)
+    ]
     write_rows(Path("many.jsonl"), rows)
     asked = call("run", "many.jsonl", "--model", "builtin/random", "--dry-run").out
     assert "  | 27. name 27\n" in asked
@@ -355,7 +456,12 @@ def test_many_options_are_numbered(call: Call) -> None:
 def test_json_booleans_are_true_and_false(call: Call) -> None:
     """Whoever answers in these words is understood."""
     rows = [{"question": f"Is {number} even?", "answer": number % 2 == 0} for number in range(4)]
-    replies = [{"completion": "True"}, {"completion": "False"}, {"completion": "A"}, {"completion": "A"}]
+    replies = [
+        {"completion": "True"},
+        {"completion": "False"},
+        {"completion": "A"},
+        {"completion": "A"},
+    ]
     write_rows(Path("even.jsonl"), rows)
     write_rows(Path("replies.jsonl"), replies)
     told = call("score", "even.jsonl", "--completions", "replies.jsonl", "--json")
@@ -381,11 +487,31 @@ def test_long_labels_beside_texts_become_letters(call: Call) -> None:
     assert "choices `choices` (labels shown as A, B, …), truth `answer` (label)\n" in told.err
 
 
+@pytest.mark.parametrize(
+    ("labels", "reply", "code"),
+    [(["A1", "A2", "A3", "A4"], "A2", 2), (["(A)", "(B)", "(C)", "(D)"], "B", 0)],
+)
+def test_recorded_replies_are_not_held_against_other_labels(
+    call: Call, labels: list[str], reply: str, code: int
+) -> None:
+    """Labels of several characters that replies use are refused; brackets around one are not."""
+    question, options, place = CAPITALS[0]
+    row = {"question": question, "choices": labels, "options": options, "answer": labels[place]}
+    write_rows(Path("labels.jsonl"), [{**row, "completion": reply}] * 2)
+    told = call("score", "labels.jsonl")
+    assert told.code == code
+    refusal = "labels in `choices` have several characters, and recorded completions answer with"
+    assert (refusal in told.err) is (code == 2)
+
+
 def test_images_are_shown_by_a_project(call: Call) -> None:
     """A model is never asked blind; completions can be scored all the same."""
     write_rows(Path("seen.jsonl"), [{**row, "image_1": "a.png", "image_2": None} for row in ROWS])
     refused = call("run", "seen.jsonl", "--model", "builtin/random")
-    assert (refused.code, "error[E215]: images in `image_1` are not shown" in refused.err) == (2, True)
+    assert (refused.code, "error[E215]: images in `image_1` are not shown" in refused.err) == (
+        2,
+        True,
+    )
     write_rows(Path("replies.jsonl"), [{"completion": "B"}] * 4)
     scored = call("score", "seen.jsonl", "--completions", "replies.jsonl", "--json")
     assert (scored.code, scored.json["tasks"][0]["metrics"][0]["value"]) == (0, 0.25)
@@ -404,7 +530,9 @@ def test_images_are_shown_by_a_project(call: Call) -> None:
         ({"answer": "AC"}, ["--column", "truth=answer:label", "--allow-failed", "2"]),
     ],
 )
-def test_what_an_error_proposes_works(call: Call, columns: dict[str, object], words: list[str]) -> None:
+def test_what_an_error_proposes_works(
+    call: Call, columns: dict[str, object], words: list[str]
+) -> None:
     """Pasted behind the command that failed, it makes a run of it."""
     usual = {"question": "Which?", "options": ["red", "green", "blue"], "answer": "A"}
     is_truth = "answer" in columns

@@ -1,4 +1,6 @@
-"""`answerkey doctor` on a healthy endpoint and on broken ones: each is named, and so is what to do."""
+"""`answerkey doctor` on a healthy endpoint and on broken ones: each is named, and so is what to
+do.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,15 @@ ANSWERS = {
     "picture": "Red",
 }
 CHECKS = {
-    *("reachable", "model", "one letter", "thinking", "chat template", "stop words", "log-probabilities"),
+    *(
+        "reachable",
+        "model",
+        "one letter",
+        "thinking",
+        "chat template",
+        "stop words",
+        "log-probabilities",
+    ),
     *("images", "repeatable", "rate limits", "price"),
 }
 Messages = Sequence[Mapping[str, object]]
@@ -51,7 +61,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[TestServer]:
     """Return a healthy endpoint, which states its limits."""
     for name in ("OPENAI_API_KEY", "ANSWERKEY_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("answerkey.models.http.open_tls_context", lambda _: PLAIN)  # which takes its time
+    monkeypatch.setattr(
+        "answerkey.models.http.open_tls_context", lambda _: PLAIN
+    )  # which takes its time
     with TestServer(lambda messages: Reply(say(messages), headers=LIMITS)) as running:
         yield running
 
@@ -67,7 +79,10 @@ def find(checks: Sequence[Mapping[str, str]], check: str) -> Mapping[str, str]:
 
 
 def test_a_healthy_endpoint_is_good_in_every_check(call: Call, server: TestServer) -> None:
-    """Exit code 0; each check is named once, nothing is cached, and all calls cost less than a cent."""
+    """Exit code 0.
+
+    Each check is named once, nothing is cached, and all calls cost less than a cent.
+    """
     words = ("doctor", f"{server.url}#test", "--price", "0.15:0.60", "--json")
     done = call(*words)
     found = done.json["doctor"]
@@ -79,14 +94,19 @@ def test_a_healthy_endpoint_is_good_in_every_check(call: Call, server: TestServe
     )
     limits = "x-ratelimit-limit-requests: 500, x-ratelimit-limit-tokens: 30000"
     assert find(found["checks"], "rate limits")["seen"] == limits
-    assert find(found["checks"], "price")["seen"].startswith("0.15 USD a million prompt tokens, 0.6 USD")
+    assert find(found["checks"], "price")["seen"].startswith(
+        "0.15 USD a million prompt tokens, 0.6 USD"
+    )
     assert found["calls"] == server.asked.by_path["/v1/chat/completions"] == 10
     assert 0 < found["cost"] < 0.01
     assert call(*words).json["doctor"]["calls"] == 10
 
 
 def test_what_is_sent(server: TestServer) -> None:
-    """The questions first, as a data file would ask them; then one change of the request for each check."""
+    """The questions first, as a data file would ask them.
+
+    Then one change of the request for each check.
+    """
     examine(f"{server.url}?seed=7#test")
     assert server.asked.by_path == {"/v1/models": 1, "/v1/chat/completions": 10}
     bodies = [json.dumps(one.body) for one in server.asked.requests if one.body]
@@ -98,9 +118,13 @@ def test_what_is_sent(server: TestServer) -> None:
     asked = "\n\nAnswer with the letter of the right option and nothing else.\nAnswer:"
 
     def write(content: object, **more: object) -> str:
-        return json.dumps({"model": "test", "messages": [{"role": "user", "content": content}], **more})
+        return json.dumps(
+            {"model": "test", "messages": [{"role": "user", "content": content}], **more}
+        )
 
-    assert sorted(bodies[:3]) == sorted(write(text + asked, max_tokens=512, seed=7) for text in letters)
+    assert sorted(bodies[:3]) == sorted(
+        write(text + asked, max_tokens=512, seed=7) for text in letters
+    )
     picture = [
         {"type": "text", "text": doctor.TEXTS["colour"]},
         {"type": "image_url", "image_url": {"url": doctor.TEXTS["picture"]}},
@@ -143,8 +167,8 @@ def think(text: str) -> Callable[[Messages], Reply]:
 
 numbers = itertools.count()
 TOKENS = {"B": -0.1, "C": -3.0}
-#: The broken endpoints that answer: what they answer, what stands behind `?`, the check that names what is
-#: wrong, its status and words, what to do, and the exit code.
+#: The broken endpoints that answer: what they answer, what stands behind `?`, the check that names
+#: what is wrong, its status and words, what to do, and the exit code.
 ANSWERING: dict[str, tuple[Any, str, str, str, str, str, int]] = {
     "chatty, but read": (
         lambda messages: f"Sure! The answer is {say(messages)}, I think.",
@@ -164,7 +188,15 @@ ANSWERING: dict[str, tuple[Any, str, str, str, str, str, int]] = {
         "ask for the letter alone",
         1,
     ),
-    "always the same letter": ("A", "", "one letter", "warning", "0 right", "see `chat template`", 0),
+    "always the same letter": (
+        "A",
+        "",
+        "one letter",
+        "warning",
+        "0 right",
+        "see `chat template`",
+        0,
+    ),
     "empty replies": (
         Reply(kind="empty_text"),
         "",
@@ -256,7 +288,9 @@ ANSWERING: dict[str, tuple[Any, str, str, str, str, str, int]] = {
         0,
     ),
     "not repeatable": (
-        lambda messages: f"fox {next(numbers)}" if "random" in read_prompt(messages) else say(messages),
+        lambda messages: (
+            f"fox {next(numbers)}" if "random" in read_prompt(messages) else say(messages)
+        ),
         "",
         "repeatable",
         "warning",
@@ -275,7 +309,11 @@ def test_an_endpoint_that_answers_badly_is_named(call: Call, server: TestServer,
     done = call("doctor", f"{server.url}{query}#test", "--json")
     found = find(done.json["doctor"]["checks"], check)
     assert (found["status"], done.code) == (status, code)
-    assert (seen in found["seen"], advice in found["advice"], bool(found["means"])) == (True, True, True)
+    assert (seen in found["seen"], advice in found["advice"], bool(found["means"])) == (
+        True,
+        True,
+        True,
+    )
     assert done.json["doctor"]["good"] == (code == 0)
     assert done.json["doctor"]["calls"] <= 12
 
@@ -286,7 +324,8 @@ def refuse(status: int, message: str, code: str | None = None, **headers: str) -
     return Reply(status=status, headers=headers, body=body)
 
 
-#: The endpoints that do not answer: what they do, the check that names it, its words, and what to do.
+#: The endpoints that do not answer: what they do, the check that names it, its words, and what to
+#: do.
 SILENT: dict[str, tuple[Any, dict[str, Any], str, str, str]] = {
     "hangs": (
         "A",
@@ -295,8 +334,20 @@ SILENT: dict[str, tuple[Any, dict[str, Any], str, str, str]] = {
         "no whole reply from `127.0.0.1` within 0.2 s",
         "loaded?",
     ),
-    "wrong key": ("A", {"api_key": "another"}, "key", "refuses the key (status 401)", "check the key"),
-    "no quota": (refuse(429, "Pay.", "insufficient_quota"), {}, "key", "has no quota left", "add credit"),
+    "wrong key": (
+        "A",
+        {"api_key": "another"},
+        "key",
+        "refuses the key (status 401)",
+        "check the key",
+    ),
+    "no quota": (
+        refuse(429, "Pay.", "insufficient_quota"),
+        {},
+        "key",
+        "has no quota left",
+        "add credit",
+    ),
     "unknown model": (
         refuse(404, "There is no tast", "model_not_found"),
         {},
@@ -340,14 +391,20 @@ SILENT: dict[str, tuple[Any, dict[str, Any], str, str, str]] = {
 def test_an_endpoint_that_does_not_answer_is_named(
     call: Call, server: TestServer, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Exit code 3, one check that failed, no further calls; the key is in nothing that is printed."""
+    """Exit code 3, one check that failed, no further calls.
+
+    The key is in nothing that is printed.
+    """
     answers, behaviour, check, seen, advice = SILENT[name]
     monkeypatch.setenv("ANSWERKEY_API_KEY", KEY)
     server.change(answers, **behaviour)
     words = ("doctor", f"{server.url}#tast", "--timeout", "0.2")
     done = call(*words, "--json")
     checks = done.json["doctor"]["checks"]
-    assert (done.code, [one["check"] for one in checks if one["status"] == "failed"]) == (3, [check])
+    assert (done.code, [one["check"] for one in checks if one["status"] == "failed"]) == (
+        3,
+        [check],
+    )
     assert (seen in checks[-1]["seen"], advice in checks[-1]["advice"]) == (True, True)
     assert checks[-1]["means"]
     assert (done.json["doctor"]["calls"], done.json["doctor"]["answered"]) == (3, False)
@@ -383,7 +440,9 @@ def test_a_key_that_is_not_sent_is_asked_for(call: Call, server: TestServer) -> 
     assert found["advice"] == "set `ANSWERKEY_API_KEY` in the environment"
 
 
-def test_a_model_that_another_may_have_answered_for_is_a_warning(call: Call, server: TestServer) -> None:
+def test_a_model_that_another_may_have_answered_for_is_a_warning(
+    call: Call, server: TestServer
+) -> None:
     """Servers that answer to any name are told by their list of models."""
     found = call("doctor", f"{server.url}#my-model", "--json").json["doctor"]["checks"]
     assert find(found, "model")["status"] == "warning"
@@ -402,11 +461,19 @@ def test_a_model_that_another_may_have_answered_for_is_a_warning(call: Call, ser
         (lambda m: f"<think>Well.</think>{say(m)}", "?thinking=keep", "thoughts are in the text; "),
     ],
 )
-def test_thoughts_are_found_where_they_go(server: TestServer, answers: Any, query: str, where: str) -> None:  # noqa: ANN401
+def test_thoughts_are_found_where_they_go(
+    server: TestServer,
+    answers: Any,  # noqa: ANN401
+    query: str,
+    where: str,
+) -> None:
     """They are good as long as they end; whether a stop word would cut them is tried as well."""
     server.change(answers)
     checks = examine(f"{server.url}{query}#test")["checks"]
-    assert (find(checks, "thinking")["status"], where in find(checks, "thinking")["seen"]) == ("good", True)
+    assert (find(checks, "thinking")["status"], where in find(checks, "thinking")["seen"]) == (
+        "good",
+        True,
+    )
     assert find(checks, "stop words")["seen"] == "a stop word does not end the thoughts"
     stops = [one.body["stop"] for one in server.asked.requests if one.body and "stop" in one.body]
     assert stops == [["\n"]]
@@ -422,19 +489,27 @@ def test_an_echo_is_left_out(server: TestServer) -> None:
 def test_thoughts_that_are_only_counted_are_found(server: TestServer) -> None:
     """As OpenAI counts them in its Responses API, which knows no stop words."""
     message = {"type": "message", "content": [{"type": "output_text", "text": "B"}]}
-    usage = {"input_tokens": 9, "output_tokens": 40, "output_tokens_details": {"reasoning_tokens": 39}}
+    usage = {
+        "input_tokens": 9,
+        "output_tokens": 40,
+        "output_tokens_details": {"reasoning_tokens": 39},
+    }
     server.change(Reply(body=json.dumps({"output": [message], "usage": usage}).encode()))
     checks = examine(f"{server.url}?api=responses#test")["checks"]
     seen = "thoughts are counted, not shown; most tokens of a reply with them: 40"
     assert find(checks, "thinking")["seen"] == seen
-    assert find(checks, "stop words")["seen"] == "not seen: the API `responses` does not take `stop`"
+    assert (
+        find(checks, "stop words")["seen"] == "not seen: the API `responses` does not take `stop`"
+    )
 
 
 def test_a_stop_word_would_cut_the_thoughts(server: TestServer) -> None:
     """Where none is set it is a note: do not set one."""
 
     def answer(messages: Messages) -> Reply:
-        is_stopped = bool(server.asked.requests[-1].body and "stop" in server.asked.requests[-1].body)
+        is_stopped = bool(
+            server.asked.requests[-1].body and "stop" in server.asked.requests[-1].body
+        )
         return Reply("<think>Well." if is_stopped else f"<think>Well.</think>{say(messages)}")
 
     server.change(answer)
@@ -459,10 +534,16 @@ def test_some_questions_that_are_refused_are_a_warning(server: TestServer) -> No
     assert "reads 2 of 2 replies, 2 right" in find(checks, "one letter")["seen"]
 
 
-def test_a_model_that_is_too_dear_is_told_before_the_first_call(call: Call, server: TestServer) -> None:
+def test_a_model_that_is_too_dear_is_told_before_the_first_call(
+    call: Call, server: TestServer
+) -> None:
     """At most a cent, or what is allowed; calls that no longer fit are not made, and said so."""
     dear = call("doctor", f"{server.url}#test", "--price", "9000:9000", "--json")
-    assert (dear.code, dear.json["doctor"]["calls"], server.asked.by_path["/v1/chat/completions"]) == (
+    assert (
+        dear.code,
+        dear.json["doctor"]["calls"],
+        server.asked.by_path["/v1/chat/completions"],
+    ) == (
         3,
         0,
         0,
@@ -477,7 +558,9 @@ def test_a_model_that_is_too_dear_is_told_before_the_first_call(call: Call, serv
     assert (some["good"], some["calls"] < 10, some["cost"] <= 0.01) == (True, True, True)
     assert any("more than is left of 0.01" in one["seen"] for one in some["checks"])
     assert max(one.body["max_tokens"] for one in server.asked.requests if one.body) == 66
-    more = call("doctor", f"{server.url}#test", "--price", "30:0", "--max-cost", "1", "--json").json["doctor"]
+    more = call(
+        "doctor", f"{server.url}#test", "--price", "30:0", "--max-cost", "1", "--json"
+    ).json["doctor"]
     assert more["calls"] == 10
 
 
@@ -486,7 +569,8 @@ def task(tmp_path: Any) -> list[str]:  # noqa: ANN401 - a path
     """Return the arguments of a task with the default rule."""
     (tmp_path / "task.yaml").write_text(json.dumps(QUIZ))
     rows = [
-        {"question": text, "answer": answer} for text, answer in (("colour?", "B"), ("legs", "D"), ("x", "A"))
+        {"question": text, "answer": answer}
+        for text, answer in (("colour?", "B"), ("legs", "D"), ("x", "A"))
     ]
     write_rows(tmp_path / "rows.jsonl", rows * 3)
     return ["task.yaml", "--dataset", "rows.jsonl"]
@@ -510,7 +594,10 @@ def test_a_task_brings_its_questions_its_rule_and_its_limit(
     ]
     server.change(lambda messages: f"The answer is {say(messages)}.")
     bad = call(*words)
-    assert (bad.code, "`first_character` cannot read 3 of 3 replies (NOT_A_CHOICE)" in bad.out) == (1, True)
+    assert (bad.code, "`first_character` cannot read 3 of 3 replies (NOT_A_CHOICE)" in bad.out) == (
+        1,
+        True,
+    )
 
 
 def test_a_run_file_brings_its_generation_parameters(server: TestServer, task: list[str]) -> None:
@@ -546,10 +633,15 @@ def test_scorers_that_know_no_letters_have_a_note(
     quiz: dict[str, Any] = json.loads(json.dumps(QUIZ))
     quiz["definition"]["scorers"] = [scorer]
     checks = examine(f"{server.url}#test", quiz, dataset=task[-1])["checks"]
-    assert (find(checks, "one letter")["status"], find(checks, "one letter")["seen"]) == ("note", seen)
+    assert (find(checks, "one letter")["status"], find(checks, "one letter")["seen"]) == (
+        "note",
+        seen,
+    )
 
 
-def test_a_task_that_reads_log_probabilities_needs_them(server: TestServer, task: list[str]) -> None:
+def test_a_task_that_reads_log_probabilities_needs_them(
+    server: TestServer, task: list[str]
+) -> None:
     """Where they are dropped, the check fails."""
     server.change(lambda messages: Reply(say(messages), logprobs={}))
     scorer = {
@@ -560,7 +652,10 @@ def test_a_task_that_reads_log_probabilities_needs_them(server: TestServer, task
     quiz: dict[str, Any] = json.loads(json.dumps(QUIZ))
     quiz["definition"]["scorers"] = [scorer]
     found = examine(f"{server.url}?top_logprobs=5#test", quiz, dataset=task[-1])
-    assert (find(found["checks"], "log-probabilities")["status"], found["good"]) == ("failed", False)
+    assert (find(found["checks"], "log-probabilities")["status"], found["good"]) == (
+        "failed",
+        False,
+    )
 
 
 def test_a_longer_reply_that_the_task_reads_is_a_note(
@@ -595,12 +690,13 @@ def test_what_a_terminal_shows(call: Call, server: TestServer) -> None:
     done = call("doctor", f"{server.url}#test")
     lines = done.out.splitlines()
     assert done.err == (
-        "a dozen small calls, each of at most 20 s, for at most 0.01 USD, where the price is known\n"
+        "a dozen small calls, each of at most 20 s, for at most 0.01 USD, where the "
+        "price is known\n"
     )
     assert lines[0] == f"{server.url}#test: built-in questions"
     assert (
-        "  ! warning  one letter         `stated_answer` reads 3 of 3 replies, 0 right; for example 'A'"
-        in lines
+        "  ! warning  one letter         `stated_answer` reads 3 of 3 replies, 0 "
+        "right; for example 'A'" in lines
     )
     assert f"{'':32}means: the questions are easy: the model may not see them" in lines
     assert f"{'':32}do: see `chat template`" in lines

@@ -1,4 +1,6 @@
-"""Numbers that independent code has computed from real completions, reproduced to every printed digit."""
+"""Numbers that independent code has computed from real completions, reproduced to every printed
+digit.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("helm")
     (found / "task.yaml").write_text(TASK)
     for name in (OPUS, GPT4O):
-        words = ["score", str(found / "task.yaml"), "--dataset", str(HELM), "--out", str(found / name)]
+        words = [
+            "score",
+            str(found / "task.yaml"),
+            "--dataset",
+            str(HELM),
+            "--out",
+            str(found / name),
+        ]
         assert main([*words, "--completion-column", f"completions.{name}", "-q"]) == 0
     return found
 
 
 def test_accuracy_with_its_error_and_interval(call: Call, folder: Path) -> None:
-    """11,918 of 14,014: 0.850435, standard error 0.003013, Wilson [0.844435, 0.856244]; macro 0.8458."""
+    """11,918 of 14,014: 0.850435, standard error 0.003013, Wilson [0.844435, 0.856244].
+
+    Macro 0.8458.
+    """
     shown = call("show", folder / OPUS, "--digits", "6").out
     assert "  Accuracy  0.850435  [0.844435, 0.856244]    0.003013  14014\n" in shown
     assert "  macro average                        0.845777  [" in shown
@@ -48,7 +60,9 @@ def test_accuracy_with_its_error_and_interval(call: Call, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("words", "error"), [((), "0.019331"), (("--uncorrected",), "0.019161")])
-def test_error_clustered_by_subject(call: Call, folder: Path, words: tuple[str, ...], error: str) -> None:
+def test_error_clustered_by_subject(
+    call: Call, folder: Path, words: tuple[str, ...], error: str
+) -> None:
     """0.019331 with the correction for 57 clusters, 0.019161 without."""
     shown = call("show", folder / OPUS, "--cluster-by", "subject", "--digits", "6", *words).out
     line = next(one for one in shown.splitlines() if one.startswith("  Accuracy"))
@@ -59,7 +73,9 @@ def test_error_clustered_by_subject(call: Call, folder: Path, words: tuple[str, 
 def test_macro_average_over_subjects(call: Call, folder: Path) -> None:
     """0.8458, beside the micro average 0.8504."""
     shown = call("show", folder / OPUS, "--group-by", "subject", "--digits", "4").out
-    line = next(one for one in shown.split("Averages by subject")[1].splitlines() if "Accuracy" in one)
+    line = next(
+        one for one in shown.split("Averages by subject")[1].splitlines() if "Accuracy" in one
+    )
     assert line.split()[:3] == ["Accuracy", "0.8504", "0.8458"]
 
 

@@ -33,7 +33,9 @@ def words(quiz: list[str]) -> list[str]:
 
 
 def test_a_run_records_what_it_asked(call: Call, server: TestServer, words: list[str]) -> None:
-    """Calls, tokens, latency and retries are in the summary and in `--json`, each reason with an example."""
+    """Calls, tokens, latency and retries are in the summary and in `--json`, each reason with an
+    example.
+    """
     server.change(faults={"500": 0.2})
     done = call("run", *words, "--out", "here", "--price", "1:2", "--json")
     assert done.code == 0
@@ -59,18 +61,33 @@ def test_cached_tokens_are_counted_priced_and_exported(
     call: Call, server: TestServer, words: list[str]
 ) -> None:
     """In the summary, in `--json` and in the export; the third number of `--price` is theirs."""
-    usage = {"prompt_tokens": 100, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": 40}}
+    usage = {
+        "prompt_tokens": 100,
+        "completion_tokens": 10,
+        "prompt_tokens_details": {"cached_tokens": 40},
+    }
     said = {"choices": [{"message": {"role": "assistant", "content": "A"}}], "usage": usage}
     server.change(Reply(body=json.dumps(said).encode()))
     words = [*words, "--num-samples", "10", "--cache-policy", "reuse"]
     done = call("run", *words, "--out", "here", "--price", "1:2:0.1", "--json")
     calls = done.json["tasks"][0]["calls"]["solve"]
-    assert (calls["prompt_tokens"], calls["cached_tokens"], calls["cache_write_tokens"]) == (1000, 400, 0)
+    assert (calls["prompt_tokens"], calls["cached_tokens"], calls["cache_write_tokens"]) == (
+        1000,
+        400,
+        0,
+    )
     assert calls["cost"] == pytest.approx((600 * 1 + 400 * 0.1 + 100 * 2) / 1e6)
-    assert "  tokens   1000 prompt (400 of them cached) + 100 completion\n" in call("show", "here").out
+    assert (
+        "  tokens   1000 prompt (400 of them cached) + 100 completion\n" in call("show", "here").out
+    )
     assert call("export", "here", "--to", "every_eval_ever", "-o", "there").code == 0
     rows = Path("there").read_text().splitlines()
-    told = {"input_tokens": 100, "output_tokens": 10, "total_tokens": 110, "input_tokens_cache_read": 40}
+    told = {
+        "input_tokens": 100,
+        "output_tokens": 10,
+        "total_tokens": 110,
+        "input_tokens_cache_read": 40,
+    }
     assert [json.loads(row)["token_usage"] for row in rows] == [told] * 10
     for folder, cost in (("here", calls["cost"] / 10), ("again", 0.0)):  # again: from the cache
         if folder == "again":
@@ -85,7 +102,9 @@ def test_cached_tokens_are_counted_priced_and_exported(
 
 
 def test_a_dry_run_knows_the_cache(call: Call, server: TestServer, words: list[str]) -> None:
-    """It asks nothing, and counts only the calls that would be made: prompts by characters, `max_tokens`."""
+    """It asks nothing, and counts only the calls that would be made: prompts by characters,
+    `max_tokens`.
+    """
     plain, words = words, [*words, "--cache-policy", "reuse"]
     before = call("run", *words, "--dry-run", "--json").json["dry_run"]["tasks"][0]
     assert (before["calls"], before["cached"], before["cost"]) == (120, 0, None)
@@ -94,7 +113,9 @@ def test_a_dry_run_knows_the_cache(call: Call, server: TestServer, words: list[s
     after = call("run", *words, "--dry-run", "--json").json["dry_run"]["tasks"][0]
     assert (after["calls"], after["cached"]) == (20, 100)
     assert after["prompt_tokens"] == 65
-    assert "  calls              20, and 100 from the cache\n" in call("run", *words, "--dry-run").out
+    assert (
+        "  calls              20, and 100 from the cache\n" in call("run", *words, "--dry-run").out
+    )
     words = [*plain[:-1], f"{server.url}?max_tokens=10#m", "--price", "1000:2000", "--dry-run"]
     anew = call("run", *words, "--cache-policy", "update", "--json").json["dry_run"]["tasks"][0]
     assert (anew["calls"], anew["completion_tokens"]) == (120, 1200)
@@ -102,7 +123,9 @@ def test_a_dry_run_knows_the_cache(call: Call, server: TestServer, words: list[s
     assert f"  cost               at most about {anew['cost']:.2f} USD\n" in call("run", *words).out
 
 
-def test_max_calls_stops_before_it_is_passed(call: Call, server: TestServer, words: list[str]) -> None:
+def test_max_calls_stops_before_it_is_passed(
+    call: Call, server: TestServer, words: list[str]
+) -> None:
     """Exit code 3, no percentage, the way to go on; `resume` asks only the rest."""
     stopped = call("run", *words, "--out", "half", "--max-calls", "30")
     assert stopped.code == 3
@@ -115,13 +138,18 @@ def test_max_calls_stops_before_it_is_passed(call: Call, server: TestServer, wor
     assert "%" not in shown.out
     again = call("resume", "half", "--max-calls", "50", "--json")
     assert (again.code, server.asked.total) == (3, 50)
-    assert (again.json["errors"][0]["code"], again.json["resume"]) == ("E305", "answerkey resume half")
+    assert (again.json["errors"][0]["code"], again.json["resume"]) == (
+        "E305",
+        "answerkey resume half",
+    )
     assert call("show", "half", "--json").json["run"]["stopped"]["code"] == "E305"
     assert call("resume", "half").code == 0
     assert server.asked.total == 120
 
 
-def test_max_cost_stops_before_it_is_passed(call: Call, server: TestServer, words: list[str]) -> None:
+def test_max_cost_stops_before_it_is_passed(
+    call: Call, server: TestServer, words: list[str]
+) -> None:
     """What calls cost is known from their tokens, and what is under way is reckoned with."""
     stopped = call("run", *words, "--out", "half", "--max-cost", "0.004", "--price", "10:10")
     assert stopped.code == 3
@@ -138,14 +166,21 @@ NO_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
     ("model", "options", "why"),
     [
         (None, ["--max-cost", "1"], "`--max-cost` cannot hold"),
-        *((None, ["--price", one], "is not of the form `IN:OUT`") for one in ("1", "1:", "a:b", "-1:2")),
+        *(
+            (None, ["--price", one], "is not of the form `IN:OUT`")
+            for one in ("1", "1:", "a:b", "-1:2")
+        ),
         ("openai/gpt-4.1-nano", [], "`OPENAI_API_KEY` is not set"),
         (
             "http://127.0.0.1:9/v1/completions#m",
             ["--batch"],
             "its address does not end in `/chat/completions`",
         ),
-        (None, ["--batch", "--max-cost", "1", "--price", "1:1"], "`--max-cost` cannot hold in a batch"),
+        (
+            None,
+            ["--batch", "--max-cost", "1", "--price", "1:1"],
+            "`--max-cost` cannot hold in a batch",
+        ),
         ("?topk=20&reasoning_effort=low#m", [], "has no parameter `topk`"),
         ("?reasoning_budget=9#m", [], "the API `chat` does not take `reasoning_budget`"),
         ("?extra_body.messages=x#m", [], "`messages` of `extra_body` is set by answerkey itself"),
@@ -162,7 +197,10 @@ def test_what_cannot_be_asked_is_refused_before_anything_is(
     options: list[str],
     why: str,
 ) -> None:
-    """A limit that cannot hold, a price, a key, a batch, a parameter; also of the last of several models."""
+    """A limit that cannot hold, a price, a key, a batch, a parameter.
+
+    Also of the last of several models.
+    """
     for name in NO_KEYS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key-of-no-use")
@@ -192,11 +230,16 @@ def test_what_cannot_be_asked_is_refused_before_anything_is(
 def test_replies_that_cannot_be_read_stop_the_run(
     call: Call, server: TestServer, words: list[str], reply: str | Reply, seen: str
 ) -> None:
-    """E305 after the first twenty, before the rest is paid for; `resume` goes on and asks only that."""
+    """E305 after the first twenty, before the rest is paid for.
+
+    `resume` goes on and asks only that.
+    """
     server.change(reply)
     stopped = call("run", *words, "--out", "half")
     assert stopped.code == 3
-    assert stopped.err.startswith(f"error[E305]: stopped: the first 20 completions are {seen}\n  = help: ")
+    assert stopped.err.startswith(
+        f"error[E305]: stopped: the first 20 completions are {seen}\n  = help: "
+    )
     assert stopped.err.endswith("to go on where it stopped: answerkey resume half\n")
     assert ("raise `max_tokens`" in stopped.err) == ("cut off" in seen)
     assert 20 <= server.asked.total <= 50
@@ -204,13 +247,16 @@ def test_replies_that_cannot_be_read_stop_the_run(
     assert (resumed.code, resumed.err, server.asked.total) == (0, "", 120)
 
 
-def test_a_bad_model_can_be_run_on_purpose(call: Call, server: TestServer, words: list[str]) -> None:
+def test_a_bad_model_can_be_run_on_purpose(
+    call: Call, server: TestServer, words: list[str]
+) -> None:
     """`--no-stop-on-nonsense` only warns; a run that is over before the verdict is not stopped."""
     server.change(Reply("Let me think", "truncated"))
     done = call("run", *words, "--no-stop-on-nonsense")
     assert done.code == 0
     assert done.err.startswith(
-        "warning: the first 20 completions are all INVALID, all the same and all cut off by the token limit; "
+        "warning: the first 20 completions are all INVALID, all the same and all cut "
+        "off by the token limit; "
         "for example 'Let me think'\n  = help: Ctrl-C stops the run; raise `max_tokens`"
     )
     assert "  cut off by the token limit: 120\n" in done.out
@@ -223,7 +269,9 @@ def test_a_bad_model_can_be_run_on_purpose(call: Call, server: TestServer, words
 def test_the_same_reply_each_time_stops_the_run_when_that_is_wanted(
     call: Call, server: TestServer, words: list[str]
 ) -> None:
-    """One letter for every question can be read: only `--stop-on-nonsense` ends the run, with exit code 3."""
+    """One letter for every question can be read: only `--stop-on-nonsense` ends the run, with exit
+    code 3.
+    """
     server.change("D")
     assert "warning: the first 20 completions are all the same" in call("run", *words).err
     stopped = call("run", *words, "--stop-on-nonsense", "--cache-policy", "no-cache")
@@ -256,7 +304,11 @@ def test_a_refused_key_ends_the_run(call: Call, server: TestServer, words: list[
     assert call("show", "half", "--json").json["run"]["status"] == "incomplete"
 
 
-BATCHES = {"openai": "/v1/batches", "anthropic": "/v1/messages/batches", "gemini": "/v1beta/batches"}
+BATCHES = {
+    "openai": "/v1/batches",
+    "anthropic": "/v1/messages/batches",
+    "gemini": "/v1beta/batches",
+}
 
 
 def choose_model(
@@ -290,7 +342,10 @@ def test_a_batch_has_the_numbers_of_single_calls_and_costs_half(
     costs = [one["calls"]["solve"].pop("cost") for one in (batch, single)]
     assert 0 < costs[0] == pytest.approx(costs[1] / 2, abs=1e-6)
     plan[plan.index(words[-1])] += "?max_tokens=5"
-    dry = [call("run", *plan, "--dry-run", *more).json["dry_run"]["tasks"][0] for more in (["--batch"], [])]
+    dry = [
+        call("run", *plan, "--dry-run", *more).json["dry_run"]["tasks"][0]
+        for more in (["--batch"], [])
+    ]
     assert 0 < dry[0]["cost"] == dry[1]["cost"] / 2
     for calls in (batch["calls"]["solve"], single["calls"]["solve"]):
         calls["latency"] = None
@@ -315,13 +370,18 @@ def test_a_batch_under_way_is_collected_by_resume(
 ) -> None:
     """Whatever ends the waiting, the calls are not handed in again; Ctrl-C says what goes on."""
     server.change(batch_polls=1_000_000)
-    with start("run", *choose_model(api, server, words, monkeypatch), "--batch", "--out", "half") as process:
+    with start(
+        "run", *choose_model(api, server, words, monkeypatch), "--batch", "--out", "half"
+    ) as process:
         wait_for_look(server, process, api)
         process.send_signal(how)
         _, said = process.communicate(timeout=300)
     if how != signal.SIGKILL:
         assert process.returncode == 128 + how
-        assert "warning: the batch `batch_1` of 120 calls goes on at the endpoint, and is paid for\n" in said
+        assert (
+            "warning: the batch `batch_1` of 120 calls goes on at the endpoint, and is paid for\n"
+            in said
+        )
         assert said.endswith("\nto go on where it stopped: answerkey resume half\n")
     early = call("resume", "half", "--no-batch")
     assert early.code == 2
@@ -329,7 +389,10 @@ def test_a_batch_under_way_is_collected_by_resume(
     server.change(batch_polls=1)
     server.forget()
     assert call("resume", "half").code == 0
-    more = {"openai": ["/v1/files/file-2/content"], "anthropic": [f"{BATCHES[api]}/batch_1/results"]}
+    more = {
+        "openai": ["/v1/files/file-2/content"],
+        "anthropic": [f"{BATCHES[api]}/batch_1/results"],
+    }
     assert server.asked.by_path == dict.fromkeys([f"{BATCHES[api]}/batch_1", *more.get(api, ())], 1)
     assert set(server.asked.by_prompt.values()) == {1}
 
@@ -365,7 +428,11 @@ def name_error(message: str, code: str) -> bytes:
 @pytest.mark.parametrize(
     ("reply", "code", "said"),
     [
-        (Reply(status=429, body=name_error("No credit.", "insufficient_quota")), "E304", "has no quota left"),
+        (
+            Reply(status=429, body=name_error("No credit.", "insufficient_quota")),
+            "E304",
+            "has no quota left",
+        ),
         (
             Reply(status=404, body=name_error("No such.", "model_not_found")),
             "E306",
@@ -377,7 +444,10 @@ def name_error(message: str, code: str) -> bytes:
 def test_what_holds_for_every_call_ends_the_run_at_the_first_reply(
     call: Call, server: TestServer, words: list[str], reply: Reply, code: str, said: str
 ) -> None:
-    """Nothing is asked twice; the run can be gone on with, and says whom it asked and what to do."""
+    """Nothing is asked twice.
+
+    The run can be gone on with, and says whom it asked and what to do.
+    """
     server.change(answers=reply)
     ended = call("run", *words, "--out", "half", "--json")
     assert ended.code == 3
@@ -409,8 +479,12 @@ def test_an_endpoint_that_is_not_there_is_told_soon(
     assert ended.err.endswith("to go on where it stopped: answerkey resume half\n")
 
 
-def test_a_run_can_go_on_where_no_cluster_is(call: Call, server: TestServer, words: list[str]) -> None:
-    """A cluster that is gone is told at once, and `resume` can do without it, or with another one."""
+def test_a_run_can_go_on_where_no_cluster_is(
+    call: Call, server: TestServer, words: list[str]
+) -> None:
+    """A cluster that is gone is told at once, and `resume` can do without it, or with another
+    one.
+    """
     pytest.importorskip("ray")
     assert call("run", *words, "--out", "half", "--max-calls", "30").code == 3
     gone = call("resume", "half", "--engine", "ray", "--ray-address", "127.0.0.1:9")
@@ -437,8 +511,13 @@ def test_a_cluster_that_says_nothing_is_gone(call: Call, words: list[str]) -> No
     assert f"error[E601]: cannot reach the Ray cluster at `{address}`: timed out\n" in gone.err
 
 
-def test_parameters_of_a_url_reach_the_model(call: Call, server: TestServer, words: list[str]) -> None:
-    """What is known is sent with the messages, and not in the address; `api-version` stays in the address."""
+def test_parameters_of_a_url_reach_the_model(
+    call: Call, server: TestServer, words: list[str]
+) -> None:
+    """What is known is sent with the messages, and not in the address.
+
+    `api-version` stays in the address.
+    """
     model = f"{server.url}?temperature=0.25&api-version=7#m"
     assert call("run", *words[:-1], model, "--out", "here", "--num-samples", "3").code == 0
     assert [(one.body or {})["temperature"] for one in server.asked.requests] == [0.25] * 3
@@ -458,8 +537,13 @@ def run_with_files(most: int, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(words, process.returncode, out, err)
 
 
-def test_fewer_files_than_connections_are_told_and_enough(server: TestServer, words: list[str]) -> None:
-    """A process that may open few files uses fewer connections, and says so; nothing fails for it."""
+def test_fewer_files_than_connections_are_told_and_enough(
+    server: TestServer, words: list[str]
+) -> None:
+    """A process that may open few files uses fewer connections, and says so.
+
+    Nothing fails for it.
+    """
     server.change(delay=0.01)
     done = run_with_files(56, "run", *words, "--out", "here", "--json")
     assert done.returncode == 0, done.stderr
@@ -477,11 +561,15 @@ def test_a_process_that_may_open_next_to_nothing_says_so(words: list[str]) -> No
     assert "ulimit -n" in done.stderr
 
 
-def test_the_connections_of_a_task_that_is_done_are_closed(server: TestServer, words: list[str]) -> None:
+def test_the_connections_of_a_task_that_is_done_are_closed(
+    server: TestServer, words: list[str]
+) -> None:
     """Many tasks in one run need no more connections than one of them."""
     tasks = []
     for number in range(3):
-        text = json.dumps(QUIZ).replace("{{ sample.question }}", f"{number} {{{{ sample.question }}}}")
+        text = json.dumps(QUIZ).replace(
+            "{{ sample.question }}", f"{number} {{{{ sample.question }}}}"
+        )
         task = json.loads(text) | {"key": f"quiz{number}"}
         task["definition"]["dataset"] = {"key": "rows"}
         tasks.append(task)
@@ -493,7 +581,9 @@ def test_the_connections_of_a_task_that_is_done_are_closed(server: TestServer, w
             "key": "e",
             "display_name": "E",
             "description": "",
-            "task_specifications": [{"task_key": task["key"], "model_key": words[-1]} for task in tasks],
+            "task_specifications": [
+                {"task_key": task["key"], "model_key": words[-1]} for task in tasks
+            ],
         },
     }
     Path("run.yaml").write_text(json.dumps(plan))
@@ -506,8 +596,18 @@ def test_the_connections_of_a_task_that_is_done_are_closed(server: TestServer, w
 def test_several_models_end_with_what_failed_and_how_to_go_on(
     call: Call, server: TestServer, words: list[str]
 ) -> None:
-    """Exit code 3; the others are complete. `resume`, `compare` and `report` take the folder of all runs."""
-    models = ["--model", f"{server.url}#other", "--model", "http://127.0.0.1:9/v1#down", "--out", "all"]
+    """Exit code 3.
+
+    The others are complete. `resume`, `compare` and `report` take the folder of all runs.
+    """
+    models = [
+        "--model",
+        f"{server.url}#other",
+        "--model",
+        "http://127.0.0.1:9/v1#down",
+        "--out",
+        "all",
+    ]
     done = call("run", *words, *models)
     assert done.code == 3
     assert "  http://127.0.0.1:9/v1#down " in done.out.split("Comparison\n")[1]
@@ -516,8 +616,15 @@ def test_several_models_end_with_what_failed_and_how_to_go_on(
     asked = server.asked.total
     again = call("resume", "all", "--json")
     assert (again.code, server.asked.total) == (3, asked)
-    assert [one["run"]["status"] for one in again.json["runs"]] == ["complete", "complete", "incomplete"]
-    assert (again.json["resume"], again.json["errors"][0]["code"]) == ("answerkey resume all", "E306")
+    assert [one["run"]["status"] for one in again.json["runs"]] == [
+        "complete",
+        "complete",
+        "incomplete",
+    ]
+    assert (again.json["resume"], again.json["errors"][0]["code"]) == (
+        "answerkey resume all",
+        "E306",
+    )
     compared = call("compare", "all", "--json")
     assert compared.code == 0
     assert [one["label"] for one in compared.json["comparison"]["tasks"][0]["runs"]] == [
@@ -537,7 +644,11 @@ def test_runs_that_all_failed_have_a_table_without_numbers(call: Call, words: li
     """And no next step with them; folders that cannot be read have no table at all."""
     models = [word for name in "ab" for word in ("--model", f"http://127.0.0.1:9/v1#{name}")]
     done = call("run", *words[:-2], *models, "--out", "all")
-    assert (done.code, done.out.count("  incomplete\n"), "answerkey compare" in done.err) == (3, 4, False)
+    assert (done.code, done.out.count("  incomplete\n"), "answerkey compare" in done.err) == (
+        3,
+        4,
+        False,
+    )
     for file in Path("all").glob("*/run.json"):
         file.write_text("{")
     again = call("resume", "all")

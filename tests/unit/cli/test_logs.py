@@ -73,7 +73,9 @@ def test_a_file_that_is_both_needs_a_word(call: Call) -> None:
 
 def test_only_completions_make_a_data_file_of_what_is_scored(call: Call) -> None:
     """Without them a log is meant; with a model it is either."""
-    file = write("asked.jsonl", {**ASKED, "custom_id": "1", "response": {"status_code": 200, "body": {}}})
+    file = write(
+        "asked.jsonl", {**ASKED, "custom_id": "1", "response": {"status_code": 200, "body": {}}}
+    )
     done = call("run", file, "--model", "builtin/longest")
     assert (done.code, "is a log (openai-batch) and a data file" in done.err) == (2, True)
 
@@ -136,10 +138,16 @@ def test_a_copy_of_a_log_is_shown_by_its_own_name(call: Call) -> None:
 def test_options_of_the_import_are_options_of_score(call: Call) -> None:
     """`--single-answers` and `--allow-failed` do what the messages say."""
     Path("log.json").write_text(write_inspect_log("A,B", "A"))
-    assert call("score", "log.json", "--single-answers", "--json").json["tasks"][0]["counts"]["scored"] == 1
+    assert (
+        call("score", "log.json", "--single-answers", "--json").json["tasks"][0]["counts"]["scored"]
+        == 1
+    )
     Path("cut.json").write_text(write_inspect_log("A", "A", stated=5))
     assert (
-        call("score", "cut.json", "--allow-failed", "3", "--json").json["tasks"][0]["counts"]["scored"] == 2
+        call("score", "cut.json", "--allow-failed", "3", "--json").json["tasks"][0]["counts"][
+            "scored"
+        ]
+        == 2
     )
 
 
@@ -148,7 +156,9 @@ def test_another_provider_of_a_promptfoo_log_can_be_scored(call: Call) -> None:
     rows = [promptfoo_row(0, "A"), promptfoo_row(0, "B", promptIdx=1, provider={"id": "other"})]
     Path("res.json").write_text(json.dumps(whole(*rows)))
     done = call("score", "res.json")
-    assert "  = help: `--column provider=NAME` and `--column prompt=LABEL` take another\n" in done.err
+    assert (
+        "  = help: `--column provider=NAME` and `--column prompt=LABEL` take another\n" in done.err
+    )
     other = call("score", "res.json", "--column", "provider=other", "--json").json["tasks"][0]
     assert other["metrics"][0]["value"] == 1.0
 
@@ -156,7 +166,9 @@ def test_another_provider_of_a_promptfoo_log_can_be_scored(call: Call) -> None:
 def test_a_batch_is_scored_with_its_questions(call: Call) -> None:
     """Also after the questions have changed."""
     body = '{"choices": [{"message": {"role": "assistant", "content": "A"}}]}'
-    Path("out.jsonl").write_text(f'{{"custom_id": "1", "response": {{"body": {body}}}, "error": null}}\n')
+    Path("out.jsonl").write_text(
+        f'{{"custom_id": "1", "response": {{"body": {body}}}, "error": null}}\n'
+    )
     for answer, accuracy in (("A", 1.0), ("B", 0.0)):
         question = f'{{"id": "1", "question": "?", "options": ["x", "y"], "answer": "{answer}"}}\n'
         Path("questions.jsonl").write_text(question)

@@ -1,4 +1,6 @@
-"""Laws of `show`, `explain`, `runs`, `export`, `report` and `view`; their texts are in `tests/golden`."""
+"""Laws of `show`, `explain`, `runs`, `export`, `report` and `view`; their texts are in
+`tests/golden`.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ from .conftest import Call, Terminal, start, write_rows
 
 @pytest.mark.parametrize("name", ["done", "small/done", "small/done/run.json", "latest"])
 def test_a_run_is_found_by_folder_or_name(call: Call, run_folder: Path, name: str) -> None:
-    """A path, the `run.json` in it, a name below `runs`, or the newest there; the folder alone is enough."""
+    """A path, the `run.json` in it, a name below `runs`, or the newest there.
+
+    The folder alone is enough.
+    """
     Path("runs").symlink_to(run_folder.parent)
     assert "  Accuracy  25.00 %  [4.56, 69.94]  4\n" in call("show", name).out
     assert call("show", name, "--json").json["run"]["status"] == "complete"
@@ -49,8 +54,13 @@ SEEN = [
 
 
 def test_explain_shows_verdict_and_reason_of_every_kind(call: Call, project: Path) -> None:
-    """What the rule decides, and why, is visible for each completion; a row number stands for its id."""
-    rows = write_rows(project / "rows.jsonl", [{"answer": "B", "completion": text} for text, _, _ in SEEN])
+    """What the rule decides, and why, is visible for each completion.
+
+    A row number stands for its id.
+    """
+    rows = write_rows(
+        project / "rows.jsonl", [{"answer": "B", "completion": text} for text, _, _ in SEEN]
+    )
     assert call("score", project / "task.yaml", "--dataset", rows, "--out", "here").code == 0
     for number, (text, validity, reason) in enumerate(SEEN, start=1):
         shown = call("explain", "here", number).out
@@ -63,7 +73,10 @@ def test_explain_shows_verdict_and_reason_of_every_kind(call: Call, project: Pat
 
 
 def test_explain_as_json(call: Call, project: Path, run_folder: Path) -> None:
-    """The same as plain values; what the run folder holds is there without the dataset, with a warning."""
+    """The same as plain values.
+
+    What the run folder holds is there without the dataset, with a warning.
+    """
     (found,) = call("explain", run_folder, "4", "--json").json["samples"]
     assert (found["sample_id"], found["completion"]) == ("000004", "\x1b[31mB")
     score = found["scores"]["string_equals_mcqa"]
@@ -93,7 +106,10 @@ def test_runs_lists_what_there_is(call: Call, run_folder: Path) -> None:
 
 
 def test_the_next_steps_name_this_run(call: Call, project: Path) -> None:
-    """A wrong sample, before one that is INVALID; and the newest run beside it that has the same task."""
+    """A wrong sample, before one that is INVALID.
+
+    And the newest run beside it that has the same task.
+    """
     score = (
         "score",
         project / "task.yaml",
@@ -102,13 +118,17 @@ def test_the_next_steps_name_this_run(call: Call, project: Path) -> None:
         "--completion-column",
         "completions.m",
     )
-    write_rows(Path("rows.jsonl"), [{"answer": "A", "completions": {"m": one}} for one in ("A", "so", "B")])
+    write_rows(
+        Path("rows.jsonl"), [{"answer": "A", "completions": {"m": one}} for one in ("A", "so", "B")]
+    )
     done = call(*score, "--out", "runs/a").err
     assert "  answerkey report runs/a " in done
     assert "  answerkey audit runs/a " in done
     assert "  answerkey compare runs/a OTHER_RUN " in done
     assert re.search(r"answerkey explain runs/a 000003 +# a sample that is wrong\n", done)
-    write_rows(Path("rows.jsonl"), [{"answer": "A", "completions": {"m": one}} for one in ("A", "so", "A")])
+    write_rows(
+        Path("rows.jsonl"), [{"answer": "A", "completions": {"m": one}} for one in ("A", "so", "A")]
+    )
     done = call(*score, "--out", "runs/b").err
     assert re.search(r"answerkey explain runs/b 000002 +# a sample that is INVALID\n", done)
     assert "  answerkey compare runs/a runs/b " in done
@@ -119,7 +139,9 @@ def test_a_comparison_that_cannot_be_made_is_not_proposed(call: Call, project: P
     """Beside a run with other truths there is nothing to compare with."""
     words = ("score", project / "task.yaml", "--dataset", "rows.jsonl")
     for name, answers in {"a": "ABC", "b": "BBC"}.items():
-        write_rows(Path("rows.jsonl"), [{"answer": answer, "completion": "A"} for answer in answers])
+        write_rows(
+            Path("rows.jsonl"), [{"answer": answer, "completion": "A"} for answer in answers]
+        )
         done = call(*words, "--out", f"runs/{name}")
     assert "E508" in call("compare", "runs/a", "runs/b").err
     assert "  answerkey compare runs/b OTHER_RUN " in done.err
@@ -128,7 +150,13 @@ def test_a_comparison_that_cannot_be_made_is_not_proposed(call: Call, project: P
 def test_two_columns_of_one_file_are_one_dataset(call: Call) -> None:
     """Runs of its questions are compared without a word about other datasets."""
     rows = [
-        {"question": f"q{n}", "options": ["x", "y"], "answer": "AB"[n % 2], "gpt": "A", "claude": "B"}
+        {
+            "question": f"q{n}",
+            "options": ["x", "y"],
+            "answer": "AB"[n % 2],
+            "gpt": "A",
+            "claude": "B",
+        }
         for n in range(4)
     ]
     write_rows(Path("rows.jsonl"), rows)
@@ -139,11 +167,15 @@ def test_two_columns_of_one_file_are_one_dataset(call: Call) -> None:
 
 
 def test_a_run_of_two_tasks(call: Call, project: Path) -> None:
-    """The list has the number of the first, by its name; a sample is explained in both; export needs one."""
+    """The list has the number of the first, by its name.
+
+    A sample is explained in both; export needs one.
+    """
     task = (project / "task.yaml").read_text(encoding="utf-8")
     (project / "other.yaml").write_text(task.replace("key: small", "key: other"), encoding="utf-8")
     (project / "run.yaml").write_text(
-        "datasets: [{key: rows, display_name: Rows, source: {type: local, file_path: rows.jsonl}}]\n"
+        "datasets: [{key: rows, display_name: Rows, source: {type: local, file_path: "
+        "rows.jsonl}}]\n"
         "tasks: [{$ref: task.yaml}, {$ref: other.yaml}]\n"
         "evaluation:\n"
         "  key: both\n"
@@ -156,13 +188,19 @@ def test_a_run_of_two_tasks(call: Call, project: Path) -> None:
     assert listed in call("runs").out
     assert call("explain", "both", "1").out.count("Sample 000001 in task ") == 2
     assert call("explain", "both", "1", "--task", "other").out.count("Sample 000001 in task ") == 1
-    assert "error[E504]: the run has no task `othr`" in call("explain", "both", "1", "--task", "othr").err
+    assert (
+        "error[E504]: the run has no task `othr`"
+        in call("explain", "both", "1", "--task", "othr").err
+    )
     assert "error[E504]: the run has 2 tasks" in call("export", "both").err
     assert len(call("export", "both", "--task", "other").out.splitlines()) == 4
 
 
 def test_parquet_keeps_types(call: Call, run_folder: Path) -> None:
-    """Numbers stay numbers, lists stay lists, a null of CSV is an empty cell; `--json` counts the rows."""
+    """Numbers stay numbers, lists stay lists, a null of CSV is an empty cell.
+
+    `--json` counts the rows.
+    """
     empty = list(csv.DictReader(call("export", run_folder, "--to", "csv").out.splitlines()))[2]
     assert (empty["completion"], empty["completion_status"]) == ("", "NO_TEXT")
     words = ("export", run_folder, "--to", "parquet", "-o", "rows.parquet")
@@ -170,7 +208,9 @@ def test_parquet_keeps_types(call: Call, run_folder: Path) -> None:
     table = pl.read_parquet("rows.parquet")
     assert table["string_equals_mcqa.is_correct"].to_list() == [1.0, 0.0, 0.0, 0.0]
     assert table.schema["string_equals_mcqa.choices"] == pl.List(pl.String)
-    assert call(*words, "--json").json == {"export": {"file": "rows.parquet", "form": "parquet", "rows": 4}}
+    assert call(*words, "--json").json == {
+        "export": {"file": "rows.parquet", "form": "parquet", "rows": 4}
+    }
 
 
 def test_a_changed_dataset_cannot_be_exported(call: Call, project: Path, run_folder: Path) -> None:
@@ -183,15 +223,22 @@ def test_numbers_that_json_lacks_become_null(call: Call, project: Path) -> None:
     """A NaN in a Parquet dataset is null in every form."""
     table = pl.DataFrame({"answer": ["A"], "completion": ["A"], "weight": [float("nan")]})
     table.write_parquet("rows.parquet")
-    assert call("score", project / "task.yaml", "--dataset", "rows.parquet", "--out", "here").code == 0
+    assert (
+        call("score", project / "task.yaml", "--dataset", "rows.parquet", "--out", "here").code == 0
+    )
     assert json.loads(call("export", "here").out)["sample"]["weight"] is None
     assert "NaN" not in call("export", "here", "--to", "csv").out
 
 
 def test_csv_holds_no_formula_unless_raw(call: Call, project: Path) -> None:
-    """A text that begins like a formula has an apostrophe in front, in a file too; `--raw` has all as is."""
+    """A text that begins like a formula has an apostrophe in front, in a file too.
+
+    `--raw` has all as is.
+    """
     formula = {"question": "=1+1", "answer": "A", "completion": '=HYPERLINK("http://x")', "a;=b": 1}
-    rows = write_rows(project / "f.jsonl", [formula, {"question": "-5", "answer": "B", "completion": "- B"}])
+    rows = write_rows(
+        project / "f.jsonl", [formula, {"question": "-5", "answer": "B", "completion": "- B"}]
+    )
     assert call("score", project / "task.yaml", "--dataset", rows, "--out", "run").code == 0
     printed = call("export", "run", "--to", "csv").out
     guarded = list(csv.DictReader(printed.splitlines()))
@@ -227,7 +274,9 @@ def test_a_table_may_have_thousands_of_columns(call: Call, project: Path, form: 
     plain = {"question": "q", "answer": "A", "completion": "A"}
     table = pl.DataFrame([plain | {name: f"={row}{name}" for name in names} for row in range(2)])
     getattr(table, f"write_{({'jsonl': 'ndjson', 'arrow': 'ipc'}).get(form, form)}")(f"wide.{form}")
-    assert call("score", project / "task.yaml", "--dataset", f"wide.{form}", "--out", "wide").code == 0
+    assert (
+        call("score", project / "task.yaml", "--dataset", f"wide.{form}", "--out", "wide").code == 0
+    )
     done = call("export", "wide", "--to", "csv", "-o", "out.csv")
     assert done.code == 0, done.err
     told = pl.read_csv("out.csv", infer_schema=False).select(names)
@@ -244,7 +293,10 @@ def read_overview(path: str) -> dict[str, Any]:
 
 
 def test_a_report_is_named_after_its_run(call: Call, run_folder: Path) -> None:
-    """It lies in the current folder; stderr says how large it is, `--json` what is in it; `-q` nothing."""
+    """It lies in the current folder.
+
+    Stderr says how large it is, `--json` what is in it; `-q` nothing.
+    """
     done = call("report", run_folder)
     assert (done.code, done.out) == (0, "")
     assert re.fullmatch(r"done\.html: \d+ kB, 4 rows embedded\n", done.err)

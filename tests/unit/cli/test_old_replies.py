@@ -1,4 +1,6 @@
-"""Replies that are not asked for anew: said wherever a number stands, and never believed when damaged."""
+"""Replies that are not asked for anew: said wherever a number stands, and never believed when
+damaged.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,12 @@ REUSED = "40 of 40 replies were reused from the cache, the oldest 3 days old"
 
 @pytest.fixture
 def words(tmp_path: Path, server: TestServer, quiz: list[str]) -> list[str]:
-    """Return the arguments of a run of 40 questions, of which `A`, said to all of them, answers ten."""
-    rows = [{"question": f"question {number}?", "answer": "ABCD"[number % 4]} for number in range(40)]
+    """Return the arguments of a run of 40 questions, of which `A`, said to all of them, answers
+    ten.
+    """
+    rows = [
+        {"question": f"question {number}?", "answer": "ABCD"[number % 4]} for number in range(40)
+    ]
     write_rows(tmp_path / "rows.jsonl", rows)
     assert server.asked.total == 0
     return quiz
@@ -43,8 +49,13 @@ def read_accuracy(done: object) -> float:
     return value
 
 
-def test_without_a_policy_every_call_is_sent(call: Call, server: TestServer, words: list[str]) -> None:
-    """A model that answers otherwise has another number, one that is gone has none; no cache is written."""
+def test_without_a_policy_every_call_is_sent(
+    call: Call, server: TestServer, words: list[str]
+) -> None:
+    """A model that answers otherwise has another number, one that is gone has none.
+
+    No cache is written.
+    """
     assert read_accuracy(call("run", *words, "--json")) == 0.25
     server.change(lambda messages: "B" if messages[-1]["content"] == "question 1?" else "A")
     assert read_accuracy(call("run", *words, "--json")) == 0.275
@@ -77,7 +88,10 @@ def test_reused_replies_are_said_in_the_summary_and_the_gate(
     assert (done.code, server.asked.total) == (1, 40)
     (task,) = done.json["tasks"]
     assert task["reused"] == REUSED
-    assert (task["calls"]["solve"]["cached"], task["calls"]["solve"]["oldest_seconds"] // 3600) == (40, 76)
+    assert (task["calls"]["solve"]["cached"], task["calls"]["solve"]["oldest_seconds"] // 3600) == (
+        40,
+        76,
+    )
     assert f"{REUSED}." in done.json["gates"][0]["explanation"]
     shown = call("show", "again").out
     assert f"  replies  {REUSED}\n" in shown
@@ -88,7 +102,9 @@ def test_reused_replies_are_said_in_the_summary_and_the_gate(
     assert REUSED in Path("page.html").read_text()
 
 
-def test_reused_replies_are_yellow(call: Call, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reused_replies_are_yellow(
+    call: Call, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In a terminal that shows colours."""
     ask_long_ago(call, words, monkeypatch)
     monkeypatch.setenv("FORCE_COLOR", "1")
@@ -96,7 +112,9 @@ def test_reused_replies_are_yellow(call: Call, words: list[str], monkeypatch: py
     assert f"\x1b[33m{REUSED}\x1b[0m" in shown
 
 
-def test_a_changed_reply_is_asked_again_and_counted(call: Call, server: TestServer, words: list[str]) -> None:
+def test_a_changed_reply_is_asked_again_and_counted(
+    call: Call, server: TestServer, words: list[str]
+) -> None:
     """Forty letters that were changed in the file change no number."""
     words = [*words, "--cache-policy", "reuse"]
     assert read_accuracy(call("run", *words, "--json")) == 0.25
@@ -107,7 +125,10 @@ def test_a_changed_reply_is_asked_again_and_counted(call: Call, server: TestServ
     done = call("run", *words, "--json")
     assert (done.code, read_accuracy(done), server.asked.total) == (0, 0.25, 7)
     assert done.json["tasks"][0]["reused"].startswith("33 of 40 replies were reused from the cache")
-    told = f"warning: 7 records of the call cache `{CACHE.absolute()}` changed on disk and are asked again"
+    told = (
+        f"warning: 7 records of the call cache `{CACHE.absolute()}` changed on disk and are "
+        "asked again"
+    )
     assert done.json["notices"][0].startswith(told)
     again = call("run", *words, "--json")
     assert (again.json["notices"], server.asked.total) == ([], 7)

@@ -16,15 +16,19 @@ REFUSED = [
     ("run f --modle x", "E119", "No such option '--modle'", "did you mean `--model`?"),
     ("run", "E119", "Missing argument 'FILE'", "`answerkey run --help` shows what there is"),
     ("run f --num-samples 0", "E119", "must be at least 1", "write `--num-samples 1`, for example"),
-    ("run f --config k", "E119", "`--config k` is not of the form `name=value`", "write `--config k=4`"),
-    ("score small/task.yaml --dataset small/rows.jsonl --out small/done", "E502", "`small/done` is", ""),
+    ("run f --config k", "E119", "`--config k` is not of the form `name=value`",
+    "write `--config k=4`"),
+    ("score small/task.yaml --dataset small/rows.jsonl --out small/done", "E502",
+    "`small/done` is", ""),
     ("resume nothing", "E501", "there is no run `nothing`", ""),
     ("rescore small/done nowhere.yaml", "E101", "`nowhere.yaml` does not exist", ""),
     ("show nowhere", "E501", "there is no run `nowhere`", ""),
     ("show latest", "E501", "there is no run below `runs`", ""),
     ("show small", "E501", "", "the newest run is `small/done`"),
-    ("show small/done --format markdown --digits 3", "E119", "`--digits` exclude each other", "leave one"),
-    ("show small/done --format markdown --json", "E119", "`--json` exclude each other", "leave one out"),
+    ("show small/done --format markdown --digits 3", "E119", "`--digits` exclude each other",
+    "leave one"),
+    ("show small/done --format markdown --json", "E119", "`--json` exclude each other",
+    "leave one out"),
     ("explain small/done 44", "E504", "there is no sample `44` in this run", "near it: `000004`"),
     ("runs nowhere", "E501", "`nowhere` is not a folder", ""),
     ("export small/done --to parquet", "E119", "the rows need a file: Parquet is not text", ""),
@@ -34,12 +38,15 @@ REFUSED = [
     ("export small/done --to parquet --raw -o rows", "E119", "`--raw` is for CSV", ""),
     ("export small/done --to csv -o no/rows.csv", "E502", "cannot write `no/rows.csv`", ""),
     ("audit small", "E501", "", ""),
-    ("audit small/done --clean ok", "E119", "`--clean` needs", "name it with `--label-quality COLUMN`"),
-    ("audit-dataset small/rows.jsonl --clean ok", "E119", "`--clean` needs", "`--label-quality COLUMN`"),
+    ("audit small/done --clean ok", "E119", "`--clean` needs",
+    "name it with `--label-quality COLUMN`"),
+    ("audit-dataset small/rows.jsonl --clean ok", "E119", "`--clean` needs",
+    "`--label-quality COLUMN`"),
     ("audit-dataset none.jsonl", "E201", "none.jsonl", ""),
     ("audit-dataset small/rows.jsonl --question qestion", "E206", "", "did you mean `question`?"),
     ("compare small/done --fail-on-regression", "E119", "worse than what", "--baseline RUN"),
-    ("power --difference x", "E119", "`--difference x` is no number", "write it like 0.03, 1/9 or 3%"),
+    ("power --difference x", "E119", "`--difference x` is no number",
+    "write it like 0.03, 1/9 or 3%"),
     ("report nowhere", "E501", "there is no run `nowhere`", ""),
     ("report small/done -o no/such/folder/x.html", "E502", "no/such/folder/x.html", ""),
     ("report small/done --max-samples -1", "E119", "--max-samples", ""),
@@ -54,15 +61,19 @@ REFUSED = [
     ),
     *((f"view small/done --port {port}", "E119", "--port", "") for port in ("-1", "65536", "x")),
     ("schema tsk", "E119", "'task', 'run', 'dataset', 'model'", ""),
-    ("init small", "E119", "`small/task.yaml` is there already; nothing was written", "a new or empty"),
-    ("init other --dataset small", "E119", "`--dataset small` is no data file", "add `--task NAME`"),
+    ("init small", "E119", "`small/task.yaml` is there already; nothing was written",
+    "a new or empty"),
+    ("init other --dataset small", "E119", "`--dataset small` is no data file",
+    "add `--task NAME`"),
     ("tasks show mlu", "E113", "there is no ready-made task `mlu`", "did you mean `mmlu`?"),
     ("tasks show", "E119", "`tasks show` shows one task", ""),
     ("tasks mmlu arc", "E119", "`tasks show` shows one task", ""),
     ("import auto nowhere", "E201", "there is no log `nowhere`", ""),
     ("import inspct small/rows.jsonl", "E119", "there is no kind of log `inspct`", ""),
-    ("import plain small/rows.jsonl --column x", "E119", "`--column x` is not of the form `NAME=COLUMN`", ""),
-    ("import plain small/rows.jsonl --allow-failed x", "E119", "neither a number of rows nor a share", ""),
+    ("import plain small/rows.jsonl --column x", "E119", ("`--column x` is not of the "
+"form `NAME=COLUMN`"), ""),
+    ("import plain small/rows.jsonl --allow-failed x", "E119",
+    "neither a number of rows nor a share", ""),
 ]  # fmt: skip
 
 
@@ -76,9 +87,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-@pytest.mark.parametrize(("line", "code", "message", "hint"), REFUSED, ids=[one[0] for one in REFUSED])
+@pytest.mark.parametrize(
+    ("line", "code", "message", "hint"), REFUSED, ids=[one[0] for one in REFUSED]
+)
 def test_a_command_that_cannot_be_done_is_explained(
-    call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, code: str, message: str, hint: str
+    call: Call,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    line: str,
+    code: str,
+    message: str,
+    hint: str,
 ) -> None:
     """Exit code 2, one error on stderr, with `--json` on stdout too; no file comes or goes."""
     monkeypatch.chdir(folder)

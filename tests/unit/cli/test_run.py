@@ -13,17 +13,29 @@ from answerkey.runs import load_run, reopen_run
 from .conftest import TASK, Call, write_rows
 
 Words = tuple[str, ...]
-COUNTS = {"samples": 4, "scored": 4, "valid": 1, "invalid": 3, "refused": 0, "failed": 0, "errors": 0}
+COUNTS = {
+    "samples": 4,
+    "scored": 4,
+    "valid": 1,
+    "invalid": 3,
+    "refused": 0,
+    "failed": 0,
+    "errors": 0,
+}
 
 
 def test_score_prints_the_summary_and_where_the_run_lies(call: Call, words: Words) -> None:
-    """The summary is data on stdout, without what a terminal would obey; what to try next is on stderr."""
+    """The summary is data on stdout, without what a terminal would obey.
+
+    What to try next is on stderr.
+    """
     done = call("score", *words, "--out", "here")
     assert done.code == 0
     assert "run here\n" in done.out
     assert "  Accuracy  25.00 %  [4.56, 69.94]  4\n" in done.out
     assert (
-        "  4 samples = 4 scored + 0 failed + 0 errors; scored = 1 valid + 3 invalid (refused 0)\n" in done.out
+        "  4 samples = 4 scored + 0 failed + 0 errors; scored = 1 valid + 3 invalid (refused 0)\n"
+        in done.out
     )
     assert "\x1b" not in done.out
     assert done.err.startswith("Next\n  answerkey report here ")
@@ -49,7 +61,9 @@ def test_completions_may_come_from_a_file(call: Call, words: Words) -> None:
     assert done.json["tasks"][0]["metrics"][0]["value"] == 1.0
 
 
-def test_rows_that_the_dataset_got_wrong_stop_the_run(call: Call, project: Path, words: Words) -> None:
+def test_rows_that_the_dataset_got_wrong_stop_the_run(
+    call: Call, project: Path, words: Words
+) -> None:
     """Without `--allow-failed` nothing is run; with it they are FAILED, listed and explained."""
     rows = project / "rows.jsonl"
     rows.write_text(
@@ -76,7 +90,9 @@ def test_an_incomplete_run_exits_with_three(call: Call, project: Path, words: Wo
     assert load_run("here").status == "incomplete"
 
 
-@pytest.mark.parametrize("option", [("--max-cost", "1"), ("--max-calls", "0"), ("--stop-on-nonsense",)])
+@pytest.mark.parametrize(
+    "option", [("--max-cost", "1"), ("--max-calls", "0"), ("--stop-on-nonsense",)]
+)
 def test_limits_concern_live_models_alone(call: Call, words: Words, option: Words) -> None:
     """Where nothing is asked there is nothing to limit."""
     assert call("run", *words, *option).code == 0
@@ -124,7 +140,9 @@ def test_several_models_are_compared(call: Call, quick: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["builtin/longst", "openai/gpt-4.1-nano", "my-modle"])
-def test_a_model_that_cannot_be_asked_is_found_before_any_is(call: Call, quick: str, name: str) -> None:
+def test_a_model_that_cannot_be_asked_is_found_before_any_is(
+    call: Call, quick: str, name: str
+) -> None:
     """With several models all names are looked at first."""
     refused = call("run", quick, "--model", "builtin/longest", "--model", name, "--out", "both")
     assert (refused.code, f"`{name}`" in refused.err, Path("both").exists()) == (2, True, False)
@@ -143,7 +161,10 @@ def test_a_dry_run_writes_nothing(call: Call, quick: str) -> None:
 def test_a_good_project_is_said_to_be_good(call: Call, words: Words) -> None:
     """Exit code 0 and one line; or one object, with the plan."""
     checked = call("check", *words)
-    assert (checked.code, checked.out) == (0, "good: 0 errors, 0 warnings; 1 task, 4 rows checked\n")
+    assert (checked.code, checked.out) == (
+        0,
+        "good: 0 errors, 0 warnings; 1 task, 4 rows checked\n",
+    )
     told = call("check", *words, "--json").json["check"]
     assert (told["good"], told["tasks"][0]["rows"]) == (True, 4)
 
@@ -238,11 +259,15 @@ def test_rescore_makes_a_new_run(call: Call, project: Path, run_folder: Path) ->
 
 
 def test_the_models_of_a_run_file_are_run_one_by_one(call: Call, quick: str) -> None:
-    """Its `matrix` makes one run for each model, with all tasks; by default below one folder in `runs`."""
+    """Its `matrix` makes one run for each model, with all tasks.
+
+    By default below one folder in `runs`.
+    """
     file = Path(quick) / "run.yaml"
     text = file.read_text(encoding="utf-8")
     matrix = (
-        "  matrix: {models: [builtin/longest, builtin/random], tasks: [mcqa, {task_key: mcqa, key: again}]}\n"
+        "  matrix: {models: [builtin/longest, builtin/random], tasks: [mcqa, {task_key: "
+        "mcqa, key: again}]}\n"
     )
     file.write_text(text[: text.index("  task_specifications:")] + matrix, encoding="utf-8")
     done = call("run", quick, "--json")
@@ -251,12 +276,17 @@ def test_the_models_of_a_run_file_are_run_one_by_one(call: Call, quick: str) -> 
         [["mcqa", "again"]] * 2,
     )
     (folder,) = Path("runs").iterdir()
-    assert sorted(path.name for path in folder.iterdir()) == ["1-builtin-longest", "2-builtin-random"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "1-builtin-longest",
+        "2-builtin-random",
+    ]
     listed = call("runs", "--json").json["runs"]
     assert {one["path"] for one in listed} == {str(path) for path in folder.iterdir()}
     assert call("compare", folder.name).code == 0
     assert call("check", quick).out == "good: 0 errors, 0 warnings; 2 tasks, 250 rows checked\n"
-    assert [one["model"] for one in call("run", quick, "--dry-run", "--json").json["dry_run"]["tasks"]] == [
+    assert [
+        one["model"] for one in call("run", quick, "--dry-run", "--json").json["dry_run"]["tasks"]
+    ] == [
         *["builtin/longest"] * 2,
         *["builtin/random"] * 2,
     ]

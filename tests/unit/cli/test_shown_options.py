@@ -11,11 +11,16 @@ import pytest
 from .conftest import Call, write_rows
 
 LETTERS = ["A", "B", "C"]
-OPTIONS = [["Paris", "New York", "Łódź"], ['the "old" one', "x < y & z", "a hundred and fifty years ago"]]
+OPTIONS = [
+    ["Paris", "New York", "Łódź"],
+    ['the "old" one', "x < y & z", "a hundred and fifty years ago"],
+]
 WARNING = "the prompt of task `t` shows no options"
 
 
-def check(call: Call, folder: Path, prompt: str, rows: list[dict[str, Any]], **scorer: object) -> str:
+def check(
+    call: Call, folder: Path, prompt: str, rows: list[dict[str, Any]], **scorer: object
+) -> str:
     """Return what `check` says of a task with this prompt, all in one line."""
     mcqa = {"type": "string_equals_mcqa", "ground_truth_choice": "A", "choices": LETTERS, **scorer}
     messages = [{"role": "user", "content": prompt}]
@@ -40,18 +45,23 @@ def check(call: Call, folder: Path, prompt: str, rows: list[dict[str, Any]], **s
 def make_rows(**more: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - any columns
     """Return two rows with options."""
     return [
-        {"question": f"Which of them, number {n}?", "options": one, **more} for n, one in enumerate(OPTIONS)
+        {"question": f"Which of them, number {n}?", "options": one, **more}
+        for n, one in enumerate(OPTIONS)
     ]
 
 
 @pytest.mark.parametrize("column", ["options", "choices", "answers"])
 def test_a_prompt_without_options_is_warned_about(call: Call, tmp_path: Path, column: str) -> None:
-    """With the place and an example; options are those of a column, or those that the scorer names."""
+    """With the place and an example.
+
+    Options are those of a column, or those that the scorer names.
+    """
     rows = [{"question": row["question"], column: row["options"]} for row in make_rows()]
     named = {"options": "{{ sample.answers }}"} if column == "answers" else {}
     said = check(call, tmp_path, "{{ sample.question }} Answer with A, B or C.", rows, **named)
     assert (
-        f"{WARNING}: none of the first 2 prompts holds the option texts of its row, such as 'Paris'" in said
+        f"{WARNING}: none of the first 2 prompts holds the option texts of its row, such as 'Paris'"
+        in said
     )
     assert "0 errors, 1 warning" in said
 
@@ -82,7 +92,8 @@ def test_options_in_the_question_are_shown(call: Call, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "cell", [LETTERS, "A, B or C", None, {"A": "Paris", "B": "New York"}, ["A) Paris", "B) New York"]]
+    "cell",
+    [LETTERS, "A, B or C", None, {"A": "Paris", "B": "New York"}, ["A) Paris", "B) New York"]],
 )
 def test_only_known_texts_are_looked_for(call: Call, tmp_path: Path, cell: object) -> None:
     """Labels are no texts; a mapping and texts with their labels are read."""

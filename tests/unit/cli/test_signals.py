@@ -61,7 +61,10 @@ def test_a_signal_ends_a_live_run_and_nothing_is_paid_twice(
     assert said.endswith(f"{ENDS[how]}\nto go on where it stopped: {resume}\n")
     assert "Traceback" not in said
     stopped = json.loads(Path("half/run.json").read_text())
-    assert (stopped["status"], stopped["stopped"]) == ("incomplete", {"code": None, "message": ENDS[how]})
+    assert (stopped["status"], stopped["stopped"]) == (
+        "incomplete",
+        {"code": None, "message": ENDS[how]},
+    )
     assert stopped["tasks"][0]["calls"]["solve"]["calls"] == server.asked.total < 120
     server.change(delay=0.0)
     assert call("resume", "half").code == 0
@@ -107,7 +110,9 @@ def test_calls_that_hang_are_cut_off(
         assert (process.returncode, out, "interrupted" in said) == (130, "", False)
     else:
         assert (process.returncode, json.loads(out)["resume"]) == (143, "answerkey resume half")
-        assert said.endswith("interrupted by SIGTERM\nto go on where it stopped: answerkey resume half\n")
+        assert said.endswith(
+            "interrupted by SIGTERM\nto go on where it stopped: answerkey resume half\n"
+        )
         calls = json.loads(Path("half/run.json").read_text())["tasks"][0]["calls"]["solve"]["calls"]
         assert calls == answered
     server.change(faults={})
@@ -117,7 +122,9 @@ def test_calls_that_hang_are_cut_off(
     assert 0 <= server.asked.total - (120 - answered) <= (8 if is_repeated else 0)
 
 
-def test_a_signal_that_was_ignored_before_stays_ignored(server: TestServer, words: list[str]) -> None:
+def test_a_signal_that_was_ignored_before_stays_ignored(
+    server: TestServer, words: list[str]
+) -> None:
     """A run under `nohup` outlives its terminal."""
     server.change(delay=0.3)
     command = ["nohup", sys.executable, "-m", "answerkey", *words]
@@ -131,9 +138,9 @@ def test_a_signal_that_was_ignored_before_stays_ignored(server: TestServer, word
 
 def count_published(bucket: Any) -> int:  # noqa: ANN401 - a fixture
     """Return how many calls the published copy of the journal has."""
-    if "half/journal.sqlite" not in bucket.list("half/"):
+    if "half/calls.sqlite" not in bucket.list("half/"):
         return 0
-    Path("copy.sqlite").write_bytes(bucket.get("half/journal.sqlite"))
+    Path("copy.sqlite").write_bytes(bucket.get("half/calls.sqlite"))
     journal = sqlite3.connect("copy.sqlite")
     try:
         return int(journal.execute("SELECT COUNT(*) FROM calls").fetchone()[0])
@@ -185,8 +192,13 @@ prepare.SHARD_ROWS, Path.replace = 50, replace
 
 
 def test_a_recorded_run_that_is_ended_can_be_resumed(call: Call) -> None:
-    """Exit code, one JSON object, no traceback; `resume` gives the numbers of a run that was not ended."""
-    rows = "".join(f'{{"question": "q", "answer": "A", "completion": "{"AB"[n % 2]}"}}\n' for n in range(2))
+    """Exit code, one JSON object, no traceback.
+
+    `resume` gives the numbers of a run that was not ended.
+    """
+    rows = "".join(
+        f'{{"question": "q", "answer": "A", "completion": "{"AB"[n % 2]}"}}\n' for n in range(2)
+    )
     Path("task.yaml").write_text(json.dumps(QUIZ | {"definition": {"scorers": [SCORER]}}))
     Path("rows.jsonl").write_text(rows * 150)
     words = ["score", "task.yaml", "--dataset", "rows.jsonl", "--out", "half", "--json"]
@@ -196,7 +208,9 @@ def test_a_recorded_run_that_is_ended_can_be_resumed(call: Call) -> None:
     told = json.loads(printed)
     assert [one["message"] for one in told["errors"]] == ["interrupted by SIGTERM"]
     assert told["resume"] == "answerkey resume half"
-    assert said.endswith("interrupted by SIGTERM\nto go on where it stopped: answerkey resume half\n")
+    assert said.endswith(
+        "interrupted by SIGTERM\nto go on where it stopped: answerkey resume half\n"
+    )
     stopped = json.loads(Path("half/run.json").read_text())
     assert stopped["status"] == "incomplete"
     assert 3 <= len(list(Path("half").rglob("scores/part-*.parquet"))) < 6
@@ -228,7 +242,10 @@ def test_a_command_that_waits_for_its_dataset_is_ended(words: list[str], verb: s
 
 @pytest.mark.parametrize("how", ENDS)
 def test_a_viewer_ends_with_a_signal(run_folder: Path, how: signal.Signals) -> None:
-    """Ctrl-C is how it ends; of any other signal the exit code tells. stdout has the one JSON object."""
+    """Ctrl-C is how it ends.
+
+    Of any other signal the exit code tells. stdout has the one JSON object.
+    """
     with start("view", run_folder, "--json", "-q") as process:
         assert process.stdout is not None
         first = process.stdout.readline()
@@ -239,11 +256,17 @@ def test_a_viewer_ends_with_a_signal(run_folder: Path, how: signal.Signals) -> N
     assert process.returncode == (0 if how == signal.SIGINT else 128 + how)
     told = json.loads(first + rest)["view"]
     assert told["url"].startswith(f"http://127.0.0.1:{told['port']}/?token=")
-    assert (told["folder"], said.strip()) == (str(run_folder), "" if how == signal.SIGINT else ENDS[how])
+    assert (told["folder"], said.strip()) == (
+        str(run_folder),
+        "" if how == signal.SIGINT else ENDS[how],
+    )
 
 
 def test_a_terminal_that_is_closed_ends_the_run(server: TestServer, words: list[str]) -> None:
-    """Nothing can be said any more; the run says that it stopped, even if it is told twice, and can go on."""
+    """Nothing can be said any more.
+
+    The run says that it stopped, even if it is told twice, and can go on.
+    """
     server.change(delay=0.3)
     master, slave = os.openpty()
     code = (
@@ -285,7 +308,11 @@ sys.exit(catch_faults(work, ["run", "--json"]))
 
 
 def test_how_to_go_on_is_told_whichever_interrupt_arrives() -> None:
-    """A library may raise one of its own for the same signal, and the run notes there how to go on."""
-    done = subprocess.run([sys.executable, "-c", ANOTHER], capture_output=True, text=True, check=False)
+    """A library may raise one of its own for the same signal, and the run notes there how to go
+    on.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", ANOTHER], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, json.loads(done.stdout)["resume"]) == (130, "answerkey resume half")
     assert done.stderr.endswith("to go on where it stopped: answerkey resume half\n")

@@ -16,6 +16,7 @@ from answerkey.cli import command_names
 from answerkey.cli.options import BUILTIN
 from answerkey.models.builtin import BUILTIN_MODELS
 from answerkey.models.cache import CallCache
+from answerkey.models.calls import Call as ModelCall
 from answerkey.spec.ready_made import list_ready_made
 from answerkey.types import Completion
 from answerkey.viewer.server import Catalog
@@ -26,30 +27,47 @@ UNUSED = {
     *("jinja2", "ruamel", "aiohttp"),
     *(f"answerkey.{one}" for one in ("spec", "templates", "scorers", "models.client")),
 }
-#: What the score of a task and recorded completions has no use for, and how many modules of ours it loads.
+#: What the score of a task and recorded completions has no use for, and how many modules of ours it
+#: loads.
 UNSCORED = {
     *("aiohttp", "asyncio", "multiprocessing", "ray", "rich", "ssl"),
     *(f"answerkey.models.{one}" for one in ("builtin", "calls", "client", "model", "providers")),
-    *(f"answerkey.{one}" for one in ("datasets.recognition", "evaluate.session", "metrics.classification")),
     *(
         f"answerkey.{one}"
-        for one in ("importers", "reports.html", "spec.data_file", "spec.models", "spec.schema", "viewer")
+        for one in ("datasets.recognition", "evaluate.session", "metrics.classification")
+    ),
+    *(
+        f"answerkey.{one}"
+        for one in (
+            "importers",
+            "reports.html",
+            "spec.data_file",
+            "spec.models",
+            "spec.schema",
+            "viewer",
+        )
     ),
 }
-MOST_MODULES = 97
+MOST_MODULES = 106
 
 
 def test_help_lists_the_commands_there_are(call: Call) -> None:
-    """Every working command is listed, with `-h` as with `--help`; `--version` names the program."""
+    """Every working command is listed, with `-h` as with `--help`; `--version` names the
+    program.
+    """
     shown = call("-h")
     assert (shown.code, shown.out) == (0, call("--help").out)
-    listed = [line.split()[0] for line in shown.out.splitlines() if line.startswith("  ") and line.strip()]
+    listed = [
+        line.split()[0] for line in shown.out.splitlines() if line.startswith("  ") and line.strip()
+    ]
     assert set(command_names()) <= set(listed)
     assert call("--version").out == f"answerkey {__version__}\n"
 
 
 @pytest.mark.parametrize("words", [("-q", "runs"), ("runs", "-q"), ("runs", "--quiet")])
-def test_quiet_is_understood_before_and_after_the_command(call: Call, words: tuple[str, ...]) -> None:
+def test_quiet_is_understood_before_and_after_the_command(
+    call: Call, words: tuple[str, ...]
+) -> None:
     """With `-q` nothing is said."""
     assert call(*words).err == ""
     assert call("runs").err == "no runs here yet; `answerkey demo` makes one\n"
@@ -59,28 +77,43 @@ def test_quiet_is_understood_before_and_after_the_command(call: Call, words: tup
     ("commands", "unused"),
     [
         ([["--help"], ["run", "--help"]], {"polars", "pydantic", "ruamel", "jinja2", "rich"}),
-        ([["-q", "show", "small/done"], ["show", "small/done", "--json"], ["runs", "small"]], UNUSED),
+        (
+            [["-q", "show", "small/done"], ["show", "small/done", "--json"], ["runs", "small"]],
+            UNUSED,
+        ),
     ],
     ids=["help", "show"],
 )
 @pytest.mark.usefixtures("run_folder")
-def test_no_more_is_loaded_than_a_command_needs(commands: list[list[str]], unused: set[str]) -> None:
-    """Help needs no library for tables or YAML; showing a run needs no model and no template engine."""
+def test_no_more_is_loaded_than_a_command_needs(
+    commands: list[list[str]], unused: set[str]
+) -> None:
+    """Help needs no library for tables or YAML.
+
+    Showing a run needs no model and no template engine.
+    """
     script = (
         f"import sys; from answerkey.cli import main; [main(words) for words in {commands!r}];"
         f"loaded = sorted({unused!r} & set(sys.modules)); sys.exit(str(loaded) if loaded else 0)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_scoring_loads_no_more_than_it_needs(tmp_path: Path) -> None:
-    """Nothing of live calls, of other metrics, of data files without a task; and Python's end is short.
+    """Nothing of live calls, of other metrics, of data files without a task.
 
-    Nobody looks through the packages that are installed, for plugins of pydantic or of ours.
+    And Python's end is short. Nobody looks through the packages that are installed, for plugins of
+    pydantic or of ours.
     """
     metrics = [{"type": "mean", "field": "is_correct", "name": "accuracy"}]
-    rule = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": [*"AB"]}
+    rule = {
+        "type": "string_equals_mcqa",
+        "ground_truth_choice": "{{ sample.answer }}",
+        "choices": [*"AB"],
+    }
     definition = {"dataset": {"key": "d"}, "scorers": [{**rule, "metrics": metrics}]}
     task = {"key": "t", "display_name": "t", "description": "t", "definition": definition}
     (tmp_path / "t.yaml").write_text(json.dumps(task))
@@ -113,8 +146,13 @@ def test_scoring_loads_no_more_than_it_needs(tmp_path: Path) -> None:
         ("zsh_source", "", None),
     ],
 )
-def test_the_shell_is_offered_what_fits(instruction: str, line: str, offered: list[str] | None) -> None:
-    """Commands, ready-made tasks, models, runs, options; files where a file may be meant. Or its script."""
+def test_the_shell_is_offered_what_fits(
+    instruction: str, line: str, offered: list[str] | None
+) -> None:
+    """Commands, ready-made tasks, models, runs, options.
+
+    Files where a file may be meant. Or its script.
+    """
     Path("runs/first").mkdir(parents=True)
     Path("runs/first/run.json").write_text("{}")
     words = {"COMP_WORDS": f"answerkey {line}", "COMP_CWORD": str(len(line.split()))}
@@ -133,7 +171,10 @@ def test_what_is_written_out_is_what_there_is() -> None:
 
 
 def test_init_makes_a_project_that_runs(call: Call) -> None:
-    """The files are listed; the first line of a YAML file leads editors to its schema; it runs at once."""
+    """The files are listed.
+
+    The first line of a YAML file leads editors to its schema; it runs at once.
+    """
     made = call("init", "mine")
     assert (made.code, made.err) == (0, "next: answerkey run mine\n")
     assert "mine/run.yaml" in made.out.splitlines()
@@ -204,15 +245,31 @@ def test_tasks_shows_published_numbers_and_terms(call: Call) -> None:
 
 
 def test_the_prompt_of_another_harness_is_an_option(call: Call) -> None:
-    """`--prompt NAME` is short for a config value, wherever it stands; an unknown one is refused."""
+    """`--prompt NAME` is short for a config value, wherever it stands.
+
+    An unknown one is refused.
+    """
     Path("q.jsonl").write_text(
         '{"question": "1+1?", "options": ["1", "2"], "answer": "B", "subject": "sums"}\n'
     )
-    words = ("run", "mmlu", "--dataset", "q.jsonl", "--model", "builtin/random", "--dry-run", "--json")
-    expected = (
-        "The following are multiple choice questions (with answers) about sums.\n\nQuestion: 1+1?\nA. 1\nB. 2"
+    words = (
+        "run",
+        "mmlu",
+        "--dataset",
+        "q.jsonl",
+        "--model",
+        "builtin/random",
+        "--dry-run",
+        "--json",
     )
-    for given in (("--prompt", "helm"), ("--prompt", "helm", "--config", "extraction=leading_label")):
+    expected = (
+        "The following are multiple choice questions (with answers) about "
+        "sums.\n\nQuestion: 1+1?\nA. 1\nB. 2"
+    )
+    for given in (
+        ("--prompt", "helm"),
+        ("--prompt", "helm", "--config", "extraction=leading_label"),
+    ):
         (task,) = call(*words, *given).json["dry_run"]["tasks"]
         assert task["first_prompt"][0]["content"] == f"{expected}\nAnswer:"
     refused = call(*words, "--prompt", "helmet")
@@ -221,7 +278,10 @@ def test_the_prompt_of_another_harness_is_an_option(call: Call) -> None:
 
 
 def test_a_ready_made_task_is_run_by_its_name(call: Call) -> None:
-    """Like any task file, by every command; its groups are the subjects; `init` makes a project of it."""
+    """Like any task file, by every command.
+
+    Its groups are the subjects; `init` makes a project of it.
+    """
     Path("data").mkdir()
     Path("data/sums_test.csv").write_text("1+1?,1,2,3,4,B\n2+2?,1,2,3,4,D\n")
     words = ("mmlu", "--dataset", "data")
@@ -232,7 +292,9 @@ def test_a_ready_made_task_is_run_by_its_name(call: Call) -> None:
     (groups,) = task["metrics"][0]["groups"]
     assert [(one["group"], one["n"]) for one in groups["values"]] == [("sums", 2)]
     Path("said.jsonl").write_text('{"completion": "B"}\n{"completion": "D"}\n')
-    (task,) = call("score", *words, "--completions", "said.jsonl", "--out", "s", "--json", "-q").json["tasks"]
+    (task,) = call(
+        "score", *words, "--completions", "said.jsonl", "--out", "s", "--json", "-q"
+    ).json["tasks"]
     assert task["metrics"][0]["value"] == 1.0
     assert "sums_test.csv:2" in call("explain", "s", "2").out
     assert "25.00 %" in call("audit-dataset", *words).out
@@ -263,14 +325,19 @@ def test_a_log_is_imported_and_run(call: Call, log: Path) -> None:
         "  their verdict  `pred`: 100.00 % right, 2 judged",
         "  folder         imported/mine",
     ]
-    assert done.err.splitlines() == ["next: answerkey run imported/mine", "next: answerkey audit latest"]
+    assert done.err.splitlines() == [
+        "next: answerkey run imported/mine",
+        "next: answerkey audit latest",
+    ]
     ran = call("run", "imported/mine")
     assert (ran.code, "Imported verdicts and ours" in ran.out) == (0, True)
     assert "of 2 completions; right by the imported verdicts 100.00 %, by ours 50.00 %" in ran.out
     assert call("audit", "latest").code == 0
     explained = call("explain", "latest", "b").out
     assert explained.endswith("Imported verdict\n  their_score   1.0\n  their_answer  B\n")
-    assert call("explain", "latest", "b", "--json").json["samples"][0]["theirs"]["their_answer"] == "B"
+    assert (
+        call("explain", "latest", "b", "--json").json["samples"][0]["theirs"]["their_answer"] == "B"
+    )
     told = call("import", "plain", log, "--out", "here", "--json").json
     assert (told["folder"], told["kind"], told["samples"]) == ("here", "plain", 2)
     assert told["next"] == ["answerkey run here", "answerkey audit latest"]
@@ -278,7 +345,9 @@ def test_a_log_is_imported_and_run(call: Call, log: Path) -> None:
 
 def test_what_is_broken_ends_the_import_unless_it_is_allowed(call: Call, log: Path) -> None:
     """Exit code 2, with the line, and how to go on without it."""
-    batch = log.read_text().replace('"id": "a"', '"custom_id": "a", "response": null, "error": null')
+    batch = log.read_text().replace(
+        '"id": "a"', '"custom_id": "a", "response": null, "error": null'
+    )
     log.write_text(batch + '{"custom_id"\n')
     refused = call("import", "openai-batch", log)
     assert refused.code == 2
@@ -299,7 +368,13 @@ def test_completions_alone_say_how_they_are_scored(call: Call, tmp_path: Path) -
 
 def import_and_run(call: Call, model: str, said: str = "The answer is (A).") -> str:
     """Import a log of MMLU-Pro that this model wrote, run it as `runs/<model>` and return that."""
-    row = {"question": "Which?", "options": ["one", "two"], "answer": "A", "pred": "A", "category": "maps"}
+    row = {
+        "question": "Which?",
+        "options": ["one", "two"],
+        "answer": "A",
+        "pred": "A",
+        "category": "maps",
+    }
     rows = [{**row, "question_id": number, "model_outputs": said} for number in range(3)]
     file = f"model_outputs_{model}_5shots.json"
     Path(file).write_text(json.dumps(rows), encoding="utf-8")
@@ -309,12 +384,18 @@ def import_and_run(call: Call, model: str, said: str = "The answer is (A).") -> 
 
 
 def test_a_model_has_its_own_name_everywhere(call: Call) -> None:
-    """The name that the log has: in every command, in every file that is written, and in the viewer."""
+    """The name that the log has: in every command, in every file that is written, and in the
+    viewer.
+    """
     name, other = "Qwen1.5-7B-Chat", "gemini-1.5-flash-002"
     run = import_and_run(call, name)
-    assert call("import", "auto", f"model_outputs_{name}_5shots.json", "--json").json["model"] == name
+    assert (
+        call("import", "auto", f"model_outputs_{name}_5shots.json", "--json").json["model"] == name
+    )
     assert f"completions  of {name}, recorded in" in call("show", run).out
-    assert f"Completions of {name} on " in call("show", run, "--format", "markdown").out.replace("\\", "")
+    assert f"Completions of {name} on " in call("show", run, "--format", "markdown").out.replace(
+        "\\", ""
+    )
     assert call("show", run, "--json").json["tasks"][0]["completions"]["model"] == name
     assert f"  {name}  3  " in call("runs").out
     assert call("runs", "--json").json["runs"][0]["model"] == name
@@ -334,9 +415,14 @@ def test_a_model_has_its_own_name_everywhere(call: Call) -> None:
 
 
 def test_completions_of_the_caller_are_not_said_to_be_of_the_log(call: Call) -> None:
-    """Whose completions the caller brings is not known; a model that is not asked has not written them."""
+    """Whose completions the caller brings is not known.
+
+    A model that is not asked has not written them.
+    """
     import_and_run(call, "Qwen1.5-7B-Chat")
-    brought = call("run", "of/Qwen1.5-7B-Chat", "--completions", "of/Qwen1.5-7B-Chat/completions.parquet")
+    brought = call(
+        "run", "of/Qwen1.5-7B-Chat", "--completions", "of/Qwen1.5-7B-Chat/completions.parquet"
+    )
     assert "  completions  recorded in " in brought.out
     unasked = call("run", "of/Qwen1.5-7B-Chat", "--model", "builtin/random")
     assert "  completions  of Qwen1.5-7B-Chat, recorded in " in unasked.out
@@ -347,12 +433,16 @@ def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the user's cache folder, with two entries of the call cache and an imported log."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with closing(CallCache("reuse")) as cache:
-        cache.add([("a", Completion("A" * 2_000_000)), ("b", Completion("B"))])
+        asked = [ModelCall(key=key, sample_id=key, trial=0, messages=[]) for key in "ab"]
+        said = [Completion("A" * 2_000_000), Completion("B")]
+        cache.add(list(zip(asked, said, strict=True)))
     (tmp_path / "cache" / "answerkey" / "logs" / "abc").mkdir(parents=True)
     return tmp_path / "cache" / "answerkey"
 
 
-def test_cache_shows_sizes_and_limits(call: Call, caches: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_shows_sizes_and_limits(
+    call: Call, caches: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every cache has a line; the last one is the sum, and the folder."""
     monkeypatch.setenv("ANSWERKEY_CALL_CACHE", "0.5")
     shown = call("cache")
@@ -360,7 +450,7 @@ def test_cache_shows_sizes_and_limits(call: Call, caches: Path, monkeypatch: pyt
     assert shown.code == 0
     assert lines[0].split() == ["cache", "entries", "size", "limit", "holds"]
     assert lines[1].split() == ["calls", "2", "2.0", "MB", "500.0", "MB", "replies", "of", "models"]
-    assert lines[2].split() == ["tables", "0", "0", "B", "20.0", "GB", "datasets", "as", "Parquet"]
+    assert lines[2].split() == ["downloads", "0", "0", "B", "fetched", "files"]
     assert lines[-1] == f"2.0 MB in {caches}"
 
 
@@ -386,10 +476,20 @@ def test_cache_as_json(call: Call, caches: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [("clear",), ("--clear",)])
-def test_cache_clear_tells_what_it_deletes(call: Call, caches: Path, words: tuple[str, ...]) -> None:
-    """With `--dry-run` it tells the same and deletes nothing; a second time there is nothing to delete."""
+def test_cache_clear_tells_what_it_deletes(
+    call: Call, caches: Path, words: tuple[str, ...]
+) -> None:
+    """With `--dry-run` it tells the same and deletes nothing.
+
+    A second time there is nothing to delete.
+    """
     planned = call("cache", *words, "--dry-run")
-    assert [line.split()[0] for line in planned.out.splitlines()] == ["cache", "calls", "logs", "would"]
+    assert [line.split()[0] for line in planned.out.splitlines()] == [
+        "cache",
+        "calls",
+        "logs",
+        "would",
+    ]
     assert (caches / "logs").is_dir()
     done = call("cache", *words)
     assert done.out == planned.out.replace("would delete", "deleted")

@@ -1,4 +1,6 @@
-"""Laws of what reaches a terminal: data is not obeyed, errors are words, progress is fit for who looks."""
+"""Laws of what reaches a terminal: data is not obeyed, errors are words, progress is fit for who
+looks.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,14 @@ from rich.console import Console
 from tests.forked import Forked
 
 from answerkey.cli import main
-from answerkey.cli.console import BlockDisplay, Display, LineDisplay, open_display, wants_colour, write_lines
+from answerkey.cli.console import (
+    BlockDisplay,
+    Display,
+    LineDisplay,
+    open_display,
+    wants_colour,
+    write_lines,
+)
 from answerkey.errors import DataError, Problems, SolverError, SpecError
 from answerkey.evaluate import runner
 from answerkey.evaluate.session import CallProgress, Judged, Observer
@@ -29,7 +38,8 @@ from answerkey.types import Notice
 
 from .conftest import Call, Terminal, write_rows
 
-#: A cleared screen, another title, a hyperlink, the 8-bit forms, turned text, rich's own markup, line ends.
+#: A cleared screen, another title, a hyperlink, the 8-bit forms, turned text, rich's own markup,
+#: line ends.
 HOSTILE = (
     "\x1b[2J\x1b]0;title\x07\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\x9b31m\x9d0;t\x9c\u202eevil\u2066\u200e"
     "\u2028\u2029\x08\x7f\r\tx [bold red]markup[/] :smile: [link=http://x]y[/link]"
@@ -40,19 +50,33 @@ MARKUP = "[bold red]markup[/] :smile: [link=http://x]y[/link]"
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a project in which every text would like to command a terminal, and two runs."""
+    """Return a folder with a project in which every text would like to command a terminal, and two
+    runs.
+    """
     folder = tmp_path_factory.mktemp("hostile")
     scorer = {
         "type": "string_equals_mcqa",
         "ground_truth_choice": "{{ sample.answer }}",
         "choices": ["A", "B"],
         "display_name": HOSTILE,
-        "metrics": [{"type": "mean", "field": "is_correct", "name": HOSTILE, "group_by": "category"}],
+        "metrics": [
+            {"type": "mean", "field": "is_correct", "name": HOSTILE, "group_by": "category"}
+        ],
     }
-    task = {"key": "t", "display_name": HOSTILE, "description": HOSTILE, "definition": {"scorers": [scorer]}}
+    task = {
+        "key": "t",
+        "display_name": HOSTILE,
+        "description": HOSTILE,
+        "definition": {"scorers": [scorer]},
+    }
     (folder / "task.yaml").write_text(json.dumps(task))
     rows = [
-        {"sample_id": f"{HOSTILE}{place}", "answer": "AB"[place % 2], "category": HOSTILE, HOSTILE: HOSTILE}
+        {
+            "sample_id": f"{HOSTILE}{place}",
+            "answer": "AB"[place % 2],
+            "category": HOSTILE,
+            HOSTILE: HOSTILE,
+        }
         for place in range(4)
     ]
     said = [{**row, "completion": HOSTILE if place else "A"} for place, row in enumerate(rows)]
@@ -69,8 +93,18 @@ def find_runs(folder: Path) -> list[str]:
 
 
 COMMANDS: dict[str, Callable[[Path], list[str]]] = {
-    "score": lambda folder: ["score", str(folder / "task.yaml"), "--dataset", str(folder / "rows.jsonl")],
-    "check": lambda folder: ["check", str(folder / "task.yaml"), "--dataset", str(folder / "rows.jsonl")],
+    "score": lambda folder: [
+        "score",
+        str(folder / "task.yaml"),
+        "--dataset",
+        str(folder / "rows.jsonl"),
+    ],
+    "check": lambda folder: [
+        "check",
+        str(folder / "task.yaml"),
+        "--dataset",
+        str(folder / "rows.jsonl"),
+    ],
     "show": lambda folder: ["show", find_runs(folder)[0], "-v"],
     "markdown": lambda folder: ["show", find_runs(folder)[0], "--format", "markdown"],
     "json": lambda folder: ["show", find_runs(folder)[0], "--json"],
@@ -92,9 +126,15 @@ COMMANDS: dict[str, Callable[[Path], list[str]]] = {
 def test_no_text_from_data_commands_a_terminal(
     hostile: Path, monkeypatch: pytest.MonkeyPatch, name: str, colour: str
 ) -> None:
-    """Whatever the command and the colour, what is printed holds no hidden character; markup is only text."""
+    """Whatever the command and the colour, what is printed holds no hidden character.
+
+    Markup is only text.
+    """
     words = COMMANDS[name](hostile)
-    terminal, said = Terminal(), io.StringIO()  # no terminal for stderr: progress would move its cursor
+    terminal, said = (
+        Terminal(),
+        io.StringIO(),
+    )  # no terminal for stderr: progress would move its cursor
     monkeypatch.setenv(colour, "1")
     monkeypatch.setattr("sys.stdout", terminal)
     monkeypatch.setattr("sys.stderr", said)
@@ -126,7 +166,11 @@ def test_markup_is_printed_as_it_stands(hostile: Path, monkeypatch: pytest.Monke
     ],
 )
 def test_colour_is_for_those_who_look(
-    monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], stream: io.StringIO, *, coloured: bool
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, str],
+    stream: io.StringIO,
+    *,
+    coloured: bool,
 ) -> None:
     """A terminal gets colour, a file does not; `NO_COLOR` wins over `FORCE_COLOR`."""
     monkeypatch.setenv("TERM", "xterm")
@@ -146,7 +190,10 @@ def test_colour_is_for_those_who_look(
     ],
 )
 def test_colour_changes_no_text(monkeypatch: pytest.MonkeyPatch, written: Line, shown: str) -> None:
-    """Coloured output is the plain output with escapes around it; no markup is read, no line is broken."""
+    """Coloured output is the plain output with escapes around it.
+
+    No markup is read, no line is broken.
+    """
     monkeypatch.setenv("FORCE_COLOR", "1")
     stream = io.StringIO()
     write_lines([written], stream)
@@ -157,11 +204,21 @@ def test_colour_changes_no_text(monkeypatch: pytest.MonkeyPatch, written: Line, 
 def test_a_poor_encoding_does_not_end_the_command(project: Path, encoding: str) -> None:
     """What the terminal cannot show is written out, and `--json` stays JSON."""
     write_rows(project / "rows.jsonl", [{"answer": "A", "completion": "😀 答え"}])
-    command = [sys.executable, "-m", "answerkey", "score", "small/task.yaml", "--dataset", "small/rows.jsonl"]
+    command = [
+        sys.executable,
+        "-m",
+        "answerkey",
+        "score",
+        "small/task.yaml",
+        "--dataset",
+        "small/rows.jsonl",
+    ]
     environment = {"PYTHONIOENCODING": encoding}
     plain = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert "\\U0001f600" in plain.stdout
-    told = subprocess.run([*command, "--json"], env=environment, capture_output=True, text=True, check=True)
+    told = subprocess.run(
+        [*command, "--json"], env=environment, capture_output=True, text=True, check=True
+    )
     example = json.loads(told.stdout)["tasks"][0]["tally"]["invalid"]["NOT_A_CHOICE"]["example"]
     assert example["completion"] == "😀 答え"
 
@@ -231,8 +288,16 @@ def test_a_reader_that_goes_away_is_no_failure(run_folder: Path) -> None:
     ("colour", "words", "code"),
     [
         ("NO_COLOR", ["run", "rows.jsonl", "--model", "MODEL", "--out", "made"], 3),
-        ("FORCE_COLOR", ["run", "rows.jsonl", "--model", "MODEL", "--out", "made", "--json", "-q"], 3),
-        ("FORCE_COLOR", ["run", "rows.jsonl", "--model", "builtin/random", "--fail-under", "0.9"], 1),
+        (
+            "FORCE_COLOR",
+            ["run", "rows.jsonl", "--model", "MODEL", "--out", "made", "--json", "-q"],
+            3,
+        ),
+        (
+            "FORCE_COLOR",
+            ["run", "rows.jsonl", "--model", "builtin/random", "--fail-under", "0.9"],
+            1,
+        ),
         ("NO_COLOR", ["show", "done"], 1),
         ("NO_COLOR", ["show", "done", "--format", "markdown"], 1),
         ("FORCE_COLOR", ["show", "nothing"], 2),
@@ -246,10 +311,21 @@ def test_the_exit_code_is_true_though_nobody_reads(
 ) -> None:
     """`answerkey run … 2>&1 | head -3` exits with 3, 1 or 2 as it would without the pipe."""
     monkeypatch.setenv(colour, "1")
-    rows = [{"question": f"Which {n}?", "options": ["x", "y"], "answer": "AB"[n % 2]} for n in range(20)]
+    rows = [
+        {"question": f"Which {n}?", "options": ["x", "y"], "answer": "AB"[n % 2]} for n in range(20)
+    ]
     write_rows(Path("rows.jsonl"), rows)
     if "done" in words:
-        made = ("run", "rows.jsonl", "--model", "builtin/random", "--fail-under", "0.9", "--out", "done")
+        made = (
+            "run",
+            "rows.jsonl",
+            "--model",
+            "builtin/random",
+            "--fail-under",
+            "0.9",
+            "--out",
+            "done",
+        )
         assert call(*made).code == 1
     with TestServer("A", Behaviour(faults={"400": 0.5}, faulty_attempts=None)) as server:
         named = [word.replace("MODEL", f"{server.url}#m") for word in words]
@@ -297,7 +373,9 @@ class Scene:
         return display
 
     def play(self, *moments: tuple[float, int]) -> list[str]:
-        """Return the beginnings of the lines that are written when so much is done at these moments."""
+        """Return the beginnings of the lines that are written when so much is done at these
+        moments.
+        """
         display = self.open()
         for self.now, self.done in moments:
             display.tick()
@@ -305,9 +383,10 @@ class Scene:
 
 
 def test_a_line_comes_now_and_then() -> None:
-    """Every half minute, also when nothing moves; earlier with another tenth, at most one in five seconds.
+    """Every half minute, also when nothing moves.
 
-    When all is done nothing more is said: the summary has the word.
+    Earlier with another tenth, at most one in five seconds. When all is done nothing more is said:
+    the summary has the word.
     """
     assert len(Scene().play(*((second, 0) for second in range(1, 91)))) == 3
     told = [f"mmlu: {done} of 100 ({done} %)" for done in (25, 50, 75, 100)]
@@ -353,9 +432,14 @@ RUNS = [("http://127.0.0.1/v1#m", 100), ("builtin/random", 0), ("lost", 100)]
 
 
 def test_several_runs_are_a_block_of_bars(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bar for each run, how fast and how right it is, and one for all; none is wider than the terminal."""
+    """A bar for each run, how fast and how right it is, and one for all.
+
+    None is wider than the terminal.
+    """
     judged = Judged(scored=40, correct=10, invalid=0)
-    going = CallProgress("mmlu", "solve", 50, 100, retried=2, pace=5.0, seconds_left=10.0, judged=judged)
+    going = CallProgress(
+        "mmlu", "solve", 50, 100, retried=2, pace=5.0, seconds_left=10.0, judged=judged
+    )
     judging = CallProgress("mmlu", "judge:x", 7, 100, pace=2.0, seconds_left=46.0)
     display = BlockDisplay(Console(file=io.StringIO(), width=90))
     for (name, total), progress in zip(RUNS, [going, None, judging], strict=True):
@@ -365,15 +449,27 @@ def test_several_runs_are_a_block_of_bars(monkeypatch: pytest.MonkeyPatch) -> No
             monkeypatch.setattr(scene, "look", lambda progress=progress: progress)
             lane.follow(cast("Observer", scene))
     assert [one.rstrip() for one in display.draw().plain.splitlines()] == [
-        "m               ━━━━━━━━━━━━────────────  50/100  5.0 requests/s, 0:10 left, accuracy 25.…",
+        (
+            "m               ━━━━━━━━━━━━────────────  50/100  5.0 requests/s, 0:10 left, "
+            "accuracy 25.…"
+        ),
         "builtin/random  ────────────────────────          waiting",
-        "lost            ━───────────────────────   7/100  2.0 requests/s, 0:46 left, mmlu judge:x…",
-        "total           ━━━━━━──────────────────  57/200  7 requests/s, 0:46 left, 0 of 3 runs do…",
+        (
+            "lost            ━───────────────────────   7/100  2.0 requests/s, 0:46 left, "
+            "mmlu judge:x…"
+        ),
+        (
+            "total           ━━━━━━──────────────────  57/200  7 requests/s, 0:46 left, 0 "
+            "of 3 runs do…"
+        ),
     ]
 
 
 def test_a_warning_is_written_at_once() -> None:
-    """With its next step; above a block it is printed, without markup, and stays when that is drawn anew."""
+    """With its next step.
+
+    Above a block it is printed, without markup, and stays when that is drawn anew.
+    """
     scene = Scene()
     scene.open().warn(Notice("all the same", hint="look at the prompt"))
     assert scene.written == ["warning: all the same\n  = help: look at the prompt\n"]
@@ -405,7 +501,9 @@ def test_the_block_is_the_stage_until_a_model_is_asked() -> None:
 def test_who_looks_decides_what_is_shown(
     monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, term: str, *, is_quiet: bool, kind: type
 ) -> None:
-    """A block on a terminal, lines in a file or on a terminal that cannot redraw, nothing with `-q`."""
+    """A block on a terminal, lines in a file or on a terminal that cannot redraw, nothing with
+    `-q`.
+    """
     monkeypatch.setenv("TERM", term)
     monkeypatch.setattr("sys.stderr", stream)
     with open_display(is_quiet=is_quiet) as display:
@@ -416,7 +514,9 @@ def test_a_line_comes_when_the_status_of_a_batch_changes() -> None:
     """How far it is does not matter as much."""
     scene = Scene()
     display = scene.open()
-    for second, (status, done) in enumerate([("validating", 0), ("in_progress", 1), ("in_progress", 2)]):
+    for second, (status, done) in enumerate(
+        [("validating", 0), ("in_progress", 1), ("in_progress", 2)]
+    ):
         scene.now = second
         scene.batches = (BatchSeen("batch_1", status, done, 9, is_over=False),)
         display.tick()

@@ -11,7 +11,11 @@ import pytest
 
 import answerkey as ak
 
-SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
+SCORER = {
+    "type": "string_equals_mcqa",
+    "ground_truth_choice": "{{ sample.answer }}",
+    "choices": ["A", "B"],
+}
 TRUTHS = "AABBAABBAABB"
 Row = dict[str, Any]
 Make = Callable[..., ak.Run]
@@ -35,7 +39,13 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
 
-    def make_run(name: str, said: Sequence[Any], *, definition: Row | None = None, **options: Any) -> ak.Run:  # noqa: ANN401 - of `run`
+    def make_run(
+        name: str,
+        said: Sequence[Any],
+        *,
+        definition: Row | None = None,
+        **options: Any,  # noqa: ANN401 - of `run`
+    ) -> ak.Run:
         folder = tmp_path / name
         folder.mkdir()
         rows = list(said) if isinstance(said[0], dict) else rows_of(said, TRUTHS[: len(said)])

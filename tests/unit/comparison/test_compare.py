@@ -42,15 +42,23 @@ def test_every_pair_is_compared_and_corrected_by_holm(make: Make) -> None:
     """Three runs make three comparisons; the p-value of each counts their number."""
     pairs = ak.compare(make("a", RIGHT), make("b", SAME), make("c", WRONG)).pairs
     assert [(pair.first, pair.second) for pair in pairs] == [("a", "b"), ("a", "c"), ("b", "c")]
-    assert [pair.difference.p_exact for pair in pairs] == pytest.approx([2 / 2**6, 2 / 2**12, 2 / 2**6])
+    assert [pair.difference.p_exact for pair in pairs] == pytest.approx(
+        [2 / 2**6, 2 / 2**12, 2 / 2**6]
+    )
     assert [pair.p_adjusted for pair in pairs] == pytest.approx([4 / 2**6, 6 / 2**12, 4 / 2**6])
 
 
 def test_a_baseline_is_held_against_every_run(make: Make) -> None:
-    """Each run minus the baseline, which may be among the runs; a significant loss is a regression."""
+    """Each run minus the baseline, which may be among the runs.
+
+    A significant loss is a regression.
+    """
     good, bad = make("good", RIGHT), make("bad", WRONG)
     found = ak.compare(good, bad, baseline=good)
-    assert (found.baseline, [(one.first, one.second) for one in found.pairs]) == ("good", [("bad", "good")])
+    assert (found.baseline, [(one.first, one.second) for one in found.pairs]) == (
+        "good",
+        [("bad", "good")],
+    )
     assert [pair.first for pair in found.find_regressions()] == ["bad"]
     assert ak.compare(good, baseline=bad).find_regressions() == []
 
@@ -62,7 +70,10 @@ def test_a_baseline_is_held_against_every_run(make: Make) -> None:
             rows_of(SAME, "BABBAABBAABB"),
             "1 of 12 samples have another truth: `q0` is 'A' in `a` and 'B' in `b`",
         ),
-        ([{**row, "sample_id": f"z{row['sample_id']}"} for row in rows_of(SAME)], "no sample in common"),
+        (
+            [{**row, "sample_id": f"z{row['sample_id']}"} for row in rows_of(SAME)],
+            "no sample in common",
+        ),
         (rows_of(SAME)[:5], "7 samples of `a` are not in `b`"),
     ],
 )
@@ -124,14 +135,21 @@ def test_categories_are_compared_one_by_one(make: Make, tmp_path: Path) -> None:
 
 
 def test_clusters_decide_by_a_t_test(make: Make) -> None:
-    """Samples of one passage are one draw; the task's own `cluster_by` is used unless another is named."""
+    """Samples of one passage are one draw.
+
+    The task's own `cluster_by` is used unless another is named.
+    """
     runs = [
         make(name, rows_of(said, passage="aabbccddeeff"), definition={"cluster_by": "passage"})
         for name, said in (("a", "AABBAABBAA??"), ("b", "AABBAAB?????"))
     ]
     found = ak.compare(*runs)
     evidence = found.pairs[0].difference.evidence
-    assert (found.tasks[0].cluster_by, evidence.clusters, evidence.p_method) == ("passage", 6, "clustered_t")
+    assert (found.tasks[0].cluster_by, evidence.clusters, evidence.p_method) == (
+        "passage",
+        6,
+        "clustered_t",
+    )
     plain = ak.compare(*runs, is_corrected=False).pairs[0].difference.evidence
     assert plain.std_error == pytest.approx((evidence.std_error or 0) * (5 / 6) ** 0.5, rel=1e-12)
 
@@ -147,23 +165,41 @@ def test_clusters_decide_by_a_t_test(make: Make) -> None:
     ],
 )
 def test_other_rules_are_told(make: Make, change: dict[str, object], texts: list[str]) -> None:
-    """Runs scored by other rules can be compared, which is said; metrics and names are no other rules."""
-    found = ak.compare(make("a", SAME), make("b", SAME, definition={"scorers": [{**SCORER, **change}]}))
+    """Runs scored by other rules can be compared, which is said.
+
+    Metrics and names are no other rules.
+    """
+    found = ak.compare(
+        make("a", SAME), make("b", SAME, definition={"scorers": [{**SCORER, **change}]})
+    )
     assert len(found.notices) == len(texts)
     assert all(text in str(notice) for text, notice in zip(texts, found.notices, strict=True))
 
 
 def test_trials_are_compared_by_their_means(make: Make) -> None:
-    """Each sample counts once, with the mean of its trials; a paired t test takes McNemar's place."""
+    """Each sample counts once, with the mean of its trials.
+
+    A paired t test takes McNemar's place.
+    """
     found = ak.compare(make("a", ["AB"] * 12), make("b", ["BB"] * 12))
     difference = found.pairs[0].difference
-    assert (difference.n, difference.first, difference.value, difference.flips) == (12, 0.5, 0.0, None)
+    assert (difference.n, difference.first, difference.value, difference.flips) == (
+        12,
+        0.5,
+        0.0,
+        None,
+    )
     assert difference.evidence.p_method == "paired_t"
     assert all(run.is_share for run in found.tasks[0].runs)
 
 
-def test_two_runs_on_the_command_line(make: Make, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The runs, their difference with interval and tests, flips by name, categories; within 80 cells."""
+def test_two_runs_on_the_command_line(
+    make: Make, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The runs, their difference with interval and tests, flips by name, categories.
+
+    Within 80 cells.
+    """
     for name, said in (("good", RIGHT), ("middle", "AABBAABB????")):
         make(name, rows_of(said, category="xyxyxyxyxyxy"))
     monkeypatch.setenv("COLUMNS", "80")
@@ -205,14 +241,22 @@ def test_several_runs_on_the_command_line(make: Make, call: Call) -> None:
     assert (refused.code, "`--baseline RUN`" in refused.err) == (2, True)
     found = call("compare", "good", "bad", "--baseline", "bad", "--json").json["comparison"]
     ((pair,),) = [task["pairs"] for task in found["tasks"]]
-    assert (found["baseline"], pair["first"], pair["second"], pair["n"]) == ("bad", "good", "bad", 12)
+    assert (found["baseline"], pair["first"], pair["second"], pair["n"]) == (
+        "bad",
+        "good",
+        "bad",
+        12,
+    )
     assert (pair["difference"], pair["p"], pair["p_method"]) == (1.0, 2 / 2**12, "mcnemar_exact")
     assert pair["flips"] == {"both": 0, "first_only": 12, "second_only": 0, "neither": 0}
     assert (len(pair["first_only"]), pair["second_only"], pair["is_significant"]) == (12, [], True)
 
 
 def test_clusters_and_what_is_refused_on_the_command_line(make: Make, call: Call) -> None:
-    """The column, how many clusters, and whether their number is corrected for; exit 2 with the reason."""
+    """The column, how many clusters, and whether their number is corrected for.
+
+    Exit 2 with the reason.
+    """
     for name, said in (("a", RIGHT), ("b", "AABBAABB????")):
         make(name, rows_of(said, passage="aabbccddeeff"))
     make("five", rows_of(RIGHT, passage="aabbccddeeff")[:5])
@@ -221,7 +265,13 @@ def test_clusters_and_what_is_refused_on_the_command_line(make: Make, call: Call
     assert "p: t test over clusters" in shown
     refused = call("compare", "a", "five")
     assert refused.code == 2
-    assert "error[E508]: the runs have other samples: 7 samples of `a` are not in `five`" in refused.err
     assert (
-        json.loads(call("compare", "a", "five", "--common", "--json").out)["comparison"]["comparisons"] == 1
+        "error[E508]: the runs have other samples: 7 samples of `a` are not in `five`"
+        in refused.err
+    )
+    assert (
+        json.loads(call("compare", "a", "five", "--common", "--json").out)["comparison"][
+            "comparisons"
+        ]
+        == 1
     )

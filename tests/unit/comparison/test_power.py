@@ -17,11 +17,16 @@ Call = Callable[..., Any]
 
 @pytest.mark.parametrize(("trials", "samples"), [(1, 3_876), (10, 1_260)])
 def test_given_variances_have_their_known_plan(call: Call, trials: int, samples: int) -> None:
-    """Miller's example: ω² = 1/9 and σ² = 1/6 of each, a difference of 0.03; fractions may be written."""
+    """Miller's example: ω² = 1/9 and σ² = 1/6 of each, a difference of 0.03.
+
+    Fractions may be written.
+    """
     plan = ak.plan_comparison(difference=0.03, omega2=1 / 9, sigma2=[1 / 6], trials=[trials])
     assert plan.needed == ((0.03, samples),)
     assert (plan.samples, plan.smallest, plan.achieved) == (None, None, None)
-    shown = call("power", "--difference", "0.03", "--omega2", "1/9", "--sigma2", "1/6", "--trials", trials)
+    shown = call(
+        "power", "--difference", "0.03", "--omega2", "1/9", "--sigma2", "1/6", "--trials", trials
+    )
     assert f"  difference  samples\n    3 points     {samples}\n" in shown.out
 
 
@@ -34,13 +39,18 @@ def test_given_variances_have_their_known_plan(call: Call, trials: int, samples:
         ({"accuracy": [0.8], "correlation": 0.5, "is_paired": False}, 0.32),
     ],
 )
-def test_accuracies_have_the_variance_of_right_and_wrong(options: dict[str, Any], variance: float) -> None:
+def test_accuracies_have_the_variance_of_right_and_wrong(
+    options: dict[str, Any], variance: float
+) -> None:
     """p(1-p) of each model, less twice their covariance when the samples are the same."""
     assert ak.plan_comparison(**options).variance == pytest.approx(variance)
 
 
 def test_a_run_lends_its_variance_to_both_models(make: Make, call: Call) -> None:
-    """Eight of ten right: the sample variance of a right answer, twice; the samples are those of the run."""
+    """Eight of ten right: the sample variance of a right answer, twice.
+
+    The samples are those of the run.
+    """
     run = make("done", "AABBAABB??")
     plan = ak.plan_comparison(run)
     assert plan.variance == pytest.approx(2 * 0.16 * 10 / 9)
@@ -98,7 +108,9 @@ def test_what_cannot_be_planned_is_refused(options: dict[str, Any], message: str
     assert caught.value.code == "E119"
 
 
-@pytest.mark.parametrize("words", [("--difference", "x"), ("--accuracy", "1/0"), ("--accuracy", "2")])
+@pytest.mark.parametrize(
+    "words", [("--difference", "x"), ("--accuracy", "1/0"), ("--accuracy", "2")]
+)
 def test_what_is_no_number_is_refused(call: Call, words: tuple[str, ...]) -> None:
     """E119 with what to write."""
     refused = call("power", *words)
@@ -106,7 +118,10 @@ def test_what_is_no_number_is_refused(call: Call, words: tuple[str, ...]) -> Non
 
 
 def test_what_the_command_says(call: Call) -> None:
-    """A table of usual differences, what the samples show, and how often; `--json` has the same in full."""
+    """A table of usual differences, what the samples show, and how often.
+
+    `--json` has the same in full.
+    """
     shown = call("power", "--accuracy", "85%", "--correlation", "0.5", "--samples", "2000").out
     assert "     1 point    10008\n" in shown
     assert "   10 points      101\n" in shown
@@ -114,7 +129,9 @@ def test_what_the_command_says(call: Call) -> None:
     assert "(accuracy 0.85, correlation 0.5)" in shown
     words = ("--accuracy", "0.5", "--samples", "1000", "--difference", "5%", "--alpha", "0.01")
     assert "  and one of 5 points in 36.7 % of all cases\n" in call("power", *words).out
-    plan = call("power", "--accuracy", "0.8", "--difference", "0.05", "--unpaired", "--json").json["power"]
+    plan = call("power", "--accuracy", "0.8", "--difference", "0.05", "--unpaired", "--json").json[
+        "power"
+    ]
     assert plan["needed"] == [{"difference": 0.05, "samples": 1005}]
     assert (plan["is_paired"], plan["samples"], plan["basis"]) == (False, None, "accuracy 0.8")
 

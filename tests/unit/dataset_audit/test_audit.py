@@ -16,14 +16,27 @@ from answerkey.errors import AnswerkeyError, DataError, SpecError
 
 SHARED = Path(__file__).parents[4] / "shared/data"
 OPTIONS = ["Sydney", "Canberra", "Perth", "Hobart"]
-WORDS = ["river", "planet", "sonata", "enzyme", "treaty", "matrix", "volcano", "novel", "engine", "virus"]
+WORDS = [
+    "river",
+    "planet",
+    "sonata",
+    "enzyme",
+    "treaty",
+    "matrix",
+    "volcano",
+    "novel",
+    "engine",
+    "virus",
+]
 Row = dict[str, object]
 
 
 def write(folder: Path, rows: Sequence[Mapping[str, object]], name: str = "rows.jsonl") -> Path:
     """Write rows as JSON lines."""
     path = folder / name
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    path.write_text(
+        "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8"
+    )
     return path
 
 
@@ -109,7 +122,15 @@ ODD = {
         [
             make_row(f"{text} {number}?")
             for number, text in enumerate(
-                ["women\ufffds", "a fiancÃ©e", "a\x02b", "a\u200bb", "x &lt; y", "fiancée & co", "A&B; naïve"]
+                [
+                    "women\ufffds",
+                    "a fiancÃ©e",
+                    "a\x02b",
+                    "a\u200bb",
+                    "x &lt; y",
+                    "fiancée & co",
+                    "A&B; naïve",
+                ]
             )
         ],
         {"REPLACEMENT_CHARACTER": 1, "MOJIBAKE": 1, "CONTROL_CHARACTER": 2, "HTML_ENTITY": 1},
@@ -132,14 +153,20 @@ def test_findings_say_where_and_what(tmp_path: Path) -> None:
     assert (example.sample, example.file, example.line) == ("000004", str(path), 4)
     assert example.note == "'E', choices A, B, C, D"
     assert truth.sentence == "1 of 8 (12.5 %) rows have a truth that is none of their choices."
-    nested = audit(write(tmp_path, ODD["options that are the same or nested; case makes them different"][0]))
+    nested = audit(
+        write(tmp_path, ODD["options that are the same or nested; case makes them different"][0])
+    )
     assert find(nested, "NESTED_OPTIONS").examples[0].note == "'red' in 'dark red'"
-    others = find(audit(write(tmp_path, ODD["options that speak of the others"][0])), "REFERS_TO_OTHERS")
+    others = find(
+        audit(write(tmp_path, ODD["options that speak of the others"][0])), "REFERS_TO_OTHERS"
+    )
     assert others.sentence.endswith("such an option is right in 1 of 2 (50.0 %).")
 
 
 def test_questions_that_are_asked_twice(tmp_path: Path) -> None:
-    """The same question with the same options in any order is found, and so are truths that contradict."""
+    """The same question with the same options in any order is found, and so are truths that
+    contradict.
+    """
     text = "Which of these cities has been the capital of Australia since the year 1927?"
     rows = [
         *make_rows(20),
@@ -150,7 +177,11 @@ def test_questions_that_are_asked_twice(tmp_path: Path) -> None:
     ]
     path = write(tmp_path, rows)
     found = audit(path)
-    assert count(found) == {"CONTRADICTING_TRUTHS": 1, "DUPLICATE_QUESTIONS": 2, "NEAR_DUPLICATES": 1}
+    assert count(found) == {
+        "CONTRADICTING_TRUTHS": 1,
+        "DUPLICATE_QUESTIONS": 2,
+        "NEAR_DUPLICATES": 1,
+    }
     assert find(found, "DUPLICATE_QUESTIONS").examples[0].note == "like 000022 (line 22) and 1 more"
     assert "like 0." in find(found, "NEAR_DUPLICATES").examples[0].note
     assert "NEAR_DUPLICATES" not in count(audit(path, similarity=1.0))
@@ -165,15 +196,25 @@ def test_questions_that_are_asked_twice(tmp_path: Path) -> None:
 def test_several_files_are_one_dataset(tmp_path: Path) -> None:
     """A question of one file that stands in another one is found, with both places."""
     rows = make_rows(20)
-    test, training = write(tmp_path, rows[:10], "test.jsonl"), write(tmp_path, rows[9:], "train.jsonl")
+    test, training = (
+        write(tmp_path, rows[:10], "test.jsonl"),
+        write(tmp_path, rows[9:], "train.jsonl"),
+    )
     found = audit(test, training)
     assert (found.name, found.rows, found.files) == ("2 files", 21, (str(test), str(training)))
     (example,) = find(found, "DUPLICATE_QUESTIONS").examples
-    assert (example.file, example.line, example.note) == (str(test), 10, "like 000001 (train.jsonl:1)")
+    assert (example.file, example.line, example.note) == (
+        str(test),
+        10,
+        "like 000001 (train.jsonl:1)",
+    )
 
 
 def test_positions_and_baselines(tmp_path: Path) -> None:
-    """Truths that favour a place are tested; the most frequent letter and the longest option beat chance."""
+    """Truths that favour a place are tested.
+
+    The most frequent letter and the longest option beat chance.
+    """
     rows = make_rows(200)
     for row in rows[:120]:
         row["answer"] = "A"
@@ -193,7 +234,10 @@ def test_positions_and_baselines(tmp_path: Path) -> None:
 
 
 def test_ties_are_shared_and_chance_is_per_row(tmp_path: Path) -> None:
-    """A truth among two options that are equally long counts half; rows with few choices are easier."""
+    """A truth among two options that are equally long counts half.
+
+    Rows with few choices are easier.
+    """
     rows = [make_row("x?", "A", ["aaa", "bbb"]), make_row("y?", "C", ["aa", "b", "ccc", "dd"])]
     every = audit(write(tmp_path, rows)).every
     assert every.longest is not None
@@ -204,15 +248,22 @@ def test_ties_are_shared_and_chance_is_per_row(tmp_path: Path) -> None:
 def test_clean_rows_have_numbers_of_their_own(tmp_path: Path) -> None:
     """A column that rates labels splits the numbers into all and clean."""
     rows = [
-        {**row, "error_type": "ok" if number % 4 else "wrong"} for number, row in enumerate(make_rows(40))
+        {**row, "error_type": "ok" if number % 4 else "wrong"}
+        for number, row in enumerate(make_rows(40))
     ]
     path = write(tmp_path, rows)
     found = audit(path, label_quality="error_type")
     assert found.clean is not None
-    assert (found.every.n, found.clean.n, found.clean.labels) == (40, 30, {"B": 10, "C": 10, "D": 10})
+    assert (found.every.n, found.clean.n, found.clean.labels) == (
+        40,
+        30,
+        {"B": 10, "C": 10, "D": 10},
+    )
     assert found.quality is not None
     assert (found.quality.values, found.quality.clean) == ({"ok": 30, "wrong": 10}, ("ok",))
-    lower, upper = (audit(path, label_quality="error_type", clean=[one]).clean for one in ("wrong", "WRONG"))
+    lower, upper = (
+        audit(path, label_quality="error_type", clean=[one]).clean for one in ("wrong", "WRONG")
+    )
     assert lower == upper
     (notice,) = audit(path, label_quality="error_type", clean=["fine"]).notices
     assert notice.message == "no row of column `error_type` is clean"
@@ -221,10 +272,14 @@ def test_clean_rows_have_numbers_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_truth_may_be_a_label_without_an_option(tmp_path: Path) -> None:
-    """Where labels are more than options, a truth among the last is counted, and never the longest."""
+    """Where labels are more than options, a truth among the last is counted, and never the
+    longest.
+    """
     rows = [{**make_row(f"Which {word}?", answer="D", options=["a", "b"])} for word in WORDS]
     found = audit(
-        write(tmp_path, rows), options=["{{ sample.options }}"], choices='{{ ["A", "B", "C", "D"] }}'
+        write(tmp_path, rows),
+        options=["{{ sample.options }}"],
+        choices='{{ ["A", "B", "C", "D"] }}',
     )
     assert count(found)["CHOICES_DO_NOT_FIT"] == found.every.n == 10
     assert found.every.longest is not None
@@ -232,7 +287,9 @@ def test_a_truth_may_be_a_label_without_an_option(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("quick_workers")
-def test_blocks_and_processes_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_and_processes_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However the rows are cut, and wherever they are looked at, the audit says the same."""
     path = write(tmp_path, [*make_rows(50), *make_rows(7), make_row("odd\ufffd?", "E")])
     whole = audit(path)
@@ -242,14 +299,22 @@ def test_blocks_and_processes_change_nothing(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_task_says_where_its_parts_are(tmp_path: Path) -> None:
-    """The templates of a task's scorer are used as they are; config values and a dataset may be given."""
+    """The templates of a task's scorer are used as they are.
+
+    Config values and a dataset may be given.
+    """
     scorer = {
         "type": "string_equals_mcqa",
         "ground_truth_choice": "{{ sample.key | upper }}",
         "choices": ["A", "B", "C", "D"],
         "options": "{{ sample.texts }}",
     }
-    task = {"key": "t", "display_name": "T", "description": "t", "definition": {"scorers": [scorer]}}
+    task = {
+        "key": "t",
+        "display_name": "T",
+        "description": "t",
+        "definition": {"scorers": [scorer]},
+    }
     (tmp_path / "task.yaml").write_text(json.dumps(task), encoding="utf-8")
     rows = [{"question": f"Which {key}?", "key": key, "texts": OPTIONS} for key in "bx"]
     path = write(tmp_path, rows)
@@ -263,7 +328,9 @@ def test_a_task_says_where_its_parts_are(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_found_is_asked_for(tmp_path: Path) -> None:
-    """A file, a question column, names for the columns of a headerless file: each error says how."""
+    """A file, a question column, names for the columns of a headerless file: each error says
+    how.
+    """
     with pytest.raises(SpecError, match="no file is named"):
         ak.audit_dataset()
     path = write(tmp_path, [{"frage": "Welche?", "answer": "A"}])
@@ -282,7 +349,9 @@ def test_what_cannot_be_found_is_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the shared material is not there")
-@pytest.mark.skipif(not os.environ.get("ANSWERKEY_LONG"), reason="14,014 questions are for the long series")
+@pytest.mark.skipif(
+    not os.environ.get("ANSWERKEY_LONG"), reason="14,014 questions are for the long series"
+)
 def test_known_facts_of_many_real_questions() -> None:
     """MMLU repeats 79 questions and prefers D."""
     mmlu = audit(SHARED / "helm_mmlu/helm_mmlu.jsonl", similarity=1.0)

@@ -19,7 +19,10 @@ from answerkey.dataset_audit.audit import (
 from answerkey.dataset_audit.questions import Question
 
 OPTIONS = ["Sydney", "Canberra", "Perth", "Hobart"]
-TEXT = "Which of these cities has been the capital of Australia since the beginning of the last century?"
+TEXT = (
+    "Which of these cities has been the capital of Australia since the beginning of the "
+    "last century?"
+)
 
 
 def pair(questions: list[tuple[str, list[str]]], folder: Path) -> tuple[pl.DataFrame, int]:
@@ -34,7 +37,8 @@ def compare(one: tuple[str, list[str]], other: tuple[str, list[str]]) -> float:
     """Return how alike two questions are among some others."""
     others = [(f"What is item number {number} of the list?", OPTIONS) for number in range(50)]
     words = [
-        read_words(Question(text, tuple(options), (), None, None)) for text, options in (one, other, *others)
+        read_words(Question(text, tuple(options), (), None, None))
+        for text, options in (one, other, *others)
     ]
     return measure_likeness(words[0], words[1], WordWeights(words))
 
@@ -51,7 +55,9 @@ def test_nearly_the_same_questions_are_candidates(tmp_path: Path) -> None:
 
 
 def test_candidates_grow_with_the_rows_even_if_all_are_alike(tmp_path: Path) -> None:
-    """Where every question shares a template there are at most twice as many pairs in a band as rows."""
+    """Where every question shares a template there are at most twice as many pairs in a band as
+    rows.
+    """
     rows = [(f"{TEXT} Mind the year {number}.", OPTIONS) for number in range(400)]
     assert pair(rows, tmp_path)[1] <= 2 * 12 * len(rows)
 
@@ -59,7 +65,9 @@ def test_candidates_grow_with_the_rows_even_if_all_are_alike(tmp_path: Path) -> 
 def test_candidates_are_the_same_whatever_is_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tables that are put into files, and looked at in parts, give the same pairs, the likeliest first."""
+    """Tables that are put into files, and looked at in parts, give the same pairs, the likeliest
+    first.
+    """
     rng = random.Random(2)
     words = [f"word{number}" for number in range(40)]
     rows = [(" ".join(rng.sample(words, 6)), rng.sample(words, 3)) for _ in range(200)]
@@ -110,7 +118,9 @@ def test_likeness_is_that_of_the_less_alike_part() -> None:
 
 
 def test_pairs_that_differ_in_what_is_decisive_need_no_second_look() -> None:
-    """Questions with the same numbers, signs and turning words have the same `decisive`, or none."""
+    """Questions with the same numbers, signs and turning words have the same `decisive`, or
+    none.
+    """
     rng = random.Random(3)
     words = [
         "alpha",
@@ -139,7 +149,11 @@ def test_pairs_that_differ_in_what_is_decisive_need_no_second_look() -> None:
         read_words(Question(text, tuple(some), (), None, None)).decisive
         for text, some in zip(texts, options, strict=True)
     ]
-    known = [(one, words) for one, words in zip(sketches["decisive"], read, strict=True) if one is not None]
+    known = [
+        (one, words)
+        for one, words in zip(sketches["decisive"], read, strict=True)
+        if one is not None
+    ]
     assert len(known) > 50
     assert len({one for one, _ in known}) == len({words for _, words in known}) == len(set(known))
 

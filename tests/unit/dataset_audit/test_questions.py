@@ -45,9 +45,19 @@ STEM = {"stem": "q", "choices": [{"text": "x", "label": "1"}, {"text": "y", "lab
         ({"A": "x", "B": "y", "C": "z", "answer": "C"}, ("x", "y", "z"), ("A", "B", "C"), 2),
         ({"question": STEM, "answerKey": "2"}, ("x", "y"), ("1", "2"), 1),
         ({"options": ["(A)x", "(B) y"], "answer": "A"}, ("x", "y"), ("A", "B"), 0),
-        ({"options": ["A. Lincoln", "G. Marx"], "answer": "A"}, ("A. Lincoln", "G. Marx"), ("A", "B"), 0),
+        (
+            {"options": ["A. Lincoln", "G. Marx"], "answer": "A"},
+            ("A. Lincoln", "G. Marx"),
+            ("A", "B"),
+            0,
+        ),
         ({"options": ["x", "y"], "answer": None, "label": "B"}, ("x", "y"), ("A", "B"), 1),
-        ({"choices": ["P", "Q"], "options": ["one", "two"], "answer": "Q"}, ("one", "two"), ("P", "Q"), 1),
+        (
+            {"choices": ["P", "Q"], "options": ["one", "two"], "answer": "Q"},
+            ("one", "two"),
+            ("P", "Q"),
+            1,
+        ),
         ({"choices": ["7", "2", "9"], "answer": "B"}, ("7", "2", "9"), ("A", "B", "C"), 1),
     ],
     ids=[
@@ -69,8 +79,18 @@ def test_parts_are_found_by_their_names(
 
 
 def test_parts_may_be_named() -> None:
-    """A passage belongs to the question; paths and templates may be given; only their columns are read."""
-    row = {"passage": "p", "question": "q", "choice0": "x", "choice1": "y", "label": 1, "notes": "long"}
+    """A passage belongs to the question.
+
+    Paths and templates may be given; only their columns are read.
+    """
+    row = {
+        "passage": "p",
+        "question": "q",
+        "choice0": "x",
+        "choice1": "y",
+        "label": 1,
+        "notes": "long",
+    }
     found = read(row, truth_form="index")
     assert (found.text, found.options, found.labels) == ("p\nq", ("x", "y"), ("A", "B"))
     assert (found.truth, found.said) == (1, "1")
@@ -157,11 +177,21 @@ def test_no_odd_text_is_passed_over() -> None:
         "\u00c3\u00a9",
         "\u00e9",
     ]
-    words += ["\u00e2\u20ac\u2122", "\ufffd", "\u200b", "\u6f22", "\u00ad", "&", ";", "\n", "\u00c2\u00a0"]
+    words += [
+        "\u00e2\u20ac\u2122",
+        "\ufffd",
+        "\u200b",
+        "\u6f22",
+        "\u00ad",
+        "&",
+        ";",
+        "\n",
+        "\u00c2\u00a0",
+    ]
     texts = ["".join(rng.choices(words, k=rng.randint(0, 4))) for _ in range(2_000)]
     odd = {row for row, text in enumerate(texts) if list(find_text_oddities(text))}
     assert odd <= set(find_odd_texts(pl.Series(texts)))
     assert 500 < len(odd) < 1_900
-    assert find_odd_texts(pl.Series([None, "What is it?", "\u6f22\u5b57\u306f\uff1f"], dtype=pl.String)) == [
-        0
-    ]
+    assert find_odd_texts(
+        pl.Series([None, "What is it?", "\u6f22\u5b57\u306f\uff1f"], dtype=pl.String)
+    ) == [0]

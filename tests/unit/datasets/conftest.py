@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from answerkey.datasets import content, formats, rows
+from answerkey.datasets import formats, rows, tables
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -26,13 +28,15 @@ def write(tmp_path: Path) -> Write:
 
 @pytest.fixture(params=["held", "streamed"])
 def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Let files be held in memory, or be read as streams in small chunks into a cache of their own."""
+    """Let rows be held in memory, or be read from files in small chunks."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "streamed":
-            patch.setattr(content, "HELD_BYTES", 0)
+            patch.setattr(tables, "HELD_CHARACTERS", 0)
+            patch.setattr(tables, "MARK_ROWS", 2)
+            patch.setattr(rows, "MARK_ROWS", 2)
             patch.setattr(rows, "BLOCK_ROWS", 3)
-            patch.setattr(formats, "CHUNK_ROWS", 2)
-            patch.setattr(formats, "_BLOCK", 7)
+            patch.setattr(formats, "FRAME_ROWS", 2)
+            patch.setattr(formats, "WINDOW", 7)
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield request.param
 
@@ -53,7 +57,9 @@ class Handler(BaseHTTPRequestHandler):
         """The path without its query."""
         return self.path.split("?")[0]
 
-    def send(self, status: int, body: bytes = b"", headers: Mapping[str, str | None] | None = None) -> None:
+    def send(
+        self, status: int, body: bytes = b"", headers: Mapping[str, str | None] | None = None
+    ) -> None:
         """Send a reply; a header that is None is left out."""
         self.send_response(status)
         for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
@@ -109,5 +115,8 @@ def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("HF_HUB_OFFLINE", "ANSWERKEY_OFFLINE", "HF_HUB_CACHE", "NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    # The library has read its variables when it was imported.
+    with suppress(ImportError):
+        constants = importlib.import_module("huggingface_hub.constants")
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hf" / "hub"))
     monkeypatch.setattr("answerkey.datasets.web.WAITS", (0.0, 0.0))

@@ -14,23 +14,34 @@ from answerkey.templates import RowFilter
 
 Write = Callable[[str, str | bytes], Path]
 pytestmark = pytest.mark.usefixtures("way")
-ROWS: tuple[dict[str, object], ...] = tuple({"n": n, "subject": "a" if n % 2 else "b"} for n in range(10))
+ROWS: tuple[dict[str, object], ...] = tuple(
+    {"n": n, "subject": "a" if n % 2 else "b"} for n in range(10)
+)
 
 
 def test_a_local_file_is_opened(write: Write) -> None:
     """A dataset knows its columns, its size and how many rows were read."""
     path = write("a.csv", "q,choices\none,\"['A', 'B']\"\ntwo,[]\n")
-    dataset = open_dataset(LocalSource(file_path=str(path), columns={"choices": "list"}), name="mine")
+    dataset = open_dataset(
+        LocalSource(file_path=str(path), columns={"choices": "list"}), name="mine"
+    )
     assert (dataset.name, dataset.columns, len(dataset)) == ("mine", ["q", "choices"], 2)
     assert (dataset.rows_read, dataset.rows_filtered, dataset.notices) == (2, 0, ())
     assert dataset.samples().row(0) == {"q": "one", "choices": ["A", "B"]}
 
 
 def test_shards_are_the_samples_in_order() -> None:
-    """Shards put together are the dataset; each knows where it starts and which of its rows are wrong."""
+    """Shards put together are the dataset.
+
+    Each knows where it starts and which of its rows are wrong.
+    """
     dataset = open_dataset(InlineSource(ROWS), name="mine")
     shards = list(cut_shards(dataset, 4, failed=[0, 5, 9]))
-    assert [(one.index, one.offset, len(one.samples)) for one in shards] == [(0, 0, 4), (1, 4, 4), (2, 8, 2)]
+    assert [(one.index, one.offset, len(one.samples)) for one in shards] == [
+        (0, 0, 4),
+        (1, 4, 4),
+        (2, 8, 2),
+    ]
     assert [one.failed for one in shards] == [(0,), (1,), (1,)]
     assert [name for one in shards for name in one.samples.ids] == dataset.samples().ids.to_list()
 
@@ -52,14 +63,20 @@ def test_filters_must_all_hold_and_ids_stay() -> None:
 def test_an_undefined_column_in_a_filter_is_refused(write: Write) -> None:
     """A filter over a column that is not there gives one E206 with file and line."""
     path = write("a.jsonl", '\n{"answer": "B"}\n{"answer": "C"}\n')
-    source = LocalSource(file_path=str(path), filters=(RowFilter("equals", "{{ sample.anser }}", "B"),))
-    words = r"E206.*`anser`.*\(and in 1 more rows\)\n  --> .*a\.jsonl:2.*\n.*did you mean `answer`\?"
+    source = LocalSource(
+        file_path=str(path), filters=(RowFilter("equals", "{{ sample.anser }}", "B"),)
+    )
+    words = (
+        r"E206.*`anser`.*\(and in 1 more rows\)\n  --> .*a\.jsonl:2.*\n.*did you mean `answer`\?"
+    )
     with pytest.raises(DataError, match=words):
         open_dataset(source, name="mine")
 
 
 def test_a_filter_that_fails_on_rows_is_refused() -> None:
-    """An expression that cannot be evaluated gives E207 for each kind of failure, at its first row."""
+    """An expression that cannot be evaluated gives E207 for each kind of failure, at its first
+    row.
+    """
     rows: tuple[dict[str, object], ...] = ({"n": 1}, {"n": 0}, {"n": "x"}, {"n": 0})
     source = InlineSource(rows, filters=(RowFilter("greater_than", "{{ 1 / sample.n }}", 0),))
     with pytest.raises(Problems) as caught:
@@ -71,7 +88,9 @@ def test_a_filter_that_fails_on_rows_is_refused() -> None:
 def test_filters_that_leave_nothing_are_refused() -> None:
     """A dataset whose rows are all filtered out gives E210 that says so."""
     source = InlineSource(ROWS, filters=(RowFilter("equals", "{{ sample.n }}", 99),))
-    with pytest.raises(DataError, match=r"E210.*dataset `mine`: the filters leave none of its 10 rows\n"):
+    with pytest.raises(
+        DataError, match=r"E210.*dataset `mine`: the filters leave none of its 10 rows\n"
+    ):
         open_dataset(source, name="mine")
 
 
@@ -84,7 +103,10 @@ def test_a_shortage_is_noticed() -> None:
 
 
 def test_the_fingerprint_is_that_of_what_is_used(write: Write) -> None:
-    """Content, typing, filters and selection change it; the file's name, place and compression do not."""
+    """Content, typing, filters and selection change it.
+
+    The file's name, place and compression do not.
+    """
     text = "n,m\n1,2\n3,4\n"
     path, other = str(write("a.csv", text)), str(write("b.csv", text))
     keep = RowFilter("greater_than", "{{ sample.n }}", 0)
@@ -100,7 +122,9 @@ def test_the_fingerprint_is_that_of_what_is_used(write: Write) -> None:
     ]
     found = {open_dataset(one, name="x").fingerprint for one in sources}
     selections = [Selection(1), Selection(1, "random"), Selection(1, "random", 1)]
-    found |= {open_dataset(LocalSource(path), selection=one, name="x").fingerprint for one in selections}
+    found |= {
+        open_dataset(LocalSource(path), selection=one, name="x").fingerprint for one in selections
+    }
     assert len({base, *found}) == 7
 
 
@@ -108,7 +132,15 @@ def test_samples_in_memory_are_a_dataset() -> None:
     """`Dataset.of` uses all samples and gives equal samples equal fingerprints."""
     samples = load_rows(ROWS, name="rows").samples
     dataset = Dataset.of(samples, name="mine")
-    assert (dataset.name, len(dataset), dataset.rows_read, dataset.rows_filtered) == ("mine", 10, 10, 0)
+    assert (dataset.name, len(dataset), dataset.rows_read, dataset.rows_filtered) == (
+        "mine",
+        10,
+        10,
+        0,
+    )
     assert dataset.samples() is samples
-    assert dataset.fingerprint == Dataset.of(load_rows(ROWS, name="more").samples, name="other").fingerprint
+    assert (
+        dataset.fingerprint
+        == Dataset.of(load_rows(ROWS, name="more").samples, name="other").fingerprint
+    )
     assert dataset.fingerprint != Dataset.of(samples.slice(0, 9), name="mine").fingerprint

@@ -13,8 +13,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from answerkey.datasets import blocks, formats
-from answerkey.datasets.columns import ColumnKind
+from answerkey.datasets import formats
+from answerkey.datasets.cells import ColumnKind
 from answerkey.datasets.sources import LocalSource
 from answerkey.datasets.tables import FileFields, load_rows, load_table
 from answerkey.errors import AnswerkeyError, DataError, Problems
@@ -45,14 +45,20 @@ def refuse(path: Path) -> list[tuple[str, str, int | None, int | None]]:
     with pytest.raises(AnswerkeyError) as caught:
         load_table(path)
     errors: list[AnswerkeyError] = list(getattr(caught.value, "errors", [caught.value]))
-    return [(one.code, one.message, one.where.line, one.where.column) for one in errors if one.where]
+    return [
+        (one.code, one.message, one.where.line, one.where.column) for one in errors if one.where
+    ]
 
 
 @pytest.mark.parametrize(
     ("name", "text", "rows"),
     [
         # No cell is retyped or trimmed: zeros, spaces and words stay; empty is empty text.
-        ("a.csv", "id,a,n\n007, B ,\n1.0,None,true\n", [["007", " B ", ""], ["1.0", "None", "true"]]),
+        (
+            "a.csv",
+            "id,a,n\n007, B ,\n1.0,None,true\n",
+            [["007", " B ", ""], ["1.0", "None", "true"]],
+        ),
         # Unix, Windows and old Mac line ends separate rows.
         ("a.csv", "a,b\n1,2\n3,4\n", [["1", "2"], ["3", "4"]]),
         ("a.csv", "a,b\r\n1,2\r\n3,4\r\n", [["1", "2"], ["3", "4"]]),
@@ -67,11 +73,16 @@ def refuse(path: Path) -> list[tuple[str, str, int | None, int | None]]:
         ("a.csv", "a\tb\n1\t2\n", [["1", "2"]]),
         ("a.tsv", "a,b\n1,2\n", [["1", "2"]]),
         ("a.csv", ",b\n0,x\n", [["0", "x"]]),
-        # A single column whose name alone holds a semicolon is a column; blank lines at the end are no cells.
+        # A single column whose name alone holds a semicolon is a column; blank lines at the end are
+        # no cells.
         ("a.csv", "question; short\nyes\n", [["yes"]]),
         ("a.csv", 'completion\nA\n""\n\n', [["A"], [""]]),
         # No digit of a whole number is lost.
-        ("a.jsonl", '{"a": 18446744073709551617}\n{"a": -9223372036854775808}\n', [[2**64 + 1], [-(2**63)]]),
+        (
+            "a.jsonl",
+            '{"a": 18446744073709551617}\n{"a": -9223372036854775808}\n',
+            [[2**64 + 1], [-(2**63)]],
+        ),
         # An escaped pair is one character; an escaped NUL is a character too.
         ("a.jsonl", '{"a": "\\ud83d\\ude00\\u0000"}', [["😀\0"]]),
         # Columns are the keys of all rows in the order they first appear; a missing key is null.
@@ -85,7 +96,9 @@ def refuse(path: Path) -> list[tuple[str, str, int | None, int | None]]:
     ],
     ids=range(18),
 )
-def test_rows_are_read_as_written(write: Write, name: str, text: str, rows: list[list[object]]) -> None:
+def test_rows_are_read_as_written(
+    write: Write, name: str, text: str, rows: list[list[object]]
+) -> None:
     """Text stays text, and every value keeps its type."""
     assert [list(row.values()) for row in load_table(write(name, text)).samples.rows()] == rows
 
@@ -106,21 +119,10 @@ def test_a_row_knows_the_line_on_which_it_starts(
     assert [samples.place(row).line for row in range(len(samples))] == lines
 
 
-def test_values_of_one_shape_are_native(write: Write) -> None:
-    """A column whose values share one shape is stored natively; any other reads back exactly."""
-    text = '{"n": 1, "x": 0.5, "ok": true, "options": ["a", "b"], "by": {"m1": "A", "m2": null}}\n'
-    samples = load_table(write("a.jsonl", text + text.replace("null", '"B"'))).samples
-    assert samples.encoded == frozenset()
-    assert samples.frame.schema == {
-        "n": pl.Int64(),
-        "x": pl.Float64(),
-        "ok": pl.Boolean(),
-        "options": pl.List(pl.String()),
-        "by": pl.Struct({"m1": pl.String(), "m2": pl.String()}),
-    }
+def test_values_of_different_types_stay_as_they_are(write: Write) -> None:
+    """No value takes the type of another in its column."""
     path = write("a.jsonl", '{"a": 1}\n{"a": "1"}\n{"a": 1.0}\n{"a": [1, null]}\n{"a": null}\n')
     samples = load_table(path).samples
-    assert samples.encoded == {"a"}
     assert repr(samples.values("a")) == "[1, '1', 1.0, [1, None], None]"
 
 
@@ -129,10 +131,24 @@ BROKEN: list[tuple[str, str, str, str, int | None, int | None]] = [
     ("a.csv", "", "E210", "the file is empty", None, None),
     ("a.csv", "\n\n", "E210", "the file is empty", None, None),
     ("a.csv", "a,b\n", "E210", "the file has no rows", None, None),
-    ("a.csv", "a,b,a\n1,2,3\n", "E212", "column `a` appears twice, as column 1 and column 3", 1, None),
+    (
+        "a.csv",
+        "a,b,a\n1,2,3\n",
+        "E212",
+        "column `a` appears twice, as column 1 and column 3",
+        1,
+        None,
+    ),
     ("a.csv", "\n,b,\n1,2,3\n", "E202", "column 3 has no name", 2, None),
     ("a.csv", "a, \n1,2\n", "E202", "column 2 has no name", 1, None),
-    ("a.csv", 'a,b\n1,2\n3,"4\n5,6\n', "E202", "a double quote opened in this row is never closed", 3, None),
+    (
+        "a.csv",
+        'a,b\n1,2\n3,"4\n5,6\n',
+        "E202",
+        "a double quote opened in this row is never closed",
+        3,
+        None,
+    ),
     ("a.csv", 'a,b\n1,"2"x\n', "E202", "misplaced double quote: ',' expected after '\"'", 2, None),
     ("a.csv", "a\nx\n\ny\n", "E202", "blank line in a file of one column", 3, None),
     ("a.jsonl", "", "E210", "the file has no rows", None, None),
@@ -148,7 +164,14 @@ BROKEN: list[tuple[str, str, str, str, int | None, int | None]] = [
     ("a.json", '[{"a": 1},]', "E202", "not valid JSON: expecting value", 1, 11),
     ("a.json", '[{"a": 1}]\n[]', "E202", "not valid JSON: extra text after the list", 2, 1),
     ("a.json", '\n{"a": [1]}', "E202", "the file is not a JSON list of objects", 2, None),
-    ("a.json", '[{"a": 1},\n{"a": 1, "a": 2}]', "E212", "key `a` appears twice in one object", 2, None),
+    (
+        "a.json",
+        '[{"a": 1},\n{"a": 1, "a": 2}]',
+        "E212",
+        "key `a` appears twice in one object",
+        2,
+        None,
+    ),
     ("a.json", '[{"a": 1},\n\n {"a": NaN}]', "E202", "`NaN` is not a JSON value", 3, None),
     ("a.json", '[{\n"a": 1\n},\n 7]', "E202", "the row is a number, not an object", 4, None),
 ]
@@ -156,14 +179,24 @@ BROKEN: list[tuple[str, str, str, str, int | None, int | None]] = [
 
 @pytest.mark.parametrize(("name", "text", "code", "message", "line", "column"), BROKEN)
 def test_broken_files_are_refused(
-    write: Write, name: str, text: str, code: str, message: str, line: int | None, column: int | None
+    write: Write,
+    name: str,
+    text: str,
+    code: str,
+    message: str,
+    line: int | None,
+    column: int | None,
 ) -> None:
     """What is no table gives one error with its place."""
     assert refuse(write(name, text)) == [(code, message, line, column)]
 
 
-@pytest.mark.parametrize("value", ["[" * 200 + "]" * 200, "[" * 100_000, '{"a":' * 100_000], ids=range(3))
-@pytest.mark.parametrize(("name", "start", "end"), [("a.jsonl", '{"a": ', "}"), ("a.json", '[{"a": ', "}]")])
+@pytest.mark.parametrize(
+    "value", ["[" * 200 + "]" * 200, "[" * 100_000, '{"a":' * 100_000], ids=range(3)
+)
+@pytest.mark.parametrize(
+    ("name", "start", "end"), [("a.jsonl", '{"a": ', "}"), ("a.json", '[{"a": ', "}]")]
+)
 def test_deep_nesting_is_refused(write: Write, value: str, name: str, start: str, end: str) -> None:
     """Nesting beyond a hundred levels gives E202 instead of a crash."""
     message = "the row is nested more than 100 levels deep"
@@ -171,7 +204,10 @@ def test_deep_nesting_is_refused(write: Write, value: str, name: str, start: str
 
 
 def test_ragged_rows_are_reported_together(write: Write) -> None:
-    """A row with more or fewer cells than the header gives E202 with its line; of equal ones, three."""
+    """A row with more or fewer cells than the header gives E202 with its line.
+
+    Of equal ones, three.
+    """
     assert refuse(write("a.csv", "a,b\n1,2\n3\n4,5,6\n")) == [
         ("E202", "the row has 1 cell, the header has 2", 3, None),
         ("E202", "the row has 3 cells, the header has 2", 4, None),
@@ -200,11 +236,17 @@ def test_bad_lines_are_reported_together(write: Write) -> None:
         ('{"a": "\\ud800"}', "E203", HALF, None),
         ('{"a":', "E202", "not valid JSON: expecting value", 6),
         ('{"a": 1} x', "E202", "not valid JSON: extra data", 10),
-        ("{'a': 1}", "E202", "not valid JSON: expecting property name enclosed in double quotes", 2),
+        (
+            "{'a': 1}",
+            "E202",
+            "not valid JSON: expecting property name enclosed in double quotes",
+            2,
+        ),
         ('{"a": "\t"}', "E202", "not valid JSON: invalid control character at", 8),
     ]
     assert refuse(write("a.jsonl", '{"z": 0}\n' + "\n".join(line for line, *_ in lines))) == [
-        (code, message, number, column) for number, (_, code, message, column) in enumerate(lines, 2)
+        (code, message, number, column)
+        for number, (_, code, message, column) in enumerate(lines, 2)
     ]
 
 
@@ -214,7 +256,9 @@ def test_bad_lines_are_reported_together(write: Write) -> None:
         ("a.json", '{"a": 1}\n{"a": 2}\n', "this looks like one object per line: name it `.jsonl`"),
     ],
 )
-def test_another_format_under_the_name_is_recognised(write: Write, name: str, text: str, hint: str) -> None:
+def test_another_format_under_the_name_is_recognised(
+    write: Write, name: str, text: str, hint: str
+) -> None:
     """The hint says what to do."""
     with pytest.raises(DataError, match=f"= help: {re.escape(hint)}$"):
         load_table(write(name, text))
@@ -230,7 +274,10 @@ def test_another_format_under_the_name_is_recognised(write: Write, name: str, te
     ids=["csv", "jsonl", "parquet"],
 )
 def test_a_huge_cell_is_refused(write: Write, name: str, raw: str | bytes, place: str) -> None:
-    """A cell of more than 16 MiB gives E202: nearly always an unclosed quote; also when it is nested."""
+    """A cell of more than 16 MiB gives E202: nearly always an unclosed quote.
+
+    Also when it is nested.
+    """
     with pytest.raises(AnswerkeyError, match=f"(?s)E202.*{place}"):
         len(load_table(write(name, raw)).samples)
 
@@ -250,9 +297,7 @@ def test_a_line_longer_than_the_limit_is_refused(
 ) -> None:
     """The message says the limit and how to raise it; with another limit the file is read."""
     path = write(name, text.replace("LONG", "x" * 3000))
-    monkeypatch.setattr(formats, "_BLOCK", 64)
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 64)
-    monkeypatch.setattr(blocks, "MAX_ROW", 128)
+    monkeypatch.setattr(formats, "WINDOW", 64)
     message = f"{part} has more than 0.001 MB; if that is meant, set `ANSWERKEY_MAX_LINE=4e-06`"
     with monkeypatch.context() as patch:
         patch.setattr("answerkey.datasets.content.DEFAULT_LINE_BYTES", 1000)
@@ -270,19 +315,25 @@ def test_white_space_around_a_name_is_noticed(write: Write) -> None:
     ]
 
 
-def test_files_longer_than_a_chunk_keep_their_order(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_files_keep_their_order(write: Write) -> None:
     """Rows are handed over in pieces; none is lost or moved."""
-    monkeypatch.setattr(formats, "CHUNK_ROWS", 7_000)
     count = 50_001
-    samples = load_table(write("a.csv", "n,m\n" + "".join(f"{n},x\n" for n in range(count)))).samples
+    samples = load_table(
+        write("a.csv", "n,m\n" + "".join(f"{n},x\n" for n in range(count)))
+    ).samples
     assert samples.values("n") == [str(n) for n in range(count)]
 
 
 def test_a_paragraph_is_a_row(write: Write) -> None:
-    """Blank lines part the original files of LogiQA; the line is that on which a paragraph begins."""
+    """Blank lines part the original files of LogiQA.
+
+    The line is that on which a paragraph begins.
+    """
     how = FileFields(format="paragraphs")
-    samples = load_table(write("Test.txt", "\nc\nA passage.\nWhy?\n\n\n \t\nb\nOther.\n"), how).samples
-    assert samples.frame["lines"].to_list() == [["c", "A passage.", "Why?"], ["b", "Other."]]
+    samples = load_table(
+        write("Test.txt", "\nc\nA passage.\nWhy?\n\n\n \t\nb\nOther.\n"), how
+    ).samples
+    assert samples.values("lines") == [["c", "A passage.", "Why?"], ["b", "Other."]]
     assert [samples.place(row).line for row in range(2)] == [2, 8]
     with pytest.raises(DataError, match=r"E210.*no rows"):
         load_table(write("a.txt", "\n\n"), how)
@@ -291,7 +342,10 @@ def test_a_paragraph_is_a_row(write: Write) -> None:
 def test_a_format_may_be_stated(write: Write) -> None:
     """JSON Lines in a file named `.json` are read as such when the source says so."""
     path = write("valid-v1.3.json", '{"q": 1}\n{"q": 2}\n')
-    assert LocalSource(str(path), format="jsonl").read(name="x").samples.frame["q"].to_list() == [1, 2]
+    assert LocalSource(str(path), format="jsonl").read(name="x").samples.values("q") == [
+        1,
+        2,
+    ]
     with pytest.raises(DataError):
         LocalSource(str(path)).read(name="x")
 
@@ -299,8 +353,10 @@ def test_a_format_may_be_stated(write: Write) -> None:
 def test_names_for_a_file_without_a_header_line(write: Write) -> None:
     """The first line is a row; `skip_rows` passes over a header that is of no use."""
     path = write("law_test.csv", 'why,"x, y",z,A\nhow,1,2,B\n')
-    frame = LocalSource(str(path), header=("question", "A", "B", "answer")).read(name="x").samples.frame
-    assert frame.rows() == [("why", "x, y", "z", "A"), ("how", "1", "2", "B")]
+    header = ("question", "A", "B", "answer")
+    samples = LocalSource(str(path), header=header).read(name="x").samples
+    rows = [tuple(row.values()) for row in samples.rows()]
+    assert rows == [("why", "x, y", "z", "A"), ("how", "1", "2", "B")]
     path = write("agronomy.csv", ",Question,Answer\n0,why,A\n")
     samples = LocalSource(str(path), header=("n", "q", "a"), skip_rows=1).read(name="x").samples
     assert samples.row(0) == {"n": "0", "q": "why", "a": "A"}
@@ -334,10 +390,12 @@ def test_names_that_do_not_fit_are_refused(
         ("a.arrow", "stream"),
     ],
 )
-def test_binary_tables_are_read_with_row_numbers_as_lines(write: Write, name: str, kind: str) -> None:
+def test_binary_tables_are_read_with_row_numbers_as_lines(
+    write: Write, name: str, kind: str
+) -> None:
     """Parquet, Arrow files and Arrow streams are read natively; a row's line is its number."""
     samples = load_table(write(name, dump(FRAME, kind))).samples
-    assert samples.frame.equals(FRAME)
+    assert [dict(row) for row in samples.rows()] == FRAME.to_dicts()
     assert [samples.place(row).line for row in range(3)] == [1, 2, 3]
     assert samples.ids.to_list() == ["000001", "000002", "000003"]
 
@@ -352,7 +410,10 @@ def test_binary_tables_are_read_with_row_numbers_as_lines(write: Write, name: st
         (pl.Series([Decimal("1.10"), None], dtype=pl.Decimal(10, 2)), ["1.10", None]),
         (pl.Series([Decimal(3), None], dtype=pl.Decimal(38, 0)), [3, None]),
         (pl.Series([dt.date(2026, 1, 2), None]), ["2026-01-02", None]),
-        (pl.Series([dt.datetime(2026, 1, 2, 3, tzinfo=dt.UTC), None]), ["2026-01-02T03:00:00+00:00", None]),
+        (
+            pl.Series([dt.datetime(2026, 1, 2, 3, tzinfo=dt.UTC), None]),
+            ["2026-01-02T03:00:00+00:00", None],
+        ),
         (pl.Series([dt.timedelta(seconds=90), None]), ["0:01:30", None]),
         (pl.Series(["a", None], dtype=pl.Categorical), ["a", None]),
         (pl.Series(["a", None], dtype=pl.Enum(["a"])), ["a", None]),
@@ -360,7 +421,10 @@ def test_binary_tables_are_read_with_row_numbers_as_lines(write: Write, name: st
         (pl.Series([[], [None]], dtype=pl.List(pl.Null)), [[], [None]]),
         (pl.Series([[1, 2], None], dtype=pl.Array(pl.UInt8, 2)), [[1, 2], None]),
         (pl.Series([["a"], None], dtype=pl.List(pl.Categorical)), [["a"], None]),
-        (pl.Series([{"day": dt.date(2026, 1, 2), "n": 1}, None]), [{"day": "2026-01-02", "n": 1}, None]),
+        (
+            pl.Series([{"day": dt.date(2026, 1, 2), "n": 1}, None]),
+            [{"day": "2026-01-02", "n": 1}, None],
+        ),
         (pl.Series([b"text", None]), ["text", None]),
         (pl.Series([b"\xff", None]), ["/w==", None]),
     ],
@@ -373,10 +437,13 @@ def test_foreign_types_become_values_of_json(column: pl.Series, expected: list[o
 
 def test_a_float_that_is_no_number_stays_one() -> None:
     """NaN in a binary file is kept as a float."""
-    assert math.isnan(load_rows(pl.DataFrame({"x": [math.nan, 1.0]}), name="frame").samples.frame["x"][0])
+    samples = load_rows(pl.DataFrame({"x": [math.nan, 1.0]}), name="frame").samples
+    assert math.isnan(float(str(samples.row(0)["x"])))
 
 
-@pytest.mark.parametrize("column", [pl.Series([b"\xff"]), pl.Series([{"bytes": b"ab", "path": "p"}])])
+@pytest.mark.parametrize(
+    "column", [pl.Series([b"\xff"]), pl.Series([{"bytes": b"ab", "path": "p"}])]
+)
 def test_bytes_are_said_aloud(write: Write, column: pl.Series) -> None:
     """A column with bytes gives a notice with its name."""
     table = load_table(write("a.parquet", dump(pl.DataFrame({"image": column}), "parquet")))
@@ -391,7 +458,16 @@ def test_bytes_are_said_aloud(write: Write, column: pl.Series) -> None:
 def test_every_cut_is_refused(write: Write, name: str, kind: str) -> None:
     """A file that lost its end gives E202 wherever it was cut, never fewer rows."""
     whole = dump(FRAME, kind)
-    for size in {1, 5, 10, len(whole) // 3, len(whole) // 2, len(whole) - 9, len(whole) - 8, len(whole) - 1}:
+    for size in {
+        1,
+        5,
+        10,
+        len(whole) // 3,
+        len(whole) // 2,
+        len(whole) - 9,
+        len(whole) - 8,
+        len(whole) - 1,
+    }:
         with pytest.raises(DataError, match="E202"):
             load_table(write(name, whole[:size]))
 
@@ -408,12 +484,22 @@ def test_a_file_without_rows_is_refused(write: Write, name: str) -> None:
     ("name", "raw", "hint"),
     [
         ("a.parquet", b"question,answer\n", "copy or download it again"),
-        ("a.parquet", dump(FRAME, "arrow"), "by its first bytes this file is Arrow: name it `.arrow`"),
-        ("a.arrow", dump(FRAME, "parquet"), "by its first bytes this file is Parquet: name it `.parquet`"),
+        (
+            "a.parquet",
+            dump(FRAME, "arrow"),
+            "by its first bytes this file is Arrow: name it `.arrow`",
+        ),
+        (
+            "a.arrow",
+            dump(FRAME, "parquet"),
+            "by its first bytes this file is Parquet: name it `.parquet`",
+        ),
         ("a.feather", b"FEA1" + b"\0" * 20, "write it anew as Feather version 2 or as Parquet"),
     ],
 )
-def test_other_files_are_refused_with_what_they_are(write: Write, name: str, raw: bytes, hint: str) -> None:
+def test_other_files_are_refused_with_what_they_are(
+    write: Write, name: str, raw: bytes, hint: str
+) -> None:
     """A file of another format gives E202 and what it seems to be."""
     with pytest.raises(DataError, match=f"(?s)E202.*= help: {re.escape(hint)}$"):
         load_table(write(name, raw))
@@ -460,7 +546,9 @@ def type_cell(write: Write, cell: str, kind: ColumnKind) -> object:
         ("", "json", None),
     ],
 )
-def test_cells_take_the_type_asked_for(write: Write, cell: str, kind: ColumnKind, expected: object) -> None:
+def test_cells_take_the_type_asked_for(
+    write: Write, cell: str, kind: ColumnKind, expected: object
+) -> None:
     """Text cells become values; an empty cell is null, but empty text for `text`."""
     found = type_cell(write, cell, kind)
     assert found == expected
@@ -520,8 +608,13 @@ def test_hostile_literals_are_refused(write: Write, cell: str) -> None:
 
 def test_unfit_cells_of_all_columns_are_reported_together(write: Write) -> None:
     """Every bad cell has its own error."""
-    with pytest.raises(Problems, match=r"(?s)a\.csv:3, column `n`\n.*a\.csv:4, column `ok`$") as caught:
-        load_table(write("a.csv", "n,ok\n1,yes\nx,no\n3,?\n"), FileFields(columns={"n": "int", "ok": "bool"}))
+    with pytest.raises(
+        Problems, match=r"(?s)a\.csv:3, column `n`\n.*a\.csv:4, column `ok`$"
+    ) as caught:
+        load_table(
+            write("a.csv", "n,ok\n1,yes\nx,no\n3,?\n"),
+            FileFields(columns={"n": "int", "ok": "bool"}),
+        )
     assert len(caught.value.errors) == 2
 
 
@@ -532,11 +625,13 @@ def test_an_unknown_column_is_refused(write: Write) -> None:
 
 
 def test_cells_that_have_the_type_stay(write: Write) -> None:
-    """In JSON, cells of the type asked for stay, and only text is parsed; whole numbers may become text."""
+    """In JSON, cells of the type asked for stay, and only text is parsed.
+
+    Whole numbers may become text.
+    """
     text = '{"a": ["x"], "b": 1, "c": 1}\n{"a": "[\\"y\\"]", "b": "2", "c": "x"}\n'
     how = FileFields(columns={"a": "list", "b": "float", "c": "text"})
     samples = load_table(write("a.jsonl", text), how).samples
-    assert samples.encoded == frozenset()
     assert [dict(row) for row in samples.rows()] == [
         {"a": ["x"], "b": 1.0, "c": "1"},
         {"a": ["y"], "b": 2.0, "c": "x"},

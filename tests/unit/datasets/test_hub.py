@@ -1,4 +1,6 @@
-"""The source `huggingface` against a hub of our own on this machine, which speaks as the library wants it."""
+"""The source `huggingface` against a hub of our own on this machine, which speaks as the library
+wants it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ import pytest
 
 from answerkey.cli import main
 from answerkey.datasets.dataset import open_dataset
-from answerkey.datasets.sources import HuggingFaceSource, choose_files, pin_source
+from answerkey.datasets.hub import HuggingFaceSource, choose_files
+from answerkey.datasets.sources import pin_source
 from answerkey.errors import DataError, SpecError
 from answerkey.spec.ready_made import load_ready_made
 
@@ -69,7 +72,9 @@ class Hub:
         self.server = serve(self.answer)
         self.asked = self.server.asked
 
-    def add(self, name: str, files: dict[str, bytes], card: Mapping[str, Any] | None = None) -> Repository:
+    def add(
+        self, name: str, files: dict[str, bytes], card: Mapping[str, Any] | None = None
+    ) -> Repository:
         """Add a repository with one commit."""
         found = self.repositories[name] = Repository(card)
         found.put(files)
@@ -77,7 +82,7 @@ class Hub:
 
     def answer(self, request: Handler) -> None:
         """Answer one request."""
-        kinds = r"/(api/datasets|datasets|stored)/([^/]+/[^/]+)(?:/(?:revision/|resolve/)?([^/]+)(?:/(.+))?)?"
+        kinds = r"/(api/datasets|datasets|stored)/([^/]+/[^/]+)(?:/(?:revision/|resolve/)?([^/]+)(?:/(.+))?)?"  # noqa: E501 - one case a line
         asked = re.fullmatch(kinds, request.bare_path)
         repository = self.repositories.get(asked[2]) if asked else None
         if asked is None or repository is None:
@@ -109,7 +114,9 @@ class Hub:
 
 @pytest.fixture
 def hub(
-    serve: Callable[[Callable[[Handler], None]], Server], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    serve: Callable[[Callable[[Handler], None]], Server],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> Iterator[Hub]:
     """Return a hub that the environment names, with caches of its own."""
     monkeypatch.chdir(tmp_path)
@@ -136,25 +143,34 @@ def quiz(hub: Hub) -> Repository:
 
 def read(path: str, split: str | None = None, name: str | None = None) -> list[object]:
     """Return the questions of a dataset of the hub."""
-    return HuggingFaceSource(path, split, name).read(name="x").samples.frame["q"].to_list()
+    return HuggingFaceSource(path, split, name).read(name="x").samples.values("q")
 
 
 def test_a_split_is_read_as_the_card_says(quiz: Repository) -> None:
     """All shards in order; places name the dataset, its commit and the file."""
     table = HuggingFaceSource("made/quiz", "test", name="all").read(name="x")
     samples = table.samples
-    assert samples.frame.rows() == [("one", 0), ("two", 1), ("three", 1)]
+    assert [tuple(row.values()) for row in samples.rows()] == [("one", 0), ("two", 1), ("three", 1)]
     sha = quiz.refs["main"][:7]
-    assert str(samples.place(2)) == f"hf://datasets/made/quiz@{sha}/all/test-00001-of-00002.parquet:1"
+    assert (
+        str(samples.place(2)) == f"hf://datasets/made/quiz@{sha}/all/test-00001-of-00002.parquet:1"
+    )
 
 
 def test_the_words_of_the_original_platform_say_the_same(quiz: Repository) -> None:
-    """`load_dataset_kwargs` names config, revision and files; what it cannot say here is refused by name."""
+    """`load_dataset_kwargs` names config, revision and files.
+
+    What it cannot say here is refused by name.
+    """
     sha = quiz.refs["main"]
     base = open_dataset(HuggingFaceSource("made/quiz", "test", name="all"), name="x").fingerprint
-    said = HuggingFaceSource("made/quiz", "test", load_dataset_kwargs={"name": "all", "revision": sha})
+    said = HuggingFaceSource(
+        "made/quiz", "test", load_dataset_kwargs={"name": "all", "revision": sha}
+    )
     assert open_dataset(said, name="y").fingerprint == base
-    with pytest.raises(SpecError, match=r"`load_dataset_kwargs\.trust_remote_code` is not done") as caught:
+    with pytest.raises(
+        SpecError, match=r"`load_dataset_kwargs\.trust_remote_code` is not done"
+    ) as caught:
         HuggingFaceSource("made/quiz", load_dataset_kwargs={"trust_remote_code": True})
     assert caught.value.code == "E116"
     with pytest.raises(SpecError, match="`name` is given twice"):
@@ -203,12 +219,28 @@ def test_a_dataset_with_a_script_is_read_from_what_the_hub_made_of_it(hub: Hub) 
 @pytest.mark.parametrize(
     ("source", "message", "hint"),
     [
-        (HuggingFaceSource("made/none", "test"), "does not exist, or is not for you", "check `path`"),
-        (HuggingFaceSource("made/quiz", "tset", name="all"), "has no split `tset`", "did you mean `test`?"),
+        (
+            HuggingFaceSource("made/none", "test"),
+            "does not exist, or is not for you",
+            "check `path`",
+        ),
+        (
+            HuggingFaceSource("made/quiz", "tset", name="all"),
+            "has no split `tset`",
+            "did you mean `test`?",
+        ),
         (HuggingFaceSource("made/quiz", "test"), "has several configs", "`all`, `law`"),
-        (HuggingFaceSource("made/quiz", "test", name="al"), "has no config `al`", "did you mean `all`?"),
+        (
+            HuggingFaceSource("made/quiz", "test", name="al"),
+            "has no config `al`",
+            "did you mean `all`?",
+        ),
         (HuggingFaceSource("made/quiz", "test", revision="v9"), "has no revision `v9`", ""),
-        (HuggingFaceSource("made/quiz", data_files="x/*.csv"), "has no file `x/*.csv`", "data files there"),
+        (
+            HuggingFaceSource("made/quiz", data_files="x/*.csv"),
+            "has no file `x/*.csv`",
+            "data files there",
+        ),
         (HuggingFaceSource("not a name/at all/x"), "cannot exist", "`path` is `owner/name`"),
     ],
 )
@@ -222,9 +254,13 @@ def test_what_is_not_there_is_told(source: HuggingFaceSource, message: str, hint
 def test_a_dataset_with_terms_is_told(quiz: Repository) -> None:
     """The hint says where to accept them, and how to do without."""
     quiz.is_gated = True
-    with pytest.raises(DataError, match="wants a token, and that you accept its terms first") as caught:
+    with pytest.raises(
+        DataError, match="wants a token, and that you accept its terms first"
+    ) as caught:
         read("made/quiz", "test", name="all")
-    expected = "/datasets/made/quiz and set `HF_TOKEN`, or give a copy of its files: `--dataset FILE`"
+    expected = (
+        "/datasets/made/quiz and set `HF_TOKEN`, or give a copy of its files: `--dataset FILE`"
+    )
     assert str(caught.value.hint).endswith(expected)
 
 
@@ -265,17 +301,24 @@ def test_offline_what_other_programs_fetched_is_read_if_it_is_complete(
         with pytest.raises(DataError, match="not all of it"):
             read("made/quiz", split)
     # A hash may stand behind the number.
-    (snapshot / SHARDS[1].replace(".parquet", "-abc.parquet")).write_bytes(quiz.files[sha][SHARDS[1]])
+    (snapshot / SHARDS[1].replace(".parquet", "-abc.parquet")).write_bytes(
+        quiz.files[sha][SHARDS[1]]
+    )
     assert read("made/quiz", "test") == ["one", "two", "three"]
 
 
 def test_the_token_goes_to_the_hub_and_nowhere_else(
     hub: Hub, quiz: Repository, serve: Callable[[Callable[[Handler], None]], Server]
 ) -> None:
-    """Storage that the hub sends on to sees none; no error, fingerprint or stored source holds it."""
+    """Storage that the hub sends on to sees none.
+
+    No error, fingerprint or stored source holds it.
+    """
     storage = Hub(serve)
     storage.repositories["made/quiz"] = quiz
-    hub.storage = storage.server.url.replace("127.0.0.1", "localhost")  # another host, as at the real hub
+    hub.storage = storage.server.url.replace(
+        "127.0.0.1", "localhost"
+    )  # another host, as at the real hub
     source = pin_source(HuggingFaceSource("made/quiz", "test", name="all"))
     source.read(name="x")
     for place, token in ((hub, f"Bearer {TOKEN}"), (storage, None)):
@@ -307,13 +350,18 @@ def test_a_library_that_is_too_old_is_told(
     monkeypatch.setattr(importlib.import_module("huggingface_hub"), "__version__", version)
     assert main(["run", "mmlu", "--model", "builtin/random", "-q"]) == 2
     told = capsys.readouterr().err
-    assert f"error[E214]: datasets of the hub need `huggingface-hub` 0.30 or newer; {version} is " in told
+    assert (
+        f"error[E214]: datasets of the hub need `huggingface-hub` 0.30 or newer; {version} is "
+        in told
+    )
     assert "= help: pip install --upgrade huggingface-hub" in told
 
 
 @pytest.mark.usefixtures("quiz")
 def test_what_every_version_has_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file is fetched with what `hf_hub_download` takes since 0.30, when clients could not be replaced."""
+    """A file is fetched with what `hf_hub_download` takes since 0.30, when clients could not be
+    replaced.
+    """
     library = importlib.import_module("huggingface_hub")
     download = library.hf_hub_download
 
@@ -338,7 +386,9 @@ def test_without_the_library_the_package_is_named(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.delenv("HF_ENDPOINT", raising=False)
     monkeypatch.setattr(importlib, "import_module", refuse)
-    with pytest.raises(DataError, match=r"(?s)which is not installed.*pip install huggingface-hub$"):
+    with pytest.raises(
+        DataError, match=r"(?s)which is not installed.*pip install huggingface-hub$"
+    ):
         read("made/quiz")
 
 
@@ -348,16 +398,25 @@ def test_a_run_on_the_hub_is_explained_after_the_hub_moved_on(
     """The run names commit and files; it is read again as it was, and holds no token."""
     monkeypatch.chdir(tmp_path)
     Path("task.yaml").write_text(
-        "key: t\ndisplay_name: T\ndescription: D\ndefinition:\n  solver:\n    type: single_turn_solver\n"
+        "key: t\ndisplay_name: T\ndescription: D\ndefinition:\n  solver:\n    type: "
+        "single_turn_solver\n"
         "    input_builder:\n      type: chat_completion\n      input_messages:\n"
-        "        - {role: user, content: '{{ sample.q }}'}\n  scorers:\n    - type: string_equals_mcqa\n"
+        "        - {role: user, content: '{{ sample.q }}'}\n  scorers:\n    - type: "
+        "string_equals_mcqa\n"
         "      ground_truth_choice: \"{{ 'AB'[sample.answer] }}\"\n      choices: [A, B]\n"
     )
     Path("dataset.yaml").write_text(
         "key: quiz\ndisplay_name: Quiz\n"
         "source: {type: huggingface, path: made/quiz, name: all, split: test}\n"
     )
-    words = ["run", "task.yaml", "--dataset", "dataset.yaml", "--model", "builtin/constant?choice=B"]
+    words = [
+        "run",
+        "task.yaml",
+        "--dataset",
+        "dataset.yaml",
+        "--model",
+        "builtin/constant?choice=B",
+    ]
     assert main([*words, "--out", "out", "-q"]) == 0
     stored = json.loads(Path("out/tasks/t/task.json").read_text())["dataset"]
     assert stored["revision"] == quiz.refs["main"]
@@ -437,15 +496,25 @@ def test_a_ready_made_task_reads_its_dataset_from_the_hub(
             "all/{}-00000-of-00001.parquet",
             {"answer": [1], "choices": [["w", "x"]], "subject": ["law"]},
         ),
-        ("ceval", "law/{}/0000.parquet", {"answer": ["B"], "A": ["w"], "B": ["x"], "C": ["y"], "D": ["z"]}),
+        (
+            "ceval",
+            "law/{}/0000.parquet",
+            {"answer": ["B"], "A": ["w"], "B": ["x"], "C": ["y"], "D": ["z"]},
+        ),
     ],
 )
 def test_examples_of_a_ready_made_task_are_read_from_the_hub(
-    hub: Hub, capsys: pytest.CaptureFixture[str], name: str, path: str, shown: Mapping[str, Sequence[object]]
+    hub: Hub,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    path: str,
+    shown: Mapping[str, Sequence[object]],
 ) -> None:
     """Of the split for them, in the first prompt; without shots that split is not fetched."""
     ready, test = load_ready_made(name), "val" if name == "ceval" else "test"
-    files = {path.format(one): make_parquet(**shown, question=[f"of {one}?"]) for one in (test, "dev")}
+    files = {
+        path.format(one): make_parquet(**shown, question=[f"of {one}?"]) for one in (test, "dev")
+    }
     splits = [{"split": one, "path": f"all/{one}-*"} for one in (test, "dev")]
     found = hub.add(
         ready.hub.at("path").value, {}, {"configs": [{"config_name": "all", "data_files": splits}]}
@@ -457,21 +526,27 @@ def test_examples_of_a_ready_made_task_are_read_from_the_hub(
         assert main([*words, "--config", f"shots={shots}"]) == 0
         (task,) = json.loads(capsys.readouterr().out)["dry_run"]["tasks"]
         asked = [one["content"] for one in task["first_prompt"] if one["role"] == "user"]
-        assert [f"of {one}?" in text for one, text in zip(questions, asked, strict=True)] == [True] * len(
-            asked
-        )
+        assert [f"of {one}?" in text for one, text in zip(questions, asked, strict=True)] == [
+            True
+        ] * len(asked)
         assert (path.format("dev") in str(hub.asked)) == bool(shots)
 
 
-def test_a_gated_benchmark_says_what_the_hub_wants(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_gated_benchmark_says_what_the_hub_wants(
+    hub: Hub, capsys: pytest.CaptureFixture[str]
+) -> None:
     """At `run`, with the address of its terms and how to give a file."""
     configs = [{"config_name": "gpqa_diamond", "data_files": "gpqa_diamond.csv"}]
     hub.add("Idavidrein/gpqa", {"gpqa_diamond.csv": b"x"}, {"configs": configs}).is_gated = True
     assert main(["run", "gpqa", "--model", "builtin/random"]) == 2
     said = capsys.readouterr().err
-    assert "dataset `Idavidrein/gpqa` of the hub wants a token, and that you accept its terms first" in said
     assert (
-        "/datasets/Idavidrein/gpqa and set `HF_TOKEN`, or give a copy of its files: `--dataset FILE`" in said
+        "dataset `Idavidrein/gpqa` of the hub wants a token, and that you accept its terms first"
+        in said
+    )
+    assert (
+        "/datasets/Idavidrein/gpqa and set `HF_TOKEN`, or give a copy of its files: "
+        "`--dataset FILE`" in said
     )
 
 
@@ -479,10 +554,19 @@ def test_a_ready_made_task_joins_the_subjects_of_the_hub(
     hub: Hub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """CMMLU is read from the branch with Parquet files, a folder for each subject."""
-    columns: dict[str, Sequence[object]] = {"Question": ["?"], "A": ["w"], "B": ["x"], "C": ["y"], "D": ["z"]}
+    columns: dict[str, Sequence[object]] = {
+        "Question": ["?"],
+        "A": ["w"],
+        "B": ["x"],
+        "C": ["y"],
+        "D": ["z"],
+    }
     found = hub.add("haonan-li/cmmlu", {"cmmlu.py": b""})
     answers = {"agronomy/test": "A", "agronomy/dev": "B", "virology/test": "D"}
-    made = {f"{one}/0000.parquet": make_parquet(**columns, Answer=[said]) for one, said in answers.items()}
+    made = {
+        f"{one}/0000.parquet": make_parquet(**columns, Answer=[said])
+        for one, said in answers.items()
+    }
     found.put(made, ref="refs/convert/parquet")
     assert main(["check", "cmmlu", "--json"]) == 0
     checked = json.loads(capsys.readouterr().out)

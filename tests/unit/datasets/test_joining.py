@@ -23,13 +23,14 @@ Write = Callable[[str, str | bytes], Path]
 
 
 @pytest.fixture(params=["held", "stored"], autouse=True)
-def _both_ways(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Let joined files be held in memory, or be kept in a table cache of their own."""
+def _both_ways(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """Let joined files be held in memory, or be kept in a temporary file."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "stored":
-            patch.setattr(tables, "HELD_BYTES", 0)
+            patch.setattr(tables, "HELD_CHARACTERS", 0)
             patch.setattr(rows_module, "BLOCK_ROWS", 2)
-            patch.setattr(tables, "CHUNK_ROWS", 2)
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
 
@@ -44,7 +45,7 @@ def test_files_of_a_folder_follow_each_other_by_name(write: Write, tmp_path: Pat
     write("b.csv", "q,answer\nthree,C\n")
     write("a.csv", "q,answer\none,A\ntwo,B\n")
     samples = read(FolderSource(str(tmp_path))).samples
-    assert samples.frame["q"].to_list() == ["one", "two", "three"]
+    assert samples.values("q") == ["one", "two", "three"]
     assert samples.ids.to_list() == ["000001", "000002", "000003"]
     places = [str(samples.place(one)).removeprefix(f"{tmp_path}/") for one in range(3)]
     assert places == ["a.csv:2", "a.csv:3", "b.csv:2"]
@@ -58,10 +59,10 @@ def test_parts_of_joined_rows_know_their_files(write: Write, tmp_path: Path) -> 
     near = rows.slice(1, 3).load()
     assert [str(near.place(one).file)[-7:] for one in range(3)] == ["a.jsonl", "b.jsonl", "b.jsonl"]
     picked = rows.take(pl.Series([0, 3, 5])).load()
-    assert picked.frame["q"].to_list() == ["a1", "b2", "c2"]
+    assert picked.values("q") == ["a1", "b2", "c2"]
     assert [picked.place(one).line for one in range(3)] == [1, 2, 2]
     copy = pickle.loads(pickle.dumps(rows.slice(2, 2)))  # noqa: S301 - our own bytes
-    assert copy.load().frame["q"].to_list() == ["b1", "b2"]
+    assert copy.load().values("q") == ["b1", "b2"]
     assert copy.load().place(0).file == f"{tmp_path}/b.jsonl"
 
 
@@ -72,8 +73,8 @@ def test_columns_that_differ_between_files_have_one_type(write: Write, tmp_path:
     write("c.jsonl", '{"q": "three", "other": {"source": "y"}, "n": 2}\n')
     samples = read(FolderSource(str(tmp_path))).samples
     assert [row["other"] for row in samples.rows()] == [{"solution": "x"}, None, {"source": "y"}]
-    assert samples.frame["passage"].to_list() == [None, "p", None]
-    assert samples.frame["n"].to_list() == [1, None, 2]
+    assert samples.values("passage") == [None, "p", None]
+    assert samples.values("n") == [1, None, 2]
 
 
 def test_the_file_of_a_row_is_a_column_if_it_is_asked_for(write: Write, tmp_path: Path) -> None:
@@ -84,10 +85,12 @@ def test_the_file_of_a_row_is_a_column_if_it_is_asked_for(write: Write, tmp_path
     source = FolderSource(
         str(tmp_path),
         file_column="file",
-        derive={"subject": "{{ sample.file | regex_replace('^.*/', '') | replace('_test.csv', '') }}"},
+        derive={
+            "subject": "{{ sample.file | regex_replace('^.*/', '') | replace('_test.csv', '') }}"
+        },
     )
-    frame = read(source).samples.frame
-    assert frame.rows(named=True) == [
+    samples = read(source).samples
+    assert [dict(row) for row in samples.rows()] == [
         {"q": "two", "file": "art_test.csv", "subject": "art"},
         {"q": "one", "file": "deep/law_test.csv", "subject": "law"},
     ]
@@ -120,7 +123,9 @@ def test_a_template_that_fails_is_told_once_for_each_kind(write: Write) -> None:
     source = LocalSource(str(path), derive={"x": "{{ 'AB'[sample.a] }}", "y": "{{ sample.b }}"})
     with pytest.raises(Problems) as caught:
         read(source)
-    told = [(error.code, error.message.split(":")[0], str(error.where)) for error in caught.value.errors]
+    told = [
+        (error.code, error.message.split(":")[0], str(error.where)) for error in caught.value.errors
+    ]
     assert told == [
         ("E207", "derived column `x`", f"{path}:1"),
         ("E206", "derived column `y`", f"{path}:1, column `b`"),
@@ -132,13 +137,17 @@ def test_an_id_that_two_files_use_is_refused_with_both_places(write: Write, tmp_
     """E208 names the file and the line of each."""
     write("a.csv", "sample_id,q\nx,one\n")
     write("b.csv", "sample_id,q\ny,two\nx,three\n")
-    words = r"`x` is used twice, first in `.*a\.csv` on line 2\n  --> .*/b\.csv:3, column `sample_id`\n"
+    words = (
+        r"`x` is used twice, first in `.*a\.csv` on line 2\n  --> .*/b\.csv:3, column `sample_id`\n"
+    )
     with pytest.raises(DataError, match=words):
         read(FolderSource(str(tmp_path)))
 
 
 def test_what_is_said_about_files_is_part_of_the_fingerprint(write: Write, tmp_path: Path) -> None:
-    """Another template, header, format or file name that is a column: other rows, another digest."""
+    """Another template, header, format or file name that is a column: other rows, another
+    digest.
+    """
     path = str(write("q.csv", "a,b\nc,d\ne,f\n"))
     plain = read(LocalSource(path)).digest
     others = [
@@ -163,8 +172,10 @@ def test_the_second_reading_gives_the_same(write: Write, tmp_path: Path) -> None
     write("b.csv", "q, a\ntwo,B\n")
     source = FolderSource(str(tmp_path), derive={"n": "{{ sample.q | length }}"})
     first, second = read(source), read(source)
-    assert first.samples.frame.equals(second.samples.frame)
-    assert [first.samples.place(row) for row in range(2)] == [second.samples.place(row) for row in range(2)]
+    assert list(first.samples.rows()) == list(second.samples.rows())
+    assert [first.samples.place(row) for row in range(2)] == [
+        second.samples.place(row) for row in range(2)
+    ]
     assert len(first.notices) == len(second.notices) == 2
     assert first.digest == second.digest
 
@@ -198,10 +209,14 @@ def list_groups(task: answerkey.TaskRun) -> list[str | None]:
 
 
 def test_a_ready_made_task_keeps_the_subjects_of_its_files(tmp_path: Path) -> None:
-    """In the groups and in the prompt, file by file: a column where there is one, else the file's name."""
+    """In the groups and in the prompt, file by file: a column where there is one, else the file's
+    name.
+    """
     write_csv(tmp_path / "data" / "a_test.csv", "subject", ["arithmetic", "geography"])
     write_csv(tmp_path / "data" / "law_test.csv", "level", ["1", "2"])
-    run = answerkey.run("mmlu", dataset=str(tmp_path / "data"), model="builtin/longest", out=tmp_path / "out")
+    run = answerkey.run(
+        "mmlu", dataset=str(tmp_path / "data"), model="builtin/longest", out=tmp_path / "out"
+    )
     task = run.tasks["mmlu"]
     assert list_groups(task) == ["arithmetic", "geography", "law"]
     assert "question about arithmetic." in task.completions["prompt"][0]
@@ -210,7 +225,13 @@ def test_a_ready_made_task_keeps_the_subjects_of_its_files(tmp_path: Path) -> No
 def test_a_ready_made_task_keeps_the_ids_and_category_of_a_file(tmp_path: Path) -> None:
     """`sample_id` is the id wherever there is one."""
     choices = {"text": ["x", "y"], "label": ["A", "B"]}
-    row = {"sample_id": "mine", "id": "theirs", "question": "?", "choices": choices, "answerKey": "A"}
+    row = {
+        "sample_id": "mine",
+        "id": "theirs",
+        "question": "?",
+        "choices": choices,
+        "answerKey": "A",
+    }
     file = tmp_path / "arc.jsonl"
     file.write_text(json.dumps({**row, "category": "own"}) + "\n")
     run = answerkey.run("arc", dataset=str(file), model="builtin/longest", out=tmp_path / "out")
@@ -243,15 +264,23 @@ def test_a_column_that_a_ready_made_task_needs_itself_is_an_error(
 def test_a_derived_column_replaces_only_one_that_it_reads(
     write: Write, derive: dict[str, str], words: str | None
 ) -> None:
-    """Else E212 names the file, the column and what to do; the columns of documents are such columns, too."""
+    """Else E212 names the file, the column and what to do.
+
+    The columns of documents are such columns, too.
+    """
     source = LocalSource(str(write("a.csv", "q,answer\none,A\n")), derive=derive)
     if words is None:
         assert read(source).samples.row(0) == {"q": "one", "answer": "a"}
         return
-    lost = r"E212.*derived column `{}` would replace the column `{}` of the file, which it does not read"
+    lost = (
+        r"E212.*derived column `{}` would replace the column `{}` of the file, which it "
+        r"does not read"
+    )
     with pytest.raises(DataError, match=f"(?s){lost.format('answer', 'answer')}.*{words}"):
         read(source)
     folder = write("one.md", "Text\n").parent
-    documents = FolderSource(str(folder), extension="md", derive={"content": "{{ sample.file_name }}"})
+    documents = FolderSource(
+        str(folder), extension="md", derive={"content": "{{ sample.file_name }}"}
+    )
     with pytest.raises(DataError, match=lost.format("content", "content")):
         read(documents)

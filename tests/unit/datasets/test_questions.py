@@ -44,7 +44,10 @@ def test_options_without_labels_get_letters_then_digits() -> None:
 def test_texts_are_labels_when_they_are_distinct_characters(
     texts: list[str], labels: object, counting: object
 ) -> None:
-    """White space around them does not count; what does not count up may be options: those of a sum."""
+    """White space around them does not count.
+
+    What does not count up may be options: those of a sum.
+    """
     assert (take_labels(texts), take_labels(texts, counting=True)) == (labels, counting)
 
 
@@ -64,7 +67,10 @@ def test_a_label_is_found_by_itself_its_place_or_its_text(value: object, label: 
 def test_a_number_is_a_label_before_it_is_a_place() -> None:
     """Unless places are meant; without choices a value stays what it is."""
     numbers = ("1", "2", "3")
-    assert (find_label("1", numbers, None), find_label("1", numbers, None, by_index=True)) == ("1", "2")
+    assert (find_label("1", numbers, None), find_label("1", numbers, None, by_index=True)) == (
+        "1",
+        "2",
+    )
     assert find_label("3", numbers, None, by_index=True) == "3"
     assert find_label("A", None, None) is None
 
@@ -125,7 +131,10 @@ def test_lists_of_texts_are_read_from_lists_and_their_texts(value: object, texts
 def test_a_question_is_read_from_columns_of_any_usual_name(
     row: dict[str, Any], choices: tuple[str, ...] | None, options: object
 ) -> None:
-    """Labels that a table states are kept; the truth is a label, and what is no part of it stays aside."""
+    """Labels that a table states are kept.
+
+    The truth is a label, and what is no part of it stays aside.
+    """
     truth = choices[1] if choices else "B"
     whole = {"Question": "q", "answer": truth, "subject": "maps", "note": 1, **row}
     found = find_columns(tuple(whole)).read_question(whole)
@@ -133,14 +142,26 @@ def test_a_question_is_read_from_columns_of_any_usual_name(
     columns = recognise(samples, needs_all=False)
     derived = next(columns.derive(samples).rows())
     assert DERIVED.read_question(derived, columns.taken.union(DERIVED.taken)) == found
-    assert (found.question, found.choices, found.options, found.truth) == ("q", choices, options, truth)
+    assert (found.question, found.choices, found.options, found.truth) == (
+        "q",
+        choices,
+        options,
+        truth,
+    )
     assert (found.category, found.original) == ("maps", {"note": 1})
 
 
 def test_what_columns_hold_tells_which_is_meant() -> None:
-    """Fields inside a cell are found, a column of nulls is passed over, and letters alone are no options."""
+    """Fields inside a cell are found, a column of nulls is passed over, and letters alone are no
+    options.
+    """
     listed = [{"text": "x", "label": "1"}, {"text": "y", "label": "2"}]
-    row = {"question": {"stem": "q", "choices": listed}, "answer": None, "label": "2", "labels": ["1", "2"]}
+    row = {
+        "question": {"stem": "q", "choices": listed},
+        "answer": None,
+        "label": "2",
+        "labels": ["1", "2"],
+    }
     samples = load_rows([row], name="rows").samples
     found = recognise(samples)
     names = {"question": "question.stem", "options": "question.choices", "choices": "labels"}

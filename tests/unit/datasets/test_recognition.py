@@ -1,8 +1,12 @@
-"""Laws of the recogniser: the columns of a table, judged on all rows; what cannot be told is asked."""
+"""Laws of the recogniser: the columns of a table, judged on all rows.
+
+What cannot be told is asked.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,26 +29,37 @@ def read(rows: Sequence[Row], **chosen: str) -> tuple[QuestionColumns, pl.DataFr
     """Return what is recognised in some rows, and the columns that come of it."""
     samples = load_rows(rows, name="mine.jsonl").samples
     found = recognise(samples, chosen)
-    return found, found.derive(samples).frame
+    return found, as_frame(found.derive(samples))
+
+
+def as_frame(samples: Samples) -> pl.DataFrame:
+    """Return the fields of samples as columns."""
+    return pl.DataFrame(list(map(dict, samples.rows())), infer_schema_length=None, strict=False)
 
 
 def ask(*answers: object, **more: object) -> list[dict[str, Any]]:
     """Return a row for each answer, with four options."""
-    return [{"question": "Which colour?", "options": FOUR, "answer": one, **more} for one in answers]
+    return [
+        {"question": "Which colour?", "options": FOUR, "answer": one, **more} for one in answers
+    ]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 def test_the_columns_of_known_datasets_are_recognised(shape: Shape, tmp_path: Path) -> None:
-    """Whatever they are called and however the truth is spelled; a file of one's own needs no other names."""
+    """Whatever they are called and however the truth is spelled.
+
+    A file of one's own needs no other names.
+    """
     rows = load_table(shape.write(tmp_path)).rows
     found = recognise(rows)
     assert found.say() == shape.said
     derived = found.derive(rows.load())
     first = derived.row(0)
-    assert derived.frame["truth"].to_list() == list(shape.truths)
+    assert derived.values("truth") == list(shape.truths)
     assert (first["options"], first.get("passage")) == (list(shape.options), shape.passage)
-    parts = derived.frame.select("options", "choices", "truth").rows()
-    assert [options[labels.index(truth)] for options, labels, truth in parts] == list(shape.right)
+    parts = as_frame(derived).select("options", "choices", "truth").rows()
+    right = [options[labels.index(truth)] for options, labels, truth in parts]
+    assert right == list(shape.right)
     again = QuestionColumns.of(found.say(), rows)
     assert (again.columns, again.spread, again.form, again.unfolded) == (
         *(found.columns, found.spread, found.form, found.unfolded),
@@ -57,11 +72,11 @@ def test_parts_of_a_table_are_read_like_the_whole(
 ) -> None:
     """Block by block the same is recognised, and row by row the same is made of it."""
     rows = load_table(shape.write(tmp_path)).rows
-    found, whole = recognise(rows), recognise(rows).derive(rows.load()).frame
+    found, whole = recognise(rows), list(recognise(rows).derive(rows.load()).rows())
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 1)
     assert recognise(rows) == found
-    parts = [found.derive(rows.slice(place, 1).load()).frame for place in range(len(rows))]
-    assert pl.concat(parts).equals(whole)
+    parts = [found.derive(rows.slice(place, 1).load()).rows() for place in range(len(rows))]
+    assert list(chain.from_iterable(parts)) == whole
 
 
 @pytest.mark.parametrize(
@@ -87,7 +102,10 @@ def test_parts_of_a_table_are_read_like_the_whole(
 def test_a_truth_is_read_as_it_is_spelled(
     rows: list[Row], chosen: dict[str, str], form: str, truths: list[str | None] | None
 ) -> None:
-    """As a label, an index, a text or a mark; a single row that says otherwise keeps what it says."""
+    """As a label, an index, a text or a mark.
+
+    A single row that says otherwise keeps what it says.
+    """
     found, frame = read(rows, **chosen)
     assert found.form == form
     if truths is not None:
@@ -107,7 +125,9 @@ def test_the_last_row_decides_as_much_as_the_first(monkeypatch: pytest.MonkeyPat
 def test_labels_of_the_table_come_before_places() -> None:
     """A number among the labels that a table states is a label; they are what may be answered."""
     choices = {"text": FOUR, "label": ["1", "2", "3", "4"]}
-    found, frame = read([{"question": "?", "choices": choices, "answer": one} for one in ("1", "2")])
+    found, frame = read(
+        [{"question": "?", "choices": choices, "answer": one} for one in ("1", "2")]
+    )
     assert (found.form, frame["truth"].to_list()) == ("label", ["1", "2"])
     assert frame["choices"][0].to_list() == ["1", "2", "3", "4"]
 
@@ -147,14 +167,19 @@ def test_several_questions_in_a_row_are_one_each() -> None:
 
 
 def test_right_and_wrong_answers_are_shuffled_by_content() -> None:
-    """The order depends on question and options alone; the right one is not always at the same place."""
+    """The order depends on question and options alone.
+
+    The right one is not always at the same place.
+    """
     rows = [
-        {"question": f"q{at}", "correct_answer": "yes", "incorrect_answers": ["no", "so"]} for at in range(60)
+        {"question": f"q{at}", "correct_answer": "yes", "incorrect_answers": ["no", "so"]}
+        for at in range(60)
     ]
     frame = read(rows)[1]
     assert {len(one) for one in frame["options"]} == {3}
     assert all(
-        one[["A", "B", "C"].index(label)] == "yes" for one, label in frame.select("options", "truth").rows()
+        one[["A", "B", "C"].index(label)] == "yes"
+        for one, label in frame.select("options", "truth").rows()
     )
     counts = frame["truth"].value_counts().rows()
     assert sorted(label for label, _ in counts) == ["A", "B", "C"]
@@ -182,9 +207,10 @@ def test_options_are_found_wherever_they_stand(row: Row, said: str) -> None:
     """With marks, as lines of one cell, as a list in the question, or as nothing but yes and no."""
     found, frame = read([{"question": "Which?", **row}])
     assert found.say()["truth"] == said
-    assert frame["options"][0][["A", "B"].index(frame["truth"][0])] == {"b": "y", "options:flag": "y"}.get(
-        str(row.get("answer", said)), str(row.get("answer", row.get("target"))).title()
-    )
+    assert frame["options"][0][["A", "B"].index(frame["truth"][0])] == {
+        "b": "y",
+        "options:flag": "y",
+    }.get(str(row.get("answer", said)), str(row.get("answer", row.get("target"))).title())
     assert "Options" not in frame["question"][0]
 
 
@@ -205,7 +231,7 @@ error[E215]: the truths name no option in 2 of 3 rows
 HIDDEN = """\
 error[E215]: the truths are hidden: `answer` is empty or -1 in all 2 rows
   --> mine.jsonl, column `answer`
-  = help: use a split of the dataset that has its truths, or name their column: `--column truth=NAME`"""
+  = help: use a split of the dataset that has its truths, or name their column: `--column truth=NAME`"""  # noqa: E501 - the text as it is written
 
 
 @pytest.mark.parametrize(
@@ -217,7 +243,10 @@ error[E215]: the truths are hidden: `answer` is empty or -1 in all 2 rows
     ],
 )
 def test_what_cannot_be_decided_is_asked(rows: list[Row], message: str) -> None:
-    """Never guessed: the rows are shown, and the flag that decides; truths that are hidden are said to be."""
+    """Never guessed: the rows are shown, and the flag that decides.
+
+    Truths that are hidden are said to be.
+    """
     with pytest.raises(DataError) as caught:
         read(rows)
     assert str(caught.value) == message
@@ -231,11 +260,18 @@ def test_what_cannot_be_decided_is_asked(rows: list[Row], message: str) -> None:
         ({"question": "?", "options": FOUR}, {}, "E206", "no column holds the truth"),
         (ask("A")[0], {"truth": "anwser"}, "E206", "truth: there is no column `anwser`"),
         (ask("A")[0], {"options": "A,B"}, "E206", "options: there is no column `A`"),
-        (ask("A", output="A", response="B")[0], {}, "E209", "several columns may hold the completions"),
+        (
+            ask("A", output="A", response="B")[0],
+            {},
+            "E209",
+            "several columns may hold the completions",
+        ),
         (ask("A", choices=["x", "y", "z", "v"])[0], {}, "E215", "2 ways"),
     ],
 )
-def test_what_is_not_there_is_named(row: Row, chosen: dict[str, str], code: str, words: str) -> None:
+def test_what_is_not_there_is_named(
+    row: Row, chosen: dict[str, str], code: str, words: str
+) -> None:
     """With the columns that there are."""
     with pytest.raises(DataError, match=words) as caught:
         read([row], **chosen)
@@ -244,7 +280,10 @@ def test_what_is_not_there_is_named(row: Row, chosen: dict[str, str], code: str,
 
 
 def test_the_caller_says_what_is_what() -> None:
-    """Another column, several for the options, none for the passage; a colon may be part of a name."""
+    """Another column, several for the options, none for the passage.
+
+    A colon may be part of a name.
+    """
     row = {"frage": "?", "x": "red", "y": "blue", "a:0": "B", "context": "c"}
     found, frame = read([row], question="frage", options="x,y", truth="a:0", passage="")
     assert (found.spread, found.form, "passage" in found.columns) == (("x", "y"), "label", False)
@@ -258,7 +297,12 @@ def test_hostile_names_are_names() -> None:
     found, frame = read(
         [row], question=names[0], options=names[1], truth=names[2], id=names[3], category=names[4]
     )
-    assert frame.select("question", "truth", "sample_id", "category").row(0) == ("?", "B", "id", "c")
+    assert frame.select("question", "truth", "sample_id", "category").row(0) == (
+        "?",
+        "B",
+        "id",
+        "c",
+    )
     assert found.say()["options"] == "{{ 7*7 }}"
 
 

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
 
 import polars as pl
 import pytest
 
-from answerkey.datasets import rows
+from answerkey.datasets import rows, tables
 from answerkey.datasets.rows import Rows, iterate_blocks, join_positions, locate_positions
 from answerkey.datasets.tables import load_table
 from answerkey.errors import DataError
@@ -23,15 +23,19 @@ FRAME = pl.DataFrame(
 )
 
 
-@pytest.fixture(params=["stored", "named", "held", "picked", "large"])
+@pytest.fixture(params=["stored", "named", "held", "picked", "lines"])
 def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rows:
-    """Return the same fifty rows: in a file without and with ids, in memory, and picked out of a hundred.
-
-    Once the dictionaries of some columns are large.
+    """Return the same fifty rows: in a file without and with ids, in memory, picked out of a
+    hundred, and in JSON Lines.
     """
     frame, path = FRAME, tmp_path / "rows.parquet"
-    if request.param == "large":
-        monkeypatch.setattr(rows, "LARGE_DICTIONARY", 0)
+    if request.param == "lines":
+        lines = tmp_path / "rows.jsonl"
+        lines.write_text("\n".join(json.dumps(row) for row in FRAME.to_dicts()))
+        monkeypatch.setattr(tables, "HELD_CHARACTERS", 0)
+        monkeypatch.setattr(tables, "MARK_ROWS", 4)
+        monkeypatch.setattr(rows, "MARK_ROWS", 4)
+        return load_table(lines).rows
     if request.param == "named":
         frame = frame.with_columns(pl.Series("sample_id", [f"s{n}" for n in range(50)]))
     if request.param == "picked":
@@ -44,13 +48,15 @@ def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("block", [1, 7, 1000])
-def test_any_part_is_that_part_of_the_whole(table: Rows, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slices, picks and slices of picks have the rows, ids and lines that they have in the whole."""
+def test_any_part_is_that_part_of_the_whole(
+    table: Rows, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slices, picks and slices of picks have the rows, ids and lines that they have in the
+    whole.
+    """
     monkeypatch.setattr(rows, "BLOCK_ROWS", block)
     whole = table.load()
-    assert whole.frame["n"].to_list() == list(range(50))
-    assert whole.frame.schema["n"] == pl.Int64()
-    assert whole.lines is not None
+    assert whole.values("n") == list(range(50))
     picks = pl.Series([0, 3, 4, 20, 49])
     for part, places in (
         (table.slice(10, 5), list(range(10, 15))),
@@ -64,14 +70,14 @@ def test_any_part_is_that_part_of_the_whole(table: Rows, block: int, monkeypatch
     ):
         found = part.load()
         assert len(part) == len(found) == len(places)
-        assert found.frame.equals(whole.frame[places])
+        assert list(found) == [whole.items[place] for place in places]
         assert found.ids.to_list() == part.ids.to_list() == whole.ids.gather(places).to_list()
-        assert found.lines is not None
-        assert found.lines.to_list() == whole.lines.gather(places).to_list()
 
 
-def test_only_what_is_asked_for_is_loaded(table: Rows) -> None:
-    """Columns come in the order of the table, whatever their names look like; ids come with them."""
+def test_only_what_is_asked_for_is_loaded(tmp_path: Path) -> None:
+    """Columns of Parquet come in the order of the table, whatever their names look like."""
+    FRAME.write_parquet(tmp_path / "rows.parquet")
+    table = load_table(tmp_path / "rows.parquet").rows
     assert table.load(["*", "n"]).columns == ["n", "*"]
     assert table.load(["^a$", "unknown"]).columns == ["^a$"]
     nothing = table.load([])
@@ -83,7 +89,7 @@ def test_blocks_are_the_whole(table: Rows) -> None:
     """Blocks follow each other and leave nothing out."""
     found = list(iterate_blocks(table, ["n"], size=20))
     assert [(offset, len(block)) for offset, block in found] == [(0, 20), (20, 20), (40, 10)]
-    assert pl.concat([block.frame["n"] for _, block in found]).to_list() == list(range(50))
+    assert [row["n"] for _, block in found for row in block.rows()] == list(range(50))
 
 
 def test_a_part_can_be_sent_to_another_process(table: Rows) -> None:
@@ -92,7 +98,7 @@ def test_a_part_can_be_sent_to_another_process(table: Rows) -> None:
     packed = pickle.dumps(part)
     assert len(packed) < 4000
     again = pickle.loads(packed)  # noqa: S301 - our own bytes
-    assert again.load().frame.equals(part.load().frame)
+    assert list(again.load()) == list(part.load())
 
 
 def test_a_file_that_changes_while_it_is_in_use_is_refused(tmp_path: Path) -> None:
@@ -119,63 +125,12 @@ def test_damage_inside_a_file_is_told_when_it_is_met(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("outer", [range(3, 13), pl.Series([1, 2, 5, 8, 13, 21])])
 @pytest.mark.parametrize("inner", [range(1, 4), pl.Series([0, 2, 5])])
-def test_positions_are_joined_and_found_again(outer: range | pl.Series, inner: range | pl.Series) -> None:
-    """Where chosen rows stand among all, and where they stand among the chosen, are the same thing."""
+def test_positions_are_joined_and_found_again(
+    outer: range | pl.Series, inner: range | pl.Series
+) -> None:
+    """Where chosen rows stand among all, and where they stand among the chosen, are the same
+    thing.
+    """
     joined = join_positions(outer, inner)
     assert list(joined) == [list(outer)[place] for place in inner]
     assert list(locate_positions(outer, joined)) == list(inner)
-
-
-def test_a_row_group_with_a_large_dictionary_is_decoded_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its parts are cut out of it, one after the other; a whole group is read for itself and not kept."""
-    path = tmp_path / "rows.parquet"
-    frame = pl.DataFrame({"text": ["a", "b"] * 50, "list": [["x"]] * 100, "n": range(100)})
-    frame.write_parquet(path, row_group_size=40)
-    monkeypatch.setattr(rows, "LARGE_DICTIONARY", 0)
-    monkeypatch.setattr(rows, "_decoded", {})
-    read: list[tuple[object, ...]] = []
-    collect = rows._collect
-
-    def note(scan: pl.LazyFrame, names: list[str], places: range) -> pl.DataFrame:
-        read.append((*names, places))
-        return collect(scan, names, places)
-
-    monkeypatch.setattr(rows, "_collect", note)
-    table = load_table(path).rows
-    for start in range(0, 100, 15):
-        part = table.slice(start, 15).load(["text"]).frame
-        assert part["text"].to_list() == frame["text"][start : start + 15].to_list()
-    assert read == [("text", range(40)), ("text", range(40, 80)), ("text", range(80, 100))]
-    assert table.slice(35, 50).load().frame.equals(frame[35:85])
-    both = [("text", "n", places) for places in (range(40), range(40, 80), range(80, 100))]
-    assert read[3:] == [*both, ("list", range(35, 85))]
-    assert [str(key)[-15:-1] for key in rows._decoded] == ["range(80, 100)"]  # a part was asked for last
-    table.slice(90, 10).load()
-    assert rows._decoded == {}  # nothing stays behind the last part of a group
-
-
-def test_a_footer_that_says_nothing_of_dictionaries_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One that is too long to look through, cut off or nonsense has no groups, and ends nothing."""
-    path = tmp_path / "rows.parquet"
-    FRAME.write_parquet(path)
-    monkeypatch.setattr(rows, "LARGE_DICTIONARY", 0)
-    whole = path.read_bytes()
-    assert rows._find_groups(path, 0)[0] == [range(50)]
-    monkeypatch.setattr(rows, "_LONGEST_FOOTER", 10)
-    assert rows._find_groups(path, 1) == ([], frozenset())
-    monkeypatch.undo()
-    random = Random(3)
-    contents = [b"", b"PAR1", whole[:-9] + whole[-8:], whole[:-8] + b"\xff" * 8]
-    contents += [whole[:-8] + random.randbytes(size) + whole[-8:] for size in range(1, 300, 12)]
-    contents += [
-        random.randbytes(size) + (size - 8).to_bytes(4, "little") + b"PAR1" for size in range(8, 300, 6)
-    ]
-    for number, content in enumerate(contents):
-        path.write_bytes(content)
-        groups, large = rows._find_groups(path, number + 2)
-        assert len(groups) <= len(content)
-        assert len(large) <= len(content)

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.datasets.dataset import Dataset, Selection, Shard, cut_shards, rank_ids, select_rows, share_out
+from answerkey.datasets.dataset import (
+    Dataset,
+    Selection,
+    Shard,
+    cut_shards,
+    rank_ids,
+    select_rows,
+    share_out,
+)
 from answerkey.datasets.tables import load_rows
 from answerkey.errors import DataError, SpecError
 from answerkey.types import Samples
@@ -16,7 +24,8 @@ from answerkey.types import Samples
 def build(count: int, subjects: int = 3) -> Samples:
     """Return samples with ids `s0`, `s1`, … and subjects in turn."""
     return load_rows(
-        [{"sample_id": f"s{n}", "subject": f"t{n % subjects}", "n": n} for n in range(count)], name="rows"
+        [{"sample_id": f"s{n}", "subject": f"t{n % subjects}", "n": n} for n in range(count)],
+        name="rows",
     ).samples
 
 
@@ -27,7 +36,8 @@ def select(samples: Samples, selection: Selection) -> Samples:
 
 def rank(ids: list[str], seed: int) -> list[int]:
     """Return the positions of ids, the one that is chosen first at the beginning."""
-    return rank_ids(ids, seed).sort("high", "low")["row"].to_list()
+    ranks = rank_ids(ids, seed)
+    return sorted(range(len(ids)), key=ranks.__getitem__)
 
 
 def test_head_takes_the_first_rows() -> None:
@@ -38,7 +48,8 @@ def test_head_takes_the_first_rows() -> None:
 
 
 def test_random_depends_on_the_seed_and_the_ids_alone() -> None:
-    """The same seed gives the same samples, for ever, in the order of the dataset, whatever that is.
+    """The same seed gives the same samples, for ever, in the order of the dataset, whatever that
+    is.
 
     A larger choice with the same seed contains the smaller one.
     """
@@ -46,7 +57,9 @@ def test_random_depends_on_the_seed_and_the_ids_alone() -> None:
     chosen = select(samples, selection).ids.to_list()
     assert chosen == ["s125", "s166", "s268", "s485", "s535"]
     assert select(samples, Selection(5, "random", 8)).ids.to_list() != chosen
-    assert select(samples.take(list(reversed(range(1000)))), selection).ids.to_list() == chosen[::-1]
+    assert (
+        select(samples.take(list(reversed(range(1000)))), selection).ids.to_list() == chosen[::-1]
+    )
     assert set(chosen) < set(select(samples, Selection(20, "random", 7)).ids)
 
 
@@ -58,18 +71,22 @@ def test_random_is_fair() -> None:
 
 
 def test_strata_keep_their_shares() -> None:
-    """Each value of the column is there in proportion, picked by the same ranking, in dataset order."""
+    """Each value of the column is there in proportion, picked by the same ranking, in dataset
+    order.
+    """
     rows = [{"sample_id": f"s{n}", "subject": "big" if n < 60 else "small"} for n in range(90)]
     samples = load_rows(rows, name="rows").samples
     chosen = select(samples, Selection(9, "random", 1, "subject"))
-    assert chosen.frame["subject"].to_list() == ["big"] * 6 + ["small"] * 3
+    assert chosen.values("subject") == ["big"] * 6 + ["small"] * 3
     ranked = [n for n in rank(samples.ids.to_list(), 1) if n >= 60][:3]
     assert chosen.ids.to_list()[6:] == [f"s{n}" for n in sorted(ranked)]
 
 
 def test_null_is_a_stratum_of_its_own() -> None:
     """Rows without a value form a stratum and are not mistaken for a text."""
-    samples = load_rows([{"x": value} for value in [None, None, "None", "None"]], name="rows").samples
+    samples = load_rows(
+        [{"x": value} for value in [None, None, "None", "None"]], name="rows"
+    ).samples
     chosen = select(samples, Selection(2, stratify_by="x"))
     assert chosen.values("x") == [None, "None"]
 
@@ -85,7 +102,9 @@ def test_null_is_a_stratum_of_its_own() -> None:
         (2, [2, 2, 2], [1, 1, 0]),
     ],
 )
-def test_the_rest_goes_to_the_largest_remainders(wanted: int, sizes: list[int], expected: list[int]) -> None:
+def test_the_rest_goes_to_the_largest_remainders(
+    wanted: int, sizes: list[int], expected: list[int]
+) -> None:
     """Whole shares first; equal remainders go to the larger stratum, then to the earlier one."""
     assert share_out(wanted, sizes) == expected
 
@@ -100,7 +119,10 @@ def test_shares_add_up_and_fit(sizes: list[int], draw: st.DataObject) -> None:
 
 
 def test_an_unknown_stratum_column_is_refused() -> None:
-    """`stratify_by` with an unknown column gives E206, also when all rows are used; no samples E108."""
+    """`stratify_by` with an unknown column gives E206, also when all rows are used.
+
+    No samples E108.
+    """
     with pytest.raises(DataError, match=r"(?s)E206.*did you mean `subject`\?$"):
         select(build(4), Selection(stratify_by="subjct"))
     with pytest.raises(SpecError, match="E108"):
@@ -121,7 +143,7 @@ def make_shard() -> Shard:
 
 def read_questions(shard: Shard) -> list[str]:
     """Return the questions of a shard."""
-    return shard.samples.load().frame["question"].to_list()
+    return [str(row["question"]) for row in shard.samples.load().rows()]
 
 
 def test_parts_are_the_shard_for_trial() -> None:
@@ -135,16 +157,30 @@ def test_parts_are_the_shard_for_trial() -> None:
         (["8", "9"], 8, (1,)),
     ]
     assert [(one.is_trial, one.index) for one in parts] == [(True, 1)] * 2
-    assert [read_questions(one) for one in make_shard().split(64)] == [["5"], ["6"], ["7"], ["8"], ["9"]]
+    assert [read_questions(one) for one in make_shard().split(64)] == [
+        ["5"],
+        ["6"],
+        ["7"],
+        ["8"],
+        ["9"],
+    ]
     (row,) = make_shard().cut(2, 3).split(2)
     assert (read_questions(row), row.is_trial) == (["7"], True)
 
 
 def test_rows_that_are_withheld_are_left_out() -> None:
-    """They keep their places; the stretches between them hold all other rows, or there is one without."""
+    """They keep their places.
+
+    The stretches between them hold all other rows, or there is one without.
+    """
     shard = make_shard()
     found = shard.skip([shard.cut(0, 1), shard.cut(2, 3)])
-    assert (found.skipped, found.left, found.failed, found.is_trial) == ((0, 2), [1, 3, 4], (4,), False)
+    assert (found.skipped, found.left, found.failed, found.is_trial) == (
+        (0, 2),
+        [1, 3, 4],
+        (4,),
+        False,
+    )
     assert [(read_questions(one), one.failed) for one in found.cut_around()] == [
         (["6"], ()),
         (["8", "9"], (1,)),

@@ -7,14 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.datasets.sources import SOURCES, FolderSource, InlineSource, LocalSource, Source, list_files
+from answerkey.datasets.sources import (
+    SOURCES,
+    FolderSource,
+    InlineSource,
+    LocalSource,
+    Source,
+    list_files,
+)
 from answerkey.errors import DataError
 
 Write = Callable[[str, str | bytes], Path]
 
 
 def test_the_built_in_kinds_are_found_by_type() -> None:
-    """Each has a type, filters and a way to read its rows; a kind that nobody registered raises KeyError."""
+    """Each has a type, filters and a way to read its rows.
+
+    A kind that nobody registered raises KeyError.
+    """
     assert (SOURCES["local"], SOURCES["inline"]) == (LocalSource, InlineSource)
     assert isinstance(LocalSource("a.csv"), Source)
     assert isinstance(InlineSource(()), Source)
@@ -23,15 +33,18 @@ def test_the_built_in_kinds_are_found_by_type() -> None:
 
 
 def test_only_the_named_files_are_read(write: Write, tmp_path: Path) -> None:
-    """`extension` with or without its dot, compressed or not; `pattern` over the path within the folder."""
+    """`extension` with or without its dot, compressed or not.
+
+    `pattern` over the path within the folder.
+    """
     write("a.csv", "q\none\n")
     write("b_test.csv", "q\ntwo\n")
     write("LICENSE", "text")
     for extension in ("csv", ".CSV"):
         table = FolderSource(str(tmp_path), extension=extension).read(name="x")
-        assert table.samples.frame["q"].to_list() == ["one", "two"]
+        assert table.samples.values("q") == ["one", "two"]
     table = FolderSource(str(tmp_path), pattern="*_test.csv").read(name="x")
-    assert table.samples.frame["q"].to_list() == ["two"]
+    assert table.samples.values("q") == ["two"]
 
 
 def test_a_mixture_of_data_files_and_others_is_refused(write: Write, tmp_path: Path) -> None:
@@ -61,22 +74,26 @@ def test_hidden_files_and_links_to_folders_are_left_out(write: Write, tmp_path: 
     write("a.csv", "q\none\n")
     write(".hidden.csv", "q\ntwo\n")
     (tmp_path / "loop").symlink_to(tmp_path, target_is_directory=True)
-    assert [path.name for path in list_files(tmp_path)] == ["a.csv"]
+    assert list(list_files(tmp_path)) == ["a.csv"]
 
 
 def test_documents_are_rows(write: Write, tmp_path: Path) -> None:
-    """Each text file is a row: the hash of its content, its name, all of it; columns may be derived."""
+    """Each text file is a row: the hash of its content, its name, all of it.
+
+    Columns may be derived.
+    """
     (tmp_path / "deep").mkdir()
     write("deep/one.md", "---\nanswer: B\n---\n\nWhich? A) x B) y\n")
     write("two.md", "Why?\n")
     derive = {"words": "{{ sample.content.split() | length }}"}
-    frame = FolderSource(str(tmp_path), extension="md", derive=derive).read(name="x").samples.frame
-    assert frame.columns == ["sample_id", "file_name", "content", "words"]
-    assert frame.drop("sample_id").rows() == [
+    source = FolderSource(str(tmp_path), extension="md", derive=derive)
+    samples = source.read(name="x").samples
+    assert samples.columns == ["sample_id", "file_name", "content", "words"]
+    assert [tuple(row.values())[1:] for row in samples.rows()] == [
         ("deep/one.md", "---\nanswer: B\n---\n\nWhich? A) x B) y\n", 9),
         ("two.md", "Why?\n", 1),
     ]
-    assert frame["sample_id"].str.len_chars().to_list() == [64, 64]
+    assert [len(sample.id) for sample in samples] == [64, 64]
 
 
 def test_pdf_documents_are_passed_over_and_counted(write: Write, tmp_path: Path) -> None:

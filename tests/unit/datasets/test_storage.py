@@ -27,7 +27,6 @@ from answerkey.datasets.storage import (
     find_object,
     is_stored,
     list_objects,
-    look_up,
     put_new,
     put_object,
     remove_objects,
@@ -53,7 +52,12 @@ SCORER = {
     "ground_truth_choice": "{{ sample.answer }}",
     "choices": ["A", "B", "C", "D"],
 }
-TASK = {"key": "quiz", "display_name": "Quiz", "description": "Q", "definition": {"scorers": [SCORER]}}
+TASK = {
+    "key": "quiz",
+    "display_name": "Quiz",
+    "description": "Q",
+    "definition": {"scorers": [SCORER]},
+}
 LINES = b"".join(json.dumps(row).encode() + b"\n" for row in FRAME.head(50).to_dicts())
 
 
@@ -83,11 +87,20 @@ def parquet(tmp_path: Path) -> Path:
     return tmp_path / "rows.parquet"
 
 
-@pytest.mark.parametrize("name", ["s3://bucket/rows.jsonl", "gs://bucket/rows.jsonl", "S3://bucket/x"])
+@pytest.mark.parametrize(
+    "name", ["s3://bucket/rows.jsonl", "gs://bucket/rows.jsonl", "S3://bucket/x"]
+)
 def test_addresses_of_stores_are_known_by_their_scheme(name: str) -> None:
     """Paths, addresses of the web and other schemes are none."""
     assert is_stored(name)
-    for other in ("rows.jsonl", "/s3/rows.jsonl", "https://host/x", "memory://x/y", "s3:x", Path("s3://b/x")):
+    for other in (
+        "rows.jsonl",
+        "/s3/rows.jsonl",
+        "https://host/x",
+        "memory://x/y",
+        "s3:x",
+        Path("s3://b/x"),
+    ):
         assert not is_stored(other)
 
 
@@ -119,14 +132,16 @@ def test_parquet_is_read_where_it_lies(bucket: Bucket, faulty: Faulty, tmp_path:
     url = bucket.put("rows.parquet", (tmp_path / "rows.parquet").read_bytes())
     table, here = load_table(url), load_table(tmp_path / "rows.parquet")
     assert table.digest == here.digest
-    assert table.samples.frame.equals(here.samples.frame)
+    assert list(table.samples.rows()) == list(here.samples.rows())
     assert table.rows.file == url
     faulty.headers.clear()
     rows = pickle.loads(pickle.dumps(table.rows.slice(250, 100)))  # noqa: S301 - as it is sent to a worker
     found = rows.load(["answer"])
-    assert found.frame.equals(FRAME.select("answer").slice(250, 100))
+    assert found.values("answer") == FRAME["answer"].slice(250, 100).to_list()
     assert found.ids.to_list()[0] == "000251"
-    ranges = [line for text in faulty.headers for line in text.lower().splitlines() if "range:" in line]
+    ranges = [
+        line for text in faulty.headers for line in text.lower().splitlines() if "range:" in line
+    ]
     spans = [line.partition("=")[2].partition("-") for line in ranges]
     assert len(spans) == 3  # the end of the file, and a piece of two groups
     assert all(int(last) - int(first) < 5000 for first, _, last in spans if first)
@@ -144,7 +159,9 @@ def test_parquet_is_read_where_it_lies(bucket: Bucket, faulty: Faulty, tmp_path:
 def test_any_part_of_a_file_is_read_as_if_it_were_here(
     place: str, how: dict[str, Any], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """For every span of rows and choice of columns, from a store that Polars reaches, and from another."""
+    """For every span of rows and choice of columns, from a store that Polars reaches, and from
+    another.
+    """
     nested = FRAME.with_columns(
         pl.struct(pl.col("answer"), pl.concat_list("question", "answer").alias("b")).alias("deep"),
         pl.when(pl.col("answer") != "A").then("unread").alias("word"),
@@ -159,8 +176,9 @@ def test_any_part_of_a_file_is_read_as_if_it_were_here(
         start = draws.randrange(1000)
         length = draws.randrange(1, 1000 - start + 1)
         names = draws.sample(nested.columns, draws.randrange(1, 4))
-        loaded = rows.slice(start, length).load(names).frame
-        assert loaded.select(names).equals(nested.slice(start, length).select(names))
+        loaded = rows.slice(start, length).load(names)
+        expected = nested.slice(start, length).select(names).to_dicts()
+        assert [{name: row[name] for name in names} for row in loaded.rows()] == expected
 
 
 def test_the_hash_of_an_object_is_found_once(
@@ -194,7 +212,7 @@ def test_other_files_are_fetched_once(
     for expected in ([(name, len(content))], []):
         found = load_table(url)
         assert found.digest == here.digest
-        assert found.samples.frame.equals(here.samples.frame)
+        assert list(found.samples.rows()) == list(here.samples.rows())
         assert reads == expected
         reads.clear()
     bucket.put(f"data/{name}", content.replace(b"A", b"B") if name == "rows.jsonl" else content)
@@ -210,7 +228,7 @@ def test_a_fingerprint_does_not_depend_on_where_the_file_is(bucket: Bucket, parq
         stored = open_dataset(pin_source(UrlSource(url, **more)), name="rows")
         here = open_dataset(LocalSource(str(parquet), **more), name="rows")
         assert stored.fingerprint == here.fingerprint
-        assert stored.samples().frame.equals(here.samples().frame)
+        assert list(stored.samples().rows()) == list(here.samples().rows())
 
 
 def test_an_object_that_changes_is_an_error_not_a_mixture(bucket: Bucket, parquet: Path) -> None:
@@ -237,9 +255,14 @@ def test_a_pinned_source_gives_the_same_rows_or_none(bucket: Bucket, parquet: Pa
 def test_a_project_cannot_make_us_fetch_without_bound(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is fetched whole may not be larger than its source says; offline, nothing is asked of a store."""
+    """What is fetched whole may not be larger than its source says.
+
+    Offline, nothing is asked of a store.
+    """
     url = bucket.put("rows.jsonl", b'{"a": "' + b"x" * 1_100_000 + b'"}\n')
-    with pytest.raises(DataError, match=r"(?s)larger than 1 MB.*allow more with `max_megabytes: 2`$"):
+    with pytest.raises(
+        DataError, match=r"(?s)larger than 1 MB.*allow more with `max_megabytes: 2`$"
+    ):
         UrlSource(url, max_megabytes=1).read(name="x")
     monkeypatch.setenv("ANSWERKEY_OFFLINE", "1")
     with pytest.raises(DataError, match="nothing is fetched now"):
@@ -293,7 +316,9 @@ def test_words_of_the_server_are_shown_without_secrets(
     """A key that the server repeats is hidden, and is sent nowhere but in a signature."""
     url = bucket.put(name, LINES if name == "rows.jsonl" else parquet.read_bytes())
     faulty.statuses = {("GET", name): 403}
-    with pytest.raises(DataError, match=r"E214.*the store refuses it .*said by the server") as caught:
+    with pytest.raises(
+        DataError, match=r"E214.*the store refuses it .*said by the server"
+    ) as caught:
         load_table(url)
     assert CANARY not in str(caught.value)
     assert hide_secrets(f"{CANARY} {TOKEN_CANARY}") == "*** ***"
@@ -301,16 +326,25 @@ def test_words_of_the_server_are_shown_without_secrets(
 
 
 @pytest.mark.parametrize(("scheme", "library"), [("s3", "s3fs"), ("gs", "gcsfs")])
-def test_a_missing_package_is_named(scheme: str, library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named(
+    scheme: str, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The library is imported for the first address; without it the package is named."""
     monkeypatch.setitem(sys.modules, library, None)
     monkeypatch.setattr(storage, "_opened", {})
-    with pytest.raises(DataError, match=f"(?s)need the package `{library}`.*pip install {library}$"):
+    with pytest.raises(
+        DataError, match=f"(?s)need the package `{library}`.*pip install {library}$"
+    ):
         load_table(f"{scheme}://bucket/rows.jsonl")
 
 
-def test_settings_that_will_not_do_are_told(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the library says about the environment becomes an error of ours; help names the variables."""
+def test_settings_that_will_not_do_are_told(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the library says about the environment becomes an error of ours.
+
+    Help names the variables.
+    """
     with monkeypatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL", "not an address")
         with pytest.raises(DataError, match="cannot connect to the store"):
@@ -349,10 +383,15 @@ def test_any_store_of_fsspec_will_do(memory: str, parquet: Path) -> None:
     """Objects are looked up, read, listed and removed; a change is seen."""
     url = f"{memory}/runs/rows.parquet"
     put_object(url, parquet)
-    assert load_table(url).samples.frame.equals(FRAME)
-    assert look_up(url).size == parquet.stat().st_size
+    assert list(load_table(url).samples.rows()) == FRAME.to_dicts()
+    stored = find_object(url)
+    assert stored is not None
+    assert stored.size == parquet.stat().st_size
     put_object(f"{memory}/runs/more/copy.parquet", b"copy")
-    assert [one.url for one in list_objects(f"{memory}/runs")] == [f"{memory}/runs/more/copy.parquet", url]
+    assert [one.url for one in list_objects(f"{memory}/runs")] == [
+        f"{memory}/runs/more/copy.parquet",
+        url,
+    ]
     FRAME.reverse().write_parquet(parquet)
     put_object(url, parquet)
     rows = load_table(url).rows
@@ -362,9 +401,10 @@ def test_any_store_of_fsspec_will_do(memory: str, parquet: Path) -> None:
     remove_objects([url, url])
     assert find_object(url) is None
     assert list_objects(f"{memory}/nothing") == []
-    assert put_new(f"{memory}/lock", b"1") is not None
+    mark = put_new(f"{memory}/lock", b"1")
+    assert mark is not None
     assert put_new(f"{memory}/lock", b"2") is None
-    assert put_new(f"{memory}/lock", b"3", in_place_of=look_up(f"{memory}/lock").mark) is not None
+    assert put_new(f"{memory}/lock", b"3", in_place_of=mark) is not None
     assert put_new(f"{memory}/lock", b"4", in_place_of="another") is None
 
 

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import gzip
+import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from answerkey.datasets import tables
 from answerkey.datasets.tables import load_rows, load_table
 from answerkey.errors import DataError, Problems
 
@@ -43,13 +48,20 @@ def test_rows_in_memory_are_samples() -> None:
         ([{"a": "\ud800"}], "E203", "half of a surrogate pair"),
         (pl.DataFrame({"a": []}), "E210", "`rows` has no rows"),
         (pl.DataFrame({"": [1]}), "E202", "column 1 has no name"),
-        (pl.DataFrame({"sample_id": [1.0]}), "E208", r"sample id 1\.0 is not text or a whole number"),
+        (
+            pl.DataFrame({"sample_id": [1.0]}),
+            "E208",
+            r"sample id 1\.0 is not text or a whole number",
+        ),
     ],
 )
 def test_unsuitable_rows_in_memory_are_refused(
     rows: list[dict[str, object]], code: str, message: str
 ) -> None:
-    """What no file could hold is refused in memory too; a missing number often turns ids into floats."""
+    """What no file could hold is refused in memory too.
+
+    A missing number often turns ids into floats.
+    """
     with pytest.raises(DataError, match=f"{code}.*{message}"):
         load_rows(rows, name="rows")
 
@@ -62,7 +74,10 @@ def test_the_digest_of_a_file_is_that_of_its_content(write: Write) -> None:
 
 
 def test_the_digest_of_rows_tells_values_apart() -> None:
-    """Rows in memory that differ in a value, a type or a name have other digests; equal ones the same."""
+    """Rows in memory that differ in a value, a type or a name have other digests.
+
+    Equal ones the same.
+    """
     rows: list[list[dict[str, object]]] = [
         [{"a": "1"}],
         [{"a": 1}],
@@ -96,12 +111,16 @@ def test_rows_are_numbered_from_one_with_zeros() -> None:
         (pl.DataFrame({"sample_id": pl.Series([3, 4], dtype=pl.UInt16)}), ["3", "4"]),
     ],
 )
-def test_the_column_is_the_id_as_text(rows: pl.DataFrame | list[dict[str, object]], ids: list[str]) -> None:
+def test_the_column_is_the_id_as_text(
+    rows: pl.DataFrame | list[dict[str, object]], ids: list[str]
+) -> None:
     """Text and whole numbers of any width are ids; the column itself keeps its values."""
     samples = load_rows(rows, name="rows").samples
     assert samples.ids.to_list() == ids
     cells = (
-        rows["sample_id"].to_list() if isinstance(rows, pl.DataFrame) else [one["sample_id"] for one in rows]
+        rows["sample_id"].to_list()
+        if isinstance(rows, pl.DataFrame)
+        else [one["sample_id"] for one in rows]
     )
     assert samples.values("sample_id") == cells
 
@@ -121,3 +140,40 @@ def test_bad_ids_are_reported_together(write: Write) -> None:
         ("sample id `1` is used twice, first on line 2", 7),
         ("sample id `x` is used twice, first on line 1", 8),
     ]
+
+
+def test_a_large_file_is_kept_in_a_temporary_file_until_the_end(tmp_path: Path) -> None:
+    """CSV is written once as JSON Lines; its rows are those of the file, and nothing is left."""
+    (tmp_path / "rows.csv").write_text("q,n\n" + "".join(f"q {n},{n}\n" for n in range(500)))
+    script = (
+        "import glob, tempfile; from answerkey.datasets import tables; tables.HELD_CHARACTERS = 99;"
+        "rows = tables.load_table('rows.csv').rows; sample = rows.slice(450, 1).load().items[0];"
+        "print(sample.fields['n'], sample.line, len(glob.glob(tempfile.gettempdir() + '/*')))"
+    )
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(folder)},
+    )
+    assert done.stdout.split() == ["450", "452", "1"]
+    assert list(folder.iterdir()) == []
+
+
+def test_a_full_disk_is_told_with_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E201 names the folder of temporary files, and how to choose another."""
+    (tmp_path / "rows.csv").write_text("q,n\n" + "a,b\n" * 50)
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tables, "HELD_CHARACTERS", 9)
+    monkeypatch.setattr(tempfile, "mkstemp", fail)
+    with pytest.raises(DataError, match=r"(?s)E201.*No space left on device.*TMPDIR=FOLDER"):
+        load_table(tmp_path / "rows.csv")

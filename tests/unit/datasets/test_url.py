@@ -1,4 +1,7 @@
-"""The source `url` against servers of our own on this machine; proxies that the environment names."""
+"""The source `url` against servers of our own on this machine.
+
+Proxies that the environment names.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ from tests.lazy import trustme
 from answerkey.cli import main
 from answerkey.datasets import storage
 from answerkey.datasets.dataset import open_dataset
-from answerkey.datasets.sources import HuggingFaceSource, UrlSource, pin_source
+from answerkey.datasets.hub import HuggingFaceSource
+from answerkey.datasets.sources import UrlSource, pin_source
 from answerkey.datasets.storage import allow_fetching, open_cache_folder
 from answerkey.errors import DataError, SpecError
 
@@ -32,7 +36,9 @@ pytestmark = pytest.mark.usefixtures("no_network")
 
 
 class Site:
-    """What a server says at its paths: bodies, headers, and statuses of which the last one stays."""
+    """What a server says at its paths: bodies, headers, and statuses of which the last one
+    stays.
+    """
 
     def __init__(self, serve: Callable[[Callable[[Handler], None]], Server]) -> None:
         self.bodies: dict[str, bytes] = {QUIZ: ROWS}
@@ -50,7 +56,10 @@ class Site:
         """Answer one request."""
         path = request.bare_path
         statuses = self.statuses.get(path, [200 if path in self.bodies else 404])
-        status, body = statuses.pop(0) if len(statuses) > 1 else statuses[0], self.bodies.get(path, b"")
+        status, body = (
+            statuses.pop(0) if len(statuses) > 1 else statuses[0],
+            self.bodies.get(path, b""),
+        )
         etag = f'"{sha256(body).hexdigest()[:8]}"'
         if status == 200 and request.headers.get("If-None-Match") == etag:
             status = 304
@@ -63,7 +72,8 @@ class Site:
 
     def read(self, path: str = QUIZ, **fields: Any) -> list[dict[str, object]]:  # noqa: ANN401 - of the source
         """Return the rows at a path."""
-        return UrlSource(f"{self.server.url}{path}", **fields).read(name="x").samples.frame.rows(named=True)
+        table = UrlSource(f"{self.server.url}{path}", **fields).read(name="x")
+        return [dict(row) for row in table.samples.rows()]
 
 
 @pytest.fixture
@@ -89,7 +99,9 @@ def test_a_content_is_kept_by_its_hash(web: Site, tmp_path: Path) -> None:
     (tmp_path / "cache" / "answerkey" / "downloads" / f"{DIGEST}.jsonl").write_bytes(b"{}")
     assert len(web.read(sha256=DIGEST)) == 2
     assert len(web.asked) == 2
-    with pytest.raises(DataError, match=f"E214.*has the sha256 {DIGEST}, and {'0' * 64} is expected"):
+    with pytest.raises(
+        DataError, match=f"E214.*has the sha256 {DIGEST}, and {'0' * 64} is expected"
+    ):
         web.read(sha256="0" * 64)
 
 
@@ -97,7 +109,9 @@ def test_a_content_is_kept_by_its_hash(web: Site, tmp_path: Path) -> None:
 def test_a_file_that_is_too_large_is_refused(web: Site, headers: dict[str, str | None]) -> None:
     """By what the server says, or as soon as more has come; nothing is left in the cache."""
     web.bodies["/big.csv"], web.headers["/big.csv"] = b"q\n" + b"x" * 1_200_000, headers
-    with pytest.raises(DataError, match=r"(?s)is larger than 1 MB.*allow more with `max_megabytes: 2`$"):
+    with pytest.raises(
+        DataError, match=r"(?s)is larger than 1 MB.*allow more with `max_megabytes: 2`$"
+    ):
         web.read("/big.csv", max_megabytes=1)
     assert list(open_cache_folder("downloads").glob("*")) == []
     assert len(web.read("/big.csv", max_megabytes=2)) == 1
@@ -119,13 +133,20 @@ def test_passing_trouble_is_waited_for_and_other_trouble_is_not(web: Site) -> No
         UrlSource("http://127.0.0.1:9/x.csv").read(name="x")
 
 
-def test_redirects_are_few_and_safe(web: Site, serve: Callable[[Callable[[Handler], None]], Server]) -> None:
-    """Another server of this machine will do; `http` elsewhere will not, nor will more than five."""
+def test_redirects_are_few_and_safe(
+    web: Site, serve: Callable[[Callable[[Handler], None]], Server]
+) -> None:
+    """Another server of this machine will do.
+
+    `http` elsewhere will not, nor will more than five.
+    """
     web.redirect("/a.jsonl", f"{Site(serve).server.url}{QUIZ}")
     web.redirect("/b.jsonl", "http://data.example/real.jsonl?key=secret")
     web.redirect("/loop.jsonl", "/loop.jsonl")
     assert len(web.read("/a.jsonl")) == 2
-    with pytest.raises(DataError, match=r"to `http://data\.example/real\.jsonl`, which is not https"):
+    with pytest.raises(
+        DataError, match=r"to `http://data\.example/real\.jsonl`, which is not https"
+    ):
         web.read("/b.jsonl")
     with pytest.raises(DataError, match="redirects more than 5 times"):
         web.read("/loop.jsonl")
@@ -153,13 +174,18 @@ definition:
 
 
 def test_a_project_reads_from_this_machine_only_if_the_caller_allows_it(
-    internal: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    internal: Site,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Nothing is asked unless the host is allowed, or the caller names the address."""
     url, host = f"{internal.server.url}{QUIZ}", internal.server.url.rpartition("/")[2]
     monkeypatch.chdir(tmp_path)
     Path("task.yaml").write_text(TASK, encoding="utf-8")
-    Path("data.yaml").write_text(f"key: quiz\nsource:\n  type: url\n  url: {url}\n", encoding="utf-8")
+    Path("data.yaml").write_text(
+        f"key: quiz\nsource:\n  type: url\n  url: {url}\n", encoding="utf-8"
+    )
     run = ["run", "task.yaml", "--model", "builtin/constant?choice=A", "--dataset"]
     assert main([*run, "data.yaml"]) == 2
     assert capsys.readouterr().err == (
@@ -177,7 +203,9 @@ def test_a_project_reads_from_this_machine_only_if_the_caller_allows_it(
     assert len(internal.asked) > 1
 
 
-@pytest.mark.parametrize("address", ["http://localhost", "http://[::ffff:127.0.0.1]", "https://2130706433"])
+@pytest.mark.parametrize(
+    "address", ["http://localhost", "http://[::ffff:127.0.0.1]", "https://2130706433"]
+)
 def test_every_way_to_write_this_machine_is_known(internal: Site, address: str) -> None:
     """The address of the connection counts, however it is written."""
     port = internal.server.url.rpartition(":")[2]
@@ -190,7 +218,10 @@ def test_every_way_to_write_this_machine_is_known(internal: Site, address: str) 
 def test_a_redirect_leads_neither_to_this_machine_nor_to_a_file(
     internal: Site, serve: Callable[[Callable[[Handler], None]], Server]
 ) -> None:
-    """Each address on the way is looked at; what is no address of the web is refused as it stands."""
+    """Each address on the way is looked at.
+
+    What is no address of the web is refused as it stands.
+    """
     other = Site(serve)
     internal.redirect("/a.jsonl", f"{other.server.url}{QUIZ}")
     internal.redirect("/b.jsonl", "file:///etc/hostname")
@@ -274,12 +305,20 @@ def test_a_run_on_an_address_is_explained_after_it_changed(
     """`--dataset` takes an address; the run holds no query and is read again as it was."""
     monkeypatch.chdir(tmp_path)
     Path("task.yaml").write_text(
-        "key: t\ndisplay_name: T\ndescription: D\ndefinition:\n  scorers:\n    - type: string_equals_mcqa\n"
+        "key: t\ndisplay_name: T\ndescription: D\ndefinition:\n  scorers:\n    - type: "
+        "string_equals_mcqa\n"
         '      ground_truth_choice: "{{ sample.answer }}"\n      choices: [A, B]\n'
     )
     Path("said.jsonl").write_text('{"completion": "A"}\n{"completion": "A"}\n')
     url = f"{web.server.url}{QUIZ}"
-    words = ["score", "task.yaml", "--dataset", f"{url}?signature=secret", "--completions", "said.jsonl"]
+    words = [
+        "score",
+        "task.yaml",
+        "--dataset",
+        f"{url}?signature=secret",
+        "--completions",
+        "said.jsonl",
+    ]
     assert main([*words, "--out", "out", "-q"]) == 0
     web.bodies.clear()
     assert main(["explain", "out", "2", "-q"]) == 0
@@ -330,7 +369,9 @@ def proxy(
     monkeypatch.setenv("HF_ENDPOINT", "https://hub.invalid")
     monkeypatch.setattr("answerkey.datasets.web.WAITS", ())
     library = importlib.import_module("huggingface_hub")
-    close = getattr(library, "close_session", None) or library.utils.reset_sessions  # it has looked once
+    close = (
+        getattr(library, "close_session", None) or library.utils.reset_sessions
+    )  # it has looked once
     close()
     yield found
     close()
@@ -347,9 +388,10 @@ def proxy(
 def test_files_are_fetched_through_the_proxy(
     source: UrlSource | HuggingFaceSource, host: str, proxy: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Unless `NO_PROXY` names the host; nothing of the environment is left changed, nothing else is sent.
+    """Unless `NO_PROXY` names the host.
 
-    The hub's library would look for AI agents in the environment and fetch a list of them, once a day.
+    Nothing of the environment is left changed, nothing else is sent. The hub's library would look
+    for AI agents in the environment and fetch a list of them, once a day.
     """
     for name in ("detect_agent", "is_torch_available"):
         monkeypatch.setattr(f"huggingface_hub.utils._headers.{name}", None, raising=False)

@@ -26,7 +26,8 @@ SPREADS: tuple[Spread, ...] = get_args(Spread)
 def test_every_spread_keeps_shard_order(spread: Spread) -> None:
     """What comes back is in the order of the shards, wherever the work is done; nothing of nothing.
 
-    An error in a shard reaches the caller as it is, after the values before it, and nothing follows.
+    An error in a shard reaches the caller as it is, after the values before it, and nothing
+    follows.
     """
     assert list(open_engine().map(abs, [], spread=spread)) == []
     found = open_engine().map(partial(operator.mul, 10), range(20), spread=spread)
@@ -103,9 +104,13 @@ class _Deadly:
 
 
 @pytest.mark.parametrize(
-    ("function", "shards"), [(os._exit, [3, 3]), (_Deadly(), [b"x" * 2_000_000] * 2)], ids=["work", "start"]
+    ("function", "shards"),
+    [(os._exit, [3, 3]), (_Deadly(), [b"x" * 2_000_000] * 2)],
+    ids=["work", "start"],
 )
-def test_a_worker_that_dies_is_told(function: Callable[[object], object], shards: list[object]) -> None:
+def test_a_worker_that_dies_is_told(
+    function: Callable[[object], object], shards: list[object]
+) -> None:
     """It is E602, never a broken pipe for what it has not read; no other one is left behind."""
     with pytest.raises(EngineError, match=r"E602.*a worker process ended: exit code 3"):
         list(map_processes(function, shards, 2))
@@ -138,8 +143,11 @@ def add(shard):
 """
 
 
-def test_rows_that_end_their_process_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One process tries part after part, and is started again for a part that ended it and, twice, its row.
+def test_rows_that_end_their_process_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One process tries part after part, and is started again for a part that ended it and, twice,
+    its row.
 
     A row that did once did by chance. If much of the shard does, the rows are not to blame.
     """
@@ -171,7 +179,9 @@ for pid in map_processes(eval, ["__import__('os').getpid()"] * 4, 2):
 def test_a_script_is_not_run_again(tmp_path: Path) -> None:
     """A program without the usual `if __name__ == "__main__"` can call answerkey."""
     (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
-    said = subprocess.check_output([sys.executable, str(tmp_path / "script.py")], text=True, timeout=120)
+    said = subprocess.check_output(
+        [sys.executable, str(tmp_path / "script.py")], text=True, timeout=120
+    )
     assert (said.count("begun"), len(said.splitlines())) == (1, 5)
 
 
@@ -179,7 +189,9 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     """Nobody is left to tell them."""
     (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
     command = [sys.executable, str(tmp_path / "script.py"), "stay"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as parent:
         assert parent.stdout is not None
         parent.stdout.readline()
         worker = int(parent.stdout.readline())
@@ -228,14 +240,15 @@ def test_an_engine_that_is_not_there_is_refused(
         open_engine(name, address)
 
 
-def test_this_machine_has_no_other_nodes() -> None:
-    """Nothing of ours lives elsewhere; a process that may use one core counts one."""
-    assert open_engine().actors is None
+def test_cores_are_counted() -> None:
+    """A process that may use one core counts one."""
     assert 1 <= count_cores() <= (os.cpu_count() or 1)
 
 
 def test_starting_work_on_threads_loads_no_multiprocessing() -> None:
     """It is loaded when processes are."""
-    script = "import sys, answerkey.engines as e; list(e.open_engine().map(abs, [1], spread='threads'));"
+    script = (
+        "import sys, answerkey.engines as e; list(e.open_engine().map(abs, [1], spread='threads'));"
+    )
     command = [sys.executable, "-c", f"{script} print('multiprocessing' in sys.modules)"]
     assert subprocess.check_output(command, text=True, timeout=120) == "False\n"

@@ -1,4 +1,6 @@
-"""How shards are handed out to a Ray cluster, without Ray: a stand-in of its few calls counts busy cores."""
+"""How shards are handed out to a Ray cluster, without Ray: a stand-in of its few calls counts busy
+cores.
+"""
 
 from __future__ import annotations
 
@@ -61,9 +63,9 @@ class Task:
 class FakeRay:
     """Cores that work in ticks, on the tasks that came first; a tick passes when nothing is done.
 
-    `fail` says what becomes of a task instead of its value, `ticks` how long it takes, and `change` sets
-    `cores` anew at the beginning of a tick. `busy` has how many cores worked in each tick, and how many tasks
-    waited for one.
+    `fail` says what becomes of a task instead of its value, `ticks` how long it takes, and `change`
+    sets `cores` anew at the beginning of a tick. `busy` has how many cores worked in each tick, and
+    how many tasks waited for one.
     """
 
     exceptions = Exceptions
@@ -93,7 +95,9 @@ class FakeRay:
         """Return the cores; none is not named."""
         return {"CPU": float(self.cores)} if self.cores else {}
 
-    def wait(self, tasks: Sequence[Task], *, num_returns: int, timeout: float) -> tuple[list[Task], None]:
+    def wait(
+        self, tasks: Sequence[Task], *, num_returns: int, timeout: float
+    ) -> tuple[list[Task], None]:
         """Return tasks that are done."""
         if timeout and all(one.answer is None for one in tasks):
             self._tick()
@@ -169,7 +173,9 @@ def run(ray: FakeRay, shards: Any, function: Callable[[Any], object] | None = No
 
 
 def test_a_lost_node_costs_no_other_core_a_tick() -> None:
-    """The shards of all its cores are handed out again at once, and only what is yielded is in order."""
+    """The shards of all its cores are handed out again at once, and only what is yielded is in
+    order.
+    """
     ray = FakeRay(16)
     ray.change = lambda now: 12 if now == 3 else None
     assert run(ray, range(120)) == [10 * shard for shard in range(120)]
@@ -294,11 +300,16 @@ def sum_rows(shard: Rows) -> int:
 def test_rows_that_end_workers_are_searched_for_while_others_are_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """After two workers the shard is searched, then done without them; the file with Ray's words is named."""
+    """After two workers the shard is searched, then done without them.
+
+    The file with Ray's words is named.
+    """
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     ray, bad = FakeRay(2), Rows((1, 2, 3))
     ray.found = [2]
-    ray.fail = lambda task: WorkerCrashedError() if task.shard == bad and not task.is_search else None
+    ray.fail = lambda task: (
+        WorkerCrashedError() if task.shard == bad and not task.is_search else None
+    )
     ray.ticks = lambda shard: 5 if shard == bad and ray.tries[bad] == 2 else 1
     with caplog.at_level(logging.WARNING):
         found = run(ray, [bad, *(Rows((one,)) for one in range(20))], sum_rows)
@@ -333,7 +344,9 @@ def test_a_shard_in_which_no_row_is_to_blame_has_one_more_try(
     assert ray.tries[bad] == tries + 1
 
 
-def test_messages_of_ray_are_kept_in_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_of_ray_are_kept_in_one_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is made with the first message, for this user alone."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     log = MessageLog()
@@ -346,7 +359,9 @@ def test_messages_of_ray_are_kept_in_one_file(tmp_path: Path, monkeypatch: pytes
     assert Path(log.keep()).is_file()
 
 
-def test_a_file_of_which_nobody_was_told_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_which_nobody_was_told_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With the cluster that it is about; closing one that was never made does nothing."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     log = MessageLog()
@@ -367,7 +382,9 @@ def test_a_node_with_another_version_does_nothing(work: Callable[..., bytes]) ->
 def test_a_node_without_a_package_says_so() -> None:
     """It is E601, which names the package."""
     function = pickle.dumps(operator.add).replace(b"_operator", b"_operatox")
-    with pytest.raises(EngineError, match=r"E601.*cannot load the work: No module named '_operatox'"):
+    with pytest.raises(
+        EngineError, match=r"E601.*cannot load the work: No module named '_operatox'"
+    ):
         ray_engine.open_far_answer(apply_function(__version__, function, pickle.dumps(1)))
 
 

@@ -3,10 +3,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import json
-import operator
 import os
-import pickle
-import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -20,10 +17,9 @@ from typing import Any
 
 import pytest
 
-from answerkey._version import __version__
 from answerkey.engines import Engine, open_engine
-from answerkey.engines.ray_engine import ActorObject, RayEngine
-from answerkey.models.actors import ActorLostError
+from answerkey.engines.ray_engine import RayEngine
+from answerkey.testing import TestServer, answer_by_hash
 
 if importlib.util.find_spec("ray") is None:
     pytest.skip("needs `answerkey[ray]`", allow_module_level=True)
@@ -34,10 +30,13 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayEngine]:
     """Return an engine on a cluster of its own, which is left at the end."""
     opened = open_engine("ray")
     assert isinstance(opened, RayEngine)
+    settings = dict(os.environ)
     with pytest.MonkeyPatch.context() as patch:
         messages = opened._connect().messages
         patch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("ray")))
         assert Path(messages.keep()).is_file()
+    # A name that is added while Polars works ends the process.
+    assert os.environ.keys() == settings.keys()
     yield opened
     del opened, messages
     import_module("ray").shutdown()
@@ -55,29 +54,22 @@ def test_our_cluster_keeps_to_loopback(engine: Engine) -> None:
     assert {one for one in found if not one.startswith(LOOPBACK)} == set()
 
 
-def test_an_object_lives_on_a_node(engine: Engine) -> None:
-    """Its methods are called from here; when its process is ended, who calls learns that it is lost."""
-    assert engine.actors is not None
-    (node,) = engine.actors.list_nodes()
-    held = engine.actors.open(node, partial(operator.add, "node "))
-    assert held.call("upper").result(120) == "NODE 127.0.0.1"
-    with pytest.raises(ValueError, match="substring not found"):
-        held.call("index", "x").result(120)
-    held.close()
-    # Ray ends the process when it comes to it: a call or two may still be answered.
-    with pytest.raises(ActorLostError):
-        _ = [held.call("upper").result(120) for _ in range(1_000)]
-
-
 def test_shards_come_in_order_without_rows_that_end_workers(
-    engine: RayEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    engine: RayEngine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """All other rows of their shard, and all other shards, are done; what Ray says of it is in a file.
+    """All other rows of their shard, and all other shards, are done.
 
-    A worker that is killed by chance costs a try. Work that stays alone, and a function that cannot be sent,
-    is done here.
+    What Ray says of it is in a file. A worker that is killed by chance costs a try. Work that stays
+    alone, and a function that cannot be sent, is done here.
     """
-    messages, printer, told = engine._connect().messages, import_module("ray._private.worker"), Event()
+    messages, printer, told = (
+        engine._connect().messages,
+        import_module("ray._private.worker"),
+        Event(),
+    )
     assert printer.print_worker_logs == messages.write
 
     def write(message: dict[str, Any], *given: object) -> None:
@@ -98,7 +90,10 @@ def test_shards_come_in_order_without_rows_that_end_workers(
 
 @dataclass(frozen=True)
 class Numbers:
-    """Consecutive numbers, some of which may be withheld; the process is ended once at a file `once`."""
+    """Consecutive numbers, some of which may be withheld.
+
+    The process is ended once at a file `once`.
+    """
 
     start: int
     stop: int
@@ -160,11 +155,18 @@ def _list_listeners(processes: Sequence[int]) -> list[str]:
 def test_a_run_that_scores_nothing_stops_here_too(
     call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Code that fails on the first 50 samples alike is run on no others, as on this machine alone."""
+    """Code that fails on the first 50 samples alike is run on no others, as on this machine
+    alone.
+    """
     snippet = "def compute_scores(sample, output):\n    return {'x': sample['nope']}\n"
     metrics = [{"type": "mean", "field": "x"}]
     scorer = {"type": "python", "compute_scores_snippet": snippet, "metrics": metrics}
-    task = {"key": "t", "display_name": "T", "description": "D", "definition": {"scorers": [scorer]}}
+    task = {
+        "key": "t",
+        "display_name": "T",
+        "description": "D",
+        "definition": {"scorers": [scorer]},
+    }
     (tmp_path / "task.yaml").write_text(json.dumps(task))
     (tmp_path / "rows.jsonl").write_text('{"completion": "A"}\n' * 80)
     monkeypatch.chdir(tmp_path)
@@ -175,48 +177,39 @@ def test_a_run_that_scores_nothing_stops_here_too(
     assert far.json["tasks"][0]["tally"]["failed"]["STOPPED_EARLY"]["count"] == 30
 
 
-def ask(held: ActorObject, method: str, *given: object) -> Any:  # noqa: ANN401 - kind and value
-    """Return the answer of an object."""
-    return pickle.loads(held.call(method, pickle.dumps(given)))  # noqa: S301 - our own
+LIVE_TASK: dict[str, Any] = {
+    "key": "t",
+    "display_name": "T",
+    "description": "D",
+    "definition": {
+        "solver": {
+            "type": "single_turn_solver",
+            "input_builder": {
+                "type": "chat_completion",
+                "input_messages": [{"role": "user", "content": "{{ sample.question }}"}],
+            },
+        },
+        "scorers": [
+            {"type": "string_equals_mcqa", "ground_truth_choice": "A", "choices": ["A", "B"]}
+        ],
+    },
+}
 
 
-def open_object(build: bytes, version: str = __version__) -> ActorObject:
-    """Return an object as an actor holds it, on the node 10.0.0.7."""
-    held = ActorObject()
-    held.open(version, build, "10.0.0.7")
-    return held
-
-
-def test_an_object_is_built_with_the_address_of_its_node() -> None:
-    """Its methods are called, and what they return or raise comes back."""
-    held = open_object(pickle.dumps(partial(operator.add, "node ")))
-    assert ask(held, "upper") == ("value", "NODE 10.0.0.7")
-    kind, error = ask(held, "index", "x")
-    assert (kind, type(error)) == ("error", ValueError)
-
-
-@pytest.mark.parametrize(
-    ("build", "version", "kind", "words"),
-    [
-        # A node with another answerkey does nothing, and every call says so.
-        (b"", "0.0.1", "error", "E601.*a node has answerkey"),
-        # A package that is missing there is the answer.
-        (
-            pickle.dumps(operator.add).replace(b"_operator", b"_operatox"),
-            __version__,
-            "unknown",
-            "No module named '_operatox'",
-        ),
-        # An error is not lost because nobody waits for it.
-        (pickle.dumps(int), __version__, "error", "invalid literal"),
-    ],
-)
-def test_what_cannot_be_built_is_the_answer_to_every_call(
-    build: bytes, version: str, kind: str, words: str
+@pytest.mark.usefixtures("engine")
+def test_a_live_run_calls_the_model_once_for_each_sample(
+    call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever calls learns why there is no object."""
-    held = open_object(build, version)
-    for _ in range(2):
-        found, error = ask(held, "upper")
-        assert found == kind
-        assert re.search(words, str(error))
+    """The process of the run makes the calls; numbers are those of a run without Ray."""
+    (tmp_path / "task.yaml").write_text(json.dumps(LIVE_TASK))
+    rows = [json.dumps({"question": f"question {number}"}) for number in range(40)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+    monkeypatch.chdir(tmp_path)
+    with TestServer(answer_by_hash(["A", "B"])) as server:
+        words = ["run", "task.yaml", "--dataset", "rows.jsonl", "--model", f"{server.url}#m"]
+        words += ["--cache-policy", "no-cache", "--json"]
+        far = call(*words, "--engine", "ray", "--out", "far")
+        assert server.asked.total == 40
+        here = call(*words, "--out", "here")
+    assert (far.code, here.code) == (0, 0)
+    assert far.json["tasks"][0]["metrics"] == here.json["tasks"][0]["metrics"]

@@ -92,7 +92,9 @@ def read_parts(folder: Path) -> dict[str, bytes]:
 
 
 def test_nodes_read_ranges_and_write_parts(cluster: str, bucket: Bucket, tmp_path: Path) -> None:
-    """Every object but the two that name the address is the file of the same run on this machine."""
+    """Every object but the two that name the address is the file of the same run on this
+    machine.
+    """
     write_rows(tmp_path)
     rows = bucket.put("rows.parquet", (tmp_path / "rows.parquet").read_bytes())
     words = [
@@ -105,15 +107,28 @@ def test_nodes_read_ranges_and_write_parts(cluster: str, bucket: Bucket, tmp_pat
         "--ray-address",
         cluster,
     ]
-    command = [sys.executable, "-m", "answerkey", "score", str(tmp_path / "task.yaml"), *words, "-q"]
+    command = [
+        sys.executable,
+        "-m",
+        "answerkey",
+        "score",
+        str(tmp_path / "task.yaml"),
+        *words,
+        "-q",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    here = ak.run(tmp_path / "task.yaml", dataset=str(tmp_path / "rows.parquet"), out=tmp_path / "here")
+    here = ak.run(
+        tmp_path / "task.yaml", dataset=str(tmp_path / "rows.parquet"), out=tmp_path / "here"
+    )
     assert ak.load_run(f"{bucket.url}/runs/far").metrics == here.metrics
     found = bucket.read_all("runs/far")
     wanted = read_parts(tmp_path / "here")
     assert found.keys() == wanted.keys()
-    assert {name for name in found if found[name] != wanted[name]} == {"run.json", "tasks/quiz/task.json"}
+    assert {name for name in found if found[name] != wanted[name]} == {
+        "run.json",
+        "tasks/quiz/task.json",
+    }
     assert {key.split("/")[0] for key in bucket.list()} == {"rows.parquet", "runs"}
     assert len([name for name in found if "/scores/" in name]) == 5
 
@@ -121,7 +136,10 @@ def test_nodes_read_ranges_and_write_parts(cluster: str, bucket: Bucket, tmp_pat
 def test_the_ray_job_of_the_examples_continues_its_run(
     bucket: Bucket, cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its entrypoint is stopped when a part is in the bucket; the second attempt finds the run there."""
+    """Its entrypoint is stopped when a part is in the bucket.
+
+    The second attempt finds the run there.
+    """
     write_rows(tmp_path)
     monkeypatch.setenv("RAY_ADDRESS", cluster)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
@@ -129,7 +147,9 @@ def test_the_ray_job_of_the_examples_continues_its_run(
     (tmp_path / "answerkey").chmod(0o755)
     manifest = YAML(typ="safe").load((EXAMPLES / "kubernetes" / "rayjob.yaml").read_text())
     entrypoint = (
-        manifest["spec"]["entrypoint"].replace("/project/", f"{tmp_path}/").replace("s3://evals", bucket.url)
+        manifest["spec"]["entrypoint"]
+        .replace("/project/", f"{tmp_path}/")
+        .replace("s3://evals", bucket.url)
     )
     # The submitter of KubeRay takes it apart, Ray puts it together again, and a shell runs it.
     command = ["bash", "-c", subprocess.list2cmdline(shlex.split(entrypoint))]
@@ -142,7 +162,12 @@ def test_the_ray_job_of_the_examples_continues_its_run(
         assert process.wait(600) == 128 + signal.SIGTERM
     assert json.loads(bucket.get("runs/ray-1/run.json"))["status"] == "incomplete"
     subprocess.run(command, check=True, timeout=1200)
-    here = ak.run(tmp_path / "task.yaml", dataset=str(tmp_path / "rows.parquet"), out=tmp_path / "here")
+    here = ak.run(
+        tmp_path / "task.yaml", dataset=str(tmp_path / "rows.parquet"), out=tmp_path / "here"
+    )
     assert ak.load_run(f"{bucket.url}/runs/ray-1").metrics == here.metrics
     found, wanted = bucket.read_all("runs/ray-1"), read_parts(tmp_path / "here")
-    assert {name for name in wanted if found[name] != wanted[name]} == {"run.json", "tasks/quiz/task.json"}
+    assert {name for name in wanted if found[name] != wanted[name]} == {
+        "run.json",
+        "tasks/quiz/task.json",
+    }

@@ -12,7 +12,11 @@ import pytest
 
 import answerkey as ak
 
-SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
+SCORER = {
+    "type": "string_equals_mcqa",
+    "ground_truth_choice": "{{ sample.answer }}",
+    "choices": ["A", "B"],
+}
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -55,7 +59,9 @@ class Project:
         sources = [{"type": "local", "file_path": f"{name}.jsonl"} for name in datasets]
         named = zip(datasets, sources, strict=True)
         plan = {
-            "datasets": [{"key": key, "display_name": key, "source": source} for key, source in named],
+            "datasets": [
+                {"key": key, "display_name": key, "source": source} for key, source in named
+            ],
             "tasks": [self.task(**definition)],
             "evaluation": {
                 "key": "all",

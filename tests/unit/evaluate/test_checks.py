@@ -85,19 +85,40 @@ def test_the_project_is_sound(folder: Path) -> None:
         ("task", "sample.question }}", "sample.qestion }}", "E206", "18:20"),
         ("task", "content: Answer.", 'content: "{{ sample.rule }}"', "E206", "16:35"),
         ("task", "default_value: answer", "default_value: anser", "E206", "8:20"),
-        ("task", SOLVER, "    type: pass_through_solver\n    trace_column: said\n", "E206", "13:19"),
+        (
+            "task",
+            SOLVER,
+            "    type: pass_through_solver\n    trace_column: said\n",
+            "E206",
+            "13:19",
+        ),
         ("task", "  scorers:", f"{EXAMPLES}  scorers:", "E206", "22:11"),
         ("dataset", "questions.jsonl", "question.jsonl", "E201", "5:14"),
         ("dataset", "questions.jsonl", "questions.txt", "E201", "5:14"),
-        ("dataset", "questions.jsonl", "questions.jsonl\n  columns: {answer: text, x: list}", "E206", "6:27"),
+        (
+            "dataset",
+            "questions.jsonl",
+            "questions.jsonl\n  columns: {answer: text, x: list}",
+            "E206",
+            "6:27",
+        ),
         ("dataset", "questions.jsonl", f"questions.jsonl{FILTERS}", "E206", "8:33"),
-        ("dataset", SOURCE, "file_path: none.jsonl", "E201", "3:12"),  # an old place is a place, too
+        (
+            "dataset",
+            SOURCE,
+            "file_path: none.jsonl",
+            "E201",
+            "3:12",
+        ),  # an old place is a place, too
     ],
 )
 def test_what_is_named_in_vain_is_told_where_that_is_done(
     folder: Path, file: str, old: str, new: str, code: str, place: str
 ) -> None:
-    """Columns of prompts, traces, groups of examples and defaults; files, typed columns and filters."""
+    """Columns of prompts, traces, groups of examples and defaults.
+
+    Files, typed columns and filters.
+    """
     assert find_errors(folder, f"{file}.yaml", old, new) == [(code, f"{file}.yaml:{place}")]
 
 
@@ -120,7 +141,10 @@ def test_no_allowance_is_proposed_where_no_row_would_be_left(project: Project) -
     project.write_task(project.task(solver=None))
     rows = project.write_rows([{"question": "q", "answer": "E", "completion": "A"}] * 2)
     found = ak.check(project.folder / "task.yaml", dataset=rows).errors
-    assert ([one.code for one in found], "--allow-failed" in str(found[0].hint)) == (["E204"] * 2, False)
+    assert ([one.code for one in found], "--allow-failed" in str(found[0].hint)) == (
+        ["E204"] * 2,
+        False,
+    )
 
 
 def find_common(project: Project, rows: list[dict[str, object]], **fields: object) -> list[str]:
@@ -130,7 +154,9 @@ def find_common(project: Project, rows: list[dict[str, object]], **fields: objec
         "ground_truth_choice": "{{ sample.answer }}",
         "choices": [*"ABCD"],
     }
-    project.write_task({**project.task(solver=None), "definition": {"scorers": [{**scorer, **fields}]}})
+    project.write_task(
+        {**project.task(solver=None), "definition": {"scorers": [{**scorer, **fields}]}}
+    )
     path = project.write_rows([{"completion": "A", **row} for row in rows])
     found = ak.check(project.folder / "task.yaml", dataset=path).errors
     return [f"{one.message}\n{one.hint}" for one in found]
@@ -144,7 +170,9 @@ def answer(*values: object, **more: object) -> list[dict[str, object]]:
 def test_rows_that_are_few_are_told_singly(project: Project) -> None:
     """What less than half of the rows have is no mistake of the scorer."""
     told = find_common(project, answer(*"ABCD", "(A)", "(B)", "(C)"))
-    assert [one.partition(":")[0] for one in told] == [f"sample `00000{number}`" for number in (5, 6, 7)]
+    assert [one.partition(":")[0] for one in told] == [
+        f"sample `00000{number}`" for number in (5, 6, 7)
+    ]
 
 
 @pytest.mark.parametrize("odd", [None, -1, True, 7, "B"])
@@ -195,7 +223,11 @@ def test_the_line_is_made_of_what_is_written(
 @pytest.mark.parametrize(
     ("cell", "choices", "options"),
     [
-        (["red", "green"], "{{ 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'[:sample.texts | length] | list }}", None),
+        (
+            ["red", "green"],
+            "{{ 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'[:sample.texts | length] | list }}",
+            None,
+        ),
         ([{"key": "A", "text": "red"}], "{{ sample.texts | map(attribute='key') | list }}", None),
         ({"label": ["A"], "text": ["red"]}, "{{ sample.texts.label }}", "{{ sample.texts.text }}"),
     ],
@@ -217,16 +249,27 @@ def test_good_rows_do_not_hide_what_the_others_have_in_common(project: Project) 
 
 
 def test_a_template_that_is_more_than_a_column_is_left_alone(project: Project) -> None:
-    """Nothing can be put around it: rows are told singly, or the columns are named where all are alike."""
+    """Nothing can be put around it: rows are told singly, or the columns are named where all are
+    alike.
+    """
     singly = find_common(project, answer(*"abc"), ground_truth_choice="({{ sample.answer }})")
-    assert [one.partition(":")[0] for one in singly] == [f"sample `00000{number}`" for number in (1, 2, 3)]
+    assert [one.partition(":")[0] for one in singly] == [
+        f"sample `00000{number}`" for number in (1, 2, 3)
+    ]
     (told,) = find_common(project, answer(*"aaa"), ground_truth_choice="({{ sample.answer }})")
-    assert told.endswith("\ncorrect the rows, or name the column that holds it: `completion`, `answer`")
+    assert told.endswith(
+        "\ncorrect the rows, or name the column that holds it: `completion`, `answer`"
+    )
 
 
 def test_too_few_examples_are_told_once(project: Project) -> None:
-    """What the task asks for is at fault, not each of the rows: one error, where the task asks for it."""
-    solver = {**project.task()["definition"]["solver"], "examples": {"dataset": "shots", "num_examples": 20}}
+    """What the task asks for is at fault, not each of the rows: one error, where the task asks for
+    it.
+    """
+    solver = {
+        **project.task()["definition"]["solver"],
+        "examples": {"dataset": "shots", "num_examples": 20},
+    }
     project.write_rows([{"question": "q", "answer": "A"}] * 2, "shots")
     one = {"model_key": "builtin/random"}
     plan = project.plan(one, datasets=("rows", "shots"), solver=solver, dataset={"key": "rows"})

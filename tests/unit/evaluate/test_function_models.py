@@ -1,4 +1,6 @@
-"""Laws of models that are Python functions: asked, bounded, journalled and stopped like any other."""
+"""Laws of models that are Python functions: asked, bounded, journalled and stopped like any
+other.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,13 @@ import answerkey as ak
 from answerkey.evaluate import pipeline
 from answerkey.evaluate.checks import check_samples
 from answerkey.models.config import Secret
-from answerkey.runs.journal import Journal
+from answerkey.models.store import CallStore
 
 TASK = ak.mcqa(
-    question="{{ sample.question }}", options="{{ sample.options }}", truth="{{ sample.answer }}", key="quiz"
+    question="{{ sample.question }}",
+    options="{{ sample.options }}",
+    truth="{{ sample.answer }}",
+    key="quiz",
 )
 Messages = list[dict[str, Any]]
 
@@ -80,7 +85,9 @@ def read_calls(run: ak.Run) -> Any:  # noqa: ANN401 - as `run.json` has it
 
 
 def test_a_function_is_asked_and_named_in_the_run(tmp_path: Path) -> None:
-    """It gets the messages, is called here and one at a time, and its name stands in the run as the model."""
+    """It gets the messages, is called here and one at a time, and its name stands in the run as the
+    model.
+    """
     asked = Asked()
 
     def ask(messages: Messages) -> str:
@@ -200,7 +207,9 @@ def test_what_a_function_raises_is_the_error_of_that_sample(
     limit: int | None,
     wrong: dict[int, str],
 ) -> None:
-    """The run is incomplete, the other samples are scored, and the text of the exception is kept."""
+    """The run is incomplete, the other samples are scored, and the text of the exception is
+    kept.
+    """
     run = ak.score(TASK, make_rows(8), model=model, max_concurrent=limit)
     failed = run.to_frame().with_row_index().filter(pl.col("completion_status") == "ERROR")
     assert dict(failed.select("index", "completion_error").iter_rows()) == wrong
@@ -235,10 +244,19 @@ def test_secrets_in_what_is_raised_are_hidden() -> None:
 
 @pytest.mark.parametrize("kind", ["say", "say_later"])
 def test_a_run_that_stopped_goes_on_and_asks_nothing_twice(tmp_path: Path, kind: str) -> None:
-    """The function is given again; what the journal knows is not asked, and nothing comes from the cache."""
+    """The function is given again.
+
+    What the journal knows is not asked, and nothing comes from the cache.
+    """
     first, second = Asked(), Asked()
     with pytest.raises(ak.SolverError, match="stopped at the limit of 23 calls"):
-        ak.run(TASK, dataset=make_rows(60), model=getattr(first, kind), out=tmp_path / "run", max_calls=23)
+        ak.run(
+            TASK,
+            dataset=make_rows(60),
+            model=getattr(first, kind),
+            out=tmp_path / "run",
+            max_calls=23,
+        )
     assert len(first.questions) == 23
     run = ak.resume(tmp_path / "run", model=getattr(second, kind))
     assert (run.status, run.metrics["Accuracy"].value) == ("complete", 0.5)
@@ -252,7 +270,7 @@ def stop_in_the_second_shard(place: Path) -> None:
     """Stop a run after its first 50 samples, which are a shard, and 5 more."""
     with pytest.raises(ak.SolverError, match="stopped at the limit of 55 calls"):
         ak.run(TASK, dataset=make_rows(80), model=Asked().say, out=place, max_calls=55)
-    with closing(Journal(place)) as journal:
+    with closing(CallStore(place / "calls.sqlite")) as journal:
         assert list(journal.list_parts()) == ["tasks/quiz/completions/part-00000.parquet"]
         assert journal.count() == (55, 0)
 
@@ -266,18 +284,23 @@ def read_tables(run: ak.Run) -> tuple[pl.DataFrame, ...]:
 @pytest.fixture
 def looked_for(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return how many calls the journal is asked for, each time."""
-    seen, find = list[int](), Journal.find
+    seen, find = list[int](), CallStore.find
 
-    def look(journal: Journal, calls: Any, key: str = "") -> Any:  # noqa: ANN401 - as `find`
+    def look(journal: CallStore, calls: Any) -> Any:  # noqa: ANN401 - as `find`
         seen.append(len(calls))
-        return find(journal, calls, key)
+        return find(journal, calls)
 
-    monkeypatch.setattr(Journal, "find", look)
+    monkeypatch.setattr(CallStore, "find", look)
     return seen
 
 
-def test_a_resumed_run_reads_finished_shards_from_its_tables(tmp_path: Path, looked_for: list[int]) -> None:
-    """No call of a written shard is looked for; tables, numbers and counts are those of a whole run."""
+def test_a_resumed_run_reads_finished_shards_from_its_tables(
+    tmp_path: Path, looked_for: list[int]
+) -> None:
+    """No call of a written shard is looked for.
+
+    Tables, numbers and counts are those of a whole run.
+    """
     whole = ak.run(TASK, dataset=make_rows(80), model=Asked().say, out=tmp_path / "whole")
     stop_in_the_second_shard(tmp_path / "run")
     looked_for.clear()
@@ -297,7 +320,14 @@ def test_rows_of_finished_shards_are_not_checked_again(
     """Unless a row of them was wrong, and so not asked; which rows are FAILED stays the same."""
     rows = [{**row, "answer": "?"} if at == wrong else row for at, row in enumerate(make_rows(80))]
     with pytest.raises(ak.SolverError, match="stopped at the limit of 60 calls"):
-        ak.run(TASK, dataset=rows, model=Asked().say, out=tmp_path / "run", max_calls=60, allow_failed=1)
+        ak.run(
+            TASK,
+            dataset=rows,
+            model=Asked().say,
+            out=tmp_path / "run",
+            max_calls=60,
+            allow_failed=1,
+        )
     monkeypatch.setattr("answerkey.evaluate.prepare.SHARD_ROWS", 10)
     monkeypatch.setattr("answerkey.evaluate.prepare.choose_shard_rows", lambda *_: 10)
     seen, check = list[int](), check_samples
@@ -309,9 +339,26 @@ def test_rows_of_finished_shards_are_not_checked_again(
     monkeypatch.setattr(pipeline, "check_samples", look)
     run = ak.resume(tmp_path / "run", model=Asked().say)
     assert sorted(seen) == list(range(50 if wrong is None else 0, 80, 10))
-    assert run.tasks["quiz"].scores["string_equals_mcqa"].struct["status"].to_list().count("FAILED") == (
-        wrong is not None
-    )
+    assert run.tasks["quiz"].scores["string_equals_mcqa"].struct["status"].to_list().count(
+        "FAILED"
+    ) == (wrong is not None)
+
+
+def test_a_record_that_is_damaged_while_a_run_is_under_way_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its call is made again, and the run says so."""
+    stop_in_the_second_shard(tmp_path / "run")
+    mend, asked = CallStore.mend, Asked()
+
+    def mend_and_spoil(journal: CallStore) -> None:
+        mend(journal)
+        journal._connection.execute("UPDATE calls SET trial = 1 WHERE place = 52")
+
+    monkeypatch.setattr(CallStore, "mend", mend_and_spoil)
+    run = ak.resume(tmp_path / "run", model=asked.say)
+    assert (run.status, len(asked.questions)) == ("complete", 26)
+    assert "damaged or missing records of the journal: 1" in run.manifest["notices"][-1]
 
 
 def spoil_part(place: Path) -> None:
@@ -322,16 +369,18 @@ def spoil_part(place: Path) -> None:
 
 def spoil_record(place: Path) -> None:
     """Change a call in the journal."""
-    with closing(sqlite3.connect(place / "journal.sqlite")) as file:
+    with closing(sqlite3.connect(place / "calls.sqlite")) as file:
         file.execute("UPDATE calls SET completion = replace(completion, 'A', 'B') WHERE place = 7")
         file.commit()
 
 
 def state_other_rows(place: Path) -> None:
-    """Have the journal name parts of other rows, as another cut would have them, and one too many."""
+    """Have the journal name parts of other rows, as another cut would have them, and one too
+    many.
+    """
     folder = place / "tasks/quiz/completions"
     rows = pl.read_parquet(folder / "part-00000.parquet")
-    with closing(Journal(place)) as journal:
+    with closing(CallStore(place / "calls.sqlite")) as journal:
         for number in (0, 2):
             part = folder / f"part-{number:05d}.parquet"
             rows.head(20).write_parquet(part)
@@ -353,13 +402,20 @@ def test_a_part_that_is_not_what_the_journal_says_is_made_anew(
     looked_for.clear()
     asked = Asked()
     run = ak.resume(tmp_path / "run", model=asked.say)
-    assert (looked_for, len(asked.questions), run.metrics["Accuracy"].value) == ([50, 30], made, 0.5)
+    assert (looked_for, len(asked.questions), run.metrics["Accuracy"].value) == (
+        [50, 30],
+        made,
+        0.5,
+    )
     assert read_tables(run)[0]["completion"].to_list() == ["A"] * 80
     assert read_calls(run)["calls"] == 80
 
 
 def test_failed_calls_are_made_again(tmp_path: Path) -> None:
-    """A function that was mended under the same name finishes the run; only the errors are asked again."""
+    """A function that was mended under the same name finishes the run.
+
+    Only the errors are asked again.
+    """
     ak.run(TASK, dataset=make_rows(8), model=fail_on_three, out=tmp_path / "run")
     asked = Asked()
 
@@ -375,14 +431,20 @@ def test_a_run_goes_on_with_the_function_it_was_started_with(tmp_path: Path, cal
     """Without it, with another, and on the command line: E507, which says what to do."""
     ak.run(TASK, dataset=make_rows(8), model=fail_on_three, out=tmp_path / "run")
     hint = r"give the same function again: `ak.resume\(run, model=FUNCTION\)`"
-    with pytest.raises(ak.RunError, match=f"its model is the Python function `fail_on_three`(.|\n)*{hint}"):
+    with pytest.raises(
+        ak.RunError, match=f"its model is the Python function `fail_on_three`(.|\n)*{hint}"
+    ):
         ak.resume(tmp_path / "run")
     with pytest.raises(ak.RunError, match="its model `fail_on_three` is not the same any more"):
         ak.resume(tmp_path / "run", model=Asked().say)
     called = call("resume", tmp_path / "run")
     assert (called.code, "E507" in called.err, "Python function" in called.err) == (2, True, True)
     ak.run(
-        TASK, dataset=make_rows(3), model="builtin/constant?choice=Z", out=tmp_path / "other", allow_failed=3
+        TASK,
+        dataset=make_rows(3),
+        model="builtin/constant?choice=Z",
+        out=tmp_path / "other",
+        allow_failed=3,
     )
     with pytest.raises(ak.SpecError, match="`model` cannot be chosen"):
         ak.resume(tmp_path / "run", model="builtin/random")
@@ -390,7 +452,9 @@ def test_a_run_goes_on_with_the_function_it_was_started_with(tmp_path: Path, cal
 
 @pytest.mark.parametrize(("kind", "limit"), [("say", None), ("say", 3), ("say_later", 3)])
 def test_an_interrupt_ends_the_run_in_order(tmp_path: Path, kind: str, limit: int | None) -> None:
-    """Ctrl-C: what was answered is in the journal, the run says that it was interrupted, and it can go on."""
+    """Ctrl-C: what was answered is in the journal, the run says that it was interrupted, and it can
+    go on.
+    """
     asked = Asked(0.01)
     say: Any = getattr(asked, kind)
 
@@ -404,7 +468,13 @@ def test_an_interrupt_ends_the_run_in_order(tmp_path: Path, kind: str, limit: in
         thread = threading.Thread(target=strike)
         thread.start()
         with pytest.raises(KeyboardInterrupt):
-            ak.run(TASK, dataset=make_rows(2_000), model=say, out=tmp_path / "run", max_concurrent=limit)
+            ak.run(
+                TASK,
+                dataset=make_rows(2_000),
+                model=say,
+                out=tmp_path / "run",
+                max_concurrent=limit,
+            )
         thread.join()
     finally:
         signal.signal(signal.SIGINT, before)
@@ -422,7 +492,9 @@ def test_limits_that_need_an_endpoint_are_refused() -> None:
     """A batch cannot be handed in to a function, and nobody knows what it costs."""
     with pytest.raises(ak.SpecError, match=r"`batch` cannot be used with `Asked\.say`"):
         ak.score(TASK, make_rows(2), model=Asked().say, batch=True)
-    with pytest.raises(ak.SpecError, match=r"`max_cost` cannot hold: what `Asked\.say` costs is not known"):
+    with pytest.raises(
+        ak.SpecError, match=r"`max_cost` cannot hold: what `Asked\.say` costs is not known"
+    ):
         ak.score(TASK, make_rows(2), model=Asked().say, max_cost=1.0)
     with pytest.raises(ak.SpecError, match="`max_concurrent` is 0; it must be at least 1"):
         ak.score(TASK, make_rows(2), model=Asked().say, max_concurrent=0)
@@ -434,11 +506,19 @@ def test_a_dry_run_asks_nothing_and_knows_no_price() -> None:
     """The prompts are counted; a function may cost anything."""
     asked = Asked()
     planned = ak.plan_calls(TASK, dataset=make_rows(3), model=asked.say).tasks[0]
-    assert (planned.model, planned.calls, planned.cost, asked.questions) == ("Asked.say", 3, None, [])
+    assert (planned.model, planned.calls, planned.cost, asked.questions) == (
+        "Asked.say",
+        3,
+        None,
+        [],
+    )
 
 
 def test_a_run_may_be_started_inside_a_running_loop(tmp_path: Path) -> None:
-    """A notebook has a loop; `run` waits in it, and an async function has a loop of its own meanwhile."""
+    """A notebook has a loop.
+
+    `run` waits in it, and an async function has a loop of its own meanwhile.
+    """
     asked = Asked()
 
     async def cell() -> ak.Run:
@@ -477,7 +557,9 @@ def test_cancelling_arun_ends_the_run_in_order(tmp_path: Path, kind: str) -> Non
 
     async def cell() -> None:
         task = asyncio.create_task(
-            ak.arun(TASK, dataset=make_rows(2_000), model=say, out=tmp_path / "run", max_concurrent=4)
+            ak.arun(
+                TASK, dataset=make_rows(2_000), model=say, out=tmp_path / "run", max_concurrent=4
+            )
         )
         while len(asked.questions) < 20:  # noqa: ASYNC110 - another thread asks
             await asyncio.sleep(0.005)
@@ -519,11 +601,14 @@ rows = [{"question": f"Question {n}?", "options": ["x", "y"], "answer": "A"} for
 task = ak.mcqa(question="{{ sample.question }}", options="{{ sample.options }}", truth="{{ sample.answer }}")
 run = ak.run(task, dataset=rows, model=ask, out="run") if sys.argv[1:] else ak.resume("run", model=ask)
 print(run.status, run.metrics["Accuracy"].value)
-"""
+"""  # noqa: E501 - the text as it is written
 
 
 def test_a_process_that_is_killed_loses_the_last_few_answers(tmp_path: Path) -> None:
-    """Another process goes on; of 40 calls, those of the last group that was not written are made again."""
+    """Another process goes on.
+
+    Of 40 calls, those of the last group that was not written are made again.
+    """
     (tmp_path / "script.py").write_text(KILLED, encoding="utf-8")
     command = [sys.executable, "script.py"]
     killed = subprocess.run([*command, "kill"], cwd=tmp_path, capture_output=True, check=False)

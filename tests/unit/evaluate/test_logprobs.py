@@ -22,7 +22,10 @@ ROWS = [
     {"question": "q2", "options": ["red", "dark blue"], "answer": "A"},
     {"question": "q3", "options": ["red", "blue"], "answer": "A"},
 ]
-CHAT = {"type": "chat_completion", "input_messages": [{"role": "user", "content": "{{ sample.question }}"}]}
+CHAT = {
+    "type": "chat_completion",
+    "input_messages": [{"role": "user", "content": "{{ sample.question }}"}],
+}
 LINES = [{"role": "user", "content": "{{ sample.question }}\n{{ sample.options | join('\n') }}"}]
 ASKING = {"type": "single_turn_solver", "input_builder": {**CHAT, "input_messages": LINES}}
 RANKING = {
@@ -65,7 +68,10 @@ def read_values(run: ak.Run) -> dict[str, float | None]:
 
 
 def test_text_and_probabilities_are_scored_apart(project: Project) -> None:
-    """Each scorer has its own numbers; a completion without log-probabilities has none by probability."""
+    """Each scorer has its own numbers.
+
+    A completion without log-probabilities has none by probability.
+    """
     with TestServer(answer) as server:
         run = write(project, TEXT, PROBABILITIES).run(model=f"{server.url}?top_logprobs=5#m")
     assert read_values(run) == {
@@ -106,17 +112,31 @@ def test_a_model_that_sends_no_logprobs_or_echo_is_refused_before_it_is_asked(
     ("scorer", "definition", "code", "said"),
     [
         (TEXT, {"solver": RANKING}, "E108", "no text"),
-        (PROBABILITIES, {"solver": {**RANKING, "continuations": "{{ sample.question }}"}}, "E302", ""),
+        (
+            PROBABILITIES,
+            {"solver": {**RANKING, "continuations": "{{ sample.question }}"}},
+            "E302",
+            "",
+        ),
         (TEXT, {"choice_order": order("original", pride={"share": 2})}, "E108", "`share` is 2.0"),
-        (TEXT, {"choice_order": order("original", pride={"share": 0.5})}, "E108", "no scorer of the task"),
+        (
+            TEXT,
+            {"choice_order": order("original", pride={"share": 0.5})},
+            "E108",
+            "no scorer of the task",
+        ),
     ],
 )
 def test_what_has_nothing_to_read_is_found_by_check(
     project: Project, scorer: dict[str, Any], definition: dict[str, Any], code: str, said: str
 ) -> None:
-    """A ranking has no text, continuations must be texts, and PriDe needs a scorer of probabilities."""
+    """A ranking has no text, continuations must be texts, and PriDe needs a scorer of
+    probabilities.
+    """
     write(project, scorer, **definition)
-    found = ak.check(project.folder / "task.yaml", dataset=str(project.folder / "rows.jsonl")).errors
+    found = ak.check(
+        project.folder / "task.yaml", dataset=str(project.folder / "rows.jsonl")
+    ).errors
     assert {one.code for one in found} == {code}
     assert said in found[0].message
 
@@ -137,7 +157,10 @@ def test_recorded_completions_may_bring_logprobs(project: Project) -> None:
 
 
 def rank(messages: Sequence[Mapping[str, Any]]) -> Reply:
-    """Find ` red` likelier than any other ending; a long ending less likely, but not by its length."""
+    """Find ` red` likelier than any other ending.
+
+    A long ending less likely, but not by its length.
+    """
     del messages
     return Reply("x", logprobs={" red": -1.0, " blue": -2.0, " dark blue": -1.5})
 
@@ -153,7 +176,9 @@ def test_base_models_rank_continuations(project: Project, normalise: str, accura
         assert (planned.calls, planned.completion_tokens) == (6, 6)
         run = project.run(**options)
         assert server.asked.total == 6
-        assert {request.body and request.body["max_tokens"] for request in server.asked.requests} == {1}
+        assert {
+            request.body and request.body["max_tokens"] for request in server.asked.requests
+        } == {1}
     assert read_values(run)["Accuracy by Probability"] == pytest.approx(accuracy)
     stored = json.loads(run.tasks["quiz"].completions["logprobs"][1])["ranking"]
     assert stored[1] == {"continuation": " dark blue", "logprob": -1.5, "tokens": 2, "bytes": 10}
@@ -173,7 +198,11 @@ def test_orders_and_probabilities_go_together(project: Project) -> None:
     logprobs = {"A": math.log(0.9), "B": math.log(0.1)}
     with TestServer(Reply("B", logprobs=logprobs)) as server:
         values = read_values(project.run(model=f"{server.url}?top_logprobs=2#m"))
-    assert (values["order_recall_A"], values["order_recall_B"], values["order_rstd"]) == (1.0, 0.0, 50.0)
+    assert (values["order_recall_A"], values["order_recall_B"], values["order_rstd"]) == (
+        1.0,
+        0.0,
+        50.0,
+    )
     assert values["Accuracy by Probability"] == 0.5
 
 
@@ -186,7 +215,9 @@ def like_places(messages: Sequence[Mapping[str, Any]]) -> Reply:
     """Find an option as likely as its place and its content together make it."""
     lines = str(messages[-1]["content"]).split("\n")[1:]
     weights = [share * SURE[word] for share, word in zip(PLACES, lines, strict=True)]
-    logprobs = {label: math.log(one / sum(weights)) for label, one in zip("ABCD", weights, strict=True)}
+    logprobs = {
+        label: math.log(one / sum(weights)) for label, one in zip("ABCD", weights, strict=True)
+    }
     return Reply(max(logprobs, key=lambda label: logprobs[label]), logprobs=logprobs)
 
 
@@ -196,9 +227,16 @@ def test_pride_asks_the_rotations_of_some_samples_and_debiases_the_others(projec
     for number in range(60):
         turn = number % 4
         options = [*WORDS[turn:], *WORDS[:turn]]
-        rows.append({"question": f"q{number}", "options": options, "answer": "ABCD"[options.index("right")]})
+        rows.append(
+            {"question": f"q{number}", "options": options, "answer": "ABCD"[options.index("right")]}
+        )
     pride = order("original", pride={"share": 0.3, "seed": 2})
-    write(project, {**PROBABILITIES, "choices": ["A", "B", "C", "D"]}, choice_order=pride, solver=ASKING)
+    write(
+        project,
+        {**PROBABILITIES, "choices": ["A", "B", "C", "D"]},
+        choice_order=pride,
+        solver=ASKING,
+    )
     project.write_rows(rows)
     with TestServer(like_places) as server:
         run = project.run(model=f"{server.url}?top_logprobs=4#m")

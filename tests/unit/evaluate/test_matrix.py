@@ -1,4 +1,6 @@
-"""Several models at once: endpoints asked at the same time, errors that stop one run alone, going on."""
+"""Several models at once: endpoints asked at the same time, errors that stop one run alone, going
+on.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +42,17 @@ def name(server: TestServer, model: str = "m") -> str:
     return f"{server.url}#{model}"
 
 
-def run_matrix(project: Project, models: Sequence[Any], out: str = "all", **options: Any) -> ak.Matrix:  # noqa: ANN401
+def run_matrix(
+    project: Project,
+    models: Sequence[Any],
+    out: str = "all",
+    **options: Any,  # noqa: ANN401
+) -> ak.Matrix:
     """Run the task file of a project with several models."""
     given = {"dataset": str(project.folder / "rows.jsonl"), "cache_policy": "no-cache", **options}
-    return ak.run_matrix(project.folder / "task.yaml", models=models, out=project.folder / out, **given)
+    return ak.run_matrix(
+        project.folder / "task.yaml", models=models, out=project.folder / out, **given
+    )
 
 
 def find_accuracy(run: ak.Run) -> float | None:
@@ -90,7 +99,9 @@ def read_results(folder: Path) -> dict[str, object]:
             found[key] = pl.read_parquet(path).drop("latency").to_dicts()
         else:
             found[key] = (
-                drop_times(json.loads(path.read_text())) if path.suffix == ".json" else path.read_bytes()
+                drop_times(json.loads(path.read_text()))
+                if path.suffix == ".json"
+                else path.read_bytes()
             )
     return found
 
@@ -101,7 +112,8 @@ def test_runs_at_once_are_those_of_one_after_the_other(
     """Every file is the same, byte for byte but for times, whatever else runs."""
     project.write_rows([{"question": f"q{n}", "answer": "AB"[n % 2]} for n in range(120)])
     models = [
-        name(serve(answer_by_hash(["A", "B", "x"]), Behaviour(seed=seed)), f"m{seed}") for seed in range(3)
+        name(serve(answer_by_hash(["A", "B", "x"]), Behaviour(seed=seed)), f"m{seed}")
+        for seed in range(3)
     ]
     made = run_matrix(project, models)
     assert [path.name for path in sorted((project.folder / "all").iterdir())] == [
@@ -111,10 +123,14 @@ def test_runs_at_once_are_those_of_one_after_the_other(
         alone = project.run(f"alone-{number}", model=model, cache_policy="no-cache")
         assert alone.path is not None
         assert made.runs[number].path is not None
-        assert read_results(Path(str(made.runs[number].path))) == read_results(Path(str(alone.path)))
+        assert read_results(Path(str(made.runs[number].path))) == read_results(
+            Path(str(alone.path))
+        )
 
 
-def test_models_of_one_endpoint_share_its_limits(project: Project, serve: Callable[..., TestServer]) -> None:
+def test_models_of_one_endpoint_share_its_limits(
+    project: Project, serve: Callable[..., TestServer]
+) -> None:
     """An endpoint that takes three requests at a time never gets a fourth, whoever asks."""
     project.write_rows([{"question": f"q{n}", "answer": "A"} for n in range(12)])
     server = serve("A", Behaviour(delay=0.003, max_concurrent=3))
@@ -156,7 +172,10 @@ def test_each_dataset_is_opened_and_checked_once(
 def test_a_run_that_fails_does_not_stop_the_others(
     project: Project, serve: Callable[..., TestServer]
 ) -> None:
-    """A refused key and a closed port end their own runs; `resume_matrix` asks only what is left."""
+    """A refused key and a closed port end their own runs.
+
+    `resume_matrix` asks only what is left.
+    """
     good, locked = serve(LETTERS), serve(LETTERS, Behaviour(api_key="right"))
     models = [name(locked, "locked"), name(good, "good"), "http://127.0.0.1:9/v1#down"]
     made = run_matrix(project, models)
@@ -164,7 +183,10 @@ def test_a_run_that_fails_does_not_stop_the_others(
         "incomplete",
         ["incomplete", "complete", "incomplete"],
     )
-    assert {key: error.code for key, error in made.errors.items()} == {models[0]: "E304", models[2]: "E306"}
+    assert {key: error.code for key, error in made.errors.items()} == {
+        models[0]: "E304",
+        models[2]: "E306",
+    }
     assert (read_status(project), good.asked.total) == (["incomplete", "complete", "incomplete"], 6)
     locked.change(api_key=None)
     locked.forget()
@@ -179,16 +201,22 @@ def test_a_run_that_fails_does_not_stop_the_others(
 def test_a_model_that_is_down_ends_only_the_tasks_that_need_it(
     project: Project, serve: Callable[..., TestServer]
 ) -> None:
-    """The fallback of one task cannot be reached: the tasks without it are finished, before and after."""
+    """The fallback of one task cannot be reached: the tasks without it are finished, before and
+    after.
+    """
     server = serve("hmm")
     other = {"task_key": "other", "model_key": "mine"}
     own = {"model_key": "mine"}
-    folder = project.plan({"key": "before", **own}, {"key": "asks", **other}, {"key": "again", **other}, own)
+    folder = project.plan(
+        {"key": "before", **own}, {"key": "asks", **other}, {"key": "again", **other}, own
+    )
     plan = json.loads((folder / "run.yaml").read_text())
     fallback = {**SCORER, "extraction": {"rule": "stated_answer", "fallback": "down"}}
     plan["tasks"].append({**project.task(scorers=[fallback]), "key": "other"})
     urls = {"mine": server.url, "down": "http://127.0.0.1:9/v1"}
-    plan["models"] = [{"key": key, "config": {"url": url, "model_key": "m"}} for key, url in urls.items()]
+    plan["models"] = [
+        {"key": key, "config": {"url": url, "model_key": "m"}} for key, url in urls.items()
+    ]
     (folder / "run.yaml").write_text(json.dumps(plan))
     with pytest.raises(ak.SolverError) as raised:
         ak.run(folder, out=folder / "run", cache_policy="no-cache")
@@ -253,11 +281,15 @@ def test_an_error_of_ours_stops_all_runs(
 
     monkeypatch.setattr(runner, "run_task", break_one)
     with pytest.raises(ZeroDivisionError) as stopped:
-        run_matrix(project, [name(serve(LETTERS), "broken"), name(serve(LETTERS, Behaviour(delay=0.2)))])
+        run_matrix(
+            project, [name(serve(LETTERS), "broken"), name(serve(LETTERS, Behaviour(delay=0.2)))]
+        )
     assert stopped.value.__notes__ == [f"answerkey resume {project.folder / 'all'}"]
 
 
-def test_nothing_is_begun_unless_every_run_can_be(project: Project, serve: Callable[..., TestServer]) -> None:
+def test_nothing_is_begun_unless_every_run_can_be(
+    project: Project, serve: Callable[..., TestServer]
+) -> None:
     """A folder that is taken is found before the first call; what was made meanwhile is removed."""
     server = serve(LETTERS)
     taken = project.folder / "all" / "2-builtin-constant-choice-A"
@@ -321,7 +353,9 @@ def test_one_model_has_the_folder_itself_and_raises(project: Project) -> None:
     with pytest.raises(ak.SolverError):
         run_matrix(project, ["http://127.0.0.1:9/v1#down"], out="down")
     with pytest.raises(ak.SpecError, match="both given several times"):
-        run_matrix(project, ["builtin/constant?choice=A", "builtin/random"], completion_columns=["a", "b"])
+        run_matrix(
+            project, ["builtin/constant?choice=A", "builtin/random"], completion_columns=["a", "b"]
+        )
 
 
 def test_run_makes_one_run_and_says_so(project: Project) -> None:

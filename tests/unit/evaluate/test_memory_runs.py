@@ -1,4 +1,6 @@
-"""Laws of runs whose samples are in memory: what can be done with a run folder can be done with them."""
+"""Laws of runs whose samples are in memory: what can be done with a run folder can be done with
+them.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,17 @@ import pytest
 
 import answerkey as ak
 
-SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
-TASK = {"key": "quiz", "display_name": "Quiz", "description": "q", "definition": {"scorers": [SCORER]}}
+SCORER = {
+    "type": "string_equals_mcqa",
+    "ground_truth_choice": "{{ sample.answer }}",
+    "choices": ["A", "B"],
+}
+TASK = {
+    "key": "quiz",
+    "display_name": "Quiz",
+    "description": "q",
+    "definition": {"scorers": [SCORER]},
+}
 ROWS: list[dict[str, Any]] = [
     {"question": "one?", "answer": "A", "subject": "art", "mixed": 1, "latency": "own"},
     {"question": "two?", "answer": "B", "subject": "law", "mixed": "1", "latency": "own"},
@@ -34,13 +45,33 @@ def test_a_frame_has_the_row_the_completion_and_every_verdict() -> None:
     assert frame.columns == [
         *("sample_id", "trial", "question", "answer", "subject", "mixed", "sample.latency"),
         *("run", "task", "model"),
-        *("completion", "completion_status", "completion_error", "reasoning", "finish_reason", "prompt"),
-        *("prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens", "cache_write_tokens"),
+        *(
+            "completion",
+            "completion_status",
+            "completion_error",
+            "reasoning",
+            "finish_reason",
+            "prompt",
+        ),
+        *(
+            "prompt_tokens",
+            "completion_tokens",
+            "reasoning_tokens",
+            "cached_tokens",
+            "cache_write_tokens",
+        ),
         *("latency", "cost", "their_score", "their_answer"),
         *(
             f"string_equals_mcqa.{name}"
             for name in (
-                *("status", "reason", "excluded_by", "is_correct", "completion_validity", "validity_reason"),
+                *(
+                    "status",
+                    "reason",
+                    "excluded_by",
+                    "is_correct",
+                    "completion_validity",
+                    "validity_reason",
+                ),
                 *("predicted_choice", "ground_truth_choice", "choices", "extraction_rule"),
             )
         ),
@@ -65,7 +96,13 @@ def test_a_frame_of_hostile_names_loses_no_column() -> None:
     frame = ak.score(TASK, [row], ["A"]).to_frame()
     assert frame.columns[:9] == [
         *("sample_id", "trial", "sample.completion", "sample.sample.completion"),
-        *("sample.sample.sample.completion", "sample.string_equals_mcqa.status", "*", "^a$", "answer"),
+        *(
+            "sample.sample.sample.completion",
+            "sample.string_equals_mcqa.status",
+            "*",
+            "^a$",
+            "answer",
+        ),
     ]
     assert frame.select(pl.col("sample_id"), pl.col("completion")).row(0) == ("s1", "A")
 
@@ -84,9 +121,15 @@ def test_a_frame_has_a_row_for_each_trial_and_scorer_values_of_both() -> None:
 def test_a_run_of_several_tasks_has_a_frame_for_each(tmp_path: Path) -> None:
     """`run.to_frame()` would not know which; each task has its own."""
     rows = tmp_path / "rows.jsonl"
-    rows.write_text("".join(json.dumps({**row, "completion": "A"}) + "\n" for row in ROWS), encoding="utf-8")
+    rows.write_text(
+        "".join(json.dumps({**row, "completion": "A"}) + "\n" for row in ROWS), encoding="utf-8"
+    )
     tasks = [TASK, {**TASK, "key": "other"}]
-    dataset = {"key": "rows", "display_name": "Rows", "source": {"type": "local", "file_path": str(rows)}}
+    dataset = {
+        "key": "rows",
+        "display_name": "Rows",
+        "source": {"type": "local", "file_path": str(rows)},
+    }
     run = ak.run({"datasets": [dataset], "tasks": tasks}, out=tmp_path / "run", allow_outside=True)
     with pytest.raises(
         ak.RunError, match=r"has 2 tasks .*`to_frame` is ambiguous(.|\n)*run.tasks\[key\].to_frame"
@@ -102,7 +145,10 @@ def test_a_saved_run_is_the_same_run(tmp_path: Path, call: Any) -> None:  # noqa
     loaded = ak.load_run(tmp_path / "run")
     assert saved.path == loaded.path == tmp_path / "run"
     assert (run.path, loaded.status, loaded.metrics) == (None, "complete", run.metrics)
-    assert (loaded.to_frame()["run"].to_list(), run.to_frame()["run"].to_list()) == (["run"] * 3, [None] * 3)
+    assert (loaded.to_frame()["run"].to_list(), run.to_frame()["run"].to_list()) == (
+        ["run"] * 3,
+        [None] * 3,
+    )
     assert loaded.to_frame().drop("run").equals(run.to_frame().drop("run"))
     for words in (
         ("show",),
@@ -119,7 +165,10 @@ def test_a_saved_run_is_the_same_run(tmp_path: Path, call: Any) -> None:  # noqa
 
 
 def test_a_saved_run_can_be_saved_again_and_a_changed_one_not(tmp_path: Path) -> None:
-    """A copy is the run, times and all; a part that is not what the run wrote is E503 there, too."""
+    """A copy is the run, times and all.
+
+    A part that is not what the run wrote is E503 there, too.
+    """
     first = ak.score(TASK, ROWS, SAID).save(tmp_path / "first")
     copied = first.save(tmp_path / "copy")
     assert copied.manifest == ak.load_run(tmp_path / "first").manifest
@@ -134,13 +183,13 @@ def test_a_saved_run_can_be_saved_again_and_a_changed_one_not(tmp_path: Path) ->
 
 
 def test_samples_in_a_folder_of_a_stranger_are_read_without_trust(tmp_path: Path) -> None:
-    """What is said to be JSON and is none is E503, whoever wrote the list of files."""
+    """What should be JSON and is none is E503, whoever wrote the list of files."""
     ak.score(TASK, ROWS, SAID).save(tmp_path / "run")
-    file = tmp_path / "run" / "tasks" / "quiz" / "task.json"
-    source = json.loads(file.read_text(encoding="utf-8"))
-    for wrong in (["question"], 3, None):
-        source["dataset"]["encoded"] = wrong
-        file.write_text(json.dumps(source), encoding="utf-8")
+    (file,) = (tmp_path / "run" / "tasks" / "quiz" / "samples").glob("*.parquet")
+    for wrong in ("{", "3", "[1]", None):
+        pl.DataFrame({"sample": [wrong] * len(ROWS)}, schema={"sample": pl.String}).write_parquet(
+            file
+        )
         manifest = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))
         manifest.pop("files", None)
         (tmp_path / "run" / "run.json").write_text(
@@ -169,7 +218,11 @@ def test_runs_in_memory_are_compared_audited_explained_and_reported(tmp_path: Pa
     assert (pair.second_only, set(pair.categories)) == (("000002", "000003"), {"art", "law"})
     assert ak.audit(run).notices == ()
     (way,) = ak.explain(run, 2).samples
-    assert (way["run"], way["sample"]["question"], way["completion"]) == (None, "two?", "The answer is B")
+    assert (way["run"], way["sample"]["question"], way["completion"]) == (
+        None,
+        "two?",
+        "The answer is B",
+    )
     assert "'T', is not one of the choices" in str(ak.explain(run, "000002"))
     written = ak.report([run, other], tmp_path / "both.html")
     assert (written["runs"], written["rows"]) == (2, 6)
@@ -188,19 +241,31 @@ def test_a_run_in_memory_is_exported_as_a_saved_one(tmp_path: Path, form: str) -
         assert first.equals(second)
     else:
         one, other = ((tmp_path / name).read_text() for name in "ab")
-        assert one.replace('"run": null', '"run": "quiz"').replace(",,quiz,", ",quiz,quiz,") == other
-    with pytest.raises(ak.SpecError, match=r"E119.*there is no such form(.|\n)*did you mean `jsonl`"):
+        assert (
+            one.replace('"run": null', '"run": "quiz"').replace(",,quiz,", ",quiz,quiz,") == other
+        )
+    with pytest.raises(
+        ak.SpecError, match=r"E119.*there is no such form(.|\n)*did you mean `jsonl`"
+    ):
         ak.export(run, "json", tmp_path / "c")
 
 
 def test_orders_that_completions_state_are_known_again() -> None:
-    """In which order the options stood is told by the scores; where a sample failed, that is E505."""
+    """In which order the options stood is told by the scores.
+
+    Where a sample failed, that is E505.
+    """
     order = {"options": "{{ sample.options }}", "orders": "rotations"}
     task = {**TASK, "definition": {"choice_order": order, "scorers": [SCORER]}}
     rows = [{"options": ["x", "y"], "answer": "A"}, {"options": ["u", "v"], "answer": "B"}]
     said = [
         {"sample_id": sample, "option_order": stated, "completion": "A"}
-        for sample, stated in (("000001", "BA"), ("000001", "AB"), ("000002", "AB"), ("000002", "BA"))
+        for sample, stated in (
+            ("000001", "BA"),
+            ("000001", "AB"),
+            ("000002", "AB"),
+            ("000002", "BA"),
+        )
     ]
     run = ak.score(task, rows, said)
     frame = run.to_frame()
@@ -225,7 +290,10 @@ def test_a_file_of_samples_is_referred_to_and_not_copied(tmp_path: Path) -> None
 
 
 def test_some_samples_are_scored(tmp_path: Path) -> None:
-    """`num_samples` holds for tables as for files; a saved run has them all, and uses those again."""
+    """`num_samples` holds for tables as for files.
+
+    A saved run has them all, and uses those again.
+    """
     run = ak.score(TASK, ROWS, SAID, num_samples=2)
     assert run.tasks["quiz"].counts["samples"] == 2
     assert run.save(tmp_path / "run").to_frame()["question"].to_list() == ["one?", "two?"]
@@ -235,15 +303,24 @@ def test_a_table_may_be_the_dataset_of_a_run(tmp_path: Path) -> None:
     """The run keeps it, so that it can be looked at, scored again and gone on with."""
     task = {**TASK, "definition": {**TASK["definition"], "solver": make_solver()}}  # type: ignore[dict-item]  # a mapping
     run = ak.run(
-        task, dataset=pl.LazyFrame(ROWS, strict=False), model="builtin/constant?choice=B", out=tmp_path / "r"
+        task,
+        dataset=pl.LazyFrame(ROWS, strict=False),
+        model="builtin/constant?choice=B",
+        out=tmp_path / "r",
     )
     assert run.manifest["file"] is None
     assert run.metrics["Accuracy"].value == pytest.approx(2 / 3)
-    assert ak.load_run(tmp_path / "r").to_frame()["question"].to_list() == ["one?", "two?", "three?"]
+    assert ak.load_run(tmp_path / "r").to_frame()["question"].to_list() == [
+        "one?",
+        "two?",
+        "three?",
+    ]
     assert ak.check(task, dataset=ROWS, model="builtin/random").errors == ()
     with pytest.raises(ak.DataError, match=r"E202.*`dataset` is a value of type int, not a table"):
         ak.run(task, dataset=3, model="builtin/random")  # type: ignore[arg-type]  # what is tested
-    with pytest.raises(TypeError, match=r"`completions` is a list: give a file, or use `ak\.score`"):
+    with pytest.raises(
+        TypeError, match=r"`completions` is a list: give a file, or use `ak\.score`"
+    ):
         ak.run(task, dataset=ROWS, completions=SAID)  # type: ignore[arg-type]  # what is tested
 
 
@@ -261,7 +338,9 @@ def test_the_questions_of_a_table_are_audited() -> None:
     rows = [{"question": "Same?", "options": ["x", "y"], "answer": "A"}] * 4
     (found,) = ak.audit_dataset(pl.DataFrame(rows))
     assert found.name == "samples"
-    with pytest.raises(TypeError, match="`audit_dataset` has no option `truht`; did you mean `truth`"):
+    with pytest.raises(
+        TypeError, match="`audit_dataset` has no option `truht`; did you mean `truth`"
+    ):
         ak.audit_dataset(rows, truht="answer")  # type: ignore[call-arg]  # what is tested
 
 

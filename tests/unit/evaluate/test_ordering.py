@@ -19,7 +19,9 @@ from answerkey.testing import TestServer
 if TYPE_CHECKING:
     from tests.unit.evaluate.conftest import Project
 
-MESSAGES = [{"role": "user", "content": "{{ sample.question }}\n{{ sample.options | join('\\n') }}"}]
+MESSAGES = [
+    {"role": "user", "content": "{{ sample.question }}\n{{ sample.options | join('\\n') }}"}
+]
 SOLVER = {
     "type": "single_turn_solver",
     "input_builder": {"type": "chat_completion", "input_messages": MESSAGES},
@@ -82,11 +84,11 @@ def read_numbers(run: ak.Run) -> dict[str, float | None]:
 
 
 def test_every_sample_is_shown_in_every_rotation() -> None:
-    """There is a row for each order, which says how the options stood; a sample left in place has one.
+    """There is a row for each order, which says how the options stood.
 
-    The truth moves with its option, and what is said is mapped back. Counts are of samples. One letter always
-    is right in one rotation of each: the mean is the share of places, nothing is right in all orders, and
-    RStd is at its largest.
+    A sample left in place has one. The truth moves with its option, and what is said is mapped
+    back. Counts are of samples. One letter always is right in one rotation of each: the mean is the
+    share of places, nothing is right in all orders, and RStd is at its largest.
     """
     run = always_first()
     task = run.tasks["quiz"]
@@ -121,10 +123,17 @@ def test_every_sample_is_shown_in_every_rotation() -> None:
     assert run.metrics["Accuracy"].n == 3
 
 
-def test_a_model_that_reads_the_options_is_right_in_all_orders(write: Callable[..., Project]) -> None:
-    """Whatever the order, the prompt shows the options as they stand in it, and the truth is there."""
+def test_a_model_that_reads_the_options_is_right_in_all_orders(
+    write: Callable[..., Project],
+) -> None:
+    """Whatever the order, the prompt shows the options as they stand in it, and the truth is
+    there.
+    """
     with TestServer(find_right) as server:
-        runs = [write().run(name, model=f"{server.url}#m", cache_policy="reuse") for name in ("one", "two")]
+        runs = [
+            write().run(name, model=f"{server.url}#m", cache_policy="reuse")
+            for name in ("one", "two")
+        ]
         assert server.asked.total == 8
     one, two = map(read_numbers, runs)
     assert (one["order_all_right"], one["order_consistency"], one == two) == (1.0, 1.0, True)
@@ -165,7 +174,8 @@ def test_every_file_format_has_the_same_shuffles(write: Callable[..., Project]) 
         writer.writeheader()
         writer.writerows({**row, "options": json.dumps(row["options"])} for row in rows)
     (project.folder / "data.yaml").write_text(
-        "key: data\ndisplay_name: D\nsource: {type: local, file_path: rows.csv, columns: {options: list}}\n"
+        "key: data\ndisplay_name: D\nsource: {type: local, file_path: rows.csv, "
+        "columns: {options: list}}\n"
     )
     task, folder = project.folder / "task.yaml", project.folder
     runs = [
@@ -177,7 +187,9 @@ def test_every_file_format_has_the_same_shuffles(write: Callable[..., Project]) 
 
 
 def test_shards_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However the rows are cut, the rows of a sample stay together, and the numbers are the same."""
+    """However the rows are cut, the rows of a sample stay together, and the numbers are the
+    same.
+    """
     rows = [{**ROWS[number % 3], "question": f"q{number}"} for number in range(17)]
     model = "builtin/simulated?accuracy=0.6&seed=3"
     whole = ak.score(make_task(group_by="topic"), rows, model=model)
@@ -201,7 +213,12 @@ def test_recorded_completions_say_in_which_order_they_were_asked() -> None:
     assert numbers["Accuracy"] == pytest.approx(2 / 3)
     assert numbers["order_all_right"] == 1.0
     assert numbers["order_consistency"] == 1.0
-    assert run.tasks["quiz"].scores["sample_id"].to_list() == ["000001~1", "000001", "000002", "000003"]
+    assert run.tasks["quiz"].scores["sample_id"].to_list() == [
+        "000001~1",
+        "000001",
+        "000002",
+        "000003",
+    ]
 
 
 @pytest.mark.parametrize("order", ["ABD", ["A", "A", "B"], "AB"])
@@ -213,13 +230,18 @@ def test_an_order_that_is_none_is_refused(order: object) -> None:
 
 
 def test_completions_without_an_order_are_refused() -> None:
-    """Nobody can tell which option a letter meant; in the order of the file it is the letter itself."""
+    """Nobody can tell which option a letter meant.
+
+    In the order of the file it is the letter itself.
+    """
     with pytest.raises(AnswerkeyError, match="E209"):
         ak.score(make_task(), ROWS, ["A", "B", "B"])
     assert read_numbers(ak.score(make_task("original"), ROWS, ["A", "B", "B"]))["order_mean"] == 1.0
 
 
-def test_what_a_run_exports_can_be_scored_again(write: Callable[..., Project], call: Called) -> None:
+def test_what_a_run_exports_can_be_scored_again(
+    write: Callable[..., Project], call: Called
+) -> None:
     """The exported rows have the order in which each was asked."""
     project = write("shuffled")
     folder, task, rows = project.folder, project.folder / "task.yaml", project.folder / "rows.jsonl"
@@ -227,9 +249,13 @@ def test_what_a_run_exports_can_be_scored_again(write: Callable[..., Project], c
     for form in ("jsonl", "csv", "parquet"):
         file = folder / f"said.{form}"
         assert call("export", folder / "run", "--to", form, "-o", file).code == 0
-        assert ak.run(task, dataset=rows, completions=file, out=folder / form).metrics == run.metrics
+        assert (
+            ak.run(task, dataset=rows, completions=file, out=folder / form).metrics == run.metrics
+        )
     assert ak.rescore(run, out=folder / "again").metrics == run.metrics
-    with pytest.raises(AnswerkeyError, match="E507"):  # completions belong to the order of their prompts
+    with pytest.raises(
+        AnswerkeyError, match="E507"
+    ):  # completions belong to the order of their prompts
         ak.rescore(run, make_task("original"), out=folder / "other")
 
 
@@ -261,7 +287,10 @@ def test_rows_whose_options_cannot_be_moved_are_errors(write: Callable[..., Proj
 
 
 def test_all_orders_of_too_many_options_and_ids_that_look_like_orders_are_refused() -> None:
-    """The error says how many orders there would be; no sample is called as another one in some order."""
+    """The error says how many orders there would be.
+
+    No sample is called as another one in some order.
+    """
     row = {"question": "q", "options": list("uvwxyz"), "answer": "A"}
     scorer = {**SCORER, "choices": list("ABCDEF")}
     with pytest.raises(AnswerkeyError, match="720 orders, and `all` shows at most 120"):
@@ -273,18 +302,40 @@ def test_all_orders_of_too_many_options_and_ids_that_look_like_orders_are_refuse
 @pytest.mark.parametrize(
     ("changes", "code", "said"),
     [
-        ({"scorers": [{"type": "string_equals", "ground_truth": "A"}]}, "E108", "moves the options"),
-        ({"choice_order": {"options": "{{ sample.options }}", "orders": "some"}}, "E108", "`orders` is"),
+        (
+            {"scorers": [{"type": "string_equals", "ground_truth": "A"}]},
+            "E108",
+            "moves the options",
+        ),
+        (
+            {"choice_order": {"options": "{{ sample.options }}", "orders": "some"}},
+            "E108",
+            "`orders` is",
+        ),
         ({"choice_order": {"options": "{{ sample.options }}"}}, "E108", "`orders` is missing"),
-        ({"choice_order": {"options": "{{ sample.options[:2] }}", "orders": "all"}}, "E108", "simply read"),
-        ({"choice_order": {"options": "{{ sample.x }}", "orders": "all"}}, "E206", "reads the column `x`"),
-        ({"solver": {"type": "pass_through_solver", "trace_column": "topic"}}, "E108", "as they stand"),
+        (
+            {"choice_order": {"options": "{{ sample.options[:2] }}", "orders": "all"}},
+            "E108",
+            "simply read",
+        ),
+        (
+            {"choice_order": {"options": "{{ sample.x }}", "orders": "all"}},
+            "E206",
+            "reads the column `x`",
+        ),
+        (
+            {"solver": {"type": "pass_through_solver", "trace_column": "topic"}},
+            "E108",
+            "as they stand",
+        ),
     ],
 )
 def test_what_does_not_follow_the_order_is_refused(
     write: Callable[..., Project], changes: dict[str, Any], code: str, said: str
 ) -> None:
-    """A scorer that would read the wrong truth, and a setting that cannot be carried out, are errors."""
+    """A scorer that would read the wrong truth, and a setting that cannot be carried out, are
+    errors.
+    """
     folder = write(**changes).folder
     found = ak.check(folder / "task.yaml", dataset=str(folder / "rows.jsonl")).errors
     assert any(one.code == code and said in one.message for one in found), found

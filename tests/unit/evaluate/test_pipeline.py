@@ -1,4 +1,6 @@
-"""Laws of the one path: rows are checked as they are scored, and wrong ones leave nothing of a run."""
+"""Laws of the one path: rows are checked as they are scored, and wrong ones leave nothing of a
+run.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ SCORER = {
     "choices": "{{ sample.choices }}",
 }
 TASK: dict[str, Any] = {"key": "quiz", "display_name": "Quiz", "description": "q"}
-PROMPT = {"type": "chat_completion", "input_messages": [{"role": "user", "content": "{{ sample.answer }}"}]}
+PROMPT = {
+    "type": "chat_completion",
+    "input_messages": [{"role": "user", "content": "{{ sample.answer }}"}],
+}
 #: Rows 3, 7, 11, … are wrong.
 ROWS = [
     {
@@ -76,7 +81,10 @@ def refuse(folder: Path, rows: list[dict[str, Any]], out: Path | str, **changes:
 def test_wrong_rows_are_told_the_same_and_leave_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spread: str
 ) -> None:
-    """Twenty are shown, the rest is counted; no folder is left, and the same command works on mended rows."""
+    """Twenty are shown, the rest is counted.
+
+    No folder is left, and the same command works on mended rows.
+    """
     monkeypatch.setattr(prepare, "choose_spread", lambda _: spread)
     out = tmp_path / "new" / "folders" / "run"
     told = refuse(tmp_path, ROWS, out)
@@ -97,7 +105,9 @@ def test_wrong_rows_leave_nothing_on_object_storage(bucket: Bucket, tmp_path: Pa
     url = f"{bucket.url}/runs/one"
     assert refuse(tmp_path, ROWS, url).count("error[E204]") == 21
     assert bucket.list("runs/") == []
-    assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and "runs" in path.parts] == []
+    assert [
+        path for path in (tmp_path / "cache").rglob("*") if path.is_file() and "runs" in path.parts
+    ] == []
     assert score(tmp_path, GOOD, url).status == "complete"
 
 
@@ -111,17 +121,28 @@ def test_a_model_is_not_called_as_long_as_a_row_is_wrong(tmp_path: Path) -> None
     for name, rows in (("good", GOOD), ("bad", ROWS)):
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     datasets = [
-        {"key": name, "display_name": name, "source": {"type": "local", "file_path": f"{name}.jsonl"}}
+        {
+            "key": name,
+            "display_name": name,
+            "source": {"type": "local", "file_path": f"{name}.jsonl"},
+        }
         for name in ("good", "bad")
     ]
-    specifications = [{"task_key": "asking", "model_key": "builtin/random"}, {"task_key": "recorded"}]
+    specifications = [
+        {"task_key": "asking", "model_key": "builtin/random"},
+        {"task_key": "recorded"},
+    ]
     evaluation = {"key": "both", "display_name": "Both", "task_specifications": specifications}
     (tmp_path / "run.yaml").write_text(
         json.dumps({"tasks": tasks, "datasets": datasets, "evaluation": evaluation})
     )
     stages: list[str] = []
     with pytest.raises(ak.AnswerkeyError, match="E204"):
-        ak.run(tmp_path / "run.yaml", out=tmp_path / "run", progress=lambda stage, *_: stages.append(stage))
+        ak.run(
+            tmp_path / "run.yaml",
+            out=tmp_path / "run",
+            progress=lambda stage, *_: stages.append(stage),
+        )
     assert set(stages) == {"check"}
     assert not (tmp_path / "run").exists()
 
@@ -159,7 +180,9 @@ def test_a_column_that_is_missing_is_told_once(tmp_path: Path) -> None:
 
 
 def test_wrong_rows_come_before_what_fails_in_scoring(tmp_path: Path) -> None:
-    """An action that cannot be evaluated is told when the rows are in order, and leaves no run either."""
+    """An action that cannot be evaluated is told when the rows are in order, and leaves no run
+    either.
+    """
     odd = {"op": "greater_than", "expression": "{{ sample.unused }}", "value": 3}
     definition = {"actions": [{"key": "odd", "action": "exclude_from_metrics", "filter": odd}]}
     told = refuse(tmp_path, ROWS, tmp_path / "run", definition=definition)
@@ -171,7 +194,10 @@ def test_wrong_rows_come_before_what_fails_in_scoring(tmp_path: Path) -> None:
 
 
 def test_what_is_read_is_what_is_needed() -> None:
-    """A task reads the columns of its templates, its completions and its category; any column if it may."""
+    """A task reads the columns of its templates, its completions and its category.
+
+    Any column if it may.
+    """
     task = {**TASK, "definition": {"scorers": [SCORER]}}
     rows = [{**row, "subject": "s"} for row in GOOD[:3]]
     read: list[object] = []
@@ -188,7 +214,9 @@ def test_what_is_read_is_what_is_needed() -> None:
     assert read == [{"answer", "choices", "completion", "subject"}, None]
 
 
-def test_rows_are_cut_smaller_where_they_are_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_cut_smaller_where_they_are_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A shard holds a bearable number of bytes, of which completions in another file are a part."""
     monkeypatch.setattr(prepare, "SHARD_ROWS", 100_000)
     monkeypatch.setattr(prepare, "SHARD_BYTES", 40_000_000)
@@ -212,20 +240,31 @@ def test_rows_are_cut_smaller_where_they_are_long(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("extraction", "count", "text", "spread"),
     [
-        pytest.param("stated_answer", 1200, "The answer is A, point {}.", "processes", id="many characters"),
+        pytest.param(
+            "stated_answer", 1200, "The answer is A, point {}.", "processes", id="many characters"
+        ),
         pytest.param("stated_answer", 1200, "A {}", "threads", id="few characters"),
         pytest.param("stated_answer", 1000, "The answer is A, point {}.", "threads", id="few rows"),
         pytest.param(
-            "leading_label", 1200, "The answer is A, point {}.", "threads", id="read at the beginning"
+            "leading_label",
+            1200,
+            "The answer is A, point {}.",
+            "threads",
+            id="read at the beginning",
         ),
     ],
 )
 def test_texts_that_take_long_to_read_are_spread_over_processes(
     monkeypatch: pytest.MonkeyPatch, extraction: str, count: int, text: str, spread: str
 ) -> None:
-    """The amount of text decides where each word is read, and there are shards for all processes."""
+    """The amount of text decides where each word is read, and there are shards for all
+    processes.
+    """
     monkeypatch.setattr(prepare, "WORKER_CHARACTERS", 20_000)
-    rows = [{"answer": "A", "choices": ["A", "B"], "completion": text.format(row)} for row in range(count)]
+    rows = [
+        {"answer": "A", "choices": ["A", "B"], "completion": text.format(row)}
+        for row in range(count)
+    ]
     task = ak.load_task({**TASK, "definition": {"scorers": [{**SCORER, "extraction": extraction}]}})
     dataset = Dataset.of(load_rows(rows, name="rows").rows, name="rows")
     specification = Specification(task.key, task, DatasetSpec("rows", InlineSource(rows=())))
@@ -275,12 +314,17 @@ def test_skipped_rows_are_failed_and_change_no_other(skipped: tuple[int, ...]) -
     left = [row for row in range(4) if row not in skipped]
     assert found["sample_id"].to_list() == whole["sample_id"].to_list()
     assert found[left].rows() == whole[left].rows()
-    assert set(found[list(skipped)].select("status", "reason").rows()) == {("FAILED", "ENDED_WORKER")}
+    assert set(found[list(skipped)].select("status", "reason").rows()) == {
+        ("FAILED", "ENDED_WORKER")
+    }
 
 
 def test_a_trial_leaves_nothing_behind() -> None:
     """What is done to find a row is not written."""
     prepared, shard = cut()
     store = MemoryStore()
-    assert run_shard(prepared, TaskWriter(store, "tasks/task"), replace(shard, is_trial=True)).rows == 4
+    assert (
+        run_shard(prepared, TaskWriter(store, "tasks/task"), replace(shard, is_trial=True)).rows
+        == 4
+    )
     assert store.content == {}

@@ -35,7 +35,9 @@ def by_second(project: Project) -> dict[str, Any]:
     return project.task(scorers=[{**scorer, "ground_truth_choice": "{{ sample.second }}"}])
 
 
-def interrupt(project: Project, start: Start | None = None, *, after: int = 1, **options: object) -> Path:
+def interrupt(
+    project: Project, start: Start | None = None, *, after: int = 1, **options: object
+) -> Path:
     """Return the folder of a run that was interrupted when so many shards were scored."""
     stopped, stages = project.folder / "stopped", list[str]()
 
@@ -44,7 +46,9 @@ def interrupt(project: Project, start: Start | None = None, *, after: int = 1, *
         if stages.count("score") == after:
             raise KeyboardInterrupt
 
-    start = start or partial(ak.run, project.folder / "task.yaml", dataset=project.folder / "rows.jsonl")
+    start = start or partial(
+        ak.run, project.folder / "task.yaml", dataset=project.folder / "rows.jsonl"
+    )
     with pytest.raises(KeyboardInterrupt) as caught:
         start(out=stopped, progress=stop, **options)
     assert caught.value.__notes__ == [f"answerkey resume {stopped}"]
@@ -66,11 +70,15 @@ def read_results(folder: Path) -> dict[str, object]:
 
 @pytest.mark.parametrize("how", ["model", "recorded", "repetitions", "rescored"])
 def test_a_resumed_run_is_the_uninterrupted_one(project: Project, how: str) -> None:
-    """Every file is the same, byte by byte, and so is what ran, times aside; the task file may be gone.
+    """Every file is the same, byte by byte, and so is what ran, times aside.
 
-    A rescored run goes on with the completions of the run that it scores again.
+    The task file may be gone. A rescored run goes on with the completions of the run that it scores
+    again.
     """
-    rows, start = project.folder / "rows.jsonl", partial(ak.run, project.folder / "task.yaml", model=MODEL)
+    rows, start = (
+        project.folder / "rows.jsonl",
+        partial(ak.run, project.folder / "task.yaml", model=MODEL),
+    )
     start = partial(start, dataset=rows)
     if how == "recorded":
         said = project.write_rows([{"completion": one} for one in "ABABBX"], "said")
@@ -97,10 +105,15 @@ def test_options_of_the_start_still_hold(project: Project) -> None:
 
 
 def test_examples_are_picked_again(project: Project) -> None:
-    """A run with examples from a second dataset is resumed with the same prompts; changed ones are E505."""
+    """A run with examples from a second dataset is resumed with the same prompts.
+
+    Changed ones are E505.
+    """
     pool = [{"question": f"p{n}", "answer": "A"} for n in range(5)]
     project.write_rows(pool, "pool")
-    solver = project.task()["definition"]["solver"] | {"examples": {"dataset": "pool", "num_examples": 2}}
+    solver = project.task()["definition"]["solver"] | {
+        "examples": {"dataset": "pool", "num_examples": 2}
+    }
     solver["input_builder"]["input_messages"][0]["content"] = "{{ examples }} {{ sample.question }}"
     plan = project.plan({}, datasets=("rows", "pool"), solver=solver, dataset={"key": "rows"})
     stopped = interrupt(project, partial(ak.run, plan), model=MODEL)
@@ -225,7 +238,9 @@ def test_a_run_file_has_the_tasks_by_their_keys(project: Project) -> None:
 def test_config_values_are_taken_over(project: Project) -> None:
     """A value that nobody gives is the old run's; the caller's wins."""
     (scorer,) = project.task()["definition"]["scorers"]
-    task = project.task(scorers=[{**scorer, "ground_truth_choice": "{{ sample.<< config.column >> }}"}])
+    task = project.task(
+        scorers=[{**scorer, "ground_truth_choice": "{{ sample.<< config.column >> }}"}]
+    )
     task["config_spec"] = [{"type": "dataset_column", "key": "column", "display_name": "Column"}]
     file, _ = project.write_task(task), project.write_rows(ROWS)
     first = project.run("old", config={"column": "second"}, model=SAYS_A)
@@ -250,11 +265,17 @@ def test_recorded_completions_are_still_referred_to(project: Project) -> None:
     again = ak.rescore(first, out=project.folder / "new")
     assert again.metrics == first.metrics
     assert again.tasks["quiz"].completions.is_empty()
-    assert ak.rescore(again, out=project.folder / "third", copy=True).tasks["quiz"].completions.height == 6
+    assert (
+        ak.rescore(again, out=project.folder / "third", copy=True).tasks["quiz"].completions.height
+        == 6
+    )
 
 
 def test_a_row_that_was_not_asked_is_an_error_once_it_is_in_order(project: Project) -> None:
-    """The old run left out a row with a bad truth; with a truth it has no completion, and no score."""
+    """The old run left out a row with a bad truth.
+
+    With a truth it has no completion, and no score.
+    """
     project.write_rows([*ROWS, {"question": "q4", "answer": "Z", "second": "A"}])
     first = project.run("old", model=SAYS_A, allow_failed=1)
     assert first.tasks["quiz"].counts["failed"] == 1
@@ -262,7 +283,12 @@ def test_a_row_that_was_not_asked_is_an_error_once_it_is_in_order(project: Proje
     assert (same.status, same.tasks["quiz"].counts) == ("complete", first.tasks["quiz"].counts)
     again = ak.rescore(first, by_second(project), out=project.folder / "new")
     counts = again.tasks["quiz"].counts
-    assert (again.status, counts["scored"], counts["failed"], counts["errors"]) == ("incomplete", 3, 0, 1)
+    assert (again.status, counts["scored"], counts["failed"], counts["errors"]) == (
+        "incomplete",
+        3,
+        0,
+        1,
+    )
 
 
 def test_trials_and_repetitions_are_scored_again(project: Project) -> None:
@@ -308,10 +334,15 @@ def run_grouped(project: Project, out: str = "run", **definition: object) -> ak.
 
 
 def test_groups_and_clusters_are_those_of_a_task_that_names_them(project: Project) -> None:
-    """Measured again or from the start, the values are the same, bit for bit; the folder keeps them."""
+    """Measured again or from the start, the values are the same, bit for bit.
+
+    The folder keeps them.
+    """
     plain = run_grouped(project, "a")
     named = run_grouped(project, "b", group_by=["level", "passage"], cluster_by="passage")
-    assert regroup(plain, group_by=["level", "passage"], cluster_by="passage").metrics == named.metrics
+    assert (
+        regroup(plain, group_by=["level", "passage"], cluster_by="passage").metrics == named.metrics
+    )
     assert plain.metrics["Accuracy"].groups == ()
     groups = named.metrics["Accuracy"].groups
     assert [one.column for one in groups] == ["level", "passage"]
@@ -331,7 +362,13 @@ def test_the_correction_can_be_left_out(project: Project) -> None:
 def test_a_metric_may_have_its_own_design(project: Project) -> None:
     """What a metric says wins over the task."""
     metrics = [
-        {"type": "mean", "field": "is_correct", "name": "own", "cluster_by": "level", "group_by": []},
+        {
+            "type": "mean",
+            "field": "is_correct",
+            "name": "own",
+            "cluster_by": "level",
+            "group_by": [],
+        },
         {"type": "mean", "field": "is_correct", "name": "usual"},
     ]
     (scorer,) = project.task()["definition"]["scorers"]
@@ -347,7 +384,11 @@ def test_a_column_that_is_not_there_is_named(project: Project) -> None:
     with pytest.raises(Problems) as caught:
         run_grouped(project, cluster_by="passge", group_by=["y"])
     assert {error.code for error in caught.value.errors} == {"E206"}
-    (error,) = [one for one in caught.value.errors if "`cluster_by` names the column `passge`" in one.message]
+    (error,) = [
+        one
+        for one in caught.value.errors
+        if "`cluster_by` names the column `passge`" in one.message
+    ]
     assert error.hint == "did you mean `passage`?"
     assert error.where is not None
     assert str(error.where.file).endswith("task.yaml")
@@ -378,14 +419,18 @@ def test_a_run_opens_again_with_its_samples_and_completions(project: Project, ho
     run = project.run(**choices[how])
     again = reopen(ak.load_run(project.folder / "run"))
     whole = again.read(0, len(again))
-    assert whole.completions.frame["completion"].to_list() == list("BBB" if how == "builtin" else "BBA")
+    assert whole.completions.frame["completion"].to_list() == list(
+        "BBB" if how == "builtin" else "BBA"
+    )
     assert whole.samples.ids.to_list() == run.tasks["quiz"].scores["sample_id"].to_list()
     assert whole.scores.equals(run.tasks["quiz"].scores)
     assert again.task.fingerprint == run.tasks["quiz"].manifest["task"]["fingerprint"]
 
 
 def test_a_run_whose_files_changed_is_not_opened_again(project: Project) -> None:
-    """A dataset or a completions file that is not what it was is E505, never silently other numbers."""
+    """A dataset or a completions file that is not what it was is E505, never silently other
+    numbers.
+    """
     said = project.write_rows([{"completion": "B"}] * 6, "said")
     run = project.run(completions=said)
     project.write_rows([{"completion": "A"}] * 6, "said")

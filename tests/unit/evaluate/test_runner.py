@@ -16,7 +16,11 @@ from answerkey.evaluate.runner import plan_calls
 if TYPE_CHECKING:
     from tests.unit.evaluate.conftest import Project
 
-SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
+SCORER = {
+    "type": "string_equals_mcqa",
+    "ground_truth_choice": "{{ sample.answer }}",
+    "choices": ["A", "B"],
+}
 ROWS = [{"question": f"q{number}", "answer": truth} for number, truth in enumerate("BAA", start=1)]
 BAD = {"question": "q4", "answer": "E"}
 
@@ -31,7 +35,10 @@ TASK = make_task()
 
 
 def test_scoring_in_memory_takes_texts_rows_frames_and_files(project: Project) -> None:
-    """The same completions give the same numbers in every form that `score` takes; a task is loaded once."""
+    """The same completions give the same numbers in every form that `score` takes.
+
+    A task is loaded once.
+    """
     texts = ["B", "A", "Answer: A"]
     rows = [{"completion": text} for text in texts]
     file = Path(project.write_rows(rows, "said"))
@@ -62,7 +69,9 @@ def test_scoring_in_memory_needs_completions_from_somewhere(project: Project) ->
 
 
 def test_a_row_that_is_wrong_stops_the_run_unless_allowed(project: Project) -> None:
-    """A truth outside the choices is the dataset's fault: no run, or FAILED and left out of every metric."""
+    """A truth outside the choices is the dataset's fault: no run, or FAILED and left out of every
+    metric.
+    """
     other = {"type": "string_equals", "ground_truth": "{{ sample.answer }}"}
     project.write_task(project.task(scorers=[SCORER, other]))
     project.write_rows([*ROWS, BAD])
@@ -94,12 +103,18 @@ def test_an_allowance_that_is_no_number_is_refused(project: Project) -> None:
     assert Options(allow_failed=3).failed_limit(10) == 3
     for wrong in ("x", "1.5", "-1", "5 rows", "101%"):
         with pytest.raises(ak.SpecError, match="E119"):
-            project.run(allow_failed=wrong, completions=project.write_rows([{"completion": "A"}] * 6, "said"))
+            project.run(
+                allow_failed=wrong,
+                completions=project.write_rows([{"completion": "A"}] * 6, "said"),
+            )
         assert not (project.folder / "run").exists()
 
 
 def test_a_check_needs_no_model_and_a_run_does(project: Project) -> None:
-    """`check` never asks for a model; `run` refuses to start without one, or with an engine that is none."""
+    """`check` never asks for a model.
+
+    `run` refuses to start without one, or with an engine that is none.
+    """
     rows = str(project.folder / "rows.jsonl")
     assert ak.check(project.folder / "task.yaml", dataset=rows).errors == ()
     for options, code in (({}, "E119"), ({"model": "builtin/random", "engine": "rya"}, "E601")):
@@ -129,7 +144,10 @@ def test_a_dry_run_counts_calls_and_shows_the_first_prompt(project: Project) -> 
     ],
 )
 def test_an_option_that_does_not_exist_is_told_with_the_nearest(verb: Any, arguments: Any) -> None:  # noqa: ANN401 - any verb
-    """As for any function, an unknown keyword is a TypeError; it names the verb and the nearest option."""
+    """As for any function, an unknown keyword is a TypeError.
+
+    It names the verb and the nearest option.
+    """
     near = f"`{verb.__name__}` has no option `complections`; did you mean `completions`?"
     with pytest.raises(TypeError, match=near.replace("?", r"\?")):
         verb(*arguments, complections="x.jsonl")
@@ -148,7 +166,9 @@ def test_a_failing_python_scorer_beside_the_main_one_is_counted() -> None:
     assert found[0] == "SNIPPET_FAILED (raised): ZeroDivisionError"
     assert (found[1]["count"], found[1]["example"]["sample_id"]) == (3, "000001")
     assert "return {'x': 1 / 0}" in found[1]["example"]["traceback"]
-    assert "  python         SNIPPET_FAILED (raised): ZeroDivisionError      3  000001\n" in str(run)
+    assert "  python         SNIPPET_FAILED (raised): ZeroDivisionError      3  000001\n" in str(
+        run
+    )
 
 
 def test_a_mean_of_text_is_found_at_load_and_costs_no_other_metric() -> None:
@@ -166,7 +186,10 @@ def test_a_mean_of_text_is_found_at_load_and_costs_no_other_metric() -> None:
 
 
 def test_a_run_is_shown_in_few_words_and_printed_in_full(project: Project) -> None:
-    """One line has what matters; printed, a run is its summary; a notebook shows it in escaped HTML."""
+    """One line has what matters.
+
+    Printed, a run is its summary; a notebook shows it in escaped HTML.
+    """
     project.write_rows(ROWS)
     run = project.run(model="builtin/constant?choice=A")
     assert repr(run) == (
@@ -195,7 +218,9 @@ def recorded(project: Project) -> Project:
     """Return a project with two rows and two files of completions beside them."""
     project.write_rows([{"sample_id": name, "question": name, "answer": "A"} for name in "ab"])
     for name, said in (("said", {"b": "B", "a": "A"}), ("other", {"a": "A", "b": "A"})):
-        project.write_rows([{"sample_id": key, "completion": text} for key, text in said.items()], name)
+        project.write_rows(
+            [{"sample_id": key, "completion": text} for key, text in said.items()], name
+        )
     return project
 
 
@@ -203,7 +228,10 @@ def recorded(project: Project) -> Project:
 def test_completions_beside_the_run_file_are_scored(
     recorded: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, solver: bool
 ) -> None:
-    """Wherever the command is given; no model is asked, though the task has a solver; `rescore` agrees."""
+    """Wherever the command is given.
+
+    No model is asked, though the task has a solver; `rescore` agrees.
+    """
     given: dict[str, Any] = {} if solver else {"solver": None}
     recorded.plan({"completions": "said.jsonl"}, **given)
     monkeypatch.chdir(tmp_path.parent)
@@ -224,7 +252,10 @@ def test_the_caller_wins_over_the_file(recorded: Project, tmp_path: Path) -> Non
 
 
 def test_whose_completions_they_are_may_be_said(recorded: Project, tmp_path: Path) -> None:
-    """By the key of a model, which is not asked; its display name is shown. A file that is gone is E201."""
+    """By the key of a model, which is not asked.
+
+    Its display name is shown. A file that is gone is E201.
+    """
     plan = recorded.plan({"completions": "said.jsonl", "model_key": "they"}, solver=None)
     stated = json.loads((plan / "run.yaml").read_text())
     they = {"key": "they", "display_name": "They", "config": {"connection_type": "placeholder"}}

@@ -20,7 +20,7 @@ from answerkey.evaluate.prepare import Prepared
 from answerkey.evaluate.session import CallProgress, Observer, Reasons, count_calls
 from answerkey.models.calls import BatchLeft, BatchSeen, Call, Finished, Remembered, Retried, Reused
 from answerkey.models.config import Price
-from answerkey.runs.journal import Journal
+from answerkey.models.store import CallStore
 from answerkey.spec import DatasetSpec, Specification
 from answerkey.types import NOT_ASKED, Completion, Completions, CompletionStatus, Notice
 
@@ -41,7 +41,9 @@ def observe(truth: str = "A", **options: Any) -> tuple[Observer, Clock, list[Not
     """Return an observer of 200 calls, its clock, and what it warns of; `truth` is always right."""
     scorer = {"type": "string_equals_mcqa", "ground_truth_choice": truth, "choices": ["A", "B"]}
     definition = {"scorers": [scorer], "actions": options.pop("actions", [])}
-    task = ak.load_task({"key": "quiz", "display_name": "q", "description": "q", "definition": definition})
+    task = ak.load_task(
+        {"key": "quiz", "display_name": "q", "description": "q", "definition": definition}
+    )
     rows = options.pop("rows", [{"answer": "A"}] * 200)
     dataset = Dataset.of(load_rows(rows, name="rows").samples, name="rows")
     specification = Specification("quiz", task, DatasetSpec("rows", InlineSource(rows=())))
@@ -83,14 +85,22 @@ def test_what_is_remembered_is_looked_at_first_and_judged() -> None:
     seen = observer.look()
     assert (seen.done, seen.known, seen.failed) == (26, 26, 1)
     assert (seen.judged.scored, seen.judged.correct) == (25, 0)
-    assert [one.message for one in heard] == ["the first 20 completions are all the same; for example 'A'"]
+    assert [one.message for one in heard] == [
+        "the first 20 completions are all the same; for example 'A'"
+    ]
 
 
 def test_what_the_tables_of_the_run_have_is_judged() -> None:
-    """Completions of a part that was written before the run stopped count for the accuracy so far."""
+    """Completions of a part that was written before the run stopped count for the accuracy so
+    far.
+    """
     observer, _, _ = observe()
     texts = ["A", "B", "A", "A"]
-    said = [*map(Completion, texts), ERROR, Completion(None, CompletionStatus.NO_TEXT, source=NOT_ASKED)]
+    said = [
+        *map(Completion, texts),
+        ERROR,
+        Completion(None, CompletionStatus.NO_TEXT, source=NOT_ASKED),
+    ]
     ids = [f"{number + 1:06d}" for number in range(len(said))]
     observer.hear(Reused(Completions.build(ids, said, source="live")))
     observer.hear(finish(6, "B"))
@@ -129,8 +139,13 @@ def test_the_running_accuracy_is_the_scorers_with_its_interval() -> None:
 
 
 def test_a_completion_is_judged_by_its_own_sample() -> None:
-    """Whatever order completions come in; several trials of one sample are judged by the same truth."""
-    observer, _, _ = observe("{{ sample.truth }}", rows=[{"truth": "AB"[n % 2]} for n in range(200)])
+    """Whatever order completions come in.
+
+    Several trials of one sample are judged by the same truth.
+    """
+    observer, _, _ = observe(
+        "{{ sample.truth }}", rows=[{"truth": "AB"[n % 2]} for n in range(200)]
+    )
     for number, text in ((3, "B"), (150, "A"), (3, "A"), (0, "A"), (151, "A"), (150, "A")):
         observer.hear(finish(number, text))
     assert (observer.look().judged.scored, observer.look().judged.correct) == (6, 4)
@@ -139,7 +154,9 @@ def test_a_completion_is_judged_by_its_own_sample() -> None:
 def test_with_actions_no_accuracy_is_shown() -> None:
     """What rules will leave out of the metrics is only known in the end."""
     only_b = {"op": "equals", "expression": "{{ sample.answer }}", "value": "B"}
-    observer, _, _ = observe(actions=[{"key": "a", "action": "exclude_from_metrics", "filter": only_b}])
+    observer, _, _ = observe(
+        actions=[{"key": "a", "action": "exclude_from_metrics", "filter": only_b}]
+    )
     observer.hear(finish(0, "A"))
     assert observer.look().accuracy is None
 
@@ -152,7 +169,9 @@ def test_an_interrupt_in_a_thread_reaches_the_main_one(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` lets it be ignored
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a shell's `&` lets it be ignored
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     monkeypatch.setattr("answerkey.scorers.StringEqualsMcqa.score", interrupt)
     observer, _, _ = observe()
@@ -210,22 +229,52 @@ def test_batches_are_shown_until_they_are_over() -> None:
     assert observer.look().batches == (waiting,)
     observer.hear(BatchLeft("batch_1", 10))
     message = "the batch `batch_1` of 10 calls goes on at the endpoint, and is paid for"
-    assert heard == [Notice(message, hint="`answerkey resume` collects it; nothing is handed in twice")]
+    assert heard == [
+        Notice(message, hint="`answerkey resume` collects it; nothing is handed in twice")
+    ]
 
 
 WELL = [f"Well, {number}" for number in range(20)]
-#: What twenty completions say in turn, why they ended, the right answer; the warning, its hint, and whether
-#: the rest would be useless, too.
+#: What twenty completions say in turn, why they ended, the right answer; the warning, its hint, and
+#: whether the rest would be useless, too.
 FIRST = [
     (["A", "B"], "stop", "A", None, "", False),
     (["A"], "stop", "A", None, "", False),  # a dataset that is sorted by its truths
     (WELL, "stop", "A", "all INVALID; for example 'Well, 0'", "ask for the letter alone?", True),
-    (["A"], "stop", "B", "all the same; for example 'A'", "hold the question and the options?", True),
-    ([None], "stop", "A", "all INVALID and all the same; for example no text (OK)", "letter alone?", True),
+    (
+        ["A"],
+        "stop",
+        "B",
+        "all the same; for example 'A'",
+        "hold the question and the options?",
+        True,
+    ),
+    (
+        [None],
+        "stop",
+        "A",
+        "all INVALID and all the same; for example no text (OK)",
+        "letter alone?",
+        True,
+    ),
     (["A", *WELL[:4]], "stop", "A", "mostly INVALID (16); for example 'A'", "letter alone?", True),
     (["A", *WELL[:3]], "stop", "A", None, "", False),
-    (["A", "B"], "length", "A", "all cut off by the token limit; for example 'A'", "`max_tokens`", False),
-    (["a", "B"], "length", "A", "all cut off by the token limit; for example 'a'", "`max_tokens`", True),
+    (
+        ["A", "B"],
+        "length",
+        "A",
+        "all cut off by the token limit; for example 'A'",
+        "`max_tokens`",
+        False,
+    ),
+    (
+        ["a", "B"],
+        "length",
+        "A",
+        "all cut off by the token limit; for example 'a'",
+        "`max_tokens`",
+        True,
+    ),
     (
         ["Let me think" * 9],
         "length",
@@ -243,8 +292,8 @@ def test_what_the_first_twenty_have_in_common_is_said_at_once(
 ) -> None:
     """One sentence, with the twentieth and only once, names everything; failed calls do not count.
 
-    With `stops`, what makes the rest useless is E305 and no warning; where the run is guarded, only what
-    cannot be read is.
+    With `stops`, what makes the rest useless is E305 and no warning; where the run is guarded, only
+    what cannot be read is.
     """
     said = [Completion(texts[n % len(texts)], finish_reason=reason) for n in range(20)]
     observer, _, heard = observe(truth)
@@ -267,7 +316,9 @@ def test_what_the_first_twenty_have_in_common_is_said_at_once(
         for number in range(19):
             stopping.hear(finish(number, said[number]))
         if is_stopped:
-            with pytest.raises(SolverError, match="stopped: the first 20 completions are") as caught:
+            with pytest.raises(
+                SolverError, match="stopped: the first 20 completions are"
+            ) as caught:
                 stopping.hear(finish(19, said[19]))
             assert (caught.value.code, unheard) == ("E305", [])
             assert "`stop_on_nonsense=False` starts a run that goes on" in str(caught.value)
@@ -280,7 +331,9 @@ def call(number: int = 0, *, purpose: str = "solve", **fields: Any) -> tuple[Cal
     """Return a call that was answered at once."""
     known: dict[str, Any] = {"text": "A", "source": "live", "attempts": 1, "latency": 1.0}
     known |= {"prompt_tokens": 10, "completion_tokens": 2}
-    return Call(f"{purpose}{number}", f"s{number}", 0, [], purpose), Completion(**{**known, **fields})
+    return Call(f"{purpose}{number}", f"s{number}", 0, [], purpose), Completion(
+        **{**known, **fields}
+    )
 
 
 def count(
@@ -289,14 +342,17 @@ def count(
     retried: Reasons | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Return what a task asked whose journal has these calls, and those of another task."""
-    with closing(Journal(None)) as journal:
-        journal.task("quiz").add(calls)
-        journal.task("other").add([call(1_000)])
-        return count_calls(journal.task("quiz"), prices or {}, retried or Reasons())
+    with closing(CallStore(None)) as journal:
+        journal.write(calls, "quiz")
+        journal.write([call(1_000)], "other")
+        return count_calls(journal, "quiz", prices or {}, retried or Reasons())
 
 
 def test_calls_tokens_and_cost_add_up() -> None:
-    """What comes from the cache is counted apart and costs nothing; a price that is not known is not 0."""
+    """What comes from the cache is counted apart and costs nothing.
+
+    A price that is not known is not 0.
+    """
     calls = [call(0), call(1, attempts=3), call(2, source="cache")]
     one = count(calls, {"solve": Price(0.01, 0.1)})["solve"]
     assert (one["calls"], one["asked"], one["cached"], one["retries"]) == (3, 2, 1, 2)
@@ -312,7 +368,9 @@ def test_a_call_in_a_batch_costs_half_and_a_cached_token_its_own_price() -> None
     one = count([cached, call(1, source="batch")], {"solve": price})["solve"]
     assert (one["asked"], one["prompt_tokens"]) == (2, 20)
     assert (one["reasoning_tokens"], one["cached_tokens"], one["cache_write_tokens"]) == (1, 4, 2)
-    assert one["cost"] == pytest.approx(4 * 0.01 + 4 * 0.001 + 2 * 0.02 + 2 * 0.1 + (10 * 0.01 + 2 * 0.1) / 2)
+    assert one["cost"] == pytest.approx(
+        4 * 0.01 + 4 * 0.001 + 2 * 0.02 + 2 * 0.1 + (10 * 0.01 + 2 * 0.1) / 2
+    )
 
 
 def test_latency_is_that_of_calls_that_were_made() -> None:

@@ -1,4 +1,6 @@
-"""Laws of tasks that are built without a file: they are the tasks that files which say the same would be."""
+"""Laws of tasks that are built without a file: they are the tasks that files which say the same
+would be.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def test_a_task_in_python_has_the_fingerprint_of_the_file(tmp_path: Path) -> Non
     assert task.fingerprint == ak.load_task(tmp_path / "task.yaml").fingerprint
     assert (
         task.fingerprint
-        != ak.mcqa(question=QUESTION, options=OPTIONS, truth=TRUTH, extraction="first_character").fingerprint
+        != ak.mcqa(
+            question=QUESTION, options=OPTIONS, truth=TRUTH, extraction="first_character"
+        ).fingerprint
     )
 
 
@@ -69,7 +73,10 @@ def test_five_lines_to_a_number() -> None:
 
 
 def test_options_are_listed_with_their_letters() -> None:
-    """A list of the row, or one expression for each option; letters of one's own stand before them."""
+    """A list of the row, or one expression for each option.
+
+    Letters of one's own stand before them.
+    """
     shown = show_prompt(ak.mcqa(question=QUESTION, options=OPTIONS, truth=TRUTH), ROWS[0])
     asked = "Answer with the letter of the right option and nothing else.\nAnswer:"
     assert shown == f"Which?\n\nA. yes\nB. no\nC. maybe\n\n{asked}"
@@ -92,7 +99,10 @@ def test_options_are_listed_with_their_letters() -> None:
 def test_a_prompt_of_ones_own_is_the_whole_message() -> None:
     """Nothing is added to it; the options are still read."""
     task = ak.mcqa(
-        prompt="{{ sample.question }} A or B?", choices=["A", "B"], truth=TRUTH, options=["yes", "no"]
+        prompt="{{ sample.question }} A or B?",
+        choices=["A", "B"],
+        truth=TRUTH,
+        options=["yes", "no"],
     )
     assert show_prompt(task, ROWS[0]) == "Which? A or B?"
     assert ak.score(task, ROWS, ["It is no."]).to_frame()[
@@ -104,7 +114,9 @@ def test_further_fields_are_those_of_the_definition() -> None:
     """`group_by` and the like hold as in a file, and an unknown one is told as there."""
     task = ak.mcqa(question=QUESTION, options=OPTIONS, truth=TRUTH, group_by="subject")
     run = ak.score(task, [{**ROWS[0], "subject": "law"}], ["B"])
-    assert [one.group for groups in run.metrics["Accuracy"].groups for one in groups.values] == ["law"]
+    assert [one.group for groups in run.metrics["Accuracy"].groups for one in groups.values] == [
+        "law"
+    ]
     with pytest.raises(ak.SpecError, match=r"E107.*`gruop_by`(.|\n)*did you mean `group_by`"):
         ak.mcqa(question=QUESTION, options=OPTIONS, truth=TRUTH, gruop_by="subject")
 
@@ -121,7 +133,9 @@ def test_further_fields_are_those_of_the_definition() -> None:
 )
 def test_what_is_missing_is_told(given: dict[str, Any]) -> None:
     """What is asked, once, and what there is to choose from."""
-    with pytest.raises(TypeError, match="`mcqa` needs `question` or `prompt`, and `options` or `choices`"):
+    with pytest.raises(
+        TypeError, match="`mcqa` needs `question` or `prompt`, and `options` or `choices`"
+    ):
         ak.mcqa(truth=TRUTH, **given)
 
 
@@ -133,7 +147,9 @@ def test_config_is_not_for_a_task_that_is_built() -> None:
 
 
 def test_a_dataset_file_is_a_dataset(tmp_path: Path) -> None:
-    """It may be named wherever samples are given, and says where they are and which of them count."""
+    """It may be named wherever samples are given, and says where they are and which of them
+    count.
+    """
     (tmp_path / "rows.jsonl").write_text(
         '{"answer": "A", "completion": "A"}\n{"answer": "B", "completion": "A"}\n'
     )

@@ -35,7 +35,12 @@ Call = Callable[..., Any]
 def write_rows(folder: Path, *texts: str) -> str:
     """Write a data file whose rows have these completions, and return its path."""
     rows = [
-        {"question": f"Which, {number}?", "options": ["one", "two"], "answer": "B", "completion": text}
+        {
+            "question": f"Which, {number}?",
+            "options": ["one", "two"],
+            "answer": "B",
+            "completion": text,
+        }
         for number, text in enumerate(texts)
     ]
     file = folder / "rows.jsonl"
@@ -56,7 +61,10 @@ def test_recorded_completions_are_scored_as_they_are_written() -> None:
         ]
         for run in (written, split)
     ]
-    assert reasons == [["NOT_A_CHOICE", "TRUNCATED_THINKING", None], [None, "TRUNCATED_THINKING", None]]
+    assert reasons == [
+        ["NOT_A_CHOICE", "TRUNCATED_THINKING", None],
+        [None, "TRUNCATED_THINKING", None],
+    ]
     table = split.to_frame()
     assert table["completion"].to_list() == ["B", "", "B"]
     assert table["reasoning"].to_list() == ["hm, A?", "hm", None]
@@ -73,7 +81,10 @@ def test_thoughts_of_a_run_that_is_read_again_are_apart(tmp_path: Path, call: Ca
     assert (told["reasoning"], told["completion"]) == ("hm, A?", "B")
     assert "Thoughts\n  | hm, A?\n" in call("explain", out, "1").out
     rows = [json.loads(line) for line in call("export", out, "--to", "jsonl").out.splitlines()]
-    assert [(row["completion"], row.get("reasoning")) for row in rows] == [("B", "hm, A?"), ("B", None)]
+    assert [(row["completion"], row.get("reasoning")) for row in rows] == [
+        ("B", "hm, A?"),
+        ("B", None),
+    ]
     table = tmp_path / "rows.parquet"
     assert call("export", out, "--to", "parquet", "-o", table).code == 0
     assert pl.read_parquet(table)["reasoning"].to_list() == ["hm, A?", None]
@@ -89,14 +100,19 @@ def test_the_summary_says_when_thoughts_are_scored(
     """From more than 1 % of the recorded completions on."""
     texts = [*[THINKING] * thinking, *["B"] * (100 - thinking)]
     done = call("score", write_rows(tmp_path, *texts), "--out", tmp_path / "run")
-    said = [f"begin with a thinking block: {thinking}, scored", "`--split-thinking` takes the thoughts out"]
+    said = [
+        f"begin with a thinking block: {thinking}, scored",
+        "`--split-thinking` takes the thoughts out",
+    ]
     assert sum(one in done.out for one in said) == lines
 
 
 def test_a_live_model_has_no_thoughts_to_split(tmp_path: Path, call: Call) -> None:
     """They are apart already: the option is an error."""
     with TestServer("B") as server:
-        done = call("run", write_rows(tmp_path, "B"), "--model", f"{server.url}#m", "--split-thinking")
+        done = call(
+            "run", write_rows(tmp_path, "B"), "--model", f"{server.url}#m", "--split-thinking"
+        )
         assert server.asked.total == 0
     assert done.code == 2
     assert "`--split-thinking` is about recorded completions, and a model is called" in done.err
@@ -106,7 +122,11 @@ def test_a_live_model_has_no_thoughts_to_split(tmp_path: Path, call: Call) -> No
 
 def test_tokens_of_thoughts_are_in_the_run(tmp_path: Path, call: Call) -> None:
     """`--json` and `run.json` have their sum, the summary says it, the completions have each."""
-    usage = {"prompt_tokens": 4, "completion_tokens": 9, "completion_tokens_details": {"reasoning_tokens": 6}}
+    usage = {
+        "prompt_tokens": 4,
+        "completion_tokens": 9,
+        "completion_tokens_details": {"reasoning_tokens": 6},
+    }
     message = {"role": "assistant", "content": "B", "reasoning_content": "hm"}
     body = {"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage}
     out = tmp_path / "run"
@@ -128,13 +148,22 @@ def test_tokens_of_thoughts_are_in_the_run(tmp_path: Path, call: Call) -> None:
 def test_a_cut_thought_is_told_with_what_to_do(tmp_path: Path, call: Call) -> None:
     """The summary counts such replies and names the limit."""
     with TestServer(Reply("<think>hm", "truncated")) as server:
-        done = call("run", write_rows(tmp_path, "-"), "--model", f"{server.url}#m", "--out", tmp_path / "run")
+        done = call(
+            "run",
+            write_rows(tmp_path, "-"),
+            "--model",
+            f"{server.url}#m",
+            "--out",
+            tmp_path / "run",
+        )
     assert "end within their thoughts: 1; raise `max_tokens` of the model" in done.out
     assert "TRUNCATED_THINKING" in done.out
 
 
 def test_thoughts_beside_recorded_completions_are_read(tmp_path: Path, call: Call) -> None:
-    """A file of completions may have them in a column `reasoning`; a dataset's own column is none."""
+    """A file of completions may have them in a column `reasoning`; a dataset's own column is
+    none.
+    """
     file = write_rows(tmp_path, "-")
     said = tmp_path / "said.jsonl"
     said.write_text(json.dumps({"completion": "", "reasoning": "hm"}), encoding="utf-8")

@@ -52,7 +52,8 @@ def write_plan(project: Project, num_runs: int = 1, **definition: Any) -> Path: 
     project.write_rows(ROWS)
     repeated = {"repeatability": {"num_runs": num_runs}} if num_runs > 1 else {}
     return project.plan(
-        {"model_key": SIMULATED, **repeated}, **{"scorers": [SCORER], "trials": TRIALS, **definition}
+        {"model_key": SIMULATED, **repeated},
+        **{"scorers": [SCORER], "trials": TRIALS, **definition},
     )
 
 
@@ -64,8 +65,11 @@ def record(texts: list[str] = SAID) -> list[dict[str, object]]:
     ]
 
 
-def test_each_sample_is_asked_in_every_trial(project: Project, tmp_path: Path, call: Called) -> None:
-    """One row per sample and trial, sample after sample, in tables, exports and what is opened again.
+def test_each_sample_is_asked_in_every_trial(
+    project: Project, tmp_path: Path, call: Called
+) -> None:
+    """One row per sample and trial, sample after sample, in tables, exports and what is opened
+    again.
 
     Counts and `n` are of samples.
     """
@@ -81,22 +85,34 @@ def test_each_sample_is_asked_in_every_trial(project: Project, tmp_path: Path, c
     assert (validity.n, validity.interval) == (60, None)
     opened = reopen(run)
     whole, part = opened.read(0, 20), opened.read(1, 2)
-    assert (len(opened), len(whole.samples), len(whole.completions), whole.scores.height) == (60, 60, 60, 60)
+    assert (len(opened), len(whole.samples), len(whole.completions), whole.scores.height) == (
+        60,
+        60,
+        60,
+        60,
+    )
     assert part.samples.ids.to_list() == ["000002"] * 3 + ["000003"] * 3
     assert part.completions.frame.equals(whole.completions.frame.slice(3, 6))
     assert part.scores.equals(whole.scores.slice(3, 6))
-    assert call("export", tmp_path / "out", "--to", "jsonl", "-o", tmp_path / "rows-out.jsonl").code == 0
+    assert (
+        call("export", tmp_path / "out", "--to", "jsonl", "-o", tmp_path / "rows-out.jsonl").code
+        == 0
+    )
     rows = [json.loads(line) for line in (tmp_path / "rows-out.jsonl").read_text().splitlines()]
     assert [(row["sample_id"], row["trial"]) for row in rows[2:4]] == [("000001", 2), ("000002", 0)]
     assert rows[3]["sample"]["question"] == "q1"
     assert ak.score(make_task(project), ROWS, rows).metrics == run.metrics
     assert len(call("export", tmp_path / "out", "--to", "csv").out.splitlines()) == 61
     shown = call("explain", tmp_path / "out", "2", "--json").json["samples"]
-    assert [(one["trial"], one["sample"]["question"]) for one in shown] == [(n, "q1") for n in range(3)]
+    assert [(one["trial"], one["sample"]["question"]) for one in shown] == [
+        (n, "q1") for n in range(3)
+    ]
     assert "Sample 000002 in task quiz, trial 2" in call("explain", tmp_path / "out", "2").out
 
 
-def test_trials_differ_and_the_first_is_what_it_always_was(project: Project, tmp_path: Path) -> None:
+def test_trials_differ_and_the_first_is_what_it_always_was(
+    project: Project, tmp_path: Path
+) -> None:
     """A model that draws draws anew in each trial; trial 0 is the run without trials."""
     many = ak.run(write_plan(project), out=tmp_path / "many").tasks["quiz"].completions
     once = project.run("once", model=SIMULATED).tasks["quiz"].completions
@@ -124,7 +140,9 @@ def test_recorded_completions_without_trials_are_refused(project: Project) -> No
         ak.run(write_plan(project, 2), completions=said)
 
 
-def test_shards_change_nothing(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shards_change_nothing(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The numbers, the tally and the tables are the same in one shard and in many."""
     plan = write_plan(project)
     whole = ak.run(plan, out=tmp_path / "whole").tasks["quiz"]
@@ -165,11 +183,17 @@ def test_a_failed_trial_leaves_the_run_incomplete(project: Project) -> None:
     rows[2]["completion_status"] = "ERROR"
     run = ak.score(make_task(project), ROWS[:2], rows)
     assert (run.status, run.tasks["quiz"].counts["errors"]) == ("incomplete", 1)
-    assert (run.metrics["Accuracy"].value, run.metrics["Accuracy"].n_excluded) == (0.0, {"error": 1})
+    assert (run.metrics["Accuracy"].value, run.metrics["Accuracy"].n_excluded) == (
+        0.0,
+        {"error": 1},
+    )
 
 
 def test_repetitions_are_runs_of_their_own(project: Project, tmp_path: Path, call: Called) -> None:
-    """Each has other trials, its own tables and numbers; mean and spread are over all, and shown."""
+    """Each has other trials, its own tables and numbers.
+
+    Mean and spread are over all, and shown.
+    """
     run = ak.run(write_plan(project, 3), out=tmp_path / "out")
     task = run.tasks["quiz"]
     assert [one.scores["trial"].to_list()[:3] for one in task.repetitions] == [[3, 4, 5], [6, 7, 8]]
@@ -195,8 +219,12 @@ def test_repetitions_are_runs_of_their_own(project: Project, tmp_path: Path, cal
 def test_agreement_is_stored_sample_by_sample(project: Project, tmp_path: Path) -> None:
     """The share of the modal score of every sample, and what it comes to."""
     scorer = {key: value for key, value in SCORER.items() if key != "metrics"}
-    task = ak.run(write_plan(project, 4, scorers=[scorer], trials=None), out=tmp_path / "out").tasks["quiz"]
-    runs = [one.scores["string_equals_mcqa"].struct.field("values") for one in (task, *task.repetitions)]
+    task = ak.run(
+        write_plan(project, 4, scorers=[scorer], trials=None), out=tmp_path / "out"
+    ).tasks["quiz"]
+    runs = [
+        one.scores["string_equals_mcqa"].struct.field("values") for one in (task, *task.repetitions)
+    ]
     scores = [[row["is_correct"] for row in run.to_list()] for run in runs]
     expected = [max(row.count(0.0), row.count(1.0)) / 4 for row in zip(*scores, strict=True)]
     assert task.agreement["sample_id"].to_list()[:2] == ["000001", "000002"]
@@ -208,7 +236,10 @@ def test_agreement_is_stored_sample_by_sample(project: Project, tmp_path: Path) 
 
 
 def test_a_model_without_chance_agrees_with_itself(project: Project, tmp_path: Path) -> None:
-    """The spread is 0 and every sample has its modal score in all runs; 20 samples, 3 trials, 2 runs."""
+    """The spread is 0 and every sample has its modal score in all runs.
+
+    20 samples, 3 trials, 2 runs.
+    """
     plan = write_plan(project, 2)
     assert plan_calls(plan).tasks[0].calls == 120
     run = ak.run(plan, out=tmp_path / "out", model="builtin/constant?choice=A")
@@ -221,13 +252,18 @@ def test_a_model_without_chance_agrees_with_itself(project: Project, tmp_path: P
 def test_nothing_of_one_trial_is_answered_by_another(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A live model is asked for every trial of every repetition; a second run finds them all in the cache."""
+    """A live model is asked for every trial of every repetition.
+
+    A second run finds them all in the cache.
+    """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     plan = write_plan(project, 2)
     with TestServer("A") as server:
         first = ak.run(plan, out=tmp_path / "first", model=f"{server.url}#m", cache_policy="update")
         assert server.asked.answered == 120
-        second = ak.run(plan, out=tmp_path / "second", model=f"{server.url}#m", cache_policy="reuse")
+        second = ak.run(
+            plan, out=tmp_path / "second", model=f"{server.url}#m", cache_policy="reuse"
+        )
         assert server.asked.answered == 120
     assert second.metrics == first.metrics
     assert second.tasks["quiz"].repeatability == first.tasks["quiz"].repeatability

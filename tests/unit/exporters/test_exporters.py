@@ -1,4 +1,6 @@
-"""Laws of exported rows: JSON that is valid, CSV for spreadsheets, the same however much is read at once."""
+"""Laws of exported rows: JSON that is valid, CSV for spreadsheets, the same however much is read at
+once.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,17 @@ from answerkey.exporters import (
 from answerkey.reports import explain, view
 from answerkey.runs import Run
 
-SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
-TASK = {"key": "quiz", "display_name": "Quiz", "description": "q", "definition": {"scorers": [SCORER]}}
+SCORER = {
+    "type": "string_equals_mcqa",
+    "ground_truth_choice": "{{ sample.answer }}",
+    "choices": ["A", "B"],
+}
+TASK = {
+    "key": "quiz",
+    "display_name": "Quiz",
+    "description": "q",
+    "definition": {"scorers": [SCORER]},
+}
 ROWS = [
     {"sample_id": f"s{n}", "answer": "E" if n % 9 == 8 else "AB"[n % 2], "completion": "ABX"[n % 3]}
     for n in range(50)
@@ -57,7 +68,7 @@ def test_json_is_always_valid(content: object, text: str) -> None:
     assert to_json(content) == text
 
 
-# ── CSV that people open in a spreadsheet ─────────────────────────────────────────────────────────────────
+# ── CSV that people open in a spreadsheet
 
 
 def guard(text: str | None) -> str | None:
@@ -84,18 +95,24 @@ def guard(text: str | None) -> str | None:
         ("a\n=1\n@b", "a\n'=1\n'@b"),
         ("a\t--cmd|x", "a\t'--cmd|x"),
         # Numbers, lone signs, lists within a text and everything else are as they were.
-        *((same, same) for same in ("B", "", "a=b", "a - b", "x@y.z", "5", "-5", "+1.5e-3", "-.5", "-", "+")),
+        *(
+            (same, same)
+            for same in ("B", "", "a=b", "a - b", "x@y.z", "5", "-5", "+1.5e-3", "-.5", "-", "+")
+        ),
         *((same, same) for same in ("1-2", "Options:\n- one\n- two", "a, b; c", None)),
     ],
 )
 def test_what_would_be_computed_is_text(text: str | None, guarded: str | None) -> None:
-    """An apostrophe stands before whatever begins like a formula, where a cell begins or may begin."""
+    """An apostrophe stands before whatever begins like a formula, where a cell begins or may
+    begin.
+    """
     assert guard(text) == guarded
 
 
 @given(st.lists(st.text(), min_size=1))
 def test_no_cell_begins_a_formula(texts: list[str]) -> None:
-    """Whatever the text, its first sign is none that is computed, unless all of it is a number or a sign.
+    """Whatever the text, its first sign is none that is computed, unless all of it is a number or a
+    sign.
 
     Columns that hold no text are left alone.
     """
@@ -105,14 +122,19 @@ def test_no_cell_begins_a_formula(texts: list[str]) -> None:
     assert guard_column(pl.Series("n", [-1.0, 2.0])).to_list() == [-1.0, 2.0]
 
 
-@pytest.mark.parametrize("unseen", ["\x1c", "\x00", "\x7f", "\x85", "\ufeff", "\u200b", "\u200e", "\u2060"])
+@pytest.mark.parametrize(
+    "unseen", ["\x1c", "\x00", "\x7f", "\x85", "\ufeff", "\u200b", "\u200e", "\u2060"]
+)
 def test_what_nobody_sees_hides_no_formula(unseen: str) -> None:
     """In front of a cell, and after what other programs take for the end of one."""
-    found = guard_column(pl.Series("x", [f"{unseen}=1+1", f"x;{unseen}@SUM(1)", f"{unseen}x"])).to_list()
+    found = guard_column(
+        pl.Series("x", [f"{unseen}=1+1", f"x;{unseen}@SUM(1)", f"{unseen}x"])
+    ).to_list()
     assert found == [f"{unseen}'=1+1", f"x;{unseen}'@SUM(1)", f"{unseen}x"]
 
 
-# ── what is read part by part says the same as what is read at once ───────────────────────────────────────
+# ── what is read part by part says the same as what is read at once
+# ───────────────────────────────────────
 
 
 @pytest.fixture
@@ -141,7 +163,9 @@ def test_an_export_does_not_depend_on_how_much_is_read_at_once(
 
 
 def test_a_sample_is_found_in_any_part(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`explain` reads the part that has the sample, and shows its own row, completion and verdict."""
+    """`explain` reads the part that has the sample, and shows its own row, completion and
+    verdict.
+    """
     monkeypatch.setattr(explain, "READ_IDS", 5)
     for place in (0, 6, 7, 23, 49):
         (found,) = ak.explain(run, f"s{place}").samples

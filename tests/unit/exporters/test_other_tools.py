@@ -23,7 +23,11 @@ from answerkey.evaluate.rerun import reopen
 from answerkey.exporters import export
 from answerkey.runs import Run
 
-SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
+SCORER = {
+    "type": "string_equals_mcqa",
+    "ground_truth_choice": "{{ sample.answer }}",
+    "choices": ["A", "B"],
+}
 TASK = {
     "key": "quiz",
     "display_name": "Quiz",
@@ -32,14 +36,21 @@ TASK = {
 }
 ROWS = [{"question": f"{n}?", "answer": "AB"[n % 2], "category": "art"} for n in range(3)]
 SAID: list[dict[str, Any]] = [
-    {"sample_id": f"{1 + n // 2:06}", "trial": n % 2, "completion": "A", "reasoning": "Well." if n else None}
+    {
+        "sample_id": f"{1 + n // 2:06}",
+        "trial": n % 2,
+        "completion": "A",
+        "reasoning": "Well." if n else None,
+    }
     for n in range(6)
 ]
 SAID[5] |= {"completion": None, "completion_status": "ERROR"}
 PLACE = re.compile(
     r"data/[^/]+/[^/]+/[^/]+/[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 )
-long = pytest.mark.skipif(not os.environ.get("ANSWERKEY_LONG"), reason="the tools run in the long series")
+long = pytest.mark.skipif(
+    not os.environ.get("ANSWERKEY_LONG"), reason="the tools run in the long series"
+)
 
 
 @pytest.fixture
@@ -51,12 +62,18 @@ def run(tmp_path: Path) -> Run:
 def on_the_hub(run: Run, **fields: str | None) -> Run:
     """Return a run as if its dataset came from the hub."""
     stated = {"type": "huggingface", "path": "org/set", **fields}
-    tasks = {key: replace(one, source={**one.source, "dataset": stated}) for key, one in run.tasks.items()}
+    tasks = {
+        key: replace(one, source={**one.source, "dataset": stated})
+        for key, one in run.tasks.items()
+    }
     return replace(run, tasks=tasks)
 
 
 def test_every_eval_ever_gets_files_that_point_at_each_other(run: Run, tmp_path: Path) -> None:
-    """In the folders that its validator wants, under the same name each time; numbers with their doubt."""
+    """In the folders that its validator wants, under the same name each time.
+
+    Numbers with their doubt.
+    """
     (tmp_path / "out").mkdir()
     for _ in range(2):
         assert export(run, "every_eval_ever", tmp_path / "out").rows == 5
@@ -69,7 +86,9 @@ def test_every_eval_ever_gets_files_that_point_at_each_other(run: Run, tmp_path:
     assert detail["checksum"] == hashlib.sha256(samples.read_bytes()).hexdigest()
     rows = [json.loads(line) for line in samples.read_text().splitlines()]
     assert detail["total_rows"] == len(rows) == 5
-    assert {(one["evaluation_id"], one["model_id"]) for one in rows} == {(told["evaluation_id"], "unknown")}
+    assert {(one["evaluation_id"], one["model_id"]) for one in rows} == {
+        (told["evaluation_id"], "unknown")
+    }
     results = told["evaluation_results"]
     assert results[0]["evaluation_result_id"] == rows[0]["evaluation_result_id"]
     assert {one["evaluation_name"]: one["score_details"]["score"] for one in results} == {
@@ -111,7 +130,9 @@ def test_an_inspect_log_imports_with_the_same_verdicts(run: Run, tmp_path: Path)
 
 
 def test_ids_that_lead_elsewhere_are_encoded_in_an_inspect_log(tmp_path: Path) -> None:
-    """No member has a path of its own choosing, none has the name of another, and every id comes back."""
+    """No member has a path of its own choosing, none has the name of another, and every id comes
+    back.
+    """
     ids = ["../../evil", "..%2F..%2Fevil", "/etc/x", "a/b", "c\\d", "nul\0", "..", "é"]
     ids += ["x" * 300, "x" * 299 + "y"]
     row = {"question": "?", "options": ["1", "2"], "answer": "A", "completion": "A"}
@@ -175,12 +196,21 @@ def test_the_hub_parses_our_yaml(
     monkeypatch.setattr(exporters, "reopen", lambda *_: replace(opened, task_run=hub.tasks["quiz"]))
     export(hub, "eval-results", tmp_path / "set.yaml")
     words = "import sys, yaml, huggingface_hub as h; told = yaml.safe_load(open(sys.argv[1]));"
-    words += "one, = h.parse_eval_result_entries(told); print(one.dataset_id, one.task_id, one.value > 1)"
-    assert run_tool("hub", "-c", words, tmp_path / "set.yaml").split() == ["org/set", "main", "True"]
+    words += (
+        "one, = h.parse_eval_result_entries(told); print(one.dataset_id, one.task_id, "
+        "one.value > 1)"
+    )
+    assert run_tool("hub", "-c", words, tmp_path / "set.yaml").split() == [
+        "org/set",
+        "main",
+        "True",
+    ]
 
 
 @long
-def test_every_eval_ever_validates_our_files(run: Run, tmp_path: Path, run_tool: Callable[..., str]) -> None:
+def test_every_eval_ever_validates_our_files(
+    run: Run, tmp_path: Path, run_tool: Callable[..., str]
+) -> None:
     """By its own validator, which wants Python 3.12; without an error."""
     (tmp_path / "out").mkdir()
     export(run, "every_eval_ever", tmp_path / "out")
@@ -206,7 +236,7 @@ import pathlib
 found = mlflow.search_runs(experiment_names=["evals"])
 kept = b"".join(file.read_bytes() for file in pathlib.Path("wandb").glob("offline-run-*/*.wandb"))
 print(json.dumps([found["metrics.Accuracy"][0], b"Accuracy" in kept, len(mlflow.load_table("rows.json"))]))
-"""
+"""  # noqa: E501 - the text as it is written
 
 
 @long
@@ -215,7 +245,9 @@ def test_the_recipes_log_to_mlflow_and_to_wandb(
 ) -> None:
     """As the documentation has them, with stores in a folder."""
     export(run, "parquet", tmp_path / "rows.parquet")
-    page = (Path(__file__).parents[3] / "docs" / "reference" / "ecosystem.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "ecosystem.md").read_text(
+        encoding="utf-8"
+    )
     recipe = page.partition("## MLflow")[2].partition("```python\n")[2].partition("```")[0]
     values = json.dumps({name: one.value for name, one in run.metrics.items()})
     apart = {"HOME": str(tmp_path), "WANDB_MODE": "offline", "WANDB_SILENT": "true"}

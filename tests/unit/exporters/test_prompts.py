@@ -1,4 +1,6 @@
-"""Laws of `export-prompts`: what a run would ask, with the ids by which replies are joined again."""
+"""Laws of `export-prompts`: what a run would ask, with the ids by which replies are joined
+again.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,12 @@ SCORER = {
     "options": "{{ sample.options }}",
 }
 ROWS = [
-    {"sample_id": f"s{n}", "question": f'Which, "{n}"?', "options": ["=1", "x,y"], "answer": "AB"[n % 2]}
+    {
+        "sample_id": f"s{n}",
+        "question": f'Which, "{n}"?',
+        "options": ["=1", "x,y"],
+        "answer": "AB"[n % 2],
+    }
     for n in range(12)
 ]
 TEXTS = {"sample_id": pl.String, "completion": pl.String}
@@ -43,7 +50,10 @@ TEXTS = {"sample_id": pl.String, "completion": pl.String}
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """Return a function that writes a run file; `model` and more parts of the definition may be given."""
+    """Return a function that writes a run file.
+
+    `model` and more parts of the definition may be given.
+    """
     monkeypatch.chdir(tmp_path)
 
     def write_run(model: str | None = None, **definition: Any) -> Path:  # noqa: ANN401 - YAML
@@ -79,7 +89,9 @@ def reply(frame: pl.DataFrame) -> pl.DataFrame:
 def test_rows_have_what_is_asked(
     write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
-    """Ids, messages and their text are the same in every form, however many rows are read at a time."""
+    """Ids, messages and their text are the same in every form, however many rows are read at a
+    time.
+    """
     file = write()
     assert export_prompts(file, f"whole.{form}") == 12
     whole = read(f"whole.{form}")
@@ -137,16 +149,29 @@ def test_orders_of_options_are_joined_again(write: Callable[..., Path]) -> None:
 def test_neither_model_nor_key_is_needed(
     write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A file that names a provider's model is exported without its key; rows are chosen as by `run`."""
+    """A file that names a provider's model is exported without its key.
+
+    Rows are chosen as by `run`.
+    """
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     file = write(model="openai/gpt-5")
     words = ["--num-samples", "4", "--subsampling", "random", "--seed", "3", "--json"]
     assert main(["export-prompts", str(file), "-o", "prompts.jsonl", *words]) == 0
-    assert json.loads(capsys.readouterr().out) == {"export_prompts": {"file": "prompts.jsonl", "rows": 4}}
+    assert json.loads(capsys.readouterr().out) == {
+        "export_prompts": {"file": "prompts.jsonl", "rows": 4}
+    }
     drawn = ak.run(
-        file, model="builtin/constant?choice=A", num_samples=4, subsampling="random", seed=3, out="out"
+        file,
+        model="builtin/constant?choice=A",
+        num_samples=4,
+        subsampling="random",
+        seed=3,
+        out="out",
     )
-    assert read("prompts.jsonl")["sample_id"].to_list() == drawn.tasks["t"].scores["sample_id"].to_list()
+    assert (
+        read("prompts.jsonl")["sample_id"].to_list()
+        == drawn.tasks["t"].scores["sample_id"].to_list()
+    )
 
 
 def test_a_data_file_is_recognised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -197,10 +222,20 @@ def test_one_of_several_tasks_is_named(write: Callable[..., Path]) -> None:
     assert export_prompts("run.yaml", "p.csv", task="u") == 12
 
 
-def test_a_wrong_row_is_an_error(write: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_row_is_an_error(
+    write: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     """All rows are checked before anything is written, as before a run."""
     assert (
-        main(["export-prompts", str(write(scorers=[{**SCORER, "choices": ["A", "C"]}])), "-o", "p.csv"]) == 2
+        main(
+            [
+                "export-prompts",
+                str(write(scorers=[{**SCORER, "choices": ["A", "C"]}])),
+                "-o",
+                "p.csv",
+            ]
+        )
+        == 2
     )
     assert "error[E204]" in capsys.readouterr().err
     assert not Path("p.csv").exists()

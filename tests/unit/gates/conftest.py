@@ -1,4 +1,6 @@
-"""Twenty questions of which sixteen are answered rightly, and the rules that such a run is held against."""
+"""Twenty questions of which sixteen are answered rightly, and the rules that such a run is held
+against.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +41,18 @@ Write = Callable[..., Path]
 def rule(kind: str, **fields: object) -> dict[str, object]:
     """Return a rule of a kind."""
     scope = fields.pop("scope", "all_latest")
-    return {"key": str(fields.pop("key", "r")), "definition": {"type": kind, **fields}, "scope": scope}
+    return {
+        "key": str(fields.pop("key", "r")),
+        "definition": {"type": kind, **fields},
+        "scope": scope,
+    }
 
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Return a writer of the project, with policies and task specifications, into the current folder."""
+    """Return a writer of the project, with policies and task specifications, into the current
+    folder.
+    """
     monkeypatch.chdir(tmp_path)
 
     def write_project(
@@ -73,9 +81,16 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
 def run(write: Write) -> Callable[..., ak.Run]:
     """Return a runner of the task on completions, into a folder of its name."""
 
-    def run_task(name: str, said: Sequence[str | None] = SAID, *rules: object, **options: Any) -> ak.Run:  # noqa: ANN401 - of `run`
+    def run_task(
+        name: str,
+        said: Sequence[str | None] = SAID,
+        *rules: object,
+        **options: Any,  # noqa: ANN401 - of `run`
+    ) -> ak.Run:
         folder = write(said=said)
         options |= {"policies": [{"key": "p", "rules": rules}]} if rules else {}
-        return ak.run(folder / "task.yaml", dataset=str(folder / "rows.jsonl"), out=folder / name, **options)
+        return ak.run(
+            folder / "task.yaml", dataset=str(folder / "rows.jsonl"), out=folder / name, **options
+        )
 
     return run_task

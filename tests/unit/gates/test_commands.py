@@ -45,9 +45,10 @@ def score(call: Call, threshold: float, *more: object) -> Any:  # noqa: ANN401 -
 
 
 def test_a_gate_that_fails_exits_with_one(call: Call) -> None:
-    """The run is written and its summary printed all the same; `show` says the same with the same code.
+    """The run is written and its summary printed all the same.
 
-    Other policies are decided on the spot, and the run stays as it is.
+    `show` says the same with the same code. Other policies are decided on the spot, and the run
+    stays as it is.
     """
     assert score(call, 0.1, "--out", "good").code == 0
     done = score(call, 0.9, "--out", "bad")
@@ -70,7 +71,9 @@ def test_an_incomplete_run_decides_nothing(call: Call) -> None:
     done = score(call, 0.0, "--completions", "said.jsonl", "--out", "half", "--junit", "half.xml")
     assert done.code == 3
     assert "Gates  NOT DECIDED  0 of 1 passed, 1 not decided\n" in done.out
-    assert "  NOT DECIDED  Accuracy is high (high)\n  the run is not complete: a share of" in done.out
+    assert (
+        "  NOT DECIDED  Accuracy is high (high)\n  the run is not complete: a share of" in done.out
+    )
     assert " %" not in done.out
     assert call("show", "half").code == 3
     assert count("half.xml", "errors") == "2"
@@ -83,7 +86,9 @@ def test_a_baseline_may_be_named_as_for_show(call: Call) -> None:
     done = call("score", *PROJECT, "--baseline", "latest", "--out", "runs/second", "--json")
     (gate,) = done.json["gates"]
     assert (done.code, gate["definition"]["baseline"]) == (0, str(Path("runs/first").resolve()))
-    assert gate["explanation"].startswith("Accuracy is 80.00 %, in the baseline 80.00 %, 0.00 points")
+    assert gate["explanation"].startswith(
+        "Accuracy is 80.00 %, in the baseline 80.00 %, 0.00 points"
+    )
 
 
 WORSE = ["A"] * 6 + ["B"] * 14
@@ -99,23 +104,42 @@ WORSE = ["A"] * 6 + ["B"] * 14
 def test_fail_under_is_a_gate_on_the_value_itself(
     call: Call, threshold: str, code: int, sentence: str
 ) -> None:
-    """Not on the end of its interval; in the summary, in JSON, in the folder, in JUnit and in the report."""
-    done = call("score", *PROJECT, "--fail-under", threshold, "--out", "one", "--junit", "gates.xml")
+    """Not on the end of its interval.
+
+    In the summary, in JSON, in the folder, in JUnit and in the report.
+    """
+    done = call(
+        "score", *PROJECT, "--fail-under", threshold, "--out", "one", "--junit", "gates.xml"
+    )
     assert done.code == code
     assert f"  fail_under\n        {sentence}\n" in done.out
     told = call("show", "one", "--json").json["gates"]
-    assert [(gate["rule"], gate["explanation"]) for gate in told] == [("fail_under", f"{sentence}.")]
-    assert json.loads(Path("one/run.json").read_text())["gates"][0]["status"] == ("FAIL" if code else "PASS")
+    assert [(gate["rule"], gate["explanation"]) for gate in told] == [
+        ("fail_under", f"{sentence}.")
+    ]
+    assert json.loads(Path("one/run.json").read_text())["gates"][0]["status"] == (
+        "FAIL" if code else "PASS"
+    )
     assert count("gates.xml", "failures") == str(code)
     assert call("report", "one").code == 0
     assert "fail_under" in Path("one.html").read_text(encoding="utf-8")
 
 
 def test_not_worse_than_pairs_the_same_samples(call: Call, write: Write) -> None:
-    """Decided as `not_worse` of a policy: by samples that flipped, and by nothing that is not significant."""
+    """Decided as `not_worse` of a policy: by samples that flipped, and by nothing that is not
+    significant.
+    """
     assert call("score", *PROJECT, "--out", "runs/first").code == 0
     good = call(
-        "score", *PROJECT, "--not-worse-than", "first", "--fail-under", "0.5", "--json", "--out", "same"
+        "score",
+        *PROJECT,
+        "--not-worse-than",
+        "first",
+        "--fail-under",
+        "0.5",
+        "--json",
+        "--out",
+        "same",
     )
     assert [(gate["rule"], gate["status"]) for gate in good.json["gates"]] == [
         ("fail_under", "PASS"),
@@ -130,13 +154,17 @@ def test_not_worse_than_pairs_the_same_samples(call: Call, write: Write) -> None
 
 
 def test_gates_of_options_can_be_decided_anew(call: Call) -> None:
-    """`show` and `rescore` hold a run against other numbers, in place of those that it was made with."""
+    """`show` and `rescore` hold a run against other numbers, in place of those that it was made
+    with.
+    """
     assert call("score", *PROJECT, "--fail-under", "0.9", "--not-worse-than", "nowhere").code == 2
     assert call("score", *PROJECT, "--fail-under", "0.9", "--out", "one").code == 1
     assert call("show", "one").code == 1
     shown = call("show", "one", "--fail-under", "0.7", "--json")
     assert (shown.code, [gate["rule"] for gate in shown.json["gates"]]) == (0, ["fail_under"])
-    again = call("rescore", "one", "--fail-under", "0.7", "--not-worse-than", "one", "--out", "two", "--json")
+    again = call(
+        "rescore", "one", "--fail-under", "0.7", "--not-worse-than", "one", "--out", "two", "--json"
+    )
     assert (again.code, len(again.json["gates"])) == (0, 2)
     assert call("rescore", "one", "--out", "three").code == 1
     assert call("check", *PROJECT, "--fail-under", "80").code == 2
@@ -156,7 +184,10 @@ def test_a_metric_that_does_not_exist_is_found_before_anything_runs(call: Call, 
     )
     done = call(verb, *PROJECT, "--policies", "gates.yaml")
     assert done.code == 2
-    assert "error[E113]: rule `high` of policy `release` names the metric `Acuracy`" in done.out + done.err
+    assert (
+        "error[E113]: rule `high` of policy `release` names the metric `Acuracy`"
+        in done.out + done.err
+    )
     assert "did you mean `Accuracy`?" in done.out + done.err
     assert not Path("runs").exists()
 
@@ -164,18 +195,27 @@ def test_a_metric_that_does_not_exist_is_found_before_anything_runs(call: Call, 
 def test_files_for_others_are_written(call: Call) -> None:
     """JUnit is written anew, the summary is appended to; `--json` stays one object."""
     Path("page.md").write_text("before\n", encoding="utf-8")
-    done = score(call, 0.9, "--out", "bad", "--junit", "gates.xml", "--summary", "page.md", "--json")
+    done = score(
+        call, 0.9, "--out", "bad", "--junit", "gates.xml", "--summary", "page.md", "--json"
+    )
     assert done.json["gates"][0]["status"] == "FAIL"
     assert count("gates.xml", "failures") == "1"
     assert Path("page.md").read_text(encoding="utf-8").startswith("before\n## Quiz: ❌ FAIL\n")
-    for number, line in enumerate((("rescore", "bad", "--out", "again"), ("resume", "bad"), ("show", "bad"))):
+    for number, line in enumerate(
+        (("rescore", "bad", "--out", "again"), ("resume", "bad"), ("show", "bad"))
+    ):
         assert call(*line, "--junit", f"{number}.xml").code == 1
         assert count(f"{number}.xml", "failures") == "1"
 
 
 def test_an_error_is_told_in_the_files_too(call: Call) -> None:
-    """Whoever reads only the files learns that there is no run; without files nothing is written."""
-    Path("rows.jsonl").write_text('{"answer": "Z", "subject": "law", "completion": "A"}\n', encoding="utf-8")
+    """Whoever reads only the files learns that there is no run.
+
+    Without files nothing is written.
+    """
+    Path("rows.jsonl").write_text(
+        '{"answer": "Z", "subject": "law", "completion": "A"}\n', encoding="utf-8"
+    )
     assert score(call, 0.5).code == 2
     assert not list(Path().glob("*.xml"))
     assert score(call, 0.5, "--junit", "gates.xml", "--summary", "page.md").code == 2
@@ -185,8 +225,12 @@ def test_an_error_is_told_in_the_files_too(call: Call) -> None:
 
 @pytest.mark.parametrize("option", ["--junit", "--summary"])
 @pytest.mark.parametrize("name", ["", ".", "gone/file"])
-def test_a_file_that_cannot_be_written_is_refused_at_once(call: Call, option: str, name: str) -> None:
-    """Before a model is asked: an empty name (a variable that is not set), a folder, one in no folder."""
+def test_a_file_that_cannot_be_written_is_refused_at_once(
+    call: Call, option: str, name: str
+) -> None:
+    """Before a model is asked: an empty name (a variable that is not set), a folder, one in no
+    folder.
+    """
     done = score(call, 0.5, option, name)
     assert (done.code, Path("runs").exists()) == (2, False)
     assert f"error[E119]: `{option} {name}`" in done.err

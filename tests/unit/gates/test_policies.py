@@ -34,7 +34,10 @@ EXISTS = "{type: exists, metric: Accuracy}"
 
 def one(text: str, scope: str = "all_latest", more: str = "") -> str:
     """Return a policy of one rule with this definition."""
-    return f"policies:\n{more}  rules:\n    - key: one\n      scope: {scope}\n      definition: {text}\n"
+    return (
+        f"policies:\n{more}  rules:\n    - key: one\n      scope: {scope}\n      "
+        f"definition: {text}\n"
+    )
 
 
 def load(write: Write, stated: str = "", **overrides: Any) -> Loaded[Plan]:  # noqa: ANN401 - of Overrides
@@ -94,16 +97,20 @@ LESS = "metric: Accuracy, operator: <, threshold: 1"
 @pytest.mark.parametrize(
     ("kind", "stated", "filled"),
     [
-        ("threshold", "metric: Accuracy, operator: '>=', threshold: '0.8', bound: lower", {"threshold": 0.8}),
+        ("threshold", "metric: Accuracy, operator: '>=', threshold: '0.8', bound: lower",
+        {"threshold": 0.8}),
         ("threshold", "metric: Best, operator: '=', threshold: 1", {"bound": "value"}),
         ("threshold", f"{LESS}, group_by: subject, average: macro", {"bound": "value"}),
-        ("threshold", "metric: completion_validity_X, operator: <=, threshold: 0.1", {"bound": "value"}),
+        ("threshold", "metric: completion_validity_X, operator: <=, threshold: 0.1",
+        {"bound": "value"}),
         ("share", "of: invalid, operator: <=, threshold: 0.02", {}),
         ("not_worse", "metric: Accuracy, alpha: 0.01", {"better": "higher"}),
         ("not_worse", "margin: 0.02, better: lower", {}),
     ],
 )  # fmt: skip
-def test_every_kind_of_rule_is_read(write: Write, kind: str, stated: str, filled: dict[str, object]) -> None:
+def test_every_kind_of_rule_is_read(
+    write: Write, kind: str, stated: str, filled: dict[str, object]
+) -> None:
     """Each type has its own fields, with their defaults."""
     found = definition_of(load(write, one(f"{{type: {kind}, {stated}}}")))
     assert found == {"type": kind, **YAML(typ="safe").load(f"{{{stated}}}"), **filled}
@@ -137,7 +144,9 @@ NO_METRIC = "which no task in its scope has"
 def test_a_rule_that_could_not_be_decided_is_refused(
     write: Write, text: str, code: str, message: str, hint: str | None
 ) -> None:
-    """What no run can answer is an error before anything runs, with its place and the nearest name."""
+    """What no run can answer is an error before anything runs, with its place and the nearest
+    name.
+    """
     loaded = load(write, one(text))
     assert only_error(loaded) == (code, message, hint)
     assert str(loaded.errors[0].where).startswith("run.yaml:8:" if "\n" in text else "run.yaml:5:")
@@ -147,7 +156,10 @@ def test_a_rule_that_could_not_be_decided_is_refused(
     ("text", "message"),
     [
         (RULES.replace("measured", "high"), "rule key `high` is used twice in policy `release`"),
-        (RULES + RULES.removeprefix("policies:\n"), "policy key `release` is used twice in the run file"),
+        (
+            RULES + RULES.removeprefix("policies:\n"),
+            "policy key `release` is used twice in the run file",
+        ),
     ],
 )
 def test_keys_are_unique(write: Write, text: str, message: str) -> None:
@@ -165,8 +177,16 @@ def test_a_policy_without_rules_is_refused(write: Write) -> None:
 @pytest.mark.parametrize(
     ("scope", "errors", "notices"),
     [
-        ("{task_specification_keys: [x]}", ["names the task specification `x`, which is not defined"], []),
-        ("{evaluation_keys: [x]}", [], ["is for the evaluation `x`, and this is `e`: it is skipped"]),
+        (
+            "{task_specification_keys: [x]}",
+            ["names the task specification `x`, which is not defined"],
+            [],
+        ),
+        (
+            "{evaluation_keys: [x]}",
+            [],
+            ["is for the evaluation `x`, and this is `e`: it is skipped"],
+        ),
         (
             "{evaluation_keys: [x, e], task_specification_keys: [y]}",
             [],
@@ -174,8 +194,13 @@ def test_a_policy_without_rules_is_refused(write: Write) -> None:
         ),
     ],
 )
-def test_a_scope_names_what_there_is(write: Write, scope: str, errors: list[str], notices: list[str]) -> None:
-    """An unknown task specification is an error; a rule for another evaluation is skipped, and told."""
+def test_a_scope_names_what_there_is(
+    write: Write, scope: str, errors: list[str], notices: list[str]
+) -> None:
+    """An unknown task specification is an error.
+
+    A rule for another evaluation is skipped, and told.
+    """
     loaded = load(write, one(EXISTS, scope))
     assert [error.message for error in loaded.errors] == [f"{ONE} {text}" for text in errors]
     assert [notice.message for notice in loaded.notices] == [f"{ONE} {text}" for text in notices]
@@ -202,7 +227,9 @@ def test_a_baseline_without_a_rule_is_a_rule_of_its_own(write: Write) -> None:
 
 
 def test_options_state_gates_without_a_file(write: Write) -> None:
-    """They come beside the rules of a file, which keep their own baselines, as plain rules of one policy."""
+    """They come beside the rules of a file, which keep their own baselines, as plain rules of one
+    policy.
+    """
     stated = one("{type: not_worse, baseline: released}")
     policies = policies_of(load(write, stated, fail_under="80%", not_worse_than="base"))
     assert policies[0]["rules"][0]["definition"]["baseline"] == str(Path("released").resolve())
@@ -213,7 +240,12 @@ def test_options_state_gates_without_a_file(write: Write) -> None:
             {
                 "key": "fail_under",
                 "display_name": "fail_under",
-                "definition": {"type": "threshold", "operator": ">=", "threshold": 0.8, "bound": "value"},
+                "definition": {
+                    "type": "threshold",
+                    "operator": ">=",
+                    "threshold": 0.8,
+                    "bound": "value",
+                },
                 "scope": "all_latest",
             },
             {
@@ -233,7 +265,9 @@ def test_options_state_gates_without_a_file(write: Write) -> None:
 @pytest.mark.parametrize(
     ("stated", "threshold"), [(0.8, 0.8), ("0.8", 0.8), (" 82.3% ", 0.823), ("4/5", 0.8), (1, 1.0)]
 )
-def test_a_threshold_is_a_fraction_or_a_percentage(write: Write, stated: object, threshold: float) -> None:
+def test_a_threshold_is_a_fraction_or_a_percentage(
+    write: Write, stated: object, threshold: float
+) -> None:
     """Both are the same number, to the last bit."""
     assert definition_of(load(write, fail_under=stated))["threshold"] == threshold
 
@@ -265,14 +299,22 @@ def test_a_threshold_without_a_metric_is_on_the_main_value(write: Write) -> None
         "threshold": 0.8,
         "bound": "value",
     }
-    judged = {**SCORER, "key": "second", "metrics": [{"type": "max", "field": "is_correct", "name": "M"}]}
+    judged = {
+        **SCORER,
+        "key": "second",
+        "metrics": [{"type": "max", "field": "is_correct", "name": "M"}],
+    }
     task = {**TASK, "definition": {**TASK["definition"], "scorers": [judged, SCORER]}}
     write(task=task)
-    assert only_error(load_plan("run.yaml", Overrides(fail_under=80)))[1].endswith("`M` lies between 0 and 1")
+    assert only_error(load_plan("run.yaml", Overrides(fail_under=80)))[1].endswith(
+        "`M` lies between 0 and 1"
+    )
 
 
 def test_the_caller_brings_policies_of_their_own(write: Write) -> None:
-    """A file with `policies`, a policy alone, or plain values stand in place of those of the run file."""
+    """A file with `policies`, a policy alone, or plain values stand in place of those of the run
+    file.
+    """
     folder = write(RULES)
     (folder / "gates.yaml").write_text(one(EXISTS))
     plain = {"rules": [{"key": "one", "definition": {"type": "exists", "metric": "Accuracy"}}]}
@@ -296,7 +338,9 @@ def test_config_values_of_the_evaluation_stand_in_rules(write: Write) -> None:
     text = '{type: threshold, metric: Accuracy, operator: ">=", threshold: << config.least >>}'
     write(one(text), config="[{type: float, key: least, display_name: Least, default_value: 0.5}]")
     assert definition_of(load_plan("run.yaml"))["threshold"] == 0.5
-    assert definition_of(load_plan("run.yaml", Overrides(config={"least": "0.9"})))["threshold"] == 0.9
+    assert (
+        definition_of(load_plan("run.yaml", Overrides(config={"least": "0.9"})))["threshold"] == 0.9
+    )
     assert only_error(load(write, one(text)))[:2] == ("E110", "unknown config name `least`")
 
 

@@ -30,10 +30,18 @@ def only_gate(run: ak.Run) -> Gate:
     return found
 
 
-def score(*rules: object, truth: str = "A", said: Any = SAID, task: Any = TASK, **options: Any) -> ak.Run:  # noqa: ANN401 - of `score`
+def score(
+    *rules: object,
+    truth: str = "A",
+    said: Any = SAID,  # noqa: ANN401 - of `score`
+    task: Any = TASK,  # noqa: ANN401 - same
+    **options: Any,  # noqa: ANN401 - of `score`
+) -> ak.Run:
     """Return the run of twenty completions, held against rules."""
     rows = [{**row, "answer": truth} for row in ROWS]
-    return ak.score(task, rows, list(said), policies=[{"key": "p", "rules": list(rules)}], **options)
+    return ak.score(
+        task, rows, list(said), policies=[{"key": "p", "rules": list(rules)}], **options
+    )
 
 
 def check_of(kind: str, **fields: object) -> GateCheck:
@@ -45,11 +53,14 @@ def check_of(kind: str, **fields: object) -> GateCheck:
 @pytest.mark.parametrize(
     ("operator", "threshold", "status"),
     [
-        (">", 0.8, "FAIL"), (">=", 0.8, "PASS"), ("=", 0.8, "PASS"), ("<=", 0.8, "PASS"), ("<", 0.8, "FAIL"),
+        (">", 0.8, "FAIL"), (">=", 0.8, "PASS"), ("=", 0.8, "PASS"), ("<=", 0.8, "PASS"), ("<",
+        0.8, "FAIL"),
         (">", 0.79, "PASS"), ("=", 0.79, "FAIL"), ("<", 0.81, "PASS"),
     ],
 )  # fmt: skip
-def test_a_threshold_is_held_against_the_value(operator: str, threshold: float, status: str) -> None:
+def test_a_threshold_is_held_against_the_value(
+    operator: str, threshold: float, status: str
+) -> None:
     """Sixteen of twenty are 0.8, to the last bit."""
     check = check_of("threshold", metric="Accuracy", operator=operator, threshold=threshold)
     assert (check.status, check.number, check.value, check.n) == (status, 0.8, 0.8, 20)
@@ -85,7 +96,9 @@ def test_every_group_must_stand() -> None:
     assert (macro.group, macro.value, macro.n, macro.status) == (None, 0.8, 2, "PASS")
 
 
-@pytest.mark.parametrize(("of", "count"), [("invalid", 2), ("refused", 0), ("failed", 0), ("error", 0)])
+@pytest.mark.parametrize(
+    ("of", "count"), [("invalid", 2), ("refused", 0), ("failed", 0), ("error", 0)]
+)
 def test_shares_of_samples_come_from_the_counts(of: str, count: int) -> None:
     """INVALID and REFUSED of those scored, FAILED and ERROR of all."""
     check = check_of("share", of=of, operator="<=", threshold=0.05)
@@ -109,9 +122,13 @@ def test_nothing_lets_nothing_through(one: object, note: str) -> None:
 
 def test_an_incomplete_run_decides_nothing() -> None:
     """With one call that failed, not even a rule that every value meets is decided."""
-    said: list[dict[str, Any]] = [{"sample_id": row["sample_id"], "completion": "A"} for row in ROWS]
+    said: list[dict[str, Any]] = [
+        {"sample_id": row["sample_id"], "completion": "A"} for row in ROWS
+    ]
     said[3] |= {"completion": None, "completion_status": "ERROR"}
-    run = score(MEASURED, rule("share", key="s", of="error", operator="<=", threshold=1.0), said=said)
+    run = score(
+        MEASURED, rule("share", key="s", of="error", operator="<=", threshold=1.0), said=said
+    )
     assert run.status == "incomplete"
     told = [(one.status, one.note, one.checks) for one in run.gates]
     assert told == [("NOT_DECIDED", "the run is not complete", ())] * 2
@@ -123,14 +140,18 @@ def test_a_rule_for_another_evaluation_is_skipped() -> None:
     why = "it is for the evaluation `other`, and this is `quiz`"
     assert (only_gate(run).status, only_gate(run).note) == ("SKIPPED", why)
     assert run.manifest["notices"] == [
-        "warning: rule `r` of policy `p` is for the evaluation `other`, and this is `quiz`: it is skipped"
+        (
+            "warning: rule `r` of policy `p` is for the evaluation `other`, and this is "
+            "`quiz`: it is skipped"
+        )
     ]
 
 
 def test_namesakes_must_all_stand() -> None:
     """A name that two metrics share means both of them."""
     twice = [
-        {"type": kind, "field": "is_correct", "name": "Accuracy", "key": kind} for kind in ("mean", "max")
+        {"type": kind, "field": "is_correct", "name": "Accuracy", "key": kind}
+        for kind in ("mean", "max")
     ]
     task = {**TASK, "definition": {"scorers": [{**SCORER, "metrics": twice}]}}
     found = only_gate(score(HIGH, task=task))
@@ -139,10 +160,11 @@ def test_namesakes_must_all_stand() -> None:
 
 
 def test_not_worse_is_decided_pair_by_pair(run: Runner, tmp_path: Path) -> None:
-    """Nine lost and one gained of twenty: McNemar's exact p is 0.0215, so at 0.05 worse, at 0.01 not.
+    """Nine lost and one gained of twenty: McNemar's exact p is 0.0215, so at 0.05 worse, at 0.01
+    not.
 
-    The interval of the difference reaches down to -0.68: not worse than 0.7, perhaps than 0.5. Where lower
-    is better, the other one is worse.
+    The interval of the difference reaches down to -0.68: not worse than 0.7, perhaps than 0.5.
+    Where lower is better, the other one is worse.
     """
     run("base")
     fields: list[dict[str, Any]] = [
@@ -174,12 +196,17 @@ def test_without_a_baseline_nothing_is_decided(run: Runner, tmp_path: Path) -> N
     """The first run has none; a later look decides it, and leaves the run as it is."""
     run("base")
     new = run("new", WORSE, rule("not_worse"))
-    assert (only_gate(new).status, only_gate(new).checks[0].note) == ("NOT_DECIDED", "no baseline is named")
+    assert (only_gate(new).status, only_gate(new).checks[0].note) == (
+        "NOT_DECIDED",
+        "no baseline is named",
+    )
     assert only_gate(gate(new, baseline=tmp_path / "base")).status == "FAIL"
     assert only_gate(ak.load_run(tmp_path / "new")).status == "NOT_DECIDED"
 
 
-def test_a_baseline_that_is_no_run_is_found_before_anything_runs(run: Runner, tmp_path: Path) -> None:
+def test_a_baseline_that_is_no_run_is_found_before_anything_runs(
+    run: Runner, tmp_path: Path
+) -> None:
     """A mistyped folder costs nothing."""
     with pytest.raises(RunError, match="the baseline of rule `not_worse` cannot be read") as caught:
         run("new", baseline=tmp_path / "gone")
@@ -195,7 +222,10 @@ def test_a_stored_baseline_that_is_gone_leaves_its_rule_open(run: Runner, tmp_pa
     shutil.rmtree(tmp_path / "base")
     for again in (gate(new), ak.rescore(new, out=tmp_path / "again")):
         (check,) = only_gate(again).checks
-        assert (check.status, check.note) == ("NOT_DECIDED", f"`{tmp_path / 'base'}` is not a run folder")
+        assert (check.status, check.note) == (
+            "NOT_DECIDED",
+            f"`{tmp_path / 'base'}` is not a run folder",
+        )
 
 
 def test_runs_that_cannot_be_compared_are_not_decided(run: Runner, tmp_path: Path) -> None:
@@ -204,7 +234,9 @@ def test_runs_that_cannot_be_compared_are_not_decided(run: Runner, tmp_path: Pat
     new = run("new", baseline=tmp_path / "base", num_samples=5)
     (check,) = only_gate(new).checks
     assert (new.status, check.status) == ("complete", "NOT_DECIDED")
-    assert str(check.note).startswith("the runs have other samples: 15 samples of `base` are not in `new`")
+    assert str(check.note).startswith(
+        "the runs have other samples: 15 samples of `base` are not in `new`"
+    )
 
 
 def test_several_tasks_against_a_baseline_are_corrected_for_their_number(
@@ -213,19 +245,26 @@ def test_several_tasks_against_a_baseline_are_corrected_for_their_number(
     """Two comparisons of p 0.0215 each come to 0.043 by Holm."""
     both = "{key: one, task_key: quiz}, {key: two, task_key: quiz}"
     ak.run(write(specifications=both), out=tmp_path / "base")
-    new = ak.run(write(specifications=both, said=WORSE), out=tmp_path / "new", baseline=tmp_path / "base")
+    new = ak.run(
+        write(specifications=both, said=WORSE), out=tmp_path / "new", baseline=tmp_path / "base"
+    )
     assert [one.details["p_adjusted"] for one in only_gate(new).checks] == [0.04296875, 0.04296875]
     assert only_gate(new).status == "FAIL"
 
 
 def test_a_scope_picks_tasks(write: Write, tmp_path: Path) -> None:
     """All tasks of the run, or those that the rule names."""
-    folder = write(specifications="{key: one, task_key: quiz}, {key: two, task_key: quiz, num_samples: 10}")
+    folder = write(
+        specifications="{key: one, task_key: quiz}, {key: two, task_key: quiz, num_samples: 10}"
+    )
     found = only_gate(ak.run(folder, out=tmp_path / "all", policies={"rules": [HIGH]}))
     told = [(one.task, one.value, one.status) for one in found.checks]
     assert told == [("one", 0.8, "FAIL"), ("two", 1.0, "PASS")]
     second = {**HIGH, "scope": {"task_specification_keys": ["two"]}}
-    assert only_gate(ak.run(folder, out=tmp_path / "two", policies={"rules": [second]})).status == "PASS"
+    assert (
+        only_gate(ak.run(folder, out=tmp_path / "two", policies={"rules": [second]})).status
+        == "PASS"
+    )
 
 
 def test_every_repetition_must_stand(write: Write, tmp_path: Path) -> None:
@@ -257,15 +296,22 @@ def test_run_json_holds_policies_and_gates(run: Runner, tmp_path: Path) -> None:
         "bound": "value",
     }
     assert stored["policies"][0]["rules"][0]["definition"] == definition
-    assert [(one["policy"], one["rule"], one["status"]) for one in stored["gates"]] == [("p", "r", "FAIL")]
+    assert [(one["policy"], one["rule"], one["status"]) for one in stored["gates"]] == [
+        ("p", "r", "FAIL")
+    ]
     assert ak.load_run(tmp_path / "new").gates == new.gates
     assert run("none").gates == ()
-    assert not {"policies", "gates"} & json.loads((tmp_path / "none" / "run.json").read_text()).keys()
+    assert (
+        not {"policies", "gates"} & json.loads((tmp_path / "none" / "run.json").read_text()).keys()
+    )
 
 
 @pytest.mark.parametrize("status", ["incomplete", "running"])
 def test_a_run_that_stopped_has_its_rules_open(run: Runner, tmp_path: Path, status: str) -> None:
-    """What `run.json` says before the end is enough to tell; a run that goes on decides them then."""
+    """What `run.json` says before the end is enough to tell.
+
+    A run that goes on decides them then.
+    """
     manifest = {**run("new", SAID, MEASURED).manifest, "status": status}
     del manifest["gates"]
     (tmp_path / "new" / "run.json").write_text(json.dumps(manifest))
@@ -284,7 +330,10 @@ def test_rescore_keeps_the_gates_of_the_old_run(run: Runner, tmp_path: Path) -> 
     """
     old = run("old", SAID, HIGH)
     assert only_gate(ak.rescore(old, out=tmp_path / "again")).status == "FAIL"
-    assert only_gate(ak.rescore(old, out=tmp_path / "other", policies={"rules": [MEASURED]})).status == "PASS"
+    assert (
+        only_gate(ak.rescore(old, out=tmp_path / "other", policies={"rules": [MEASURED]})).status
+        == "PASS"
+    )
     assert ak.rescore(old, out=tmp_path / "none", policies=[]).gates == ()
     renamed = json.loads(json.dumps(TASK).replace('"Accuracy"', '"Accurate"'))
     with pytest.raises(AnswerkeyError, match="names the metric `Accuracy`, which no task"):

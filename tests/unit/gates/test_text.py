@@ -60,14 +60,21 @@ def count(number: int) -> dict[str, int]:
 def difference(status: GateStatus, number: float, p: float, **fields: Any) -> GateCheck:  # noqa: ANN401 - same
     """Return a check against a baseline of 80 %."""
     details = {"baseline": "runs/base", "baseline_value": 0.8, "p_adjusted": p}
-    known = {"value": 0.8 + number, "interval": (number - 0.03, number + 0.03), "details": details, **fields}
+    known = {
+        "value": 0.8 + number,
+        "interval": (number - 0.03, number + 0.03),
+        "details": details,
+        **fields,
+    }
     return check(status, number, **known)
 
 
 @pytest.fixture(name="run")
 def make_run() -> Run:
     """Return a complete run in memory, of one task."""
-    return start_run(None, {"key": "demo", "display_name": "Demo", "tasks": []}, {}).finish("complete", {})
+    return start_run(None, {"key": "demo", "display_name": "Demo", "tasks": []}, {}).finish(
+        "complete", {}
+    )
 
 
 def with_gates(run: Run, *gates: Gate) -> Run:
@@ -83,10 +90,13 @@ def with_gates(run: Run, *gates: Gate) -> Run:
         (LEAST, check(FAIL, 0.799996), "Accuracy is 79.9996 % (n 100); needed: at least 80.0000 %"),
         (MORE, check(FAIL, 0.8), "Accuracy is 80.00 % (n 100); needed: more than 80.00 %"),
         (LOWER, check(FAIL, 0.77, value=0.85), f"{IS}, its {INTERVAL} begins at 77.00 %; needed: at least 80.00 %"),  # noqa: E501 - one case, one line
-        (UPPER, check(PASS, 0.77, value=0.85), f"{IS}, its {INTERVAL} ends at 77.00 %, at most 80.00 %"),
+        (UPPER, check(PASS, 0.77, value=0.85), (f"{IS}, its {INTERVAL} ends at 77.00 "
+"%, at most 80.00 %")),
         ({**LEAST, "threshold": 3}, check(PASS, 3.25, is_share=False), "Accuracy is 3.25 (n 100), at least 3"),  # noqa: E501 - one case, one line
-        (LEAST, check(FAIL, None, note="no sample"), "Accuracy: no sample; it must be at least 80.00 %"),
-        (BY_GROUP, check(PASS, 0.85, group="law", repetition=2), f"law, run 2: {IS}, at least 80.00 %"),
+        (LEAST, check(FAIL, None, note="no sample"), ("Accuracy: no sample; it must be "
+"at least 80.00 %")),
+        (BY_GROUP, check(PASS, 0.85, group="law",
+        repetition=2), f"law, run 2: {IS}, at least 80.00 %"),
         (MACRO, check(PASS, 0.85), f"the macro average of {IS.replace('y', 'y by subject')}, at least 80.00 %"),  # noqa: E501 - one case, one line
         (EXISTS, check(PASS, 0.9), "Accuracy has a value: 90.00 % (n 100)"),
         (EXISTS, check(FAIL, None, note="0/0"), "Accuracy has no value: 0/0"),
@@ -102,7 +112,10 @@ def with_gates(run: Run, *gates: Gate) -> Run:
 def test_a_gate_says_what_was_measured_and_needed(
     definition: Stated, found: GateCheck, sentence: str
 ) -> None:
-    """Value, bound, need and n; with as many digits as it takes to tell number and threshold apart."""
+    """Value, bound, need and n.
+
+    With as many digits as it takes to tell number and threshold apart.
+    """
     assert explain_gate(gate(definition, found), with_tasks=False) == [sentence]
 
 
@@ -112,13 +125,15 @@ ENOUGH = "the value is enough, but not sure: about {} samples like these would d
 @pytest.mark.parametrize(
     ("definition", "found", "advice"),
     [
-        (LEAST, check(FAIL, 0.75, details=count(75)), "80 of 100 would pass, 5 more than there are"),
+        (LEAST, check(FAIL, 0.75, details=count(75)), ("80 of 100 would pass, 5 more "
+"than there are")),
         (MORE, check(FAIL, 0.75, details=count(75)), "81 of 100 would pass, 6 more than there are"),
         ({**LEAST, "threshold": 0.07}, check(FAIL, 0.05, details=count(5)), "7 of 100 would pass, 2 more than there are"),  # noqa: E501 - one case, one line
         (LEAST, check(FAIL, 0.75), "`answerkey show RUN` says what stands behind the value"),
         (LOWER, check(FAIL, 0.77, value=0.85, details=count(85)), ENOUGH.format(246)),
         (LOWER, check(FAIL, 0.75, value=0.85), ENOUGH.format(400)),
-        (LOWER, check(FAIL, 0.6, value=0.7), "the value itself is not enough: more samples will not help"),
+        (LOWER, check(FAIL, 0.6, value=0.7), ("the value itself is not enough: more "
+"samples will not help")),
         (LOWER, check(FAIL, None, value=0.85, note="x"), "`bound: value` needs no interval"),
         (EXISTS, check(FAIL, None), "`answerkey show RUN` says why it has none"),
         (SHARE, check(FAIL, 0.05), "`answerkey audit RUN` has them by reason, and what other rules would read in them"),  # noqa: E501 - one case, one line
@@ -127,7 +142,9 @@ ENOUGH = "the value is enough, but not sure: about {} samples like these would d
         (LEAST, check(PASS, 0.9), None),
     ],
 )  # fmt: skip
-def test_a_gate_says_what_to_do(run: Run, definition: Stated, found: GateCheck, advice: str | None) -> None:
+def test_a_gate_says_what_to_do(
+    run: Run, definition: Stated, found: GateCheck, advice: str | None
+) -> None:
     """How much is missing, whether more samples would help, which command shows more."""
     assert advise_gate(gate(definition, found), run) == advice
 
@@ -169,7 +186,9 @@ def test_the_summary_shows_every_gate(run: Run) -> None:
 
 def test_json_holds_numbers_and_words(run: Run) -> None:
     """Whatever the summary says, and what it is made of."""
-    (described,) = describe_run_gates(with_gates(run, gate(LEAST, check(FAIL, 0.75, interval=(0.6, 0.8)))))
+    (described,) = describe_run_gates(
+        with_gates(run, gate(LEAST, check(FAIL, 0.75, interval=(0.6, 0.8))))
+    )
     numbers = {"number": 0.75, "value": 0.75, "interval": (0.6, 0.8), "n": 100, "is_share": True}
     assert described == {
         "policy": "release",

@@ -96,7 +96,13 @@ class Desk:
         self.out = out or self.folder / f"out-{self._imports}"
         return import_log(kind, path, out=self.out, allow_failed=allow_failed, **options)
 
-    def refuse(self, message: str, path: Path, kind: str = "auto", **options: Any) -> AnswerkeyError:  # noqa: ANN401 - as above
+    def refuse(
+        self,
+        message: str,
+        path: Path,
+        kind: str = "auto",
+        **options: Any,  # noqa: ANN401 - as above
+    ) -> AnswerkeyError:
         """Return the error of a log that cannot be imported; nothing is written."""
         with pytest.raises(AnswerkeyError, match=message) as caught:
             self.bring(path, kind, **options)
@@ -104,7 +110,8 @@ class Desk:
         return caught.value
 
     def asked(self, *columns: str, task: str = "") -> list[Any]:
-        """Return columns of the dataset that was written: cells of one, tuples of several, rows of all.
+        """Return columns of the dataset that was written: cells of one, tuples of several, rows of
+        all.
 
         Of several tasks, that of one.
         """

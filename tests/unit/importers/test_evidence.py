@@ -9,7 +9,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.errors import Problems
-from answerkey.importers.project import write_yaml
+from answerkey.importers.project_files import write_yaml
 
 if TYPE_CHECKING:
     from tests.unit.importers.conftest import Desk
@@ -57,7 +57,11 @@ CELLS: list[tuple[object, ...]] = [
     ("six", ABC, "C", "y", 1.0, "The answer is C", "OK", "length"),
 ]
 ROWS = [dict(zip(COLUMNS, cells, strict=False)) for cells in CELLS]
-SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
+SCORER = {
+    "type": "string_equals_mcqa",
+    "ground_truth_choice": "{{ sample.answer }}",
+    "choices": ["A", "B"],
+}
 TRIALS = """\
 key: tried
 display_name: Tried
@@ -80,7 +84,9 @@ def run(tmp_path: Path) -> ak.Run:
     (tmp_path / "task.yaml").write_text(PLAIN, encoding="utf-8")
     rows = "".join(f"{json.dumps(one)}\n" for one in ROWS)
     (tmp_path / "rows.jsonl").write_text(rows, encoding="utf-8")
-    return ak.run(tmp_path / "task.yaml", dataset=str(tmp_path / "rows.jsonl"), out=tmp_path / "run")
+    return ak.run(
+        tmp_path / "task.yaml", dataset=str(tmp_path / "rows.jsonl"), out=tmp_path / "run"
+    )
 
 
 def test_a_log_with_its_task_imports_to_the_same_numbers(run: ak.Run, desk: Desk) -> None:
@@ -102,11 +108,17 @@ def test_trials_come_back_with_their_aggregates(tmp_path: Path, desk: Desk) -> N
     """A sample has its trials, and the task what they come to."""
     (tmp_path / "task.yaml").write_text(TRIALS, encoding="utf-8")
     rows = {"sample_id": ["p", "q"], "answer": ["A", "B"]}
-    replies = {"sample_id": ["p", "p", "q", "q"], "trial": [0, 1, 0, 1], "completion": ["A", "B", "A", "A"]}
+    replies = {
+        "sample_id": ["p", "p", "q", "q"],
+        "trial": [0, 1, 0, 1],
+        "completion": ["A", "B", "A", "A"],
+    }
     pl.DataFrame(rows).write_parquet(tmp_path / "rows.parquet")
     pl.DataFrame(replies).write_parquet(tmp_path / "said.parquet")
     rows_file, said_file = (str(tmp_path / name) for name in ("rows.parquet", "said.parquet"))
-    run = ak.run(tmp_path / "task.yaml", dataset=rows_file, completions=said_file, out=tmp_path / "run")
+    run = ak.run(
+        tmp_path / "task.yaml", dataset=rows_file, completions=said_file, out=tmp_path / "run"
+    )
     assert desk.bring(LOGS / "evidence-trials.json").tasks[0].num_trials == 2
     assert ak.run(desk.out, out=tmp_path / "again").metrics == run.metrics
 
@@ -130,7 +142,13 @@ def platform_log(**fields: Any) -> dict[str, Any]:  # noqa: ANN401
         "scores": scores,
         "errors": [],
     }
-    sample = {"sample_id": "1", "trials": [trial], "scores": scores, "action_records": [], "errors": []}
+    sample = {
+        "sample_id": "1",
+        "trials": [trial],
+        "scores": scores,
+        "action_records": [],
+        "errors": [],
+    }
     return {
         "format_version": "v1",
         "status": "success",
@@ -141,8 +159,13 @@ def platform_log(**fields: Any) -> dict[str, Any]:  # noqa: ANN401
 
 
 def test_a_log_without_a_task_gets_one_that_fits(desk: Desk) -> None:
-    """Choices and truths are those that the scorer noted; `NaN`, which the platform writes, is null."""
-    text = json.dumps(platform_log()).replace('"metrics": []', '"metrics": [{"values": {"x": NaN}}]')
+    """Choices and truths are those that the scorer noted.
+
+    `NaN`, which the platform writes, is null.
+    """
+    text = json.dumps(platform_log()).replace(
+        '"metrics": []', '"metrics": [{"values": {"x": NaN}}]'
+    )
     found = desk.bring(desk.write("log.json", text))
     assert (found.kind, found.tasks[0].their_mean) == ("evidence", 1.0)
     assert desk.asked("choices")[0] == ["A", "B"]
@@ -152,7 +175,9 @@ def test_a_log_without_a_task_gets_one_that_fits(desk: Desk) -> None:
 @pytest.mark.parametrize("value", ["$HOME", "<< config.x >>", {"$ref": "other.yaml"}])
 def test_a_stated_task_is_never_a_way_to_look_elsewhere(desk: Desk, value: object) -> None:
     """References and values of the environment are not taken over from a log."""
-    definition = {"scorers": [{"type": "string_equals", "ground_truth": "{{ sample.answer }}", "key": value}]}
+    definition = {
+        "scorers": [{"type": "string_equals", "ground_truth": "{{ sample.answer }}", "key": value}]
+    }
     log = platform_log(specification={"task": {"key": "t", "definition": definition}})
     found = desk.bring(desk.json("log.json", log))
     assert any("cannot be used" in one.message for one in found.notices)
@@ -203,7 +228,10 @@ def test_any_text_stays_what_it_is_in_yaml() -> None:
 
 def test_orders_of_options_become_samples_with_the_truths_that_were_noted(desk: Desk) -> None:
     """The row's own truth is written for another order."""
-    definition = {"scorers": [SCORER], "choice_order": {"options": "{{ sample.options }}", "orders": "all"}}
+    definition = {
+        "scorers": [SCORER],
+        "choice_order": {"options": "{{ sample.options }}", "orders": "all"},
+    }
     log = platform_log(specification={"task": {"key": "t", "definition": definition}})
     log["evidence"]["samples"][0]["trials"][0]["sample"]["data"]["answer"] = "A"
     found = desk.bring(desk.json("log.json", log))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +10,18 @@ import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey.datasets.questions import find_lettered
-from answerkey.importers import harnesses
 
 if TYPE_CHECKING:
     from tests.unit.importers.conftest import Desk
 
 STAMP = "2026-01-31T12-00-00.123456"
 MAPS = f"samples_maps_{STAMP}.jsonl"
-ROW: dict[str, Any] = {"question": "Which?", "choices": ["Paris", "Lyon"], "answer": 1, "subject": "maps"}
+ROW: dict[str, Any] = {
+    "question": "Which?",
+    "choices": ["Paris", "Lyon"],
+    "answer": 1,
+    "subject": "maps",
+}
 
 
 def generated(number: int = 0, text: str = "B.", read: str = "B", **fields: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -39,14 +41,20 @@ def generated(number: int = 0, text: str = "B.", read: str = "B", **fields: Any)
     }
 
 
-def ranked(*logprobs: str, texts: tuple[str, ...] = (" Paris", " Lyon"), **fields: Any) -> dict[str, Any]:  # noqa: ANN401
+def ranked(
+    *logprobs: str,
+    texts: tuple[str, ...] = (" Paris", " Lyon"),
+    **fields: Any,  # noqa: ANN401
+) -> dict[str, Any]:
     """Return a line of a task by log-probability."""
     found = [[one, "False"] for one in logprobs or ("-1.5", "-0.5")]
     return {
         "doc_id": 0,
         "doc": ROW,
         "target": "1",
-        "arguments": {f"gen_args_{at}": {"arg_0": "Which?", "arg_1": text} for at, text in enumerate(texts)},
+        "arguments": {
+            f"gen_args_{at}": {"arg_0": "Which?", "arg_1": text} for at, text in enumerate(texts)
+        },
         "resps": [[one] for one in found],
         "filtered_resps": found,
         "filter": "none",
@@ -61,7 +69,12 @@ def test_a_line_of_a_task_that_generates(desk: Desk) -> None:
     """The row is what was asked, the reply is scored anew, and their verdict comes along."""
     found = desk.bring(desk.lines(MAPS, [generated(), generated(7, "(A)", "A")]))
     told = found.tasks[0].description
-    assert (found.kind, found.samples, told.task, told.score) == ("lm-eval", 2, "maps", "exact_match,none")
+    assert (found.kind, found.samples, told.task, told.score) == (
+        "lm-eval",
+        2,
+        "maps",
+        "exact_match,none",
+    )
     assert desk.asked()[0] == {
         "sample_id": "maps/0",
         "question": "Which?",
@@ -114,26 +127,35 @@ def test_labels_are_continuations_then_the_rows_own_then_letters(
 
 
 def test_choices_are_ranked_as_their_metric_ranks_them(desk: Desk) -> None:
-    """By length where it is normalised; without the half that leaves out the question (`acc_mutual_info`)."""
+    """By length where it is normalised.
+
+    Without the half that leaves out the question (`acc_mutual_info`).
+    """
     log = desk.lines(MAPS, [ranked("-6", "-4.5", texts=(" Paris", " Lyo"))])
     desk.bring(log)
     assert desk.said("completion") == ["B"]
     desk.bring(log, score="acc_norm")
     assert desk.said("completion", "their_score") == [("A", 0.0)]
     texts = (" xx", " yy", " xx", " yy")
-    desk.bring(desk.lines(MAPS, [ranked("-1", "-2", "-0.1", "-0.2", texts=texts, acc_mutual_info=1.0)]))
+    desk.bring(
+        desk.lines(MAPS, [ranked("-1", "-2", "-0.1", "-0.2", texts=texts, acc_mutual_info=1.0)])
+    )
     assert (desk.asked("choices"), desk.said("completion")) == ([["A", "B"]], ["A"])
 
 
 def test_one_filter_is_taken_and_the_others_are_told(desk: Desk) -> None:
     """The first, unless the caller names another with its metric."""
-    log = desk.lines(MAPS, [generated(filter="strict", read="[invalid]"), generated(filter="loose")])
+    log = desk.lines(
+        MAPS, [generated(filter="strict", read="[invalid]"), generated(filter="loose")]
+    )
     found = desk.bring(log)
     assert (found.samples, found.tasks[0].description.score) == (1, "exact_match,strict")
     assert desk.said("their_score") == [0.0]
     assert "their_answer" not in desk.said()[0]
     assert "filter `strict` is taken; others: `loose`" in found.notices[0].message
-    assert desk.bring(log, score="exact_match,loose").tasks[0].description.score == "exact_match,loose"
+    assert (
+        desk.bring(log, score="exact_match,loose").tasks[0].description.score == "exact_match,loose"
+    )
     assert desk.said("their_answer") == ["B"]
 
 
@@ -178,7 +200,10 @@ def test_older_logs_keep_arguments_as_lists_and_chats_as_texts(desk: Desk) -> No
         generated(1, arguments={"gen_args_0": {"arg_0": [chat], "arg_1": {}}}),
     ]
     desk.bring(desk.lines(MAPS, rows))
-    assert [json.loads(one)[0]["content"] for one in desk.said("prompt")] == ["Old prompt", "Which?"]
+    assert [json.loads(one)[0]["content"] for one in desk.said("prompt")] == [
+        "Old prompt",
+        "Which?",
+    ]
 
 
 def test_a_task_without_choices_is_compared_as_text(desk: Desk) -> None:
@@ -197,7 +222,9 @@ def test_what_cannot_be_imported_is_named(desk: Desk) -> None:
     assert error.where is not None
     assert error.where.line == 2
     assert desk.bring(log, allow_failed="1").samples == 1
-    desk.refuse("this task is no multiple choice", desk.lines(MAPS, [ranked("-3.5", texts=(" word",))]))
+    desk.refuse(
+        "this task is no multiple choice", desk.lines(MAPS, [ranked("-3.5", texts=(" word",))])
+    )
     (desk.folder / "empty").mkdir()
     desk.refuse(r"holds no file `samples_\*.jsonl`", desk.folder / "empty", "lm-eval")
     desk.refuse("neither a reply nor a log-probability", write(desk, [details(said={"text": []})]))
@@ -260,7 +287,9 @@ def test_single_characters_are_labels_where_they_count_or_are_shown(
     assert (row["choices"], row.get("options"), row["answer"]) == (labels, options, labels[1])
 
 
-def test_options_in_the_prompt_that_are_not_those_of_the_row_stay_in_the_question(desk: Desk) -> None:
+def test_options_in_the_prompt_that_are_not_those_of_the_row_stay_in_the_question(
+    desk: Desk,
+) -> None:
     """What the options are is then not known, and nothing is cut off."""
     desk.bring(write(desk, [details(doc={"choices": ["A", "B", "C"]})]))
     (row,) = desk.asked()
@@ -270,7 +299,9 @@ def test_options_in_the_prompt_that_are_not_those_of_the_row_stay_in_the_questio
 def test_choices_by_log_probability_are_ranked(desk: Desk) -> None:
     """Texts of choices become options with letters."""
     said = {"text": [], "text_post_processed": [], "logprobs": [-3.0, -1.0]}
-    desk.bring(write(desk, [details(doc={"choices": [" Rome", " Bern"], "query": "Which?"}, said=said)]))
+    desk.bring(
+        write(desk, [details(doc={"choices": [" Rome", " Bern"], "query": "Which?"}, said=said)])
+    )
     assert desk.asked("options") == [["Rome", "Bern"]]
     assert desk.said("completion", "their_answer") == [("B", "B")]
 
@@ -290,11 +321,15 @@ def test_flat_columns_of_older_releases_are_read(desk: Desk) -> None:
     old = {**asked, "metrics": {"acc": 0.0}, "predictions": ["two"]}
     desk.bring(write(desk, [old], "details_x.parquet"))
     assert (desk.asked("answer"), desk.said("completion")) == (["B"], ["two"])
-    desk.bring(write(desk, [old | {"predictions": [[-2.0, 0.0], [-1.0, 1.0]]}], "details_y.parquet"))
+    desk.bring(
+        write(desk, [old | {"predictions": [[-2.0, 0.0], [-1.0, 1.0]]}], "details_y.parquet")
+    )
     assert desk.said("completion") == ["B"]
 
 
-CHAT = json.dumps([{"role": "user", "content": "Tell me: Which?\nChoices:\n(A) Lyon\n(B) Paris\nLet's see:"}])
+CHAT = json.dumps(
+    [{"role": "user", "content": "Tell me: Which?\nChoices:\n(A) Lyon\n(B) Paris\nLet's see:"}]
+)
 BODY = {"gen_args_0": {"arg_0": [CHAT], "arg_1": {"until": ["Q:"]}}}
 
 
@@ -325,48 +360,11 @@ def test_options_stand_in_any_columns_or_only_in_the_prompt(
 def test_continuations_that_are_letters_leave_the_options_to_the_prompt(desk: Desk) -> None:
     """A passage stays."""
     asked = "Read: They met.\nWhich?\nA. Lyon\nB. Paris\nAnswer:"
-    arguments = {f"gen_args_{at}": {"arg_0": asked, "arg_1": f" {letter}"} for at, letter in enumerate("AB")}
+    arguments = {
+        f"gen_args_{at}": {"arg_0": asked, "arg_1": f" {letter}"} for at, letter in enumerate("AB")
+    }
     doc = {"question": "Which?", "context": "They met."}
     desk.bring(desk.lines(MAPS, [ranked(doc=doc, arguments=arguments)]))
     assert desk.asked("question", "passage", "options", "choices") == [
         ("Which?", "They met.", ["Lyon", "Paris"], ["A", "B"])
     ]
-
-
-ODD_OPTIONS = (
-    "one",
-    "two",
-    "A) three",
-    "B. four",
-    "\u00a0five",
-    " six",
-    "seven\nB) eight",
-    "",
-    "A",
-    "\x1cnine",
-)
-
-
-def test_prompts_that_end_alike_show_their_options_in_the_order_of_the_row() -> None:
-    """Of prompts that are taken for alike, none shows the same options in another order."""
-    choice, alike = random.Random(5), 0
-    for _ in range(400):
-        letters = choice.choice(("{}. ", "{}. ", "({}) ", "{}.", ""))
-        end = choice.choice(("\nAnswer:", "", "\nA) more\nB) of it", "\nA. Why?"))
-        own, prompts = list[list[str]](), list[str]()
-        for number in range(choice.randint(0, 6)):
-            texts = [f"{one} {number}" for one in "abc"] if choice.random() < 0.7 else list(ODD_OPTIONS)
-            own.append(choice.sample(texts, choice.choice((1, 2, 3, 3, 3))))
-            shown = choice.choice((own[-1], own[-1], own[-1][::-1]))
-            if not letters:
-                own[-1] = shown = [f"{one}) {text}" for one, text in zip("ABC", shown, strict=False)]
-            lines = [letters.format(one) + text for one, text in zip("ABC", shown, strict=False)]
-            before = choice.choice(("What?\nA) x\nB) y\n\nWhat?\n", "\n", ""))
-            prompts.append(f"{before}{chr(10).join(lines)}{end}")
-        for texts, prompt in zip(own, prompts, strict=True):
-            is_alike = harnesses._shows_in_order(prompt, texts)
-            shown_there = find_lettered(prompt)[1] or ()
-            is_moved = list(shown_there) != texts and sorted(shown_there) == sorted(texts)
-            assert not (is_alike and is_moved), prompt
-            alike += is_alike
-    assert alike > 50

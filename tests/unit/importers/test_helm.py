@@ -28,7 +28,11 @@ def state(number: int = 1, text: str = " B", **fields: Any) -> dict[str, Any]:  
         "train_trial_index": 0,
         "output_mapping": {"A": "one", "B": "two"},
         "request": {"model": "some/model", "prompt": "Which?\nA. one\nB. two\nAnswer:"},
-        "result": {"success": True, "completions": [{"text": text, "logprob": -1}], "request_time": 0.5},
+        "result": {
+            "success": True,
+            "completions": [{"text": text, "logprob": -1}],
+            "request_time": 0.5,
+        },
         **fields,
     }
 
@@ -84,7 +88,9 @@ def test_references_asked_one_by_one_are_ranked(desk: Desk) -> None:
 
     def one(number: int, place: int, logprob: float) -> dict[str, Any]:
         tokens = [{"text": "Which?", "logprob": -9.0}, {"text": " one", "logprob": logprob}]
-        parts = state(number, result={"success": True, "completions": [{"text": "", "tokens": tokens}]})
+        parts = state(
+            number, result={"success": True, "completions": [{"text": "", "tokens": tokens}]}
+        )
         del parts["output_mapping"]
         return {**parts, "reference_index": place, "request_mode": "original"}
 
@@ -96,7 +102,10 @@ def test_references_asked_one_by_one_are_ranked(desk: Desk) -> None:
     desk.bring(log)
     assert desk.said("completion") == ["B", "A"]
     ranking = json.loads(desk.said("logprobs")[0])["ranking"]
-    assert [(part["continuation"], part["logprob"]) for part in ranking] == [(" one", -2.0), (" two", -1.0)]
+    assert [(part["continuation"], part["logprob"]) for part in ranking] == [
+        (" one", -2.0),
+        (" two", -1.0),
+    ]
     assert "choice_probabilities" in desk.text("task.yaml")
 
 

@@ -18,12 +18,20 @@ if TYPE_CHECKING:
     from tests.unit.importers.conftest import Desk
 
 LOG = Path(__file__).parent / "logs" / "inspect.eval"
-ROW = {"question_id": 1, "question": "?", "options": ["x"], "answer": "A", "pred": "A", "model_outputs": "A"}
+ROW = {
+    "question_id": 1,
+    "question": "?",
+    "options": ["x"],
+    "answer": "A",
+    "pred": "A",
+    "model_outputs": "A",
+}
 EXAMPLES = 300 if os.environ.get("ANSWERKEY_LONG") else 10
 
 
 @settings(
-    max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=EXAMPLES,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     changes=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=8),
@@ -49,7 +57,9 @@ def test_a_damaged_archive_is_refused_in_words(
 def test_names_of_members_lead_nowhere(desk: Desk) -> None:
     """Nothing is unpacked: a path in an archive is a name."""
     desk.bring(
-        desk.archive("x.zip", {"../../evil.json": [ROW], "/etc/evil.json": [{**ROW, "question_id": 2}]})
+        desk.archive(
+            "x.zip", {"../../evil.json": [ROW], "/etc/evil.json": [{**ROW, "question_id": 2}]}
+        )
     )
     assert sorted(path.name for path in desk.folder.parent.glob("*evil*")) == []
     assert desk.asked("sample_id") == ["1", "2"]
@@ -57,7 +67,7 @@ def test_names_of_members_lead_nowhere(desk: Desk) -> None:
 
 def test_a_bomb_is_named_and_left_out(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """One member does not take the memory of all others."""
-    monkeypatch.setattr("answerkey.importers.logs.SMALL", 100_000)
+    monkeypatch.setattr("answerkey.importers.archives.SMALL", 100_000)
     bomb = b"[" + b" " * 50_000_000 + b"]"
     log = desk.archive("x.zip", {"a.json": [ROW], "b.json": bomb}, method=8)
     desk.refuse("expands to more than 400 times its size", log)
@@ -78,8 +88,18 @@ def test_yaml_of_an_import_is_read_back_whatever_a_log_is_called(desk: Desk) -> 
     import answerkey as ak
 
     name = 'a: b #c "d" {{ 1/0 }} << config.x >> $HOME !include x \u2028 \x07'
-    row = {"doc_id": 0, "doc": {"question": "?", "choices": ["x", "yy"]}, "target": "A", "filter": "none"}
-    said = {"resps": [["A"]], "filtered_resps": ["A"], "metrics": ["exact_match"], "exact_match": 1.0}
+    row = {
+        "doc_id": 0,
+        "doc": {"question": "?", "choices": ["x", "yy"]},
+        "target": "A",
+        "filter": "none",
+    }
+    said = {
+        "resps": [["A"]],
+        "filtered_resps": ["A"],
+        "metrics": ["exact_match"],
+        "exact_match": 1.0,
+    }
     desk.lines("samples_x_2026-01-01T00-00-00.jsonl", [row | said])
     desk.json("results_2026-01-01T00-00-00.json", {"model_name": name, "results": {}})
     found = desk.bring(desk.folder / "samples_x_2026-01-01T00-00-00.jsonl")

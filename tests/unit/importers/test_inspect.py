@@ -26,7 +26,12 @@ HEAD: dict[str, Any] = {
 }
 
 
-def sample(name: int | str = 1, epoch: int = 1, text: str = "ANSWER: B", **fields: Any) -> dict[str, Any]:  # noqa: ANN401
+def sample(
+    name: int | str = 1,
+    epoch: int = 1,
+    text: str = "ANSWER: B",
+    **fields: Any,  # noqa: ANN401
+) -> dict[str, Any]:
     """Return a sample as Inspect writes it."""
     return {
         "id": name,
@@ -51,9 +56,13 @@ def sample(name: int | str = 1, epoch: int = 1, text: str = "ANSWER: B", **field
     }
 
 
-def lay_out(*samples: dict[str, Any], head: dict[str, Any] | None = HEAD) -> list[tuple[str, object]]:
+def lay_out(
+    *samples: dict[str, Any], head: dict[str, Any] | None = HEAD
+) -> list[tuple[str, object]]:
     """Return the members of a log."""
-    members: list[tuple[str, object]] = [("_journal/start.json", {"version": 2, "eval": HEAD["eval"]})]
+    members: list[tuple[str, object]] = [
+        ("_journal/start.json", {"version": 2, "eval": HEAD["eval"]})
+    ]
     members += [(f"samples/{one['id']}_epoch_{one['epoch']}.json", one) for one in samples]
     members += [("summaries.json", []), ("reductions.json", [])]
     return members if head is None else [*members, ("header.json", head)]
@@ -138,16 +147,27 @@ def test_epochs_are_trials(desk: Desk) -> None:
 
 def test_a_sample_that_was_written_anew_counts_once(desk: Desk) -> None:
     """The last one."""
-    desk.bring(desk.archive("log.eval", lay_out(sample(text="old"), sample("two"), sample(text="new"))))
+    desk.bring(
+        desk.archive("log.eval", lay_out(sample(text="old"), sample("two"), sample(text="new")))
+    )
     assert desk.said("completion") == ["new", "ANSWER: B"]
 
 
 def test_attachments_are_put_back(desk: Desk) -> None:
-    """In the question, the reply and the prompt; one that is not there spoils its sample, which is named."""
+    """In the question, the reply and the prompt.
+
+    One that is not there spoils its sample, which is named.
+    """
     one = sample(
         input="attachment://h1",
-        messages=[{"role": "user", "content": "attachment://h1"}, {"role": "assistant", "content": "x"}],
-        output={"completion": "attachment://h2", "choices": [{"message": {"content": "attachment://h2"}}]},
+        messages=[
+            {"role": "user", "content": "attachment://h1"},
+            {"role": "assistant", "content": "x"},
+        ],
+        output={
+            "completion": "attachment://h2",
+            "choices": [{"message": {"content": "attachment://h2"}}],
+        },
         attachments={"h1": "A long question?", "h2": "B, at length"},
     )
     log = desk.archive("log.eval", lay_out(one, sample("two", input="attachment://gone")))
@@ -161,14 +181,21 @@ def test_attachments_are_put_back(desk: Desk) -> None:
 
 
 def test_what_became_of_a_question_is_told_apart(desk: Desk) -> None:
-    """A call that failed, a reply without text and a refusal are no answers; an empty reply is one."""
+    """A call that failed, a reply without text and a refusal are no answers.
+
+    An empty reply is one.
+    """
     nothing: dict[str, Any] = {"choices": [], "completion": ""}
     refusal = [{"type": "text", "text": "no", "refusal": True}]
     cases: list[tuple[dict[str, Any], str | None, str]] = [
         (nothing, "it broke", "ERROR"),
         (nothing, None, "OK"),
         ({"choices": [{"message": {"content": None}, "stop_reason": "stop"}]}, None, "NO_TEXT"),
-        ({"choices": [{"message": {"content": ""}, "stop_reason": "content_filter"}]}, None, "REFUSED"),
+        (
+            {"choices": [{"message": {"content": ""}, "stop_reason": "content_filter"}]},
+            None,
+            "REFUSED",
+        ),
         ({"choices": [{"message": {"content": refusal}}]}, None, "REFUSED"),
         ({"choices": [{"message": {"content": "B"}}], "completion": "B"}, "late", "OK"),
     ]
@@ -198,7 +225,9 @@ def test_one_of_several_scores_is_chosen(desk: Desk) -> None:
     """The first, or the one that the caller names; another is refused by name."""
     both = {"match": {"value": "I", "answer": "x"}, "choice": {"value": "C", "answer": "B"}}
     scores = [{"name": "match", "metrics": {}}, {"name": "choice", "metrics": {}}]
-    log = desk.archive("log.eval", lay_out(sample(scores=both), head={**HEAD, "results": {"scores": scores}}))
+    log = desk.archive(
+        "log.eval", lay_out(sample(scores=both), head={**HEAD, "results": {"scores": scores}})
+    )
     desk.bring(log)
     assert desk.said("their_score") == [0.0]
     desk.bring(log, score="choice")
@@ -233,7 +262,11 @@ def test_thoughts_stand_apart_from_the_reply(desk: Desk) -> None:
 
 def test_broken_members_are_named_and_counted(desk: Desk) -> None:
     """All of them at once; nothing is written unless they may be left out."""
-    members = [*lay_out(sample()), ("samples/2_epoch_1.json", b'{"id": 2'), ("samples/3_epoch_1.json", [1])]
+    members = [
+        *lay_out(sample()),
+        ("samples/2_epoch_1.json", b'{"id": 2'),
+        ("samples/3_epoch_1.json", [1]),
+    ]
     log = desk.archive("log.eval", members)
     error = desk.refuse("not valid JSON", log)
     assert isinstance(error, Problems)
@@ -249,12 +282,20 @@ def test_a_folder_with_one_log_is_that_log(desk: Desk) -> None:
     desk.archive("logs/a.eval", lay_out(sample()))
     assert desk.bring(desk.folder / "logs").samples == 1
     desk.archive("logs/b.eval", lay_out(sample("two")))
-    other = {**HEAD, "eval": {**HEAD["eval"], "task_display_name": "other"}, "samples": [sample("three")]}
+    other = {
+        **HEAD,
+        "eval": {**HEAD["eval"], "task_display_name": "other"},
+        "samples": [sample("three")],
+    }
     desk.json("logs/c.json", other)
     desk.json("logs/beside.json", {"no": "log"})
     found = desk.bring(desk.folder / "logs")
     assert [one.key for one in found.tasks] == ["small", "small-2", "other"]
-    assert [desk.asked("sample_id", task=one.key) for one in found.tasks] == [["1"], ["two"], ["three"]]
+    assert [desk.asked("sample_id", task=one.key) for one in found.tasks] == [
+        ["1"],
+        ["two"],
+        ["three"],
+    ]
     assert [one.key for one in desk.bring(desk.folder / "logs", task="other").tasks] == ["other"]
     assert desk.bring(desk.folder / "logs", task="small").samples == 2
 
@@ -263,7 +304,11 @@ def test_questions_with_the_same_id_stay_apart(desk: Desk) -> None:
     """A sample that was written anew is the same question."""
     samples = [sample("x", input=f"{word}?") for word in ("One", "Two", "Three", "Two")]
     found = desk.bring(desk.json("log.json", {**HEAD, "samples": samples}))
-    assert desk.asked("sample_id", "question") == [("x", "One?"), ("x#2", "Two?"), ("x#3", "Three?")]
+    assert desk.asked("sample_id", "question") == [
+        ("x", "One?"),
+        ("x#2", "Two?"),
+        ("x#3", "Three?"),
+    ]
     assert "several questions have the id `x`" in found.notices[0].message
 
 
@@ -277,7 +322,9 @@ def test_a_scorer_with_several_values_has_several_scores(desk: Desk) -> None:
     desk.bring(log, score="b")
     assert desk.said("their_score") == [0.0]
     desk.refuse("the log has no score `c`", log, score="c")
-    desk.bring(desk.json("bare.json", {**HEAD, "results": None, "samples": [sample(scores=scores)]}))
+    desk.bring(
+        desk.json("bare.json", {**HEAD, "results": None, "samples": [sample(scores=scores)]})
+    )
     assert desk.said("their_score") == [1.0]
 
 
@@ -291,7 +338,9 @@ def test_a_log_of_2024_is_recognised(desk: Desk) -> None:
 def test_options_that_stand_only_in_the_question_are_found(desk: Desk) -> None:
     """Their letters are the choices."""
     asked = "Which?\nA. one\nB. two\nAnswer with a letter."
-    desk.bring(desk.json("log.json", {**HEAD, "samples": [sample(input=asked, choices=None, target="B")]}))
+    desk.bring(
+        desk.json("log.json", {**HEAD, "samples": [sample(input=asked, choices=None, target="B")]})
+    )
     assert desk.asked("question", "options", "answer") == [("Which?", ["one", "two"], "B")]
 
 

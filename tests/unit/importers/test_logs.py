@@ -13,15 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from answerkey.errors import DataError
-from answerkey.importers.logs import (
-    DamagedError,
-    JsonStream,
-    LookupTable,
-    is_archive,
-    iterate_members,
-    open_member,
-    parse_json,
-)
+from answerkey.importers.archives import is_archive, iterate_members, open_member
+from answerkey.importers.json_stream import DamagedError, JsonStream, parse_json
+from answerkey.importers.logs import LookupTable
 
 if TYPE_CHECKING:
     from tests.unit.importers.conftest import Desk
@@ -44,7 +38,10 @@ def test_members_are_read_whatever_they_are_compressed_by(desk: Desk, method: in
 
 
 def test_members_come_as_they_are_listed_wherever_the_archive_begins(desk: Desk) -> None:
-    """A name that was written anew comes again; offsets are counted from where the archive begins."""
+    """A name that was written anew comes again.
+
+    Offsets are counted from where the archive begins.
+    """
     files = [("b", b"1"), ("a", b"2"), ("b", b"3")]
     path = desk.archive("x.zip", files, start=b"#!/bin/sh\n")
     assert [member.name for member in iterate_members(path)] == ["b", "a", "b"]
@@ -60,7 +57,9 @@ def test_folders_are_no_members_and_a_comment_is_passed_over(tmp_path: Path) -> 
     assert read_all(tmp_path / "x.zip") == {"folder/a": b"text"}
 
 
-def test_large_archives_keep_sizes_and_offsets_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_archives_keep_sizes_and_offsets_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The wide fields are read where the narrow ones are full."""
     monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 4)
     monkeypatch.setattr(zipfile, "ZIP_FILECOUNT_LIMIT", 1)
@@ -128,7 +127,7 @@ def test_a_member_that_expands_beyond_reason_is_cut_off(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, method: int
 ) -> None:
     """What is expanded is counted; what an archive states about sizes is not relied on."""
-    monkeypatch.setattr("answerkey.importers.logs.SMALL", 1_000)
+    monkeypatch.setattr("answerkey.importers.archives.SMALL", 1_000)
     path = desk.archive("x.zip", {"a": bytes(10_000_000)}, method=method)
     with pytest.raises(DamagedError, match="expands to more than 400 times its size"):
         read_all(path)
@@ -137,7 +136,7 @@ def test_a_member_that_expands_beyond_reason_is_cut_off(
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read a few characters at a time, so that every value is cut somewhere."""
-    monkeypatch.setattr("answerkey.importers.logs._BLOCK", 7)
+    monkeypatch.setattr("answerkey.importers.json_stream._BLOCK", 7)
 
 
 def read(text: str, *path: str) -> list[tuple[str, object]]:
@@ -148,7 +147,15 @@ def read(text: str, *path: str) -> list[tuple[str, object]]:
 @pytest.mark.parametrize("indent", [None, 2])
 def test_a_list_comes_element_by_element(indent: int | None) -> None:
     """Whatever white space stands between, and wherever a block ends."""
-    values = [{"a": [1, 2.5, 'text with \\ and " and ]']}, 12345678901, "x" * 40, None, True, [], {}]
+    values = [
+        {"a": [1, 2.5, 'text with \\ and " and ]']},
+        12345678901,
+        "x" * 40,
+        None,
+        True,
+        [],
+        {},
+    ]
     found = read(json.dumps(values, indent=indent))
     assert found == [(str(place), value) for place, value in enumerate(values)]
 
@@ -159,8 +166,11 @@ def test_a_path_leads_into_objects_and_what_is_beside_it_can_be_kept() -> None:
         {"head": {"n": 1}, "other": [[1], {"x": [2]}], "results": {"v": 3, "rows": [4, 5]}, "z": 6}
     )
     stream = JsonStream(io.StringIO(text))
-    assert list(stream.elements("results", "rows", kept=("head", "results/v", "z"))) == [("0", 4), ("1", 5)]
-    assert stream.rest == {"head": {"n": 1}, "results/v": 3, "z": 6}
+    assert list(stream.elements("results", "rows", kept=("head", "results/v", "z"))) == [
+        ("0", 4),
+        ("1", 5),
+    ]
+    assert stream.beside == {"head": {"n": 1}, "results/v": 3, "z": 6}
 
 
 @pytest.mark.parametrize(
@@ -181,7 +191,10 @@ def test_values_come_by_their_keys(text: str, path: tuple[str, ...], elements: o
 def test_the_line_of_an_element_is_known() -> None:
     """It is the one on which the element ends."""
     stream = JsonStream(io.StringIO('[\n{"a":\n1},\n\n{"b": 2}\n]'))
-    assert [(stream.line, value) for _, value in stream.elements()] == [(3, {"a": 1}), (5, {"b": 2})]
+    assert [(stream.line, value) for _, value in stream.elements()] == [
+        (3, {"a": 1}),
+        (5, {"b": 2}),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -219,7 +232,10 @@ def test_an_element_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_is_put_is_got_and_the_last_of_a_name_counts() -> None:
-    """A name that was never put has nothing; names come from logs, which may hold half a surrogate pair."""
+    """A name that was never put has nothing.
+
+    Names come from logs, which may hold half a surrogate pair.
+    """
     with LookupTable() as table:
         table.put("a", {"value": 1.5})
         table.put("a", ["two", None])

@@ -21,7 +21,11 @@ def prediction(index: int = 0, text: object = "ANSWER: B", **fields: Any) -> dic
     return {
         "index": index,
         "model": "some-model",
-        "model_output": {"choices": [choice], "usage": {"input_tokens": 9, "output_tokens": 2}, "time": 0.5},
+        "model_output": {
+            "choices": [choice],
+            "usage": {"input_tokens": 9, "output_tokens": 2},
+            "time": 0.5,
+        },
         "messages": [{"role": "user", "content": PROMPT}, {"role": "assistant", "content": text}],
         **fields,
     }
@@ -63,7 +67,14 @@ def test_predictions_and_reviews_are_joined_by_their_index(desk: Desk) -> None:
         "answer": "B",
         "original": '{"subject": "maps"}',
     }
-    columns = ("completion", "their_score", "finish_reason", "prompt_tokens", "completion_tokens", "latency")
+    columns = (
+        "completion",
+        "their_score",
+        "finish_reason",
+        "prompt_tokens",
+        "completion_tokens",
+        "latency",
+    )
     assert desk.said(*columns)[0] == ("A", 0.0, "stop", 9, 2, 0.5)
 
 
@@ -77,7 +88,10 @@ def test_reviews_alone_have_the_text_too(desk: Desk) -> None:
 
 def test_repeats_are_trials(desk: Desk) -> None:
     """A group is a question, a generation one reply to it."""
-    rows = [review(0, group_id=5, generation_index=0), review(1, 0.0, group_id=5, generation_index=1)]
+    rows = [
+        review(0, group_id=5, generation_index=0),
+        review(1, 0.0, group_id=5, generation_index=1),
+    ]
     found = desk.bring(write_run(desk, predictions=[prediction(0), prediction(1)], reviews=rows))
     assert (found.samples, found.tasks[0].num_trials) == (1, 2)
     assert desk.said("their_score") == [1.0, 0.0]
@@ -86,7 +100,9 @@ def test_repeats_are_trials(desk: Desk) -> None:
 def test_failed_calls_and_thoughts_are_told_apart_from_text(desk: Desk) -> None:
     """An output with an error and no text is an ERROR."""
     failed = prediction(0, model_output={"choices": [], "error": "timeout"})
-    thought = prediction(1, [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "B"}])
+    thought = prediction(
+        1, [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "B"}]
+    )
     desk.bring(write_run(desk, predictions=[failed, thought], reviews=[review(0), review(1)]))
     columns = ("completion_status", "error", "completion", "reasoning")
     assert desk.said(*columns) == [("ERROR", "timeout", None, None), ("OK", None, "B", "hm")]
@@ -112,7 +128,12 @@ def test_what_does_not_fit_together_is_told(desk: Desk) -> None:
 
 def row(text: str = "B", **fields: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return a question of a file of OpenCompass's predictions."""
-    return {"origin_prompt": [{"role": "HUMAN", "prompt": PROMPT}], "prediction": text, "gold": "B", **fields}
+    return {
+        "origin_prompt": [{"role": "HUMAN", "prompt": PROMPT}],
+        "prediction": text,
+        "gold": "B",
+        **fields,
+    }
 
 
 @pytest.mark.parametrize(
@@ -163,13 +184,19 @@ def test_labels_that_were_asked_one_by_one_are_the_choices(desk: Desk) -> None:
     """The prediction is the likeliest."""
     labels = {"label: A": {"testing input": "Which?", "PPL": 2.0}, "label: B": {"PPL": 1.0}}
     found = desk.bring(desk.json("ppl.json", {"0": {**labels, "prediction": "B", "gold": "A"}}))
-    assert (found.kind, found.tasks[0].judged, found.tasks[0].description.task) == ("opencompass", 0, "ppl")
+    assert (found.kind, found.tasks[0].judged, found.tasks[0].description.task) == (
+        "opencompass",
+        0,
+        "ppl",
+    )
     assert desk.asked("choices", "answer") == [(["A", "B"], "A")]
 
 
 def test_questions_without_a_prediction_and_several_models_are_refused(desk: Desk) -> None:
     """With the place; nothing is written."""
-    desk.refuse("the question has no `prediction`", desk.json("x.json", {"0": {"origin_prompt": "a"}}))
+    desk.refuse(
+        "the question has no `prediction`", desk.json("x.json", {"0": {"origin_prompt": "a"}})
+    )
     for model in "mn":
         desk.json(f"run/predictions/{model}/arc.json", {"0": row()})
     desk.refuse("several models: `m`, `n`", desk.folder / "run")

@@ -13,8 +13,17 @@ import pytest
 
 import answerkey as ak
 from answerkey.errors import DataError, RunError, SpecError
-from answerkey.importers import READERS, Log, LogPreview, Question, Record, Verdict, detect_kind, import_log
-from answerkey.importers.project import NOT_IN_LOG, RecordStore
+from answerkey.importers import (
+    READERS,
+    Log,
+    LogPreview,
+    Question,
+    Record,
+    Verdict,
+    detect_kind,
+    import_log,
+)
+from answerkey.importers.records import NOT_IN_LOG, RecordStore
 from answerkey.types import Completion, CompletionStatus
 
 if TYPE_CHECKING:
@@ -46,7 +55,13 @@ def test_an_import_is_a_project_that_runs_as_it_is(desk: Desk) -> None:
 def test_texts_of_options_are_told_where_the_log_has_them(desk: Desk) -> None:
     """A reply may be the text of an option; a question without texts is read by its letters."""
     text = {"id": "c", **ASKED, "answer": "B", "output": "yy", "pred": "B"}
-    bare = {"id": "d", "question": "?", "choices": ["A", "B"], "answer": "B", "output": "So it is (B)."}
+    bare = {
+        "id": "d",
+        "question": "?",
+        "choices": ["A", "B"],
+        "answer": "B",
+        "output": "So it is (B).",
+    }
     found = desk.bring(desk.lines("mine.jsonl", [text, bare]))
     assert "      options:" in desk.text("task.yaml")
     run = ak.run(found.folder, out=desk.folder / "run")
@@ -83,7 +98,9 @@ def test_nothing_is_left_of_an_import_that_failed(desk: Desk) -> None:
 def test_a_log_of_no_known_kind_is_refused(desk: Desk) -> None:
     """With what was probably meant, or the kinds that there are."""
     for kind in ("inspct", "lm_eval"):
-        error = desk.refuse(f"there is no kind of log `{kind}`", desk.lines("mine.jsonl", ROWS), kind)
+        error = desk.refuse(
+            f"there is no kind of log `{kind}`", desk.lines("mine.jsonl", ROWS), kind
+        )
         assert "did you mean" in str(error.hint)
     error = desk.refuse("the kind of the log", desk.write("log.bin", "\x00\x01"))
     assert "`inspect`" in str(error.hint)
@@ -93,7 +110,9 @@ def test_a_log_of_no_known_kind_is_refused(desk: Desk) -> None:
 def test_the_name_of_a_log_names_its_folder(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without endings, below `imported`."""
     monkeypatch.chdir(desk.folder)
-    assert import_log("auto", desk.lines("my.answers.jsonl", ROWS)).folder == Path("imported/my.answers")
+    assert import_log("auto", desk.lines("my.answers.jsonl", ROWS)).folder == Path(
+        "imported/my.answers"
+    )
 
 
 class EchoReader:
@@ -122,7 +141,10 @@ def test_packages_bring_readers_of_their_own(desk: Desk, monkeypatch: pytest.Mon
 
 
 def test_what_all_records_have_in_common_is_known_at_the_end(tmp_path: Path) -> None:
-    """Counts, statuses, truths and verdicts; columns that hold nothing are left out of the tables."""
+    """Counts, statuses, truths and verdicts.
+
+    Columns that hold nothing are left out of the tables.
+    """
     asked = Question("q", ("A", "B"), ("x", "y"), "A", None, {"n": 1})
     failed = Completion(None, CompletionStatus.ERROR, error="e")
     store = fill(
@@ -132,7 +154,6 @@ def test_what_all_records_have_in_common_is_known_at_the_end(tmp_path: Path) -> 
             Record("2", Question("q", truth="B"), failed),
         ],
     )
-    store.flush()
     names = ("asks", "says", "choices", "options", "their_score")
     assert [store.counts[name] for name in names] == [2, 2, 1, 1, 1]
     assert (store.truths, store.statuses, store.right) == ({"A", "B"}, {"OK": 1, "ERROR": 1}, 1.0)
@@ -151,7 +172,9 @@ def test_half_a_surrogate_pair_becomes_a_replacement_character(tmp_path: Path) -
     assert read(tmp_path, "completions.parquet", "completion")[1] == ("ok\0",)
 
 
-def test_a_text_that_no_table_would_take_is_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_that_no_table_would_take_is_refused(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is named by its sample; other records are taken."""
     monkeypatch.setattr("answerkey.datasets.content.DEFAULT_LINE_BYTES", 400)
     log = desk.lines("mine.jsonl", [*ROWS, {**ROWS[0], "id": "c", "output": "x" * 51}])
@@ -161,9 +184,8 @@ def test_a_text_that_no_table_would_take_is_refused(desk: Desk, monkeypatch: pyt
 
 @pytest.fixture(params=[3, 1_000])
 def few_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep and write a few rows at a time; or all at once."""
-    monkeypatch.setattr("answerkey.importers.project._HELD", request.param)
-    monkeypatch.setattr("answerkey.importers.project._GROUP_ROWS", request.param)
+    """Write a few rows at a time, or all at once."""
+    monkeypatch.setattr("answerkey.importers.records._GROUP_ROWS", request.param)
 
 
 def fill(folder: Path, records: list[Record]) -> RecordStore:
@@ -171,6 +193,7 @@ def fill(folder: Path, records: list[Record]) -> RecordStore:
     (folder / "stage").mkdir()
     store = RecordStore(folder / "stage")
     assert all(store.add(one) for one in records)
+    store.finish()
     return store
 
 
@@ -184,7 +207,6 @@ def record(name: str, trial: int = 0, text: str | None = None, *, asks: bool = T
 def join(folder: Path, records: list[Record], *, last_wins: bool = False) -> tuple[int, int, int]:
     """Write the tables of some records; return samples, trials and gaps."""
     store = fill(folder, records)
-    store.flush()
     return store.write_tables(folder, file="log", last_wins=last_wins)
 
 
@@ -198,7 +220,10 @@ def test_records_of_different_samples_keep_their_order(tmp_path: Path) -> None:
     """There is no column for trials where there is one of each."""
     found = join(tmp_path, [record(name) for name in "cabdegf"])
     assert found == (7, 1, 0)
-    assert read(tmp_path, "dataset.parquet", "sample_id", "question")[:2] == [("c", "ask c"), ("a", "ask a")]
+    assert read(tmp_path, "dataset.parquet", "sample_id", "question")[:2] == [
+        ("c", "ask c"),
+        ("a", "ask a"),
+    ]
     columns = ("sample_id", "completion", "completion_status", "their_score", "their_answer")
     rows = [(name, f"{name} 0", "OK", 1.0, "A") for name in "cabdegf"]
     assert read(tmp_path, "completions.parquet", *columns) == rows
@@ -209,7 +234,9 @@ def test_records_of_different_samples_keep_their_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_mixed", [False, True])
 def test_samples_that_come_again_are_trials_in_any_order(tmp_path: Path, *, is_mixed: bool) -> None:
     """Questions stand once; completions follow the order of samples, then of trials from 0 on."""
-    names, trials = ("bacabccab", (2, 1, 1, 3, 1, 3, 2, 2, 3)) if is_mixed else ("bbbaaaccc", (1, 2, 3) * 3)
+    names, trials = (
+        ("bacabccab", (2, 1, 1, 3, 1, 3, 2, 2, 3)) if is_mixed else ("bbbaaaccc", (1, 2, 3) * 3)
+    )
     found = join(tmp_path, [record(*one) for one in zip(names, trials, strict=True)])
     assert found == (3, 3, 0)
     assert read(tmp_path, "dataset.parquet", "sample_id") == [("b",), ("a",), ("c",)]
@@ -294,7 +321,13 @@ def test_a_log_that_is_nearly_of_a_kind_says_what_it_lacks(desk: Desk) -> None:
 def test_an_import_says_what_a_run_of_it_would_refuse(desk: Desk) -> None:
     """The first mistake, how many more there are, and the command that shows them."""
     rows = [
-        {"id": number, "question": f"{number}?", "options": ["x", "y"], "answer": "A", "completion": "A"}
+        {
+            "id": number,
+            "question": f"{number}?",
+            "options": ["x", "y"],
+            "answer": "A",
+            "completion": "A",
+        }
         for number in range(30)
     ]
     assert desk.bring(desk.lines("fine.jsonl", rows)).notices == ()
@@ -323,23 +356,38 @@ def test_an_export_of_ours_can_be_imported_again(desk: Desk) -> None:
     ak.export(run, "jsonl", desk.folder / "out.jsonl")
     again = desk.bring(desk.folder / "out.jsonl")
     assert (again.kind, again.samples, again.tasks[0].their_mean) == ("answerkey", 3, 1 / 3)
-    assert desk.asked("question", "options", "choices", "answer")[0] == ("0?", ["x", "y"], ["A", "B"], "B")
+    assert desk.asked("question", "options", "choices", "answer")[0] == (
+        "0?",
+        ["x", "y"],
+        ["A", "B"],
+        "B",
+    )
     assert desk.said("completion", "their_answer")[1] == ("The answer is A.", "A")
     told = {"model": "m", "completion_error": "gone", "cached_tokens": 3, "finish_reason": "length"}
     told["prompt"] = [{"role": "user", "content": "Which?"}]
     named = desk.bring(desk.lines("told.jsonl", [exported(**told)]))
     assert named.tasks[0].description.model == "m"
     (said,) = desk.said()
-    assert (said["finish_reason"], json.loads(said["prompt"])[-1]["content"]) == ("length", "Which?")
+    assert (said["finish_reason"], json.loads(said["prompt"])[-1]["content"]) == (
+        "length",
+        "Which?",
+    )
     desk.out = again.folder
     second = ak.run(again.folder, out=desk.folder / "second")
     assert second.metrics["Accuracy"].value == run.metrics["Accuracy"].value
-    desk.refuse("the row has no `sample_id`", desk.lines("bad.jsonl", [{**exported(), "sample_id": None}]))
+    desk.refuse(
+        "the row has no `sample_id`", desk.lines("bad.jsonl", [{**exported(), "sample_id": None}])
+    )
 
 
 def exported(**fields: object) -> dict[str, object]:
     """Return a row as we export it."""
-    row: dict[str, object] = {"sample_id": "1", "trial": 0, "completion": "B", "completion_status": "OK"}
+    row: dict[str, object] = {
+        "sample_id": "1",
+        "trial": 0,
+        "completion": "B",
+        "completion_status": "OK",
+    }
     return {**row, "scores": {}, "sample": {}, **fields}
 
 
@@ -348,7 +396,10 @@ def test_a_log_is_accepted_wherever_a_run_is(desk: Desk, monkeypatch: pytest.Mon
     monkeypatch.setenv("XDG_CACHE_HOME", str(desk.folder / "cache"))
     asked = {"question": "Which?", "options": ["x", "y"], "answer": "B"}
     one, two = (
-        desk.lines(f"{name}.jsonl", [{**asked, "id": str(number), "completion": said} for number in range(9)])
+        desk.lines(
+            f"{name}.jsonl",
+            [{**asked, "id": str(number), "completion": said} for number in range(9)],
+        )
         for name, said in (("one", "B"), ("two", "A"))
     )
     compared = ak.compare(one, two)

@@ -17,7 +17,11 @@ def row(number: int = 0, text: str = "B", **fields: Any) -> dict[str, Any]:  # n
         "prompt": {"raw": "Which?\nA. one\nB. two", "label": "plain"},
         "vars": named,
         "testCase": {"vars": named, "assert": [{"type": "contains", "value": "B"}]},
-        "response": {"output": text, "tokenUsage": {"prompt": 9, "completion": 1}, "finishReason": "stop"},
+        "response": {
+            "output": text,
+            "tokenUsage": {"prompt": 9, "completion": 1},
+            "finishReason": "stop",
+        },
         "success": text == "B",
         "score": 1,
         "namedScores": {"style": 0.0},
@@ -30,7 +34,12 @@ def row(number: int = 0, text: str = "B", **fields: Any) -> dict[str, Any]:  # n
 def whole(*rows: dict[str, Any]) -> dict[str, Any]:
     """Return the JSON of an evaluation."""
     results = {"version": 3, "prompts": [], "results": list(rows), "stats": {"successes": 1}}
-    return {"evalId": "eval-x", "results": results, "config": {"providers": []}, "shareableUrl": None}
+    return {
+        "evalId": "eval-x",
+        "results": results,
+        "config": {"providers": []},
+        "shareableUrl": None,
+    }
 
 
 def test_a_row_is_a_test_with_its_variables(desk: Desk) -> None:
@@ -55,7 +64,9 @@ def test_a_row_is_a_test_with_its_variables(desk: Desk) -> None:
 def test_an_assertion_says_what_is_right_where_no_variable_does(desk: Desk) -> None:
     """The strictest counts; the options stand in the prompt."""
     one = row(vars={"text": "Which?"})
-    one["testCase"] = {"assert": [{"type": "icontains", "value": "a"}, {"type": "equals", "value": "two"}]}
+    one["testCase"] = {
+        "assert": [{"type": "icontains", "value": "a"}, {"type": "equals", "value": "two"}]
+    }
     desk.bring(desk.json("res.json", whole(one)))
     assert desk.asked("answer", "options") == [("B", ["one", "two"])]
 
@@ -64,7 +75,9 @@ def test_chats_are_messages_and_errors_are_no_verdicts(desk: Desk) -> None:
     """A call that failed is an ERROR."""
     text = '[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Q"}]'
     chat = row(prompt={"raw": text, "label": "plain"})
-    failed = row(1, error="HTTP 500", failureReason=2, response={"error": "HTTP 500"}, success=False)
+    failed = row(
+        1, error="HTTP 500", failureReason=2, response={"error": "HTTP 500"}, success=False
+    )
     desk.bring(desk.json("res.json", whole(chat, failed)))
     assert desk.said("prompt")[0].startswith('[{"role": "system"')
     assert desk.said("completion_status", "error", "their_score")[1] == ("ERROR", "HTTP 500", None)
@@ -75,7 +88,8 @@ def test_of_several_providers_one_is_taken_and_the_others_are_named(desk: Desk) 
     log = desk.json("res.json", whole(row(), row(0, "A", provider={"id": "other"}, promptIdx=1)))
     found = desk.bring(log)
     assert found.notices[0].message == (
-        "the rows of openai:some-model with prompt plain are taken; others: `other with prompt plain`"
+        "the rows of openai:some-model with prompt plain are taken; others: `other "
+        "with prompt plain`"
     )
     desk.bring(log, columns={"provider": "other"})
     assert desk.said("completion") == ["A"]

@@ -41,8 +41,11 @@ def test_a_prompt_without_two_letters_in_order_shows_no_options(prompt: str | No
     [
         "Which?\n\nOr not?\nA) one\nB) two",
         "Question: Which?\n\nOr not?\nA. one\nB. two\nAnswer:",
-        "Answer the following multiple choice question. Be brief.\n\nWhich?\n\nOr not?\nA) one\nB) two",
-        "回答下面的单项选择题，请选出其中的正确答案。\n\n问题：Which?\n\nOr not?\n选项：\nA) one\nB) two\n",
+        (
+            "Answer the following multiple choice question. Be brief.\n\nWhich?\n\nOr "
+            "not?\nA) one\nB) two"
+        ),
+        "回答下面的单项选择题，请选出其中的正确答案。\n\n问题：Which?\n\nOr not?\n选项：\nA) one\nB) two\n",  # noqa: E501 - one case a line
         "Question: Which?\n\nOr not?\nChoices:\n(A) one\n(B) two",
     ],
 )
@@ -67,7 +70,9 @@ def test_words_of_a_harness_alone_are_the_question() -> None:
 def test_prompts_become_messages_whatever_their_form() -> None:
     """A text, a chat, parts of a text, and the roles of OpenCompass."""
     assert read_messages("Which?") == [{"role": "user", "content": "Which?"}]
-    parts = [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]
+    parts = [
+        {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
+    ]
     assert read_messages(parts) == [{"role": "user", "content": "a\nb"}]
     turns = [{"role": "HUMAN", "prompt": "Which?"}, {"role": "BOT", "prompt": "A"}]
     found = read_messages(turns)

@@ -42,7 +42,8 @@ OUTPUTS = [
 
 
 @pytest.mark.parametrize(
-    ("name", "samples", "judged", "right"), OUTPUTS if os.environ.get("ANSWERKEY_LONG") else OUTPUTS[:1]
+    ("name", "samples", "judged", "right"),
+    OUTPUTS if os.environ.get("ANSWERKEY_LONG") else OUTPUTS[:1],
 )
 def test_outputs_of_mmlu_pro_are_read_from_the_archive(
     desk: Desk, name: str, samples: int, judged: int, right: int
@@ -77,8 +78,9 @@ def read_known() -> dict[tuple[str, tuple[str, ...]], str]:
     return known
 
 
-#: Log, task, samples, the tool's own number, ours by `stated_answer`. Where they differ, the tool reads only
-#: the forms that it asks for (`ANSWER: X`, an exact letter), or takes the last letter of any text.
+#: Log, task, samples, the tool's own number, ours by `stated_answer`. Where they differ, the tool
+#: reads only the forms that it asks for (`ANSWER: X`, an exact letter), or takes the last letter of
+#: any text.
 REAL = [
     ("inspect/*mcq_AG*.eval", "mcq", 60, 4 / 60, 12 / 60),
     ("inspect/*mcq-epochs*.eval", "mcq_epochs", 20, 0.1, 0.15),
@@ -107,7 +109,10 @@ REAL = [
 def test_every_field_of_a_real_log_is_right(
     desk: Desk, pattern: str, key: str, samples: int, theirs: float, ours: float | None
 ) -> None:
-    """Question, options and truth are those of the dataset; the numbers are the tool's, and ours."""
+    """Question, options and truth are those of the dataset.
+
+    The numbers are the tool's, and ours.
+    """
     # Of one log only the first 60 of its 320 rows were kept.
     allowed = "65" if "out2" in pattern else None
     found = desk.bring(next((FOLDER / "real_logs").glob(pattern)), allow_failed=allowed)

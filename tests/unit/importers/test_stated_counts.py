@@ -1,4 +1,7 @@
-"""A log that states how many samples it has is held to that; what is cut off, empty or unreadable is told."""
+"""A log that states how many samples it has is held to that.
+
+What is cut off, empty or unreadable is told.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +88,9 @@ def test_a_task_of_the_results_without_samples_is_told(desk: Desk) -> None:
 def test_a_score_that_a_task_has_not_is_refused(desk: Desk) -> None:
     """The task would be left out in silence otherwise."""
     run = copy_lm_eval(desk)
-    error = desk.refuse("task `made_rank` has no score `exact_match,loose`", run, score="exact_match,loose")
+    error = desk.refuse(
+        "task `made_rank` has no score `exact_match,loose`", run, score="exact_match,loose"
+    )
     assert error.hint == "its scores: `exact_match,none`; `--task NAME` takes one task"
     assert desk.bring(run, score="exact_match,loose", task="made_text").tasks[0].their_mean == 0.75
     desk.refuse("the log has no score `nonsense`", run, score="nonsense")
@@ -106,7 +111,9 @@ def test_a_helm_run_is_held_to_its_statistics(desk: Desk) -> None:
     """`stats.json` counts the instances of each split; verdicts that are missing are told."""
     states = [test_helm.state(1), test_helm.state(2)]
     run = test_helm.write_run(desk, states, [test_helm.stats(1, 1.0)])
-    message = f"`{run.name.partition(',model')[0]}`: `per_instance_stats.json` judges 1 of 2 samples"
+    message = (
+        f"`{run.name.partition(',model')[0]}`: `per_instance_stats.json` judges 1 of 2 samples"
+    )
     assert message in {one.message for one in desk.bring(run).notices}
     names = [{"name": "num_instances", "split": split} for split in ("test", "valid")]
     altered = {"name": names[0] | {"perturbation": {"name": "typos"}}, "mean": 9.0}
@@ -118,13 +125,20 @@ def test_a_helm_run_is_held_to_its_statistics(desk: Desk) -> None:
 
 
 def test_promptfoo_rows_are_held_to_the_counts_of_their_prompt(desk: Desk) -> None:
-    """Also in YAML that is cut off, which is valid all the same; lines have only the numbers of the tests."""
+    """Also in YAML that is cut off, which is valid all the same.
+
+    Lines have only the numbers of the tests.
+    """
     rows = [test_promptfoo.row(number) for number in range(3)]
     whole = test_promptfoo.whole(*rows)
-    whole["results"]["prompts"] = [{"metrics": {"testPassCount": 2, "testFailCount": 2, "testErrorCount": 1}}]
+    whole["results"]["prompts"] = [
+        {"metrics": {"testPassCount": 2, "testFailCount": 2, "testErrorCount": 1}}
+    ]
     message = "its list of prompts states 5 rows, but the log holds 3"
     desk.refuse(message, desk.json("res.json", whole))
-    desk.refuse(message, desk.write("res.yaml", f"evalId: x\nresults: {json.dumps(whole['results'])}\n"))
+    desk.refuse(
+        message, desk.write("res.yaml", f"evalId: x\nresults: {json.dumps(whole['results'])}\n")
+    )
     found = desk.bring(desk.lines("res.jsonl", [rows[0], rows[2]]))
     assert found.notices[0].message == "`testIdx` goes to 2, but the log holds 2 of 3 tests"
 
@@ -132,7 +146,8 @@ def test_promptfoo_rows_are_held_to_the_counts_of_their_prompt(desk: Desk) -> No
 def test_a_gap_in_the_questions_of_opencompass_is_told(desk: Desk) -> None:
     """It is an error where the results have the question that is missing."""
     rows = {
-        number: {"origin_prompt": test_predictions.PROMPT, "prediction": "B", "gold": "B"} for number in "023"
+        number: {"origin_prompt": test_predictions.PROMPT, "prediction": "B", "gold": "B"}
+        for number in "023"
     }
     desk.json("run/predictions/m/arc.json", rows)
     assert "`arc`: the questions go to 3, but 1 are missing" in {
@@ -146,11 +161,15 @@ def test_a_gap_in_the_questions_of_opencompass_is_told(desk: Desk) -> None:
 def test_evalscope_is_held_to_its_report(desk: Desk) -> None:
     """A set without any file is told; so are predictions without a review."""
     predictions = [test_predictions.prediction(0), test_predictions.prediction(1)]
-    run = test_predictions.write_run(desk, predictions=predictions, reviews=[test_predictions.review(0)])
+    run = test_predictions.write_run(
+        desk, predictions=predictions, reviews=[test_predictions.review(0)]
+    )
     messages = [one.message for one in desk.bring(run).notices]
     assert "`arc_easy`: 1 of 2 predictions have no review" in messages
     subsets = [{"name": "easy", "num": 3}, {"name": "hard", "num": 2}]
-    desk.json("run/reports/some-model/arc.json", {"metrics": [{"categories": [{"subsets": subsets}]}]})
+    desk.json(
+        "run/reports/some-model/arc.json", {"metrics": [{"categories": [{"subsets": subsets}]}]}
+    )
     error = desk.refuse("`arc_easy`: the report states 3 samples, but the log holds 2", run)
     assert error.code == "E202"
 
@@ -163,7 +182,10 @@ def test_every_eval_ever_is_held_to_its_file_of_numbers(desk: Desk) -> None:
         "sample_id": "1",
         "answer_attribution": [],
     }
-    row |= {"input": {"raw": "?", "choices": ["x", "y"], "reference": ["x"]}, "output": {"raw": ["A"]}}
+    row |= {
+        "input": {"raw": "?", "choices": ["x", "y"], "reference": ["x"]},
+        "output": {"raw": ["A"]},
+    }
     desk.lines("run/one_samples.jsonl", [row])
     for name, total in (("one", 2), ("two", 5)):
         numbers = {"schema_version": "0.3.0", "detailed_evaluation_results": {"total_rows": total}}
@@ -172,17 +194,22 @@ def test_every_eval_ever_is_held_to_its_file_of_numbers(desk: Desk) -> None:
     desk.refuse(message, desk.folder / "run", "every_eval_ever")
     desk.refuse(message, desk.folder / "run" / "one_samples.jsonl")
     notices = desk.bring(desk.folder / "run", "every_eval_ever", allow_failed="1").notices
-    assert notices[0].message == "a file of numbers states 5 rows in `two_samples.jsonl`, which is not there"
+    assert (
+        notices[0].message
+        == "a file of numbers states 5 rows in `two_samples.jsonl`, which is not there"
+    )
 
 
 def test_an_evidence_log_is_held_to_its_count_of_samples(desk: Desk) -> None:
     """`failures.num_total` counts all of them."""
     log = json.loads((LOGS / "evidence-quiz.json").read_text(encoding="utf-8"))
     del log["evidence"]["samples"][2]
-    desk.refuse("`failures.num_total` states 6 samples, but the log holds 5", desk.json("log.json", log))
+    desk.refuse(
+        "`failures.num_total` states 6 samples, but the log holds 5", desk.json("log.json", log)
+    )
 
 
-# ── any file of any log, broken in any of these ways ────────────────────────────────────────────────────────
+# ── any file of any log, broken in any of these ways
 
 BREAKS: dict[str, Callable[[bytes], bytes]] = {
     "is empty": lambda _: b"",
@@ -197,7 +224,10 @@ BREAKS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def list_files() -> Iterator[tuple[Path, Path]]:
-    """Yield each text file of each log at hand, with its log; those of real tools in the long series."""
+    """Yield each text file of each log at hand, with its log.
+
+    Those of real tools in the long series.
+    """
     folders, alone = [LOGS / "lm-eval"], sorted(LOGS.glob("*.json"))
     if os.environ.get("ANSWERKEY_LONG"):
         logs = sorted(path for path in SHARED.glob("*") if path.is_dir())
@@ -213,14 +243,21 @@ def list_files() -> Iterator[tuple[Path, Path]]:
 
 def summarise(found: Imported) -> list[tuple[Any, ...]]:
     """Return the numbers of an import."""
-    return [(task.key, task.samples, task.num_trials, task.judged, task.their_mean) for task in found.tasks]
+    return [
+        (task.key, task.samples, task.num_trials, task.judged, task.their_mean)
+        for task in found.tasks
+    ]
 
 
 @pytest.mark.parametrize(
     ("log", "file"), [pytest.param(*pair, id=pair[1].name[:40]) for pair in list_files()]
 )
-def test_a_broken_file_never_changes_a_number_in_silence(tmp_path: Path, log: Path, file: Path) -> None:
-    """The numbers are the same, or the import is refused, or it has a notice that the sound log has not."""
+def test_a_broken_file_never_changes_a_number_in_silence(
+    tmp_path: Path, log: Path, file: Path
+) -> None:
+    """The numbers are the same, or the import is refused, or it has a notice that the sound log has
+    not.
+    """
     sound = import_log("auto", log, out=tmp_path / "sound")
     known = Counter(notice.message for notice in sound.notices)
     silent = []
@@ -236,6 +273,9 @@ def test_a_broken_file_never_changes_a_number_in_silence(tmp_path: Path, log: Pa
             found = import_log("auto", copy, out=tmp_path / name / "out")
         except AnswerkeyError:
             continue
-        if summarise(found) != summarise(sound) and not Counter(one.message for one in found.notices) - known:
+        if (
+            summarise(found) != summarise(sound)
+            and not Counter(one.message for one in found.notices) - known
+        ):
             silent.append(name)
     assert silent == []

@@ -1,4 +1,6 @@
-"""Logs that are tables: plain ones, MMLU-Pro's lists, outputs of batches, and rows of every_eval_ever."""
+"""Logs that are tables: plain ones, MMLU-Pro's lists, outputs of batches, and rows of
+every_eval_ever.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
 
 
 def test_columns_are_known_by_the_names_that_people_give_them(desk: Desk) -> None:
-    """CSV with an option in each column, as many have it; a row may have fewer options than others."""
+    """CSV with an option in each column, as many have it.
+
+    A row may have fewer options than others.
+    """
     text = (
         "index,question,A,B,C,answer,prediction,response,category,note\n"
         "7,Which?,one,two,three,B,(B),The answer is B.,maps,easy\n"
@@ -45,7 +50,9 @@ def test_columns_are_known_by_the_names_that_people_give_them(desk: Desk) -> Non
     }
     assert desk.asked("choices")[1] == ["A", "B"]
     columns = ("sample_id", "completion", "completion_status", "their_score", "their_answer")
-    assert desk.said()[0] == dict(zip(columns, ("7", "The answer is B.", "OK", 1.0, "B"), strict=True))
+    assert desk.said()[0] == dict(
+        zip(columns, ("7", "The answer is B.", "OK", 1.0, "B"), strict=True)
+    )
 
 
 def test_json_lines_with_places_messages_and_trials(desk: Desk) -> None:
@@ -58,7 +65,9 @@ def test_json_lines_with_places_messages_and_trials(desk: Desk) -> None:
     ]
     assert desk.bring(desk.lines("mine.jsonl", rows)).tasks[0].statuses == {"OK": 1, "REFUSED": 1}
     assert (desk.asked("answer"), desk.said("their_score")) == (["B", "A"], [1.0, 0.0])
-    rows = [{"sample_id": "a", "trial": trial, "answer": "A", "completion": "A"} for trial in (0, 1)]
+    rows = [
+        {"sample_id": "a", "trial": trial, "answer": "A", "completion": "A"} for trial in (0, 1)
+    ]
     assert desk.bring(desk.lines("mine.jsonl", rows)).tasks[0].num_trials == 2
 
 
@@ -76,10 +85,30 @@ def test_the_caller_says_which_column_is_what(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("row", "columns", "message", "hint"),
     [
-        ({"truth": "A", "output": "A"}, {"answre": "x"}, "E119.*nothing is called `answre`", "did you mean"),
-        ({"truth": "A", "output": "A"}, {"answer": "truht"}, "E206.*no column `truht`", "did you mean"),
-        ({"question": "?", "output": "A"}, {}, "E206.*no column holds the truth", "--column answer=NAME"),
-        ({"question": "?", "answer": "A"}, {}, "E209.*no column holds completions", "completion=NAME"),
+        (
+            {"truth": "A", "output": "A"},
+            {"answre": "x"},
+            "E119.*nothing is called `answre`",
+            "did you mean",
+        ),
+        (
+            {"truth": "A", "output": "A"},
+            {"answer": "truht"},
+            "E206.*no column `truht`",
+            "did you mean",
+        ),
+        (
+            {"question": "?", "output": "A"},
+            {},
+            "E206.*no column holds the truth",
+            "--column answer=NAME",
+        ),
+        (
+            {"question": "?", "answer": "A"},
+            {},
+            "E209.*no column holds completions",
+            "completion=NAME",
+        ),
     ],
 )
 def test_a_column_that_is_not_there_is_asked_for(
@@ -104,9 +133,21 @@ def test_choices_that_no_row_lists_are_told_from_the_truths(desk: Desk) -> None:
 
 def listed(number: int = 70, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return a row as MMLU-Pro's evaluation writes it."""
-    asked = {"question": "Which?", "options": ["one", "two", "three"], "answer": "C", "answer_index": 2}
+    asked = {
+        "question": "Which?",
+        "options": ["one", "two", "three"],
+        "answer": "C",
+        "answer_index": 2,
+    }
     said = {"pred": "C", "model_outputs": "The answer is (C).", **fields}
-    return {"question_id": number, **asked, "cot_content": "", "category": "maps", "src": "made", **said}
+    return {
+        "question_id": number,
+        **asked,
+        "cot_content": "",
+        "category": "maps",
+        "src": "made",
+        **said,
+    }
 
 
 def test_a_row_is_a_question_a_reply_and_a_reading(desk: Desk) -> None:
@@ -149,12 +190,18 @@ def test_the_text_may_stand_under_other_names(desk: Desk) -> None:
 
 def test_an_archive_and_a_folder_of_subjects_are_read_whole(desk: Desk) -> None:
     """Summaries beside the lists are passed over."""
-    files = {"a_result.json": [listed(1)], "a_summary.json": {"total": {}}, "b_result.json": [listed(2)]}
+    files = {
+        "a_result.json": [listed(1)],
+        "a_summary.json": {"total": {}},
+        "b_result.json": [listed(2)],
+    }
     assert desk.bring(desk.archive("out.zip", files, method=8)).samples == 2
     for name, content in files.items():
         desk.json(f"folder/{name}", content)
     assert desk.bring(desk.folder / "folder").samples == 2
-    desk.refuse("holds no list of rows", desk.archive("out.zip", {"a_summary.json": {}}), "mmlu-pro")
+    desk.refuse(
+        "holds no list of rows", desk.archive("out.zip", {"a_summary.json": {}}), "mmlu-pro"
+    )
 
 
 def test_rows_that_lack_what_they_need_are_named(desk: Desk) -> None:
@@ -194,7 +241,12 @@ def test_answers_find_their_questions_in_any_order(desk: Desk) -> None:
     log = desk.lines("output.jsonl", [chat("q-2", "B"), chat("q-1", "A", "length")])
     found = desk.bring(log, dataset=desk.lines("questions.jsonl", QUESTIONS))
     told = found.tasks[0].description
-    assert (found.kind, found.samples, found.tasks[0].judged, told.model) == ("openai-batch", 2, 0, "gpt-x")
+    assert (found.kind, found.samples, found.tasks[0].judged, told.model) == (
+        "openai-batch",
+        2,
+        0,
+        "gpt-x",
+    )
     asked = desk.asked("sample_id", "question", "answer")
     assert asked == [("q-1", "First?", "A"), ("q-2", "Second?", "B")]
     said = desk.said("sample_id", "completion", "finish_reason")
@@ -209,12 +261,28 @@ def test_answers_find_their_questions_in_any_order(desk: Desk) -> None:
             [
                 (chat("", None), "NO_TEXT"),
                 (chat("", None, "content_filter"), "REFUSED"),
-                (chat("", "x", response=None, error={"code": "expired", "message": "late"}), "ERROR"),
+                (
+                    chat("", "x", response=None, error={"code": "expired", "message": "late"}),
+                    "ERROR",
+                ),
                 (respond(429, error={"message": "slow"}), "ERROR"),
                 (chat("", "x", response=None), "ERROR"),
-                (respond(object="text_completion", choices=[{"text": " A", "finish_reason": "stop"}]), "OK"),
-                (respond(object="response", status="completed", output=[{"type": "reasoning"}, SAID]), "OK"),
-                (respond(object="response", status="failed", output=[], error={"message": "no"}), "ERROR"),
+                (
+                    respond(
+                        object="text_completion", choices=[{"text": " A", "finish_reason": "stop"}]
+                    ),
+                    "OK",
+                ),
+                (
+                    respond(
+                        object="response", status="completed", output=[{"type": "reasoning"}, SAID]
+                    ),
+                    "OK",
+                ),
+                (
+                    respond(object="response", status="failed", output=[], error={"message": "no"}),
+                    "ERROR",
+                ),
                 (respond(500, object="response"), "ERROR"),
             ],
         ),
@@ -226,7 +294,10 @@ def test_answers_find_their_questions_in_any_order(desk: Desk) -> None:
                     ({"message": {"content": [{"type": "text", "text": "A"}]}}, "OK"),
                     ({"message": {"content": [], "stop_reason": "refusal"}}, "REFUSED"),
                     ({"message": {"content": [], "stop_reason": "end_turn"}}, "NO_TEXT"),
-                    ({"type": "errored", "error": {"type": "invalid_request", "message": "bad"}}, "ERROR"),
+                    (
+                        {"type": "errored", "error": {"type": "invalid_request", "message": "bad"}},
+                        "ERROR",
+                    ),
                     ({"type": "expired"}, "ERROR"),
                     ({"type": "canceled"}, "ERROR"),
                 )
@@ -242,13 +313,18 @@ def test_lines_of_batches_say_what_became_of_them(
     found = desk.bring(desk.lines("output.jsonl", rows))
     assert (found.kind, found.has_questions) == (kind, False)
     assert desk.said("completion_status") == [status for _, status in lines]
-    assert sorted(path.name for path in desk.out.iterdir()) == ["completions.parquet", "import.json"]
+    assert sorted(path.name for path in desk.out.iterdir()) == [
+        "completions.parquet",
+        "import.json",
+    ]
 
 
 def test_output_and_error_files_may_lie_in_one_folder(desk: Desk) -> None:
     """Each call is in one of them; a question that is in none is an ERROR."""
     desk.lines("batch/output.jsonl", [chat("q-1", "A")])
-    desk.lines("batch/errors.jsonl", [chat("q-2", "x", response=None, error={"code": "e", "message": "m"})])
+    desk.lines(
+        "batch/errors.jsonl", [chat("q-2", "x", response=None, error={"code": "e", "message": "m"})]
+    )
     questions = desk.lines("questions.jsonl", [*QUESTIONS, {**QUESTIONS[0], "sample_id": "q-3"}])
     found = desk.bring(desk.folder / "batch", "openai-batch", dataset=questions)
     assert found.tasks[0].statuses == {"ERROR": 1, "OK": 1}
@@ -318,7 +394,14 @@ def test_a_shared_row_is_a_question_a_reply_and_a_verdict(desk: Desk) -> None:
             "original": '{"subject": "maps"}',
         }
     ]
-    names = ("completion", "reasoning", "their_score", "their_answer", "prompt_tokens", "completion_tokens")
+    names = (
+        "completion",
+        "reasoning",
+        "their_score",
+        "their_answer",
+        "prompt_tokens",
+        "completion_tokens",
+    )
     assert desk.said(*names) == [("It is B.", "hm", 1.0, "B", 9, 3)]
 
 
@@ -334,10 +417,21 @@ def test_replies_are_trials_the_last_turn_an_error_or_silence(desk: Desk) -> Non
     ]
     log = desk.lines("rows.jsonl", rows)
     desk.bring(log)
-    first = [one for one in desk.said("sample_id", "trial", "completion", "completion_status") if one[1] == 0]
-    assert [one[2:] for one in first] == [("A", "OK"), ("C", "OK"), (None, "ERROR"), (None, "NO_TEXT")]
+    first = [
+        one
+        for one in desk.said("sample_id", "trial", "completion", "completion_status")
+        if one[1] == 0
+    ]
+    assert [one[2:] for one in first] == [
+        ("A", "OK"),
+        ("C", "OK"),
+        (None, "ERROR"),
+        (None, "NO_TEXT"),
+    ]
     assert desk.said("completion")[1] == "B"
-    desk.refuse("the row has no `sample_id`", desk.lines("rows.jsonl", [shared(), shared(sample_id=None)]))
+    desk.refuse(
+        "the row has no `sample_id`", desk.lines("rows.jsonl", [shared(), shared(sample_id=None)])
+    )
 
 
 @pytest.fixture
@@ -361,7 +455,12 @@ def test_an_export_has_a_row_for_each_verdict(run: ak.Run) -> None:
     found = export(run, "every_eval_ever", stream=out)
     assert (found.rows, found.left_out) == (3, 1)
     rows = [json.loads(line) for line in out.getvalue().splitlines()]
-    assert rows[0]["input"] == {"raw": "one", "formatted": None, "reference": ["A"], "choices": ["x", "y"]}
+    assert rows[0]["input"] == {
+        "raw": "one",
+        "formatted": None,
+        "reference": ["A"],
+        "choices": ["x", "y"],
+    }
     assert rows[0]["answer_attribution"][0]["extracted_value"] == "A"
     verdicts = [(one["evaluation"]["score"], one["evaluation"]["is_correct"]) for one in rows]
     assert verdicts == [(1.0, True), (0.0, False), (0.0, False)]
@@ -375,7 +474,11 @@ def test_an_export_imports_again(run: ak.Run, desk: Desk) -> None:
     export(run, "every_eval_ever", out)
     assert desk.bring(out).kind == "every_eval_ever"
     assert desk.asked("choices", "options", "answer") == [
-        *((["A", "B"], ["x", "y"], "A"), (["P", "Q"], ["x", "y"], "Q"), (["A", "B"], ["x", "y"], "B")),
+        *(
+            (["A", "B"], ["x", "y"], "A"),
+            (["P", "Q"], ["x", "y"], "Q"),
+            (["A", "B"], ["x", "y"], "B"),
+        ),
     ]
     assert desk.said("completion", "completion_status", "their_score") == [
         *(("A", "OK", 1.0), ("P.", "OK", 0.0), (None, "REFUSED", 0.0)),

@@ -1,7 +1,8 @@
 """Laws that hold on logs which other tools write when they ask the test server.
 
-The logs in `logs/` were written like this. The newest versions of the tools run in the long series only, in
-the environments of the bench, and need no network: questions, tasks and the endpoint are on this machine.
+The logs in `logs/` were written like this. The newest versions of the tools run in the long series
+only, in the environments of the bench, and need no network: questions, tasks and the endpoint are
+on this machine.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from tests.unit.importers.conftest import Desk
 
 HERE = Path(__file__).parent
-now = pytest.mark.skipif(not os.environ.get("ANSWERKEY_LONG"), reason="the tools run in the long series")
+now = pytest.mark.skipif(
+    not os.environ.get("ANSWERKEY_LONG"), reason="the tools run in the long series"
+)
 #: What is said to each question, by its number: in the way of each tool, and otherwise.
 SAYS = (
     "ANSWER: A",
@@ -37,8 +40,8 @@ SAYS = (
     "\\boxed{D}",
 )
 TRUTHS = "ABCDABCD"
-#: What is said to twenty questions in which a reader of logs may go wrong, the right letters, and how many
-#: replies state them.
+#: What is said to twenty questions in which a reader of logs may go wrong, the right letters, and
+#: how many replies state them.
 HARD_REPLIES = (
     "A",
     "ANSWER: B",
@@ -81,7 +84,7 @@ task = Task(dataset=MemoryDataset(samples, name="numbers"), solver=multiple_choi
 logs = eval(task, model="openai-api/bench/made", epochs=2, log_format=sys.argv[2], display="none",
             log_level="error")
 assert logs[0].status == "success", logs[0].error
-"""
+"""  # noqa: E501 - the text as it is written
 
 LM_EVAL = """
 import json, sys
@@ -114,7 +117,7 @@ tracker.general_config_tracker.model_name_sanitized = "made"
 tracker.save_results_aggregated(results=found, samples=samples)
 for name in found["configs"]:
     tracker.save_results_samples(task_name=name, samples=samples[name])
-"""
+"""  # noqa: E501 - the text as it is written
 
 TEXT_TASK = """
 task: made_text
@@ -130,7 +133,7 @@ filter_list:
   - name: loose
     filter: [{function: regex, group_select: -1, regex_pattern: "([A-D])"}, {function: take_first}]
 metric_list: [{metric: exact_match, aggregation: mean, higher_is_better: true}]
-"""
+"""  # noqa: E501 - the text as it is written
 RANK_TASK = """
 task: made_rank
 dataset_path: json
@@ -197,7 +200,8 @@ def make_rows(truths: str) -> list[dict[str, Any]]:
 def make_hard_rows() -> list[dict[str, Any]]:
     """Return twenty questions and options in which a reader of logs may go wrong.
 
-    They have several lines, quotation marks, commas, LaTeX, other scripts, and letters that are no labels.
+    They have several lines, quotation marks, commas, LaTeX, other scripts, and letters that are no
+    labels.
     """
     forms = (
         "Question {n}: what is {n} + 1?",
@@ -235,7 +239,9 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_tool: Tool) -> Too
     home = {name: str(folder) for name in ("HOME", "XDG_DATA_HOME", "PROMPTFOO_CONFIG_DIR")}
     offline = {"HF_HOME": str(folder / "hf"), "HF_DATASETS_OFFLINE": "1", "HF_HUB_OFFLINE": "1"}
     offline |= {"LITELLM_LOCAL_MODEL_COST_MAP": "1", "OPENAI_API_KEY": "none"}
-    offline |= {f"PROMPTFOO_DISABLE_{name}": "1" for name in ("TELEMETRY", "UPDATE", "REMOTE_GENERATION")}
+    offline |= {
+        f"PROMPTFOO_DISABLE_{name}": "1" for name in ("TELEMETRY", "UPDATE", "REMOTE_GENERATION")
+    }
     return partial(run_tool, newest=True, PROMPTFOO_FAILED_TEST_EXIT_CODE="0", **home, **offline)
 
 
@@ -245,7 +251,8 @@ def write_rows(rows: Sequence[Mapping[str, Any]]) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     lettered = [
-        {"question": row["question"], **dict(zip("ABCD", row["choices"], strict=True))} for row in rows
+        {"question": row["question"], **dict(zip("ABCD", row["choices"], strict=True))}
+        for row in rows
     ]
     truths = ["ABCD"[row["answer"]] for row in rows]
     tests = [{"vars": one | {"letter": truth}} for one, truth in zip(lettered, truths, strict=True)]
@@ -273,7 +280,14 @@ def ask_inspect(tool: Tool, url: str, form: str = "eval") -> tuple[Path, float]:
 def ask_lm_eval(tool: Tool, url: str) -> tuple[Path, float]:
     """Let lm-eval ask; return its log and its number."""
     model = f"model=made,base_url={url}/chat/completions"
-    words = ("--tasks", "made_text", "--include_path", "tasks", "--apply_chat_template", "--log_samples")
+    words = (
+        "--tasks",
+        "made_text",
+        "--include_path",
+        "tasks",
+        "--apply_chat_template",
+        "--log_samples",
+    )
     start = ("-m", "lm_eval", "run", "--model", "local-chat-completions", "--model_args", model)
     tool("lm-eval", *start, *words, "--output_path", "out")
     folder = Path("out", "made").resolve()
@@ -284,7 +298,16 @@ def ask_lm_eval(tool: Tool, url: str) -> tuple[Path, float]:
 def ask_evalscope(tool: Tool, url: str) -> tuple[Path, float]:
     """Let evalscope ask; return its log and its number."""
     given = {"general_mcq": {"local_path": str(Path("csv").resolve()), "subset_list": ["made"]}}
-    endpoint = ("--model", "made", "--api-url", url, "--api-key", "none", "--eval-type", "openai_api")
+    endpoint = (
+        "--model",
+        "made",
+        "--api-url",
+        url,
+        "--api-key",
+        "none",
+        "--eval-type",
+        "openai_api",
+    )
     words = ("--datasets", "general_mcq", "--dataset-args", json.dumps(given), "--no-timestamp")
     program = "from evalscope.cli.cli import run_cmd; run_cmd()"
     tool("evalscope", "-c", program, "eval", *endpoint, *words, "--work-dir", "out")
@@ -313,7 +336,12 @@ def ask_promptfoo(tool: Tool, url: str) -> tuple[Path, float]:
 def check_inspect(desk: Desk, log: Path) -> None:
     """Hold a log of Inspect against its own numbers, and its differences against its own rule."""
     found = desk.bring(log)
-    assert (found.samples, found.tasks[0].num_trials, found.tasks[0].statuses, found.tasks[0].judged) == (
+    assert (
+        found.samples,
+        found.tasks[0].num_trials,
+        found.tasks[0].statuses,
+        found.tasks[0].judged,
+    ) == (
         8,
         2,
         {"OK": 16},
@@ -404,7 +432,10 @@ def test_the_newest_version_of_a_tool_is_read_to_the_last_field(
     ask: Callable[[Tool, str], tuple[Path, float]],
     theirs: float,
 ) -> None:
-    """Question, options, truth and completion of every row are the server's; the number is the tool's."""
+    """Question, options, truth and completion of every row are the server's.
+
+    The number is the tool's.
+    """
     rows = make_hard_rows()
     write_rows(rows)
     with TestServer(answer(HARD_REPLIES)) as server:
@@ -413,7 +444,9 @@ def test_the_newest_version_of_a_tool_is_read_to_the_last_field(
     trials = 2 if name == "inspect" else 1
     assert found.tasks[0].num_trials == trials
     asked = {row["sample_id"]: row for row in desk.asked()}
-    numbers = {key: int(re.findall(r"Question (\d+)", row["question"])[-1]) for key, row in asked.items()}
+    numbers = {
+        key: int(re.findall(r"Question (\d+)", row["question"])[-1]) for key, row in asked.items()
+    }
     assert sorted(numbers.values()) == list(range(20))
     wrong = dict.fromkeys(("question", "options", "truth", "completion"), 0)
     for key, row in asked.items():
@@ -425,7 +458,9 @@ def test_the_newest_version_of_a_tool_is_read_to_the_last_field(
     for reply in said:
         thought = reply.get("reasoning")
         text = (
-            f"<think>{thought}</think>\n\n{reply['completion'].strip()}" if thought else reply["completion"]
+            f"<think>{thought}</think>\n\n{reply['completion'].strip()}"
+            if thought
+            else reply["completion"]
         )
         wrong["completion"] += text != HARD_REPLIES[numbers[reply["sample_id"]]]
     assert len(said) == 20 * trials
@@ -437,5 +472,6 @@ def test_the_newest_version_of_a_tool_is_read_to_the_last_field(
     version = foreign["find_newest"](name)
     line = f"{name} {version}: 20 questions, {sum(wrong.values())} of {4 * 20} fields wrong, "
     record_property(
-        "table", f"{line}its number {number:.2%}, read {found.tasks[0].their_mean:.2%}, ours {ours:.2%}"
+        "table",
+        f"{line}its number {number:.2%}, read {found.tasks[0].their_mean:.2%}, ours {ours:.2%}",
     )

@@ -34,15 +34,18 @@ def make_scores(
     return Scores(frame, frozenset(encoded))
 
 
-def _make_struct(columns: Mapping[str, Sequence[Any]], height: int, encoded: Sequence[str]) -> pl.Series:
+def _make_struct(
+    columns: Mapping[str, Sequence[Any]], height: int, encoded: Sequence[str]
+) -> pl.Series:
     stored = {
-        name: [None if one is None else json.dumps(one) for one in cells] if name in encoded else list(cells)
+        name: [None if one is None else json.dumps(one) for one in cells]
+        if name in encoded
+        else list(cells)
         for name, cells in columns.items()
     }
     return pl.DataFrame(stored or {EMPTY_STRUCT_FIELD: [None] * height}).to_struct()
 
 
 def compute(metric: Metric, scores: Scores) -> dict[str, MetricValue]:
-    """Return a metric's values over one shard, by name."""
-    values = metric.finish(metric.merge([metric.measure(scores)]))
-    return {value.name: value for value in values}
+    """Return a metric's values by name."""
+    return {value.name: value for value in metric.compute(scores)}

@@ -11,10 +11,11 @@ import pytest
 
 from answerkey.errors import ScoringError, SpecError
 from answerkey.metrics import Mean, Metric, wilson
-from answerkey.metrics.base import ValueCounts
+from answerkey.metrics.base import ValueCounts, count_values
 from answerkey.metrics.classification import (
     BinaryClassification,
     Calibration,
+    Confusion,
     F1Score,
     Frequency,
     MulticlassClassification,
@@ -51,7 +52,9 @@ def list_values(values: Mapping[str, MetricValue]) -> dict[str, float | None]:
 
 def test_binary_counts_the_four_cells() -> None:
     """2 TP, 1 FP, 1 FN, 1 TN: accuracy 3/5, precision 2/3, recall 2/3, F1 4/6."""
-    values = measure(BINARY, truth=["yes", "yes", "yes", "no", "no"], said=["yes", "yes", "no", "yes", "no"])
+    values = measure(
+        BINARY, truth=["yes", "yes", "yes", "no", "no"], said=["yes", "yes", "no", "yes", "no"]
+    )
     rates = {"precision": 2 / 3, "recall": 2 / 3, "f1_score": 4 / 6}
     assert list_values(values) == {"accuracy": 0.6, **rates}
     cells = {"true_positives": 2, "false_positives": 1, "false_negatives": 1, "true_negatives": 1}
@@ -61,20 +64,36 @@ def test_binary_counts_the_four_cells() -> None:
 
 
 def test_binary_leaves_out_other_truths() -> None:
-    """A sample whose truth is neither answer, or null, is left out; the note shows what there is."""
+    """A sample whose truth is neither answer, or null, is left out.
+
+    The note shows what there is.
+    """
     accuracy = measure(BINARY, truth=["yes", "maybe", None], said=["yes", "yes", "no"])["accuracy"]
-    assert (accuracy.value, accuracy.n, accuracy.n_excluded) == (1.0, 1, {"neither_answer": 1, "null": 1})
+    assert (accuracy.value, accuracy.n, accuracy.n_excluded) == (
+        1.0,
+        1,
+        {"neither_answer": 1, "null": 1},
+    )
     values = measure(BINARY, truth=[1.0, 0.0], said=[1.0, 1.0])
     note = "no sample counts towards it: instead of 'yes' or 'no' there is '0.0', '1.0'"
     assert (values["accuracy"].note, set(list_values(values).values())) == (note, {None})
 
 
 def test_binary_counts_other_predictions_as_misses() -> None:
-    """A prediction that is neither answer, or null, is a miss of its true class and no claim of the other."""
+    """A prediction that is neither answer, or null, is a miss of its true class and no claim of the
+    other.
+    """
     values = measure(
-        BINARY, truth=["yes", "yes", "yes", "no", "no", "no"], said=["yes", "Yes", None, "no", "maybe", None]
+        BINARY,
+        truth=["yes", "yes", "yes", "no", "no", "no"],
+        said=["yes", "Yes", None, "no", "maybe", None],
     )
-    assert list_values(values) == {"accuracy": 2 / 6, "precision": 1.0, "recall": 1 / 3, "f1_score": 0.5}
+    assert list_values(values) == {
+        "accuracy": 2 / 6,
+        "precision": 1.0,
+        "recall": 1 / 3,
+        "f1_score": 0.5,
+    }
     assert (values["accuracy"].n, values["accuracy"].n_excluded) == (6, {})
     cells = {"true_positives": 1, "false_positives": 0, "false_negatives": 2, "true_negatives": 1}
     assert values["accuracy"].details == {"count": 2, "of": 6, **cells, "missed_negatives": 2}
@@ -90,7 +109,9 @@ def test_binary_compares_as_text(positive: str, negative: str) -> None:
 def test_rates_of_nothing_are_none() -> None:
     """0/0 is no value, and the note says so."""
     values = measure(BINARY, truth=["no"], said=["no"])
-    assert [(values[name].value, values[name].note) for name in ("precision", "recall", "f1_score")] == [
+    assert [
+        (values[name].value, values[name].note) for name in ("precision", "recall", "f1_score")
+    ] == [
         (None, "0/0: 'yes' is never predicted"),
         (None, "0/0: 'yes' is never the truth"),
         (None, "0/0: 'yes' is neither predicted nor the truth"),
@@ -110,8 +131,8 @@ def test_binary_answers_must_differ() -> None:
 def test_multiclass_counts_silence_as_a_miss() -> None:
     """A null prediction lowers the recall of its true class and no precision.
 
-    Five samples: A found, A missed by silence, B taken for A, B found, and a failed one. Accuracy is the mean
-    of `is_correct`, and carries the confusion.
+    Five samples: A found, A missed by silence, B taken for A, B found, and a failed one. Accuracy
+    is the mean of `is_correct`, and carries the confusion.
     """
     scores = make_scores(
         {"is_correct": [1.0, 0.0, 0.0, 1.0, None]},
@@ -141,15 +162,24 @@ def test_multiclass_counts_silence_as_a_miss() -> None:
 def test_class_that_is_never_predicted_has_no_precision() -> None:
     """0/0 stays out of the average, which says so."""
     values = measure(LETTERS, truth=["A", "B"], said=["A", "C"])
-    assert (values["B_precision"].value, values["B_precision"].note) == (None, "0/0: 'B' is never predicted")
-    assert (values["C_recall"].value, values["C_recall"].note) == (None, "0/0: 'C' is never the truth")
+    assert (values["B_precision"].value, values["B_precision"].note) == (
+        None,
+        "0/0: 'B' is never predicted",
+    )
+    assert (values["C_recall"].value, values["C_recall"].note) == (
+        None,
+        "0/0: 'C' is never the truth",
+    )
     assert values["macro_recall"].value == 0.5
     assert values["macro_recall"].note == "mean over 2 of 3 classes, the others are 0/0"
     assert values["macro_f1_score"].value == 1 / 3
 
 
 def test_multiclass_without_samples_is_none() -> None:
-    """Null truths are left out; without any truth there is no value. A misspelt field is an error."""
+    """Null truths are left out.
+
+    Without any truth there is no value. A misspelt field is an error.
+    """
     values = measure(LETTERS, truth=[None], said=["A"])
     assert list_values(values) == dict.fromkeys(
         ["accuracy", "macro_precision", "macro_recall", "macro_f1_score"]
@@ -160,7 +190,10 @@ def test_multiclass_without_samples_is_none() -> None:
 
 
 def test_the_mean_f1_is_resampled_from_the_confusion() -> None:
-    """Around its value, by BCa; the seed decides and is 0 where the part has none. Many pairs are not."""
+    """Around its value, by BCa.
+
+    The seed decides and is 0 where the part has none. Many pairs are not.
+    """
     truths = ["A"] * 8 + ["B"] * 6 + ["C"] * 6
     said = ["A"] * 6 + ["B", None] + ["B"] * 4 + ["A", "C"] + ["C"] * 3 + ["A", "B", None]
     scores = make_scores({"truth": truths, "said": said})
@@ -169,12 +202,12 @@ def test_the_mean_f1_is_resampled_from_the_confusion() -> None:
     assert value.interval_method == "bca"
     assert value.interval == pytest.approx((0.45083890326217424, 0.8960780570992165), rel=1e-9)
     assert value.std_error == pytest.approx(0.1136286052988389, rel=1e-9)
-    part = LETTERS.merge([LETTERS.measure(scores)])
-    again, other = (
-        next(one for one in LETTERS.finish({**part, "seed": seed}) if one.name == value.name)
-        for seed in (0, 1)
-    )
-    assert (again == value, other.interval == value.interval) == (True, False)
+    assert compute(LETTERS, scores)["macro_f1_score"] == value
+    counts = count_values(scores, LETTERS.fields())
+    counts.seed = 1
+    values = LETTERS.state_values(counts, LETTERS.collect(counts))
+    assert values[-1].name == "macro_f1_score"
+    assert values[-1].interval not in (None, value.interval)
     classes = [f"class {number}" for number in range(501)]
     value = measure(LETTERS, truth=classes, said=classes)["macro_f1_score"]
     assert (value.value, value.interval) == (1.0, None)
@@ -184,24 +217,30 @@ def test_the_mean_f1_is_resampled_from_the_confusion() -> None:
 def test_rows_without_a_truth_are_left_out_wherever_they_stand() -> None:
     """Whatever stands after them is counted."""
     counts = [((None, "A"), 2), (("A", "A"), 3), ((None, None), 1), (("A", None), 1)]
-    found = LETTERS.collect(ValueCounts(counts, Counter(), ["truth", "said"]))
-    assert (found["n"], found["left_out"]) == (4, {"null": 3})
-    assert (found["confusion"], found["no_prediction"]) == ({"A": {"A": 3}}, {"A": 1})
+    value_counts = ValueCounts(counts, Counter(), ["truth", "said"])
+    confusion = LETTERS.collect(value_counts)
+    assert (confusion.n, value_counts.left_out) == (4, {"null": 3})
+    assert confusion.describe() == {"confusion": {"A": {"A": 3}}, "no_prediction": {"A": 1}}
 
 
 def test_a_class_that_some_samples_lack_has_ratios_of_nothing() -> None:
     """A cluster without a class adds nothing to its sums."""
-    whole = {"n": 3, "confusion": {"A": {"A": 1, "C": 1}, "B": {"B": 1}}, "no_prediction": {}}
-    part = {"n": 2, "confusion": {"A": {"A": 1, "C": 1}}, "no_prediction": {}}
+    part = Confusion(2, Counter({("A", "A"): 1, ("A", "C"): 1}))
+    whole = Confusion(3, part.cells + Counter({("B", "B"): 1}))
     ratios = {name: (one.top, one.bottom) for name, one in LETTERS.ratios(part, whole).items()}
     assert {ratios[f"B_{rate}"] for rate in ("precision", "recall", "f1_score")} == {(0, 0)}
-    assert (ratios["A_recall"], ratios["accuracy"], ratios["C_precision"]) == ((1, 2), (1, 2), (0, 1))
+    assert (ratios["A_recall"], ratios["accuracy"], ratios["C_precision"]) == (
+        (1, 2),
+        (1, 2),
+        (0, 1),
+    )
 
 
 def test_counts_are_summed_before_they_are_divided() -> None:
     """Two samples with 3 TP, 1 FP, 2 FN in all: 3/4, 3/5, 6/9; half a sample does not count."""
     found = [
-        measure(metric, tp=[2, 1], fp=[1, 0], fn=[0, 2])[metric.type] for metric in (PRECISION, RECALL, F1)
+        measure(metric, tp=[2, 1], fp=[1, 0], fn=[0, 2])[metric.type]
+        for metric in (PRECISION, RECALL, F1)
     ]
     assert [value.value for value in found] == [0.75, 0.6, 6 / 9]
     value = measure(Recall("tp", "fn", name="Found"), tp=[1, 5], fn=[1, None])["Found"]
@@ -209,12 +248,15 @@ def test_counts_are_summed_before_they_are_divided() -> None:
 
 
 def test_counts_of_one_outcome_per_sample_have_an_interval() -> None:
-    """Only where every sample adds at most one outcome the ratio is a share of independent samples."""
+    """Only where every sample adds at most one outcome the ratio is a share of independent
+    samples.
+    """
     single = measure(PRECISION, tp=[1, 0, 0], fp=[0, 1, 0])["precision"]
     assert (single.value, single.n, single.interval_method) == (0.5, 3, "wilson")
     assert single.details == {"count": 1, "of": 2}
     assert measure(PRECISION, tp=[1, 1], fp=[1, 0])["precision"].interval_method == "ratio_wilson"
-    # Of hits, false alarms and misses, hits are a share J with a Wilson interval, and F1 is 2J/(1+J).
+    # Of hits, false alarms and misses, hits are a share J with a Wilson interval, and F1 is
+    # 2J/(1+J).
     value = measure(F1, tp=[1, 1, 0, 0], fp=[0, 0, 1, 0], fn=[0, 0, 0, 1])["f1_score"]
     low, high = wilson(2, 4)
     assert (value.value, value.interval_method) == (2 / 3, "wilson")
@@ -222,7 +264,9 @@ def test_counts_of_one_outcome_per_sample_have_an_interval() -> None:
 
 
 def test_counts_within_a_sample_belong_together() -> None:
-    """The standard error is that of a ratio of sums over samples: √(n/(n-1) · Σ(TP - R(TP + FP))²) / Σ."""
+    """The standard error is that of a ratio of sums over samples: √(n/(n-1) · Σ(TP - R(TP + FP))²)
+    / Σ.
+    """
     value = measure(PRECISION, tp=[3, 1, 0, 2], fp=[1, 0, 2, 1])["precision"]
     residuals = [3 - 0.6 * 4, 1 - 0.6, 0 - 0.6 * 2, 2 - 0.6 * 3]
     expected = math.sqrt(4 / 3 * sum(one**2 for one in residuals)) / 10
@@ -247,12 +291,12 @@ def test_counts_that_are_none_give_no_value() -> None:
 
 def test_sums_begin_at_nothing() -> None:
     """Counts, their squares and their products, exact: two hits and one miss, then one hit."""
-    part = PRECISION.measure(make_scores({"tp": [2, 1], "fp": [1, 0]}))
-    unit = 1 << 1074
-    assert (part["hits"], part["misses"]) == (3 * unit, unit)
-    squares = (part["hit_squares"], part["products"], part["miss_squares"])
-    assert squares == (5 * unit**2, 2 * unit**2, unit**2)
-    assert (part["negative"], part["clustered"], part["n"]) == (0, 1, 2)
+    counts = count_values(make_scores({"tp": [2, 1], "fp": [1, 0]}), PRECISION.fields())
+    sums = PRECISION.collect(counts)
+    assert list(map(int, (sums.hits, sums.misses))) == [3, 1]
+    squares = (sums.hit_squares, sums.products, sums.miss_squares)
+    assert list(map(int, squares)) == [5, 2, 1]
+    assert (sums.negative, sums.clustered, sums.n) == (0, 1, 2)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +315,8 @@ def test_sums_begin_at_nothing() -> None:
 def test_each_value_has_its_share(values: list[object], shares: dict[str, float]) -> None:
     """Named as Python prints it, nested ones as JSON, in the order of the text; null is no value.
 
-    Where a field holds any float, whole numbers are written as floats. The counts add up to the whole.
+    Where a field holds any float, whole numbers are written as floats. The counts add up to the
+    whole.
     """
     is_mixed = len({type(one) for one in values}) > 1 and None not in values
     found = compute(Frequency("x"), make_scores({"x": values}, encoded=["x"] * is_mixed))
@@ -280,7 +325,9 @@ def test_each_value_has_its_share(values: list[object], shares: dict[str, float]
     assert {value.interval_method for value in found.values()} == {"wilson"}
     n, nulls = len(values) - values.count(None), values.count(None)
     assert sum(int(str(value.details["count"])) for value in found.values()) == n
-    assert all((one.n, one.n_excluded) == (n, {"null": nulls} if nulls else {}) for one in found.values())
+    assert all(
+        (one.n, one.n_excluded) == (n, {"null": nulls} if nulls else {}) for one in found.values()
+    )
 
 
 def test_nothing_to_count_is_one_value_without_number() -> None:
@@ -302,11 +349,14 @@ def make_pairs(pairs: Pairs) -> Scores:
 def finish(pairs: Pairs, *bins: int) -> list[MetricValue]:
     """Return the values over all pairs."""
     metric = Calibration(bins=bins or (10,))
-    return metric.finish(metric.measure(make_pairs(pairs)))
+    return metric.compute(make_pairs(pairs))
 
 
 def test_the_error_is_the_weighted_distance_in_each_bin() -> None:
-    """Two bins: 0.9 sure and right in half, 0.5 sure and always right; three of four at 0.75 have none."""
+    """Two bins: 0.9 sure and right in half, 0.5 sure and always right.
+
+    Three of four at 0.75 have none.
+    """
     (value,) = finish([(0.9, 1.0), (0.9, 0.0), (0.5, 1.0), (0.5, 1.0)])
     assert value.name == "ece_10"
     assert value.value == pytest.approx(0.5 * 0.4 + 0.5 * 0.5)
@@ -315,7 +365,15 @@ def test_the_error_is_the_weighted_distance_in_each_bin() -> None:
 
 @pytest.mark.parametrize(
     ("confidence", "size", "place"),
-    [(0.0, 10, 0), (0.1, 10, 1), (0.05, 10, 0), (0.5, 10, 4), (0.5, 2, 0), (0.51, 2, 1), (1.0, 15, 14)],
+    [
+        (0.0, 10, 0),
+        (0.1, 10, 1),
+        (0.05, 10, 0),
+        (0.5, 10, 4),
+        (0.5, 2, 0),
+        (0.51, 2, 1),
+        (1.0, 15, 14),
+    ],
 )
 def test_bins_include_their_upper_end(confidence: float, size: int, place: int) -> None:
     """The float 0.1 is a little more than a tenth, and lies in the second of ten bins."""
@@ -329,13 +387,11 @@ def test_rows_without_a_confidence_are_left_out_and_counted() -> None:
     assert finish([(None, 1.0)])[0].value is None
 
 
-def test_shards_merge_exactly() -> None:
-    """The sums are exact, so any split and any order give the same bits."""
+def test_the_order_of_pairs_changes_nothing() -> None:
+    """The sums are exact, so any order gives the same bits."""
     pairs = [((7 * number % 101) / 101, float(number % 3 == 0)) for number in range(90)]
-    metric = Calibration()
-    parts = [metric.measure(make_pairs(pairs[start : start + 7])) for start in range(0, 90, 7)]
-    whole = metric.finish(metric.measure(make_pairs(pairs)))
-    assert metric.finish(metric.merge(parts[::-1])) == whole
+    whole = Calibration().compute(make_pairs(pairs))
+    assert Calibration().compute(make_pairs(pairs[::-1])) == whole
     assert whole[0].interval is None
 
 

@@ -1,11 +1,14 @@
-"""Intervals hold the truth about as often as they say: in 95 of 100 draws, with the slack that chance needs.
+"""Intervals hold the truth about as often as they say: in 95 of 100 draws, with the slack that
+chance needs.
 
 With 400 draws and a coverage of 95 %, fewer than 92 % are a chance of 1 in 100.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from itertools import pairwise
 from random import Random
 
@@ -14,7 +17,7 @@ from tests.lazy import stats
 
 from answerkey.errors import ScoringError
 from answerkey.metrics import Mean, average_counts, intervals, wilson
-from answerkey.metrics.exact import UNIT_BITS, to_units
+from answerkey.metrics.base import Coverage, ValueCounts
 from answerkey.metrics.intervals import (
     FEWEST_SAMPLES,
     NORMAL,
@@ -58,7 +61,10 @@ def test_real_share_has_its_known_interval() -> None:
     ("successes", "n"), [(0, 1), (1, 1), (1, 2), (3, 10), (0, 500), (500, 500), (999, 1_000_000)]
 )
 def test_interval_agrees_with_scipy(successes: int, n: int) -> None:
-    """The interval is Wilson's without continuity correction; none and all touch the ends exactly."""
+    """The interval is Wilson's without continuity correction.
+
+    None and all touch the ends exactly.
+    """
     theirs = stats.binomtest(successes, n).proportion_ci(0.95, method="wilson")
     assert wilson(successes, n) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
     assert (wilson(0, 7)[0], wilson(7, 7)[1]) == (0.0, 1.0)
@@ -72,7 +78,9 @@ def test_impossible_share_is_refused(successes: int, n: int) -> None:
 
 
 def test_f1_carries_the_interval_of_its_hits_over() -> None:
-    """6 hits among 8 samples that are a hit, a false alarm or a miss: F1 is 12/14, within its interval."""
+    """6 hits among 8 samples that are a hit, a false alarm or a miss: F1 is 12/14, within its
+    interval.
+    """
     low, high = wilson(6, 8)
     assert measure_f1(6, 2).interval == (2 * low / (1 + low), 2 * high / (1 + high))
     assert 2 * low / (1 + low) < 12 / 14 < 2 * high / (1 + high)
@@ -86,7 +94,9 @@ def test_student_reaches_t_standard_errors_to_both_sides() -> None:
 
 
 def test_score_interval_of_independent_outcomes_is_the_wilson_interval() -> None:
-    """With the standard error √(p(1-p)/n) and many degrees of freedom nothing is left of the difference."""
+    """With the standard error √(p(1-p)/n) and many degrees of freedom nothing is left of the
+    difference.
+    """
     share, n = 0.85, 14_000
     found = score_interval(share, (share * (1 - share) / n) ** 0.5, 10**9)
     assert found == pytest.approx(wilson(11_900, n), rel=1e-9)
@@ -101,14 +111,18 @@ def test_score_interval_stays_within_zero_and_one(share: float) -> None:
 
 @pytest.mark.parametrize(("size", "interval"), [(1, (0.3, 0.9)), (4, (0.4, 0.7))])
 def test_mover_adds_distances_as_squares(size: int, interval: Interval) -> None:
-    """The mean of one value is as sure as the value; four equal parts halve the distances to both ends."""
+    """The mean of one value is as sure as the value.
+
+    Four equal parts halve the distances to both ends.
+    """
     assert mover([(0.5, (0.3, 0.9))] * size) == pytest.approx(interval, rel=1e-15)
 
 
 @pytest.mark.parametrize("df", [1, 2, 3, 5, 10, 29, 56, 199, 500, 999, 1000, 1001, 14_013, 10**7])
 @pytest.mark.parametrize("share", [0.6, 0.9, 0.975, 0.995])
 def test_student_quantile_agrees_with_scipy(df: int, share: float) -> None:
-    """The quantile of Student's t is exact to 12 digits, on both sides of where the expansion takes over.
+    """The quantile of Student's t is exact to 12 digits, on both sides of where the expansion takes
+    over.
 
     Of far quantiles the range is doubled until the point lies in it.
     """
@@ -129,16 +143,23 @@ def test_student_tails_agree_with_scipy(df: int, point: float) -> None:
 )
 def test_beta_share_agrees_with_scipy(first: float, second: float, point: float) -> None:
     """The regularised incomplete beta function is exact to twelve digits, and runs from 0 to 1."""
-    assert beta_share(first, second, point) == pytest.approx(stats.beta.cdf(point, first, second), rel=1e-12)
+    assert beta_share(first, second, point) == pytest.approx(
+        stats.beta.cdf(point, first, second), rel=1e-12
+    )
     assert (beta_share(first, second, 0.0), beta_share(first, second, 1.0)) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize(
-    ("heads", "tosses"), [(0, 0), (0, 1), (5, 10), (799, 1630), (2500, 5000), (2400, 5001), (499_000, 10**6)]
+    ("heads", "tosses"),
+    [(0, 0), (0, 1), (5, 10), (799, 1630), (2500, 5000), (2400, 5001), (499_000, 10**6)],
 )
 def test_tosses_agree_with_scipy(heads: int, tosses: int) -> None:
-    """Tails and shares of a fair coin are exact to nine digits, in whole numbers and beyond them."""
-    assert binomial_cdf(heads, tosses) == pytest.approx(stats.binom.cdf(heads, tosses, 0.5), rel=1e-9)
+    """Tails and shares of a fair coin are exact to nine digits, in whole numbers and beyond
+    them.
+    """
+    assert binomial_cdf(heads, tosses) == pytest.approx(
+        stats.binom.cdf(heads, tosses, 0.5), rel=1e-9
+    )
     assert toss_share(heads, tosses) == pytest.approx(stats.binom.pmf(heads, tosses, 0.5), rel=1e-9)
 
 
@@ -150,8 +171,13 @@ def test_normal_distribution_agrees_with_scipy() -> None:
 
 
 def test_shares_of_very_large_parameters_end_in_time() -> None:
-    """Three digits are right for a hundred billion samples; for more the fraction is cut, and is a share."""
-    assert beta_share(1e11, 1e11, 0.499999) == pytest.approx(stats.beta.cdf(0.499999, 1e11, 1e11), abs=1e-3)
+    """Three digits are right for a hundred billion samples.
+
+    For more the fraction is cut, and is a share.
+    """
+    assert beta_share(1e11, 1e11, 0.499999) == pytest.approx(
+        stats.beta.cdf(0.499999, 1e11, 1e11), abs=1e-3
+    )
     assert 0 < beta_share(1e14, 1e14, 0.5 - 3.5e-10) < 0.5
 
 
@@ -159,7 +185,9 @@ def test_shares_of_very_large_parameters_end_in_time() -> None:
 @pytest.mark.parametrize("point", [0.0, 1e-6, 0.1, 1.0, 3.841, 10.0, 40.0, 150.0, 700.0])
 def test_the_tail_is_that_of_scipy(point: float, df: int) -> None:
     """Own code and scipy agree to twelve digits."""
-    assert chi_square_tail(point, df) == pytest.approx(stats.chi2.sf(point, df), rel=1e-11, abs=1e-300)
+    assert chi_square_tail(point, df) == pytest.approx(
+        stats.chi2.sf(point, df), rel=1e-11, abs=1e-300
+    )
 
 
 def test_one_group_is_the_usual_test() -> None:
@@ -174,7 +202,10 @@ def test_one_group_is_the_usual_test() -> None:
 
 
 def test_groups_add_up() -> None:
-    """Statistics and degrees of independent groups are added; without two cells there is no test."""
+    """Statistics and degrees of independent groups are added.
+
+    Without two cells there is no test.
+    """
     found = compare_counts([([30, 10], [20.0, 20.0]), ([10, 10, 10], [10.0] * 3)])
     assert found is not None
     assert (found.statistic, found.df) == (10.0, 3)
@@ -182,9 +213,14 @@ def test_groups_add_up() -> None:
     assert (compare_counts([]), compare_counts([([5], [5.0])])) == (None, None)
 
 
-@pytest.mark.parametrize(("point", "df", "error"), [(1e9, 10**9, 1e-4), (1e13 + 4.5e4, 10**13, 0.01)])
+@pytest.mark.parametrize(
+    ("point", "df", "error"), [(1e9, 10**9, 1e-4), (1e13 + 4.5e4, 10**13, 0.01)]
+)
 def test_degrees_beyond_all_use_end_in_time(point: float, df: int, error: float) -> None:
-    """An approximation takes the place of sums of so many terms; the first digits are right then."""
+    """An approximation takes the place of sums of so many terms.
+
+    The first digits are right then.
+    """
     assert chi_square_tail(point, df) == pytest.approx(stats.chi2.sf(point, df), abs=error)
 
 
@@ -207,16 +243,22 @@ def test_each_sample_a_cluster_is_the_plain_error() -> None:
 
 
 def test_clusters_that_are_alike_may_be_counted() -> None:
-    """A cluster that occurs five times is five clusters; sums in small units give the very same error."""
+    """A cluster that occurs five times is five clusters.
+
+    Sums in small units give the very same error.
+    """
     apart = [(Ratio(2, 3, 3), 1)] * 5 + [(Ratio(1, 4, 4), 1)] * 2
-    assert measure_clustered_error([(Ratio(2, 3, 3), 5), (Ratio(1, 4, 4), 2)]) == measure_clustered_error(
-        apart
-    )
-    scaled = [(Ratio(one.top << 40, one.bottom << 40, one.n), count) for one, count in CLUSTERS]
+    assert measure_clustered_error(
+        [(Ratio(2, 3, 3), 5), (Ratio(1, 4, 4), 2)]
+    ) == measure_clustered_error(apart)
+    unit = Fraction(1, 3 << 40)
+    scaled = [(Ratio(one.top * unit, one.bottom * unit, one.n), count) for one, count in CLUSTERS]
     assert measure_clustered_error(scaled) == measure_clustered_error(CLUSTERS)
 
 
-@pytest.mark.parametrize("clusters", [[], [(Ratio(1, 2, 2), 1)], [(Ratio(0, 0, 2), 1), (Ratio(0, 0, 1), 1)]])
+@pytest.mark.parametrize(
+    "clusters", [[], [(Ratio(1, 2, 2), 1)], [(Ratio(0, 0, 2), 1), (Ratio(0, 0, 1), 1)]]
+)
 def test_fewer_than_two_clusters_have_no_error(clusters: list[tuple[Ratio, int]]) -> None:
     """Nothing, one cluster, and 0/0 have no spread."""
     assert measure_clustered_error(clusters)[0] is None
@@ -225,10 +267,9 @@ def test_fewer_than_two_clusters_have_no_error(clusters: list[tuple[Ratio, int]]
 def test_error_of_a_mean_is_that_of_scipy() -> None:
     """Of plain numbers the error is s/√n, from exact sums."""
     numbers = [0.1, 0.7, 0.4, 0.4, 12.5]
-    units = [to_units(number) for number in numbers]
-    ratio = Ratio(sum(units), 5 << UNIT_BITS, 5)
-    tops, products = sum(unit**2 for unit in units), sum(units) << UNIT_BITS
-    found = measure_error(ratio, tops=tops, products=products, bottoms=5 << 2 * UNIT_BITS)
+    fractions = [Fraction(number) for number in numbers]
+    total, tops = sum(fractions, Fraction()), sum((one**2 for one in fractions), Fraction())
+    found = measure_error(Ratio(total, 5, 5), tops=tops, products=total, bottoms=5)
     assert found == pytest.approx(stats.sem(numbers), rel=1e-15)
 
 
@@ -241,8 +282,8 @@ def test_error_needs_two_samples(n: int) -> None:
 def test_variances_of_shares_add_up() -> None:
     """The standard error of a mean of shares is √(Σ p(1-p)/(n-1)) over their number.
 
-    Degrees of freedom are Satterthwaite's, weighed by the spreads; the interval is that of the effective
-    sample. All of 5 is not taken as certain: it has the spread of its Jeffreys posterior.
+    Degrees of freedom are Satterthwaite's, weighed by the spreads; the interval is that of the
+    effective sample. All of 5 is not taken as certain: it has the spread of its Jeffreys posterior.
     """
     first, second = 0.6 * 0.4 / 49, 0.9 * 0.1 / 99
     found = average_shares([(30, 50), (90, 100)])
@@ -267,7 +308,8 @@ def test_variances_of_shares_add_up() -> None:
 def test_shares_at_an_end_have_an_interval(
     shares: list[tuple[int, int]], method: str, interval: Interval
 ) -> None:
-    """Where all shares are at the same end it is made from their own, ends there and does not shrink to it.
+    """Where all shares are at the same end it is made from their own, ends there and does not
+    shrink to it.
 
     Small shares have at least one degree of freedom.
     """
@@ -298,7 +340,10 @@ def test_a_missing_error_leaves_no_interval() -> None:
 
 
 def test_counts_have_the_mean_and_the_interval_of_their_shares() -> None:
-    """Each part counts the same, however large it is; of no shares there is nothing to be sure of."""
+    """Each part counts the same, however large it is.
+
+    Of no shares there is nothing to be sure of.
+    """
     interval = average_shares([(30, 50), (90, 100)]).interval
     assert average_counts([(30, 50), (90, 100)]) == (0.75, interval)
     assert average_counts([(1, 2), (100, 100)])[0] == 0.75
@@ -327,7 +372,9 @@ def test_means_at_an_end_are_cut_there(value: float) -> None:
 
 
 def test_degrees_of_freedom_are_those_of_clusters_where_there_are_any() -> None:
-    """One less than the clusters that a value was computed from, else than its samples, and at least 1."""
+    """One less than the clusters that a value was computed from, else than its samples, and at
+    least 1.
+    """
     plain = [MetricValue("x", 10.0, 50, std_error=3.0), MetricValue("x", 20.0, 5, std_error=4.0)]
     clustered = [MetricValue("x", 10.0, 50, std_error=3.0, details={"clusters": 2})] * 2
     single = [MetricValue("x", 10.0, 1, std_error=3.0)] * 2
@@ -368,7 +415,9 @@ def test_f1_of_one_sample_has_no_standard_error() -> None:
 def test_means_have_student_s_interval() -> None:
     """With one degree of freedom less than there are samples."""
     assert measure_mean(2.0, 0.5, 9) == Margin(0.5, student(2.0, 0.5, 8), "student_t")
-    assert measure_mean(0.9, 0.5, 9, is_share=True) == Margin(0.5, (0.0, 1.0), "student_t", is_share=True)
+    assert measure_mean(0.9, 0.5, 9, is_share=True) == Margin(
+        0.5, (0.0, 1.0), "student_t", is_share=True
+    )
 
 
 def test_ratios_have_the_interval_of_their_kind() -> None:
@@ -408,36 +457,40 @@ def test_an_interval_with_an_end_beyond_floats_is_none(value: float) -> None:
 def test_a_field_that_is_nowhere_is_named_with_a_hint() -> None:
     """With the names that there are, where none is near; without rows nothing is missed."""
     with pytest.raises(ScoringError) as caught:
-        Mean("grade").check({"rows": 1, "names": ["x"]})
+        Mean("grade").check(ValueCounts([((None,), 1)], {}, ["x"]))
     assert (caught.value.code, caught.value.hint) == ("E402", "the scorer has `x`")
-    Mean("grade").check({"rows": 0, "names": []})
-    Mean("grade").check({})
-    part = {"unsuitable": {"x": 4}, "examples": {"x": ["'a'", "'b'", "'c'", "'d'"]}}
+    Mean("grade").check(ValueCounts([], {}, []))
+    counts = ValueCounts([((text,), 1) for text in "dcba"], {}, ["x"])
+    Mean("x").collect(counts)
     with pytest.raises(ScoringError, match=r"in 4 samples, such as 'a', 'b', 'c'\n"):
-        Mean("x").check(part)
+        Mean("x").check(counts)
 
 
 def test_values_say_what_was_left_out() -> None:
     """In the order of the reasons; those that are not finite are in the note as well."""
-    value = METRIC.state("x", 1.0, {"n": 3, "left_out": {"null": 2, "not_finite": 1}}, note="so")
+    value = METRIC.state("x", 1.0, Coverage(3, Counter({"null": 2, "not_finite": 1})), note="so")
     assert list(value.n_excluded.items()) == [("not_finite", 1), ("null", 2)]
     assert (value.n, value.note, value.type) == (3, "so; 1 NaN or infinite left out", "mean")
-    assert METRIC.state("x", 1.0, {}).n == 0
+    assert METRIC.state("x", 1.0, Coverage()).n == 0
 
 
 def test_without_a_value_there_is_no_margin() -> None:
     """Neither an interval, nor a note about one."""
-    value = METRIC.state("x", None, {}, margin=Margin(1.0, (0.0, 1.0), "m", "note", is_share=True))
-    assert (value.std_error, value.interval, value.interval_method, value.interval_note) == (None,) * 4
+    value = METRIC.state(
+        "x", None, Coverage(), margin=Margin(1.0, (0.0, 1.0), "m", "note", is_share=True)
+    )
+    assert (value.std_error, value.interval, value.interval_method, value.interval_note) == (
+        None,
+    ) * 4
     assert value.is_share is False
 
 
 def test_shares_say_their_counts() -> None:
     """A share of nothing has a note in place of a value."""
-    value = METRIC.state_share("x", (1, 4), {"n": 4}, details={"more": 1})
+    value = METRIC.state_share("x", (1, 4), Coverage(4), details={"more": 1})
     assert (value.value, dict(value.details)) == (0.25, {"count": 1, "of": 4, "more": 1})
     assert value.interval == wilson(1, 4)
-    empty = METRIC.state_share("x", (0, 0), {"n": 4})
+    empty = METRIC.state_share("x", (0, 0), Coverage(4))
     assert (empty.value, empty.note) == (None, "no sample counts towards it")
     assert dict(empty.details) == {"count": 0, "of": 0}
 
@@ -449,7 +502,9 @@ def deviate(counts: Sequence[int]) -> float | None:
     """Return the sample standard deviation of NUMBERS, each as often as its count."""
     n = sum(counts)
     mean = sum(count * number for count, number in zip(counts, NUMBERS, strict=True)) / n
-    squares = sum(count * (number - mean) ** 2 for count, number in zip(counts, NUMBERS, strict=True))
+    squares = sum(
+        count * (number - mean) ** 2 for count, number in zip(counts, NUMBERS, strict=True)
+    )
     return float((squares / (n - 1)) ** 0.5)
 
 
@@ -487,7 +542,11 @@ def test_interval_agrees_with_scipy_when_resampled() -> None:
     """The BCa interval of a standard deviation is scipy's, up to the chance of the draws."""
     found = resample([1] * len(NUMBERS), deviate)
     theirs = stats.bootstrap(
-        (NUMBERS,), lambda row, axis: row.std(axis=axis, ddof=1), n_resamples=20_000, method="BCa", rng=0
+        (NUMBERS,),
+        lambda row, axis: row.std(axis=axis, ddof=1),
+        n_resamples=20_000,
+        method="BCa",
+        rng=0,
     )
     assert found.interval == pytest.approx(tuple(theirs.confidence_interval), rel=0.04)
     assert found.std_error == pytest.approx(theirs.standard_error, rel=0.05)
@@ -503,9 +562,10 @@ def test_cells_are_resampled_as_samples_are() -> None:
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:
-    """Nothing but counts and seed decides: these very numbers, on every machine; ten samples are enough.
+    """Nothing but counts and seed decides: these very numbers, on every machine.
 
-    Without a seed nothing is drawn: where clusters tell the spread, resampling would be wasted.
+    Ten samples are enough. Without a seed nothing is drawn: where clusters tell the spread,
+    resampling would be wasted.
     """
     assert resample([6, 4], share_first).interval == (0.3, 0.9)
     assert resample([30, 70], share_first, None).interval is None
@@ -540,19 +600,26 @@ def test_values_that_are_often_nothing_have_no_interval() -> None:
 def test_a_number_beyond_all_its_resamples_has_no_interval() -> None:
     """How many samples differ is always less in a draw with replacement."""
     found = resample([1] * 60, lambda counts: float(sum(map(bool, counts))))
-    assert (found.interval, found.interval_note) == (None, "all resamples lie on one side of the value")
+    assert (found.interval, found.interval_note) == (
+        None,
+        "all resamples lie on one side of the value",
+    )
     assert found.std_error is not None
 
 
 def test_samples_without_which_there_is_no_number_do_not_accelerate() -> None:
-    """The lead's inverse is 0/0 without one of the leaders; only leaving out the others tells anything."""
+    """The lead's inverse is 0/0 without one of the leaders.
+
+    Only leaving out the others tells anything.
+    """
 
     def invert_lead(counts: Sequence[int]) -> float | None:
         return 1 / (counts[0] - counts[1]) if counts[0] != counts[1] else None
 
     assert find_acceleration([31, 30, 0], invert_lead) == 0.0
     assert find_acceleration([32, 30, 0], invert_lead) == pytest.approx(
-        (30 * (32 / 62) ** 3 - 32 * (30 / 62) ** 3) / (6 * (30 * (32 / 62) ** 2 + 32 * (30 / 62) ** 2) ** 1.5)
+        (30 * (32 / 62) ** 3 - 32 * (30 / 62) ** 3)
+        / (6 * (30 * (32 / 62) ** 2 + 32 * (30 / 62) ** 2) ** 1.5)
     )
 
 
@@ -561,16 +628,22 @@ def test_samples_without_which_there_is_no_number_do_not_accelerate() -> None:
     [
         (20, 0.3, [7, 7, 5, 5, 6, 4, 9, 4, 9, 10, 3, 5, 7, 8, 10, 4, 7, 9, 3, 6, 4, 6, 3, 4]),
         (1000, 0.4, [
-            395, 371, 426, 413, 402, 386, 417, 415, 391, 411, 405, 400, 399, 430, 402, 425, 421, 400, 404,
+            395, 371, 426, 413, 402, 386, 417, 415, 391, 411, 405, 400, 399, 430, 402, 425, 421,
+            400, 404,
             382, 364, 390, 399, 396]),
         (60, 0.8, [
-            49, 43, 48, 51, 45, 50, 46, 47, 48, 48, 42, 48, 43, 44, 48, 47, 55, 50, 48, 49, 47, 49, 50, 45]),
+            49, 43, 48, 51, 45, 50, 46, 47, 48, 48, 42, 48, 43, 44, 48, 47, 55, 50, 48, 49, 47,
+            49, 50, 45]),
         (25, 0.5, [
-            12, 8, 17, 13, 10, 15, 11, 14, 13, 13, 17, 13, 16, 16, 13, 13, 10, 7, 11, 12, 12, 14, 11, 11]),
+            12, 8, 17, 13, 10, 15, 11, 14, 13, 13, 17, 13, 16, 16, 13, 13, 10, 7, 11, 12, 12, 14,
+            11, 11]),
         (1000000, 0.25, [
-            249650, 249872, 249171, 250735, 250352, 250045, 249538, 249615, 250465, 250411, 249758, 250301,
-            250589, 250131, 250007, 249968, 250837, 250058, 250692, 250595, 250010, 250122, 249515, 248971]),
-        (200, 0.051, [8, 9, 5, 15, 11, 7, 14, 8, 13, 11, 10, 10, 16, 11, 15, 15, 10, 11, 7, 8, 10, 9, 11, 9]),
+            249650, 249872, 249171, 250735, 250352, 250045, 249538, 249615, 250465, 250411,
+            249758, 250301,
+            250589, 250131, 250007, 249968, 250837, 250058, 250692, 250595, 250010, 250122,
+            249515, 248971]),
+        (200, 0.051, [8, 9, 5, 15, 11, 7, 14, 8, 13, 11, 10, 10, 16, 11, 15, 15, 10, 11, 7, 8,
+        10, 9, 11, 9]),
         (10, 1.0, [10, 10]),
     ],
 )  # fmt: skip
@@ -604,7 +677,9 @@ def test_intervals_of_skewed_numbers_are_repeatable(
 
 
 def test_few_samples_in_many_cells_are_drawn_one_by_one() -> None:
-    """The mean of eight values, four of them twice: ten samples are enough, and each draw is of twelve."""
+    """The mean of eight values, four of them twice: ten samples are enough, and each draw is of
+    twelve.
+    """
     sizes = []
 
     def average(counts: Sequence[int]) -> float:
@@ -632,11 +707,15 @@ def test_one_resample_of_a_hundred_may_have_no_value() -> None:
 
 
 def test_the_acceleration_is_that_of_leaving_out_each_sample() -> None:
-    """Of a share of 3 in 10, by Efron's formula: without one of the three it is 2/9, without another 3/9."""
+    """Of a share of 3 in 10, by Efron's formula: without one of the three it is 2/9, without
+    another 3/9.
+    """
     mean = (3 * 2 / 9 + 7 * 3 / 9) / 10
     squares = 3 * (mean - 2 / 9) ** 2 + 7 * (mean - 3 / 9) ** 2
     cubes = 3 * (mean - 2 / 9) ** 3 + 7 * (mean - 3 / 9) ** 3
-    assert find_acceleration([3, 5, 2], share_first) == pytest.approx(cubes / (6 * squares**1.5), rel=1e-12)
+    assert find_acceleration([3, 5, 2], share_first) == pytest.approx(
+        cubes / (6 * squares**1.5), rel=1e-12
+    )
 
 
 DRAWS = 400
@@ -656,7 +735,9 @@ def measure_coverage(draw: Draw, truth: float) -> float:
 @pytest.mark.parametrize(("n", "share"), [(20, 0.9), (200, 0.5), (200, 0.98)])
 def test_shares(n: int, share: float) -> None:
     """Wilson's interval holds a share, also of few samples and near 1."""
-    covered = measure_coverage(lambda random: wilson(draw_binomial(n, share, random.random), n), share)
+    covered = measure_coverage(
+        lambda random: wilson(draw_binomial(n, share, random.random), n), share
+    )
     assert 0.92 <= covered <= 0.99
 
 
@@ -675,10 +756,14 @@ def test_means(n: int) -> None:
 
 @pytest.mark.parametrize(("clusters", "size"), [(10, 20), (57, 20)])
 def test_clusters(clusters: int, size: int) -> None:
-    """Shares of clusters that differ among themselves are held, where a plain interval would fail."""
+    """Shares of clusters that differ among themselves are held, where a plain interval would
+    fail.
+    """
 
     def draw(random: Random) -> Interval | None:
-        counts = [draw_binomial(size, random.betavariate(4, 1), random.random) for _ in range(clusters)]
+        counts = [
+            draw_binomial(size, random.betavariate(4, 1), random.random) for _ in range(clusters)
+        ]
         error, _ = measure_clustered_error([(Ratio(count, size, size), 1) for count in counts])
         share = sum(counts) / (clusters * size)
         return score_interval(share, error, clusters - 1) if error else None
@@ -723,7 +808,12 @@ def test_ratios_of_sums() -> None:
             bottoms=sum(size**2 for size in sizes),
         )
         return measure_mean(
-            ratio.top / ratio.bottom, error, 50, "ratio_t", score_method="ratio_wilson", is_share=True
+            float(ratio.top / ratio.bottom),
+            error,
+            50,
+            "ratio_t",
+            score_method="ratio_wilson",
+            is_share=True,
         ).interval
 
     assert 0.91 <= measure_coverage(draw, 0.8) <= 0.99
@@ -742,7 +832,9 @@ def test_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0.9 <= measure_coverage(draw, 0.7) <= 0.99
 
 
-@pytest.mark.parametrize(("n", "first", "second"), [(100, 0.05, 0.0), (200, 0.05, 0.05), (50, 0.2, 0.1)])
+@pytest.mark.parametrize(
+    ("n", "first", "second"), [(100, 0.05, 0.0), (200, 0.05, 0.05), (50, 0.2, 0.1)]
+)
 def test_differences(n: int, first: float, second: float) -> None:
     """The difference of two runs is held, with few flips and with many, to one side and to both."""
 
@@ -761,12 +853,17 @@ def test_differences(n: int, first: float, second: float) -> None:
 
 def test_differences_with_hardly_any_flip() -> None:
     """Newcombe's interval holds a difference that nearly never shows."""
-    covered = measure_coverage(lambda random: bound_flips(_draw_flips(80, 0.02, 0.01, random)), 0.01)
+    covered = measure_coverage(
+        lambda random: bound_flips(_draw_flips(80, 0.02, 0.01, random)), 0.01
+    )
     assert covered >= 0.94
 
 
 def _draw_flips(n: int, first: float, second: float, random: Random) -> Flips:
-    """Return flips with these shares to one side and the other; of the rest, both have 0.8 right."""
+    """Return flips with these shares to one side and the other.
+
+    Of the rest, both have 0.8 right.
+    """
     one = draw_binomial(n, first, random.random)
     other = draw_binomial(n - one, second / (1 - first), random.random)
     both = draw_binomial(n - one - other, 0.8, random.random)

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 from tests.lazy import stats
+from tests.samples import samples_from_frame
 
 import answerkey as ak
 from answerkey.metrics import (
@@ -19,12 +20,11 @@ from answerkey.metrics import (
     KeyedMetric,
     Mean,
     Metric,
-    Part,
     ScoreAggregator,
     Trials,
-    finish_metric,
+    compute_metrics,
+    describe_samples,
     measure,
-    measure_metrics,
     wilson,
 )
 from answerkey.metrics.classification import (
@@ -34,9 +34,10 @@ from answerkey.metrics.classification import (
     Precision,
 )
 from answerkey.metrics.intervals import Ratio, average_clustered_error, average_shares
-from answerkey.metrics.measure import bound_clustered, label_rows, name_clusters, name_groups
+from answerkey.metrics.measure import bound_clustered
 from answerkey.metrics.moments import Max, Min, WeightedAverage
 from answerkey.metrics.python import PythonMetric
+from answerkey.metrics.rows import label_rows, name_clusters, name_groups
 from answerkey.testing import TestServer
 from answerkey.types import MetricValue, Samples, Scores
 
@@ -53,14 +54,20 @@ def finish(
     *,
     trials: Trials | None = None,
 ) -> dict[str, MetricValue]:
-    """Return a metric's values by name, the first of each; the columns are those of samples asked once."""
+    """Return a metric's values by name, the first of each.
+
+    The columns are those of samples asked once.
+    """
     one = KeyedMetric("m", metric, design)
     if not isinstance(samples, Samples):
         size = len(scores) // (trials.num_trials if trials else 1)
         frame = pl.DataFrame(dict(samples or {"row": range(size)}))
-        samples = Samples(frame, pl.Series([str(number) for number in range(frame.height)]))
+        samples = samples_from_frame(
+            frame, pl.Series([str(number) for number in range(frame.height)])
+        )
         samples = samples.repeat(trials.num_trials) if trials else samples
-    values = finish_metric(one, measure_metrics([one], scores, samples, trials), trials)
+    rows = describe_samples(samples, design.columns)
+    (values,) = compute_metrics([one], scores, rows, trials)
     return {value.name: value for value in reversed(values)}
 
 
@@ -70,7 +77,8 @@ def show_groups(value: MetricValue) -> list[tuple[str | None, float | None, int]
 
 
 def test_a_metric_sees_samples() -> None:
-    """`n` counts samples, and the interval is that of their means, kept within [0, 1] for right and wrong.
+    """`n` counts samples, and the interval is that of their means, kept within [0, 1] for right and
+    wrong.
 
     Over samples that were asked once it is as ever; `min` of right and wrong is a share of samples.
     """
@@ -88,7 +96,10 @@ def test_a_metric_sees_samples() -> None:
     assert (value.value, value.interval_method) == (0.5, "wilson")
 
 
-SUM_UP = "def compute_metrics(scores):\n    return {{'sum': sum(one['values']['{}'] for one in scores)}}\n"
+SUM_UP = (
+    "def compute_metrics(scores):\n    return {{'sum': sum(one['values']['{}'] for one in "
+    "scores)}}\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -104,8 +115,13 @@ SUM_UP = "def compute_metrics(scores):\n    return {{'sum': sum(one['values']['{
         (PythonMetric(SUM_UP.format("x.max")), "sum", 2.0),
     ],
 )
-def test_every_metric_sees_the_aggregates_of_trials(metric: Metric, name: str, value: float) -> None:
-    """Three samples with means 1/2, 0 and 1 and maxima 1, 0 and 1; a function of your own sees both."""
+def test_every_metric_sees_the_aggregates_of_trials(
+    metric: Metric, name: str, value: float
+) -> None:
+    """Three samples with means 1/2, 0 and 1 and maxima 1, 0 and 1.
+
+    A function of your own sees both.
+    """
     trials = Trials(2, tuple(ScoreAggregator("x", Aggregator(one)) for one in ("mean", "max")))
     found = finish(metric, make_scores({"x": [1, 0, 0, 0, 1, 1]}), trials=trials)[name]
     assert found.value == pytest.approx(value)
@@ -113,7 +129,9 @@ def test_every_metric_sees_the_aggregates_of_trials(metric: Metric, name: str, v
 
 
 def test_metadata_is_counted_per_trial() -> None:
-    """There is no aggregate of a letter: `n` counts trials, and the trials of a sample are one cluster."""
+    """There is no aggregate of a letter: `n` counts trials, and the trials of a sample are one
+    cluster.
+    """
     letters = ["A", "B", "A", "A", "A", "A", "B", "B", "A", "B", "A", "A"]
     scores = make_scores({"x": [1] * 12}, {"letter": letters})
     value = finish(Frequency("letter"), scores, trials=TRIALS)["letter_A"]
@@ -129,22 +147,21 @@ def test_metadata_is_counted_per_trial() -> None:
     assert (value.value, value.n) == (0.5, 2)
 
 
-def test_text_in_any_shard_decides_for_all() -> None:
-    """A value that is text somewhere is counted per trial everywhere, however samples were sharded."""
-    one = KeyedMetric("m", Frequency("label"))
-
-    def measure_part(labels: list[object]) -> Part:
-        scores = make_scores({"label": labels}, encoded=["label"])
-        samples = Samples(pl.DataFrame(), pl.Series(map(str, range(len(scores)))))
-        return measure_metrics([one], scores, samples, TRIALS)[0]
-
-    whole = finish_metric(one, [measure_part([1, 1, "x", 1])], TRIALS)
-    assert finish_metric(one, [measure_part([1, 1]), measure_part(["x", 1])], TRIALS) == whole
-    assert {value.name: value.value for value in whole} == {"label_1": 0.75, "label_x": 0.25}
+def test_text_in_any_row_decides_for_all() -> None:
+    """A value that is text somewhere is counted per trial everywhere."""
+    scores = make_scores({"label": [1, 1, "x", 1]}, encoded=["label"])
+    values = finish(Frequency("label"), scores, trials=TRIALS)
+    assert {name: value.value for name, value in values.items()} == {
+        "label_1": 0.75,
+        "label_x": 0.25,
+    }
 
 
 def test_samples_without_all_their_trials_are_left_out_and_counted() -> None:
-    """A sample with a failed call is no 0 and no half; a field that is nowhere is named in the note."""
+    """A sample with a failed call is no 0 and no half.
+
+    A field that is nowhere is named in the note.
+    """
     scores = make_scores({"x": [1, None, 1, 1]}, status=["SCORED", "ERROR", "SCORED", "SCORED"])
     value = finish(Mean("x"), scores, trials=TRIALS)["x_mean"]
     assert (value.value, value.n, dict(value.n_excluded)) == (1.0, 1, {"error": 1})
@@ -161,7 +178,9 @@ def order_samples(
     if is_extra is not None:
         orders = orders.with_columns(is_extra=pl.Series([mark == "x" for mark in is_extra]))
     ids = pl.Series([str(number) for number in range(len(owners))])
-    return Samples(pl.DataFrame({"g": list(groups or owners)}), ids, orders=orders).repeat(trials)
+    return samples_from_frame(
+        pl.DataFrame({"g": list(groups or owners)}), ids, orders=orders
+    ).repeat(trials)
 
 
 def test_orders_of_a_sample_are_one_sample() -> None:
@@ -183,14 +202,16 @@ def test_letters_in_several_orders_are_clustered_by_sample() -> None:
 
 
 def test_rows_that_estimate_a_prior_count_for_the_metric_that_reads_them_alone() -> None:
-    """The mean sees the other rows, still as orders; a metric that reads the extra rows is handed all."""
+    """The mean sees the other rows, still as orders.
+
+    A metric that reads the extra rows is handed all.
+    """
     scores = make_scores({"x": [1, 0, 0, 1]})
     samples = order_samples("aaab", is_extra=".xx.")
     value = finish(Mean("x"), scores, samples)["x_mean"]
     assert (value.value, value.n) == (1.0, 2)
     assert finish(Mean("x"), scores, order_samples("aaab", is_extra="...."))["x_mean"].n == 2
-    one = KeyedMetric("m", RowCount())
-    assert measure_metrics([one], scores, samples)[0]["whole"] == {"rows": 4}
+    assert finish(RowCount(), scores, samples)["rows"].value == 4
     scores = make_scores({"x": [1, 0, 0, 1, 1]})
     value = finish(Mean("x"), scores, order_samples("aaabb", is_extra="..x.."))["x_mean"]
     assert (value.value, value.n) == (0.75, 2)
@@ -205,9 +226,9 @@ class RowCount(PythonMetric):
     def __init__(self) -> None:
         super().__init__("def compute_metrics(scores):\n    return {}\n")
 
-    def measure(self, scores: Scores) -> Part:
+    def compute(self, scores: Scores) -> list[MetricValue]:
         """Return the number of rows."""
-        return {"rows": len(scores)}
+        return [MetricValue("rows", len(scores), len(scores))]
 
 
 def test_a_snippet_over_orders_sees_samples() -> None:
@@ -220,9 +241,14 @@ def test_a_snippet_over_orders_sees_samples() -> None:
 
 
 def test_groups_of_orders_have_the_means_of_their_samples() -> None:
-    """Means over the orders of a sample come first; rows of letters are a cluster of their group."""
+    """Means over the orders of a sample come first.
+
+    Rows of letters are a cluster of their group.
+    """
     samples = order_samples("aabbccddeeff", groups="ppppppqqqqqq")
-    scores = make_scores({"x": [1, 0, 1, 1, 0, 0, 1, 1, 1, 0, 1, 1]}, {"letter": list("ABAAABBBAAAB")})
+    scores = make_scores(
+        {"x": [1, 0, 1, 1, 0, 0, 1, 1, 1, 0, 1, 1]}, {"letter": list("ABAAABBBAAAB")}
+    )
     value = finish(Mean("x"), scores, samples, Design(("g",)))["x_mean"]
     assert show_groups(value) == [("p", 0.5, 3), ("q", 5 / 6, 3)]
     errors = [one.std_error for one in value.groups[0].values]
@@ -230,7 +256,10 @@ def test_groups_of_orders_have_the_means_of_their_samples() -> None:
     value = finish(Frequency("letter"), scores, samples, Design(("g",)))["letter_A"]
     assert show_groups(value) == [("p", 2 / 3, 6), ("q", 0.5, 6)]
     errors = [one.std_error for one in value.groups[0].values]
-    assert errors == [pytest.approx(stats.sem([0.5, 1, 0.5])), pytest.approx(stats.sem([0, 1, 0.5]))]
+    assert errors == [
+        pytest.approx(stats.sem([0.5, 1, 0.5])),
+        pytest.approx(stats.sem([0, 1, 0.5])),
+    ]
     note = "an interval needs at least 5 samples, there are 3"
     assert {one.interval_note for one in value.groups[0].values} == {note}
 
@@ -238,7 +267,9 @@ def test_groups_of_orders_have_the_means_of_their_samples() -> None:
 def test_groups_of_trials_are_clustered_by_sample() -> None:
     """Three samples, asked twice, in one group."""
     scores = make_scores({"x": [1] * 6}, {"letter": list("ABAAAB")})
-    value = finish(Frequency("letter"), scores, {"g": list("ppp")}, Design(("g",)), trials=TRIALS)["letter_A"]
+    value = finish(Frequency("letter"), scores, {"g": list("ppp")}, Design(("g",)), trials=TRIALS)[
+        "letter_A"
+    ]
     (only,) = value.groups[0].values
     assert only.std_error == pytest.approx(stats.sem([0.5, 1, 0.5]))
     assert only.interval_note == "an interval needs at least 5 samples, there are 3"
@@ -247,9 +278,9 @@ def test_groups_of_trials_are_clustered_by_sample() -> None:
 def test_fields_of_shares_alone_make_a_share() -> None:
     """A ratio of a count and a share under trials is no share."""
     scores = make_scores({"x": [1, 0], "w": [2, 3]})
-    samples = Samples(pl.DataFrame(), pl.Series(["0", "1"]))
-    part = measure_metrics([KeyedMetric("m", WeightedAverage("x", "w"))], scores, samples, TRIALS)[0]
-    assert part["is_share"] is False
+    samples = samples_from_frame(pl.DataFrame(), pl.Series(["0", "1"]))
+    (value,) = finish(WeightedAverage("x", "w"), scores, samples, trials=TRIALS).values()
+    assert value.is_share is False
 
 
 KNOWN = [1.0, 1.0, 0.0, 0.0, 1.0, 0.0]
@@ -260,7 +291,9 @@ def test_clusters_have_their_known_error() -> None:
     clusters = {"c": list("aabbcc")}
     scores = make_scores({"x": KNOWN})
     found = finish(Mean("x"), scores, clusters, Design(cluster_by="c"))["x_mean"]
-    plain = finish(Mean("x"), scores, clusters, Design(cluster_by="c", is_corrected=False))["x_mean"]
+    plain = finish(Mean("x"), scores, clusters, Design(cluster_by="c", is_corrected=False))[
+        "x_mean"
+    ]
     assert (round(found.std_error or 0, 6), round(plain.std_error or 0, 6)) == (0.288675, 0.235702)
     assert found.details["clusters"] == 3
     assert (found.interval, found.interval_note) == (
@@ -280,27 +313,42 @@ def test_clusters_of_one_are_independent_samples() -> None:
 
 
 def test_clusters_cover_every_ratio() -> None:
-    """Shares, precision, classes and their averages have clustered intervals; the end of a field has none."""
+    """Shares, precision, classes and their averages have clustered intervals.
+
+    The end of a field has none.
+    """
     truth = ["A", "B", "A", "B"] * 10
     said = ["A", "A", "A", "B", None] * 8
     clusters = {"c": [number // 4 for number in range(40)]}
     scores = make_scores(
         {"x": [0.5, 1.5] * 20, "tp": [1, 2] * 20, "fp": [1, 0] * 20}, {"t": truth, "s": said}
     )
-    for metric in (Mean("x"), Precision("tp", "fp"), Frequency("s"), MulticlassClassification("t", "s")):
+    for metric in (
+        Mean("x"),
+        Precision("tp", "fp"),
+        Frequency("s"),
+        MulticlassClassification("t", "s"),
+    ):
         for value in finish(metric, scores, clusters, Design(cluster_by="c")).values():
-            assert (value.details["clusters"], value.std_error is not None) == (10, True), value.name
+            assert (value.details["clusters"], value.std_error is not None) == (10, True), (
+                value.name
+            )
     largest = finish(Max("x"), scores, clusters, Design(cluster_by="c"))["x_max"]
-    assert (largest.interval, largest.interval_note) == (None, "no formula for values of `c` fits this type")
+    assert (largest.interval, largest.interval_note) == (
+        None,
+        "no formula for values of `c` fits this type",
+    )
 
 
 def test_groups_have_their_own_values() -> None:
-    """Each group is measured alone, with its own interval and what it leaves out; labels are in order.
+    """Each group is measured alone, with its own interval and what it leaves out.
 
-    Null is a group of its own.
+    Labels are in order. Null is a group of its own.
     """
     scores = make_scores({"x": [1, 0, 1, 1, 0, 1]}, status=["SCORED"] * 4 + ["FAILED", "SCORED"])
-    value = finish(Mean("x"), scores, {"g": ["b", "a", "a", "b", "b", None]}, Design(("g",)))["x_mean"]
+    value = finish(Mean("x"), scores, {"g": ["b", "a", "a", "b", "b", None]}, Design(("g",)))[
+        "x_mean"
+    ]
     assert (value.groups[0].column, len(value.groups)) == ("g", 1)
     assert show_groups(value) == [("(none)", 1.0, 1), ("a", 0.5, 2), ("b", 1.0, 2)]
     found = value.groups[0].values
@@ -321,7 +369,10 @@ def test_macro_average_counts_every_group_once() -> None:
 
 
 def test_groups_that_are_the_clusters_stand_for_others() -> None:
-    """The macro average then varies as the groups differ; each group is measured as a whole of its own."""
+    """The macro average then varies as the groups differ.
+
+    Each group is measured as a whole of its own.
+    """
     scores = make_scores({"x": [1, 1, 1, 0, 0, 0, 1, 0, 1, 1, 0, 1]})
     groups = {"g": list("aabbccddeeff")}
     macro = finish(Mean("x"), scores, groups, Design(("g",), "g"))["x_mean"].groups[0]
@@ -333,7 +384,9 @@ def test_groups_that_are_the_clusters_stand_for_others() -> None:
 
 
 def test_clusters_may_lie_across_groups() -> None:
-    """With one cluster per pair of samples, one in each group, the groups' errors do not add as if apart."""
+    """With one cluster per pair of samples, one in each group, the groups' errors do not add as if
+    apart.
+    """
     x = [1, 0, 1, 0, 1, 0, 0, 1, 1, 0, 1, 1]
     scores = make_scores({"x": [*x, *x]})
     columns = {"g": ["a"] * 12 + ["b"] * 12, "c": [*range(12), *range(12)]}
@@ -341,7 +394,9 @@ def test_clusters_may_lie_across_groups() -> None:
     assert value.groups[0].macro.std_error == pytest.approx(value.std_error, rel=1e-13)
     # Clusters that lie in one group alone: of their residuals in the other there is nothing.
     columns = {"g": list("aaabbb"), "c": list("pqrrst")}
-    macro = finish(Mean("x"), make_scores({"x": [1, 0, 0, 1, 1, 0]}), columns, Design(("g",), "c"))["x_mean"]
+    macro = finish(Mean("x"), make_scores({"x": [1, 0, 0, 1, 1, 0]}), columns, Design(("g",), "c"))[
+        "x_mean"
+    ]
     first, second = [2 / 9, -1 / 9, -1 / 9], [1 / 9, 1 / 9, -2 / 9]
     residuals = [first[0], first[1], first[2] + second[0], second[1], second[2]]
     expected = (5 / 4 * sum((one / 2) ** 2 for one in residuals)) ** 0.5
@@ -351,7 +406,9 @@ def test_clusters_may_lie_across_groups() -> None:
 def test_a_label_that_a_group_lacks_is_none_of_its_samples() -> None:
     """The share of a letter in a group that never has it is 0, with an interval."""
     scores = make_scores({"x": [1] * 4}, {"letter": ["A", "B", "B", "B"]})
-    groups = finish(Frequency("letter"), scores, {"g": list("pqqq")}, Design(("g",)))["letter_A"].groups[0]
+    groups = finish(Frequency("letter"), scores, {"g": list("pqqq")}, Design(("g",)))[
+        "letter_A"
+    ].groups[0]
     assert [(one.group, one.value, one.interval) for one in groups.values] == [
         ("p", 1.0, wilson(1, 1)),
         ("q", 0.0, wilson(0, 3)),
@@ -371,7 +428,9 @@ def test_too_many_groups_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None
     assert measure.MOST_GROUPS == 10_000
     monkeypatch.setattr(measure, "MOST_GROUPS", 20)
     for size, listed, note in ((20, 20, None), (21, 0, "there are more than 20 groups")):
-        found = finish(Mean("x"), make_scores({"x": [1] * size}), {"g": list(range(size))}, Design(("g",)))
+        found = finish(
+            Mean("x"), make_scores({"x": [1] * size}), {"g": list(range(size))}, Design(("g",))
+        )
         groups = found["x_mean"].groups[0]
         assert (len(groups.values), groups.macro.note) == (listed, note)
 
@@ -416,7 +475,9 @@ def test_groups_that_all_lack_a_value_have_no_average() -> None:
 
 def test_a_class_that_a_group_lacks_has_no_value_there() -> None:
     """Neither right nor wrong: the group has no sample of it."""
-    scores = make_scores({"x": [1] * 3}, {"t": ["A", "B", "B"], "s": ["A", "B", "A"]}, excluded_by=[None] * 3)
+    scores = make_scores(
+        {"x": [1] * 3}, {"t": ["A", "B", "B"], "s": ["A", "B", "A"]}, excluded_by=[None] * 3
+    )
     metric = MulticlassClassification("t", "s")
     found = finish(metric, scores, {"g": list("pqp")}, Design(("g",)))["A_recall"].groups[0]
     assert [(one.group, one.value, one.n, one.note) for one in found.values] == [
@@ -439,7 +500,9 @@ def test_rates_of_two_answers_are_clustered() -> None:
     truth, said = ["yes", "yes", "no", "no"] * 6, ["yes", "no", "no", "no", "yes", "yes"] * 4
     scores = make_scores({"x": [1] * 24}, {"t": truth, "s": said})
     clusters = {"c": [number // 4 for number in range(24)]}
-    found = finish(BinaryClassification("t", "s", "yes", "no"), scores, clusters, Design(cluster_by="c"))
+    found = finish(
+        BinaryClassification("t", "s", "yes", "no"), scores, clusters, Design(cluster_by="c")
+    )
     shares = [
         sum(a == b for a, b in zip(truth[i : i + 4], said[i : i + 4], strict=True)) / 4
         for i in range(0, 24, 4)
@@ -455,27 +518,41 @@ def test_names_that_two_values_share_have_no_clustered_interval() -> None:
         {"x": [1] * 10}, {"t": ["macro", "A"] * 5, "s": ["macro", "A", "A", "A", "macro"] * 2}
     )
     one = KeyedMetric("m", MulticlassClassification("t", "s"), Design(cluster_by="c"))
-    samples = Samples(pl.DataFrame({"c": list(range(10))}), pl.Series(map(str, range(10))))
-    values = finish_metric(one, measure_metrics([one], scores, samples))
-    found = {(value.interval, value.interval_note) for value in values if value.name == "macro_recall"}
+    samples = samples_from_frame(
+        pl.DataFrame({"c": list(range(10))}), pl.Series(map(str, range(10)))
+    )
+    (values,) = compute_metrics([one], scores, describe_samples(samples, ["c"]))
+    found = {
+        (value.interval, value.interval_note) for value in values if value.name == "macro_recall"
+    }
     assert found == {(None, "two values of the metric have this name")}
 
 
 def test_averages_over_no_class_at_all_stay_empty() -> None:
-    """Where nothing was ever predicted, no class has a precision, and clusters change nothing about it."""
+    """Where nothing was ever predicted, no class has a precision, and clusters change nothing about
+    it.
+    """
     scores = make_scores(
-        {"x": [0] * 6}, {"t": ["A", "B"] * 3, "s": [None] * 5 + ["?"]}, status=["SCORED"] * 5 + ["FAILED"]
+        {"x": [0] * 6},
+        {"t": ["A", "B"] * 3, "s": [None] * 5 + ["?"]},
+        status=["SCORED"] * 5 + ["FAILED"],
     )
-    found = finish(MulticlassClassification("t", "s"), scores, {"c": list("aabbcc")}, Design(cluster_by="c"))
+    found = finish(
+        MulticlassClassification("t", "s"), scores, {"c": list("aabbcc")}, Design(cluster_by="c")
+    )
     assert (found["macro_precision"].value, found["macro_precision"].interval_note) == (None, None)
     assert found["accuracy"].value == 0.0
 
 
 def test_means_beyond_zero_and_one_have_student_s_interval() -> None:
-    """Clustered values that are no shares: the mean of five clusters of one is Student's t over them."""
+    """Clustered values that are no shares: the mean of five clusters of one is Student's t over
+    them.
+    """
     numbers = [1.0, 2.0, 4.0, 8.0, 10.0]
     clusters = {"c": list("abcde")}
-    value = finish(Mean("x"), make_scores({"x": numbers}), clusters, Design(cluster_by="c"))["x_mean"]
+    value = finish(Mean("x"), make_scores({"x": numbers}), clusters, Design(cluster_by="c"))[
+        "x_mean"
+    ]
     assert value.interval_method == "clustered_t"
     assert value.interval == pytest.approx(stats.t.interval(0.95, 4, 5.0, stats.sem(numbers)))
     wide = make_scores({"x": [1.7e308, -1.7e308, 1.7e308, -1.7e308, 0.0]})
@@ -484,13 +561,18 @@ def test_means_beyond_zero_and_one_have_student_s_interval() -> None:
 
 
 def test_squares_beyond_all_floats_have_no_error() -> None:
-    """The error of an average whose squares no float can sum is none, and the clusters are counted."""
+    """The error of an average whose squares no float can sum is none, and the clusters are
+    counted.
+    """
     clusters = [([Ratio(sign * 5 * 10**154, 1, 1)], 1) for sign in (1, -1, 1, -1)]
     assert average_clustered_error(clusters, is_corrected=False) == (None, 4)
 
 
 def test_too_many_different_samples_have_no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Samples whose trials all differ are counted up to a bound; beyond it the value stands alone."""
+    """Samples whose trials all differ are counted up to a bound.
+
+    Beyond it the value stands alone.
+    """
     monkeypatch.setattr(measure, "MOST_KINDS", 2)
     letters = ["A", "A", "A", "B", "B", "B", "A", "A"]
     scores = make_scores({"x": [1] * 8}, {"letter": letters})
@@ -532,7 +614,10 @@ def test_averages_over_few_clusters_name_the_column() -> None:
     """So that the reader knows what there are too few of."""
     columns = {"g": list("aabb"), "c": list("xyxy")}
     found = finish(
-        Mean("x"), make_scores({"x": [1, 0, 1, 1]}), columns, Design(group_by=("g",), cluster_by="c")
+        Mean("x"),
+        make_scores({"x": [1, 0, 1, 1]}),
+        columns,
+        Design(group_by=("g",), cluster_by="c"),
     )
     macro = found["x_mean"].groups[0].macro
     assert macro.interval_note == "an interval needs at least 5 values of `c`, there are 2"
@@ -542,7 +627,9 @@ def test_averages_over_few_clusters_name_the_column() -> None:
 def test_averages_of_shares_and_others_are_no_shares() -> None:
     """One group whose values are beyond 0 and 1 makes the average a plain number."""
     columns = {"g": list("aaabbb")}
-    found = finish(Mean("x"), make_scores({"x": [1, 0, 1, 2, 3, 5]}), columns, Design(group_by=("g",)))
+    found = finish(
+        Mean("x"), make_scores({"x": [1, 0, 1, 2, 3, 5]}), columns, Design(group_by=("g",))
+    )
     macro = found["x_mean"].groups[0].macro
     assert macro.interval is not None
     assert macro.interval[1] > 1
@@ -567,9 +654,17 @@ def test_a_design_names_the_columns_it_needs() -> None:
 
 
 def test_labels_are_the_text_of_the_values() -> None:
-    """Numbers and truth values are written as metrics write them, JSON text by its value; null stays null."""
-    columns = {"x": [1.5, None, 2.0], "y": [True, False, None], "z": ["q", None, ""], "j": ['"A"', "3", None]}
-    samples = Samples(pl.DataFrame(columns), IDS, encoded=frozenset({"j"}))
+    """Numbers and truth values are written as metrics write them, JSON text by its value.
+
+    Null stays null.
+    """
+    columns = {
+        "x": [1.5, None, 2.0],
+        "y": [True, False, None],
+        "z": ["q", None, ""],
+        "j": ['"A"', "3", None],
+    }
+    samples = samples_from_frame(pl.DataFrame(columns), IDS, encoded=frozenset({"j"}))
     assert label_rows(samples, "x").to_list() == ["1.5", None, "2.0"]
     assert label_rows(samples, "y").to_list() == ["True", "False", None]
     assert label_rows(samples, "z").to_list() == ["q", None, ""]
@@ -611,7 +706,10 @@ def score(
     rows: int = 6,
     **more: Any,  # noqa: ANN401 - of the task
 ) -> ak.Run:
-    """Return a run of a judge over these rows, asked once or in trials; each passage has two of them."""
+    """Return a run of a judge over these rows, asked once or in trials.
+
+    Each passage has two of them.
+    """
     scorer: dict[str, object] = {
         "type": "model_as_a_judge_scorer",
         "model_key": f"{url}#judge",
@@ -621,10 +719,14 @@ def score(
     }
     scorer |= {} if metrics is None else {"metrics": metrics}
     definition = {"scorers": [scorer], **more}
-    samples = [{"question": f"q{n}", "passage": f"p{n // 2}", "half": f"h{n % 2}"} for n in range(rows)]
+    samples = [
+        {"question": f"q{n}", "passage": f"p{n // 2}", "half": f"h{n % 2}"} for n in range(rows)
+    ]
     trials = range(more.get("trials", {}).get("num_trials", 1))
     said = [
-        {"sample_id": f"{n + 1:06d}", "trial": one, "completion": "x"} for n in range(rows) for one in trials
+        {"sample_id": f"{n + 1:06d}", "trial": one, "completion": "x"}
+        for n in range(rows)
+        for one in trials
     ]
     task = {"key": "t", "display_name": "T", "description": "D", "definition": definition}
     return ak.score(task, samples, said)
@@ -645,7 +747,10 @@ def test_the_mean_of_a_judge_keeps_to_its_scale(url: str) -> None:
     [
         ({"type": "mean", "field": "raw_score"}, (1.0, 5.0)),
         ({"type": "weighted_average", "field": "score", "weights": "raw_score"}, (0.0, 1.0)),
-        ({"type": "weighted_average", "field": "raw_score", "weights": {1: -2, 2: 0, 5: 3}}, (-2.0, 3.0)),
+        (
+            {"type": "weighted_average", "field": "raw_score", "weights": {1: -2, 2: 0, 5: 3}},
+            (-2.0, 3.0),
+        ),
         ({"type": "mean", "field": "score", "cluster_by": "passage"}, (0.0, 1.0)),
     ],
 )
@@ -665,7 +770,9 @@ def test_every_metric_keeps_to_its_scale(
 def test_trials_keep_to_the_scale_too(url: str) -> None:
     """The mean of aggregates of a bounded score is bounded."""
     aggregators = [{"score_name": "score", "aggregator": {"function": "max"}}]
-    (value,) = score(url, trials={"num_trials": 2, "score_aggregators": aggregators}).metrics.values()
+    (value,) = score(
+        url, trials={"num_trials": 2, "score_aggregators": aggregators}
+    ).metrics.values()
     assert value.interval is not None
     assert value.interval[0] == 0.0
 
@@ -676,7 +783,12 @@ def test_shares_of_a_snippet_keep_to_their_scale() -> None:
     snippet = f"def compute_scores(sample):\n    return {returned}\n"
     metrics = [{"type": "mean", "field": "is_correct"}, {"type": "mean", "field": "other"}]
     scorer = {"type": "python", "compute_scores_snippet": snippet, "metrics": metrics}
-    task = {"key": "t", "display_name": "T", "description": "D", "definition": {"scorers": [scorer]}}
+    task = {
+        "key": "t",
+        "display_name": "T",
+        "description": "D",
+        "definition": {"scorers": [scorer]},
+    }
     samples = [{"points": points, "completion": ""} for points in (0.5, 0, 1, 1)]
     run = ak.score(task, samples, trust_code=True)
     assert run.metrics["is_correct_mean"].interval == (0.0, 1.0)
@@ -705,7 +817,10 @@ def test_no_metrics_at_all_is_warned_about(
         "completion",
     )
     assert done.code == 0
-    assert "scorer `string_equals` has no metrics: the run will have no number of it" in done.out + done.err
+    assert (
+        "scorer `string_equals` has no metrics: the run will have no number of it"
+        in done.out + done.err
+    )
     assert "scorer `note`" not in done.out + done.err
     ran = call("score", tmp_path / "task.yaml", "--dataset", tmp_path / "rows.jsonl")
     assert "has no metrics" in ran.out + ran.err

@@ -14,6 +14,8 @@ from answerkey.errors import ScoringError, SpecError
 from answerkey.metrics import Mean, Metric, wilson
 from answerkey.metrics.intervals import student
 from answerkey.metrics.moments import Max, Min, StdDev, WeightedAverage
+from answerkey.runs import join_parts
+from answerkey.types import Scores
 
 from .conftest import compute, make_scores
 
@@ -22,7 +24,9 @@ TABLE = WeightedAverage("x", {"good": 1.0, "fair": 0.5, "bad": 0.0})
 BY_FIELD = WeightedAverage("x", "w")
 
 
-def check(metric: Metric, x: Sequence[object], w: Sequence[object] | None = None, **expected: object) -> None:
+def check(
+    metric: Metric, x: Sequence[object], w: Sequence[object] | None = None, **expected: object
+) -> None:
     """Check the one value of a metric over columns `x` and `w`."""
     columns = {"x": x} if w is None else {"x": x, "w": w}
     (value,) = compute(metric, make_scores(columns)).values()
@@ -48,12 +52,18 @@ def test_the_mean_of_other_numbers_has_the_interval_of_student() -> None:
     check(Mean("x"), [0.5, 0.5], value=0.5, interval=None, interval_note=alike)
     single = "there is one sample, and a spread needs two"
     check(Mean("x"), [0.5], value=0.5, interval=None, interval_note=single)
-    wide: dict[str, Any] = {"interval": None, "interval_note": "the spread is too large for a float"}
+    wide: dict[str, Any] = {
+        "interval": None,
+        "interval_note": "the spread is too large for a float",
+    }
     check(Mean("x"), [1.5e308, -1.5e308], value=0.0, std_error=1.5e308, **wide)
 
 
 def test_sums_are_not_rounded_on_the_way() -> None:
-    """Ten times 0.1 has the mean 0.1; large terms that cancel leave the small ones; nothing overflows."""
+    """Ten times 0.1 has the mean 0.1.
+
+    Large terms that cancel leave the small ones; nothing overflows.
+    """
     check(Mean("x"), [0.1] * 10, value=0.1)
     check(Mean("x"), [1e300, 1.0, -1e300, 1.0], value=0.5)
     check(BY_FIELD, [0.375, 2, 1], [0.5, 0.125, 0], value=(0.375 * 0.5 + 2 * 0.125) / 0.625)
@@ -76,7 +86,12 @@ def test_the_deviation_is_that_of_a_sample() -> None:
     unsure = dict.fromkeys(["interval", "std_error", "interval_method"])
     note = "answerkey computes none for a standard deviation"
     check(
-        StdDev("x"), numbers, name="x_std_dev", value=statistics.stdev(numbers), interval_note=note, **unsure
+        StdDev("x"),
+        numbers,
+        name="x_std_dev",
+        value=statistics.stdev(numbers),
+        interval_note=note,
+        **unsure,
     )
     check(StdDev("x"), [5.0], value=None, n=1, note="it needs at least two values, there is one")
     check(StdDev("x"), [1.7e308, -1.7e308], value=None, note="the value is too large for a float")
@@ -90,7 +105,9 @@ def test_a_table_gives_the_mean_of_the_weights() -> None:
         "interval_method": "student_t",
     }
     std_error = pytest.approx(error)
-    check(TABLE, ["good", "fair", "good", "bad"], value=0.625, note=None, std_error=std_error, **sure)
+    check(
+        TABLE, ["good", "fair", "good", "bad"], value=0.625, note=None, std_error=std_error, **sure
+    )
     left_out = {"no_weight": 1, "null": 1}
     check(TABLE, ["good", "fair", "good", "odd", None], value=2.5 / 3, n=3, n_excluded=left_out)
 
@@ -107,10 +124,28 @@ def test_a_number_finds_its_weight_in_any_spelling() -> None:
 def test_a_field_of_weights_makes_a_ratio() -> None:
     """Σwx / Σw with the error √(n/(n-1) · Σ w²(x - R)²) / Σw; weights of zero give no value."""
     named = WeightedAverage("x", "w", name="Weighted")
-    check(named, [1.0, 0.0, 1.0], [3, 1, None], name="Weighted", value=0.75, n=2, n_excluded={"no_weight": 1})
+    check(
+        named,
+        [1.0, 0.0, 1.0],
+        [3, 1, None],
+        name="Weighted",
+        value=0.75,
+        n=2,
+        n_excluded={"no_weight": 1},
+    )
     error = (4 / 3 * (0.75**2 * 2 + 0.5**2 * 2)) ** 0.5 / 8
-    sure: dict[str, Any] = {"interval": pytest.approx(student(0.75, error, 3)), "interval_method": "ratio_t"}
-    check(BY_FIELD, [1.0, 0.0, 0.5, 1.0], [3, 1, 2, 2], value=0.75, std_error=pytest.approx(error), **sure)
+    sure: dict[str, Any] = {
+        "interval": pytest.approx(student(0.75, error, 3)),
+        "interval_method": "ratio_t",
+    }
+    check(
+        BY_FIELD,
+        [1.0, 0.0, 0.5, 1.0],
+        [3, 1, 2, 2],
+        value=0.75,
+        std_error=pytest.approx(error),
+        **sure,
+    )
     check(BY_FIELD, [1.0], [0.0], value=None, note="all weights are 0")
 
 
@@ -123,7 +158,7 @@ def test_without_numbers_there_is_no_value(metric: Metric) -> None:
     (value,) = compute(metric, scores).values()
     assert (value.value, value.n, value.note) == (None, 0, NOTHING)
     assert value.n_excluded == {"failed": 1, "null": 1}
-    (value,) = metric.finish(metric.merge([]))
+    (value,) = metric.compute(Scores(scores.frame.head(0)))
     assert (value.value, value.n, value.n_excluded) == (None, 0, {})
 
 
@@ -142,20 +177,27 @@ def test_left_out_samples_are_counted_by_reason() -> None:
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, 10**400])
 def test_values_that_are_not_finite_are_left_out_and_named(number: float) -> None:
     """NaN, infinity and larger integers than a float holds are no numbers to average."""
-    value = compute(Mean("x"), make_scores({"x": [1.0, number]}, encoded=["x"] * (number == 10**400)))[
-        "x_mean"
-    ]
+    value = compute(
+        Mean("x"), make_scores({"x": [1.0, number]}, encoded=["x"] * (number == 10**400))
+    )["x_mean"]
     assert (value.value, value.n, value.n_excluded) == (1.0, 1, {"not_finite": 1})
     assert value.note == "1 NaN or infinite left out"
 
 
 def test_unsuitable_fields_are_errors() -> None:
-    """The error shows what the field holds, in samples; a misspelt field is not a column of nulls."""
+    """The error shows what the field holds, in samples.
+
+    A misspelt field is not a column of nulls.
+    """
 
     def refuse(metric: Metric, message: str, hint: str, **columns: list[Any]) -> None:
         with pytest.raises(ScoringError) as caught:
             compute(metric, make_scores(columns))
-        assert (caught.value.code, caught.value.message, caught.value.hint) == ("E402", message, hint)
+        assert (caught.value.code, caught.value.message, caught.value.hint) == (
+            "E402",
+            message,
+            hint,
+        )
 
     text = "`frequency` and the classification metrics read text"
     for metric in (Mean("x"), Max("x"), Min("x"), StdDev("x")):
@@ -170,18 +212,25 @@ def test_unsuitable_fields_are_errors() -> None:
 
 
 def test_fields_are_read_wherever_they_are() -> None:
-    """Values before metadata of the same name; null in a shard that lacks the field; mixed kinds as JSON."""
+    """Values before metadata of the same name.
+
+    Null in a chunk that lacks the field; mixed kinds as JSON.
+    """
     metric = Mean("x")
     assert compute(metric, make_scores({"x": [1.0]}, {"x": [5.0]}))["x_mean"].value == 1.0
-    parts = [metric.measure(make_scores({"x": [1.0]})), metric.measure(make_scores({"y": [1.0, 2.0]}))]
-    (value,) = metric.finish(metric.merge(parts))
+    chunks = [make_scores({"x": [1.0]}).frame, make_scores({"y": [1.0, 2.0]}).frame]
+    (value,) = metric.compute(Scores(join_parts(chunks)))
     assert (value.value, value.n, value.n_excluded) == (1.0, 1, {"null": 2})
     value = compute(metric, make_scores({"x": [1, 0.5, True, None]}, encoded=["x"]))["x_mean"]
     assert (value.value, value.n, value.n_excluded) == (2.5 / 3, 3, {"null": 1})
 
 
-@pytest.mark.parametrize("weights", [{}, "", {"A": "much"}, {"A": True}, {"A": float("nan")}, {"A": None}])
-def test_weights_that_are_none_are_refused_at_once(weights: dict[str | bool | float, float] | str) -> None:
+@pytest.mark.parametrize(
+    "weights", [{}, "", {"A": "much"}, {"A": True}, {"A": float("nan")}, {"A": None}]
+)
+def test_weights_that_are_none_are_refused_at_once(
+    weights: dict[str | bool | float, float] | str,
+) -> None:
     """Empty weights, and weights that are no numbers, are the file's mistake."""
     with pytest.raises(SpecError) as caught:
         WeightedAverage("x", weights)

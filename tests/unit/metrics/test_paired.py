@@ -32,9 +32,14 @@ def test_a_known_comparison_has_its_known_numbers() -> None:
     assert (found.evidence.p, found.evidence.p_method) == (found.p_exact, "mcnemar_exact")
 
 
-@pytest.mark.parametrize(("first", "second"), [(0, 1), (3, 9), (12, 30), (831, 799), (4_000, 4_200)])
+@pytest.mark.parametrize(
+    ("first", "second"), [(0, 1), (3, 9), (12, 30), (831, 799), (4_000, 4_200)]
+)
 def test_exact_test_agrees_with_scipy(first: int, second: int) -> None:
-    """McNemar's exact test is the two-sided test of a fair coin on the flips; mid-p halves the tie."""
+    """McNemar's exact test is the two-sided test of a fair coin on the flips.
+
+    Mid-p halves the tie.
+    """
     exact, mid = mcnemar(Flips(5, first, second, 5))
     assert exact == pytest.approx(stats.binomtest(first, first + second).pvalue, rel=1e-9)
     tie = stats.binom.pmf(min(first, second), first + second, 0.5)
@@ -69,7 +74,9 @@ def test_interval_of_many_flips_is_that_of_student() -> None:
 
 
 def test_few_flips_have_an_interval_that_is_wide_enough() -> None:
-    """With fewer than ten flips the interval is Newcombe's, by the Wilson intervals of both shares."""
+    """With fewer than ten flips the interval is Newcombe's, by the Wilson intervals of both
+    shares.
+    """
     found = measure_difference([(1.0, 1.0, 90), (1.0, 0.0, 5), (0.0, 0.0, 5)])
     assert (found.value, found.evidence.interval_method) == (0.05, "newcombe")
     low, high = found.evidence.interval or (0.0, 0.0)
@@ -87,13 +94,16 @@ def test_no_flip_at_all_is_not_certainty() -> None:
 def test_clusters_widen_the_interval() -> None:
     """The error is that of cluster sums, and the test has C - 1 degrees of freedom."""
     clusters = {
-        str(place): [(1.0, 0.0, 1 + place % 3), (0.0, 1.0, place % 2), (1.0, 1.0, 4)] for place in range(12)
+        str(place): [(1.0, 0.0, 1 + place % 3), (0.0, 1.0, place % 2), (1.0, 1.0, 4)]
+        for place in range(12)
     }
     pairs = [pair for one in clusters.values() for pair in one]
     found = measure_difference(pairs, clusters)
     assert (found.evidence.clusters, found.evidence.p_method) == (12, "clustered_t")
     n, mean = found.n, found.value
-    residuals = [1 + place % 3 - place % 2 - mean * (5 + place % 3 + place % 2) for place in range(12)]
+    residuals = [
+        1 + place % 3 - place % 2 - mean * (5 + place % 3 + place % 2) for place in range(12)
+    ]
     expected = (12 / 11 * sum(one**2 for one in residuals)) ** 0.5 / n
     assert found.evidence.std_error == pytest.approx(expected, rel=1e-13)
     assert found.evidence.p == pytest.approx(2 * stats.t.sf(mean / expected, 11), rel=1e-9)
@@ -101,7 +111,9 @@ def test_clusters_widen_the_interval() -> None:
 
 def test_few_clusters_have_an_error_and_no_interval() -> None:
     """Two clusters say too little, and the note says so."""
-    found = measure_difference([(1.0, 0.0, 3), (0.0, 0.0, 3)], {"a": [(1.0, 0.0, 3)], "b": [(0.0, 0.0, 3)]})
+    found = measure_difference(
+        [(1.0, 0.0, 3), (0.0, 0.0, 3)], {"a": [(1.0, 0.0, 3)], "b": [(0.0, 0.0, 3)]}
+    )
     assert (found.evidence.interval, found.evidence.p) == (None, None)
     assert found.evidence.interval_note == "it needs 5 clusters, there are 2"
     clusters = {str(place): [(1.0, float(place > 1), 2)] for place in range(5)}
@@ -116,7 +128,9 @@ def test_values_other_than_right_and_wrong_are_no_flips(pair: tuple[float, float
 
 
 def test_holm_steps_down() -> None:
-    """The smallest p counts as often as there are comparisons, the next one time less, and so on."""
+    """The smallest p counts as often as there are comparisons, the next one time less, and so
+    on.
+    """
     assert adjust_by_holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert adjust_by_holm([0.8, None, 0.6]) == [1.0, None, 1.0]
     assert adjust_by_holm([0.2]) == [0.2]
@@ -158,7 +172,10 @@ def test_ten_flips_are_enough_for_student(flips: int, method: str) -> None:
             Flips(both=5, first_only=3, second_only=2, neither=14),
             (5 * 14 - 3 * 2 - 12) / (8 * 16 * 7 * 17) ** 0.5,
         ),
-        (Flips(both=1, first_only=6, second_only=5, neither=2), (1 * 2 - 6 * 5) / (7 * 7 * 6 * 8) ** 0.5),
+        (
+            Flips(both=1, first_only=6, second_only=5, neither=2),
+            (1 * 2 - 6 * 5) / (7 * 7 * 6 * 8) ** 0.5,
+        ),
         (Flips(both=8, first_only=2, second_only=0, neither=0), 0.0),
     ],
     ids=["corrected by half a sample", "negative as it is", "no spread to share"],
@@ -171,8 +188,12 @@ def test_newcombe_s_interval_is_that_of_his_formula(flips: Flips, tie: float) ->
         [x / n for x in right],
         [wilson(x, n) for x in right],
     )
-    below = (one - low) ** 2 - 2 * tie * (one - low) * (other_high - other) + (other_high - other) ** 2
-    above = (high - one) ** 2 - 2 * tie * (high - one) * (other - other_low) + (other - other_low) ** 2
+    below = (
+        (one - low) ** 2 - 2 * tie * (one - low) * (other_high - other) + (other_high - other) ** 2
+    )
+    above = (
+        (high - one) ** 2 - 2 * tie * (high - one) * (other - other_low) + (other - other_low) ** 2
+    )
     assert bound_flips(flips) == pytest.approx((one - other - below**0.5, one - other + above**0.5))
 
 
@@ -182,15 +203,23 @@ PLANS = Spread(1 / 9, 1 / 6, 1 / 6)
 
 @pytest.mark.parametrize(("trials", "samples"), [(1, 3_876), (10, 1_260)])
 def test_known_plans_have_their_known_size(trials: int, samples: int) -> None:
-    """A difference of 0.03 takes 3,876 samples when each is asked once, 1,260 when it is asked ten times."""
+    """A difference of 0.03 takes 3,876 samples when each is asked once, 1,260 when it is asked ten
+    times.
+    """
     spread = Spread(1 / 9, 1 / 6, 1 / 6, trials, trials)
     assert count_samples(spread.total, 0.03, Aim()) == samples
 
 
 def test_smallest_difference_and_samples_undo_each_other() -> None:
-    """With the samples that a difference takes, the smallest difference is that one, or a little less."""
+    """With the samples that a difference takes, the smallest difference is that one, or a little
+    less.
+    """
     samples = count_samples(PLANS.total, 0.05, Aim())
-    assert find_smallest(PLANS.total, samples, Aim()) <= 0.05 < find_smallest(PLANS.total, samples - 1, Aim())
+    assert (
+        find_smallest(PLANS.total, samples, Aim())
+        <= 0.05
+        < find_smallest(PLANS.total, samples - 1, Aim())
+    )
 
 
 def test_power_at_the_smallest_difference_is_the_power_asked_for() -> None:

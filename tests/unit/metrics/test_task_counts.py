@@ -6,10 +6,24 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.samples import samples_from_frame
 
-from answerkey.metrics import count_shard, find_category_column, merge_counts
+from answerkey.metrics import (
+    add_counts,
+    count_task,
+    describe_completions,
+    describe_samples,
+    find_category_column,
+)
 from answerkey.metrics.task_counts import count_choices, count_letters, count_rows
-from answerkey.types import TRACEBACK_FIELD, Completion, Completions, CompletionStatus, Samples, Scores
+from answerkey.types import (
+    TRACEBACK_FIELD,
+    Completion,
+    Completions,
+    CompletionStatus,
+    Samples,
+    Scores,
+)
 
 from .conftest import make_scores
 
@@ -23,22 +37,36 @@ STATUSES = ["OK", "OK", "OK", "OK", "REFUSED", "OK", "ERROR", "OK"]
 def make_samples(category: Sequence[object] = ("x", "x", "y", "y", "x", None, "y", "x")) -> Samples:
     """Return eight samples with a category."""
     ids = pl.Series([f"{number:06d}" for number in range(1, len(category) + 1)])
-    return Samples(pl.DataFrame({"category": list(category)}), ids)
+    return samples_from_frame(pl.DataFrame({"category": list(category)}), ids)
 
 
 def make_completions() -> Completions:
     """Return eight completions; the fifth is a refusal, the seventh an error."""
-    rows = [Completion(text, CompletionStatus(status)) for text, status in zip(TEXTS, STATUSES, strict=True)]
+    rows = [
+        Completion(text, CompletionStatus(status))
+        for text, status in zip(TEXTS, STATUSES, strict=True)
+    ]
     return Completions.build(make_samples().ids, rows, source="recorded")
 
 
 def make_mcqa_scores() -> Scores:
-    """Return their scores: three invalid, one valid and wrong, one error, one excluded by an action."""
+    """Return their scores: three invalid, one valid and wrong, one error, one excluded by an
+    action.
+    """
     return make_scores(
         {"is_correct": [1.0, 0.0, 1.0, 0.0, 0.0, 0.0, None, 1.0]},
         {
             "completion_validity": [one and f"{one.strip()}VALID" for one in VALIDITY],
-            "validity_reason": [None, "NOT_A_CHOICE", None, "NOT_A_CHOICE", "REFUSED", None, None, None],
+            "validity_reason": [
+                None,
+                "NOT_A_CHOICE",
+                None,
+                "NOT_A_CHOICE",
+                "REFUSED",
+                None,
+                None,
+                None,
+            ],
             "predicted_choice": ["A", None, "B", None, None, "C", None, "A"],
             "ground_truth_choice": ["A", "A", "B", "B", "A", "B", None, "A"],
         },
@@ -47,9 +75,42 @@ def make_mcqa_scores() -> Scores:
     )
 
 
+def describe(samples: Samples, completions: Completions | None, scores: Scores) -> pl.DataFrame:
+    """Return what is known of the rows; without completions, each is there and has no text."""
+    if completions is None:
+        texts = [Completion(None)] * len(samples)
+        completions = Completions.build(samples.ids, texts, source="live")
+    columns = [name for name in samples.columns if name == "category"]
+    facts = [describe_samples(samples, columns), describe_completions(completions, scores)]
+    return pl.concat(facts, how="horizontal")
+
+
+def count_samples(
+    samples: Samples,
+    completions: Completions | None,
+    scores: Scores,
+    category: str | None = None,
+) -> dict[str, Any]:
+    """Return the counts of one scorer."""
+    return count_rows(describe(samples, completions, scores), scores, category)
+
+
+def count_verdicts(
+    samples: Samples,
+    completions: Completions | None,
+    verdicts: Mapping[str, Scores],
+    num_trials: int = 1,
+) -> dict[str, Any]:
+    """Return the counts of a task whose first scorer is the main one."""
+    main = next(iter(verdicts))
+    rows = describe(samples, completions, verdicts[main])
+    category = "category" if "category" in samples.columns else None
+    return count_task(rows, verdicts, main=main, num_trials=num_trials, category=category)
+
+
 def count_eight() -> dict[str, Any]:
     """Return the counts of the eight samples."""
-    return count_rows(make_samples(), make_completions(), make_mcqa_scores(), "category")
+    return count_samples(make_samples(), make_completions(), make_mcqa_scores(), "category")
 
 
 def list_counts(*numbers: int) -> dict[str, int]:
@@ -69,8 +130,9 @@ def list_reasons(**reasons: tuple[int, str, str | None]) -> dict[str, Any]:
 def test_counts_add_up() -> None:
     """Scored, failed and errors are all samples; valid and invalid are all scored ones.
 
-    Each reason shows its first sample and at most 200 characters of its completion. Letters and categories
-    cover what the metrics see: a sample that an action excludes is in neither; a missing category has a name.
+    Each reason shows its first sample and at most 200 characters of its completion. Letters and
+    categories cover what the metrics see: a sample that an action excludes is in neither; a missing
+    category has a name.
     """
     totals = count_eight()
     assert totals["counts"] == list_counts(8, 7, 4, 3, 1, 0, 1)
@@ -90,8 +152,10 @@ def test_counts_add_up() -> None:
 
 def test_scorer_without_validity_goes_by_the_completion() -> None:
     """Refusals and replies without text are invalid for every scorer."""
-    scores = make_scores({"is_correct": [1.0] * 6 + [None, 0.0]}, status=["SCORED"] * 6 + ["ERROR", "SCORED"])
-    totals = count_rows(make_samples(), make_completions(), scores, None)
+    scores = make_scores(
+        {"is_correct": [1.0] * 6 + [None, 0.0]}, status=["SCORED"] * 6 + ["ERROR", "SCORED"]
+    )
+    totals = count_samples(make_samples(), make_completions(), scores, None)
     assert totals["counts"] == list_counts(8, 7, 6, 1, 1, 0, 1)
     assert list(totals["invalid"]) == ["REFUSED"]
     assert (totals["letters"], totals["categories"]) == ({}, {})
@@ -99,20 +163,29 @@ def test_scorer_without_validity_goes_by_the_completion() -> None:
 
 def test_failed_rows_are_counted_by_reason() -> None:
     """A failed row is neither valid nor invalid; rows that are all scored fail for no reason."""
-    totals = count_rows(make_samples(["x", "y"]), None, make_failed(["BAD_TRUTH", None]), "category")
-    assert (totals["counts"]["failed"], totals["failed"]) == (1, list_reasons(BAD_TRUTH=(1, "000001", None)))
+    totals = count_samples(
+        make_samples(["x", "y"]), None, make_failed(["BAD_TRUTH", None]), "category"
+    )
+    assert (totals["counts"]["failed"], totals["failed"]) == (
+        1,
+        list_reasons(BAD_TRUTH=(1, "000001", None)),
+    )
     scores = make_scores({"is_correct": [1.0, 0.0]}, {"completion_validity": ["VALID", "INVALID"]})
-    totals = count_rows(make_samples(["x", "x"]), None, scores)
+    totals = count_samples(make_samples(["x", "x"]), None, scores)
     assert totals["invalid"] == list_reasons(INVALID=(1, "000002", None))
     assert (totals["failed"], totals["errors"], totals["excluded"]) == ({}, {}, {})
-    assert (totals["completion_statuses"], totals["counts"]["invalid"]) == ({}, 1)
+    assert (totals["completion_statuses"], totals["counts"]["invalid"]) == ({"OK": 2}, 1)
 
 
 @pytest.mark.parametrize(
     ("values", "encoded", "expected"),
     [
         ([0.5, 1.0], [], {"x": {"n": 2, "correct": 1, "partial": 1}}),
-        ([True, False, 1, 0.0, "yes", None], ["is_correct"], {"x": {"n": 4, "correct": 2, "partial": 0}}),
+        (
+            [True, False, 1, 0.0, "yes", None],
+            ["is_correct"],
+            {"x": {"n": 4, "correct": 2, "partial": 0}},
+        ),
         (["yes"], [], {}),
     ],
 )
@@ -121,15 +194,21 @@ def test_right_answers_are_those_equal_to_one(
 ) -> None:
     """A score between 0 and 1 is counted apart, text is neither right nor wrong."""
     scores = make_scores({"is_correct": values}, encoded=encoded)
-    totals = count_rows(make_samples(["x"] * len(values)), None, scores, "category")
+    totals = count_samples(make_samples(["x"] * len(values)), None, scores, "category")
     assert totals["categories"] == expected
 
 
 def test_categories_stored_as_json_are_named_by_their_text() -> None:
-    """A column of mixed values names its categories without quotation marks; equal names are one category."""
-    samples = make_samples(['"7"', "7", '"law"'])
-    samples = Samples(samples.frame, samples.ids, encoded=frozenset({"category"}))
-    totals = count_rows(samples, None, make_scores({"is_correct": [True, False, True]}), "category")
+    """A column of mixed values names its categories without quotation marks.
+
+    Equal names are one category.
+    """
+    ids = pl.Series(["0", "1", "2"])
+    frame = pl.DataFrame({"category": ['"7"', "7", '"law"']})
+    samples = samples_from_frame(frame, ids, encoded=frozenset({"category"}))
+    totals = count_samples(
+        samples, None, make_scores({"is_correct": [True, False, True]}), "category"
+    )
     assert totals["categories"] == {
         "7": {"n": 2, "correct": 1, "partial": 0},
         "law": {"n": 1, "correct": 1, "partial": 0},
@@ -137,19 +216,16 @@ def test_categories_stored_as_json_are_named_by_their_text() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 3, 5, 7])
-def test_merged_shards_are_the_whole(cut: int) -> None:
-    """However the rows are sharded, the tally is the same, with the same first examples in the same order."""
+def test_chunks_of_rows_are_the_whole(cut: int) -> None:
+    """What is kept of the rows does not depend on the chunks in which they are worked on."""
     samples, completions, scores = make_samples(), make_completions(), make_mcqa_scores()
-    shards = [
-        count_rows(
-            samples.slice(start, length),
-            completions.slice(start, length),
-            Scores(scores.frame.slice(start, length)),
-            "category",
-        )
-        for start, length in ((0, cut), (cut, 8 - cut))
-    ]
-    assert json.dumps(merge_counts(shards)) == json.dumps(merge_counts([count_eight()]))
+    chunks = []
+    for start, length in ((0, cut), (cut, 8 - cut)):
+        chunk = Scores(scores.frame.slice(start, length))
+        said = completions.slice(start, length)
+        chunks.append(describe(samples.slice(start, length), said, chunk))
+    counts = count_rows(pl.concat(chunks), scores, "category")
+    assert json.dumps(counts) == json.dumps(count_eight())
 
 
 def test_category_column_is_the_first_known_name() -> None:
@@ -160,7 +236,10 @@ def test_category_column_is_the_first_known_name() -> None:
 
 
 def test_samples_are_counted_by_their_number_of_choices_and_letters() -> None:
-    """Rows without a score do not count; choices that are no list, or letters without truths, are nothing."""
+    """Rows without a score do not count.
+
+    Choices that are no list, or letters without truths, are nothing.
+    """
     choices = [["A", "B"], ["A", "B", "C"], ["A", "B"], None]
     scores = make_scores({"x": [1.0] * 4}, {"choices": choices}, status=["SCORED"] * 3 + ["FAILED"])
     assert count_choices(scores) == {"2": 2, "3": 1}
@@ -170,74 +249,32 @@ def test_samples_are_counted_by_their_number_of_choices_and_letters() -> None:
         assert count_letters(make_scores({"x": [1.0]}, {name: ["A"]})) == {}
 
 
-def test_merged_reasons_add_up_and_keep_the_first_example() -> None:
-    """Of two shards that have the same reason the first one's example stays; the shards stay as they are."""
-    shard = count_eight()
-    ids = pl.Series([f"later {number}" for number in range(8)])
-    later = count_rows(Samples(make_samples().frame, ids), make_completions(), make_mcqa_scores(), "category")
-    merged = merge_counts([shard, later])
-    assert merge_counts([shard, later]) == merged
-    assert shard["invalid"]["REFUSED"]["count"] == 1
-    example = {"NOT_A_CHOICE": (4, "000002", "b " * 100), "REFUSED": (2, "000005", None)}
-    assert merged["invalid"] == list_reasons(**example)
-    assert merged["errors"] == list_reasons(UNKNOWN=(2, "000007", None))
-    assert merged["counts"]["samples"] == 16
-    assert merged["letters"] == {"A": {"A": 2, "INVALID": 4}, "B": {"B": 2, "C": 2, "INVALID": 2}}
-    assert merged["categories"]["x"] == {"n": 6, "correct": 2, "partial": 0}
-    assert {name: merged.get(name) for name in ("completion_statuses", "excluded", "category_column")} == {
-        "completion_statuses": {"ERROR": 2, "OK": 12, "REFUSED": 2},
-        "excluded": {"repeated": 2},
-        "category_column": "category",
-    }
-    others = ("failed", "choice_counts", "readings", "failures", "theirs")
-    assert [merged.get(name) for name in others] == [{}, {}, {}, {}, None]
-    nothing = merge_counts([])
-    assert (set(nothing["counts"].values()), nothing["category_column"]) == ({0}, None)
-    assert (nothing["cut_off"], nothing["unscored"], nothing["failures"]) == (0, 0, {})
-
-
-def test_the_first_category_column_of_any_shard_counts() -> None:
-    """A shard without one does not hide it."""
-    shards = [
-        count_rows(make_samples(["x"]), None, make_scores({"is_correct": [1.0]}), column)
-        for column in (None, "category")
-    ]
-    assert merge_counts(shards)["category_column"] == "category"
-
-
-def test_what_shards_tell_besides_is_merged() -> None:
-    """Readings, numbers of choices, failures and the verdicts of others."""
-    shard = count_rows(make_samples(["x"]), None, make_scores({"is_correct": [1.0]}), None)
-    side = {"count": 1, "reasons": {"READ_ALIKE": {"count": 1, "example": {}}}}
-    theirs = {"compared": 2, "both_right": 1, "both_wrong": 0, "only_theirs": side, "only_ours": side}
-    told = {
-        **shard,
-        "choice_counts": {"4": 1},
-        "readings": {"n": 1, "leading_label": {"correct": 1, "invalid": 0}},
-        "failures": {"s": {"R": {"count": 1, "example": {"sample_id": "1"}}}},
-        "theirs": {**theirs, "not_compared": {"NOT_JUDGED": 1}},
-    }
-    merged = merge_counts([told, told])
-    assert merged["choice_counts"] == {"4": 2}
-    assert merged["readings"] == {"leading_label": {"correct": 2, "invalid": 0}, "n": 2}
-    assert merged["failures"]["s"]["R"]["count"] == 2
-    assert merged["theirs"]["compared"] == 4
+def test_readings_of_chunks_add_up() -> None:
+    """Nested counts are added, in the order of their names."""
+    readings = {"n": 1, "leading_label": {"correct": 1, "invalid": 0}}
+    total = add_counts([readings, {}, readings])
+    assert json.dumps(total) == '{"leading_label": {"correct": 2, "invalid": 0}, "n": 2}'
 
 
 def test_completions_that_the_limit_cut_off_are_counted() -> None:
     """Their finish reason is `length`."""
-    rows = [Completion("A", CompletionStatus.OK, finish_reason=why) for why in ("length", "stop", "length")]
+    rows = [
+        Completion("A", CompletionStatus.OK, finish_reason=why)
+        for why in ("length", "stop", "length")
+    ]
     samples = make_samples(["x", "x", "x"])
     completions = Completions.build(samples.ids, rows, source="recorded")
     scores = make_scores({"is_correct": [1.0, 1.0, 1.0]})
-    assert count_rows(samples, completions, scores)["cut_off"] == 2
-    assert count_rows(samples, None, scores)["cut_off"] == 0
+    assert count_samples(samples, completions, scores)["cut_off"] == 2
+    assert count_samples(samples, None, scores)["cut_off"] == 0
 
 
 IDS = pl.Series(["a", "b", "c", "d"])
 
 
-def make_failed(reasons: Sequence[str | None], tracebacks: Sequence[str | None] | None = None) -> Scores:
+def make_failed(
+    reasons: Sequence[str | None], tracebacks: Sequence[str | None] | None = None
+) -> Scores:
     """Return scores that are FAILED where there is a reason."""
     statuses = ["SCORED" if reason is None else "FAILED" for reason in reasons]
     kept = tracebacks or [None] * len(reasons)
@@ -245,10 +282,12 @@ def make_failed(reasons: Sequence[str | None], tracebacks: Sequence[str | None] 
     return Scores(scores.frame.with_columns(reason=pl.Series(reasons, dtype=pl.String)))
 
 
-def count(ids: pl.Series, verdicts: Mapping[str, Scores], said: Completions | None = None) -> dict[str, Any]:
+def count(
+    ids: pl.Series, verdicts: Mapping[str, Scores], said: Completions | None = None
+) -> dict[str, Any]:
     """Return the counts of these verdicts."""
-    samples = Samples(pl.DataFrame({"x": ids}), ids)
-    return count_shard(samples, said, verdicts, main=next(iter(verdicts)))
+    samples = samples_from_frame(pl.DataFrame({"x": ids}), ids)
+    return count_verdicts(samples, said, verdicts)
 
 
 def list_failures(
@@ -256,7 +295,9 @@ def list_failures(
 ) -> dict[str, dict[str, int]]:
     """Return how often each scorer fails, by reason."""
     found = count(IDS, verdicts, said)["failures"]
-    return {key: {reason: one["count"] for reason, one in own.items()} for key, own in found.items()}
+    return {
+        key: {reason: one["count"] for reason, one in own.items()} for key, own in found.items()
+    }
 
 
 def test_failures_of_every_scorer_are_counted_with_an_example() -> None:
@@ -280,19 +321,16 @@ def test_reasons_are_grouped_by_what_they_have_in_common() -> None:
     assert found == {"own": {"SNIPPET_FAILED (raised): KeyError": 2, slow: 1, "BAD_TRUTH": 1}}
 
 
-def test_shards_merge_to_the_whole() -> None:
-    """However the rows were sharded: the same counts, the same first examples, in the same order."""
-    reasons = ["BAD_TRUTH", None, "BAD_CHOICES", "BAD_TRUTH"]
-    whole = count(IDS, {"one": make_failed(reasons)})
-    parts = [count(IDS[i : i + 1], {"one": make_failed(reasons[i : i + 1])}) for i in range(4)]
-    assert json.dumps(merge_counts(parts)) == json.dumps(merge_counts([whole]))
-
-
 def test_calls_of_a_scorer_that_failed_are_its_failures() -> None:
     """An ERROR counts where there is a completion; one without is the completion's own."""
     frame = make_failed(["JUDGE_CALL_FAILED", "CALL_FAILED", None, None]).frame
     scores = Scores(frame.with_columns(pl.col("status").replace({"FAILED": "ERROR"})))
-    said = [Completion("x"), Completion(None, CompletionStatus.ERROR), Completion("y"), Completion("z")]
+    said = [
+        Completion("x"),
+        Completion(None, CompletionStatus.ERROR),
+        Completion("y"),
+        Completion("z"),
+    ]
     completions = Completions.build(IDS, said, source="live")
     assert list_failures({"judge": scores}, completions) == {"judge": {"JUDGE_CALL_FAILED": 1}}
     assert list_failures({"s": make_failed([None] * 4)}) == {}
@@ -314,13 +352,17 @@ ROWS: list[tuple[float | None, float | None, str | None, str | None, str | None]
 ]
 
 
-def make_said(theirs: Sequence[float | None], read: Sequence[str | None] | None = None) -> Completions:
+def make_said(
+    theirs: Sequence[float | None], read: Sequence[str | None] | None = None
+) -> Completions:
     """Return completions that somebody else has judged."""
     ids = pl.Series([f"s{number}" for number in range(len(theirs))], dtype=pl.String)
     texts = pl.Series([f"text {number}" for number in range(len(theirs))], dtype=pl.String)
     told = [pl.Series("their_score", theirs, dtype=pl.Float64)]
     told += [] if read is None else [pl.Series("their_answer", read, dtype=pl.String)]
-    return Completions(Completions.build_texts(ids, texts, source="recorded").frame.with_columns(told))
+    return Completions(
+        Completions.build_texts(ids, texts, source="recorded").frame.with_columns(told)
+    )
 
 
 def make_tables() -> tuple[pl.Series, Completions, Scores]:
@@ -338,17 +380,20 @@ def make_tables() -> tuple[pl.Series, Completions, Scores]:
 
 def count_theirs(ids: pl.Series, said: Completions | None, scores: Scores) -> dict[str, Any]:
     """Return the counts of these verdicts."""
-    return count_shard(Samples(pl.DataFrame({"x": ids}), ids), said, {"m": scores}, main="m")
+    return count_verdicts(samples_from_frame(pl.DataFrame({"x": ids}), ids), said, {"m": scores})
 
 
 def compare(ids: pl.Series, said: Completions | None, scores: Scores) -> dict[str, Any]:
     """Return how our verdicts compare with the imported ones."""
-    found: dict[str, Any] = count_theirs(ids, said, scores)["theirs"]
+    found: dict[str, Any] = count_theirs(ids, said, scores).get("theirs", {})
     return found
 
 
 def test_verdicts_are_compared_where_both_say_right_or_wrong() -> None:
-    """What one of them leaves open is counted apart; differences have reasons and a first example."""
+    """What one of them leaves open is counted apart.
+
+    Differences have reasons and a first example.
+    """
     found = compare(*make_tables())
     assert (found["compared"], found["both_right"], found["both_wrong"]) == (8, 1, 1)
     assert found["not_compared"] == {"NOT_SCORED": 1, "NOT_JUDGED": 1, "PARTLY_RIGHT": 1}
@@ -361,19 +406,13 @@ def test_verdicts_are_compared_where_both_say_right_or_wrong() -> None:
         "only_ours": {"THEY_READ_NOTHING": 1, "READ_ANOTHER": 1},
     }
     assert (found["only_theirs"]["count"], found["only_ours"]["count"]) == (4, 2)
-    example = {"sample_id": "s2", "completion": "text 2", "predicted_choice": None, "their_answer": "A"}
+    example = {
+        "sample_id": "s2",
+        "completion": "text 2",
+        "predicted_choice": None,
+        "their_answer": "A",
+    }
     assert found["only_theirs"]["reasons"]["NOT_A_CHOICE"]["example"] == example
-
-
-@pytest.mark.parametrize("cut", [1, 3, 7])
-def test_shards_say_together_what_the_whole_says(cut: int) -> None:
-    """Counts add up, and the first example stays."""
-    ids, said, scores = make_tables()
-    parts = []
-    for offset, length in ((0, cut), (cut, len(ROWS) - cut)):
-        part = Scores(scores.frame.slice(offset, length))
-        parts.append(count_theirs(ids.slice(offset, length), said.slice(offset, length), part))
-    assert merge_counts(parts)["theirs"] == compare(ids, said, scores)
 
 
 def test_what_is_not_said_is_not_compared() -> None:
@@ -386,8 +425,6 @@ def test_what_is_not_said_is_not_compared() -> None:
     assert (compare(ids, plain, right), compare(ids, None, right)) == ({}, {})
     for scores in (make_scores({"score": [1.0, 0.0]}), words, mixed):
         assert compare(ids, said, scores) == {}
-    bare = count_theirs(ids, plain, right)
-    assert "theirs" not in merge_counts([bare, bare])
 
 
 def test_their_answers_need_not_be_known() -> None:
@@ -397,7 +434,11 @@ def test_their_answers_need_not_be_known() -> None:
     assert list(found["only_ours"]["reasons"]) == ["THEY_READ_NOTHING"]
     assert list(found["only_theirs"]["reasons"]) == ["READ_ANOTHER"]
     found = compare(said.frame["sample_id"], said, make_scores({"is_correct": [0.0, 0.5]}))
-    assert (found["compared"], found["both_wrong"], found["not_compared"]) == (1, 1, {"NOT_SCORED": 1})
+    assert (found["compared"], found["both_wrong"], found["not_compared"]) == (
+        1,
+        1,
+        {"NOT_SCORED": 1},
+    )
 
 
 TRIAL_IDS = ["a", "b", "c", "d"]
@@ -406,12 +447,15 @@ TRIAL_IDS = ["a", "b", "c", "d"]
 def make_samples_of_trials() -> Samples:
     """Return four samples, each twice."""
     frame = pl.DataFrame({"category": ["x", "x", "y", "y"]})
-    return Samples(frame, pl.Series("sample_id", TRIAL_IDS)).repeat(2)
+    return samples_from_frame(frame, pl.Series("sample_id", TRIAL_IDS)).repeat(2)
 
 
 def make_completions_of_trials() -> Completions:
     """Return two trials of each: good, one refused, one failed call, one unclear."""
-    refused, failed = Completion(None, CompletionStatus.REFUSED), Completion(None, CompletionStatus.ERROR)
+    refused, failed = (
+        Completion(None, CompletionStatus.REFUSED),
+        Completion(None, CompletionStatus.ERROR),
+    )
     good = Completion("A")
     said = [good, good, refused, good, good, failed, good, Completion("?")]
     return Completions.build([one for one in TRIAL_IDS for _ in range(2)], said, source="builtin")
@@ -431,63 +475,40 @@ def judge() -> Scores:
 
 
 def test_a_sample_counts_as_its_worst_trial() -> None:
-    """Samples add up; a failed call makes an error of the sample, an invalid completion an invalid one.
+    """Samples add up.
 
-    Completions, reasons and categories are of trials, which add up, too; so do shards.
+    A failed call makes an error of the sample, an invalid completion an invalid one. Completions,
+    reasons and categories are of trials, which add up, too.
     """
     samples, completions, scores = make_samples_of_trials(), make_completions_of_trials(), judge()
-    totals = count_shard(samples, completions, {"mcqa": scores}, main="mcqa", num_trials=2)
+    totals = count_verdicts(samples, completions, {"mcqa": scores}, 2)
     assert totals["counts"] == list_counts(4, 3, 1, 2, 1, 0, 1)
     assert [one["count"] for one in totals["errors"].values()] == [1]
     assert totals["trials"] == {"num_trials": 2, "counts": list_counts(8, 7, 5, 2, 1, 0, 1)}
     assert totals["completion_statuses"] == {"ERROR": 1, "OK": 6, "REFUSED": 1}
     assert totals["categories"]["x"] == {"n": 4, "correct": 2, "partial": 0}
-    parts = [
-        count_shard(
-            samples.slice(start, 4),
-            completions.slice(start, 4),
-            {"mcqa": Scores(scores.frame.slice(start, 4))},
-            main="mcqa",
-            num_trials=2,
-        )
-        for start in (0, 4)
-    ]
-    assert merge_counts(parts) == merge_counts([totals])
 
 
-def test_votes_of_trials_add_up_and_end_in_a_share() -> None:
-    """Shards give the same self-consistency as the whole; samples that do not count are left out."""
+def test_votes_of_trials_end_in_a_share() -> None:
+    """Samples that do not count are left out."""
     samples, completions, scores = make_samples_of_trials(), make_completions_of_trials(), judge()
     letters = pl.Series("predicted_choice", ["A", "B", None, "A", "A", None, "A", "A"])
     metadata = scores.frame["metadata"].struct.unnest().with_columns(letters).to_struct("metadata")
     scores = Scores(scores.frame.with_columns(metadata))
-    parts = [
-        count_shard(
-            samples.slice(start, 4),
-            completions.slice(start, 4),
-            {"mcqa": Scores(scores.frame.slice(start, 4))},
-            main="mcqa",
-            num_trials=2,
-        )
-        for start in (0, 4)
-    ]
-    whole = count_shard(samples, completions, {"mcqa": scores}, main="mcqa", num_trials=2)
+    whole = count_verdicts(samples, completions, {"mcqa": scores}, 2)
     votes = {"samples": 3, "agreeing": 1 + 1 + 2, "tied": 1, "no_vote": 0}
-    assert whole["trials"]["votes"] == votes
-    assert merge_counts(parts) == merge_counts([whole])
-    assert merge_counts(parts)["trials"]["votes"] == {**votes, "self_consistency": 4 / 6}
-    lost = {**votes, "samples": 0, "agreeing": 0, "tied": 0}
-    none = {**whole, "trials": {**whole["trials"], "votes": lost}}
-    assert merge_counts([none])["trials"]["votes"]["self_consistency"] is None
+    assert whole["trials"]["votes"] == {**votes, "self_consistency": 4 / 6}
+    lost = Scores(scores.frame.with_columns(status=pl.lit("ERROR")))
+    none = count_verdicts(samples, completions, {"mcqa": lost}, 2)
+    assert none["trials"]["votes"]["self_consistency"] is None
 
 
 def test_samples_asked_once_have_the_plain_tally() -> None:
-    """Without completions, or with one for each sample, nothing is said about trials."""
-    scores, samples = judge(), make_samples_of_trials()
-    bare = count_shard(samples, None, {"mcqa": scores}, main="mcqa", num_trials=2)
-    once = count_shard(samples, make_completions_of_trials(), {"mcqa": scores}, main="mcqa")
-    assert ("trials" in bare, "trials" in once) == (False, False)
-    assert (bare["counts"]["samples"], once["counts"]["samples"]) == (8, 8)
+    """With one completion for each sample, nothing is said about trials."""
+    samples = make_samples_of_trials()
+    once = count_verdicts(samples, make_completions_of_trials(), {"mcqa": judge()})
+    assert "trials" not in once
+    assert once["counts"]["samples"] == 8
 
 
 def show_twice(left: list[str | None], extra: list[bool] | None = None) -> Samples:
@@ -497,46 +518,25 @@ def show_twice(left: list[str | None], extra: list[bool] | None = None) -> Sampl
         | ({} if extra is None else {"is_extra": extra})
     )
     frame = pl.DataFrame({"category": ["x", "x", "y", "y"]})
-    return Samples(frame, pl.Series("sample_id", TRIAL_IDS), orders=orders).repeat(2)
+    return samples_from_frame(frame, pl.Series("sample_id", TRIAL_IDS), orders=orders).repeat(2)
 
 
 def test_a_sample_counts_as_its_worst_row_in_any_order() -> None:
     """Both samples have an invalid or failed row; the counts of all rows stand beside them."""
     samples = show_twice([None, None, "REFERS_TO_LABELS", "REFERS_TO_LABELS"])
-    totals = count_shard(samples, make_completions_of_trials(), {"mcqa": judge()}, main="mcqa", num_trials=2)
+    totals = count_verdicts(samples, make_completions_of_trials(), {"mcqa": judge()}, 2)
     assert (totals["counts"]["samples"], totals["counts"]["valid"]) == (2, 0)
     assert (totals["counts"]["invalid"], totals["counts"]["errors"]) == (1, 1)
     assert totals["orders"]["counts"]["samples"] == 8
-    assert (totals["orders"]["left_in_place"], totals["orders"]["extra"]) == ({"REFERS_TO_LABELS": 1}, 0)
-    merged = merge_counts([totals, totals])["orders"]
-    assert merged["counts"]["samples"] == 16
-    assert (merged["left_in_place"], merged["extra"]) == ({"REFERS_TO_LABELS": 2}, 0)
+    assert (totals["orders"]["left_in_place"], totals["orders"]["extra"]) == (
+        {"REFERS_TO_LABELS": 1},
+        0,
+    )
 
 
 def test_rows_that_estimate_a_prior_are_counted_apart_unless_their_call_failed() -> None:
     """Of four extra rows one is an error, which must be seen; the others are but a number."""
     samples = show_twice([None] * 4, [False, True, True, False])
-    totals = count_shard(samples, make_completions_of_trials(), {"mcqa": judge()}, main="mcqa", num_trials=1)
+    totals = count_verdicts(samples, make_completions_of_trials(), {"mcqa": judge()})
     assert totals["orders"]["extra"] == 3
     assert (totals["orders"]["counts"]["samples"], totals["orders"]["counts"]["errors"]) == (5, 1)
-    bare = count_shard(samples, None, {"mcqa": judge()}, main="mcqa")
-    assert bare["counts"]["samples"] == 5
-
-
-def test_merged_shards_count_trials_and_orders() -> None:
-    """Numbers of trials, counts of trials, rows left in place and rows that estimate a prior."""
-    scores = make_scores({"is_correct": [1.0]})
-    samples = Samples(pl.DataFrame(), pl.Series(["1"]))
-    shard = count_shard(samples, None, {"s": scores}, main="s")
-    counts = dict.fromkeys(shard["counts"], 1)
-    told = {
-        **shard,
-        "trials": {"num_trials": 3, "counts": counts},
-        "orders": {"counts": counts, "left_in_place": {"no list": 1}, "extra": 2},
-    }
-    merged = merge_counts([shard, told, told])
-    twice = dict.fromkeys(shard["counts"], 2)
-    assert merged["trials"] == {"num_trials": 3, "counts": twice}
-    assert merged["orders"] == {"counts": twice, "left_in_place": {"no list": 2}, "extra": 4}
-    assert "trials" not in merge_counts([shard])
-    assert "orders" not in merge_counts([shard])

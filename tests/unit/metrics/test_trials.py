@@ -44,10 +44,16 @@ def list_values(scores: Scores) -> list[dict[str, object]]:
 
 
 def test_values_become_their_aggregates() -> None:
-    """The mean without an aggregator, else what the first one makes of it; each has its own name, too."""
+    """The mean without an aggregator, else what the first one makes of it.
+
+    Each has its own name, too.
+    """
     halves = [{"x.mean": 0.5, "x": 0.5}, {"x.mean": 1.0, "x": 1.0}]
     assert list_values(make_scores({"x": [1.0, 0.0, 1.0, 1.0]})) == halves
-    assert [row["x"] for row in list_values(make_scores({"x": [1.0, None, 0.0, 1.0]}))] == [None, 0.5]
+    assert [row["x"] for row in list_values(make_scores({"x": [1.0, None, 0.0, 1.0]}))] == [
+        None,
+        0.5,
+    ]
     found = list(aggregate_scores(make_scores({"is_correct": [1, 0, 0, 0, 0, 0]}), RICH).rows())
     names = ("is_correct", "is_correct.pass@2", "is_correct.mean")
     assert RICH.names_of("is_correct") == list(names)
@@ -58,9 +64,9 @@ def test_values_become_their_aggregates() -> None:
 
 
 def test_a_sample_is_scored_when_all_its_trials_are() -> None:
-    """One failed call puts the whole sample in error, one failed score fails it; no trial counts as 0.
+    """One failed call puts the whole sample in error, one failed score fails it.
 
-    A rule that keeps a trial out keeps the sample out.
+    No trial counts as 0. A rule that keeps a trial out keeps the sample out.
     """
     names = {"S": "SCORED", "F": "FAILED", "E": "ERROR"}
     statuses = [names[one] for one in "SFFSFEEFSS"]
@@ -79,7 +85,9 @@ def test_what_is_no_number_becomes_a_list() -> None:
         {"choice": ["A", "B", None, "B"]},
         encoded=["label"],
     )
-    rows = [(dict(score.values), dict(score.metadata)) for score in aggregate_scores(scores, TWO).rows()]
+    rows = [
+        (dict(score.values), dict(score.metadata)) for score in aggregate_scores(scores, TWO).rows()
+    ]
     assert rows == [
         ({"label": ["a", 1]}, {"choice": ["A", "B"]}),
         ({"label": [2, 3]}, {"choice": [None, "B"]}),
@@ -100,7 +108,9 @@ def test_lists_are_told_trial_by_trial() -> None:
 
 def test_lists_are_what_was_said() -> None:
     """Stored as it is written, not as escapes; -0.0 is told apart from 0.0."""
-    scores = make_scores({"x": [1] * 4}, {"choice": ["é", "答", "", "a"], "y": [0.0, 1.0, -0.0, 1.0]})
+    scores = make_scores(
+        {"x": [1] * 4}, {"choice": ["é", "答", "", "a"], "y": [0.0, 1.0, -0.0, 1.0]}
+    )
     stored = aggregate_scores(scores, TWO).frame["metadata"].struct.unnest()
     assert stored["choice"].to_list() == ['["é", "答"]', '["", "a"]']
     assert stored["y"].to_list() == ["[0.0, 1.0]", "[-0.0, 1.0]"]
@@ -112,7 +122,15 @@ def test_aggregates_of_shares_are_known_by_the_value_they_begin_with() -> None:
     """`is_correct.pass@2` is a share because `is_correct` is 0 or 1; a name of nothing is none."""
     scores = make_scores({"is_correct": [1, 0], "x": [0.5, 1.0]})
     names = ("is_correct", "is_correct.pass@2", "x", "x.mean", "other", "other.mean", "")
-    assert [holds_shares(scores, name) for name in names] == [True, True, False, False, False, False, False]
+    assert [holds_shares(scores, name) for name in names] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+        False,
+        False,
+    ]
     assert holds_shares(make_scores({"x": [1, "a"]}, encoded=["x"]), "x") is False
 
 
@@ -159,9 +177,10 @@ THREE_OF_FIVE = (1.0, 0.0, 1.0, 1.0, 0.0)
 def test_trials_have_their_aggregate(
     function: AggregatorName, k: int | None, trials: Sequence[object], value: float | None
 ) -> None:
-    """Rounded once; a missing trial is never a zero, and what a function is not about gives no number.
+    """Rounded once.
 
-    Without `k` one trial is drawn. The plug-in forms take any share for p, the others zeros and ones.
+    A missing trial is never a zero, and what a function is not about gives no number. Without `k`
+    one trial is drawn. The plug-in forms take any share for p, the others zeros and ones.
     """
     assert Aggregator(function, k).apply(trials) == value
     assert math.isnan(Aggregator("mean").apply((1.0, math.inf)) or 0)
@@ -170,7 +189,9 @@ def test_trials_have_their_aggregate(
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 @pytest.mark.parametrize("right", [0, 1, 2, 3, 4])
 def test_unbiased_forms_count_the_ways_to_draw_k_trials(right: int, k: int) -> None:
-    """pass@k is the share of draws of k trials with a success, pass^k the share with nothing else."""
+    """pass@k is the share of draws of k trials with a success, pass^k the share with nothing
+    else.
+    """
     trials = [1] * right + [0] * (4 - right)
     draws = list(combinations(trials, k))
     assert Aggregator("pass@k", k).apply(trials) == sum(any(draw) for draw in draws) / len(draws)
@@ -212,7 +233,10 @@ def test_majority_vote_is_its_mean_over_all_draws(votes: str, k: int) -> None:
     ],
 )
 def test_ties_are_shared(values: Sequence[object], votes: str, value: float | None) -> None:
-    """Of n answers that tie each counts 1/n; without votes, or where an answer is both, no number."""
+    """Of n answers that tie each counts 1/n.
+
+    Without votes, or where an answer is both, no number.
+    """
     assert Aggregator("maj@k", len(values)).apply(values, votes) == value
 
 
@@ -232,7 +256,9 @@ def test_votes_are_read_beside_the_values() -> None:
 
 
 def test_agreement_of_trials_is_counted() -> None:
-    """Trials that give their sample's most frequent answer, samples that tie, and samples without a vote."""
+    """Trials that give their sample's most frequent answer, samples that tie, and samples without a
+    vote.
+    """
     letters = ["A", "A", "B", "A", "B", None, None, None, None, "C", "C", "C", "A", "A", "A"]
     scores = make_scores(
         {"is_correct": [1.0] * 15},
@@ -240,7 +266,7 @@ def test_agreement_of_trials_is_counted() -> None:
         status=["SCORED"] * 14 + ["ERROR"],
     )
     counted = {"samples": 4, "agreeing": 2 + 1 + 0 + 3, "tied": 1, "no_vote": 1}
-    assert count_votes(scores, 3) == counted
+    assert count_votes(scores, 3) == {**counted, "self_consistency": 0.5}
     assert count_votes(make_scores({"is_correct": [1.0]}), 1) == {}
 
 
@@ -255,7 +281,11 @@ def test_the_order_of_trials_does_not_matter(function: AggregatorName) -> None:
 def test_labels_have_k_filled_in() -> None:
     """The label is how a metric names the aggregate."""
     one, two = Aggregator("mean"), Aggregator("pass@k_plugin", 2)
-    assert [one.label, Aggregator("pass^k", 10).label, two.label] == ["mean", "pass^10", "pass@2_plugin"]
+    assert [one.label, Aggregator("pass^k", 10).label, two.label] == [
+        "mean",
+        "pass^10",
+        "pass@2_plugin",
+    ]
 
 
 def value(number: float | None, name: str = "Accuracy", kind: str = "mean") -> MetricValue:
@@ -266,8 +296,8 @@ def value(number: float | None, name: str = "Accuracy", kind: str = "mean") -> M
 def test_repetitions_are_compared_by_name() -> None:
     """2/3, 1, 2/3, 1, 2/3 have the mean 0.8 and the sample standard deviation 0.183.
 
-    A run without a value is left out and seen: null is no 0, and one value has no standard deviation. A label
-    of a frequency that a run never saw is 0 there, so that means stay means.
+    A run without a value is left out and seen: null is no 0, and one value has no standard
+    deviation. A label of a frequency that a run never saw is 0 there, so that means stay means.
     """
     numbers = [2 / 3, 1.0, 2 / 3, 1.0, 2 / 3]
     about = {"name": "Accuracy", "type": "mean", "metric": "m", "scorer": "s", "purpose": "score"}
@@ -281,13 +311,24 @@ def test_repetitions_are_compared_by_name() -> None:
         ([[value(0.5)], []], [0.5, None]),
     ):
         (found,) = compare_repetitions(runs)
-        assert (found["values"], found["mean"], found["std_dev"], found["runs"]) == (numbers_of, 0.5, None, 1)
+        assert (found["values"], found["mean"], found["std_dev"], found["runs"]) == (
+            numbers_of,
+            0.5,
+            None,
+            1,
+        )
     partly = compare_repetitions([[value(0.5), value(0.5, "other")], [value(1.0)]])
     assert [one["values"] for one in partly] == [[0.5, 1.0], [0.5, None]]
     (found,) = compare_repetitions([[value(0.5)], [value(1.0)]])
     assert (found["mean"], found["std_dev"], found["runs"]) == (0.75, 0.125**0.5, 2)
     (found,) = compare_repetitions([[value(None)], [value(None)]])
-    assert [found[name] for name in ("mean", "std_dev", "min", "max", "runs")] == [None, None, None, None, 0]
+    assert [found[name] for name in ("mean", "std_dev", "min", "max", "runs")] == [
+        None,
+        None,
+        None,
+        None,
+        0,
+    ]
     first = [value(1.0, "x_A", "frequency")]
     second = [value(0.5, "x_A", "frequency"), value(0.5, "x_B", "frequency")]
     unseen = {one["name"]: one for one in compare_repetitions([first, second])}["x_B"]
@@ -295,7 +336,10 @@ def test_repetitions_are_compared_by_name() -> None:
 
 
 def test_the_share_of_the_modal_score() -> None:
-    """The most frequent score of each sample, the smallest of equals; without a score there is none."""
+    """The most frequent score of each sample, the smallest of equals.
+
+    Without a score there is none.
+    """
     columns = [[1.0, 0.0, 1.0, None], [1.0, 1.0, None, None], [0.0, None, None, None]]
     found = measure_agreement([pl.Series(column, dtype=pl.Float64) for column in columns])
     assert found.columns == ["score", "share", "runs"]

@@ -1,4 +1,6 @@
-"""Laws of `answer_format` and `prefill`: what each API is sent, what came back, and what is scored of it."""
+"""Laws of `answer_format` and `prefill`: what each API is sent, what came back, and what is scored
+of it.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,18 @@ from answerkey.errors import SpecError
 from answerkey.models.batch import write_line
 from answerkey.models.calls import Call
 from answerkey.models.config import Adapter, Caller, Generation
+from answerkey.models.connections import connect
 from answerkey.models.model import LiveModel, build_calls, open_model
 from answerkey.models.names import API_NAMES, PROVIDERS
-from answerkey.models.providers import AdapterApi, Connection, connect
+from answerkey.models.providers import AdapterApi, Connection
 from answerkey.models.responses import take_off_envelope
 from answerkey.testing import Reply, TestServer
-from answerkey.types import Completion, Question
+from answerkey.types import Completion, Request
 
-from .test_actors import FakeActors
 from .test_batch import MemoryBook
 
 ASK = [{"role": "user", "content": "A or B?"}]
-QUESTION = Question("1", ASK, ("A", "B"))
+QUESTION = Request("1", ASK, ("A", "B"))
 SCHEMA = {
     "type": "object",
     "properties": {"answer": {"type": "string", "enum": ["A", "B"]}},
@@ -53,7 +55,9 @@ def server(running: TestServer) -> TestServer:
     return running
 
 
-def ask(server: TestServer, name: str, *questions: Question) -> tuple[dict[str, object], list[Completion]]:
+def ask(
+    server: TestServer, name: str, *questions: Request
+) -> tuple[dict[str, object], list[Completion]]:
     """Return the body that the server was sent last, and what is made of its replies."""
     values = {key: value.format(url=server.url) for key, value in AT_SERVER.items()}
     model = open_model(name.format(url=server.url, root=server.root), caller=Caller(values))
@@ -80,7 +84,11 @@ def ask(server: TestServer, name: str, *questions: Question) -> tuple[dict[str, 
             {**CHAT, "response_format": {"type": "json_object", "schema": SCHEMA}},
             JSON,
         ),
-        ("vllm/m?answer_format=choice", {**CHAT, "structured_outputs": {"choice": ["A", "B"]}}, None),
+        (
+            "vllm/m?answer_format=choice",
+            {**CHAT, "structured_outputs": {"choice": ["A", "B"]}},
+            None,
+        ),
         (
             "vllm/m?api=completions&answer_format=choice",
             {"model": "m", "prompt": "A or B?", "structured_outputs": {"choice": ["A", "B"]}},
@@ -97,7 +105,10 @@ def ask(server: TestServer, name: str, *questions: Question) -> tuple[dict[str, 
                 "model": "m",
                 "max_tokens": 4096,
                 "messages": ASK,
-                "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": SCHEMA}},
+                "output_config": {
+                    "effort": "low",
+                    "format": {"type": "json_schema", "schema": SCHEMA},
+                },
             },
             JSON,
         ),
@@ -162,7 +173,8 @@ def test_thoughts_before_the_object_are_taken_out_first(server: TestServer) -> N
 def test_the_choices_are_those_of_the_sample(server: TestServer) -> None:
     """The same prompt with other choices is another call; with the same ones it is asked once."""
     asked = [
-        Question(str(at), ASK, choices) for at, choices in enumerate((("A", "B"), ("yes", "no"), ("A", "B")))
+        Request(str(at), ASK, choices)
+        for at, choices in enumerate((("A", "B"), ("yes", "no"), ("A", "B")))
     ]
     server.change("no")
     _, said = ask(server, "{url}?answer_format=choice#m", *asked)
@@ -175,11 +187,11 @@ def test_a_sample_without_choices_is_an_error() -> None:
     model = open_model("http://127.0.0.1:9/v1?answer_format=choice#m", caller=Caller({}))
     assert isinstance(model, LiveModel)
     with pytest.raises(SpecError, match="answers from the choices, and sample `7` has none"):
-        model.answer([Question("7", ASK)])
+        model.answer([Request("7", ASK)])
 
 
-def test_batches_and_nodes_send_the_same_body(server: TestServer) -> None:
-    """One by one, as a line of a batch, and from the node of a cluster."""
+def test_batches_send_the_same_body(server: TestServer) -> None:
+    """One by one, or as a line of a batch."""
     server.change("B")
     alone, _ = ask(server, "{url}?answer_format=choice&max_tokens=9#m")
     found = connect(f"{server.url}?answer_format=choice&max_tokens=9#m", caller=Caller({}))
@@ -188,19 +200,23 @@ def test_batches_and_nodes_send_the_same_body(server: TestServer) -> None:
     line = write_line(found, call)
     assert isinstance(line, bytes)
     assert json.loads(line)["body"] == alone
-    for other in (LiveModel(found, actors=FakeActors()), LiveModel(found, batches=MemoryBook())):
-        server.change(batch_polls=1)
-        server.forget()
-        with other:
-            (said,) = other.answer([QUESTION])
-        assert (said.text, said.raw) == ("B", JSON)
-        bodies = [one.body for one in server.asked.requests if one.path.endswith("/chat/completions")]
-        assert bodies == ([alone] if other.actors else [])
+    server.change(batch_polls=1)
+    server.forget()
+    with LiveModel(found, batches=MemoryBook()) as model:
+        (completion,) = model.answer([QUESTION])
+    assert (completion.text, completion.raw) == ("B", JSON)
+    paths = [request.path for request in server.asked.requests]
+    assert not any(path.endswith("/chat/completions") for path in paths)
 
 
 def test_an_adapter_is_given_the_choices() -> None:
-    """A template that reads `kwargs` can ask for them in its own way; the JSON is taken off as well."""
-    source = '{"q": {{ input.messages[-1].content | tojson }}, "only": {{ kwargs.choices | tojson }}}'
+    """A template that reads `kwargs` can ask for them in its own way.
+
+    The JSON is taken off as well.
+    """
+    source = (
+        '{"q": {{ input.messages[-1].content | tojson }}, "only": {{ kwargs.choices | tojson }}}'
+    )
     reads = '{"choices": [{"message": {"role": "assistant", "content": {{ body | tojson }}}}]}'
     generation = Generation(answer_format="choice")
     connection = Connection(
@@ -244,7 +260,7 @@ def test_a_reply_is_begun(server: TestServer, name: str, body: dict[str, object]
 def test_a_text_that_does_not_begin_so_stays(server: TestServer) -> None:
     """Only the prefill itself is taken off; a refusal has no text to take it from."""
     server.change({"A or B?": "B, the answer is", "C?": Reply("no", "refusal")})
-    refused = Question("2", [{"role": "user", "content": "C?"}])
+    refused = Request("2", [{"role": "user", "content": "C?"}])
     _, said = ask(server, "vllm/m?prefill=the%20answer%20is", QUESTION, refused)
     assert [one.text for one in said] == ["B, the answer is", None]
 
@@ -253,7 +269,10 @@ def test_deepseek_begins_replies_at_another_address() -> None:
     """Its beta API, with its own key; other calls go where they went."""
     for query, path in (("", "v1"), ("?prefill=x", "beta")):
         found = connect(f"deepseek/m{query}", caller=Caller({"DEEPSEEK_API_KEY": "sk-0123456789"}))
-        assert (found.url, found.has_secret) == (f"https://api.deepseek.com/{path}/chat/completions", True)
+        assert (found.url, found.has_secret) == (
+            f"https://api.deepseek.com/{path}/chat/completions",
+            True,
+        )
 
 
 @pytest.mark.parametrize(
@@ -272,13 +291,19 @@ def test_deepseek_begins_replies_at_another_address() -> None:
         ("http://h/v1?prefill=x#m", "the API `chat` does not take `prefill`"),
         ("openai/m?api=responses&prefill=x", "the API `responses` does not take `prefill`"),
         ("gemini/m?prefill=x", "the API `gemini` does not take `prefill`"),
-        ("vllm/m?prefill=x&answer_format=choice", "`answer_format`, `prefill` cannot be set together"),
+        (
+            "vllm/m?prefill=x&answer_format=choice",
+            "`answer_format`, `prefill` cannot be set together",
+        ),
         ("vllm/m?api=completions&echo=true&prefill=x", "`echo`, `prefill` cannot be set together"),
         (
             "vllm/m?api=completions&echo=true&answer_format=choice",
             "`echo`, `answer_format` cannot be set together",
         ),
-        ("anthropic/m?prefill=So%3A%20", "the API `anthropic` takes no `prefill` that ends in white space"),
+        (
+            "anthropic/m?prefill=So%3A%20",
+            "the API `anthropic` takes no `prefill` that ends in white space",
+        ),
         (
             "openai/m?answer_format=choice&extra_body.response_format.type=text",
             "`response_format.type` of `extra_body` is set by answerkey itself",
@@ -293,8 +318,12 @@ def test_what_an_endpoint_cannot_is_an_error(name: str, said: str) -> None:
 
 
 def test_every_provider_takes_a_prefill_as_documented() -> None:
-    """The reference names providers for the API `chat`, and has a text for each other API that takes it."""
-    page = (Path(__file__).parents[3] / "docs" / "reference" / "model-file.md").read_text(encoding="utf-8")
+    """The reference names providers for the API `chat`, and has a text for each other API that
+    takes it.
+    """
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "model-file.md").read_text(
+        encoding="utf-8"
+    )
     (row,) = [line for line in page.splitlines() if line.startswith("| `prefill` |")]
     cells = dict(zip(API_NAMES, [cell.strip() for cell in row.split("|")[2:-1]], strict=True))
     titles = {title.lower().replace(".", "") for title in cells.pop("chat").split(", ")}

@@ -30,7 +30,8 @@ from answerkey.models.calls import (
     call_key,
 )
 from answerkey.models.config import Caller, Generation, Price, Secret
-from answerkey.models.providers import APIS, Connection, connect
+from answerkey.models.connections import connect
+from answerkey.models.providers import APIS, Connection
 from answerkey.models.retry import NoReply, Reply, Request
 from answerkey.testing import Behaviour, TestServer
 from answerkey.testing.server import BatchStore
@@ -73,7 +74,10 @@ def echo(_: str, body: Mapping[str, Any]) -> tuple[int, object]:
     """Answer with the question."""
     text = body["messages"][0]["content"]
     usage = {"prompt_tokens": 100, "completion_tokens": 10}
-    return 200, {"choices": [{"message": {"role": "assistant", "content": text.upper()}}], "usage": usage}
+    return 200, {
+        "choices": [{"message": {"role": "assistant", "content": text.upper()}}],
+        "usage": usage,
+    }
 
 
 def refuse_some(_: str, body: Mapping[str, Any]) -> tuple[int, object]:
@@ -85,10 +89,11 @@ def refuse_some(_: str, body: Mapping[str, Any]) -> tuple[int, object]:
 
 @dataclass
 class FakeDesk:
-    """Files and batches without a network; `faults` spoils requests, each time one of its list is taken.
+    """Files and batches without a network.
 
-    Its keys are a method and the last word of a path that is no name: `POST files`, `GET batches`,
-    `GET content`, and `GET batch` for a look at one batch.
+    `faults` spoils requests, each time one of its list is taken. Its keys are a method and the last
+    word of a path that is no name: `POST files`, `GET batches`, `GET content`, and `GET batch` for
+    a look at one batch.
     """
 
     desk: BatchStore = field(default_factory=lambda: BatchStore(echo))
@@ -299,7 +304,10 @@ def test_an_expired_batch_has_answered_a_part() -> None:
         (b"\xff\xfe", "the batch says nothing of this call"),
         (b"", "the batch says nothing of this call"),
         (b'{"custom_id": "KEY"}', "the line of this call has neither an answer nor an error"),
-        (b'{"custom_id": "KEY", "response": []}', "the line of this call has neither an answer nor an error"),
+        (
+            b'{"custom_id": "KEY", "response": []}',
+            "the line of this call has neither an answer nor an error",
+        ),
         (b'{"custom_id": "KEY", "error": "oops"}', "the batch reports an error: oops"),
         (b'{"custom_id": "KEY", "error": {"code": "c"}}', "c: c"),
         (
@@ -310,7 +318,10 @@ def test_an_expired_batch_has_answered_a_part() -> None:
             b'{"custom_id": "KEY", "response": {"status_code": 500, "body": "<html>"}}',
             "HTTP 500: the body is HTML, not JSON",
         ),
-        (b'{"custom_id": "KEY", "response": {"status_code": 302, "body": {}}}', "status 302: the endpoint"),
+        (
+            b'{"custom_id": "KEY", "response": {"status_code": 302, "body": {}}}',
+            "status 302: the endpoint",
+        ),
     ],
 )
 def test_lines_without_sense_are_errors(line: bytes, said: str) -> None:
@@ -335,12 +346,19 @@ def test_an_answer_wins_over_an_error() -> None:
 
 
 def test_a_refused_batch_is_an_error() -> None:
-    """A batch that fails as a whole was not begun: E306 with the reason, and it can be handed in again."""
+    """A batch that fails as a whole was not begun: E306 with the reason, and it can be handed in
+    again.
+    """
     desk, kept = FakeDesk(behaviour=Behaviour(batch_polls=1)), Kept()
-    complaint = {"data": [{"code": "token_limit_exceeded", "message": "too many tokens are waiting"}]}
+    complaint = {
+        "data": [{"code": "token_limit_exceeded", "message": "too many tokens are waiting"}]
+    }
     failed = {"id": "batch_1", "status": "failed", "errors": complaint}
     desk.faults["GET batch"] = [show(failed)]
-    assert "refuses the batch `batch_1`: too many tokens are waiting" in kept.fail(desk, "E306", "a").message
+    assert (
+        "refuses the batch `batch_1`: too many tokens are waiting"
+        in kept.fail(desk, "E306", "a").message
+    )
     assert kept.ledger.kept == {}
     assert tell(kept.complete(desk, "a")) == ["A"]
 
@@ -438,7 +456,11 @@ def test_a_process_that_dies_while_it_creates_a_batch_leaves_it_to_the_next() ->
     desk, kept = FakeDesk(), Kept()
     uploaded = str(desk.desk.add_file(b"")["id"])
     first = make_calls("a")[0]
-    line = {"custom_id": first.key, "url": "/v1/chat/completions", "body": CONNECTION.build(first.messages)}
+    line = {
+        "custom_id": first.key,
+        "url": "/v1/chat/completions",
+        "body": CONNECTION.build(first.messages),
+    }
     desk.desk.files[uploaded] = json.dumps(line).encode()
     kept.book.keep_batch(Submitted(uploaded, CONNECTION.identity, [first.key]))
     desk.desk.answer("POST", ["batches"], {"input_file_id": uploaded}, desk.behaviour)
@@ -465,7 +487,10 @@ def test_lists_are_read_page_by_page() -> None:
     kept.book.keep_batch(Submitted("file-1", CONNECTION.identity, [make_calls("a")[0].key]))
     pages = [
         {"data": [{"id": "batch_9", "input_file_id": "file-9"}, 3], "has_more": True},
-        {"data": [{"id": "batch_7", "input_file_id": "file-1", "status": "completed"}], "has_more": False},
+        {
+            "data": [{"id": "batch_7", "input_file_id": "file-1", "status": "completed"}],
+            "has_more": False,
+        },
     ]
     desk.faults["GET batches"] = [show(page) for page in pages]
     desk.faults["GET batch"] = [show({"id": "batch_7", "status": "completed"})]
@@ -489,12 +514,16 @@ def test_batches_of_other_models_are_left_alone() -> None:
 def test_a_batch_that_is_gone_is_asked_again() -> None:
     """Its calls are errors that say so, and the next asking hands them in."""
     desk, kept = FakeDesk(), Kept()
-    kept.book.keep_batch(Submitted("file-1", CONNECTION.identity, [make_calls("a")[0].key], "batch_7"))
+    kept.book.keep_batch(
+        Submitted("file-1", CONNECTION.identity, [make_calls("a")[0].key], "batch_7")
+    )
     assert tell(kept.complete(desk, "a")) == ["the batch is not there: HTTP 404: not here"]
     assert tell(kept.complete(desk, "a")) == ["A"]
 
 
-@pytest.mark.parametrize("problem", [Reply(404, {}, b"{}"), NoReply("too_large", "the file is too large")])
+@pytest.mark.parametrize(
+    "problem", [Reply(404, {}, b"{}"), NoReply("too_large", "the file is too large")]
+)
 def test_an_output_that_cannot_be_had_is_an_error_of_its_calls(problem: Reply | NoReply) -> None:
     """A file that is gone or too large fails the calls that it was about."""
     desk = FakeDesk(faults={"GET content": [problem]})
@@ -566,7 +595,9 @@ def test_an_endpoint_that_stays_away_is_given_up_after_an_hour() -> None:
 def test_an_endpoint_without_batches_says_so(kind: str) -> None:
     """E306 with the way out, and nothing is written down that could be waited for."""
     kept = Kept()
-    error = kept.fail(FakeDesk(faults={kind: [Reply(404, {}, b'{"detail": "Not Found"}')]}), "E306", "a")
+    error = kept.fail(
+        FakeDesk(faults={kind: [Reply(404, {}, b'{"detail": "Not Found"}')]}), "E306", "a"
+    )
     assert "takes no batch: HTTP 404: Not Found" in error.message
     assert "--no-batch" in (error.hint or "")
     assert kept.book.kept == {}
@@ -601,7 +632,10 @@ def test_calls_under_way_count_when_they_are_taken_up() -> None:
 
 
 def test_max_cost_is_not_passed() -> None:
-    """Money is set aside by estimate and settled by usage; what that frees is used by another batch."""
+    """Money is set aside by estimate and settled by usage.
+
+    What that frees is used by another batch.
+    """
     desk, kept, budget = FakeDesk(), Kept(), Budget(max_cost=600)
     connection = replace(CONNECTION, generation=Generation(max_tokens=20))
     calls = make_calls(*name_questions(10), connection=connection)
@@ -633,7 +667,9 @@ def test_a_request_that_cannot_be_built_is_an_error() -> None:
 
 def test_a_key_that_is_sent_back_is_hidden() -> None:
     """Neither an answer, nor an error, nor a complaint shows it."""
-    (completion,) = Kept().complete(FakeDesk(BatchStore(lambda *_: (500, {"error": f"no {KEY}"}))), "a")
+    (completion,) = Kept().complete(
+        FakeDesk(BatchStore(lambda *_: (500, {"error": f"no {KEY}"}))), "a"
+    )
     assert completion.error == "HTTP 500: no ***"
     assert "canary" not in str(completion)
     desk = FakeDesk()
@@ -643,7 +679,9 @@ def test_a_key_that_is_sent_back_is_hidden() -> None:
 
 
 def test_batches_go_over_http() -> None:
-    """Upload, creation, looks and downloads reach the right paths, each with the key in its header."""
+    """Upload, creation, looks and downloads reach the right paths, each with the key in its
+    header.
+    """
     with TestServer({"a": "1", "b": "2"}, Behaviour(api_key=KEY)) as server:
         caller = Caller({"ANSWERKEY_API_KEY": KEY})
         connection = connect(f"{server.url}#m", caller=caller)
@@ -691,7 +729,9 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
-BODIES = st.fixed_dictionaries({"choices": VALUES | st.lists(st.fixed_dictionaries({"message": VALUES}))})
+BODIES = st.fixed_dictionaries(
+    {"choices": VALUES | st.lists(st.fixed_dictionaries({"message": VALUES}))}
+)
 
 
 @given(st.binary())
@@ -715,9 +755,12 @@ def test_any_line_of_a_call_is_a_completion(status: object, body: object, error:
 def test_files_hold_every_line_once(texts: list[str], calls: int, size: int) -> None:
     """In order, within the limits; only a line that is too large for any file is alone in one."""
     asked = [
-        Call(f"k{number}", "1", 0, [{"role": "user", "content": text}]) for number, text in enumerate(texts)
+        Call(f"k{number}", "1", 0, [{"role": "user", "content": text}])
+        for number, text in enumerate(texts)
     ]
-    lines = [(call.key, one) for call in asked if isinstance(one := write_line(CONNECTION, call), bytes)]
+    lines = [
+        (call.key, one) for call in asked if isinstance(one := write_line(CONNECTION, call), bytes)
+    ]
     files = list(cut_files(lines, BatchLimits(max_calls=calls, max_bytes=size)))
     assert [pair for file in files for pair in file.items()] == lines
     assert all(0 < len(file) <= calls for file in files)
@@ -737,7 +780,10 @@ def test_a_text_never_breaks_a_line() -> None:
 @pytest.mark.parametrize("depth", [10, 900, 10**5])
 def test_no_depth_of_an_answer_raises(depth: int) -> None:
     """A line that cannot be parsed is no line; one that can be is the failure of its call."""
-    line = f'{{"custom_id": "a", "response": {{"status_code": 200, "body": {"[" * depth}{"]" * depth}}}}}'
+    line = (
+        '{"custom_id": "a", "response": {"status_code": 200, "body": '
+        f"{'[' * depth}{']' * depth}}}}}"
+    )
     assert [one.status.value for _, one in read_lines(line.encode(), CONNECTION)] in ([], ["ERROR"])
 
 

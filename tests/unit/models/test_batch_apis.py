@@ -1,4 +1,6 @@
-"""The laws of batches at Anthropic and Gemini: what is sent, what is read, and nothing paid twice."""
+"""The laws of batches at Anthropic and Gemini: what is sent, what is read, and nothing paid
+twice.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ from answerkey.models.calls import (
     call_key,
 )
 from answerkey.models.config import Caller, Generation, Price
-from answerkey.models.providers import Connection, connect
+from answerkey.models.connections import connect
+from answerkey.models.providers import Connection
 from answerkey.models.retry import NoReply, Reply, Request
 from answerkey.testing import Behaviour, TestServer
 from answerkey.testing.replies import find_style
@@ -63,7 +66,11 @@ def echo(path: str, body: Mapping[str, Any]) -> tuple[int, object]:
         return 400, style.write_error("no x, please", "invalid_request_error")
     if path == "/v1/messages":
         usage = {"input_tokens": 60, "cache_read_input_tokens": 40, "output_tokens": 10}
-        return 200, {"type": "message", "content": [{"type": "text", "text": text.upper()}], "usage": usage}
+        return 200, {
+            "type": "message",
+            "content": [{"type": "text", "text": text.upper()}],
+            "usage": usage,
+        }
     counts = {"promptTokenCount": 100, "cachedContentTokenCount": 40, "candidatesTokenCount": 10}
     said = {"content": {"parts": [{"text": text.upper()}]}, "finishReason": "STOP"}
     return 200, {"candidates": [said], "usageMetadata": counts}
@@ -71,7 +78,10 @@ def echo(path: str, body: Mapping[str, Any]) -> tuple[int, object]:
 
 @dataclass
 class Desk:
-    """An endpoint without a network: what was sent and answered; faults by method and end of path."""
+    """An endpoint without a network: what was sent and answered.
+
+    Faults by method and end of path.
+    """
 
     store: BatchStore = field(default_factory=lambda: BatchStore(echo))
     behaviour: Behaviour = field(default_factory=Behaviour)
@@ -94,7 +104,9 @@ class Desk:
         found = self.store.answer(request.method, parts, body, self.behaviour)
         reply = Reply(404, {}, b'{"error": "not here"}')
         if found is not None:
-            reply = Reply(200, {}, found if isinstance(found, bytes) else json.dumps(found).encode())
+            reply = Reply(
+                200, {}, found if isinstance(found, bytes) else json.dumps(found).encode()
+            )
         self.replies.append(reply)
         return NoReply("timeout", "nothing came back") if kind in self.lost else reply
 
@@ -194,10 +206,12 @@ def test_what_is_sent_to_anthropic_and_what_comes_back() -> None:
         "expired": 0,
     }
     results = sorted(
-        desk.replies[-1].body.splitlines(), key=lambda line: keys.index(json.loads(line)["custom_id"])
+        desk.replies[-1].body.splitlines(),
+        key=lambda line: keys.index(json.loads(line)["custom_id"]),
     )
     assert results[0].decode() == (
-        f'{{"custom_id": "{keys[0]}", "result": {{"type": "succeeded", "message": {{"type": "message", '
+        f'{{"custom_id": "{keys[0]}", "result": {{"type": "succeeded", "message": '
+        '{"type": "message", '
         '"content": [{"type": "text", "text": "A"}], "usage": {"input_tokens": 60, '
         '"cache_read_input_tokens": 40, '
         '"output_tokens": 10}}}}'
@@ -210,7 +224,9 @@ def test_what_is_sent_to_anthropic_and_what_comes_back() -> None:
 
 
 def test_what_is_sent_to_gemini_and_what_comes_back() -> None:
-    """One request with all calls under a name of ours, looks, and the answers in the last: byte for byte."""
+    """One request with all calls under a name of ours, looks, and the answers in the last: byte for
+    byte.
+    """
     connection, desk, kept = make_connection("gemini"), Desk(), Kept()
     said = kept.complete(connection, desk, "a", "b")
     keys = [call.key for call in make_calls(connection, "a", "b")]
@@ -259,7 +275,10 @@ def test_looks_are_told(api: str) -> None:
 @pytest.mark.parametrize(
     ("api", "errors"),
     [
-        ("anthropic", ["errored: no x, please", "expired: the batch expired before this call was answered"]),
+        (
+            "anthropic",
+            ["errored: no x, please", "expired: the batch expired before this call was answered"],
+        ),
         ("gemini", ["the batch reports an error: no x, please", "the batch is EXPIRED"]),
     ],
 )
@@ -274,14 +293,19 @@ def test_calls_that_failed_or_expired_are_handed_in_again(api: str, errors: list
     desk.behaviour = Behaviour()
     assert tell(kept.complete(connection, desk, "a", "b", "c")) == ["A", "B", "C"]
     sizes = [body.count(b'"user"') for body in desk.orders]
-    assert sizes == ([2, 2, 1] if api == "anthropic" else [2, 2, 2])  # Gemini has no answers when it expires
+    assert sizes == (
+        [2, 2, 1] if api == "anthropic" else [2, 2, 2]
+    )  # Gemini has no answers when it expires
 
 
 @pytest.mark.parametrize("outcome", ["failed", "cancelled"])
 @pytest.mark.parametrize("api", APIS)
-def test_a_batch_that_ends_otherwise_leaves_no_call_without_a_completion(api: str, outcome: str) -> None:
+def test_a_batch_that_ends_otherwise_leaves_no_call_without_a_completion(
+    api: str, outcome: str
+) -> None:
     """A refused batch is E306; calls of a cancelled one are errors."""
-    connection, desk, kept = make_connection(api), Desk(behaviour=Behaviour(batch_outcome=outcome)), Kept()  # type: ignore[arg-type]
+    connection, kept = make_connection(api), Kept()
+    desk = Desk(behaviour=Behaviour(batch_outcome=outcome))  # type: ignore[arg-type]
     if (api, outcome) == ("gemini", "failed"):
         with pytest.raises(SolverError, match="refuses the batch `batch_1`: the batch is FAILED"):
             kept.complete(connection, desk, "a", "b")
@@ -293,7 +317,9 @@ def test_a_batch_that_ends_otherwise_leaves_no_call_without_a_completion(api: st
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_a_process_that_dies_before_it_knows_the_name_leaves_the_batch_to_the_next(api: str) -> None:
+def test_a_process_that_dies_before_it_knows_the_name_leaves_the_batch_to_the_next(
+    api: str,
+) -> None:
     """What is handed in is written down before; the next process finds the batch in the list."""
     connection, desk, kept = make_connection(api), Desk(), Kept(book=Book(dies=True))
     with pytest.raises(RunError):
@@ -306,7 +332,9 @@ def test_a_process_that_dies_before_it_knows_the_name_leaves_the_batch_to_the_ne
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_a_process_that_dies_before_it_sends_anything_is_followed_by_one_that_does(api: str) -> None:
+def test_a_process_that_dies_before_it_sends_anything_is_followed_by_one_that_does(
+    api: str,
+) -> None:
     """What is written down and is in no list was not made; its calls are handed in, once."""
     connection, desk, kept = make_connection(api), Desk(), Kept()
     keys = [call.key for call in make_calls(connection, "a", "b")]
@@ -319,7 +347,10 @@ def test_a_process_that_dies_before_it_sends_anything_is_followed_by_one_that_do
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("looks", [1, 2])
 def test_a_batch_under_way_is_collected_by_the_next_process(api: str, looks: int) -> None:
-    """Whenever the first one ends, nothing is handed in again; who stops waiting is told what goes on."""
+    """Whenever the first one ends, nothing is handed in again.
+
+    Who stops waiting is told what goes on.
+    """
     connection, desk, kept = make_connection(api), Desk(behaviour=Behaviour(batch_polls=3)), Kept()
 
     def watch(event: Event) -> None:
@@ -337,7 +368,9 @@ def test_a_batch_under_way_is_collected_by_the_next_process(api: str, looks: int
     assert [body.count(b'"user"') for body in desk.orders] == [2, 1]
 
 
-@pytest.mark.parametrize(("api", "end"), [("anthropic", "batches"), ("gemini", "m:batchGenerateContent")])
+@pytest.mark.parametrize(
+    ("api", "end"), [("anthropic", "batches"), ("gemini", "m:batchGenerateContent")]
+)
 def test_an_order_whose_reply_is_lost_is_not_repeated(api: str, end: str) -> None:
     """Before another attempt the batches are listed; after a 429 there is none."""
     connection, desk, kept = make_connection(api), Desk(lost={f"POST {end}"}), Kept()
@@ -351,7 +384,9 @@ def test_an_order_whose_reply_is_lost_is_not_repeated(api: str, end: str) -> Non
 
 
 def test_a_foreign_batch_of_anthropic_is_not_taken_for_ours() -> None:
-    """Neither one with other calls, nor an older one, nor one that is known, nor one of another size."""
+    """Neither one with other calls, nor an older one, nor one that is known, nor one of another
+    size.
+    """
     connection, desk, kept = make_connection("anthropic"), Desk(), Kept()
     Kept().complete(connection, desk, "c", "d")
     Kept().complete(connection, desk, "c")
@@ -409,7 +444,9 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=6,
 )
-RESULTS = st.fixed_dictionaries({"type": VALUES | st.just("succeeded"), "message": VALUES, "error": VALUES})
+RESULTS = st.fixed_dictionaries(
+    {"type": VALUES | st.just("succeeded"), "message": VALUES, "error": VALUES}
+)
 
 
 @given(st.sampled_from(APIS), VALUES | RESULTS, VALUES, VALUES)
@@ -417,7 +454,13 @@ def test_any_result_of_a_call_is_a_completion(
     api: str, result: object, answer: object, error: object
 ) -> None:
     """Whatever an endpoint says of a call, one completion comes of it and nothing is raised."""
-    line = {"custom_id": "a", "metadata": {"key": "a"}, "result": result, "response": answer, "error": error}
+    line = {
+        "custom_id": "a",
+        "metadata": {"key": "a"},
+        "result": result,
+        "response": answer,
+        "error": error,
+    }
     ((key, said),) = read_lines([line], make_connection(api))
     assert key == "a"
     assert (said.text is None) == (said.status is not CompletionStatus.OK)
@@ -468,7 +511,10 @@ def test_many_calls_are_several_batches(api: str) -> None:
 
 @pytest.mark.parametrize(("api", "cost"), [("anthropic", 92.0), ("gemini", 94.0)])
 def test_a_batch_costs_half(api: str, cost: float) -> None:
-    """A hundred prompt tokens, forty of them cached, and ten of a completion; a cached one costs a tenth."""
+    """A hundred prompt tokens, forty of them cached, and ten of a completion.
+
+    A cached one costs a tenth.
+    """
     connection, budget = make_connection(api), Budget(max_cost=1000)
     price = connection.price_cache(Price(1.0, 12.0))
     Kept().complete(connection, Desk(), "a", budget=budget, price=price)
@@ -494,7 +540,10 @@ def test_a_batch_costs_half(api: str, cost: float) -> None:
 def test_batches_go_over_http(api: str, paths: dict[str, int]) -> None:
     """The test server has both APIs; each request brings the key in its header."""
     with TestServer({"a": "1", "b": "2"}, Behaviour(api_key="sk-0123456789")) as server:
-        environment = {f"{api.upper()}_API_KEY": "sk-0123456789", f"{api.upper()}_BASE_URL": server.root}
+        environment = {
+            f"{api.upper()}_API_KEY": "sk-0123456789",
+            f"{api.upper()}_BASE_URL": server.root,
+        }
         connection = connect(f"{api}/m", caller=Caller(environment))
         assert tell(Kept().complete(connection, None, "b", "a")) == ["2", "1"]
         assert server.asked.by_path == paths
@@ -504,10 +553,15 @@ def test_batches_go_over_http(api: str, paths: dict[str, int]) -> None:
 
 @pytest.mark.parametrize(
     ("api", "end"),
-    [("anthropic", ["batches", "batch_1", "cancel"]), ("gemini", ["v1beta", "batches", "batch_1:cancel"])],
+    [
+        ("anthropic", ["batches", "batch_1", "cancel"]),
+        ("gemini", ["v1beta", "batches", "batch_1:cancel"]),
+    ],
 )
 def test_a_batch_of_the_test_server_can_be_cancelled(api: str, end: list[str]) -> None:
-    """Somebody cancels it at the provider: its calls are errors, and handed in again by the next process."""
+    """Somebody cancels it at the provider: its calls are errors, and handed in again by the next
+    process.
+    """
     connection, desk, kept = make_connection(api), Desk(), Kept()
 
     def watch(event: Event) -> None:
@@ -527,5 +581,7 @@ def test_an_endpoint_that_lists_no_batches_is_handed_the_calls_anew(api: str) ->
     keys = [call.key for call in make_calls(connection, "a")]
     kept.book.keep_batch(Submitted("answerkey-0-0011", connection.identity, keys))
     assert tell(kept.complete(connection, desk, "a", watch=None)) == ["A"]
-    assert desk.store.answer("POST", ["batches", "batch_1", "cancel"], {}, desk.behaviour) is not None
+    assert (
+        desk.store.answer("POST", ["batches", "batch_1", "cancel"], {}, desk.behaviour) is not None
+    )
     assert desk.store.batches["batch_1"]["status"] == "completed"

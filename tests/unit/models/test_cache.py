@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 
 from answerkey.errors import RunError, SpecError
+from answerkey.models import store
 from answerkey.models.cache import VARIABLE, CallCache, clear_cache, default_cache_file, list_caches
+from answerkey.models.calls import Call
 from answerkey.types import Completion, CompletionStatus
 
 #: What is asked, in every one of these calls.
@@ -36,6 +38,16 @@ WHOLE = Completion(
 )
 
 
+def ask(*keys: str) -> list[Call]:
+    """Return calls with these keys."""
+    return [Call(key=key, sample_id="1", trial=0, messages=ASKED) for key in keys]
+
+
+def say(**completions: Completion) -> list[tuple[Call, Completion]]:
+    """Return finished calls, by key."""
+    return [(ask(key)[0], completion) for key, completion in completions.items()]
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     """Return a cache file that is not there yet, in a folder that is not there either."""
@@ -43,11 +55,13 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_what_was_stored_is_found_whole(file: Path) -> None:
-    """Every field comes back as it was, but for the source, which is `cache`, and when it was asked for."""
+    """Every field comes back as it was, but for the source, which is `cache`, and when it was asked
+    for.
+    """
     first = CallCache("reuse", file=file)
-    first.add([("k", WHOLE)])
+    first.add(say(k=WHOLE))
     first.close()
-    found = CallCache("reuse", file=file).find({"k": ASKED, "other": ASKED})
+    found = CallCache("reuse", file=file).find(ask("k", "other"))
     assert list(found) == ["k"]
     assert found["k"].source == "cache"
     assert {**vars(found["k"]), "source": None, "asked_at": None} == vars(WHOLE)
@@ -66,25 +80,25 @@ def test_what_was_stored_is_found_whole(file: Path) -> None:
 def test_failed_calls_are_not_stored(file: Path, status: CompletionStatus, is_stored: bool) -> None:  # noqa: FBT001  # a column of the table
     """A refusal and a reply without text are answers; an error is none."""
     cache = CallCache("reuse", file=file)
-    cache.add([("k", Completion(None, status))])
-    assert bool(cache.find({"k": ASKED})) is is_stored
+    cache.add(say(k=Completion(None, status)))
+    assert bool(cache.find(ask("k"))) is is_stored
 
 
 def test_update_asks_anew_and_stores(file: Path) -> None:
     """Under `update` nothing is found, and what is added replaces what was there."""
-    CallCache("reuse", file=file).add([("k", Completion("old"))])
+    CallCache("reuse", file=file).add(say(k=Completion("old")))
     update = CallCache("update", file=file)
-    assert update.find({"k": ASKED}) == {}
+    assert update.find(ask("k")) == {}
     assert update.list_known(["k"]) == set()
-    update.add([("k", Completion("new"))])
-    assert CallCache("reuse", file=file).find({"k": ASKED})["k"].text == "new"
+    update.add(say(k=Completion("new")))
+    assert CallCache("reuse", file=file).find(ask("k"))["k"].text == "new"
 
 
 def test_no_cache_neither_reads_nor_writes(file: Path) -> None:
     """Under `no-cache` the file is not even made."""
     cache = CallCache("no-cache", file=file)
-    cache.add([("k", WHOLE)])
-    assert cache.find({"k": ASKED}) == {}
+    cache.add(say(k=WHOLE))
+    assert cache.find(ask("k")) == {}
     assert not file.exists()
 
 
@@ -98,17 +112,17 @@ def test_an_unknown_policy_is_refused() -> None:
 def test_known_keys_are_listed(file: Path) -> None:
     """`list_known` tells which keys would be found, also when they are many."""
     cache = CallCache("reuse", file=file)
-    cache.add([(f"k{number}", Completion("A")) for number in range(0, 3000, 2)])
+    cache.add(say(**{f"k{number}": Completion("A") for number in range(0, 3000, 2)}))
     assert len(cache.list_known([f"k{number}" for number in range(3000)])) == 1500
-    assert len(cache.find({f"k{number}": ASKED for number in range(3000)})) == 1500
+    assert len(cache.find(ask(*(f"k{number}" for number in range(3000))))) == 1500
 
 
 def test_a_cache_that_cannot_be_opened_is_one_notice(tmp_path: Path) -> None:
     """Nothing is found, nothing is stored, nothing is raised, and it is said once."""
     (tmp_path / "file").write_text("in the way")
     cache = CallCache("reuse", file=tmp_path / "file" / "calls.sqlite")
-    cache.add([("k", WHOLE)])
-    assert cache.find({"k": ASKED}) == {}
+    cache.add(say(k=WHOLE))
+    assert cache.find(ask("k")) == {}
     assert len(cache.notices) == 1
     assert "the call cache" in cache.notices[0].message
     assert "every call is sent" in cache.notices[0].message
@@ -122,8 +136,8 @@ def test_a_damaged_cache_is_one_notice(file: Path, content: bytes) -> None:
     file.parent.mkdir()
     file.write_bytes(content)
     cache = CallCache("reuse", file=file)
-    assert cache.find({"k": ASKED}) == {}
-    cache.add([("k", WHOLE)])
+    assert cache.find(ask("k")) == {}
+    cache.add(say(k=WHOLE))
     assert [notice.hint for notice in cache.notices] == [
         "make room or correct its rights; `answerkey cache clear calls` deletes a damaged cache"
     ]
@@ -132,26 +146,26 @@ def test_a_damaged_cache_is_one_notice(file: Path, content: bytes) -> None:
 
 def test_a_cache_of_another_version_is_one_notice(file: Path) -> None:
     """A newer release's cache is neither read nor changed."""
-    CallCache("reuse", file=file).add([("k", WHOLE)])
+    CallCache("reuse", file=file).add(say(k=WHOLE))
     connection = sqlite3.connect(file)
     connection.execute("PRAGMA user_version = 7")
     connection.close()
     cache = CallCache("reuse", file=file)
-    assert cache.find({"k": ASKED}) == {}
-    assert "it has version 7, this release reads 3" in cache.notices[0].message
+    assert cache.find(ask("k")) == {}
+    assert "it has version 7, this release reads 4" in cache.notices[0].message
 
 
 def test_an_entry_that_cannot_be_read_is_asked_anew(file: Path) -> None:
     """One bad entry does not spoil the others."""
     cache = CallCache("reuse", file=file)
-    cache.add([("good", Completion("A")), ("bad", Completion("B")), ("worse", Completion("C"))])
+    cache.add(say(good=Completion("A"), bad=Completion("B"), worse=Completion("C")))
     cache.close()
     connection = sqlite3.connect(file)
-    connection.execute("""UPDATE replies SET completion = '{"text"' WHERE key = 'bad'""")
-    connection.execute("""UPDATE replies SET completion = '{"text": "C"}' WHERE key = 'worse'""")
+    connection.execute("""UPDATE calls SET completion = '{"text"' WHERE key = 'bad'""")
+    connection.execute("""UPDATE calls SET completion = '{"text": "C"}' WHERE key = 'worse'""")
     connection.commit()
     connection.close()
-    assert list(cache.find({"good": ASKED, "bad": ASKED, "worse": ASKED})) == ["good"]
+    assert list(cache.find(ask("good", "bad", "worse"))) == ["good"]
     assert cache.list_known(["good", "bad", "worse"]) == {"good"}
     told = f"2 records of the call cache `{file}` changed on disk and are asked again"
     assert [notice.message for notice in cache.notices] == [told]
@@ -160,7 +174,7 @@ def test_an_entry_that_cannot_be_read_is_asked_anew(file: Path) -> None:
 def test_flipped_bits_are_never_an_answer(file: Path) -> None:
     """Whatever happens to the file, what is found is what was stored, and nothing is raised."""
     with closing(CallCache("reuse", file=file)) as cache:
-        cache.add([(f"k{number}", Completion(str(number))) for number in range(150)])
+        cache.add(say(**{f"k{number}": Completion(str(number)) for number in range(150)}))
     raw, notices = file.read_bytes(), 0
     for seed in range(60):
         draw = random.Random(seed)
@@ -169,9 +183,9 @@ def test_flipped_bits_are_never_an_answer(file: Path) -> None:
             damaged[draw.randrange(len(raw))] ^= 1 << draw.randrange(8)
         file.write_bytes(damaged)
         with closing(CallCache("reuse", file=file)) as cache:
-            found = cache.find({f"k{number}": ASKED for number in range(150)})
+            found = cache.find(ask(*(f"k{number}" for number in range(150))))
             assert all(reply.text == key.removeprefix("k") for key, reply in found.items())
-            cache.add([("k1", Completion("1"))])
+            cache.add(say(k1=Completion("1")))
             cache.measure()
             notices += len(cache.notices)
             cache.clear()
@@ -181,7 +195,7 @@ def test_flipped_bits_are_never_an_answer(file: Path) -> None:
 
 def test_only_the_user_can_read_the_cache(file: Path) -> None:
     """The file is made with the rights 0600."""
-    CallCache("reuse", file=file).add([("k", WHOLE)])
+    CallCache("reuse", file=file).add(say(k=WHOLE))
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
@@ -192,8 +206,8 @@ def test_threads_share_one_cache(file: Path) -> None:
     def work(number: int) -> int:
         keys = [f"{number}-{one}" for one in range(50)]
         for key in keys:
-            cache.add([(key, Completion(key))])
-        return len(cache.find(dict.fromkeys(keys, ASKED)))
+            cache.add(say(**{key: Completion(key)}))
+        return len(cache.find(ask(*keys)))
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(work, range(8))) == [50] * 8
@@ -205,17 +219,23 @@ def test_processes_share_one_cache(file: Path) -> None:
     script = (
         "import sys; from pathlib import Path;"
         "from answerkey.models.cache import CallCache; from answerkey.types import Completion;"
+        "from answerkey.models.calls import Call;"
         "cache = CallCache('reuse', file=Path(sys.argv[1]));"
-        "[cache.add([(f'{sys.argv[2]}-{n}', Completion('A'))]) for n in range(60)];"
+        "call = lambda n: Call(key=f'{sys.argv[2]}-{n}', sample_id='1', trial=0, messages=[]);"
+        "[cache.add([(call(n), Completion('A'))]) for n in range(60)];"
         "sys.exit(len(cache.notices))"
     )
-    workers = [subprocess.Popen([sys.executable, "-c", script, str(file), str(one)]) for one in range(2)]
+    workers = [
+        subprocess.Popen([sys.executable, "-c", script, str(file), str(one)]) for one in range(2)
+    ]
     assert [worker.wait(timeout=600) for worker in workers] == [0, 0]
     keys = [f"{one}-{n}" for one in range(2) for n in range(60)]
-    assert len(CallCache("reuse", file=file).find(dict.fromkeys(keys, ASKED))) == 120
+    assert len(CallCache("reuse", file=file).find(ask(*keys))) == 120
 
 
-def test_the_default_file_lies_in_the_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_file_lies_in_the_cache_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`$XDG_CACHE_HOME` decides, else `~/.cache`."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert default_cache_file() == tmp_path / "answerkey" / "calls.sqlite"
@@ -227,7 +247,7 @@ def test_the_default_file_lies_in_the_cache_folder(tmp_path: Path, monkeypatch: 
 def fill(cache: CallCache, first: int, last: int) -> None:
     """Add entries of about 4 kB, one at a time."""
     for number in range(first, last):
-        cache.add([(f"k{number}", Completion("x" * 4_000))])
+        cache.add(say(**{f"k{number}": Completion("x" * 4_000)}))
 
 
 def known(cache: CallCache, last: int) -> list[int]:
@@ -240,9 +260,9 @@ def test_the_cache_stays_below_its_limit_and_keeps_what_was_used(file: Path) -> 
     """Those that were not used for longest go first; the file does not grow beyond the limit."""
     cache = CallCache("reuse", file=file, limit=1_000_000)
     fill(cache, 0, 150)
-    assert list(cache.find({"k3": ASKED})) == ["k3"]
+    assert list(cache.find(ask("k3"))) == ["k3"]
     fill(cache, 150, 300)
-    assert list(cache.find({"k299": ASKED})) == ["k299"]  # one of the newest, which stays where it is
+    assert list(cache.find(ask("k299"))) == ["k299"]  # one of the newest, which stays where it is
     kept = known(cache, 300)
     assert kept[0] == 3
     assert kept[1:] == list(range(kept[1], 300))
@@ -268,8 +288,8 @@ def test_a_lower_limit_makes_the_file_smaller(file: Path) -> None:
 def test_an_entry_larger_than_the_limit_is_not_kept(file: Path) -> None:
     """Nothing is left then, and nothing is raised."""
     cache = CallCache("reuse", file=file, limit=1_000)
-    cache.add([("k", Completion("x" * 100_000))])
-    assert cache.find({"k": ASKED}) == {}
+    cache.add(say(k=Completion("x" * 100_000)))
+    assert cache.find(ask("k")) == {}
     assert cache.notices == []
 
 
@@ -278,9 +298,12 @@ def test_processes_that_delete_at_once_leave_an_intact_cache(file: Path) -> None
     script = (
         "import sys; from pathlib import Path;"
         "from answerkey.models.cache import CallCache; from answerkey.types import Completion;"
+        "from answerkey.models.calls import Call;"
         "cache = CallCache('reuse', file=Path(sys.argv[1]), limit=400_000);"
         "print('ready', flush=True);"
-        "[cache.add([(f'{sys.argv[2]}-{n}', Completion('x' * 4000))]) for n in range(int(sys.argv[3]))];"
+        "call = lambda n: Call(key=f'{sys.argv[2]}-{n}', sample_id='1', trial=0, messages=[]);"
+        "[cache.add([(call(n), Completion('x' * 4000))]) for n in "
+        "range(int(sys.argv[3]))];"
         "sys.exit(len(cache.notices))"
     )
     command = [sys.executable, "-c", script, str(file)]
@@ -290,8 +313,8 @@ def test_processes_that_delete_at_once_leave_an_intact_cache(file: Path) -> None
         assert subprocess.run([*command, "other", "200"], check=False, timeout=600).returncode == 0
         killed.kill()
     cache = CallCache("reuse", file=file, limit=400_000)
-    cache.add([("k", Completion("A"))])
-    assert cache.find({"k": ASKED})["k"].text == "A"
+    cache.add(say(k=Completion("A")))
+    assert cache.find(ask("k"))["k"].text == "A"
     assert cache.notices == []
     cache.close()
     with closing(sqlite3.connect(file)) as connection:
@@ -305,7 +328,7 @@ def test_the_environment_sets_the_limit(file: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv(VARIABLE, "0.5")
     assert CallCache("reuse", file=file).limit == 5 * 10**8
     monkeypatch.setenv(VARIABLE, "off")
-    CallCache("reuse", file=file).add([("k", WHOLE)])
+    CallCache("reuse", file=file).add(say(k=WHOLE))
     assert not file.exists()
     monkeypatch.setenv(VARIABLE, "much")
     with pytest.raises(SpecError, match="`ANSWERKEY_CALL_CACHE` is 'much'"):
@@ -314,29 +337,33 @@ def test_the_environment_sets_the_limit(file: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the user's cache folder with an entry in each cache, and files outside that links lead to."""
+    """Return the user's cache folder with an entry in each cache, and files outside that links lead
+    to.
+    """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     home = tmp_path / "cache" / "answerkey"
     with closing(CallCache("reuse")) as cache:
-        cache.add([("k", WHOLE)])
-    for name in ("tables", "downloads", "logs/abc", "runs/abc"):
+        cache.add(say(k=WHOLE))
+    for name in ("downloads", "logs/abc", "runs/abc"):
         (home / name).mkdir(parents=True)
         (home / name / "file").write_text("12345")
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "file").write_text("12345")
-    (home / "tables" / "link").symlink_to(outside)
+    (home / "downloads" / "link").symlink_to(outside)
     (home / "hub").symlink_to(outside)
     return home
 
 
 def test_caches_are_listed_without_following_links(home: Path) -> None:
-    """Sizes are those below the folder; a link in place of a cache, and journals, cannot be cleared."""
+    """Sizes are those below the folder.
+
+    A link in place of a cache, and journals, cannot be cleared.
+    """
     found = {one.name: (one.entries, one.size, one.is_clearable) for one in list_caches()}
     assert found.pop("calls") == (1, (home / "calls.sqlite").stat().st_size, True)
     assert found == {
-        "tables": (2, 5, True),
-        "downloads": (1, 5, True),
+        "downloads": (2, 5, True),
         "hub": (0, 0, False),
         "logs": (1, 5, True),
         "runs": (1, 5, False),
@@ -350,10 +377,32 @@ def test_clearing_deletes_nothing_outside(home: Path, tmp_path: Path) -> None:
     assert (tmp_path / "outside" / "file").read_text() == "12345"
     assert sorted(path.name for path in home.iterdir()) == ["calls.sqlite", "hub", "runs"]
     assert (home / "runs" / "abc" / "file").exists()
-    assert CallCache("reuse").find({"k": ASKED}) == {}
+    assert CallCache("reuse").find(ask("k")) == {}
     assert list_caches(["calls"])[0].size == 0
     for one in list_caches():  # there is nothing left to delete
         clear_cache(one)
+
+
+def test_a_cache_that_is_not_there_is_empty(file: Path) -> None:
+    """It is not made to be measured or cleared."""
+    cache = CallCache("reuse", file=file)
+    cache.clear()
+    assert cache.measure() == (0, 0)
+    assert not file.exists()
+
+
+def test_a_cache_that_another_process_uses_is_not_deleted(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E502 says so; what it holds stays."""
+    monkeypatch.setattr(store, "PATIENCE", 0.01)
+    (use,) = list_caches(["calls"])
+    with closing(sqlite3.connect(home / "calls.sqlite", isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        with pytest.raises(RunError, match="database is locked") as caught:
+            clear_cache(use)
+    assert caught.value.code == "E502"
+    assert list(CallCache("reuse").find(ask("k"))) == ["k"]
 
 
 def test_a_linked_call_cache_is_not_cleared(home: Path, tmp_path: Path) -> None:
@@ -362,18 +411,18 @@ def test_a_linked_call_cache_is_not_cleared(home: Path, tmp_path: Path) -> None:
     (home / "calls.sqlite").symlink_to(tmp_path / "elsewhere.sqlite")
     (found,) = list_caches(["calls"])
     clear_cache(found)
-    assert list(CallCache("reuse").find({"k": ASKED})) == ["k"]
+    assert list(CallCache("reuse").find(ask("k"))) == ["k"]
 
 
 def test_a_process_goes_on_while_the_cache_is_cleared(home: Path) -> None:
     """Its connection stays good."""
     assert home.is_dir()
     with closing(CallCache("reuse")) as cache:
-        assert list(cache.find({"k": ASKED})) == ["k"]
+        assert list(cache.find(ask("k"))) == ["k"]
         clear_cache(list_caches(["calls"])[0])
-        assert cache.find({"k": ASKED}) == {}
-        cache.add([("k", WHOLE)])
-        assert list(CallCache("reuse").find({"k": ASKED})) == ["k"]
+        assert cache.find(ask("k")) == {}
+        cache.add(say(k=WHOLE))
+        assert list(CallCache("reuse").find(ask("k"))) == ["k"]
         assert cache.notices == []
 
 
@@ -394,8 +443,10 @@ def test_what_cannot_be_deleted_is_an_error(home: Path, monkeypatch: pytest.Monk
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(shutil, "rmtree", refuse)
-    with pytest.raises(RunError, match=r"cannot clear the cache `.*tables`: .*Permission denied") as caught:
-        clear_cache(list_caches(["tables"])[0])
+    with pytest.raises(
+        RunError, match=r"cannot clear the cache `.*downloads`: .*Permission denied"
+    ) as caught:
+        clear_cache(list_caches(["downloads"])[0])
     assert caught.value.code == "E502"
 
 
@@ -411,14 +462,14 @@ def test_an_unknown_cache_is_refused(home: Path) -> None:
 def test_a_cache_that_breaks_in_use_is_one_notice(file: Path, is_read: bool) -> None:  # noqa: FBT001 - a column of the table
     """From then on it is as if it were empty."""
     cache = CallCache("reuse", file=file)
-    cache.add([("k", WHOLE)])
+    cache.add(say(k=WHOLE))
     with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute("DROP TABLE replies")
+        connection.execute("DROP TABLE calls")
     if is_read:
-        assert cache.find({"k": ASKED}) == {}
+        assert cache.find(ask("k")) == {}
     else:
-        cache.add([("k", WHOLE)])
-    assert cache.find({"k": ASKED}) == {}
+        cache.add(say(k=WHOLE))
+    assert cache.find(ask("k")) == {}
     assert [one.message.partition(": ")[2] for one in cache.notices] == [
-        "no such table: replies; every call is sent"
+        "no such table: calls; every call is sent"
     ]

@@ -11,16 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.errors import SolverError
-from answerkey.models.cache import decode_completion, encode_completion
 from answerkey.models.calls import Budget, charge
 from answerkey.models.config import Price
+from answerkey.models.store import decode_completion, encode_completion
 from answerkey.types import Completion, CompletionStatus, make_encoder
 
 
 def test_the_number_of_calls_is_never_passed() -> None:
-    """With a limit of two calls the third is refused with E305; without one, calls are only counted.
+    """With a limit of two calls the third is refused with E305.
 
-    What an earlier part of the run has asked counts, even beyond the limit.
+    Without one, calls are only counted. What an earlier part of the run has asked counts, even
+    beyond the limit.
     """
     free, budget, resumed = Budget(), Budget(max_calls=2), Budget(max_calls=5, calls=3)
     assert all(free.reserve(1e9) for _ in range(3))
@@ -34,7 +35,9 @@ def test_the_number_of_calls_is_never_passed() -> None:
 
 
 def test_money_under_way_counts_until_it_is_settled() -> None:
-    """A call that fits only if those under way cost less than set aside has to wait, and is then let in."""
+    """A call that fits only if those under way cost less than set aside has to wait, and is then
+    let in.
+    """
     budget = Budget(max_cost=1.0)
     assert budget.reserve(0.6)
     assert not budget.reserve(0.6)
@@ -73,7 +76,10 @@ def test_the_text_is_that_of_the_standard_library(value: object, sort_keys: bool
 
 
 def test_what_json_does_not_know_is_made_into_something() -> None:
-    """By the function that is given; in the middle of a value, too, and again after one that failed."""
+    """By the function that is given.
+
+    In the middle of a value, too, and again after one that failed.
+    """
     encode = make_encoder(lambda value: {"text": str(value)})
     assert encode([date(2026, 1, 2)]) == '[{"text":"2026-01-02"}]'
     with pytest.raises(ZeroDivisionError):
@@ -81,30 +87,56 @@ def test_what_json_does_not_know_is_made_into_something() -> None:
     assert encode({"a": [1]}) == '{"a":[1]}'
 
 
-def test_an_interpreter_without_the_machine_writes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interpreter_without_the_machine_writes_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Only slower."""
-    assert make_encoder(is_compact=False)({"b": 1, "a": [None, "é"]}) == '{"b": 1, "a": [null, "é"]}'
+    assert (
+        make_encoder(is_compact=False)({"b": 1, "a": [None, "é"]}) == '{"b": 1, "a": [null, "é"]}'
+    )
     monkeypatch.setattr(encoder, "c_make_encoder", None)
-    assert make_encoder(is_compact=False)({"b": 1, "a": [None, "é"]}) == '{"b": 1, "a": [null, "é"]}'
-    assert make_encoder(sort_keys=True)({"b": 1, "a": [None, "é"]}) == '{"a":[null,"\\u00e9"],"b":1}'
+    assert (
+        make_encoder(is_compact=False)({"b": 1, "a": [None, "é"]}) == '{"b": 1, "a": [null, "é"]}'
+    )
+    assert (
+        make_encoder(sort_keys=True)({"b": 1, "a": [None, "é"]}) == '{"a":[null,"\\u00e9"],"b":1}'
+    )
 
 
 @given(st.text(st.characters()), st.floats(), st.integers(min_value=0), VALUES)
-def test_any_completion_comes_back(text: str, latency: float, tokens: int, logprobs: object) -> None:
-    """Whatever is in its fields; NaN is None, since no file may hold it."""
+def test_any_completion_comes_back(
+    text: str, latency: float, tokens: int, logprobs: object
+) -> None:
+    """Whatever is in its fields."""
     completion = Completion(
-        text, CompletionStatus.OK, latency=latency, prompt_tokens=tokens, logprobs={"content": logprobs}
+        text,
+        CompletionStatus.OK,
+        latency=latency,
+        prompt_tokens=tokens,
+        logprobs={"content": logprobs},
     )
     written = encode_completion(completion)
     assert json.loads(written)["status"] == "OK"
     found = decode_completion(written)
     assert (found.text, found.prompt_tokens) == (text, tokens)
-    assert found.latency == (None if latency != latency else latency)  # noqa: PLR0124 - NaN is not itself
+    assert found.latency == pytest.approx(latency, rel=0, abs=0, nan_ok=True)
 
 
 def test_a_stored_completion_may_have_more_fields_and_must_be_one() -> None:
-    """Fields of a later release are passed over; a text that is no completion is told by an error."""
+    """Fields of a later release are passed over.
+
+    A text that is no completion is told by an error.
+    """
     assert decode_completion('{"text": "B", "status": "OK", "later": 1}') == Completion("B")
-    for text in ("[1]", "7", '"text"', "null", "{}", '["text", "status"]', '{"status": "LATER"}', "{"):
+    for text in (
+        "[1]",
+        "7",
+        '"text"',
+        "null",
+        "{}",
+        '["text", "status"]',
+        '{"status": "LATER"}',
+        "{",
+    ):
         with pytest.raises((ValueError, TypeError, KeyError)):
             decode_completion(text)

@@ -1,4 +1,6 @@
-"""The laws of calling an endpoint: every call once, in order, kept before it counts, and a clean stop."""
+"""The laws of calling an endpoint: every call once, in order, kept before it counts, and a clean
+stop.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ class FakeEndpoint:
     Its clock is one in which sleep takes no time, but time passes.
     """
 
-    answer: Callable[[str, int], Reply | NoReply] = lambda question, attempt: say(f"{question} {attempt}")
+    answer: Callable[[str, int], Reply | NoReply] = lambda question, attempt: say(
+        f"{question} {attempt}"
+    )
     asked: list[str] = field(default_factory=list)
     at_once: int = 0
     most_at_once: int = 0
@@ -147,14 +151,18 @@ def test_no_calls_need_no_endpoint() -> None:
 
 
 def test_equal_questions_are_asked_once() -> None:
-    """Calls with the same key share one completion, within one asking, after it, and between threads."""
+    """Calls with the same key share one completion, within one asking, after it, and between
+    threads.
+    """
     endpoint = FakeEndpoint()
     with endpoint.open() as client:
         first = client.complete(make_calls("a", "b", "a"))
         second = client.complete(make_calls("b"))
         assert [one.text for one in first + second] == ["a 1", "b 1", "a 1", "b 1"]
         assert sorted(endpoint.asked) == ["a", "b"]
-        threads = [threading.Thread(target=client.complete, args=(number_calls(50),)) for _ in range(4)]
+        threads = [
+            threading.Thread(target=client.complete, args=(number_calls(50),)) for _ in range(4)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -163,7 +171,10 @@ def test_equal_questions_are_asked_once() -> None:
 
 
 def test_what_the_ledger_knows_is_not_asked() -> None:
-    """A known completion is returned as it is; failed ones are asked again. Each is told of once."""
+    """A known completion is returned as it is.
+
+    Failed ones are asked again. Each is told of once.
+    """
     calls = make_calls("a", "b", "c", "c")
     failed = Completion(None, CompletionStatus.ERROR, error="earlier")
     endpoint, events = FakeEndpoint(), list[Event]()
@@ -171,13 +182,20 @@ def test_what_the_ledger_knows_is_not_asked() -> None:
     with endpoint.open(ledger=ledger, watch=events.append) as client:
         assert [one.text for one in client.complete(calls)] == ["known", "b 1", "c 1", "c 1"]
     assert sorted(endpoint.asked) == ["b", "c"]
-    assert sorted(one.call.sample_id for one in events if isinstance(one, Finished)) == ["001", "002"]
-    known = [[call.sample_id for call, _ in one.calls] for one in events if isinstance(one, Remembered)]
+    assert sorted(one.call.sample_id for one in events if isinstance(one, Finished)) == [
+        "001",
+        "002",
+    ]
+    known = [
+        [call.sample_id for call, _ in one.calls] for one in events if isinstance(one, Remembered)
+    ]
     assert known == [["000"], ["003"]]
 
 
 def test_trials_are_questions_of_their_own() -> None:
-    """The key depends on the model, the messages and the trial, not on the order inside a message."""
+    """The key depends on the model, the messages and the trial, not on the order inside a
+    message.
+    """
     one, other = [{"role": "user", "content": "a"}], [{"content": "a", "role": "user"}]
     assert call_key(CONNECTION, one, 0) == call_key(CONNECTION, other, 0)
     assert call_key(CONNECTION, one, 0) != call_key(CONNECTION, one, 1)
@@ -187,14 +205,20 @@ def test_trials_are_questions_of_their_own() -> None:
 
 def test_an_error_that_passes_is_not_seen_in_the_answer() -> None:
     """Overload, a reset and half a JSON are asked again; the attempts are counted."""
-    errors: list[Reply | NoReply] = [say("busy", 503), NoReply("reset", "gone"), Reply(200, {}, b'{"cho')]
+    errors: list[Reply | NoReply] = [
+        say("busy", 503),
+        NoReply("reset", "gone"),
+        Reply(200, {}, b'{"cho'),
+    ]
     endpoint = FakeEndpoint(lambda question, attempt: [*errors, say(question)][attempt - 1])
     events: list[Event] = []
     with endpoint.open(watch=events.append) as client:
         (completion,) = client.complete(make_calls("a"))
     assert (completion.text, completion.attempts) == ("a", 4)
     assert endpoint.slept == [0.5, 1.0, 0.5]
-    assert [(event.why, event.wait, event.attempt) for event in events if isinstance(event, Retried)] == [
+    assert [
+        (event.why, event.wait, event.attempt) for event in events if isinstance(event, Retried)
+    ] == [
         ("HTTP 503: busy", 0.5, 1),
         ("gone", 1.0, 2),
         ("the body is not JSON", 0.5, 3),
@@ -202,7 +226,10 @@ def test_an_error_that_passes_is_not_seen_in_the_answer() -> None:
 
 
 def test_a_call_that_fails_for_good_is_a_completion_and_is_kept() -> None:
-    """Bad requests are asked once, passing errors as often as allowed; both end as ERROR in the ledger."""
+    """Bad requests are asked once, passing errors as often as allowed.
+
+    Both end as ERROR in the ledger.
+    """
     ledger = MemoryLedger()
     endpoint = FakeEndpoint(lambda question, _: say("no", 400 if question == "bad" else 500))
     calls = make_calls("bad", "down")
@@ -236,10 +263,16 @@ def test_the_deadline_ends_a_call() -> None:
     [
         (NoReply("timeout", "within 120 s"), "E306.*`m` never answers: within 120 s", 8),
         (NoReply("connect", "refused"), "E306.*`m` cannot be reached: refused", 60),
-        (say("bad key", 401), r"E304.*wants a key, and none is sent \(status 401\): HTTP 401: bad key", 8),
+        (
+            say("bad key", 401),
+            r"E304.*wants a key, and none is sent \(status 401\): HTTP 401: bad key",
+            8,
+        ),
     ],
 )
-def test_an_endpoint_that_never_answers_is_given_up(answer: Reply | NoReply, match: str, most: int) -> None:
+def test_an_endpoint_that_never_answers_is_given_up(
+    answer: Reply | NoReply, match: str, most: int
+) -> None:
     """With few more requests than were under way at the start, and within seconds."""
     endpoint = FakeEndpoint(lambda *_: answer)
     error = endpoint.fail(number_calls(1000), match)
@@ -251,7 +284,9 @@ def test_an_endpoint_that_never_answers_is_given_up(answer: Reply | NoReply, mat
 def test_a_refused_key_stops_everything() -> None:
     """After the first 401 nothing more is sent, ever; what was answered before is kept."""
     ledger = MemoryLedger()
-    endpoint = FakeEndpoint(lambda question, _: say("bad key", 401) if question == "q20" else say(question))
+    endpoint = FakeEndpoint(
+        lambda question, _: say("bad key", 401) if question == "q20" else say(question)
+    )
     with endpoint.open(ledger=ledger, limits=Limits(max_concurrent=2)) as client:
         for calls in (number_calls(1000), make_calls("another")):
             with pytest.raises(SolverError, match="E304"):
@@ -264,7 +299,9 @@ def test_never_more_at_once_than_allowed() -> None:
     """The model's own limit wins over the client's."""
     for own, most in ((None, 5), (3, 3)):
         endpoint = FakeEndpoint()
-        with endpoint.open(Connection("m", CHAT, URL, max_concurrent=own), limits=Limits(5)) as client:
+        with endpoint.open(
+            Connection("m", CHAT, URL, max_concurrent=own), limits=Limits(5)
+        ) as client:
             client.complete(number_calls(100))
         assert endpoint.most_at_once == most
 
@@ -306,7 +343,11 @@ def test_the_pause_an_endpoint_asks_for_holds_for_all_at_one_at_a_time() -> None
 
     def answer(question: str, attempt: int) -> Reply:
         moments.append(endpoint.time)
-        return say("wait", 429, retry_after="30") if (question, attempt) == ("q0", 1) else say(question)
+        return (
+            say("wait", 429, retry_after="30")
+            if (question, attempt) == ("q0", 1)
+            else say(question)
+        )
 
     endpoint.answer = answer
     with endpoint.open(limits=Limits(max_concurrent=1)) as client:
@@ -334,9 +375,14 @@ def test_the_first_second_brings_no_more_than_the_rate(rate: dict[str, float]) -
 
 
 def test_the_budget_is_not_passed() -> None:
-    """7 calls of 7 are sent and kept; of calls that cost 0.3 each (10 tokens at 0.03), 1.0 buys three."""
+    """7 calls of 7 are sent and kept.
+
+    Of calls that cost 0.3 each (10 tokens at 0.03), 1.0 buys three.
+    """
     ledger, endpoint = MemoryLedger(), FakeEndpoint()
-    endpoint.fail(number_calls(100), "E305.*limit of 7 calls", ledger=ledger, budget=Budget(max_calls=7))
+    endpoint.fail(
+        number_calls(100), "E305.*limit of 7 calls", ledger=ledger, budget=Budget(max_calls=7)
+    )
     assert (len(endpoint.asked), len(ledger.kept)) == (7, 7)
     budget, endpoint = Budget(max_cost=1.0), FakeEndpoint()
     match = r"limit of 1: 0\.9000 is spent, and the next call may cost 0\.3000"
@@ -470,7 +516,9 @@ def test_an_interrupt_keeps_what_was_answered() -> None:
 def test_an_interrupt_before_the_round_is_known_keeps_what_was_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """On a busy machine Ctrl-C can come when calls are made already and `submit` has not returned."""
+    """On a busy machine Ctrl-C can come when calls are made already and `submit` has not
+    returned.
+    """
     submit, interrupts, is_called = Background.submit, [KeyboardInterrupt()], threading.Event()
 
     def interrupt(background: Background, work: Coroutine[Any, Any, T]) -> Future[T]:
@@ -612,7 +660,10 @@ class Way:
 
 
 def follow(ledger: NotingLedger, steps: Callable[[Way], object]) -> Way:
-    """Open the way to a ledger, take steps on it, and flush it; a step that is a coroutine is awaited."""
+    """Open the way to a ledger, take steps on it, and flush it.
+
+    A step that is a coroutine is awaited.
+    """
 
     async def run() -> Way:
         with ThreadPoolExecutor(1) as executor:
@@ -632,7 +683,10 @@ def follow(ledger: NotingLedger, steps: Callable[[Way], object]) -> Way:
 
 
 def test_calls_count_once_written_and_gather_while_others_are_made_safe() -> None:
-    """Once written, calls need no place; what is written meanwhile is made safe in the next go, at once."""
+    """Once written, calls need no place.
+
+    What is written meanwhile is made safe in the next go, at once.
+    """
 
     async def steps(way: Way) -> None:
         way.ledger.may_settle.clear()
@@ -663,7 +717,12 @@ def test_a_disk_that_is_too_slow_holds_places(monkeypatch: pytest.MonkeyPatch) -
         way.ledger.may_settle.set()
         await way.come_true(lambda: len(way.kept) == 3)
 
-    assert follow(NotingLedger(), steps).ledger.seen == ["write a b", "settle a b", "write c", "settle c"]
+    assert follow(NotingLedger(), steps).ledger.seen == [
+        "write a b",
+        "settle a b",
+        "write c",
+        "settle c",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -671,7 +730,10 @@ def test_a_disk_that_is_too_slow_holds_places(monkeypatch: pytest.MonkeyPatch) -
     [("write", ["write a b", "add a b c"]), ("settle", ["write a b", "settle a b", "add a b c"])],
 )
 def test_what_a_ledger_does_not_take_is_handed_over_once_more(step: str, seen: list[str]) -> None:
-    """After a failure nothing is written, whatever comes; in the end all of it is tried again, in one go."""
+    """After a failure nothing is written, whatever comes.
+
+    In the end all of it is tried again, in one go.
+    """
 
     async def steps(way: Way) -> None:
         way.put("a", "b")
@@ -711,7 +773,10 @@ def test_a_bug_of_a_ledger_does_not_make_anyone_wait_for_ever() -> None:
         way.put("a")
         await way.come_true(lambda: way.errors)
 
-    assert (follow(NotingLedger(fails={"write": bug}), steps).errors, heard_by_loop) == ([bug], [bug])
+    assert (follow(NotingLedger(fails={"write": bug}), steps).errors, heard_by_loop) == (
+        [bug],
+        [bug],
+    )
 
 
 @pytest.mark.parametrize(
@@ -741,4 +806,9 @@ def test_a_writing_keeps_its_time_when_others_become_safe(monkeypatch: pytest.Mo
         way.put("b")
         await way.come_true(lambda: "settle a" in way.ledger.seen)
 
-    assert follow(NotingLedger(), steps).ledger.seen == ["write a", "settle a", "write b", "settle b"]
+    assert follow(NotingLedger(), steps).ledger.seen == [
+        "write a",
+        "settle a",
+        "write b",
+        "settle b",
+    ]

@@ -1,4 +1,6 @@
-"""The laws of one request over HTTP: a reply, or why there is none, whatever the other side does."""
+"""The laws of one request over HTTP: a reply, or why there is none, whatever the other side
+does.
+"""
 
 from __future__ import annotations
 
@@ -112,19 +114,28 @@ def call_all(
     seconds: float = 120.0,
     key: str | None = KEY,
 ) -> list[Reply | NoReply]:
-    """Return what requests to such a server bring; the URL of one, if it has one, is a path there."""
+    """Return what requests to such a server bring.
+
+    The URL of one, if it has one, is a path there.
+    """
 
     async def run() -> list[Reply | NoReply]:
         async with serve(console) as port:
             host = f"http://127.0.0.1:{port}"
-            there = [one if one.url is None else one._replace(url=f"{host}{one.url}") for one in requests]
+            there = [
+                one if one.url is None else one._replace(url=f"{host}{one.url}") for one in requests
+            ]
             return await send(connect(f"{host}/v1", key), *there, limits=limits, seconds=seconds)
 
     return asyncio.run(run())
 
 
 def call(
-    console: Console, request: Request = POST, limits: Limits | None = None, *, seconds: float = 120.0
+    console: Console,
+    request: Request = POST,
+    limits: Limits | None = None,
+    *,
+    seconds: float = 120.0,
 ) -> Reply | NoReply:
     """Return what one request to such a server brings."""
     (came,) = call_all(console, request, limits=limits, seconds=seconds)
@@ -156,14 +167,19 @@ def test_a_reply_comes_back_whole() -> None:
     ],
 )
 def test_a_request_says_what_it_is(request_: Request, start: str, kind: str) -> None:
-    """JSON is asked for, in encodings that can be unpacked, with the key in its header; paths are kept."""
+    """JSON is asked for, in encodings that can be unpacked, with the key in its header.
+
+    Paths are kept.
+    """
     seen: list[bytes] = []
     call(answer_with(make_raw(b"{}"), seen=seen), request_)
     lines = seen[0].decode().split("\r\n")
     assert lines[0] == start
-    assert {f"Content-Type: {kind}", "Accept-Encoding: gzip, deflate", f"Authorization: Bearer {KEY}"} <= {
-        *lines
-    }
+    assert {
+        f"Content-Type: {kind}",
+        "Accept-Encoding: gzip, deflate",
+        f"Authorization: Bearer {KEY}",
+    } <= {*lines}
     assert [line for line in lines if line.startswith("User-Agent: answerkey/")]
 
 
@@ -178,8 +194,12 @@ def test_a_request_says_what_it_is(request_: Request, start: str, kind: str) -> 
     ],
 )
 def test_packed_bodies_are_unpacked(encoding: str, packed: bytes) -> None:
-    """All that was asked for is understood, also several gzip members and deflate without its header."""
-    assert call_well(answer_with(make_raw(packed, f"Content-Encoding: {encoding}"))).body == b"hello"
+    """All that was asked for is understood, also several gzip members and deflate without its
+    header.
+    """
+    assert (
+        call_well(answer_with(make_raw(packed, f"Content-Encoding: {encoding}"))).body == b"hello"
+    )
 
 
 @pytest.mark.parametrize(
@@ -192,7 +212,10 @@ def test_packed_bodies_are_unpacked(encoding: str, packed: bytes) -> None:
         (b"SSH-2.0-OpenSSH_9.6\r\n", "unreadable"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf", "reset"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhalf", "reset"),
-        (b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", "unreadable"),
+        (
+            b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n",
+            "unreadable",
+        ),
     ],
 )
 def test_broken_replies_are_told(raw: bytes, kind: str) -> None:
@@ -206,7 +229,9 @@ def test_broken_replies_are_told(raw: bytes, kind: str) -> None:
     ("request_", "cap"), [(POST, 1000), (Request(None, "GET", "/v1/file", max_bytes=1000), 10)]
 )
 def test_large_bodies_are_refused(request_: Request, cap: int) -> None:
-    """A body above the cap, or above that of the request: announced, not announced, and once unpacked."""
+    """A body above the cap, or above that of the request: announced, not announced, and once
+    unpacked.
+    """
     for size in (1000, 1001):
         body = b"x" * size
         for raw in (
@@ -219,7 +244,9 @@ def test_large_bodies_are_refused(request_: Request, cap: int) -> None:
                 assert isinstance(came, Reply)
                 assert came.body == body
             else:
-                assert came == NoReply("too_large", "the reply of `127.0.0.1` is larger than 1000 bytes")
+                assert came == NoReply(
+                    "too_large", "the reply of `127.0.0.1` is larger than 1000 bytes"
+                )
 
 
 def test_a_bomb_is_unpacked_no_further_than_the_cap() -> None:
@@ -292,7 +319,8 @@ def call_securely(trusted_ca: str | None) -> Reply | NoReply:
 def test_certificates_are_checked() -> None:
     """One that nobody vouches for is no connection, `trusted_ca` vouches."""
     assert call_securely(None) == NoReply(
-        "certificate", "the certificate of `127.0.0.1` is not valid: unable to get local issuer certificate"
+        "certificate",
+        "the certificate of `127.0.0.1` is not valid: unable to get local issuer certificate",
     )
     assert isinstance(call_securely(open_authority().cert_pem.bytes().decode()), Reply)
 
@@ -354,7 +382,9 @@ def test_headers_come_to_an_end() -> None:
             writer.write(b"X-Header: " + b"x" * 1000 + b"\r\n")
             await asyncio.sleep(0)
 
-    assert call(console) == NoReply("unreadable", "`127.0.0.1` does not come to an end with its headers")
+    assert call(console) == NoReply(
+        "unreadable", "`127.0.0.1` does not come to an end with its headers"
+    )
 
 
 @pytest.mark.parametrize(
@@ -368,7 +398,9 @@ def test_headers_come_to_an_end() -> None:
     ],
 )
 def test_a_connection_is_used_again(raw: bytes, unasked: bytes, opened: int) -> None:
-    """Unless it is to be closed, or brings bytes that nobody asked for: those answer no question."""
+    """Unless it is to be closed, or brings bytes that nobody asked for: those answer no
+    question.
+    """
     seen: list[int] = []
 
     async def console(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -415,7 +447,9 @@ async def reply_after_a_timeout(reader: asyncio.StreamReader, writer: asyncio.St
         writer.write(make_reply(question))
 
 
-async def reply_before_the_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def reply_before_the_request(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
     """Send a reply as soon as somebody connects."""
     writer.write(make_reply(b"0"))
     while question := await read_question(reader):
@@ -430,7 +464,10 @@ async def answer_one_too_early(reader: asyncio.StreamReader, writer: asyncio.Str
 
 
 async def answer_one_late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer the second question with the first reply; its own reply comes when nobody waits for it."""
+    """Answer the second question with the first reply.
+
+    Its own reply comes when nobody waits for it.
+    """
     writer.write(make_reply(first := await read_question(reader)))
     while question := await read_question(reader):
         writer.write(make_reply(first))
@@ -471,7 +508,10 @@ MISMATCHED = "`127.0.0.1` sent more replies than there were requests"
     ],
 )
 def test_a_reply_belongs_to_its_request(console: Console, replies: list[object]) -> None:
-    """What arrives before a request is no reply to it; where replies were mixed up already, all ends."""
+    """What arrives before a request is no reply to it.
+
+    Where replies were mixed up already, all ends.
+    """
     came = call_all(console, Request(b"1"), Request(b"2"), Request(b"3"))
     texts = [one.why if isinstance(one, NoReply) else one.body or one.status for one in came]
     assert texts == replies
@@ -518,19 +558,27 @@ def test_nothing_is_sent_twice(method: Literal["GET", "POST"], is_kept: bool) ->
         seen.append(await reader.readuntil(b"\r\n\r\n"))
         writer.close()
 
-    *before, last = call_all(console, *[Request(None, method, "/v1/file")] * (1 + is_kept), seconds=10)
+    *before, last = call_all(
+        console, *[Request(None, method, "/v1/file")] * (1 + is_kept), seconds=10
+    )
     assert [type(one) for one in before] == [Reply] * is_kept
     assert (last, len(seen)) == (CLOSED, 1 + is_kept)
 
 
-def test_neither_cookies_nor_a_netrc_are_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_neither_cookies_nor_a_netrc_are_sent(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """What an endpoint sets is not sent back, and a password of this machine goes nowhere."""
-    (tmp_path / ".netrc").write_text("default login me password canary-password\n", encoding="utf-8")
+    (tmp_path / ".netrc").write_text(
+        "default login me password canary-password\n", encoding="utf-8"
+    )
     monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
     seen: list[bytes] = []
     call_all(answer_with(make_raw(b"{}", "Set-Cookie: a=b"), seen=seen), POST, POST, key=None)
     assert len(seen) == 2
-    assert not [head for head in seen if b"cookie" in head.lower() or b"authorization" in head.lower()]
+    assert not [
+        head for head in seen if b"cookie" in head.lower() or b"authorization" in head.lower()
+    ]
 
 
 @pytest.mark.parametrize(
@@ -557,7 +605,10 @@ def test_time_that_is_up_while_connecting_says_whose_it_was(
 
 
 def test_large_bodies_share_what_memory_there_is() -> None:
-    """Beyond it the younger ones wait; the oldest never does, and its end lets the next one go on."""
+    """Beyond it the younger ones wait.
+
+    The oldest never does, and its end lets the next one go on.
+    """
 
     async def run() -> None:
         memory = BodyMemory(most=3)
@@ -598,9 +649,11 @@ def call_by_proxy(
     key: str | None = KEY,
     refusal: bytes = b"",
 ) -> tuple[Reply | NoReply, list[bytes], list[bytes]]:
-    """Return what a request brings, what the proxy was told before a tunnel, and what the endpoint was told.
+    """Return what a request brings, what the proxy was told before a tunnel, and what the endpoint
+    was told.
 
-    The proxy leads every tunnel to one endpoint; its address stands for `{}` in the environment value.
+    The proxy leads every tunnel to one endpoint; its address stands for `{}` in the environment
+    value.
     """
     told: list[bytes] = []
     asked: list[bytes] = []
@@ -666,7 +719,10 @@ def certificates(tmp_path: Path) -> Path:
 def test_an_endpoint_is_reached_through_a_tunnel(
     variable: str, trusted_by: str, certificates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The proxy sees the host alone; the key is inside TLS, which certificates of one's own vouch for."""
+    """The proxy sees the host alone.
+
+    The key is inside TLS, which certificates of one's own vouch for.
+    """
     monkeypatch.setenv(trusted_by, str(certificates))
     reply, told, asked = call_by_proxy(variable)
     assert isinstance(reply, Reply)
@@ -690,11 +746,15 @@ def test_a_proxy_is_told_its_password_and_nobody_else_is(
             assert "pass-canary" not in caplog.text
     said = [one.getMessage() for one in caplog.records]
     assert len(said) == 2  # two proxies, each on its own port
-    assert all(one.startswith("requests go through the proxy `http://***@127.0.0.1:") for one in said)
+    assert all(
+        one.startswith("requests go through the proxy `http://***@127.0.0.1:") for one in said
+    )
 
 
 @pytest.mark.parametrize("excepted", [HOST, ".invalid", "*", f"other.example,{HOST}:443"])
-def test_a_host_in_no_proxy_is_reached_without_one(excepted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_in_no_proxy_is_reached_without_one(
+    excepted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The proxy hears nothing."""
     monkeypatch.setenv("no_proxy", excepted)
     came, told, _ = call_by_proxy(url=f"https://{HOST}:443/v1")
@@ -702,7 +762,9 @@ def test_a_host_in_no_proxy_is_reached_without_one(excepted: str, monkeypatch: p
     assert not told
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:1/v1", "http://localhost:1/v1", "http://[::1]:1/v1"])
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:1/v1", "http://localhost:1/v1", "http://[::1]:1/v1"]
+)
 def test_this_machine_is_reached_without_a_proxy(url: str) -> None:
     """Whatever the environment says."""
     came, told, _ = call_by_proxy("HTTP_PROXY", url=url, key=None)
@@ -711,10 +773,15 @@ def test_this_machine_is_reached_without_a_proxy(url: str) -> None:
 
 
 def test_a_key_does_not_pass_a_proxy_without_tls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is refused before anything is sent, also before a run begins; without a key the proxy is used."""
+    """It is refused before anything is sent, also before a run begins.
+
+    Without a key the proxy is used.
+    """
     url = f"http://{HOST}/v1"
     monkeypatch.setenv("HTTP_PROXY", "http://me:pass-canary@127.0.0.1:9")
-    with pytest.raises(SpecError, match=r"would pass through the proxy `http://.*` without TLS") as caught:
+    with pytest.raises(
+        SpecError, match=r"would pass through the proxy `http://.*` without TLS"
+    ) as caught:
         LiveModel(connect(url)).require_ready()
     assert (caught.value.code, "pass-canary" in str(caught.value)) == ("E117", False)
     with pytest.raises(SpecError, match="without TLS"):
@@ -737,7 +804,11 @@ def test_a_proxy_that_refuses_is_named_as_the_reason() -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "reason"),
     [
-        ("ALL_PROXY", "socks5://me:pass-canary@127.0.0.1:9", "cannot be used for `endpoint.invalid`"),
+        (
+            "ALL_PROXY",
+            "socks5://me:pass-canary@127.0.0.1:9",
+            "cannot be used for `endpoint.invalid`",
+        ),
         ("REQUESTS_CA_BUNDLE", "/no/such/file", "which holds no certificates"),
     ],
 )

@@ -1,4 +1,7 @@
-"""Laws of images: what each API is sent, byte for byte; what an image is; what a run keeps of it."""
+"""Laws of images: what each API is sent, byte for byte.
+
+What an image is; what a run keeps of it.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from typing import Any
 import polars as pl
 import pytest
 from ruamel.yaml import YAML
+from tests.samples import samples_from_frame
 
 from answerkey.datasets.tables import load_table
 from answerkey.errors import SolverError, SpecError
@@ -22,14 +26,15 @@ from answerkey.models import images
 from answerkey.models.batch import write_line
 from answerkey.models.calls import Call
 from answerkey.models.config import Adapter, FunctionConfig
+from answerkey.models.connections import connect
 from answerkey.models.model import FunctionModel, LiveModel, PackageModel, SnippetModel, open_model
-from answerkey.models.providers import AdapterApi, Connection, connect
+from answerkey.models.providers import AdapterApi, Connection
 from answerkey.sandbox import Snippet
 from answerkey.solvers import ChatInput, Examples, GenericInput, InputMessage, SingleTurnSolver
 from answerkey.solvers.single_turn import ChoiceRankingSolver, ImagePart, TextPart
 from answerkey.templates import RowError
 from answerkey.testing import TestServer
-from answerkey.types import Completion, Question, Samples
+from answerkey.types import Completion, Request, Samples
 
 ROOT = Path(__file__).parents[3]
 PNG = (ROOT / "examples/images/pictures/circle.png").read_bytes()
@@ -41,11 +46,17 @@ STORED = {
     "sha256": "2189284913ea35136433104d9136d66db1aef6ab981153f54b8eb39c24949cdd",
 }
 ADDRESS = "https://images.example/cat.png"
-OTHERS = {"image/jpeg": b"\xff\xd8\xff\xe0", "image/gif": b"GIF89a", "image/webp": b"RIFF\0\0\0\0WEBPVP8 "}
+OTHERS = {
+    "image/jpeg": b"\xff\xd8\xff\xe0",
+    "image/gif": b"GIF89a",
+    "image/webp": b"RIFF\0\0\0\0WEBPVP8 ",
+}
 Called = Any
 
 
-def build(folder: Path, rows: Sequence[Mapping[str, object]], image: str = "{{ sample.image }}") -> list[Any]:
+def build(
+    folder: Path, rows: Sequence[Mapping[str, object]], image: str = "{{ sample.image }}"
+) -> list[Any]:
     """Return the prompts for the rows of a file, which have an image between two texts."""
     file = folder / "questions.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -60,7 +71,9 @@ def load(file: Path) -> Samples:
 def make_solver(image: str = "{{ sample.image }}") -> SingleTurnSolver:
     """Return a solver that sends an image between two texts."""
     parts = (TextPart("Look:"), ImagePart(image), TextPart("{{ 'A or B?' }}"))
-    return SingleTurnSolver(ChatInput((InputMessage("system", "Be brief."), InputMessage("user", parts))))
+    return SingleTurnSolver(
+        ChatInput((InputMessage("system", "Be brief."), InputMessage("user", parts)))
+    )
 
 
 def build_one(folder: Path, value: object) -> object:
@@ -92,7 +105,10 @@ SENT: dict[str, tuple[str, Mapping[str, object]]] = {
                     "role": "user",
                     "content": [
                         {"type": "text", "text": "Look:"},
-                        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{CODED}"}},
+                        {
+                            "type": "image_url",
+                            "image_url": {"url": f"data:image/png;base64,{CODED}"},
+                        },
                         {"type": "text", "text": "A or B?"},
                     ],
                 },
@@ -158,7 +174,10 @@ SENT: dict[str, tuple[str, Mapping[str, object]]] = {
 
 @pytest.mark.parametrize("api", SENT)
 def test_each_api_is_sent_the_image_in_its_own_form(api: str, folder: Path) -> None:
-    """A file beside the dataset reaches the endpoint, byte for byte; the completion keeps a reference."""
+    """A file beside the dataset reaches the endpoint, byte for byte.
+
+    The completion keeps a reference.
+    """
     name, expected = SENT[api]
     solver = make_solver()
     build(folder, [{"image": "circle.png"}])
@@ -166,7 +185,9 @@ def test_each_api_is_sent_the_image_in_its_own_form(api: str, folder: Path) -> N
         model = open_model(name.format(url=server.url, root=server.root))
         assert isinstance(model, LiveModel)
         with model:
-            said = solver.solve(load(folder / "questions.jsonl"), model=model, known=None, examples=None)
+            said = solver.solve(
+                load(folder / "questions.jsonl"), model=model, known=None, examples=None
+            )
         body = server.asked.requests[-1].body
     assert body == expected
     [completion] = said.rows()
@@ -183,16 +204,23 @@ def test_an_address_is_passed_on(folder: Path) -> None:
     }
     assert bodies["chat"]["messages"][0]["content"][1]["image_url"] == {"url": ADDRESS}
     assert bodies["responses"]["input"][0]["content"][1]["image_url"] == ADDRESS
-    assert bodies["anthropic"]["messages"][0]["content"][1]["source"] == {"type": "url", "url": ADDRESS}
+    assert bodies["anthropic"]["messages"][0]["content"][1]["source"] == {
+        "type": "url",
+        "url": ADDRESS,
+    }
 
 
 def test_image_urls_of_a_generic_template_are_images(folder: Path) -> None:
-    """Parts in OpenAI's form go to the chat API as they are, with `detail`, and to the others as well."""
+    """Parts in OpenAI's form go to the chat API as they are, with `detail`, and to the others as
+    well.
+    """
     told = {"url": f"data:image/png;base64,{CODED}", "detail": "low"}
     written = [{"role": "user", "content": [{"type": "image_url", "image_url": told}]}]
     file = folder / "questions.jsonl"
     file.write_text(json.dumps({"written": json.dumps(written)}) + "\n", encoding="utf-8")
-    [prompt] = SingleTurnSolver(GenericInput("{{ sample.written }}")).build_prompts(load(file), None)
+    [prompt] = SingleTurnSolver(GenericInput("{{ sample.written }}")).build_prompts(
+        load(file), None
+    )
     assert isinstance(prompt, list)
     assert prompt[0]["content"] == [STORED | {"detail": "low"}]
     bodies: dict[str, Any] = {
@@ -214,7 +242,7 @@ def test_code_of_users_sees_the_chat_form(folder: Path) -> None:
     class Package:
         name, is_simulated = "acme/small", False
 
-        def answer(self, questions: Sequence[Question]) -> list[Completion]:
+        def answer(self, questions: Sequence[Request]) -> list[Completion]:
             seen.extend(one.messages for one in questions)
             return [Completion("A")]
 
@@ -229,12 +257,14 @@ def test_code_of_users_sees_the_chat_form(folder: Path) -> None:
         PackageModel("acme/small", Package()),
         snippet,
     ):
-        [said] = model.answer([Question("1", prompt)])
+        [said] = model.answer([Request("1", prompt)])
         model.close()
     assert seen == [expected, expected]
     assert said.text == f"data:image/png;base64,{CODED}"
     adapter = AdapterApi(Adapter("mine", "{{ input | tojson }}", "{{ body }}"))
-    assert adapter.build(Connection("n", adapter, "http://h/", "m"), prompt) == {"messages": expected}
+    assert adapter.build(Connection("n", adapter, "http://h/", "m"), prompt) == {
+        "messages": expected
+    }
 
 
 # What is an image.
@@ -256,7 +286,9 @@ def test_code_of_users_sees_the_chat_form(folder: Path) -> None:
     ],
 )
 def test_every_form_of_a_value_gives_the_same_part(folder: Path, value: object) -> None:
-    """The part depends on the bytes alone, so that a call has the same key whatever they came from."""
+    """The part depends on the bytes alone, so that a call has the same key whatever they came
+    from.
+    """
     (folder / "sub").mkdir()
     assert build_one(folder, value) == [
         {"type": "text", "text": "Look:"},
@@ -309,7 +341,9 @@ def test_the_first_bytes_tell_the_type(folder: Path, kind: str, raw: bytes) -> N
         ([["circle.png"]], "['circle.png'] is no image"),
     ],
 )
-def test_what_is_no_image_is_an_error_of_its_row(folder: Path, value: object, message: str | None) -> None:
+def test_what_is_no_image_is_an_error_of_its_row(
+    folder: Path, value: object, message: str | None
+) -> None:
     """Nothing but a real image of the dataset's folder is ever sent."""
     (folder / "text.png").write_text("root:x:0:0", encoding="utf-8")
     (folder / "drawing.svg").write_text("<svg/>", encoding="utf-8")
@@ -336,19 +370,24 @@ def test_the_error_names_sample_and_column(folder: Path) -> None:
     assert str(error.where).endswith("questions.jsonl:2, column `image`")
 
 
-def test_a_folder_that_the_caller_names_is_allowed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_the_caller_names_is_allowed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`ANSWERKEY_IMAGES` is the caller's word; rows that are in no file have no other folder."""
     monkeypatch.setenv("ANSWERKEY_IMAGES", f"{folder}{os.pathsep}{folder.parent}")
     assert STORED in build_one(folder, "../secret.png")  # type: ignore[operator]
     assert STORED in build_one(folder, "secret.png")  # type: ignore[operator]
     frame = pl.DataFrame({"image": ["circle.png"]})
-    samples = Samples(frame, pl.Series("sample_id", ["1"]), "memory")
+    samples = samples_from_frame(frame, pl.Series("sample_id", ["1"]), "memory")
     [prompt] = make_solver().build_prompts(samples, None)
     assert not isinstance(prompt, RowError)
     monkeypatch.delenv("ANSWERKEY_IMAGES")
     [problem] = make_solver().build_prompts(samples, None)
     assert isinstance(problem, RowError)
-    assert problem.hint == "put it there, or name its folder in the environment: `ANSWERKEY_IMAGES=FOLDER`"
+    assert (
+        problem.hint
+        == "put it there, or name its folder in the environment: `ANSWERKEY_IMAGES=FOLDER`"
+    )
 
 
 def test_a_prompt_has_at_most_a_hundred_images(folder: Path) -> None:
@@ -362,7 +401,9 @@ def test_only_the_user_shows_images(folder: Path) -> None:
     """An image in another role is an error of the row."""
     build(folder, [{"image": "circle.png"}])
     message = InputMessage("system", (ImagePart("{{ sample.image }}"),))
-    [problem] = SingleTurnSolver(ChatInput((message,))).build_prompts(load(folder / "questions.jsonl"), None)
+    [problem] = SingleTurnSolver(ChatInput((message,))).build_prompts(
+        load(folder / "questions.jsonl"), None
+    )
     assert isinstance(problem, RowError)
     assert problem.message == "a message that is not the user's has an image"
 
@@ -374,7 +415,11 @@ def test_bytes_of_a_table_are_images(tmp_path: Path, ending: str) -> None:
     frame = pl.DataFrame({"image": [PNG, None], "told": [both, None], "many": [[PNG, PNG], [None]]})
     file = tmp_path / f"rows.{ending}"
     frame.write_parquet(file) if ending == "parquet" else frame.write_ipc(file)
-    for template, count in [("{{ sample.image }}", 1), ("{{ sample.told }}", 1), ("{{ sample.many }}", 2)]:
+    for template, count in [
+        ("{{ sample.image }}", 1),
+        ("{{ sample.told }}", 1),
+        ("{{ sample.many }}", 2),
+    ]:
         prompts: Any = make_solver(template).build_prompts(load(file), None)
         assert [len(images.list_images(one)) for one in prompts] == [count, 0]
         assert prompts[0][1]["content"][1] == STORED
@@ -394,7 +439,8 @@ def test_examples_have_images(folder: Path) -> None:
     [prompt] = solver.build_prompts(load(folder / "questions.jsonl"), load(shown))
     assert prompt == [{"role": "user", "content": [STORED]}] * 2
     lost = SingleTurnSolver(
-        ChatInput((InputMessage("user", (ImagePart("{{ sample.none }}"),)),)), examples=Examples("shown", 1)
+        ChatInput((InputMessage("user", (ImagePart("{{ sample.none }}"),)),)),
+        examples=Examples("shown", 1),
     )
     [problem] = lost.build_prompts(load(folder / "questions.jsonl"), load(shown))
     assert isinstance(problem, RowError)
@@ -415,7 +461,10 @@ def test_parts_that_make_no_sense_are_refused() -> None:
     assert caught.value.message == "`content` is empty"
     with pytest.raises(SpecError) as caught:
         ChoiceRankingSolver(ChatInput((InputMessage("user", (ImagePart("x"),)),)), "{{ ['A'] }}")
-    assert caught.value.message == "`choice_ranking_solver` sends text alone, and a message has an image"
+    assert (
+        caught.value.message
+        == "`choice_ranking_solver` sends text alone, and a message has an image"
+    )
 
 
 # What is kept.
@@ -459,16 +508,28 @@ def project(tmp_path: Path) -> Path:
             "error[E108]: `image` is missing in `input_builder.input_messages.0.content.0`",
         ),
         ([{"type": "image", "imge": "x"}], "error[E107]: unknown key `imge`"),
-        (["x"], "error[E108]: `input_builder.input_messages.0.content.0` must be a mapping, not 'x'"),
+        (
+            ["x"],
+            "error[E108]: `input_builder.input_messages.0.content.0` must be a mapping, not 'x'",
+        ),
         ([], "error[E108]: `content` is empty"),
-        ([{"type": "image", "image": "{{ sample.pictur }}"}], "error[E206]: `pictur` is not a column"),
-        ([{"type": "image", "image": "$HOME"}], "the image `$HOME` cannot be read: there is no such file"),
+        (
+            [{"type": "image", "image": "{{ sample.pictur }}"}],
+            "error[E206]: `pictur` is not a column",
+        ),
+        (
+            [{"type": "image", "image": "$HOME"}],
+            "the image `$HOME` cannot be read: there is no such file",
+        ),
     ],
 )
 def test_slips_in_parts_are_told(
     project: Path, call: Callable[..., Called], content: object, message: str
 ) -> None:
-    """Each is told where it stands, and a list is not told to be text; nothing is expanded in a prompt."""
+    """Each is told where it stands, and a list is not told to be text.
+
+    Nothing is expanded in a prompt.
+    """
     yaml = YAML()
     task = yaml.load(project / "task.yaml")
     task["definition"]["solver"]["input_builder"]["input_messages"][0]["content"] = content
@@ -479,12 +540,17 @@ def test_slips_in_parts_are_told(
     assert "must be text" not in done.out
 
 
-def test_an_api_without_images_is_an_error_at_check(project: Path, call: Callable[..., Called]) -> None:
+def test_an_api_without_images_is_an_error_at_check(
+    project: Path, call: Callable[..., Called]
+) -> None:
     """The error names the API, and those that take what the prompts have."""
     model = "http://127.0.0.1:1/v1?api=completions#m"
     done = call("check", project, "--model", model)
     assert done.code == 2
-    assert f"error[E301]: model `{model}`: the API `completions` does not take images" in done.out + done.err
+    assert (
+        f"error[E301]: model `{model}`: the API `completions` does not take images"
+        in done.out + done.err
+    )
     assert "APIs that do: `chat`, `responses`, `anthropic`, `gemini`" in done.out + done.err
     rows = [json.loads(one) for one in (project / "questions.jsonl").read_text().splitlines()]
     rows[0]["picture"] = ADDRESS
@@ -499,7 +565,10 @@ def test_an_api_without_images_is_an_error_at_check(project: Path, call: Callabl
 def test_a_run_keeps_references_and_every_command_works_on_it(
     project: Path, tmp_path: Path, call: Callable[..., Called]
 ) -> None:
-    """No bytes of an image are in the run folder; a call has the same key when its file has moved."""
+    """No bytes of an image are in the run folder.
+
+    A call has the same key when its file has moved.
+    """
     run = tmp_path / "run"
     with TestServer("A") as server:
         words = ("run", project, "--model", f"{server.url}#m", "--cache-policy", "reuse", "--out")
@@ -514,26 +583,45 @@ def test_a_run_keeps_references_and_every_command_works_on_it(
         assert file.is_dir() or CODED[:64].encode() not in file.read_bytes()
     again = tmp_path / "again"
     shown = call("explain", again, "shape")
-    assert "  | [image: image/png, 351 bytes, sha256 2189284913ea]\n  | Which shape is this?" in shown.out
+    assert (
+        "  | [image: image/png, 351 bytes, sha256 2189284913ea]\n  | Which shape is this?"
+        in shown.out
+    )
     assert call("rescore", again, "--out", tmp_path / "rescored").code == 0
     rows = [json.loads(one) for one in call("export", again, "--to", "jsonl").out.splitlines()]
     assert [row["sample"]["picture"] for row in rows] == ["moved/circle.png", "moved/square.png"]
-    plan = json.loads(call("run", project, "--model", "http://127.0.0.1:1/v1#m", "--dry-run", "--json").out)
+    plan = json.loads(
+        call("run", project, "--model", "http://127.0.0.1:1/v1#m", "--dry-run", "--json").out
+    )
     assert plan["dry_run"]["tasks"][0]["prompt_tokens"] > 2 * images.IMAGE_TOKENS
 
 
 def test_an_image_that_was_replaced_is_noticed_by_resume(
     project: Path, tmp_path: Path, call: Callable[..., Called]
 ) -> None:
-    """Half of the answers about another picture are no result, whether the sample was asked or not."""
+    """Half of the answers about another picture are no result, whether the sample was asked or
+    not.
+    """
     picture = project / "pictures/circle.png"
     with TestServer("A") as server:
-        words = ("run", project, "--model", f"{server.url}#m", "--max-calls", 1, "--out", tmp_path / "run")
+        words = (
+            "run",
+            project,
+            "--model",
+            f"{server.url}#m",
+            "--max-calls",
+            1,
+            "--out",
+            tmp_path / "run",
+        )
         assert call(*words).code == 3
         picture.write_bytes(PNG + b"more")
         refused = call("resume", tmp_path / "run")
         assert refused.code == 2
-        assert "error[E505]: the run's image cannot be opened again: its content has changed" in refused.err
+        assert (
+            "error[E505]: the run's image cannot be opened again: its content has changed"
+            in refused.err
+        )
         assert f"--> {picture}" in refused.err
         picture.write_bytes(PNG)
         assert call("resume", tmp_path / "run").code == 0

@@ -14,7 +14,13 @@ import pytest
 
 from answerkey.errors import SolverError, SpecError, listing
 from answerkey.models import model
-from answerkey.models.builtin import BUILTIN_MODELS, MIXED_SHARES, STYLE_NAMES, STYLES, remove_options
+from answerkey.models.builtin import (
+    BUILTIN_MODELS,
+    MIXED_SHARES,
+    STYLE_NAMES,
+    STYLES,
+    remove_options,
+)
 from answerkey.models.calls import Budget, Event, Finished, MemoryLedger, Remembered
 from answerkey.models.config import (
     Caller,
@@ -25,20 +31,25 @@ from answerkey.models.config import (
     Secret,
     missing_parts,
 )
+from answerkey.models.connections import connect
 from answerkey.models.model import LiveModel, SnippetModel, open_model
-from answerkey.models.providers import connect
 from answerkey.reader import read
 from answerkey.sandbox import Snippet
 from answerkey.testing import TestServer
-from answerkey.types import Completion, CompletionStatus, Draws, Known, Question
+from answerkey.types import Completion, CompletionStatus, Draws, Known, Request
 
 CHOICES = ["A", "B", "C", "D"]
 
 
 def ask_builtin(name: str, *, number: int = 1, **known: object) -> list[Completion]:
     """Return what a model says to some samples with four choices, of which C is right."""
-    facts: dict[str, object] = {"choices": CHOICES, "truth": "C", "options": ["w", "x", "y", "z"], **known}
-    questions = [Question(str(i), [], **facts) for i in range(number)]  # type: ignore[arg-type]  # fields by name
+    facts: dict[str, object] = {
+        "choices": CHOICES,
+        "truth": "C",
+        "options": ["w", "x", "y", "z"],
+        **known,
+    }
+    questions = [Request(str(i), [], **facts) for i in range(number)]  # type: ignore[arg-type]  # fields by name
     return open_model(name).answer(questions)
 
 
@@ -51,7 +62,10 @@ def refuse(name: str) -> SpecError:
 
 @pytest.mark.parametrize("kind", list(BUILTIN_MODELS))
 def test_only_the_simulator_is_simulated(kind: str) -> None:
-    """The baselines are real; the simulator says that it is not. A model is called what the user wrote."""
+    """The baselines are real.
+
+    The simulator says that it is not. A model is called what the user wrote.
+    """
     opened = open_model(f"builtin/{kind}")
     assert (opened.is_simulated, opened.name) == (kind == "simulated", f"builtin/{kind}")
 
@@ -94,15 +108,21 @@ def test_random_draws_each_choice_alike() -> None:
 
 def test_random_is_the_same_for_the_same_seed() -> None:
     """The draw depends on seed and sample id: literal draws, so that a change is noticed."""
-    assert "".join(str(one.text) for one in ask_builtin("builtin/random?seed=0", number=12)) == "DBBDBBDCCDDD"
-    assert "".join(str(one.text) for one in ask_builtin("builtin/random?seed=1", number=12)) == "DADCACDADBDB"
+    assert (
+        "".join(str(one.text) for one in ask_builtin("builtin/random?seed=0", number=12))
+        == "DBBDBBDCCDDD"
+    )
+    assert (
+        "".join(str(one.text) for one in ask_builtin("builtin/random?seed=1", number=12))
+        == "DADCACDADBDB"
+    )
 
 
 @pytest.mark.parametrize("name", ["random?seed=5", "simulated", "longest", "overlap"])
 def test_answers_do_not_depend_on_order_or_company(name: str) -> None:
     """A sample's completion is the same alone, in any order and in any shard."""
     opened = open_model(f"builtin/{name}")
-    questions = [Question(f"s{i}", [], CHOICES, ["x"] * 4, "A", "x") for i in range(50)]
+    questions = [Request(f"s{i}", [], CHOICES, ["x"] * 4, "A", "x") for i in range(50)]
     together = opened.answer(questions)
     assert opened.answer(questions[::-1])[::-1] == together
     assert [opened.answer([one])[0] for one in questions] == together
@@ -110,10 +130,14 @@ def test_answers_do_not_depend_on_order_or_company(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["random", "simulated?style=bare"])
 def test_every_trial_is_drawn_anew(name: str) -> None:
-    """Trials of a sample differ, each is the same every time, and trial 0 is the sample asked once."""
+    """Trials of a sample differ, each is the same every time, and trial 0 is the sample asked
+    once.
+    """
     opened = open_model(f"builtin/{name}")
-    questions = [Question(f"s{i}", [], CHOICES, None, "A", "x") for i in range(40)]
-    trials = [opened.answer([replace(one, trial=number) for one in questions]) for number in range(3)]
+    questions = [Request(f"s{i}", [], CHOICES, None, "A", "x") for i in range(40)]
+    trials = [
+        opened.answer([replace(one, trial=number) for one in questions]) for number in range(3)
+    ]
     assert trials[0] == opened.answer(questions)
     assert trials[0] != trials[1] != trials[2] != trials[0]
     assert opened.answer([replace(one, trial=2) for one in questions]) == trials[2]
@@ -121,7 +145,10 @@ def test_every_trial_is_drawn_anew(name: str) -> None:
 
 def test_ties_are_drawn() -> None:
     """Options of the same length are drawn among, so that no position is favoured."""
-    drawn = {one.text for one in ask_builtin("builtin/longest", number=60, options=["ab", "x", "cd", "ef"])}
+    drawn = {
+        one.text
+        for one in ask_builtin("builtin/longest", number=60, options=["ab", "x", "cd", "ef"])
+    }
     assert drawn == {"A", "C", "D"}
 
 
@@ -133,7 +160,8 @@ def test_options_are_removed_as_whole_words_and_once() -> None:
 
 
 OPTIONS_HINT = (
-    "give the scorer a field `options` (a template that yields the texts of the choices, in their order), "
+    "give the scorer a field `options` (a template that yields the texts of the "
+    "choices, in their order), "
     "or the dataset a column `options`"
 )
 CHOICES_HINT = "give the task a scorer with `choices`, such as `string_equals_mcqa`"
@@ -146,11 +174,18 @@ TRUTH_HINT = "give the task a scorer with a ground truth, such as `string_equals
         (["longest", "overlap"], {"options": None}, "has none", OPTIONS_HINT),
         (["longest", "overlap"], {"options": ["one"]}, "has 1 for 4 choices", OPTIONS_HINT),
         (["longest", "overlap"], {"options": []}, "has 0 for 4 choices", OPTIONS_HINT),
-        (["random", "longest", "simulated?style=bare"], {"choices": None}, "has none", CHOICES_HINT),
+        (
+            ["random", "longest", "simulated?style=bare"],
+            {"choices": None},
+            "has none",
+            CHOICES_HINT,
+        ),
         (["simulated?style=bare"], {"truth": None}, "has none", TRUTH_HINT),
     ],
 )
-def test_what_a_model_lacks_is_told(names: list[str], known: dict[str, Any], message: str, hint: str) -> None:
+def test_what_a_model_lacks_is_told(
+    names: list[str], known: dict[str, Any], message: str, hint: str
+) -> None:
     """A model that reads option texts, choices or the key says where they come from."""
     for name in names:
         with pytest.raises(SpecError) as caught:
@@ -171,14 +206,19 @@ def test_simulated_accuracy_is_what_the_model_means() -> None:
 @pytest.mark.parametrize(("accuracy", "texts"), [(1, {"C"}), (0, {"A", "B", "D"})])
 def test_simulated_extremes(accuracy: int, texts: set[str]) -> None:
     """Accuracy 1 is always right, accuracy 0 never."""
-    found = {one.text for one in ask_builtin(f"builtin/simulated?accuracy={accuracy}&style=bare", number=200)}
+    found = {
+        one.text
+        for one in ask_builtin(f"builtin/simulated?accuracy={accuracy}&style=bare", number=200)
+    }
     assert found == texts
 
 
 @pytest.mark.parametrize("style", [name for name in STYLE_NAMES if name != "mixed"])
 def test_simulated_style_uses_its_own_forms(style: str) -> None:
     """Every form of a style appears, and no other."""
-    found = {one.text for one in ask_builtin(f"builtin/simulated?accuracy=1&style={style}", number=300)}
+    found = {
+        one.text for one in ask_builtin(f"builtin/simulated?accuracy=1&style={style}", number=300)
+    }
     assert found == {form.format(c="C", t="y", o="?") for form in STYLES[style]}
 
 
@@ -205,7 +245,8 @@ def test_every_simulated_answer_can_be_read() -> None:
     forms = [form for style in set(STYLES) - {"several", "refusal"} for form in STYLES[style]]
     options = ["Rome", "Oslo", "Paris", "Lima"]
     readings = {
-        form: read(form.format(c="C", t="Paris", o="B"), list("ABCD"), options).choice for form in forms
+        form: read(form.format(c="C", t="Paris", o="B"), list("ABCD"), options).choice
+        for form in forms
     }
     assert readings == {form: "C" if "{c}" in form else None for form in forms}
 
@@ -245,15 +286,31 @@ BUILTIN = (
         ("builtin/random?sed=1", "model `{}` has no parameter `sed`", "did you mean `seed`?"),
         ("builtin/longest?seed=1", "model `{}` has no parameter `seed`", "it has no parameters"),
         ("builtin/random?seed=x", "model `{}`: `seed` is 'x', not a whole number from 0 on", None),
-        ("builtin/random?seed=-1", "model `{}`: `seed` is '-1', not a whole number from 0 on", None),
-        ("builtin/simulated?accuracy=80", "model `{}`: `accuracy` is '80', not a number from 0 to 1", None),
-        ("builtin/simulated?accuracy=nan", "model `{}`: `accuracy` is 'nan', not a number from 0 to 1", None),
+        (
+            "builtin/random?seed=-1",
+            "model `{}`: `seed` is '-1', not a whole number from 0 on",
+            None,
+        ),
+        (
+            "builtin/simulated?accuracy=80",
+            "model `{}`: `accuracy` is '80', not a number from 0 to 1",
+            None,
+        ),
+        (
+            "builtin/simulated?accuracy=nan",
+            "model `{}`: `accuracy` is 'nan', not a number from 0 to 1",
+            None,
+        ),
         (
             "builtin/simulated?style=mixt",
             f"model `{{}}`: `style` is 'mixt', not one of {listing(STYLE_NAMES)}",
             "did you mean `mixed`?",
         ),
-        ("builtin/constant?choice=", "model `{}`: `choice` is '', not a text that is not empty", None),
+        (
+            "builtin/constant?choice=",
+            "model `{}`: `choice` is '', not a text that is not empty",
+            None,
+        ),
         (
             "builtin/random?seed",
             "model `{}`: 'seed' is not `parameter=value`",
@@ -263,7 +320,9 @@ BUILTIN = (
     ],
 )
 def test_bad_name_is_told(name: str, message: str, hint: str | None) -> None:
-    """An unknown model, an unknown parameter and a value out of range are errors with what to write."""
+    """An unknown model, an unknown parameter and a value out of range are errors with what to
+    write.
+    """
     error = refuse(name)
     assert (error.code, error.message, error.hint) == ("E301", message.format(name), hint)
 
@@ -276,7 +335,7 @@ class OwnModel:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def answer(self, questions: Sequence[Question]) -> list[Completion]:
+    def answer(self, questions: Sequence[Request]) -> list[Completion]:
         """Return B for each."""
         return [Completion("B") for _ in questions]
 
@@ -284,7 +343,9 @@ class OwnModel:
 def offer(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     """Make it seem that a package adds models under `acme/`."""
     points = [EntryPoint("acme", value, "answerkey.models")]
-    monkeypatch.setattr(model, "entry_points", lambda group: points if group == "answerkey.models" else [])
+    monkeypatch.setattr(
+        model, "entry_points", lambda group: points if group == "answerkey.models" else []
+    )
 
 
 def test_installed_package_adds_models_by_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,7 +354,7 @@ def test_installed_package_adds_models_by_prefix(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(EntryPoint, "load", lambda _: OwnModel)
     opened: Model = open_model("acme/small?x=1")
     assert opened.name == "acme/small?x=1"
-    assert opened.answer([Question("1", [])])[0].text == "B"
+    assert opened.answer([Request("1", [])])[0].text == "B"
 
 
 def test_package_that_cannot_be_loaded_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,7 +375,7 @@ class PackageOwn:
         self.name = name
         self.sizes: list[int] = []
 
-    def answer(self, questions: Sequence[Question]) -> list[Completion]:
+    def answer(self, questions: Sequence[Request]) -> list[Completion]:
         """Say the sample's id, unless the name says otherwise."""
         self.sizes.append(len(questions))
         if self.name.endswith("broken"):
@@ -330,42 +391,61 @@ def open_own(monkeypatch: pytest.MonkeyPatch, name: str, load: Any = PackageOwn)
     return open_model(f"acme/{name}")
 
 
-def test_a_packages_model_is_asked_in_batches_which_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At most 1,000 questions at a time; each sample is its own question; nothing known is asked again."""
+def test_a_packages_model_is_asked_in_batches_which_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At most 1,000 questions at a time.
+
+    Each sample is its own question; nothing known is asked again.
+    """
     opened = open_own(monkeypatch, "small")
     assert (opened.is_simulated, opened.needs) == (True, {"truth"})
-    questions = [Question(f"s{number}", [], truth="B") for number in range(2_300)]
+    questions = [Request(f"s{number}", [], truth="B") for number in range(2_300)]
     said = opened.answer(questions, trial=2)
     assert opened.model.sizes == [1_000, 1_000, 300]
     assert [one.text for one in said] == [f"s{number} B 2" for number in range(2_300)]
     assert {one.source for one in said} == {"live"}
-    assert opened.answer([*questions, Question("new", [], truth="A")], trial=2)[-1].text == "new A 2"
+    assert opened.answer([*questions, Request("new", [], truth="A")], trial=2)[-1].text == "new A 2"
     assert opened.model.sizes[3:] == [1]
 
 
-def test_what_a_packages_model_raises_is_the_error_of_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its samples have the text of the exception; once 50 calls have failed, it is not asked any more."""
+def test_what_a_packages_model_raises_is_the_error_of_its_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its samples have the text of the exception.
+
+    Once 50 calls have failed, it is not asked any more.
+    """
     opened = open_own(monkeypatch, "broken")
-    said = opened.answer([Question("1", []), Question("2", [])])
+    said = opened.answer([Request("1", []), Request("2", [])])
     assert [(one.status, one.error) for one in said] == [
         (CompletionStatus.ERROR, "RuntimeError: out of memory")
     ] * 2
     with pytest.raises(SolverError, match="the first 60 calls of `acme/broken` all failed"):
-        opened.answer([Question(str(number), []) for number in range(60)])
+        opened.answer([Request(str(number), []) for number in range(60)])
 
 
 def test_a_packages_model_must_answer_every_question(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer completions than questions cannot be put in order: E306."""
-    with pytest.raises(SolverError, match="`acme/short` gave 1 completions for 2 questions") as caught:
-        open_own(monkeypatch, "short").answer([Question("1", []), Question("2", [])])
+    with pytest.raises(
+        SolverError, match="`acme/short` gave 1 completions for 2 questions"
+    ) as caught:
+        open_own(monkeypatch, "short").answer([Request("1", []), Request("2", [])])
     assert caught.value.code == "E306"
 
 
 def test_a_package_may_bring_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the entry point gives for the name may be a function of the messages; it is found by its name."""
-    opened = open_own(monkeypatch, "f", lambda name: lambda messages: f"{name}: {messages[0]['content']}")
+    """What the entry point gives for the name may be a function of the messages.
+
+    It is found by its name.
+    """
+    opened = open_own(
+        monkeypatch, "f", lambda name: lambda messages: f"{name}: {messages[0]['content']}"
+    )
     assert (opened.name, opened.is_function) == ("acme/f", False)
-    assert opened.answer([Question("1", [{"role": "user", "content": "hi"}])])[0].text == "acme/f: hi"
+    assert (
+        opened.answer([Request("1", [{"role": "user", "content": "hi"}])])[0].text == "acme/f: hi"
+    )
 
 
 def test_missing_parts_are_those_that_only_a_scorer_knows() -> None:
@@ -386,8 +466,12 @@ def test_draws_are_numbers_below_one() -> None:
 
 
 def test_docs_name_every_model_parameter_and_share() -> None:
-    """The reference page lists each built-in model, its parameters and the shares of the mixed style."""
-    page = (Path(__file__).parents[3] / "docs" / "reference" / "models.md").read_text(encoding="utf-8")
+    """The reference page lists each built-in model, its parameters and the shares of the mixed
+    style.
+    """
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "models.md").read_text(
+        encoding="utf-8"
+    )
     for kind, built in BUILTIN_MODELS.items():
         assert f"`builtin/{kind}`" in page
         assert all(f"`{parameter}`" in page for parameter in built.parameters)
@@ -400,9 +484,9 @@ KEY = "sk-canary-0123456789"
 OK, REFUSED, NO_TEXT, ERROR = CompletionStatus
 
 
-def ask(*texts: str) -> list[Question]:
+def ask(*texts: str) -> list[Request]:
     """Return questions of one user message each."""
-    return [Question(str(i), [{"role": "user", "content": text}]) for i, text in enumerate(texts)]
+    return [Request(str(i), [{"role": "user", "content": text}]) for i, text in enumerate(texts)]
 
 
 def open_live(name: str, **environment: str) -> LiveModel:
@@ -444,7 +528,10 @@ def test_every_api_is_spoken(name: str, variable: str, path: str) -> None:
 
 
 def test_what_is_known_is_not_asked() -> None:
-    """A bound model looks into its ledger first; trials are questions of their own, counted on top."""
+    """A bound model looks into its ledger first.
+
+    Trials are questions of their own, counted on top.
+    """
     events: list[Event] = []
     with TestServer("B") as server, open_live(f"{server.url}#m") as unbound:
         ledger = MemoryLedger()
@@ -467,14 +554,6 @@ def test_a_missing_key_stops_before_anything_is_asked() -> None:
         with pytest.raises(SpecError) as caught:
             action()
         assert caught.value.code == "E117"
-
-
-def test_the_address_of_a_node_needs_nodes() -> None:
-    """A model whose host is `{node_ip}` is not asked from here."""
-    model = open_live("http://{node_ip}:8000/v1#m")
-    with pytest.raises(SpecError, match="stands for the node of a cluster") as caught:
-        model.answer(ask("q"))
-    assert caught.value.code == "E119"
 
 
 def open_snippet(source: str, **environment: str) -> SnippetModel:
@@ -511,7 +590,10 @@ def test_a_snippet_answers() -> None:
 
 
 def test_a_snippet_that_fails_on_a_sample_fails_there_alone() -> None:
-    """What a snippet raises is the ERROR of that call; the environment that it was given is hidden."""
+    """What a snippet raises is the ERROR of that call.
+
+    The environment that it was given is hidden.
+    """
     source = (
         "def infer(messages, environment):\n"
         "    if messages[0]['content'] == 'bad':\n"
@@ -531,7 +613,8 @@ def test_a_key_that_a_snippet_says_is_hidden_and_its_other_values_are_not() -> N
     source = (
         "def infer(messages, environment):\n"
         "    text = ' '.join(environment.values())\n"
-        "    return text if messages[0]['content'] == 'plain' else {'role': 'assistant', 'content': [\n"
+        "    return text if messages[0]['content'] == 'plain' else {'role': "
+        "'assistant', 'content': [\n"
         "        {'type': 'text', 'text': text}]}\n"
     )
     model = open_snippet(source, MY_API_KEY="sk-canary-1", MODEL="large", MY_AUTH_KEY="A")

@@ -1,4 +1,6 @@
-"""Laws of the table of providers: bare names, servers of this machine, and what is offered of both."""
+"""Laws of the table of providers: bare names, servers of this machine, and what is offered of
+both.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,9 @@ import pytest
 from answerkey.errors import SpecError
 from answerkey.models import http
 from answerkey.models.config import Caller
+from answerkey.models.connections import connect
 from answerkey.models.model import LiveModel, Offer, find_offers, open_model
 from answerkey.models.names import LOCAL, PROVIDERS, complete_name
-from answerkey.models.providers import connect
 from answerkey.models.retry import Health, Outcome, Request, Verdict
 from answerkey.testing import Behaviour, TestServer
 from answerkey.types import Completion, CompletionStatus
@@ -42,7 +44,10 @@ PATIENCE = 5.0
         ("claude-sonnet-4-5", "anthropic/claude-sonnet-4-5"),
         ("gemini-2.5-flash", "gemini/gemini-2.5-flash"),
         # Others serve these, or nobody does.
-        *((name, name) for name in ("gpt-oss-20b", "gpt-oss:20b", "o1x", "o2-mini", "llama3.2", "my-gpt-4")),
+        *(
+            (name, name)
+            for name in ("gpt-oss-20b", "gpt-oss:20b", "o1x", "o2-mini", "llama3.2", "my-gpt-4")
+        ),
         *(
             (name, name)
             for name in ("openai/gpt-4", "ollama/gpt-4", "http://h/v1#gpt-4", "builtin/longest", "")
@@ -56,7 +61,9 @@ def test_a_bare_name_gets_its_provider(typed: str, name: str) -> None:
 
 def test_every_provider_is_documented() -> None:
     """The reference has each name with its base URL and its API."""
-    page = (Path(__file__).parents[3] / "docs" / "reference" / "models.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "models.md").read_text(
+        encoding="utf-8"
+    )
     for name, one in PROVIDERS.items():
         url = "yours, in `AZURE_BASE_URL`" if one.base_url is None else f"`{one.base_url}`"
         assert f"| `{name}` | {url} | `{one.api}` |" in page
@@ -74,8 +81,13 @@ def test_a_bare_name_opens_the_model_of_its_provider() -> None:
     [("ollama", 11434), ("vllm", 8000), ("lmstudio", 1234), ("llamacpp", 8080), ("sglang", 30000)],
 )
 def test_a_server_of_this_machine_is_called_at_its_usual_port(name: str, port: int) -> None:
-    """Without a key, not even that of a provider; its own is sent where it is set, and its URL may differ."""
-    found = connect(f"{name}/meta-llama/Llama-3.1-8B", caller=Caller({"OPENAI_API_KEY": "sk-canary-1"}))
+    """Without a key, not even that of a provider.
+
+    Its own is sent where it is set, and its URL may differ.
+    """
+    found = connect(
+        f"{name}/meta-llama/Llama-3.1-8B", caller=Caller({"OPENAI_API_KEY": "sk-canary-1"})
+    )
     assert found.url == f"http://127.0.0.1:{port}/v1/chat/completions"
     assert (found.model, found.missing_key) == ("meta-llama/Llama-3.1-8B", None)
     assert found.reveal_headers() == {}
@@ -93,8 +105,12 @@ def test_a_project_cannot_send_the_key_of_a_local_server_elsewhere() -> None:
     assert caught.value.code == "E117"
 
 
-ELSEWHERE = ", or name another address, `{}_BASE_URL=http://HOST:PORT/v1`; then `answerkey resume` goes on"
-REFUSED = Outcome(Verdict.AGAIN, Completion(None, CompletionStatus.ERROR, error="refused"), "connect")
+ELSEWHERE = (
+    ", or name another address, `{}_BASE_URL=http://HOST:PORT/v1`; then `answerkey resume` goes on"
+)
+REFUSED = Outcome(
+    Verdict.AGAIN, Completion(None, CompletionStatus.ERROR, error="refused"), "connect"
+)
 
 
 @pytest.mark.parametrize(
@@ -102,14 +118,19 @@ REFUSED = Outcome(Verdict.AGAIN, Completion(None, CompletionStatus.ERROR, error=
     [
         (
             "ollama/llama3.2",
-            "port 11434 is that of Ollama: start it with `ollama serve`" + ELSEWHERE.format("OLLAMA"),
+            "port 11434 is that of Ollama: start it with `ollama serve`"
+            + ELSEWHERE.format("OLLAMA"),
         ),
         (
             "http://localhost:8000/v1#x",
-            "port 8000 is that of vLLM: start it with `vllm serve MODEL`" + ELSEWHERE.format("VLLM"),
+            "port 8000 is that of vLLM: start it with `vllm serve MODEL`"
+            + ELSEWHERE.format("VLLM"),
         ),
         *(
-            (name, "check the address, and that the endpoint is up; then `answerkey resume` goes on")
+            (
+                name,
+                "check the address, and that the endpoint is up; then `answerkey resume` goes on",
+            )
             for name in ("http://127.0.0.1:8001/v1#x", "http://10.0.0.1:11434/v1#x", "openai/x")
         ),
     ],
@@ -119,7 +140,11 @@ def test_a_server_that_is_not_running_is_named_with_how_to_start_it(model: str, 
     found = connect(model, caller=Caller({}))
     error = Health(found.name, found.host, found.start_hint).note(REFUSED, is_final=True)
     assert error is not None
-    assert (error.code, error.message, error.hint) == ("E306", f"`{model}` cannot be reached: refused", hint)
+    assert (error.code, error.message, error.hint) == (
+        "E306",
+        f"`{model}` cannot be reached: refused",
+        hint,
+    )
 
 
 @contextmanager
@@ -145,10 +170,17 @@ def serve(body: bytes, status: int = 200, **headers: str) -> Iterator[str]:
 
 
 def test_running_servers_and_set_keys_are_offered() -> None:
-    """Models of servers by name, providers by the variable that holds their key; no key is in it."""
+    """Models of servers by name, providers by the variable that holds their key.
+
+    No key is in it.
+    """
     keys = {"OPENAI_API_KEY": "sk-canary-1", "GEMINI_API_KEY": " ", "AZURE_API_KEY": "sk-canary-2"}
     with TestServer("A") as one, TestServer("A", Behaviour(api_key="sk-own-3")) as other:
-        servers = {"OLLAMA_BASE_URL": one.url, "VLLM_BASE_URL": other.url, "VLLM_API_KEY": "sk-own-3"}
+        servers = {
+            "OLLAMA_BASE_URL": one.url,
+            "VLLM_BASE_URL": other.url,
+            "VLLM_API_KEY": "sk-own-3",
+        }
         found = find_offers(Caller(ALONE | keys | servers))
     assert found == [
         Offer("ollama/test", "Ollama on this machine"),
@@ -189,7 +221,9 @@ def test_another_server_on_a_usual_port_is_passed_over(body: bytes, status: int)
 
 
 def test_no_other_machine_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An address elsewhere is not called, a redirect not followed, an address that is none passed over."""
+    """An address elsewhere is not called, a redirect not followed, an address that is none passed
+    over.
+    """
     called: list[str] = []
     send = http.HttpClient.send
 

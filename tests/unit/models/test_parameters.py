@@ -1,4 +1,7 @@
-"""Laws of parameters: what each API is sent, byte for byte, against the test server; slips are errors."""
+"""Laws of parameters: what each API is sent, byte for byte, against the test server.
+
+Slips are errors.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,10 @@ import pytest
 
 from answerkey.errors import SpecError
 from answerkey.models.config import Caller, Generation, Secret, read_name
+from answerkey.models.connections import connect
 from answerkey.models.model import LiveModel, open_model
-from answerkey.models.providers import connect
 from answerkey.testing import TestServer
-from answerkey.types import Question
+from answerkey.types import Request
 
 ASK = [{"role": "user", "content": "A or B?"}]
 COMMON = "temperature=0.5&top_p=0.9&max_tokens=2048&stop=Q%3A"
@@ -24,7 +27,7 @@ def send(name: str, **environment: str) -> dict[str, object]:
         model = open_model(name.format(url=server.url, root=server.root), caller=Caller(values))
         assert isinstance(model, LiveModel)
         with model:
-            (said,) = model.answer([Question("1", ASK)])
+            (said,) = model.answer([Request("1", ASK)])
         assert said.text == "A"
         body = server.asked.requests[-1].body
         assert body is not None
@@ -35,7 +38,9 @@ def send(name: str, **environment: str) -> dict[str, object]:
     ("name", "body"),
     [
         (
-            "{url}?" + COMMON + "&top_k=20&min_p=0.05&seed=7&presence_penalty=-1&frequency_penalty=0.5"
+            "{url}?"
+            + COMMON
+            + "&top_k=20&min_p=0.05&seed=7&presence_penalty=-1&frequency_penalty=0.5"
             "&logprobs=true&top_logprobs=3&reasoning_effort=low#m",
             {
                 "model": "m",
@@ -86,7 +91,9 @@ def send(name: str, **environment: str) -> dict[str, object]:
             },
         ),
         (
-            "{url}?api=anthropic&" + COMMON + "&top_k=20&reasoning_effort=max&reasoning_budget=1024#m",
+            "{url}?api=anthropic&"
+            + COMMON
+            + "&top_k=20&reasoning_effort=max&reasoning_budget=1024#m",
             {
                 "model": "m",
                 "messages": ASK,
@@ -141,7 +148,10 @@ def test_each_api_is_sent_every_parameter_that_it_has(name: str, body: dict[str,
     ],
 )
 def test_how_far_a_model_thinks(name: str, field: str, value: object) -> None:
-    """An effort or a budget is sent as each API has it; Anthropic's limit leaves room for the thoughts."""
+    """An effort or a budget is sent as each API has it.
+
+    Anthropic's limit leaves room for the thoughts.
+    """
     assert send(name)[field] == value
 
 
@@ -238,7 +248,9 @@ def test_an_effort_that_no_api_knows_is_an_error() -> None:
     ],
 )
 def test_what_answerkey_sends_is_not_overridden(query: str, field: str) -> None:
-    """Neither the question nor the model nor a parameter that is set can be changed by `extra_body`."""
+    """Neither the question nor the model nor a parameter that is set can be changed by
+    `extra_body`.
+    """
     error = refuse(f"http://h/v1?{query}#m")
     assert error.code == "E108"
     assert error.message.endswith(f"`{field}` of `extra_body` is set by answerkey itself")
@@ -283,7 +295,10 @@ def test_every_parameter_takes_part_in_the_identity() -> None:
 
 def test_the_nearer_extra_body_wins_field_by_field() -> None:
     """Of a task's `extra_body` and its model's, both are sent; the task's wins."""
-    nearer, farther = Generation(extra_body={"a": 1}), Generation(extra_body={"a": 2, "b": 3}, seed=1)
+    nearer, farther = (
+        Generation(extra_body={"a": 1}),
+        Generation(extra_body={"a": 2, "b": 3}, seed=1),
+    )
     assert nearer.over(farther) == Generation(extra_body={"a": 1, "b": 3}, seed=1)
     assert json.loads(json.dumps(nearer.given())) == {"extra_body": {"a": 1}}
 

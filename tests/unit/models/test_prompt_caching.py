@@ -1,4 +1,6 @@
-"""The laws of prompt caching: what many prompts begin with is marked for Anthropic's cache, and only that."""
+"""The laws of prompt caching: what many prompts begin with is marked for Anthropic's cache, and
+only that.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from answerkey.models.batch import BatchClient
 from answerkey.models.calls import Call, CallSettings, Clock, Submitted, call_key
 from answerkey.models.client import ModelClient
 from answerkey.models.config import Caller
-from answerkey.models.providers import SHARING_CALLS, Connection, connect
+from answerkey.models.connections import connect
+from answerkey.models.providers import SHARING_CALLS, Connection
 from answerkey.testing import TestServer
 
 Message = Mapping[str, object]
@@ -41,8 +44,12 @@ def make_calls(connection: Connection, prompts: Sequence[Sequence[Message]]) -> 
     return [Call(call_key(connection, one, 0), f"{at}", 0, one) for at, one in enumerate(prompts)]
 
 
-def ask(server: TestServer, prompts: Sequence[Sequence[Message]], name: str = "anthropic/m") -> list[Any]:
-    """Return the bodies that the server was sent for these prompts, in the order of their questions."""
+def ask(
+    server: TestServer, prompts: Sequence[Sequence[Message]], name: str = "anthropic/m"
+) -> list[Any]:
+    """Return the bodies that the server was sent for these prompts, in the order of their
+    questions.
+    """
     connection = open_model(server, name)
     with ModelClient(connection) as client:
         client.complete(make_calls(connection, prompts))
@@ -52,11 +59,16 @@ def ask(server: TestServer, prompts: Sequence[Sequence[Message]], name: str = "a
 
 def make_prompts(*before: Message, count: int = SHARING_CALLS) -> list[list[Message]]:
     """Return prompts that begin alike."""
-    return [[*before, {"role": "user", "content": f"question {number:02d}"}] for number in range(count)]
+    return [
+        [*before, {"role": "user", "content": f"question {number:02d}"}] for number in range(count)
+    ]
 
 
 def test_the_last_message_that_all_prompts_share_is_marked(server: TestServer) -> None:
-    """The system's text and the examples before it are cached with it; the question is sent as ever."""
+    """The system's text and the examples before it are cached with it.
+
+    The question is sent as ever.
+    """
     bodies = ask(server, make_prompts(SYSTEM, *SHOTS))
     assert len(bodies) == SHARING_CALLS
     assert bodies[0] == {
@@ -64,7 +76,10 @@ def test_the_last_message_that_all_prompts_share_is_marked(server: TestServer) -
         "max_tokens": 4096,
         "messages": [
             {"role": "user", "content": "1 + 1?"},
-            {"role": "assistant", "content": [{"type": "text", "text": "B", "cache_control": MARK}]},
+            {
+                "role": "assistant",
+                "content": [{"type": "text", "text": "B", "cache_control": MARK}],
+            },
             {"role": "user", "content": "question 00"},
         ],
         "system": LONG,
@@ -84,7 +99,9 @@ def test_each_group_of_prompts_is_cached_on_its_own(server: TestServer) -> None:
     others = {"role": "system", "content": f"Other. {LONG}"}
     lone = {"role": "system", "content": f"Lone. {LONG}"}
     prompts = [*make_prompts(SYSTEM), *make_prompts(others), *make_prompts(lone, count=1)]
-    marked = [str(body["system"])[:40] for body in ask(server, prompts) if "cache_control" in str(body)]
+    marked = [
+        str(body["system"])[:40] for body in ask(server, prompts) if "cache_control" in str(body)
+    ]
     assert len(marked) == 2 * SHARING_CALLS
     assert not any("Lone" in one for one in marked)
 
@@ -124,7 +141,9 @@ def test_whoever_asks_for_it_has_every_prefix_marked(server: TestServer) -> None
     assert body["messages"][1]["content"] == [{"type": "text", "text": "B", "cache_control": MARK}]
 
 
-def test_words_put_into_the_mouth_of_the_model_are_not_part_of_the_prefix(server: TestServer) -> None:
+def test_words_put_into_the_mouth_of_the_model_are_not_part_of_the_prefix(
+    server: TestServer,
+) -> None:
     """A prompt that ends with the assistant shares what stands before the last question."""
     prompts = [[*one, {"role": "assistant", "content": "Answer:"}] for one in make_prompts(SYSTEM)]
     body = ask(server, prompts)[0]

@@ -1,4 +1,6 @@
-"""Laws of the APIs: how requests are built, answers read, keys hidden, and what makes an identity."""
+"""Laws of the APIs: how requests are built, answers read, keys hidden, and what makes an
+identity.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,9 @@ import pytest
 
 from answerkey.errors import SolverError
 from answerkey.models.config import Adapter, Caller, Generation, Price, Secret
+from answerkey.models.connections import connect
 from answerkey.models.names import ApiName
-from answerkey.models.providers import APIS, AdapterApi, Api, Connection, Message, connect
+from answerkey.models.providers import APIS, AdapterApi, Api, Connection, Message
 from answerkey.types import CompletionStatus
 
 SYSTEM = {"role": "system", "content": "Answer with a letter."}
@@ -23,7 +26,9 @@ SAY = {"role": "assistant", "content": "B"}
 EVERYTHING = Generation(0.5, 0.9, 16, 7, ("\n",), logprobs=True, top_logprobs=5)
 
 
-def build(api: Api, *messages: Message, generation: Generation | None = None, model: str = "m") -> object:
+def build(
+    api: Api, *messages: Message, generation: Generation | None = None, model: str = "m"
+) -> object:
     """Return the body of a request."""
     connection = Connection("n", api, "http://h/", model, generation=generation or Generation())
     return connection.build(messages)
@@ -35,9 +40,15 @@ def rename_limit(api: Api) -> Api:
 
 
 def test_the_chat_api_takes_messages_as_they_are() -> None:
-    """Messages are sent as they are, also parts that are no text; nothing is added that is not set."""
+    """Messages are sent as they are, also parts that are no text.
+
+    Nothing is added that is not set.
+    """
     picture = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
-    assert build(APIS["chat"], SYSTEM, ASK, picture) == {"model": "m", "messages": [SYSTEM, ASK, picture]}
+    assert build(APIS["chat"], SYSTEM, ASK, picture) == {
+        "model": "m",
+        "messages": [SYSTEM, ASK, picture],
+    }
 
 
 def test_the_chat_api_takes_every_parameter() -> None:
@@ -55,13 +66,17 @@ def test_the_chat_api_takes_every_parameter() -> None:
     }
     assert build(APIS["chat"], ASK, generation=EVERYTHING) == expected
     newer = {
-        "max_completion_tokens" if name == "max_tokens" else name: value for name, value in expected.items()
+        "max_completion_tokens" if name == "max_tokens" else name: value
+        for name, value in expected.items()
     }
     assert build(rename_limit(APIS["chat"]), ASK, generation=EVERYTHING) == newer
 
 
 def test_a_schema_is_asked_for() -> None:
-    """A shape of the answer is asked for in the way of each API that has one; others are asked without."""
+    """A shape of the answer is asked for in the way of each API that has one.
+
+    Others are asked without.
+    """
     schema = {"type": "object"}
     chat = Connection("n", APIS["chat"], "http://h/").ask_for(schema).build([ASK])
     assert isinstance(chat, dict)
@@ -85,7 +100,9 @@ def test_text_completions_get_one_plain_text() -> None:
     Where the text comes back, nothing after it is wanted. An address may stand for one model.
     """
     parts = {"role": "user", "content": ["A", {"type": "text", "text": "or B?"}]}
-    assert build(APIS["completions"], SYSTEM, parts, {"role": "assistant", "content": "Answer:"}) == {
+    assert build(
+        APIS["completions"], SYSTEM, parts, {"role": "assistant", "content": "Answer:"}
+    ) == {
         "model": "m",
         "prompt": "Answer with a letter.\n\nA\nor B?\n\nAnswer:",
     }
@@ -181,7 +198,10 @@ def adapt(
         ("{{ input | tojson }}", {"messages": [ASK]}),
         ("{{ input }}", {"messages": [ASK]}),
         ('{"q": {{ input.messages[-1].content | tojson }}}', {"q": "A or B?"}),
-        ('{"m": "{{ model_info.model_key }}", "k": "{{ model_info.key }}"}', {"m": "m", "k": "own"}),
+        (
+            '{"m": "{{ model_info.model_key }}", "k": "{{ model_info.key }}"}',
+            {"m": "m", "k": "own"},
+        ),
         ('["{{ input.messages[0].role }}"]', ["user"]),
         ('{"q": "one\ntwo"}', {"q": "one\ntwo"}),
         ('{"t": {{ model_info.generation.temperature }}}', {"t": 0}),
@@ -221,12 +241,17 @@ ANSWER = b'{"answer": "B", "choices": [{"message": {"content": "C"}}], "n": 3}'
         ("{% set body = body | fromjson %}\n{{ body | tojson }}", "C"),
         ('{"choices": [{"message": {"content": {{ body.answer | tojson }}}}]}', "B"),
         ('{{ {"choices": [{"message": {"content": body["answer"]}}]} }}', "B"),
-        ('{{ {"choices": [{"message": {"content": body.answer ~ status_code}}]} | tojson }}', "B200"),
+        (
+            '{{ {"choices": [{"message": {"content": body.answer ~ status_code}}]} | tojson }}',
+            "B200",
+        ),
         ('{{ {"choices": [{"message": {"content": body[:3]}}]} | tojson }}', '{"a'),
     ],
 )
 def test_an_adapter_reads_the_answer(source: str, text: str) -> None:
-    """The output template sees the body as text whose fields can be read, and gives a chat completion."""
+    """The output template sees the body as text whose fields can be read, and gives a chat
+    completion.
+    """
     completion = adapt(process_output=source).read(200, ANSWER)
     assert (completion.text, completion.error) == (text, None)
 
@@ -241,7 +266,11 @@ def test_an_adapter_reads_the_answer(source: str, text: str) -> None:
         ("{{ body | fromjson }}", b"<html>", "`fromjson`: '<html>' is not JSON"),
         ("{{ body }}", b"\xff", "the body is not UTF-8"),
         ("{{ 1 // 0 }}", ANSWER, "division by zero"),
-        ('{"choices": [{"message": {"content": {{ body.n }}}}]}', ANSWER, "the content is neither text nor"),
+        (
+            '{"choices": [{"message": {"content": {{ body.n }}}}]}',
+            ANSWER,
+            "the content is neither text nor",
+        ),
     ],
 )
 def test_an_adapter_that_cannot_read_the_answer(source: str, body: bytes, reason: str) -> None:
@@ -253,7 +282,9 @@ def test_an_adapter_that_cannot_read_the_answer(source: str, body: bytes, reason
 
 
 def test_an_adapter_is_not_shown_errors() -> None:
-    """An answer with another status than 2xx is an error, whatever the template would make of it."""
+    """An answer with another status than 2xx is an error, whatever the template would make of
+    it.
+    """
     says = json.dumps({"choices": [{"message": {"content": "B"}}]})
     completion = adapt(process_output=says).read(500, b'{"message": "down"}')
     assert completion.error == "HTTP 500: down"
@@ -284,7 +315,10 @@ CONNECTION = Connection(
 
 
 def test_secrets_do_not_show() -> None:
-    """Neither the printed form nor the identity of a connection has a secret in it; it cannot be stored."""
+    """Neither the printed form nor the identity of a connection has a secret in it.
+
+    It cannot be stored.
+    """
     assert "canary" not in repr(CONNECTION)
     assert "canary" not in str(CONNECTION)
     with pytest.raises(TypeError):
@@ -292,7 +326,10 @@ def test_secrets_do_not_show() -> None:
 
 
 def test_the_identity_is_what_decides_the_answers() -> None:
-    """URL, model, API, generation, schema and plain headers count; keys, names and limits do not."""
+    """URL, model, API, generation, schema and plain headers count.
+
+    Keys, names and limits do not.
+    """
     same = replace(
         CONNECTION,
         name="other",
@@ -344,13 +381,20 @@ def test_a_key_that_comes_back_is_hidden(body: object, status: int) -> None:
 
 def test_short_keys_are_no_secrets() -> None:
     """A key such as `EMPTY` may be part of an answer; it is not hidden there."""
-    connection = replace(CONNECTION, headers={"Authorization": Secret("Bearer EMPTY")}, key=Secret("EMPTY"))
+    connection = replace(
+        CONNECTION, headers={"Authorization": Secret("Bearer EMPTY")}, key=Secret("EMPTY")
+    )
     body = json.dumps({"choices": [{"message": {"content": "EMPTY set"}}]}).encode()
     assert connection.read(200, body).text == "EMPTY set"
 
 
-def test_the_price_list_is_asked_for_the_model_at_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The price of one token follows from what a thousand cost; what the list lacks is not known."""
+def test_the_price_list_is_asked_for_the_model_at_its_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The price of one token follows from what a thousand cost.
+
+    What the list lacks is not known.
+    """
     model = connect("openai/gpt-4o-mini", caller=Caller())
     known = {"model_ref": "gpt-4o-mini", "provider_api_url": model.url}
 
@@ -363,7 +407,9 @@ def test_the_price_list_is_asked_for_the_model_at_its_address(monkeypatch: pytes
         said = Decimal("0.002") * usage.get("output_tokens", 0)
         return SimpleNamespace(input_price=asked, output_price=said)
 
-    monkeypatch.setitem(sys.modules, "genai_prices", SimpleNamespace(Usage=dict, calc_price=calc_price))
+    monkeypatch.setitem(
+        sys.modules, "genai_prices", SimpleNamespace(Usage=dict, calc_price=calc_price)
+    )
     assert model.find_price() == Price(0.001, 0.002, cached=0.0001, written=0.003)
     assert replace(model, model="another").find_price() is None
     monkeypatch.setitem(sys.modules, "genai_prices", None)

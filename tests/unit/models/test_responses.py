@@ -1,4 +1,7 @@
-"""Laws of reading: any message, the answers of each API, log-probabilities; nothing is ever raised."""
+"""Laws of reading: any message, the answers of each API, log-probabilities.
+
+Nothing is ever raised.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from answerkey.models.logprobs import Continued, Position, measure_continuation, read_positions
 from answerkey.models.responses import (
     DEPTH,
     RAW_BYTES,
-    Continued,
-    Position,
     find_complaint,
     is_trace,
-    measure_continuation,
     read_body,
     read_message,
-    read_positions,
     take_anthropic,
     take_chat,
     take_gemini,
@@ -39,8 +39,25 @@ CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 NAMES = st.sampled_from(
     [
-        *("choices", "message", "content", "text", "type", "refusal", "reasoning_content", "thinking"),
-        *("tool_calls", "finish_reason", "usage", "prompt_tokens", "input_tokens", "logprobs", "error"),
+        *(
+            "choices",
+            "message",
+            "content",
+            "text",
+            "type",
+            "refusal",
+            "reasoning_content",
+            "thinking",
+        ),
+        *(
+            "tool_calls",
+            "finish_reason",
+            "usage",
+            "prompt_tokens",
+            "input_tokens",
+            "logprobs",
+            "error",
+        ),
         *(
             "candidates",
             "parts",
@@ -51,13 +68,25 @@ NAMES = st.sampled_from(
             "role",
             "object",
         ),
-        *("output", "messages", "candidatesTokenCount", "stop_reason", "finishReason", "detail", "value"),
+        *(
+            "output",
+            "messages",
+            "candidatesTokenCount",
+            "stop_reason",
+            "finishReason",
+            "detail",
+            "value",
+        ),
     ]
 )
-KIND_WORDS = st.sampled_from(["text", "refusal", "error", "assistant", "user", "content_filter", "\ud800"])
+KIND_WORDS = st.sampled_from(
+    ["text", "refusal", "error", "assistant", "user", "content_filter", "\ud800"]
+)
 ANY_VALUES = st.recursive(
     LEAVES | KIND_WORDS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.text(), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.text(), inner, max_size=4)
+    ),
     max_leaves=30,
 )
 BODIES = st.dictionaries(NAMES, ANY_VALUES, max_size=5)
@@ -68,7 +97,11 @@ def check_laws(completion: Completion) -> None:
     assert (completion.status is OK) == (completion.text is not None)
     assert (completion.status is ERROR) == (completion.error is not None)
     (again,) = Completions.build(["1"], [completion], source="live").rows()
-    assert (again.text, again.status, again.error) == (completion.text, completion.status, completion.error)
+    assert (again.text, again.status, again.error) == (
+        completion.text,
+        completion.status,
+        completion.error,
+    )
 
 
 def say(content: object, **more: object) -> dict[str, object]:
@@ -98,7 +131,15 @@ def say(content: object, **more: object) -> dict[str, object]:
         (say([{"type": "text", "text": {"value": "B"}}]), "B"),
         ([{"type": "text", "text": "B"}], "B"),
         ([{"role": "user", "content": "A?"}, say("B")], "B"),
-        ([say("A"), {"role": "user", "content": "sure?"}, say("B"), {"role": "tool", "content": "C"}], "B"),
+        (
+            [
+                say("A"),
+                {"role": "user", "content": "sure?"},
+                say("B"),
+                {"role": "tool", "content": "C"},
+            ],
+            "B",
+        ),
         ({"choices": [{"message": say("B"), "finish_reason": "stop"}]}, "B"),
         ({"choices": [{"message": say("B")}, {"message": say("C")}]}, "B"),
         ({"choices": [{"text": "B"}]}, "B"),
@@ -160,14 +201,19 @@ WITHOUT_TEXT: list[object] = [
 
 
 def test_what_is_no_answer_has_no_text() -> None:
-    """What the provider marks as a refusal is REFUSED, whatever its content; all else is NO_TEXT."""
+    """What the provider marks as a refusal is REFUSED, whatever its content.
+
+    All else is NO_TEXT.
+    """
     for messages, status in ((REFUSALS, REFUSED), (WITHOUT_TEXT, NO_TEXT)):
         found = [(one.text, one.status) for one in map(read_message, messages)]
         assert found == [(None, status)] * len(messages)
 
 
 def test_whole_completion_object_keeps_end_and_usage() -> None:
-    """Finish reason and token counts of a chat completion are kept, and the message as the reply."""
+    """Finish reason and token counts of a chat completion are kept, and the message as the
+    reply.
+    """
     message = {
         "object": "chat.completion",
         "choices": [{"index": 0, "message": say("B"), "finish_reason": "length"}],
@@ -184,7 +230,9 @@ def test_exchange_keeps_what_was_asked() -> None:
     assert read_message([*asked, say("B")]).prompt == asked
     assert read_message({"messages": [*asked, say("B")]}).prompt == asked
     assert (
-        read_message({"output": {"choices": [{"message": say("B")}]}, "messages": [*asked, say("B")]}).prompt
+        read_message(
+            {"output": {"choices": [{"message": say("B")}]}, "messages": [*asked, say("B")]}
+        ).prompt
         == asked
     )
 
@@ -267,8 +315,16 @@ def chat(content: object, *, finish: object = "stop", **message: object) -> dict
         (chat(" \n"), " \n", OK),
         (chat("B", refusal=None), "B", OK),
         (chat("B", tool_calls=[CALL]), "B", OK),
-        (chat([{"type": "text", "text": "B"}, {"type": "text", "text": "because"}]), "B\nbecause", OK),
-        (chat([{"type": "output_text", "text": "B"}, {"type": "image_url", "image_url": {}}]), "B", OK),
+        (
+            chat([{"type": "text", "text": "B"}, {"type": "text", "text": "because"}]),
+            "B\nbecause",
+            OK,
+        ),
+        (
+            chat([{"type": "output_text", "text": "B"}, {"type": "image_url", "image_url": {}}]),
+            "B",
+            OK,
+        ),
         (chat(["B", "C"]), "B\nC", OK),
         (chat([{"type": "text", "text": {"value": "B"}}]), "B", OK),
         (chat("<think>no</think>B"), "<think>no</think>B", OK),
@@ -289,7 +345,9 @@ def chat(content: object, *, finish: object = "stop", **message: object) -> dict
         (chat([{"type": "refusal", "refusal": "no"}]), None, REFUSED),
     ],
 )
-def test_the_text_of_a_chat_completion(body: object, text: str | None, status: CompletionStatus) -> None:
+def test_the_text_of_a_chat_completion(
+    body: object, text: str | None, status: CompletionStatus
+) -> None:
     """The text is the content of the first choice; parts are joined by a newline.
 
     Null, tool calls alone and no choices have no text; a refusal is one whatever stands beside it.
@@ -353,7 +411,9 @@ def test_the_text_of_a_chat_completion(body: object, text: str | None, status: C
     ],
 )
 def test_what_cannot_be_read_is_an_error_with_its_body(body: bytes, reason: str) -> None:
-    """A body that is not what the API promises is an ERROR with the reason and the body, never an answer."""
+    """A body that is not what the API promises is an ERROR with the reason and the body, never an
+    answer.
+    """
     completion = read_body(200, body, take_chat)
     assert (completion.text, completion.status, completion.error) == (None, ERROR, reason)
     assert completion.raw == (body[:RAW_BYTES].decode(errors="replace") or None)
@@ -363,7 +423,11 @@ def test_what_cannot_be_read_is_an_error_with_its_body(body: bytes, reason: str)
     ("status", "body", "reason"),
     [
         (401, b'{"error": {"message": "bad key", "type": "auth"}}', "HTTP 401: bad key"),
-        (422, b'{"detail": [{"loc": ["body"], "msg": "field required"}]}', "HTTP 422: field required"),
+        (
+            422,
+            b'{"detail": [{"loc": ["body"], "msg": "field required"}]}',
+            "HTTP 422: field required",
+        ),
         (500, b"<html>", "HTTP 500: the body is HTML, not JSON"),
         (503, b"", "HTTP 503: the body is empty"),
         (404, b'{"message": "no such model"}', "HTTP 404: no such model"),
@@ -374,7 +438,10 @@ def test_what_cannot_be_read_is_an_error_with_its_body(body: bytes, reason: str)
     ],
 )
 def test_a_status_that_is_no_answer_is_an_error(status: int, body: bytes, reason: str) -> None:
-    """Anything but 2xx is an ERROR, also when a completion is in it; the message of the body is kept."""
+    """Anything but 2xx is an ERROR, also when a completion is in it.
+
+    The message of the body is kept.
+    """
     completion = read_body(status, body, take_chat)
     assert (completion.text, completion.status) == (None, ERROR)
     assert str(completion.error).startswith(reason)
@@ -382,7 +449,9 @@ def test_a_status_that_is_no_answer_is_an_error(status: int, body: bytes, reason
 
 def test_long_complaints_and_bodies_are_cut() -> None:
     """A reason is one short line, a raw body at most 64 kB, cut between characters."""
-    completion = read_body(500, json.dumps({"error": "é" * 900_00}, ensure_ascii=False).encode(), take_chat)
+    completion = read_body(
+        500, json.dumps({"error": "é" * 900_00}, ensure_ascii=False).encode(), take_chat
+    )
     assert len(str(completion.error)) == 501
     assert len(str(completion.raw).encode()) in {RAW_BYTES, RAW_BYTES - 1}
     assert len(str(read_body(200, b"\xff" * 100_000, take_chat).raw).encode()) <= RAW_BYTES
@@ -390,7 +459,10 @@ def test_long_complaints_and_bodies_are_cut() -> None:
 
 @pytest.mark.parametrize("part", [b"[],", b"{},", b"1,", b'"a",'])
 def test_a_body_of_too_many_parts_is_not_read(part: bytes) -> None:
-    """Small as it is, reading it would take hundreds of megabytes; asking again would bring no better one."""
+    """Small as it is, reading it would take hundreds of megabytes.
+
+    Asking again would bring no better one.
+    """
     body = b'{"choices": [' + part * 1_000_001 + b"1]}"
     told = read_body(200, body, take_chat)
     assert (told.status, told.error) == (ERROR, "the body has more than a million parts")
@@ -413,10 +485,17 @@ def test_a_completion_cut_by_the_limit_says_so() -> None:
 
 @pytest.mark.parametrize("count", [-1, 1 << 63, 1.5, "7", None, True, [1]])
 def test_counts_that_are_none_are_left_out(count: object) -> None:
-    """Only whole numbers that a table can hold are numbers of tokens; the text is known all the same."""
+    """Only whole numbers that a table can hold are numbers of tokens.
+
+    The text is known all the same.
+    """
     body = chat("B") | {"usage": {"prompt_tokens": count, "completion_tokens": 1}}
     for completion in (read(body), read_message(body)):
-        assert (completion.text, completion.prompt_tokens, completion.completion_tokens) == ("B", None, 1)
+        assert (completion.text, completion.prompt_tokens, completion.completion_tokens) == (
+            "B",
+            None,
+            1,
+        )
 
 
 @pytest.mark.parametrize(
@@ -425,7 +504,10 @@ def test_counts_that_are_none_are_left_out(count: object) -> None:
         ({"reasoning_content": "A?"}, "A?"),
         ({"reasoning": "A?"}, "A?"),
         ({"thinking": "A?"}, "A?"),
-        ({"content": [{"type": "thinking", "thinking": "A?"}, {"type": "text", "text": "B"}]}, "A?"),
+        (
+            {"content": [{"type": "thinking", "thinking": "A?"}, {"type": "text", "text": "B"}]},
+            "A?",
+        ),
         (
             {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "A?"}]}, "B"]},
             "A?",
@@ -460,8 +542,14 @@ def test_the_reply_is_kept_where_it_says_more_than_its_text() -> None:
 
 
 def test_logprobs_are_kept() -> None:
-    """Log probabilities are kept as JSON values; infinities, which JSON does not have, become null."""
-    body = b'{"choices": [{"message": {"content": "B"}, "logprobs": {"content": [{"logprob": -1e999}]}}]}'
+    """Log probabilities are kept as JSON values.
+
+    Infinities, which JSON does not have, become null.
+    """
+    body = (
+        b'{"choices": [{"message": {"content": "B"}, "logprobs": {"content": [{"logprob": '
+        b"-1e999}]}}]}"
+    )
     assert read_body(200, body, take_chat).logprobs == {"content": [{"logprob": None}]}
     choice = {"text": "B", "logprobs": {"token_logprobs": [-0.5]}}
     assert read({"choices": [choice]}, take_text).logprobs == {"token_logprobs": [-0.5]}
@@ -472,7 +560,10 @@ def test_half_a_character_becomes_the_replacement_character() -> None:
     body = b'{"choices": [{"message": {"content": "B\\ud800", "reasoning": "\\udfff"}}]}'
     completion = read_body(200, body, take_chat)
     assert (completion.text, completion.reasoning) == ("B�", "�")
-    assert read_body(200, b'{"error": "\\ud800"}', take_chat).error == "the endpoint reports an error: �"
+    assert (
+        read_body(200, b'{"error": "\\ud800"}', take_chat).error
+        == "the endpoint reports an error: �"
+    )
 
 
 def block(text: object) -> dict[str, object]:
@@ -544,8 +635,20 @@ THOUGHT = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "A?
         (take_responses, response(item(output("B")), limit="max_output_tokens"), "B", OK, "length"),
         (take_responses, response(THOUGHT, limit="max_output_tokens"), None, NO_TEXT, "length"),
         (take_responses, response(limit="content_filter"), None, REFUSED, "content_filter"),
-        (take_responses, response(item({"type": "refusal", "refusal": "No"})), None, REFUSED, "stop"),
-        (take_responses, response({"type": "function_call", "name": "f"}), None, NO_TEXT, "tool_calls"),
+        (
+            take_responses,
+            response(item({"type": "refusal", "refusal": "No"})),
+            None,
+            REFUSED,
+            "stop",
+        ),
+        (
+            take_responses,
+            response({"type": "function_call", "name": "f"}),
+            None,
+            NO_TEXT,
+            "tool_calls",
+        ),
         (take_responses, response(item(output(3))), None, ERROR, None),
         (take_responses, response(status="failed", error={"message": "busy"}), None, ERROR, None),
         (take_responses, response(status="failed"), None, ERROR, None),
@@ -555,7 +658,13 @@ THOUGHT = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "A?
         (take_anthropic, message(block("B")), "B", OK, "stop"),
         (take_anthropic, message(block("B"), stop="max_tokens"), "B", OK, "length"),
         (take_anthropic, message(block("B"), block("C")), "B\nC", OK, "stop"),
-        (take_anthropic, message({"type": "tool_use"}, stop="tool_use"), None, NO_TEXT, "tool_calls"),
+        (
+            take_anthropic,
+            message({"type": "tool_use"}, stop="tool_use"),
+            None,
+            NO_TEXT,
+            "tool_calls",
+        ),
         (take_anthropic, message(), None, NO_TEXT, "stop"),
         (take_anthropic, message(block("I"), stop="refusal"), None, REFUSED, "content_filter"),
         (take_anthropic, message({"type": "text"}), None, ERROR, None),
@@ -567,7 +676,13 @@ THOUGHT = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "A?
         (take_gemini, candidate({"text": "B"}), "B", OK, "stop"),
         (take_gemini, candidate({"text": "B"}, finish="MAX_TOKENS"), "B", OK, "length"),
         (take_gemini, {"candidates": [{"finishReason": "MAX_TOKENS"}]}, None, NO_TEXT, "length"),
-        (take_gemini, {"candidates": [{"finishReason": "SAFETY"}]}, None, REFUSED, "content_filter"),
+        (
+            take_gemini,
+            {"candidates": [{"finishReason": "SAFETY"}]},
+            None,
+            REFUSED,
+            "content_filter",
+        ),
         (take_gemini, candidate({"functionCall": {"name": "f"}}), None, NO_TEXT, "stop"),
         (take_gemini, {"candidates": []}, None, NO_TEXT, None),
         (take_gemini, {"promptFeedback": {"blockReason": "SAFETY"}}, None, REFUSED, None),
@@ -590,21 +705,28 @@ def test_answers_of_other_apis(
 @pytest.mark.parametrize(
     ("take", "body", "tokens"),
     [
-        # Tokens that were cached count as tokens of the prompt, those of thoughts as of the completion.
+        # Tokens that were cached count as tokens of the prompt, those of thoughts as of the
+        # completion.
         (take_anthropic, message({"type": "thinking", "thinking": "A?"}, block("B")), (7, 3)),
         (take_gemini, candidate({"text": "A?", "thought": True}, {"text": "B"}), (4, 11)),
         (take_responses, response(THOUGHT, item(output("B"))), (4, 9)),
         (
             take_responses,
             response(
-                {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "A?"}]},
+                {
+                    "type": "reasoning",
+                    "summary": [],
+                    "content": [{"type": "reasoning_text", "text": "A?"}],
+                },
                 item(output("B")),
             ),
             (4, 9),
         ),
     ],
 )
-def test_thoughts_and_tokens_of_other_apis(take: Take, body: object, tokens: tuple[int, int]) -> None:
+def test_thoughts_and_tokens_of_other_apis(
+    take: Take, body: object, tokens: tuple[int, int]
+) -> None:
     """Thoughts are kept apart, and all tokens are counted."""
     completion = read(body, take)
     assert (completion.text, completion.reasoning) == ("B", "A?")
@@ -613,10 +735,13 @@ def test_thoughts_and_tokens_of_other_apis(take: Take, body: object, tokens: tup
 
 def test_logprobs_of_responses_have_the_form_of_the_chat_api() -> None:
     """They stand beside each part there; the tokens of all parts follow each other."""
-    parts = [output("B", logprobs=[{"token": "B", "logprob": -0.5, "top_logprobs": []}]), output(".")]
-    assert [one.token for one in read_positions(read(response(item(*parts)), take_responses).logprobs)] == [
-        "B"
+    parts = [
+        output("B", logprobs=[{"token": "B", "logprob": -0.5, "top_logprobs": []}]),
+        output("."),
     ]
+    assert [
+        one.token for one in read_positions(read(response(item(*parts)), take_responses).logprobs)
+    ] == ["B"]
 
 
 @pytest.mark.parametrize("take", TAKES)
@@ -629,14 +754,20 @@ def test_any_json_is_read(take: Take, body: Any, status: int) -> None:  # noqa: 
 @pytest.mark.parametrize("take", TAKES)
 @given(inner=ANY_VALUES)
 def test_any_json_inside_an_answer_is_read(take: Take, inner: Any) -> None:  # noqa: ANN401  # any JSON
-    """Whatever stands where the message should be, there is a completion, and it is OK only with a text."""
+    """Whatever stands where the message should be, there is a completion, and it is OK only with a
+    text.
+    """
     shells = [
         {"choices": [inner]},
         {"choices": [{"message": inner}]},
         {"choices": [{"message": {"content": inner}}]},
         {"output": [inner]},
         {"output": [{"type": "message", "content": inner}]},
-        {"output": [{"type": "reasoning", "summary": inner}], "status": inner, "incomplete_details": inner},
+        {
+            "output": [{"type": "reasoning", "summary": inner}],
+            "status": inner,
+            "incomplete_details": inner,
+        },
         {"content": inner},
         {"candidates": [{"content": inner}]},
         {"candidates": [{"content": {"parts": inner}}]},
@@ -679,9 +810,17 @@ TEXT = {
     "text_offset": [7, 9],
 }
 GEMINI = {
-    "chosenCandidates": [{"token": "A", "logProbability": -0.1}, {"token": ".", "logProbability": -0.5}],
+    "chosenCandidates": [
+        {"token": "A", "logProbability": -0.1},
+        {"token": ".", "logProbability": -0.5},
+    ],
     "topCandidates": [
-        {"candidates": [{"token": "A", "logProbability": -0.1}, {"token": "B", "logProbability": -3}]},
+        {
+            "candidates": [
+                {"token": "A", "logProbability": -0.1},
+                {"token": "B", "logProbability": -3},
+            ]
+        },
     ],
 }
 
@@ -698,7 +837,16 @@ def test_every_api_says_the_same(logprobs: object) -> None:
 
 @pytest.mark.parametrize(
     "logprobs",
-    [None, "x", {}, {"content": None}, {"content": [7]}, {"content": [{"token": 3}]}, {"tokens": "AB"}, []],
+    [
+        None,
+        "x",
+        {},
+        {"content": None},
+        {"content": [7]},
+        {"content": [{"token": 3}]},
+        {"tokens": "AB"},
+        [],
+    ],
 )
 def test_what_is_none_has_no_positions(logprobs: object) -> None:
     """Damaged and missing log-probabilities raise nothing and make nothing up."""
@@ -718,7 +866,9 @@ def test_a_logprob_above_zero_is_zero_and_one_that_is_none_is_left_out() -> None
     assert (found[1].logprob, found[1].top) == (None, {})
 
 
-def echo(tokens: list[str], logprobs: list[float | None], offsets: list[int] | None = None) -> Completion:
+def echo(
+    tokens: list[str], logprobs: list[float | None], offsets: list[int] | None = None
+) -> Completion:
     """Return a completion that echoes a text."""
     told = {"tokens": tokens, "token_logprobs": logprobs, "text_offset": offsets}
     return Completion("", logprobs=told)
@@ -726,7 +876,9 @@ def echo(tokens: list[str], logprobs: list[float | None], offsets: list[int] | N
 
 def test_a_continuation_is_as_likely_as_its_tokens_together() -> None:
     """Tokens of the prompt, and what was generated after the text, do not count."""
-    said = echo(["Q", ":", " blue", " sky", " x"], [None, -1.0, -0.5, -0.25, -9.0], [0, 1, 2, 7, 11])
+    said = echo(
+        ["Q", ":", " blue", " sky", " x"], [None, -1.0, -0.5, -0.25, -9.0], [0, 1, 2, 7, 11]
+    )
     assert measure_continuation(said, "Q:", " blue sky") == Continued(-0.75, 2)
     bare = echo(["Q", ":", " blue", " sky"], [None, -1.0, -0.5, -0.25])
     assert measure_continuation(bare, "Q:", " blue sky") == Continued(-0.75, 2)
@@ -747,4 +899,6 @@ def test_an_endpoint_that_echoes_nothing_says_nothing_about_a_continuation() -> 
 
 def test_a_whole_number_that_no_float_holds_is_no_log_probability() -> None:
     """Whoever sends one does not end a run."""
-    assert read_positions({"content": [{"token": "A", "logprob": -(10**400)}]}) == [Position("A", None, {})]
+    assert read_positions({"content": [{"token": "A", "logprob": -(10**400)}]}) == [
+        Position("A", None, {})
+    ]

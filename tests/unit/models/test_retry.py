@@ -9,17 +9,19 @@ from email.utils import formatdate
 import pytest
 
 from answerkey.models.calls import Clock, Limits
-from answerkey.models.providers import APIS, Connection
-from answerkey.models.retry import (
+from answerkey.models.endpoint import (
     Bucket,
     ConcurrencyLimit,
     EndpointState,
+    RequestSemaphore,
+)
+from answerkey.models.providers import APIS, Connection
+from answerkey.models.retry import (
     Health,
     NoReply,
     NoReplyKind,
     Outcome,
     Reply,
-    RequestSemaphore,
     Retry,
     Verdict,
     judge,
@@ -56,7 +58,9 @@ def read_well(_status: int, body: bytes) -> Completion:
 
 def read_badly(_status: int, body: bytes) -> Completion:
     """Find no answer in the body."""
-    return Completion(None, CompletionStatus.ERROR, error="no sense", raw=body.decode(errors="replace"))
+    return Completion(
+        None, CompletionStatus.ERROR, error="no sense", raw=body.decode(errors="replace")
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,7 +86,9 @@ def test_what_a_status_means(statuses: tuple[int, ...], verdict: Verdict) -> Non
         (404, b'{"code": "model_not_found"}', "model_not_found"),
     ],
 )
-def test_an_error_that_holds_for_every_call_is_told_apart(status: int, body: bytes, label: str) -> None:
+def test_an_error_that_holds_for_every_call_is_told_apart(
+    status: int, body: bytes, label: str
+) -> None:
     """It is named in `code` or `type`, of the body or of its `error`."""
     outcome = judge(Reply(status, {}, body), read_badly)
     assert (outcome.verdict, outcome.label) == (Verdict.REFUSED, label)
@@ -126,12 +132,18 @@ def test_an_answer_is_an_answer_and_an_error_status_is_never_one() -> None:
 @pytest.mark.parametrize(
     ("body", "verdict"),
     [
-        *((body, Verdict.UNREADABLE) for body in (b"", b"<html>", b'{"choices": [', b"[" * 100_000)),
+        *(
+            (body, Verdict.UNREADABLE)
+            for body in (b"", b"<html>", b'{"choices": [', b"[" * 100_000)
+        ),
         (b'{"choices": 5}', Verdict.FAILED),
     ],
 )
 def test_a_body_without_form_is_asked_for_again(body: bytes, verdict: Verdict) -> None:
-    """HTML or half a JSON may pass; JSON that holds no answer would be the same, and paid, again."""
+    """HTML or half a JSON may pass.
+
+    JSON that holds no answer would be the same, and paid, again.
+    """
     assert judge(Reply(200, {}, body), read_badly).verdict is verdict
 
 
@@ -171,7 +183,9 @@ def test_errors_of_the_connection(kind: NoReplyKind, verdict: Verdict) -> None:
         ({"retry-after": "7", "retry-after-ms": "1500"}, 1.5),
     ],
 )
-def test_retry_after_is_read_as_seconds_and_as_a_date(headers: dict[str, str], seconds: float | None) -> None:
+def test_retry_after_is_read_as_seconds_and_as_a_date(
+    headers: dict[str, str], seconds: float | None
+) -> None:
     """What cannot be read is as if it were not there; what is past means now."""
     assert read_retry_after(headers, NOON) == seconds
 
@@ -193,7 +207,9 @@ def test_retry_after_is_read_as_seconds_and_as_a_date(headers: dict[str, str], s
 def test_the_longest_pause_before_each_attempt(
     limits: dict[str, float], outcome: Outcome, waits: list[float | None]
 ) -> None:
-    """Pauses double up to the longest, the endpoint's own wish is heeded, and attempts come to an end."""
+    """Pauses double up to the longest, the endpoint's own wish is heeded, and attempts come to an
+    end.
+    """
     retry, found = Hand().retry(**limits), list[float | None]()
     for _ in waits:
         retry.begin_attempt()
@@ -202,7 +218,9 @@ def test_the_longest_pause_before_each_attempt(
 
 
 def test_pauses_are_drawn_from_zero_on() -> None:
-    """Full jitter: any part of the pause may be waited, so that clients do not come back together."""
+    """Full jitter: any part of the pause may be waited, so that clients do not come back
+    together.
+    """
     retry = Hand(drawn=0.25).retry()
     retry.begin_attempt()
     assert retry.choose_wait(OVERLOAD) == 0.125
@@ -222,7 +240,9 @@ def test_the_time_of_a_call_is_limited() -> None:
 
 
 def test_an_endpoint_that_was_never_heard_of_is_tried_for_seconds() -> None:
-    """No connection: as long as `reach_seconds`; no reply in time: once. After a first reply: as ever."""
+    """No connection: as long as `reach_seconds`; no reply in time: once. After a first reply: as
+    ever.
+    """
     lost, late = (Outcome(Verdict.AGAIN, FAILED, label) for label in ("connect", "timeout"))
     hand, silent, answering = Hand(), Health("m", "h"), Health("m", "h")
     answering.note(ANSWERED, is_final=True)
@@ -270,14 +290,18 @@ ANSWERED = Outcome(Verdict.ANSWERED, Completion("B"))
 
 def fail(label: str, verdict: Verdict = Verdict.FAILED) -> Outcome:
     """Return a failure of a kind."""
-    return Outcome(verdict, Completion(None, CompletionStatus.ERROR, error=f"because of {label}"), label)
+    return Outcome(
+        verdict, Completion(None, CompletionStatus.ERROR, error=f"because of {label}"), label
+    )
 
 
 UNAUTHORIZED, FORBIDDEN, MISSING, EMPTY = (
     fail(label, Verdict.REFUSED)
     for label in ("status 401", "status 403", "model_not_found", "insufficient_quota")
 )
-SILENT, DOWN, BUSY = (fail(label, Verdict.AGAIN) for label in ("timeout", "status 500", "status 429"))
+SILENT, DOWN, BUSY = (
+    fail(label, Verdict.AGAIN) for label in ("timeout", "status 500", "status 429")
+)
 OWN_FAULTS = ("status 400", "status 413", "status 422", "unreadable", "too_large")
 
 
@@ -291,7 +315,8 @@ OWN_FAULTS = ("status 400", "status 413", "status 422", "unreadable", "too_large
         # Some endpoints forbid single prompts; three in a row are not about a prompt.
         ([ANSWERED, FORBIDDEN, FORBIDDEN, ANSWERED, FORBIDDEN], [None] * 5),
         ([ANSWERED, FORBIDDEN, FORBIDDEN, FORBIDDEN], [None, None, None, "E304"]),
-        # A model that is not there: by the name of the error, or the status while nothing was answered.
+        # A model that is not there: by the name of the error, or the status while nothing was
+        # answered.
         ([ANSWERED, MISSING], [None, "E306"]),
         ([fail("status 404")], ["E306"]),
         ([ANSWERED, fail("status 404")], [None, None]),
@@ -299,7 +324,8 @@ OWN_FAULTS = ("status 400", "status 413", "status 422", "unreadable", "too_large
         ([ANSWERED, EMPTY], [None, "E304"]),
         # One that has answered may be slow now and then.
         ([ANSWERED, SILENT], [None, None]),
-        # Fifty failures in a row for one reason; different reasons do not add up, and an answer begins anew.
+        # Fifty failures in a row for one reason; different reasons do not add up, and an answer
+        # begins anew.
         ([ANSWERED, *[BUSY] * 50], [None] * 50 + ["E306"]),
         ([DOWN, SILENT] * 60, [None] * 120),
         # Three calls that end with a server error are enough where nothing was ever answered.
@@ -319,8 +345,12 @@ def test_when_an_endpoint_is_given_up(outcomes: list[Outcome], codes: list[str |
     assert [None if error is None else error.code for error in errors] == codes
 
 
-@pytest.mark.parametrize(("label", "words"), [("connect", "cannot be reached"), ("timeout", "never answers")])
-def test_an_endpoint_that_was_never_reached_is_given_up_with_the_first_call(label: str, words: str) -> None:
+@pytest.mark.parametrize(
+    ("label", "words"), [("connect", "cannot be reached"), ("timeout", "never answers")]
+)
+def test_an_endpoint_that_was_never_reached_is_given_up_with_the_first_call(
+    label: str, words: str
+) -> None:
     """The first call that failed for good without a word of the endpoint says: E306."""
     health = Health("m", "h")
     assert health.note(fail(label, Verdict.AGAIN), is_final=False) is None
@@ -332,7 +362,10 @@ def test_an_endpoint_that_was_never_reached_is_given_up_with_the_first_call(labe
 
 
 def test_a_semaphore_lets_in_as_many_as_the_limit() -> None:
-    """The third has to wait until one of two has left; who is cancelled meanwhile takes no place."""
+    """The third has to wait until one of two has left.
+
+    Who is cancelled meanwhile takes no place.
+    """
 
     async def run() -> list[object]:
         semaphore = RequestSemaphore(ConcurrencyLimit(2))
@@ -374,7 +407,9 @@ def test_calls_that_are_sent_again_go_first() -> None:
 
 
 def test_new_calls_wait_while_twice_the_limit_is_unfinished() -> None:
-    """Calls that wait for their next attempt hold no place, but new ones are not let in without end."""
+    """Calls that wait for their next attempt hold no place, but new ones are not let in without
+    end.
+    """
 
     async def run() -> bool:
         semaphore = RequestSemaphore(ConcurrencyLimit(1))
@@ -402,7 +437,8 @@ def test_new_calls_wait_while_twice_the_limit_is_unfinished() -> None:
         (60, [1, 1, 1, 1], [0, 1, 2, 3]),
         # 600 a minute: ten go in the first second, a tenth of a second apart, and ten in the next.
         (600, [1] * 20, [number / 10 for number in range(20)]),
-        # A call of more tokens than a second brings is let through; the next one waits for what it took.
+        # A call of more tokens than a second brings is let through; the next one waits for what it
+        # took.
         (600, [110, 10], [0, 11]),
         # An estimate is corrected by what was used, in both directions.
         (600, [110, -100, 1, 10, 1], [0, None, 1.0, 1.1, 2.1]),
@@ -423,7 +459,10 @@ def test_units_are_spread_over_the_minute(
 
 
 def test_idle_time_is_not_saved_up() -> None:
-    """After an idle hour no more goes at once than after a second; what was used too much is still owed."""
+    """After an idle hour no more goes at once than after a second.
+
+    What was used too much is still owed.
+    """
     hand = Hand()
     bucket = Bucket(60, hand.clock())
     hand.time = 3600

@@ -1,4 +1,6 @@
-"""Laws of reasoning models: thoughts are kept apart and counted, in whatever form an endpoint sends them."""
+"""Laws of reasoning models: thoughts are kept apart and counted, in whatever form an endpoint sends
+them.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ from answerkey.models.model import LiveModel, open_model
 from answerkey.models.responses import read_message
 from answerkey.scorers import judge
 from answerkey.testing import Reply, TestServer
-from answerkey.types import Completion, CompletionStatus, Question
+from answerkey.types import Completion, CompletionStatus, Request
 
-ASK = [Question("1", [{"role": "user", "content": "A or B?"}])]
+ASK = [Request("1", [{"role": "user", "content": "A or B?"}])]
 THINKING = "<think>Let me see: A?</think>\n\nB"
 
 
@@ -30,7 +32,10 @@ def ask(reply: Reply, name: str = "{url}#m") -> Completion:
 
 def send(content: object, finish: str = "stop", usage: object = None, **message: object) -> Reply:
     """Return the bytes of a chat completion."""
-    choice = {"message": {"role": "assistant", "content": content, **message}, "finish_reason": finish}
+    choice = {
+        "message": {"role": "assistant", "content": content, **message},
+        "finish_reason": finish,
+    }
     return Reply(body=json.dumps({"choices": [choice], "usage": usage}).encode())
 
 
@@ -56,7 +61,8 @@ def test_a_thinking_block_can_be_kept() -> None:
     """`thinking: keep` leaves the text as it came; it is not sent, and another identity."""
     with TestServer(THINKING) as server:
         kept, split = (
-            open_model(f"{server.url}{query}#m", caller=Caller({})) for query in ("?thinking=keep", "")
+            open_model(f"{server.url}{query}#m", caller=Caller({}))
+            for query in ("?thinking=keep", "")
         )
         assert isinstance(kept, LiveModel)
         assert isinstance(split, LiveModel)
@@ -76,7 +82,9 @@ def test_a_thinking_block_can_be_kept() -> None:
         send("<think>A?</think>B"),
         send("A?</think>B"),
         send("analysisA?assistantfinalB"),
-        send("<|channel|>analysis<|message|>A?<|end|><|start|>assistant<|channel|>final<|message|>B"),
+        send(
+            "<|channel|>analysis<|message|>A?<|end|><|start|>assistant<|channel|>final<|message|>B"
+        ),
     ],
 )
 def test_thoughts_are_apart_in_whatever_form_they_come(reply: Reply) -> None:
@@ -91,16 +99,24 @@ def test_thoughts_are_apart_in_whatever_form_they_come(reply: Reply) -> None:
         send("<think>Let me", "length"),
         send("", "length", reasoning_content="Let me"),
         send(None, "length", reasoning="Let me"),
-        send("", "length", {"completion_tokens": 5, "completion_tokens_details": {"reasoning_tokens": 5}}),
+        send(
+            "",
+            "length",
+            {"completion_tokens": 5, "completion_tokens_details": {"reasoning_tokens": 5}},
+        ),
         send("<think>Done.</think>\n"),
     ],
 )
 @pytest.mark.parametrize(
     "rule", ["first_character", "first_character_literal", "leading_label", "stated_answer"]
 )
-def test_a_reply_that_ends_within_its_thoughts_has_a_reason_of_its_own(reply: Reply, rule: str) -> None:
+def test_a_reply_that_ends_within_its_thoughts_has_a_reason_of_its_own(
+    reply: Reply, rule: str
+) -> None:
     """Whatever the rule, and also where the thoughts are only counted."""
-    assert judge(ask(reply), ["A", "B"], "B", rule).metadata["validity_reason"] == "TRUNCATED_THINKING"
+    assert (
+        judge(ask(reply), ["A", "B"], "B", rule).metadata["validity_reason"] == "TRUNCATED_THINKING"
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,7 +129,9 @@ def test_a_reply_that_ends_within_its_thoughts_has_a_reason_of_its_own(reply: Re
     ],
 )
 def test_other_silence_is_no_cut_thought(reply: Reply, reason: str) -> None:
-    """A reply without thoughts, a tool call, a refusal, and a text after the thoughts keep their reasons."""
+    """A reply without thoughts, a tool call, a refusal, and a text after the thoughts keep their
+    reasons.
+    """
     assert judge(ask(reply), ["A", "B"], "B").metadata["validity_reason"] == reason
 
 
@@ -122,11 +140,20 @@ def test_other_silence_is_no_cut_thought(reply: Reply, reason: str) -> None:
     [
         ({"completion_tokens": 9, "completion_tokens_details": {"reasoning_tokens": 6}}, (9, 6)),
         ({"completion_tokens": 9, "reasoning_tokens": 6}, (9, 6)),
-        ({"prompt_tokens": 1, "completion_tokens": 9, "total_tokens": 10, "reasoning_tokens": 6}, (9, 6)),
+        (
+            {"prompt_tokens": 1, "completion_tokens": 9, "total_tokens": 10, "reasoning_tokens": 6},
+            (9, 6),
+        ),
         # Some providers do not count the thoughts among the tokens of the completion.
-        ({"prompt_tokens": 1, "completion_tokens": 3, "total_tokens": 10, "reasoning_tokens": 6}, (9, 6)),
+        (
+            {"prompt_tokens": 1, "completion_tokens": 3, "total_tokens": 10, "reasoning_tokens": 6},
+            (9, 6),
+        ),
         ({"completion_tokens": 9, "completion_tokens_details": None}, (9, None)),
-        ({"completion_tokens": 9, "completion_tokens_details": {"reasoning_tokens": "x"}}, (9, None)),
+        (
+            {"completion_tokens": 9, "completion_tokens_details": {"reasoning_tokens": "x"}},
+            (9, None),
+        ),
         (None, (None, None)),
     ],
 )
@@ -144,12 +171,17 @@ def test_other_apis_count_thoughts_too(name: str) -> None:
     counts = {"usageMetadata": {"candidatesTokenCount": 3, "thoughtsTokenCount": 6}}
     part = {"type": "message", "content": [{"type": "output_text", "text": "B"}]}
     usage = {"output_tokens": 9, "output_tokens_details": {"reasoning_tokens": 6}}
-    said = ask(Reply(body=json.dumps({**body, **counts, "output": [part], "usage": usage}).encode()), name)
+    said = ask(
+        Reply(body=json.dumps({**body, **counts, "output": [part], "usage": usage}).encode()), name
+    )
     assert (said.text, said.completion_tokens, said.reasoning_tokens) == ("B", 9, 6)
 
 
 def test_functions_and_recorded_messages_have_thoughts_too() -> None:
-    """A function's reply is read like an endpoint's; of a recorded message, the text stays as it is."""
+    """A function's reply is read like an endpoint's.
+
+    Of a recorded message, the text stays as it is.
+    """
     model = open_model(ModelConfig("f", FunctionConfig(lambda _: THINKING)))
     (said,) = model.answer(ASK)
     assert (said.text, said.reasoning) == ("B", "Let me see: A?")

@@ -8,22 +8,27 @@ import pytest
 
 from answerkey.models.calls import charge, charge_completion
 from answerkey.models.config import Caller, Price
+from answerkey.models.connections import connect
 from answerkey.models.names import ApiName
-from answerkey.models.providers import APIS, connect
+from answerkey.models.providers import APIS
 from answerkey.types import USAGE_NAMES, Completion
 
 #: An answer of each API, without its usage.
 ANSWERS: dict[ApiName, dict[str, object]] = {
     "chat": {"choices": [{"message": {"role": "assistant", "content": "B"}}]},
     "completions": {"choices": [{"text": "B"}]},
-    "responses": {"output": [{"type": "message", "content": [{"type": "output_text", "text": "B"}]}]},
+    "responses": {
+        "output": [{"type": "message", "content": [{"type": "output_text", "text": "B"}]}]
+    },
     "anthropic": {"content": [{"type": "text", "text": "B"}]},
     "gemini": {"candidates": [{"content": {"parts": [{"text": "B"}]}}]},
 }
 #: Usage as it comes: prompt, completion, reasoning, cached, written.
 COUNTED: list[tuple[ApiName, dict[str, object], tuple[int | None, ...]]] = [
     (
-        "chat",  # OpenAI: the completion's tokens include those of the thoughts, the prompt's the cached ones
+        # OpenAI: the completion's tokens include those of the thoughts, the prompt's the cached
+        # ones.
+        "chat",
         {
             "prompt_tokens": 1200,
             "completion_tokens": 50,
@@ -111,7 +116,9 @@ COUNTED: list[tuple[ApiName, dict[str, object], tuple[int | None, ...]]] = [
 def test_tokens_are_counted_once(
     api: ApiName, usage: dict[str, object], tokens: tuple[int | None, ...]
 ) -> None:
-    """Thoughts are part of the completion, tokens of the prompt cache part of the prompt, in every API."""
+    """Thoughts are part of the completion, tokens of the prompt cache part of the prompt, in every
+    API.
+    """
     name = "usageMetadata" if api == "gemini" else "usage"
     said = APIS[api].read(200, json.dumps({**ANSWERS[api], name: usage}).encode())
     assert said.text == "B"
@@ -121,8 +128,13 @@ def test_tokens_are_counted_once(
 
 
 def test_cached_tokens_have_a_price_of_their_own() -> None:
-    """Read and written tokens are taken out of the prompt's; without a price they cost what others do."""
-    said = Completion("B", prompt_tokens=100, completion_tokens=10, cached_tokens=60, cache_write_tokens=30)
+    """Read and written tokens are taken out of the prompt's.
+
+    Without a price they cost what others do.
+    """
+    said = Completion(
+        "B", prompt_tokens=100, completion_tokens=10, cached_tokens=60, cache_write_tokens=30
+    )
     assert charge_completion(Price(2.0, 5.0), said) == 250.0
     assert charge_completion(Price(2.0, 5.0, cached=0.5, written=3.0), said) == 20 + 30 + 90 + 50
     more = Completion("B", prompt_tokens=10, completion_tokens=0, cached_tokens=60)
@@ -148,8 +160,13 @@ def test_a_batch_costs_half() -> None:
         ("gemini/m", Price(1.0, 2.0, cached=0.1, written=1.0, is_cache_full=True)),
     ],
 )
-def test_what_a_price_does_not_say_of_the_cache_follows_from_the_api(name: str, price: Price) -> None:
-    """Anthropic and Gemini state one share for all models; elsewhere a cached token counts in full."""
+def test_what_a_price_does_not_say_of_the_cache_follows_from_the_api(
+    name: str, price: Price
+) -> None:
+    """Anthropic and Gemini state one share for all models.
+
+    Elsewhere a cached token counts in full.
+    """
     connection = connect(name, caller=Caller({}))
     assert connection.price_cache(Price(1.0, 2.0)) == price
     assert connection.price_cache(Price(1.0, 2.0, cached=0.3, written=0.4)).cached == 0.3

@@ -93,7 +93,10 @@ def test_each_lens_reads_as_its_harness_does(name: str, text: str, expected: str
 
 
 def test_a_pronoun_counts_as_a_letter_where_the_harness_takes_it_for_one() -> None:
-    """MMLU-Pro and compl-ai read the pronoun `I` as a label; with fewer choices that is no answer."""
+    """MMLU-Pro and compl-ai read the pronoun `I` as a label.
+
+    With fewer choices that is no answer.
+    """
     assert EXTRACTORS["MMLU-Pro"].read("That much I know", TEN) == "I"
     assert EXTRACTORS["compl-ai"].read("I don't know", TEN) == "I"
     assert EXTRACTORS["compl-ai"].read("I don't know", LETTERS) is None
@@ -126,7 +129,10 @@ def test_a_pronoun_counts_as_a_letter_where_the_harness_takes_it_for_one() -> No
     ids=lambda text: f"{text[:9]!r}x{len(text)}",
 )
 def test_no_lens_is_slow_on_long_texts(name: str, text: str) -> None:
-    """A text that is made to be slow is read in a moment; in quadratic time it would take minutes."""
+    """A text that is made to be slow is read in a moment.
+
+    In quadratic time it would take minutes.
+    """
     begun = time.process_time()
     found = EXTRACTORS[name].read(text, LETTERS, CITIES)
     assert found is None or found in LETTERS
@@ -135,18 +141,28 @@ def test_no_lens_is_slow_on_long_texts(name: str, text: str) -> None:
 
 @pytest.mark.parametrize("name", list(EXTRACTORS))
 def test_any_labels_will_do(name: str) -> None:
-    """Labels may be digits, circled or of several code points; a lens that knows none of them reads none."""
+    """Labels may be digits, circled or of several code points.
+
+    A lens that knows none of them reads none.
+    """
     for choices in (("1", "2"), ("①", "②"), ("🅰️", "🅱️"), ("أ", "ب"), (".", "*")):
-        assert EXTRACTORS[name].read(f"Answer: {choices[1]}", choices) in {choices[1], choices[0], None}
+        assert EXTRACTORS[name].read(f"Answer: {choices[1]}", choices) in {
+            choices[1],
+            choices[0],
+            None,
+        }
 
 
 @pytest.mark.skipif(not TRICKY.exists(), reason="the shared material is not there")
 def test_lenses_differ_on_what_models_write() -> None:
-    """On completions as models write them, readers of the start fail and readers of statements do better."""
+    """On completions as models write them, readers of the start fail and readers of statements do
+    better.
+    """
     rows = [json.loads(line) for line in TRICKY.read_text(encoding="utf-8").splitlines()]
     right = {
         name: sum(
-            lens.read(row["completion"] or "", tuple(row["choices"]), row["options"]) == row["human_label"]
+            lens.read(row["completion"] or "", tuple(row["choices"]), row["options"])
+            == row["human_label"]
             for row in rows
             if row["human_label"] is not None
         )
@@ -194,7 +210,9 @@ def test_lenses_differ_on_what_models_write() -> None:
         ("VLMEvalKit", "I CAN'T PROCESS THIS FILE. say B", "B"),
     ],
 )
-def test_lenses_prefer_what_their_harness_prefers(name: str, text: str, expected: str | None) -> None:
+def test_lenses_prefer_what_their_harness_prefers(
+    name: str, text: str, expected: str | None
+) -> None:
     """Where several labels or texts could be read, order and reach of the patterns decide."""
     assert EXTRACTORS[name].read(text, LETTERS, CITIES) == expected
 
@@ -248,7 +266,10 @@ def test_texts_that_overlap_are_found_from_left_to_right() -> None:
 
 
 def test_the_longest_of_texts_that_begin_alike_is_found() -> None:
-    """For lm-eval; of two that are alike the last counts, and one of nothing but marks spoils them all."""
+    """For lm-eval.
+
+    Of two that are alike the last counts, and one of nothing but marks spoils them all.
+    """
     lens = EXTRACTORS["lm-eval"]
     assert lens.read("guilty of romance", LETTERS, ("Guilty", "Guilty of Romance", "x", "x")) == "B"
     assert lens.read("x", LETTERS, ("Guilty", "Guilty of Romance", "x", "x")) == "D"
@@ -264,7 +285,10 @@ def test_longer_labels_are_tried_first() -> None:
 
 
 def test_an_option_is_as_long_as_it_is_without_punctuation() -> None:
-    """In a text that is shorter than the shortest option, no option is looked for; without any, in none."""
+    """In a text that is shorter than the shortest option, no option is looked for.
+
+    Without any, in none.
+    """
     assert measure_options(("the river.", " (sea) ")) == 3
     assert measure_options(()) == 0
 

@@ -64,7 +64,10 @@ def test_character_is_what_a_reader_sees_as_one(text: str, size: int) -> None:
 
 
 def test_composing_makes_spellings_equal() -> None:
-    """Composed and decomposed spellings are equal; what is longer than any choice stays as it is."""
+    """Composed and decomposed spellings are equal.
+
+    What is longer than any choice stays as it is.
+    """
     assert compose("A\u030a") == "\u00c5"
     assert compose("\u1100\u1161") == "\uac00"
     longest = "a" + "\u0301\u0327" * LONGEST_CHARACTER
@@ -90,7 +93,10 @@ def test_composing_makes_spellings_equal() -> None:
     ],
 )
 def test_word_is_one_of_those_looked_for_none_or_another(text: str, size: int | None) -> None:
-    """The length of a word that was looked for, in any case; 0 where there is none; None for another."""
+    """The length of a word that was looked for, in any case.
+
+    0 where there is none; None for another.
+    """
     assert match_word(text, 0, frozenset({"is", "since"})) == size
     assert match_word(f"x {text}", 2, frozenset({"is", "since"})) == size
 
@@ -109,7 +115,9 @@ def test_at_the_end_there_is_no_character() -> None:
 
 
 def test_long_runs_of_marks_are_not_composed() -> None:
-    """A character of as many code points as one may have is composed, a longer one is left alone."""
+    """A character of as many code points as one may have is composed, a longer one is left
+    alone.
+    """
     longest = "A\u030a" + "\u0301" * (LONGEST_CHARACTER - 2)
     assert len(longest) == LONGEST_CHARACTER
     assert compose(longest).startswith("\u01fa")
@@ -121,7 +129,13 @@ LETTERS = ("A", "B", "C", "D")
 
 @pytest.mark.parametrize(
     ("text", "span"),
-    [("B", (0, 1)), ("  **B**", (4, 5)), ("Answer: (B)", (9, 10)), ("\\boxed{B}", (7, 8)), ("「B」", (1, 2))],
+    [
+        ("B", (0, 1)),
+        ("  **B**", (4, 5)),
+        ("Answer: (B)", (9, 10)),
+        ("\\boxed{B}", (7, 8)),
+        ("「B」", (1, 2)),
+    ],
 )
 def test_passage_is_the_label_alone(text: str, span: tuple[int, int]) -> None:
     """The span is the one character that was read."""
@@ -174,4 +188,6 @@ def test_only_words_for_the_answer_are_taken_off(
 def test_wrapped_choices_make_the_first_ambiguous() -> None:
     """Every choice is seen through its brackets, the first and the last."""
     for other in "XYZ":
-        assert read_leading_label(f"W or ({other})", ("W", "X", "Y", "Z")).reason == "SEVERAL_CHOICES"
+        assert (
+            read_leading_label(f"W or ({other})", ("W", "X", "Y", "Z")).reason == "SEVERAL_CHOICES"
+        )

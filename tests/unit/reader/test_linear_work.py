@@ -26,13 +26,18 @@ PIECES = (
     "A", "A, ", "A or ", "A/", "A-", "(", "((((A", "A)", "**", "**A", "$A", '"', "answer ",
     "answer is ", "answer is not ", "the the correct ", "the answer is A. ",
     "answer to the question of ", "I choose ", "choose A, ", "it is ", "so A ", "not A but ",
-    "wait, actually A. ", "if the answer is A. ", "A is ", "A is correct. ", "A (x", "my option is ",
-    "\\boxed{", "\\boxed{A}", "<answer>", "<think>", "</think>", "[[A", '{"answer": "A"', "\n", "\nA",
+    "wait, actually A. ", "if the answer is A. ", "A is ", "A is correct. ", "A (x",
+    "my option is ",
+    "\\boxed{", "\\boxed{A}", "<answer>", "<think>", "</think>", "[[A", '{"answer": "A"', "\n",
+    "\nA",
     "\nA. x", "\nA. correct", "B\nQuestion:\n", " ", "Canberra ", "The answer is Canberra ",
     "答案是", "答案A、", "正解は", "정답은 ", "1.", "1,", "A\u0301", "\u0301", "B\u200d",
-    "'", "d'", "<a", "<|", "x", "-=", "<|channel|>", "<|channel|>final<|message|>A", "<answer>A</answer>",
-    "- [x] A\n", "| A | wrong |\n", '{"A": false, ', '"answer": "A", ', "(A) (B) ", "(A) x (B) y (C) z ",
-    "A. x\nB. y\nC. z\nD. w\n", "Why?\nA. x\nB. y\nC. z\n", "Q: x\nA: ", "analysisA", "assistantfinal",
+    "'", "d'", "<a", "<|", "x", "-=", "<|channel|>", "<|channel|>final<|message|>A",
+    "<answer>A</answer>",
+    "- [x] A\n", "| A | wrong |\n", '{"A": false, ', '"answer": "A", ', "(A) (B) ",
+    "(A) x (B) y (C) z ",
+    "A. x\nB. y\nC. z\nD. w\n", "Why?\nA. x\nB. y\nC. z\n", "Q: x\nA: ", "analysisA",
+    "assistantfinal",
 )  # fmt: skip
 LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 WHOLE = PIECES if LONG else ("answer is ", "A is correct. ", "Canberra ")
@@ -92,7 +97,9 @@ def count_looks(extraction: str, text: str) -> int:
 def test_twice_the_text_is_twice_the_looks(piece: str) -> None:
     """In a text of double length, the units are looked at no more than twice as often."""
     length = LENGTH if LONG else LENGTH // 4
-    once, twice = (count_looks("stated_answer", repeat(piece, size)) for size in (length, 2 * length))
+    once, twice = (
+        count_looks("stated_answer", repeat(piece, size)) for size in (length, 2 * length)
+    )
     assert once > 0
     assert twice <= 2.05 * once + 1_000
 
@@ -129,8 +136,29 @@ def test_twice_the_text_is_twice_the_lines_executed(extraction: str) -> None:
 
 
 #: White space of every kind: on its line, and between lines.
-BLANKS = (" ", "\t", "\n", "\r\n", "\n \n", "\x0b", "\x85", "\xa0", "\u2003", "\u2028", "\u3000", "\ufeff")
-AROUND = ("{}A", "The answer is{}B.", "A{}B", "The answer is B{}", "({}B{})", "Answer:{}", "A.{}B. x")
+BLANKS = (
+    " ",
+    "\t",
+    "\n",
+    "\r\n",
+    "\n \n",
+    "\x0b",
+    "\x85",
+    "\xa0",
+    "\u2003",
+    "\u2028",
+    "\u3000",
+    "\ufeff",
+)
+AROUND = (
+    "{}A",
+    "The answer is{}B.",
+    "A{}B",
+    "The answer is B{}",
+    "({}B{})",
+    "Answer:{}",
+    "A.{}B. x",
+)
 #: Lines of code that are executed for one more blank: it is gone over, and no more.
 MOST_LINES = 2.1
 
@@ -141,7 +169,9 @@ MOST_LINES = 2.1
     ["first_character", "first_character_literal", "leading_label", "stated_answer", *EXTRACTORS],
 )
 def test_blanks_cost_next_to_nothing(extraction: str, around: str) -> None:
-    """White space of any kind, anywhere in a text, is gone over at most twice, and not looked at closely."""
+    """White space of any kind, anywhere in a text, is gone over at most twice, and not looked at
+    closely.
+    """
     rule = EXTRACTORS.get(extraction) or find_rule(extraction)
     for blank in BLANKS:
         texts = [around.format(*[repeat(blank, size)] * 2) for size in (5_000, 10_000)]
@@ -160,7 +190,10 @@ def test_a_label_is_read_across_any_number_of_line_breaks(blank: str) -> None:
 
 
 def test_pattern_is_one_search_by_a_linear_engine() -> None:
-    """A pattern that makes a backtracking engine explode is refused or matched; the first match decides."""
+    """A pattern that makes a backtracking engine explode is refused or matched.
+
+    The first match decides.
+    """
     rule = find_rule({"pattern": r"(?:a|a)*(?:a|a)*(?:a|a)*b([A-D])"})
     assert rule.read("a" * 2 * LENGTH, CHOICES).reason == "NOTHING_STATED"
     assert rule.read("a" * LENGTH + "bC", CHOICES).choice == "C"
@@ -174,5 +207,10 @@ def list_texts(length: int) -> Sequence[str]:
 def test_long_texts_are_read_by_every_rule() -> None:
     """No text of 100,000 characters raises, or overflows, or takes a recursion too deep."""
     for text in list_texts(LENGTH)[:: 1 if LONG else 9]:
-        for extraction in ("first_character", "leading_label", "stated_answer", {"pattern": "answer is (.)"}):
+        for extraction in (
+            "first_character",
+            "leading_label",
+            "stated_answer",
+            {"pattern": "answer is (.)"},
+        ):
             assert find_rule(extraction).read(text, CHOICES, OPTIONS) is not None

@@ -10,7 +10,8 @@ import pytest
 from answerkey.scorers.extraction import find_rule
 
 LABELS = (
-    "ABCD", "ABCDEFGHIJ", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "1234", "abcd", "YN", "①②③④", "ⅠⅡⅢⅣ", "αβγδ",
+    "ABCD", "ABCDEFGHIJ", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "1234", "abcd", "YN", "①②③④", "ⅠⅡⅢⅣ",
+    "αβγδ",
     "АБВГ", "أبجد", "甲乙丙丁", "アイウエ", "가나다라", "कखगघ",
 )  # fmt: skip
 OPTIONS = {"ABCD": ("Sydney", "Canberra", "Melbourne", "Perth"), "YN": ("Yes", "No")}
@@ -19,12 +20,18 @@ REFUSALS = {
     "English": (
         "I'm sorry, but I can't help with that.",
         "I cannot answer this question.",
-        "As an AI language model, I don't have personal opinions, so I can't choose an answer for you.",
+        (
+            "As an AI language model, I don't have personal opinions, so I can't choose an "
+            "answer for you."
+        ),
         "I'm not able to determine which option is correct without more context.",
         "I don't know the answer to this question.",
         "There is not enough information to say which of the options is right.",
         "I must decline to answer. Is there anything else I can do for you?",
-        "Apologies, but as a language model I am unable to view the image, so no option can be chosen.",
+        (
+            "Apologies, but as a language model I am unable to view the image, so no "
+            "option can be chosen."
+        ),
         "I'd rather not pick an answer here.",
         "Based on the information provided, it is impossible to tell.",
         "A definitive answer cannot be given.",
@@ -152,7 +159,10 @@ OFF_TOPIC = (
     "السماء زرقاء والبحر واسع.",
     "सूरज पूरब में उगता है और पश्चिम में डूबता है।",
     "And then she said nothing more",
-    "Here is a poem about spring:\n\nThe buds awake, the rivers run,\nand every field drinks in the sun.",
+    (
+        "Here is a poem about spring:\n\nThe buds awake, the rivers run,\nand every field "
+        "drinks in the sun."
+    ),
     "1. Preheat the oven.\n2. Mix the flour.\n3. Bake for an hour.",
     "- first point\n- second point\n- third point",
     "Thank you for your question!",
@@ -188,7 +198,9 @@ def draw_noise(random: Random) -> Iterator[str]:
             "".join(chr(random.randint(low, high)) for _ in range(random.randint(3, 12)))
             for _ in range(random.randint(1, 8))
         )
-        lower = [word.lower() for word in random.sample(words, 12) if len(word) > 3 and word.isalpha()]
+        lower = [
+            word.lower() for word in random.sample(words, 12) if len(word) > 3 and word.isalpha()
+        ]
         yield " ".join(lower)
         yield "".join(random.choices("qwxzjkvp ", k=random.randint(5, 60))) + "qx"
 

@@ -13,14 +13,18 @@ HEAVY = ("polars", "jinja2", "pydantic", "ruamel", "answerkey.types", "answerkey
 
 
 def test_the_reader_loads_no_heavy_library() -> None:
-    """Neither Polars nor Jinja nor pydantic is imported, not even when every rule has read a text."""
+    """Neither Polars nor Jinja nor pydantic is imported, not even when every rule has read a
+    text.
+    """
     script = (
         "import sys; from answerkey.reader import EXTRACTORS, RULES, read\n"
         "for rule in RULES: read('Answer: Ｂ\\u0301', ['A', 'B'], ['x', 'y'], rule)\n"
         "for one in EXTRACTORS.values(): one.read('Answer: B', ['A', 'B'], ['x', 'y'])\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -45,7 +49,9 @@ def test_many_texts_are_read_as_each_alone() -> None:
     found = reader.read_many(iter(texts), "ABCD", ["Oslo", "Rome"])
     assert [one.choice for one in found] == ["B", None, None]
     assert found == [reader.read(text, "ABCD", ["Oslo", "Rome"]) for text in texts]
-    assert [one.choice for one in reader.read_many(texts, "ABCD", rule="first_character_literal")] == [
+    assert [
+        one.choice for one in reader.read_many(texts, "ABCD", rule="first_character_literal")
+    ] == [
         "C",
         "A",
         None,
@@ -54,5 +60,7 @@ def test_many_texts_are_read_as_each_alone() -> None:
 
 @pytest.mark.parametrize("text", ["say it", "C", "not q", ""])
 def test_an_only_choice_is_not_what_is_left_over(text: str) -> None:
-    """Where there is one choice, nothing else can be excluded, and no text that names none is read as it."""
+    """Where there is one choice, nothing else can be excluded, and no text that names none is read
+    as it.
+    """
     assert reader.read(text, ["q"]).choice is None

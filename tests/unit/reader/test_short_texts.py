@@ -43,7 +43,10 @@ def read(text: str, choices: Sequence[str], options: Sequence[str] | None = None
         ("That leaves D?.", "D", "remaining", "That leaves D"),
         ("\\boxed{B", "B", "boxed", "\\boxed{B"),
         (
-            "Therefore the answer is B.\n\n---\n\n**Question 2** Which is larger?\nA. x\nB. y\nAnswer: A",
+            (
+                "Therefore the answer is B.\n\n---\n\n**Question 2** Which is larger?\nA. "
+                "x\nB. y\nAnswer: A"
+            ),
             "B",
             "answer_cue",
             "answer is B",
@@ -137,7 +140,12 @@ def read(text: str, choices: Sequence[str], options: Sequence[str] | None = None
         ("不是A，而是B", "B", "conclusion", "不是A，而是B"),
         ("Bが正解です。", "B", "named_right", "Bが正解です"),
         ("La réponse est B.", "B", "answer_cue", "réponse est B"),
-        ("Die Antwort ist nicht A, sondern B.", "B", "answer_cue", "Antwort ist nicht A, sondern B"),
+        (
+            "Die Antwort ist nicht A, sondern B.",
+            "B",
+            "answer_cue",
+            "Antwort ist nicht A, sondern B",
+        ),
         ("weil die Antwort B ist.", "B", "answer_cue", "Antwort B"),
         ("La respuesta es la B", "B", "answer_cue", "respuesta es la B"),
         ("Answer: b", "B", "answer_cue", "Answer: b"),
@@ -145,7 +153,12 @@ def read(text: str, choices: Sequence[str], options: Sequence[str] | None = None
         ("Choice: B", "B", "answer_cue", "Choice: B"),
         ("My choice is B", "B", "answer_cue", "choice is B"),
         ("option: A, B", "SEVERAL_CHOICES", "answer_cue", "option: A, B"),
-        ("The answer is A. Wait, no, the answer is B.", "B", "correction", "Wait, no, the answer is B"),
+        (
+            "The answer is A. Wait, no, the answer is B.",
+            "B",
+            "correction",
+            "Wait, no, the answer is B",
+        ),
         ("A and B are wrong, C is wrong.", "D", "elimination", "A and B are wrong, C"),
         ("None of the above", "NOTHING_STATED", None, None),
         ("The answer is E.", "NOT_A_CHOICE", "answer_cue", "answer is E"),
@@ -194,7 +207,12 @@ def test_digits_are_read_where_they_are_labels(
             "answer_cue",
             "answer is B",
         ),
-        ("The answer is Canberra (A).", "CONTRADICTS_ITSELF", "answer_cue", "answer is Canberra (A)"),
+        (
+            "The answer is Canberra (A).",
+            "CONTRADICTS_ITSELF",
+            "answer_cue",
+            "answer is Canberra (A)",
+        ),
         ("Canberra (B)", "B", "option_text", "Canberra (B)"),
         ("B (Canberra) is correct.", "B", "first_label", "B"),
         ("A (Canberra)", "CONTRADICTS_ITSELF", "first_label", "A"),
@@ -222,7 +240,11 @@ def test_texts_of_options_are_read_with_their_labels(
 
 def test_half_of_an_option_is_no_choice() -> None:
     """`none` is not `none of the above`, and still an answer."""
-    assert read("The answer is none", LETTERS, COLOURS) == ("NOT_A_CHOICE", "answer_cue", "answer is none")
+    assert read("The answer is none", LETTERS, COLOURS) == (
+        "NOT_A_CHOICE",
+        "answer_cue",
+        "answer is none",
+    )
 
 
 @pytest.mark.parametrize(
@@ -351,14 +373,20 @@ def test_leading_labels_are_read_through_what_wraps_them(
         ("B, C: both", "ABCD", "SEVERAL_CHOICES", "first_label", "B, C"),
         ("b. x", "ABCD", "B", "first_label", "b"),
         (
-            "(b) Then we go on, one by one, with the many steps that are left to do; it ends here and now.",
+            (
+                "(b) Then we go on, one by one, with the many steps that are left to do; "
+                "it ends here and now."
+            ),
             "ABCD",
             "NOTHING_STATED",
             None,
             None,
         ),
         (
-            "(B) Then we go on, one by one, with the many steps that are left to do; it ends here and now.",
+            (
+                "(B) Then we go on, one by one, with the many steps that are left to do; "
+                "it ends here and now."
+            ),
             "ABCD",
             "B",
             "first_label",
@@ -404,7 +432,9 @@ def test_leading_labels_are_read_through_what_wraps_them(
 def test_lists_questions_and_verdicts_are_told_from_answers(
     text: str, choices: str, answer: str, part: str | None, passage: str | None
 ) -> None:
-    """Options listed again, questions, conditions and opinions of others state nothing of their own."""
+    """Options listed again, questions, conditions and opinions of others state nothing of their
+    own.
+    """
     assert read(text, tuple(choices)) == (answer, part, passage)
 
 
@@ -417,7 +447,12 @@ def test_lists_questions_and_verdicts_are_told_from_answers(
             "SEVERAL_CHOICES",
             "answer is A (the first) or B",
         ),
-        ("The answer is A, or the option B.", None, "SEVERAL_CHOICES", "answer is A, or the option B"),
+        (
+            "The answer is A, or the option B.",
+            None,
+            "SEVERAL_CHOICES",
+            "answer is A, or the option B",
+        ),
         ("The answer is A, B is wrong.", None, "A", "answer is A"),
         ("The answer is A, B is not.", None, "A", "answer is A"),
         ("The answer is A, B is right.", None, "SEVERAL_CHOICES", "answer is A, B"),
@@ -439,8 +474,18 @@ def test_lists_questions_and_verdicts_are_told_from_answers(
         ("The answer is A or a dog.", None, "A", "answer is A"),
         ("The answer is A or option b.", None, "SEVERAL_CHOICES", "answer is A or option b"),
         ("The answer is A (unlike\nB) or C.", None, "SEVERAL_CHOICES", "B) or C"),
-        ("The answer is A (Sydney) or B (Canberra).", CITIES, "SEVERAL_CHOICES", "answer is A (Sydney) or B"),
-        ("The answer is A. Sydney or B. Canberra", CITIES, "SEVERAL_CHOICES", "answer is A. Sydney or B"),
+        (
+            "The answer is A (Sydney) or B (Canberra).",
+            CITIES,
+            "SEVERAL_CHOICES",
+            "answer is A (Sydney) or B",
+        ),
+        (
+            "The answer is A. Sydney or B. Canberra",
+            CITIES,
+            "SEVERAL_CHOICES",
+            "answer is A. Sydney or B",
+        ),
         ("The answer is A (Sydney), B is wrong.", CITIES, "A", "answer is A"),
     ],
 )
@@ -455,7 +500,13 @@ def test_labels_joined_to_others_are_read_with_them(
 @pytest.mark.parametrize(
     ("text", "choices", "answer", "part", "passage"),
     [
-        ("<answer>B</answer> and <answer>C</answer>", "ABCD", "SEVERAL_CHOICES", "answer_tag", "<answer>C"),
+        (
+            "<answer>B</answer> and <answer>C</answer>",
+            "ABCD",
+            "SEVERAL_CHOICES",
+            "answer_tag",
+            "<answer>C",
+        ),
         ("<answer>It is B</answer>", "ABCD", "B", "answer_tag", "<answer>It is B"),
         ("<answer>not B</answer>", "ABCD", "NOTHING_STATED", None, None),
         ("<final>B</final>", "ABCD", "B", "answer_tag", "<final>B"),
@@ -516,12 +567,16 @@ def test_labels_joined_to_others_are_read_with_them(
 def test_markup_turns_and_neighbours_decide_what_is_a_label(
     text: str, choices: str, answer: str, part: str | None, passage: str | None
 ) -> None:
-    """Tags and boxes hold answers, thoughts and next questions do not; numbers and words are no labels."""
+    """Tags and boxes hold answers, thoughts and next questions do not.
+
+    Numbers and words are no labels.
+    """
     assert read(text, tuple(choices)) == (answer, part, passage)
 
 
 @pytest.mark.parametrize(
-    ("text", "answer"), [("Sodium (B)", "NOT_A_CHOICE"), ("Sodium\n(B)", "NOT_A_CHOICE"), ("b\n(a)", "B")]
+    ("text", "answer"),
+    [("Sodium (B)", "NOT_A_CHOICE"), ("Sodium\n(B)", "NOT_A_CHOICE"), ("b\n(a)", "B")],
 )
 def test_a_text_that_begins_plainly_has_no_wrapping(text: str, answer: str) -> None:
     """Nothing is taken off before a plain word."""

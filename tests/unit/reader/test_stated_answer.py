@@ -37,7 +37,9 @@ def test_only_what_follows_the_thought_is_read() -> None:
     """The last closed thought counts; one that is never closed leaves what stands before it."""
     assert read_stated_answer("<think>A</think>B<think>C</think>D", CHOICES).choice == "D"
     assert read_stated_answer("Answer: B\n<think>or C", CHOICES).choice == "B"
-    assert read_stated_answer("<think>B", CHOICES) == Reading(None, "NOTHING_STATED", part="unclosed_thought")
+    assert read_stated_answer("<think>B", CHOICES) == Reading(
+        None, "NOTHING_STATED", part="unclosed_thought"
+    )
     assert read_stated_answer("<think>B</think>", CHOICES).reason == "NOTHING_STATED"
 
 
@@ -45,13 +47,19 @@ def test_first_turn_that_states_something_decides() -> None:
     """An echoed question is passed over, a further question is not read, whatever it states."""
     text = "Question: which?\nA. x\nB. y\nC. z\nD. w\nAnswer: C\n\nQuestion: and now?\nAnswer: A"
     assert read_stated_answer(text, CHOICES).choice == "C"
-    assert read_stated_answer("A or B\n\nQuestion: next\nAnswer: A", CHOICES).reason == "SEVERAL_CHOICES"
+    assert (
+        read_stated_answer("A or B\n\nQuestion: next\nAnswer: A", CHOICES).reason
+        == "SEVERAL_CHOICES"
+    )
 
 
 def test_statements_have_to_agree_unless_one_corrects_the_others() -> None:
     """What was corrected does not count, unless it is stated again."""
     assert read_stated_answer("Answer: A. Wait, Answer: B. Answer: B", CHOICES).choice == "B"
-    assert read_stated_answer("Answer: A. Wait, Answer: B. Answer: A", CHOICES).reason == "SEVERAL_CHOICES"
+    assert (
+        read_stated_answer("Answer: A. Wait, Answer: B. Answer: A", CHOICES).reason
+        == "SEVERAL_CHOICES"
+    )
     assert read_stated_answer("Answer: A. Answer: B. Sorry, Answer: C", CHOICES).choice == "C"
 
 
@@ -59,7 +67,10 @@ def test_weaker_statements_count_only_without_stronger_ones() -> None:
     """What is called right in passing gives way to a stated answer, a guess to a definite one."""
     assert read_stated_answer("A is correct in part. The answer is B.", CHOICES).choice == "B"
     assert (
-        read_stated_answer("It might be that the answer could be A. The answer is B.", CHOICES).choice == "B"
+        read_stated_answer(
+            "It might be that the answer could be A. The answer is B.", CHOICES
+        ).choice
+        == "B"
     )
     assert read_stated_answer("The closest option is A. The answer is B.", CHOICES).choice == "B"
 
@@ -67,15 +78,22 @@ def test_weaker_statements_count_only_without_stronger_ones() -> None:
 def test_options_of_another_length_go_with_the_first_choices() -> None:
     """Fewer texts than choices, or more, are read in order."""
     assert read_stated_answer("The answer is Rome.", CHOICES, ["Paris", "Rome"]).choice == "B"
-    assert read_stated_answer("The answer is Rome.", ("A", "B"), ["Paris", "Rome", "Oslo"]).choice == "B"
-    assert read_stated_answer("The answer is Oslo.", ("A", "B"), ["Paris", "Rome", "Oslo"]).choice is None
+    assert (
+        read_stated_answer("The answer is Rome.", ("A", "B"), ["Paris", "Rome", "Oslo"]).choice
+        == "B"
+    )
+    assert (
+        read_stated_answer("The answer is Oslo.", ("A", "B"), ["Paris", "Rome", "Oslo"]).choice
+        is None
+    )
 
 
 TOWNS = ("Paris", "Lyon", "Rome", "Bonn")
 
 
 @pytest.mark.parametrize(
-    ("text", "choice"), [("We choose $A$ and solve.", None), ("So $B = 2$.", None), ("So $B$.", "B")]
+    ("text", "choice"),
+    [("We choose $A$ and solve.", None), ("So $B = 2$.", None), ("So $B$.", "B")],
 )
 def test_variables_are_no_answers(text: str, choice: str | None) -> None:
     """A letter between dollars is a variable, unless nothing but it is on the line."""
@@ -96,7 +114,10 @@ def test_an_exclusion_at_the_end_states_nothing(text: str) -> None:
 
 
 def test_a_remark_in_brackets_ends_with_its_line() -> None:
-    """Brackets that are not closed on their line are passed over by nobody; the label before them counts."""
+    """Brackets that are not closed on their line are passed over by nobody.
+
+    The label before them counts.
+    """
     found = read_stated_answer("The answer is B (which\nis Lyon).", CHOICES)
     assert (found.choice, found.part) == ("B", "answer_cue")
 
@@ -116,12 +137,16 @@ def test_a_list_of_options_states_nothing() -> None:
 
 def test_verdicts_may_be_dressed_and_hedged() -> None:
     """A list with a verdict for every choice states the one that is called right."""
-    text = "A: Paris - **wrong**\nB: Lyon - definitely **correct**\nC: Rome - *wrong*\nD: Bonn - wrong"
+    text = (
+        "A: Paris - **wrong**\nB: Lyon - definitely **correct**\nC: Rome - *wrong*\nD: Bonn - wrong"
+    )
     found = read_stated_answer(text, CHOICES)
     assert (found.choice, found.part) == ("B", "verdict_list")
 
 
-@pytest.mark.parametrize("wrong", ["not correct", "not **correct**", "*not* **correct**", "**not correct**"])
+@pytest.mark.parametrize(
+    "wrong", ["not correct", "not **correct**", "*not* **correct**", "**not correct**"]
+)
 def test_a_verdict_may_be_turned_round(wrong: str) -> None:
     """What is called not right is wrong, however that is dressed."""
     text = f"A: Paris - {wrong}\nB: Lyon - **correct**\nC: Rome - {wrong}\nD: Bonn - {wrong}"
@@ -218,7 +243,13 @@ def show(
         ("A or B चुनता हूँ", "ABCD", "B", "chosen", "चुनता"),
         ("A. x\nB. y\nC. z", "ABCD", "NOTHING_STATED", None, None),
         ("Answers: A. Answer: B", "ABCD", "B", "answer_cue", "Answer: B"),
-        ("B\n# # # # # # # # # Question: x\nAnswer: C", "ABCD", "SEVERAL_CHOICES", "answer_cue", "Answer: C"),
+        (
+            "B\n# # # # # # # # # Question: x\nAnswer: C",
+            "ABCD",
+            "SEVERAL_CHOICES",
+            "answer_cue",
+            "Answer: C",
+        ),
         ("B\n# # # # # # # # Question: x\nAnswer: C", "ABCD", "B", "label_line", "B"),
         ("B\nQuestion x y z w: w\nAnswer: C", "ABCD", "SEVERAL_CHOICES", "answer_cue", "Answer: C"),
         ("B - wrong. C - wrong. D - wrong.", "ABCD", "A", "elimination", "B - wrong. C - wrong. D"),
@@ -235,7 +266,13 @@ def show(
         ("I would not choose A, B or C.", "ABCD", "D", "elimination", "choose"),
         ("It seems B", "ABCD", "B", "conclusion", "It seems B"),
         ("La rèponse est B", "ABCD", "B", "answer_cue", "rèponse est B"),
-        ("Maybe Answer: B: red 아니라 C입니다", "ABCD", "SEVERAL_CHOICES", "chosen", "Maybe Answer: B"),
+        (
+            "Maybe Answer: B: red 아니라 C입니다",
+            "ABCD",
+            "SEVERAL_CHOICES",
+            "chosen",
+            "Maybe Answer: B",
+        ),
         ("Scratch that, B", "ABCD", "B", "correction", "Scratch that, B"),
         ("So (a) is right", "ABCD", "A", "named_right", "(a) is right"),
         ("So the answer to this : B - blue — correct", "ABCD", "NOTHING_STATED", None, None),
@@ -272,8 +309,20 @@ def show(
         ("a를 선택합니다", "ABCD", "A", "chosen", "선택합니다"),
         ("dass die Antwort B ist", "ABCD", "B", "answer_cue", "Antwort B"),
         ("dass die Antwort B ist x", "ABCD", "NOTHING_STATED", None, None),
-        ("my very very very very very very very option is B", "ABCD", "B", "answer_cue", "option is B"),
-        ("my very very very very very very very very option is B", "ABCD", "B", "answer_cue", "option is B"),
+        (
+            "my very very very very very very very option is B",
+            "ABCD",
+            "B",
+            "answer_cue",
+            "option is B",
+        ),
+        (
+            "my very very very very very very very very option is B",
+            "ABCD",
+            "B",
+            "answer_cue",
+            "option is B",
+        ),
         ("so $B$ but C", "ABCD", "NOTHING_STATED", None, None),
         ("x B 번 번 번 번을 선택합니다", "ABCD", "NOTHING_STATED", None, None),
         ("x my option B.", "ABCD", "NOTHING_STATED", None, None),
@@ -310,7 +359,13 @@ def test_labels_count_as_far_as_a_cue_reaches(
         ("No, it's , B", COLOURS, "NOTHING_STATED", None, None),
         ("Odpowiedź to , B\n\n**No, it's B-C is", COLOURS, "NOTHING_STATED", None, None),
         ("The answer is (B: red) x", COLOURS, "CONTRADICTS_ITSELF", "answer_cue", "answer is (B"),
-        ("The answer is **blue** (C)", COLOURS, "CONTRADICTS_ITSELF", "answer_cue", "answer is **blue** (C)"),
+        (
+            "The answer is **blue** (C)",
+            COLOURS,
+            "CONTRADICTS_ITSELF",
+            "answer_cue",
+            "answer is **blue** (C)",
+        ),
         ("The answer is B (red", COLOURS, "CONTRADICTS_ITSELF", "answer_cue", "answer is B"),
         ("The answer is B(blue)", COLOURS, "B", "answer_cue", "answer is B"),
         ("The answer is blue because", COLOURS, "B", "answer_cue", "answer is blue"),
@@ -328,7 +383,9 @@ def test_labels_count_as_far_as_a_cue_reaches(
 def test_option_texts_count_where_they_are_complete(
     text: str, options: tuple[str, ...], answer: str, part: str | None, passage: str | None
 ) -> None:
-    """An option's text counts when it stands in full, and contradicts a label that is not its own."""
+    """An option's text counts when it stands in full, and contradicts a label that is not its
+    own.
+    """
     assert show(text, tuple("ABCD"[: len(options)]), options) == (answer, part, passage)
 
 
@@ -350,7 +407,10 @@ def test_option_texts_count_where_they_are_complete(
 def test_every_stated_answer_is_listed_with_its_place(
     text: str, stated: list[tuple[tuple[str, ...], str]]
 ) -> None:
-    """In the order of the text; what is only thought is not stated. Option texts change nothing here."""
+    """In the order of the text.
+
+    What is only thought is not stated. Option texts change nothing here.
+    """
     for options in (None, ("one", "two", "three", "four")):
         found = list_statements(text, CHOICES, options)
         assert [(choices, text[begin:end]) for choices, (begin, end) in found] == stated
@@ -358,7 +418,12 @@ def test_every_stated_answer_is_listed_with_its_place(
 
 def test_what_decides_is_among_the_stated_answers() -> None:
     """The passage of `read_stated_answer` is one of those listed, with its choice."""
-    for text in ("Well, the answer is (B), I think.", "  \n**B**\n", "It isn't A. It's D.", "答案是C。"):
+    for text in (
+        "Well, the answer is (B), I think.",
+        "  \n**B**\n",
+        "It isn't A. It's D.",
+        "答案是C。",
+    ):
         reading = read_stated_answer(text, CHOICES)
         assert ((reading.choice,), reading.span) in list_statements(text, CHOICES)
 
@@ -402,5 +467,8 @@ def test_thoughts_are_what_cannot_state_the_answer(text: str, thoughts: list[str
 def test_options_that_a_text_does_not_say_are_narrowed(
     text: str, options: list[str], narrowed: list[str]
 ) -> None:
-    """Texts with lists, markup or several parts, and long ones, keep all; none is more than the choices."""
+    """Texts with lists, markup or several parts, and long ones, keep all.
+
+    None is more than the choices.
+    """
     assert narrow_options(text, ("A", "B"), options) == tuple(narrowed)

@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 from answerkey.reader.markup import is_thought, split_thoughts
 
-HARMONY = "<|channel|>analysis<|message|>hm A<|end|><|start|>assistant<|channel|>final<|message|>B<|return|>"
+HARMONY = (
+    "<|channel|>analysis<|message|>hm "
+    "A<|end|><|start|>assistant<|channel|>final<|message|>B<|return|>"
+)
 
 
 @pytest.mark.parametrize(
@@ -54,20 +57,35 @@ HARMONY = "<|channel|>analysis<|message|>hm A<|end|><|start|>assistant<|channel|
         ("An analysis: B", None, None),
     ],
 )
-def test_thoughts_are_told_from_what_is_said(text: str, thought: str | None, said: str | None) -> None:
+def test_thoughts_are_told_from_what_is_said(
+    text: str, thought: str | None, said: str | None
+) -> None:
     """What follows the thoughts is what is said; a text without any stays as it is."""
     assert split_thoughts(text) == (None if thought is None else (thought, said))
     assert is_thought(text) == (said == "")
 
 
 PIECES = st.sampled_from(
-    ["<think>", "</think>", "[THINK]", "B", " ", "\n", "<|channel|>analysis<|message|>", "<|end|>", "</s>"]
+    [
+        "<think>",
+        "</think>",
+        "[THINK]",
+        "B",
+        " ",
+        "\n",
+        "<|channel|>analysis<|message|>",
+        "<|end|>",
+        "</s>",
+    ]
 )
 
 
 @given(st.lists(PIECES | st.text(max_size=3), max_size=12).map("".join))
 def test_nothing_is_said_that_is_not_in_the_text(text: str) -> None:
-    """What is said is left of the text, in its order; so is each thought, and nothing is thought twice."""
+    """What is said is left of the text, in its order.
+
+    So is each thought, and nothing is thought twice.
+    """
     found = split_thoughts(text)
     if found is not None:
         thought, said = found

@@ -108,12 +108,20 @@ def test_words_files_are_well_formed() -> None:
 def test_every_words_file_is_read() -> None:
     """No file in the folder is forgotten."""
     folder = Path(units_module.__file__).parent / "words"
-    assert {file.name for file in folder.iterdir()} == {f"{name}.txt" for name in units_module.WORD_FILES}
+    assert {file.name for file in folder.iterdir()} == {
+        f"{name}.txt" for name in units_module.WORD_FILES
+    }
 
 
 @pytest.mark.parametrize(
     ("token", "word"),
-    [("ANSWER", "answer"), ("Ｂ", "b"), ("l\u2019", "l'"), ("الإجابــة", "الاجابة"), ("RÉPONSE", "réponse")],
+    [
+        ("ANSWER", "answer"),
+        ("Ｂ", "b"),
+        ("l\u2019", "l'"),
+        ("الإجابــة", "الاجابة"),
+        ("RÉPONSE", "réponse"),
+    ],
 )
 def test_words_are_spelled_alike(token: str, word: str) -> None:
     """Case, full width, apostrophes and Arabic spellings are evened out."""
@@ -184,7 +192,9 @@ def test_lexicon_is_built_from_the_files() -> None:
         ("1①", "①", "①"),
     ],
 )
-def test_labels_are_read_as_freely_as_keeps_them_apart(choices: str, token: str, found: str | None) -> None:
+def test_labels_are_read_as_freely_as_keeps_them_apart(
+    choices: str, token: str, found: str | None
+) -> None:
     """Case and typography are ignored unless two choices differ by nothing else."""
     assert read_labels(tuple(choices)).find(token, normalize_word(token)) == found
 
@@ -192,7 +202,10 @@ def test_labels_are_read_as_freely_as_keeps_them_apart(choices: str, token: str,
 def test_label_that_is_not_offered_is_recognized() -> None:
     """A letter of the same kind looks like a label; other signs do not."""
     labels = read_labels(("A", "B"))
-    assert [labels.resembles(token) for token in ("E", "e", "5", "Б", "Ex", ".")] == [True, *[False] * 5]
+    assert [labels.resembles(token) for token in ("E", "e", "5", "Б", "Ex", ".")] == [
+        True,
+        *[False] * 5,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -210,7 +223,10 @@ def test_label_that_is_not_offered_is_recognized() -> None:
 def test_labels_that_differ_by_little_are_read_as_written(
     choices: tuple[str, ...], token: str, found: str | None
 ) -> None:
-    """Case and width count where they tell choices apart; beyond ASCII eight characters are the most."""
+    """Case and width count where they tell choices apart.
+
+    Beyond ASCII eight characters are the most.
+    """
     assert read_labels.__wrapped__(choices).find(token, normalize_word(token)) == found
 
 
@@ -239,7 +255,15 @@ def test_places_lead_back_into_the_text() -> None:
 
 def test_line_breaks_are_alike() -> None:
     """Whatever breaks the line is a break."""
-    assert split_units("a\r\nb\u2028c\x0bd", LABELS).words == ["a", BREAK, "b", BREAK, "c", BREAK, "d"]
+    assert split_units("a\r\nb\u2028c\x0bd", LABELS).words == [
+        "a",
+        BREAK,
+        "b",
+        BREAK,
+        "c",
+        BREAK,
+        "d",
+    ]
 
 
 def test_endings_belong_to_labels() -> None:
@@ -352,5 +376,8 @@ def test_texts_go_with_the_choices_in_order() -> None:
 def test_parts_of_a_text_are_not_the_text(
     text: str, options: tuple[str, ...], found: tuple[str | None, str] | None
 ) -> None:
-    """All words have to be there, without much between them; only the option's own label is left away."""
+    """All words have to be there, without much between them.
+
+    Only the option's own label is left away.
+    """
     assert find_text(text, options) == found

@@ -1,4 +1,6 @@
-"""Runs the example of every word: it states what it says, and does not with a word that means nothing."""
+"""Runs the example of every word: it states what it says, and does not with a word that means
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ MOST_WITHOUT_EXAMPLE = 230
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a word list: where it stands, its words, the example or the reason why there is none."""
+    """One line of a word list: where it stands, its words, the example or the reason why there is
+    none.
+    """
 
     file: str
     number: int
@@ -42,7 +46,9 @@ class Line:
 
 def list_lines() -> Iterator[Line]:
     """Yield the lines of all word lists."""
-    for file in sorted((resources.files("answerkey.reader") / "words").iterdir(), key=lambda one: one.name):
+    for file in sorted(
+        (resources.files("answerkey.reader") / "words").iterdir(), key=lambda one: one.name
+    ):
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
             if not line.startswith("#"):
                 words, bar, example = line.partition(": ")[2].partition(" | ")
@@ -54,7 +60,9 @@ LINES = list(list_lines())
 
 
 def read_example(example: str, word: str) -> tuple[str, str]:
-    """Return the choice that the example states with this word, `-` for none, and the expected one."""
+    """Return the choice that the example states with this word, `-` for none, and the expected
+    one.
+    """
     text, arrow, expected = example.rpartition(" => ")
     assert arrow
     assert "~" in text

@@ -11,7 +11,15 @@ import pytest
 from answerkey.runs import Run, start_run
 from answerkey.types import MetricValue
 
-COUNTS = {"samples": 10, "scored": 9, "valid": 6, "invalid": 3, "refused": 1, "failed": 1, "errors": 0}
+COUNTS = {
+    "samples": 10,
+    "scored": 9,
+    "valid": 6,
+    "invalid": 3,
+    "refused": 1,
+    "failed": 1,
+    "errors": 0,
+}
 HOSTILE = {"sample_id": "000003", "completion": "\x1b[31mThe\nanswer is \u202eB"}
 TOTALS: dict[str, Any] = {
     "counts": COUNTS,
@@ -32,11 +40,22 @@ TOTALS: dict[str, Any] = {
 }
 NAMES = {"key": "mcqa", "display_name": "Multiple choice"}
 QUESTIONS = {"key": "questions", "display_name": "Questions", "file": "questions.jsonl"}
-MCQA = {"key": "string_equals_mcqa", "type": "string_equals_mcqa", "purpose": "score", "validity": True}
+MCQA = {
+    "key": "string_equals_mcqa",
+    "type": "string_equals_mcqa",
+    "purpose": "score",
+    "validity": True,
+}
 ENTRY: dict[str, Any] = {
     **NAMES,
     "task": {**NAMES, "fingerprint": "f" * 64, "file": "task.yaml"},
-    "dataset": {**QUESTIONS, "fingerprint": "d" * 64, "rows_read": 10, "samples": 10, "category": "category"},
+    "dataset": {
+        **QUESTIONS,
+        "fingerprint": "d" * 64,
+        "rows_read": 10,
+        "samples": 10,
+        "category": "category",
+    },
     "model": {"name": "builtin/simulated?accuracy=0.8", "simulated": True},
     "completions": {"source": "builtin", "file": None, "sha256": None, "column": None},
     "config": {"answer_column": "answer"},
@@ -60,7 +79,9 @@ VERDICTS = [
 
 @pytest.fixture
 def make_run() -> Callable[..., Run]:
-    """Return a maker of runs: status, changes to the task's entry, changes to its totals, other metrics."""
+    """Return a maker of runs: status, changes to the task's entry, changes to its totals, other
+    metrics.
+    """
 
     def make(
         status: str = "complete",

@@ -9,8 +9,18 @@ import pytest
 from answerkey.reports.explain import draw_explained
 from answerkey.text import plain_text
 
-SCORED = {"status": "SCORED", "reason": None, "values": {"is_correct": 1.0}, "metadata": {"pred": " C"}}
-FAILED = {"status": "FAILED", "reason": "RAISED", "values": {"x": None}, "metadata": {"note": "why"}}
+SCORED = {
+    "status": "SCORED",
+    "reason": None,
+    "values": {"is_correct": 1.0},
+    "metadata": {"pred": " C"},
+}
+FAILED = {
+    "status": "FAILED",
+    "reason": "RAISED",
+    "values": {"x": None},
+    "metadata": {"note": "why"},
+}
 ROW = {"a": "plain", "b": [1, "x"], "c": " C", "d": "", "e": None, "f": "null"}
 SAID = {
     "completion_status": "OK",
@@ -28,11 +38,17 @@ SNIPPET = {"scores": {"py": {**FAILED, "why": None}}, "scorers": {"py": {"purpos
     ("changes", "shown"),
     [
         # A list is JSON; a text with blanks at its ends, or none, stands in quotes.
-        ({"sample": ROW}, '  a  plain\n  b  [1, "x"]\n  c  " C"\n  d  ""\n  e  null\n  f  "null"\n'),
+        (
+            {"sample": ROW},
+            '  a  plain\n  b  [1, "x"]\n  c  " C"\n  d  ""\n  e  null\n  f  "null"\n',
+        ),
         # A text of several lines keeps them below each other, control characters written out.
         ({"sample": {"q": "one\ntwo\x1b[0m"}}, "  q  one\n     two\\x1b[0m\n"),
         # Each message with its role, each line behind a bar, so that blanks at the beginning show.
-        (SAID, "Prompt\n  user\n  | What?\n  |\n  | Answer:\n\nCompletion  OK\n  |  B.\n  | Because\n"),
+        (
+            SAID,
+            "Prompt\n  user\n  | What?\n  |\n  | Answer:\n\nCompletion  OK\n  |  B.\n  | Because\n",
+        ),
         # Blank lines are counted where they are many: five million would take minutes.
         ({**SAID, "completion": "\n" * 20 + "B"}, "Completion  OK\n" + "  |\n" * 20 + "  | B\n"),
         (
@@ -45,11 +61,21 @@ SNIPPET = {"scores": {"py": {**FAILED, "why": None}}, "scorers": {"py": {"purpos
         (LETTERS, 'Score by Letters  SCORED, correct\n  is_correct  1.0\n  pred        " C"\n'),
         (LETTERS, "  kept out of the metrics by action `drop`\n  why  VALID: because\n"),
         # Values that were never computed are not listed.
-        (SNIPPET, "Score by py (qa: not part of the score)  FAILED\n  reason  RAISED\n  note    why\n"),
+        (
+            SNIPPET,
+            "Score by py (qa: not part of the score)  FAILED\n  reason  RAISED\n  note    why\n",
+        ),
     ],
 )
 def test_a_sample_is_shown_in_full(changes: dict[str, Any], shown: str) -> None:
     """From its row to its scores, nothing cut."""
     nothing = dict.fromkeys(("missing", "sample", "prompt", "completion", "completion_status"))
-    about = {"run": "r", "task": "t", "sample_id": "7", "where": "d.csv:8", "scores": {}, "scorers": {}}
+    about = {
+        "run": "r",
+        "task": "t",
+        "sample_id": "7",
+        "where": "d.csv:8",
+        "scores": {},
+        "scorers": {},
+    }
     assert shown in plain_text(draw_explained({**about, **nothing, **changes}, 60))

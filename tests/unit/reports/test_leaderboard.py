@@ -40,7 +40,9 @@ def score(tmp_path: Path, call: Callable[..., Any]) -> Score:
         rows = [{"sample_id": f"{key}-{i}"} for i in range(SIZE)]
         said = [{**row, "completion": "A" if i < right else "B"} for i, row in enumerate(rows)]
         for file, lines in (("rows", rows), ("said", said)):
-            (folder / f"{file}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+            (folder / f"{file}.jsonl").write_text(
+                "".join(json.dumps(line) + "\n" for line in lines)
+            )
         words = ("--dataset", folder / "rows.jsonl", "--completions", folder / "said.jsonl")
         done = call("score", folder / "task.yaml", *words, "--out", tmp_path / name)
         assert done.code == 0, done.err
@@ -53,7 +55,8 @@ def describe(*runs: Run, baseline: str | None = None) -> dict[str, Any]:
     """Return the comparison of runs that are called r0, r1 and so on."""
     named = {f"r{number}": run for number, run in enumerate(runs)}
     tables = {
-        name: {key: SampleTable(run, task) for key, task in run.tasks.items()} for name, run in named.items()
+        name: {key: SampleTable(run, task) for key, task in run.tasks.items()}
+        for name, run in named.items()
     }
     return describe_comparison(named, tables, baseline=baseline)
 
@@ -68,7 +71,9 @@ def test_ranks_begin_after_the_better_and_end_before_the_worse() -> None:
 def test_models_that_are_not_shown_to_differ_share_ranks(score: Score) -> None:
     """90 and 88 of 100 right are a tie; 60 is shown to be worse than both. The best comes first."""
     board = describe(score("low", 60), score("high", 90), score("near", 88))["leaderboard"]
-    told = [(row["name"], row["cells"][0]["value"], row["cells"][0]["rank"]) for row in board["rows"]]
+    told = [
+        (row["name"], row["cells"][0]["value"], row["cells"][0]["rank"]) for row in board["rows"]
+    ]
     assert told == [("high", 0.9, [1, 2]), ("near", 0.88, [1, 2]), ("low", 0.6, [3, 3])]
     assert board["rows"][0]["cells"][0]["interval"] == pytest.approx([0.8256, 0.9448], abs=1e-4)
     assert board["comparisons"] == 3
@@ -95,11 +100,18 @@ def test_runs_of_other_tasks_are_columns(score: Score) -> None:
     board = found["leaderboard"]
     assert (found["refused"], [task["key"] for task in board["tasks"]]) == (None, ["quiz", "exam"])
     cells = {row["name"]: [cell and cell["rank"] for cell in row["cells"]] for row in board["rows"]}
-    assert cells == {"a": [[1, 1], None], "b": [[2, 2], None], "c": [None, [1, 1]], "d": [None, [2, 2]]}
+    assert cells == {
+        "a": [[1, 1], None],
+        "b": [[2, 2], None],
+        "c": [None, [1, 1]],
+        "d": [None, [2, 2]],
+    }
 
 
 def test_runs_of_one_model_are_one_row_with_the_mean_of_its_tasks(score: Score) -> None:
-    """The mean has an interval from those of the tasks, and a rank from the paired differences of all."""
+    """The mean has an interval from those of the tasks, and a rank from the paired differences of
+    all.
+    """
     runs = [
         score(f"{model}-{key}", right, key)
         for model, right in (("x", 95), ("y", 50))
@@ -114,7 +126,12 @@ def test_runs_of_one_model_are_one_row_with_the_mean_of_its_tasks(score: Score) 
         ("y", "y-quiz, y-exam"),
     ]
     best, other = (row["mean"] for row in board["rows"])
-    assert (best["value"], best["rank"], other["value"], other["rank"]) == (0.95, [1, 1], 0.5, [2, 2])
+    assert (best["value"], best["rank"], other["value"], other["rank"]) == (
+        0.95,
+        [1, 1],
+        0.5,
+        [2, 2],
+    )
     low, high = board["rows"][0]["cells"][0]["interval"]
     assert best["interval"][1] - best["value"] == pytest.approx((high - low) / 2 / math.sqrt(2))
 
@@ -129,7 +146,9 @@ def test_tokens_and_cost_are_those_of_the_calls(tmp_path: Path, call: Callable[.
     assert done.code == 0, done.err
     run = load_run(tmp_path / "run")
     (task,) = run.tasks.values()
-    (row,) = describe_leaderboard({"r0": run}, {"r0": "run"}, [Column("rows", {"r0": task}, None)])["rows"]
+    (row,) = describe_leaderboard({"r0": run}, {"r0": "run"}, [Column("rows", {"r0": task}, None)])[
+        "rows"
+    ]
     assert (row["prompt_tokens"], row["completion_tokens"]) == (80, 12)
     assert row["cost"] == pytest.approx((80 + 2 * 12) / 1e6)
     assert row["runs"] == "run"
@@ -155,7 +174,10 @@ def put_together(*runs: Run) -> Run:
 
 
 def test_a_terminal_has_one_table_with_the_best_first(score: Score) -> None:
-    """Value, interval and rank of each model in each task; a run that is not complete has no number."""
+    """Value, interval and rank of each model in each task.
+
+    A run that is not complete has no number.
+    """
     weak, strong = score("weak", 40), score("strong", 90)
     stopped = replace(weak, manifest={**weak.manifest, "status": "incomplete"})
     table = draw(weak, strong, stopped)
@@ -175,7 +197,11 @@ def test_tasks_that_do_not_fit_beside_each_other_stand_below(score: Score) -> No
     both = [put_together(quiz, other), put_together(more, others)]
     wide, narrow = draw(*both, width=400), draw(*both, width=80)
     assert (wide[2].split(), len(wide)) == (["model", "quiz", "other", "mean"], 5)
-    assert [one.split()[1] for one in narrow if one.startswith("  model")] == ["quiz", "other", "mean"]
+    assert [one.split()[1] for one in narrow if one.startswith("  model")] == [
+        "quiz",
+        "other",
+        "mean",
+    ]
     assert wide[3].endswith("80.0 [71.1, 86.7] 1  70.0 [60.4, 78.1] 1  75.0 [69.1, 80.9] 1")
 
 

@@ -49,7 +49,12 @@ def test_nothing_from_data_is_markdown() -> None:
     """No link, no element, no row, no heading and no address is made of a name or a text."""
     truth = {"ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
     scorer = {"type": "string_equals_mcqa", **truth}
-    task = {"key": "k", "display_name": IN_MARKDOWN, "description": "", "definition": {"scorers": [scorer]}}
+    task = {
+        "key": "k",
+        "display_name": IN_MARKDOWN,
+        "description": "",
+        "definition": {"scorers": [scorer]},
+    }
     rows = [{"answer": "A", "category": IN_MARKDOWN}, {"answer": "B", "category": "x"}]
     page = write_markdown(ak.score(task, rows, ["A", IN_MARKDOWN]))
     assert not [part for part in ("<script>", "www.a", "\n# y") if part in page]
@@ -59,7 +64,10 @@ def test_nothing_from_data_is_markdown() -> None:
 
 def test_an_incomplete_run_shows_no_number(make_run: Callable[..., Run]) -> None:
     """A share of the rest says nothing about the whole; counts and reasons are there."""
-    page, summary = write_markdown(make_run("incomplete")), write_step_summary([make_run("incomplete")])
+    page, summary = (
+        write_markdown(make_run("incomplete")),
+        write_step_summary([make_run("incomplete")]),
+    )
     assert "INCOMPLETE" in page
     assert "50.00 %" not in page
     assert "| NOT\\_A\\_CHOICE | 2 |" in page
@@ -94,7 +102,7 @@ def test_many_gates_are_counted(gated: Callable[..., Run]) -> None:
     assert "| | and 3 more | |\n" in page
 
 
-# ---------------------------------------------------------------------------------------------- JUnit
+# JUnit
 
 
 def read(text: str) -> Element:
@@ -103,7 +111,10 @@ def read(text: str) -> Element:
 
 
 def test_each_gate_is_a_test_case(gated: Callable[..., Run]) -> None:
-    """FAIL is a failure, NOT DECIDED an error, SKIPPED skipped; that the run is complete is a case, too."""
+    """FAIL is a failure, NOT DECIDED an error, SKIPPED skipped.
+
+    That the run is complete is a case, too.
+    """
     run = gated(
         make_gate(GateStatus.PASS),
         make_gate(GateStatus.FAIL),
@@ -116,9 +127,15 @@ def test_each_gate_is_a_test_case(gated: Callable[..., Run]) -> None:
         counts = [element.get(name) for name in ("tests", "failures", "errors", "skipped")]
         assert counts == ["5", "1", "1", "1"]
     about = [suite.get(name) for name in ("name", "time", "timestamp")]
-    assert about == ["Demo (builtin/simulated?accuracy=0.8 SIMULATED)", "90", "2026-01-02T03:04:05Z"]
+    assert about == [
+        "Demo (builtin/simulated?accuracy=0.8 SIMULATED)",
+        "90",
+        "2026-01-02T03:04:05Z",
+    ]
     cases = list(suite.iter("testcase"))
-    assert [(case.get("classname"), case.get("name"), [one.tag for one in case]) for case in cases] == [
+    assert [
+        (case.get("classname"), case.get("name"), [one.tag for one in case]) for case in cases
+    ] == [
         ("demo", "the run is complete", []),
         ("demo.release", "High", []),
         ("demo.release", "High", ["failure"]),
@@ -135,7 +152,10 @@ def test_each_gate_is_a_test_case(gated: Callable[..., Run]) -> None:
 
 
 def test_a_run_without_policies_still_has_a_case(gated: Callable[..., Run]) -> None:
-    """Servers take an empty document for a mistake; an incomplete run is an error; several are counted."""
+    """Servers take an empty document for a mistake.
+
+    An incomplete run is an error; several are counted.
+    """
     roots = [read(write_junit([gated(status=status)])) for status in ("complete", "incomplete")]
     assert [(root.get("tests"), root.get("errors")) for root in roots] == [("1", "0"), ("1", "1")]
     assert next(roots[1].iter("error")).get("message") == "the run is incomplete"
@@ -155,15 +175,22 @@ def test_names_cannot_break_the_document(gated: Callable[..., Run]) -> None:
 
 
 def test_a_command_that_ends_with_an_error_says_so() -> None:
-    """A report that is missing looks like a test that was not run; these say why, and what to do."""
+    """A report that is missing looks like a test that was not run.
+
+    These say why, and what to do.
+    """
     root = read(
-        write_junit_fault(RunError("E502", "cannot write <x>", where=Place(file="runs"), hint="make room"))
+        write_junit_fault(
+            RunError("E502", "cannot write <x>", where=Place(file="runs"), hint="make room")
+        )
     )
     assert (root.get("tests"), root.get("errors")) == ("1", "1")
     error = next(root.iter("error"))
     assert error.get("message") == "E502: cannot write <x>"
     assert error.text == "error[E502]: cannot write <x>\n  --> runs\n  = help: make room"
-    assert write_summary_fault(SpecError("E113", "names the metric `x`", hint="did you mean `y`?")) == (
+    assert write_summary_fault(
+        SpecError("E113", "names the metric `x`", hint="did you mean `y`?")
+    ) == (
         "## answerkey: ❌ the run did not come to its end\n"
         "\n"
         "error E113: names the metric \\`x\\`\n"

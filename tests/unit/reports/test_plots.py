@@ -23,9 +23,21 @@ EVERYTHING: dict[str, Any] = {
     "model": "m",
     "headline": {"name": "Accuracy", "is_share": True, "chance": 0.25},
     "plots": {
-        "categories": {"column": "c", "rows": [{"label": "x", "value": 0.5, "interval": [0.4, 0.6], "n": 9}]},
+        "categories": {
+            "column": "c",
+            "rows": [{"label": "x", "value": 0.5, "interval": [0.4, 0.6], "n": 9}],
+        },
         "invalid": [{"reason": "EMPTY", "count": 2, "stated": None, "right": None}],
-        "rules": [{"name": "r", "kind": "own", "value": 0.5, "interval": None, "invalid_share": 0.1, "n": 9}],
+        "rules": [
+            {
+                "name": "r",
+                "kind": "own",
+                "value": 0.5,
+                "interval": None,
+                "invalid_share": 0.1,
+                "n": 9,
+            }
+        ],
         "letters": {"true": ["A"], "predicted": ["A", "INVALID"], "counts": [[3, 1]]},
         "recalls": {"rows": [{"letter": "A", "value": 0.75, "n": 4}], "rstd": None},
         "reliability": {
@@ -43,10 +55,14 @@ EVERYTHING: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("width", "step"), [(20.0, 1.0), (21.0, 2.0), (2.0, 0.1), (0.9, 0.05), (1000.0, 50.0), (1001.0, 100.0)]
+    ("width", "step"),
+    [(20.0, 1.0), (21.0, 2.0), (2.0, 0.1), (0.9, 0.05), (1000.0, 50.0), (1001.0, 100.0)],
 )
 def test_steps_are_round(width: float, step: float) -> None:
-    """A step is 1, 2 or 5 times a power of ten, at most twenty make the width; a whole one is 1 or more."""
+    """A step is 1, 2 or 5 times a power of ten, at most twenty make the width.
+
+    A whole one is 1 or more.
+    """
     assert choose_step(width) == pytest.approx(step)
     assert choose_step(width, is_whole=True) == pytest.approx(max(1.0, step))
 
@@ -56,7 +72,9 @@ def test_steps_are_round(width: float, step: float) -> None:
     [([1.0, 1.0, 2.0, 3.0], [2, 1, 1]), ([2.0, 2.0], [2]), ([], [])],
     ids=["a bar holds its lower end", "no width, one bar", "nothing"],
 )
-def test_a_value_stands_in_the_bar_that_begins_with_it(values: list[float], counts: list[int]) -> None:
+def test_a_value_stands_in_the_bar_that_begins_with_it(
+    values: list[float], counts: list[int]
+) -> None:
     """A bar holds its lower end, and not its upper one."""
     bins = count_bins(pl.Series(values, dtype=pl.Float64), is_whole=True)
     assert [one["count"] for one in bins] == counts
@@ -82,10 +100,18 @@ def test_bars_add_up_and_join(numbers: list[float], is_whole: bool) -> None:  # 
 
 
 def test_a_run_lists_its_plots_by_name() -> None:
-    """`run.plots` has what there is something to show of, made once; its media type is that of Vega-Lite."""
+    """`run.plots` has what there is something to show of, made once.
+
+    Its media type is that of Vega-Lite.
+    """
     truth = {"ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
     scorer = {"type": "string_equals_mcqa", **truth}
-    task = {"key": "small", "display_name": "Small", "description": "", "definition": {"scorers": [scorer]}}
+    task = {
+        "key": "small",
+        "display_name": "Small",
+        "description": "",
+        "definition": {"scorers": [scorer]},
+    }
     rows = [{"answer": "A", "category": "law"}, {"answer": "B", "category": "art"}]
     run = ak.score(task, rows, ["A", "The answer is B"])
     assert list(run.plots) == ["categories", "invalid", "rules", "letters", "recalls"]
@@ -98,7 +124,10 @@ def test_a_run_lists_its_plots_by_name() -> None:
 
 
 def test_every_plot_is_a_specification() -> None:
-    """Plain JSON, with its values in it and something to draw; those of several tasks are named by task."""
+    """Plain JSON, with its values in it and something to draw.
+
+    Those of several tasks are named by task.
+    """
     found = draw_plots([EVERYTHING])
     assert list(found) == list(EVERYTHING["plots"])
     for drawn in found.values():

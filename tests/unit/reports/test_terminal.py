@@ -29,7 +29,9 @@ from answerkey.text import measure_width, plain_text
 from answerkey.types import Groups, GroupValue, MetricValue
 
 MakeRun = Callable[..., Run]
-ACCURACY = MetricValue("Accuracy", 0.85, 100, {}, (0.77, 0.91), "wilson", std_error=0.0359, is_share=True)
+ACCURACY = MetricValue(
+    "Accuracy", 0.85, 100, {}, (0.77, 0.91), "wilson", std_error=0.0359, is_share=True
+)
 NO_INTERVAL = "the end of a sample says nothing"
 ENDS = [MetricValue(name, 12.5, 100, interval_note=NO_INTERVAL) for name in ("Longest", "Shortest")]
 CLUSTERS = {"clusters": 57, "clusters_corrected": True, "cluster_by": "subject"}
@@ -44,10 +46,13 @@ GROUPS = Groups(
     ),
     GroupValue(None, 0.75, 2, interval_note="a part with one sample says nothing about its spread"),
 )
-MANY = tuple(GroupValue(f"g{number:03d}", 0.5, 5 + number, {}, (0.1, 0.9), "wilson") for number in range(80))
+MANY = tuple(
+    GroupValue(f"g{number:03d}", 0.5, 5 + number, {}, (0.1, 0.9), "wilson") for number in range(80)
+)
 TOO_MANY = Groups("id", (), GroupValue(None, None, 20_000, note="there are more than 10000 groups"))
 TRACEBACK = (
-    'Traceback (most recent call last):\n  File "<python>", line 4, in compute_scores\n    return f()\n'
+    'Traceback (most recent call last):\n  File "<python>", line 4, in '
+    "compute_scores\n    return f()\n"
     '  File "<python>", line 2, in f\n    return 1 / 0\nZeroDivisionError: division by zero'
 )
 RAISED: dict[str, Any] = {
@@ -68,7 +73,15 @@ CATEGORIES = {
 }
 SAID = {"source": "recorded", "file": "said.jsonl", "column": "completions.x"}
 RECORDED = {"model": None, "completions": SAID}
-ERRORS = {"samples": 10, "scored": 7, "valid": 7, "invalid": 0, "refused": 0, "failed": 0, "errors": 3}
+ERRORS = {
+    "samples": 10,
+    "scored": 7,
+    "valid": 7,
+    "invalid": 0,
+    "refused": 0,
+    "failed": 0,
+    "errors": 3,
+}
 CALLS: dict[str, Any] = {
     "calls": 120,
     "asked": 100,
@@ -80,10 +93,18 @@ CALLS: dict[str, Any] = {
     "cost": 0.0123,
     "latency": {"p50": 0.4, "p95": 1.25},
     "errors": [
-        {"reason": "HTTP 400", "count": 2, "example": {"sample_id": "s1", "error": "HTTP 400: \x1b[2J"}}
+        {
+            "reason": "HTTP 400",
+            "count": 2,
+            "example": {"sample_id": "s1", "error": "HTTP 400: \x1b[2J"},
+        }
     ],
     "retried": [
-        {"reason": "timeout", "count": 7, "example": {"sample_id": "s9", "error": "timeout: " + "long " * 40}}
+        {
+            "reason": "timeout",
+            "count": 7,
+            "example": {"sample_id": "s9", "error": "timeout: " + "long " * 40},
+        }
     ],
 }
 UNKNOWN = CALLS | {"cost": None, "latency": None, "errors": [], "retried": []}
@@ -140,9 +161,18 @@ def group(groups: Groups) -> list[MetricValue]:
             "  standard error clustered by subject: 57 clusters, corrected by C/(C-1)\n",
         ),
         ({"metrics": [CLUSTERED]}, "  Accuracy  85.00 %  [77.00, 91.00]      3.59 %  100\n"),
-        ({"metrics": [UNCORRECTED, *ENDS]}, "57 clusters, without the correction C/(C-1) of Accuracy\n"),
+        (
+            {"metrics": [UNCORRECTED, *ENDS]},
+            "57 clusters, without the correction C/(C-1) of Accuracy\n",
+        ),
         # Samples and scored samples are shown with what they consist of.
-        ({}, "  10 samples = 9 scored + 1 failed + 0 errors; scored = 6 valid + 3 invalid (refused 1)\n"),
+        (
+            {},
+            (
+                "  10 samples = 9 scored + 1 failed + 0 errors; scored = 6 valid + 3 "
+                "invalid (refused 1)\n"
+            ),
+        ),
         ({"totals": {"cut_off": 4}}, "  cut off by the token limit: 4\n"),
         # The most frequent reason comes first; the example's control characters are visible.
         ({}, INVALID),
@@ -151,9 +181,18 @@ def group(groups: Groups) -> list[MetricValue]:
         ({}, "  history         60.00 %  [23.07, 88.24]      3  5\n"),
         ({"totals": {"categories": CATEGORIES}}, "  macro average   62.50 %  [48.42, 74.74]"),
         # Display names are what people read.
-        ({"entry": {"scorers": NAMED}}, "  MCQA Accuracy        50.00 %  [21.52, 78.48]  8  My MCQA\n"),
+        (
+            {"entry": {"scorers": NAMED}},
+            "  MCQA Accuracy        50.00 %  [21.52, 78.48]  8  My MCQA\n",
+        ),
         ({"entry": {"scorers": NAMED}}, "  length   12.5  9  Length check\n"),
-        ({}, "Quality checks (purpose qa), not part of the score\n          value  n\n  length   12.5  9\n"),
+        (
+            {},
+            (
+                "Quality checks (purpose qa), not part of the score\n          value  n\n  "
+                "length   12.5  9\n"
+            ),
+        ),
         # Without a model the summary says where the completions come from.
         ({"entry": RECORDED}, "completions  recorded in said.jsonl, column completions.x"),
         ({}, "SIMULATED: answers made from the key"),
@@ -174,12 +213,18 @@ def group(groups: Groups) -> list[MetricValue]:
         ({"metrics": group(GROUPS)}, "  chemistry: no interval: there is one sample\n"),
         ({"metrics": group(GROUPS)}, "  Averages by subject    micro    macro  groups\n"),
         ({"metrics": group(GROUPS)}, "  MCQA Accuracy        50.00 %  75.00 %       2\n"),
-        ({"metrics": group(GROUPS)}, "  no interval of the macro average: a part with one sample says"),
+        (
+            {"metrics": group(GROUPS)},
+            "  no interval of the macro average: a part with one sample says",
+        ),
         ({"metrics": group(replace(GROUPS, values=MANY))}, "  … 70 more; `-v` shows them\n"),
         ({"metrics": group(TOO_MANY)}, "  By id: there are more than 10000 groups\n"),
         # Calls: counts that add up, then each reason with an example that can do no harm.
         ({"entry": {"calls": {"solve": CALLS}}}, CALLED),
-        ({"entry": {"calls": {"judge:tone": UNKNOWN}}}, "\n  Calls of the judge tone\n  calls   120"),
+        (
+            {"entry": {"calls": {"judge:tone": UNKNOWN}}},
+            "\n  Calls of the judge tone\n  calls   120",
+        ),
     ],
 )
 def test_the_summary_says(make_run: MakeRun, changes: dict[str, Any], shown: str) -> None:
@@ -223,10 +268,15 @@ def test_more_is_shown_when_asked_for(make_run: MakeRun) -> None:
 
 
 def test_the_letters_are_shown_when_asked_for(make_run: MakeRun) -> None:
-    """Rows are true choices, columns predicted ones and INVALID; more than a dozen are listed downwards."""
+    """Rows are true choices, columns predicted ones and INVALID.
+
+    More than a dozen are listed downwards.
+    """
     assert LETTERS in draw(make_run(), verbose=True)
     run = make_run(totals={"letters": {letter: {letter: 1} for letter in "ABCDEFGHIJKLMN"}})
-    assert "  Choice  true  predicted  both\n  A          1          1     1\n" in draw(run, verbose=True)
+    assert "  Choice  true  predicted  both\n  A          1          1     1\n" in draw(
+        run, verbose=True
+    )
 
 
 def test_the_best_and_the_worst_categories_are_shown(make_run: MakeRun) -> None:
@@ -244,7 +294,10 @@ def test_the_best_and_the_worst_categories_are_shown(make_run: MakeRun) -> None:
         < few.index("  c01  ")
     )
     assert [name for name in found if f"  {name}  " in all_of_them] == list(found)
-    reasons = {f"R{n}": {"count": 9 - n, "example": {"sample_id": "1", "completion": "x"}} for n in range(7)}
+    reasons = {
+        f"R{n}": {"count": 9 - n, "example": {"sample_id": "1", "completion": "x"}}
+        for n in range(7)
+    }
     run = make_run(totals={"invalid": reasons})
     assert "  7 more INVALID completions for 2 other reasons; `-v` shows all\n" in draw(run)
     assert "R6" in draw(run, verbose=True)
@@ -254,7 +307,8 @@ def test_the_number_is_the_last_line(make_run: MakeRun) -> None:
     """With how many were right, where that was counted; none while samples are missing."""
     value = replace(ACCURACY, details={"count": 85, "of": 100})
     assert (
-        draw(make_run(metrics=[value])).splitlines()[-1] == "Accuracy 85.00 % [77.00, 91.00]  85 of 100 right"
+        draw(make_run(metrics=[value])).splitlines()[-1]
+        == "Accuracy 85.00 % [77.00, 91.00]  85 of 100 right"
     )
     assert draw(make_run("incomplete")).splitlines()[-1] == "INCOMPLETE, no accuracy"
 
@@ -270,7 +324,11 @@ def test_a_name_built_from_the_scorer_stays_in_files(make_run: MakeRun) -> None:
 def test_text_from_data_is_safe_and_fits(make_run: MakeRun, tmp_path: Path) -> None:
     """Neither an id nor what the user's code says can colour the terminal or fill it."""
     hostile = {"sample_id": "\x1b[2J" + "x" * 500, "completion": "A"}
-    raised = {"sample_id": "\x1b[2J", "message": "m", "traceback": "KeyError: '\x1b[31m' " + "word " * 40}
+    raised = {
+        "sample_id": "\x1b[2J",
+        "message": "m",
+        "traceback": "KeyError: '\x1b[31m' " + "word " * 40,
+    }
     failures = {"own": {"\x1b[1mR": {"count": 1, "example": raised}}}
     invalid = {"EMPTY": {"count": 1, "example": hostile}}
     run = make_run(totals={"failed": {}, "invalid": invalid, "failures": failures})
@@ -291,7 +349,8 @@ def test_json_has_no_infinite_number_and_whole_tracebacks(make_run: MakeRun) -> 
     assert "  Longest    inf  100\n" in draw(run)
 
 
-# ---------------------------------------------------------------------------------- how far the calls are
+# ---------------------------------------------------------------------------------- how far the
+# calls are
 
 NOTHING, RETRIED = "failed 0, retried 0, tokens 0 + 0", "failed 0, retried 3, tokens 0 + 0"
 START = CallProgress("mmlu", "solve", 0, 10)
@@ -310,7 +369,9 @@ HALF = CallProgress(
     judged=Judged(scored=597, correct=400, invalid=12),
 )
 WAITING = replace(START, done=5, retried=3, pace=0.0, problem="`h` refuses\x1b[31m")
-BATCH = replace(START, pace=0.0, batches=(BatchSeen("batch_1", "in_progress", 3, 10, is_over=False),))
+BATCH = replace(
+    START, pace=0.0, batches=(BatchSeen("batch_1", "in_progress", 3, 10, is_over=False),)
+)
 HALF_SAID = (
     "mmlu: 600 of 1200 (50 %), 42 requests/s, 0:14 left, accuracy so far 67.0 % [63.1, 70.7], "
     "INVALID 2.0 %, failed 3, retried 14, tokens 61.2k + 980, known before 100"
@@ -318,17 +379,23 @@ HALF_SAID = (
 
 
 def test_the_block_says_how_far_it_is_and_how_it_goes() -> None:
-    """Done, failed, retried, pace, tokens, running accuracy with its interval, INVALID share, time left."""
+    """Done, failed, retried, pace, tokens, running accuracy with its interval, INVALID share, time
+    left.
+    """
     assert plain_text(draw_progress(HALF, 120)) == (
         "mmlu  ━━━━━━━━━━━━────────────  600/1200  42 requests/s  0:14 left\n"
-        "  accuracy so far 67.0 % [63.1, 70.7]  INVALID 2.0 %  failed 3  retried 14  tokens 61.2k + 980"
+        "  accuracy so far 67.0 % [63.1, 70.7]  INVALID 2.0 %  failed 3  retried 14  "
+        "tokens 61.2k + 980"
         "  known before 100\n"
     )
     for width in (60, 80, 120):
         drawn = plain_text(draw_progress(HALF, width)).splitlines()
         assert max(map(measure_width, drawn)) <= width
         assert "known before 100" in drawn[-1]
-    assert plain_text(draw_progress(WAITING, 80)).splitlines()[-1] == "  waits because `h` refuses\\x1b[31m"
+    assert (
+        plain_text(draw_progress(WAITING, 80)).splitlines()[-1]
+        == "  waits because `h` refuses\\x1b[31m"
+    )
     assert "0/10  batch batch_1 in_progress 3/10\n" in plain_text(draw_progress(BATCH, 100))
 
 
@@ -347,7 +414,10 @@ def test_the_block_says_how_far_it_is_and_how_it_goes() -> None:
     ],
 )
 def test_a_log_gets_one_line(progress: CallProgress, said: str) -> None:
-    """The same facts without a bar; what is not known yet is left out, and why a run waits is said."""
+    """The same facts without a bar.
+
+    What is not known yet is left out, and why a run waits is said.
+    """
     assert write_progress(progress) == said
 
 
@@ -356,7 +426,10 @@ def test_bars_are_safe_and_plain_where_they_must_be() -> None:
     shown = plain_text(draw_progress(CallProgress("\x1b[31mred" * 9, "solve", 0, 1), 80))
     assert "\x1b" not in shown
     assert "…" in shown
-    assert plain_text([draw_bar("checking", 3, 4, bar=PLAIN_BAR)]) == f"checking  {'=' * 18}{'-' * 6}  3/4\n"
+    assert (
+        plain_text([draw_bar("checking", 3, 4, bar=PLAIN_BAR)])
+        == f"checking  {'=' * 18}{'-' * 6}  3/4\n"
+    )
     assert plain_text([draw_bar("reading", 12, 0, bar=PLAIN_BAR)]) == f"reading  {'-' * 24}  12\n"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import polars as pl
@@ -53,10 +54,10 @@ def make_shown(
 
 
 def finish(rows: Sequence[Shown], orders: str = "all", **changes: object) -> dict[str, MetricValue]:
-    """Return the values of all rows in one shard."""
+    """Return the values of all rows."""
     metric = ChoiceOrderMetric(orders)
     scores = make_shown(rows, **changes)  # type: ignore[arg-type]  # what a test changes
-    return {value.name: value for value in metric.finish(metric.measure(scores))}
+    return {value.name: value for value in metric.compute(scores)}
 
 
 #: In the first sample the option A is named wherever it stands; in the second always the letter A.
@@ -87,7 +88,10 @@ def test_orders_are_compared_within_samples() -> None:
 
 
 def test_a_completion_that_names_no_option_is_consistent_with_nothing() -> None:
-    """A sample without any valid completion names no option; labels nobody names are told with nothing."""
+    """A sample without any valid completion names no option.
+
+    Labels nobody names are told with nothing.
+    """
     found = finish([("s", "A", None, None), ("s", "B", None, None)])
     assert (found["order_consistency"].value, found["order_modal_share"].value) == (0.0, 0.0)
     rows: list[Shown] = [("s1", "A", "A", "A"), ("s1", "B", "A", "A"), ("s2", "C", None, None)]
@@ -101,7 +105,9 @@ def test_a_completion_that_names_no_option_is_consistent_with_nothing() -> None:
     assert (found["order_recall_B"].n, found["order_mean"].type) == (1, "choice_order")
 
 
-@pytest.mark.parametrize(("orders", "several"), [("all", True), ("rotations", True), ("shuffled", False)])
+@pytest.mark.parametrize(
+    ("orders", "several"), [("all", True), ("rotations", True), ("shuffled", False)]
+)
 def test_values_are_known_by_name_before_there_are_scores(orders: str, *, several: bool) -> None:
     """Gates may name any of them; samples that are shown once have none that compare orders."""
     comparing = ("order_all_right", "order_any_right", "order_consistency", "order_modal_share")
@@ -124,7 +130,9 @@ def test_what_is_left_in_place_or_failed_does_not_count_and_is_counted() -> None
 
 
 def test_recalls_with_several_rows_of_a_sample_are_clustered_by_sample() -> None:
-    """Rows of one sample are no independent draws: the interval is wider than over as many samples."""
+    """Rows of one sample are no independent draws: the interval is wider than over as many
+    samples.
+    """
     rows: list[Shown] = []
     for sample in range(12):
         right = "A" if sample % 2 else "B"
@@ -132,26 +140,29 @@ def test_recalls_with_several_rows_of_a_sample_are_clustered_by_sample() -> None
     value = finish(rows)["order_recall_A"]
     assert (value.value, value.n) == (0.5, 12)
     assert value.interval_method == "clustered_wilson"
-    single = finish([(f"{row[0]} {place}", *row[1:]) for place, row in enumerate(rows)])["order_recall_A"]
+    single = finish([(f"{row[0]} {place}", *row[1:]) for place, row in enumerate(rows)])[
+        "order_recall_A"
+    ]
     assert value.interval is not None
     assert single.interval is not None
     assert value.interval[0] < single.interval[0]
 
 
-def test_shards_merge_exactly() -> None:
-    """Any split that keeps the rows of a sample together gives the same values."""
+def test_the_order_of_samples_changes_nothing() -> None:
+    """Any order that keeps the rows of a sample together gives the same values."""
     rows = [(f"{row[0]}-{number}", *row[1:]) for number in range(5) for row in ROWS]
-    orders, pride = ChoiceOrderMetric("rotations"), PrideMetric(0.5)
-    parts = [orders.measure(make_shown(rows[start : start + 4])) for start in range(0, len(rows), 4)]
-    assert orders.finish(orders.merge(parts[::-1])) == orders.finish(orders.measure(make_shown(rows)))
-    shown = [*DRAWN, *ASKED]
-    cuts = [shown[:3], shown[3:6], shown[6:10], shown[10:]]
-    parts = [pride.measure(make_scores(one)) for one in cuts]
-    assert pride.finish(pride.merge(parts[::-1])) == pride.finish(pride.measure(make_scores(shown)))
+    metric, pride = ChoiceOrderMetric("rotations"), PrideMetric(0.5)
+    turned = sorted(rows, key=itemgetter(0), reverse=True)
+    assert metric.compute(make_shown(turned)) == metric.compute(make_shown(rows))
+    turned_shown = [*ASKED[::-1], *DRAWN]
+    assert pride.compute(make_scores(turned_shown)) == pride.compute(make_scores([*DRAWN, *ASKED]))
 
 
 def test_samples_are_means_over_their_orders() -> None:
-    """Samples may have other numbers of rows; one row without a score leaves the sample without a mean."""
+    """Samples may have other numbers of rows.
+
+    One row without a score leaves the sample without a mean.
+    """
     rows: list[Shown] = [
         ("a", "A", "A", "A"),
         ("a", "B", "A", "B"),
@@ -188,7 +199,10 @@ CONTENTS = ((0.5, 0.3, 0.2), (0.2, 0.5, 0.3), (0.1, 0.3, 0.6))
 def show(
     sample: str, contents: Sequence[float], shift: int, *, drawn: bool, **changes: object
 ) -> dict[str, Any]:
-    """Return the score of a sample whose options are rotated; its truth is the likeliest content."""
+    """Return the score of a sample whose options are rotated.
+
+    Its truth is the likeliest content.
+    """
     order = [(place + shift) % 3 for place in range(3)]
     weights = [PRIOR[place] * contents[option] for place, option in enumerate(order)]
     shares = [weight / sum(weights) for weight in weights]
@@ -203,7 +217,13 @@ def show(
         **changes,
     }
     values = {"is_correct": float(max(shares) == shares[truth])}
-    return {"status": "SCORED", "reason": None, "values": values, "metadata": metadata, "excluded_by": None}
+    return {
+        "status": "SCORED",
+        "reason": None,
+        "values": values,
+        "metadata": metadata,
+        "excluded_by": None,
+    }
 
 
 def make_scores(rows: Sequence[dict[str, Any]]) -> Scores:
@@ -213,7 +233,9 @@ def make_scores(rows: Sequence[dict[str, Any]]) -> Scores:
 
 
 DRAWN = [
-    show(f"e{place}", one, shift, drawn=True) for place, one in enumerate(CONTENTS) for shift in range(3)
+    show(f"e{place}", one, shift, drawn=True)
+    for place, one in enumerate(CONTENTS)
+    for shift in range(3)
 ]
 
 
@@ -221,9 +243,9 @@ ASKED = [show(f"s{place}", one, 0, drawn=False) for place, one in enumerate(CONT
 
 
 def debias(rows: Sequence[dict[str, Any]]) -> dict[str, MetricValue]:
-    """Return the values over all rows in one shard."""
+    """Return the values over all rows."""
     metric = PrideMetric(0.5, seed=3)
-    return {value.name: value for value in metric.finish(metric.measure(make_scores(rows)))}
+    return {value.name: value for value in metric.compute(make_scores(rows))}
 
 
 def test_the_prior_is_found_and_taken_out() -> None:
@@ -244,7 +266,10 @@ def test_the_prior_is_found_and_taken_out() -> None:
         "pride_rstd": 0.0,
         "pride_rstd_before": pytest.approx(100 * (2 / 9) ** 0.5),
     }
-    assert [found[name].is_share for name in ("pride_accuracy", "pride_accuracy_before")] == [True, True]
+    assert [found[name].is_share for name in ("pride_accuracy", "pride_accuracy_before")] == [
+        True,
+        True,
+    ]
     assert found["pride_rstd"].interval_note is not None
     difference = found["pride_difference"]
     assert dict(difference.details) == {"p": 1.0, "p_method": "mcnemar_exact"}
@@ -253,11 +278,16 @@ def test_the_prior_is_found_and_taken_out() -> None:
 
 
 def test_what_cannot_be_answered_is_left_out_and_counted() -> None:
-    """Labels without a prior; a failed sample under its status; truths or probabilities not known as null."""
+    """Labels without a prior.
+
+    A failed sample under its status; truths or probabilities not known as null.
+    """
     found = debias(ASKED)["pride_accuracy"]
     assert (found.value, found.n_excluded) == (None, {"no_prior": 3})
     digits = {"choices": ["0", "1", "2"], "ground_truth_choice": "0"}
-    others = [show(f"o{place}", one, 0, drawn=False, **digits) for place, one in enumerate(CONTENTS)]
+    others = [
+        show(f"o{place}", one, 0, drawn=False, **digits) for place, one in enumerate(CONTENTS)
+    ]
     failed = {**show("f", CONTENTS[0], 0, drawn=False), "status": "FAILED"}
     unknown = show("u", CONTENTS[0], 0, drawn=False, probabilities=None)
     foreign = show("t", CONTENTS[0], 0, drawn=False, ground_truth_choice="Z")
@@ -267,8 +297,13 @@ def test_what_cannot_be_answered_is_left_out_and_counted() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"probabilities": [0.9, 0.1, None]}, {"option_order": None}])
-def test_a_sample_of_which_something_is_not_known_estimates_nothing(changes: dict[str, Any]) -> None:
-    """Without a probability, or the order in which options were shown; it is counted in the details."""
+def test_a_sample_of_which_something_is_not_known_estimates_nothing(
+    changes: dict[str, Any],
+) -> None:
+    """Without a probability, or the order in which options were shown.
+
+    It is counted in the details.
+    """
     spoiled = [show("x", CONTENTS[0], shift, drawn=True, **changes) for shift in range(3)]
     for rows in ([*DRAWN, *spoiled], DRAWN[:2]):
         assert debias([*rows, *ASKED])["pride_accuracy"].details["samples_without_prior"] == 1
@@ -285,11 +320,15 @@ SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "A", "choices": [
 TASK = {"key": "t", "display_name": "T", "description": "t", "definition": {"scorers": [SCORER]}}
 
 
-def make_task(values: Mapping[str, MetricValue], totals: Mapping[str, Any], orders: str = "all") -> TaskRun:
+def make_task(
+    values: Mapping[str, MetricValue], totals: Mapping[str, Any], orders: str = "all"
+) -> TaskRun:
     """Return a finished task of two samples with these values."""
     task = ak.score(TASK, [{"q": 1}, {"q": 2}], ["A", "B"]).tasks["t"]
     manifest = {"choice_order": {"orders": orders, "seed": 7}}
-    return replace(task, manifest=manifest, metrics=values, totals={"counts": task.counts, **totals})
+    return replace(
+        task, manifest=manifest, metrics=values, totals={"counts": task.counts, **totals}
+    )
 
 
 SAID_OF_ORDERS = """
@@ -337,4 +376,6 @@ def test_a_summary_shows_what_is_left_without_the_prior() -> None:
     """Before and after, the difference in points, and the prior of each set of labels."""
     drawn = plain_text(draw_choice_order(make_task(debias([*DRAWN, *ASKED]), {}), 80))
     assert drawn == SAID_OF_PRIDE
-    assert "no sample could be used" in plain_text(draw_choice_order(make_task(debias(ASKED), {}), 80))
+    assert "no sample could be used" in plain_text(
+        draw_choice_order(make_task(debias(ASKED), {}), 80)
+    )

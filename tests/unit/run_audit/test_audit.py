@@ -18,9 +18,15 @@ LETTERS = ["A", "B", "C", "D"]
 SHARED = Path(__file__).parents[4] / "shared/data/helm_mmlu"
 
 
-def make_task(definition: Mapping[str, object] | None = None, /, **fields: object) -> dict[str, Any]:
+def make_task(
+    definition: Mapping[str, object] | None = None, /, **fields: object
+) -> dict[str, Any]:
     """Return a task with one scorer that reads choices."""
-    scorer = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": LETTERS}
+    scorer = {
+        "type": "string_equals_mcqa",
+        "ground_truth_choice": "{{ sample.answer }}",
+        "choices": LETTERS,
+    }
     words = {"key": "small", "display_name": "Small", "description": "Some questions."}
     return {**words, "definition": {"scorers": [{**scorer, **fields}], **(definition or {})}}
 
@@ -38,7 +44,9 @@ def score_trials(samples: int, trials: int) -> Run:
         for row in range(1, samples + 1)
         for trial in range(trials)
     ]
-    return ak.score(make_task({"trials": {"num_trials": trials}}), [{"answer": "A"}] * samples, said)
+    return ak.score(
+        make_task({"trials": {"num_trials": trials}}), [{"answer": "A"}] * samples, said
+    )
 
 
 def audit_only(run: Run, **options: Any) -> TaskAudit:  # noqa: ANN401 - the options of the verb
@@ -59,12 +67,19 @@ def kinds(task: TaskAudit) -> list[str]:
 
 
 def test_every_rule_and_every_lens_reads_every_completion() -> None:
-    """The run's own reading comes first, then the other rules, then the lenses; all on the same rows.
+    """The run's own reading comes first, then the other rules, then the lenses.
 
-    Samples that flip are counted and the first of them named, against the run and between all rules.
+    All on the same rows. Samples that flip are counted and the first of them named, against the run
+    and between all rules.
     """
     task = audit_only(score("BBCA", ["B", "Answer: B", " C", None]))
-    names = ["first_character", "first_character_literal", "leading_label", "stated_answer", *EXTRACTORS]
+    names = [
+        "first_character",
+        "first_character_literal",
+        "leading_label",
+        "stated_answer",
+        *EXTRACTORS,
+    ]
     assert [one.name for one in task.readers] == names
     assert [one.kind for one in task.readers] == ["own", *["rule"] * 3, *["lens"] * len(EXTRACTORS)]
     assert {one.n for one in task.readers} == {4}
@@ -75,7 +90,12 @@ def test_every_rule_and_every_lens_reads_every_completion() -> None:
     assert counts["deepeval"] == (1, 3, 0, 1)
     task = audit_only(score("BBBB", ["B", "Answer: B", "(B)", "B."]))
     stated = find_reader(task, "stated_answer")
-    assert (stated.changes, stated.gains, stated.gained, stated.lost) == (2, 2, ("000002", "000003"), ())
+    assert (stated.changes, stated.gains, stated.gained, stated.lost) == (
+        2,
+        2,
+        ("000002", "000003"),
+        (),
+    )
     assert (task.flips, task.flipped) == (2, ("000002", "000003"))
 
 
@@ -117,7 +137,9 @@ def test_rows_that_do_not_count_are_left_out() -> None:
     where = {"expression": "{{ sample.answer }}", "op": "equals", "value": "D"}
     action = {"key": "late", "action": "exclude_from_metrics", "filter": where}
     task = make_task({"actions": [action]})
-    found = audit_only(ak.score(task, [{"answer": letter} for letter in "ADAD"], ["A", "D", "A", "D"]))
+    found = audit_only(
+        ak.score(task, [{"answer": letter} for letter in "ADAD"], ["A", "D", "A", "D"])
+    )
     assert (found.n, found.left_out) == (2, {"excluded:late": 2})
 
 
@@ -134,8 +156,22 @@ def test_rows_that_do_not_count_are_left_out() -> None:
 def test_parts_and_processes_change_nothing(
     monkeypatch: pytest.MonkeyPatch, settings: dict[str, object], most: int | None
 ) -> None:
-    """An audit in blocks of any size, and on several processes, says the same; so does one of a draw."""
-    texts = ["A", "B", "Answer: C", "(D)", None, "A or B", "B.", " C", "nothing", "The answer is D."] * 7
+    """An audit in blocks of any size, and on several processes, says the same.
+
+    So does one of a draw.
+    """
+    texts = [
+        "A",
+        "B",
+        "Answer: C",
+        "(D)",
+        None,
+        "A or B",
+        "B.",
+        " C",
+        "nothing",
+        "The answer is D.",
+    ] * 7
     run = score("ABCDABCDAB" * 7, texts)
     whole = ak.audit(run, most=most)
     for name, value in settings.items():
@@ -144,7 +180,9 @@ def test_parts_and_processes_change_nothing(
 
 
 def test_trials_have_no_interval() -> None:
-    """Completions of the same sample are not independent: they are counted, and no interval is claimed."""
+    """Completions of the same sample are not independent: they are counted, and no interval is
+    claimed.
+    """
     found = audit_only(score_trials(2, 2))
     assert (found.n, found.samples) == (4, 2)
     assert found.own is not None
@@ -153,7 +191,10 @@ def test_trials_have_no_interval() -> None:
 
 
 def test_at_most_so_many_completions_are_read() -> None:
-    """They are drawn by nothing but their number, the same again; of a sample all trials, or none."""
+    """They are drawn by nothing but their number, the same again.
+
+    Of a sample all trials, or none.
+    """
     run = score("AB" * 50, ["A"] * 100)
     task = audit_only(run, most=30)
     assert (task.n, task.drawn_from) == (30, 100)
@@ -165,7 +206,10 @@ def test_at_most_so_many_completions_are_read() -> None:
 
 
 def test_a_scorer_that_reads_no_choices_leaves_the_completions_to_look_at() -> None:
-    """Without choices there are no readers; what is odd about the completions is found all the same."""
+    """Without choices there are no readers.
+
+    What is odd about the completions is found all the same.
+    """
     scorer = {"type": "string_equals", "ground_truth": "{{ sample.answer }}"}
     run = ak.score(make_task({"scorers": [scorer]}), [{"answer": "x"}] * 30, ["same"] * 30)
     task = audit_only(run)
@@ -197,9 +241,27 @@ CUT = {"cut_off": 3, "of": 30, "invalid": 3}
             "All 40 completions are the same: 'A'.",
             {"same": 40, "of": 40},
         ),
-        (EVEN, ["A"] * 40, "CHANCE_LEVEL", "[14.2, 40.2] is not above the chance level of 25.0 %: guess", {}),
-        (EVEN, ["B", "C", "D", "A"] * 10, "CHANCE_LEVEL", "is below the chance level", {"accuracy": 0.0}),
-        (EVEN, [f"A. Due to {one}" for one in range(40)], "ONE_LETTER", "", {"predicted": 40, "true": 10}),
+        (
+            EVEN,
+            ["A"] * 40,
+            "CHANCE_LEVEL",
+            "[14.2, 40.2] is not above the chance level of 25.0 %: guess",
+            {},
+        ),
+        (
+            EVEN,
+            ["B", "C", "D", "A"] * 10,
+            "CHANCE_LEVEL",
+            "is below the chance level",
+            {"accuracy": 0.0},
+        ),
+        (
+            EVEN,
+            [f"A. Due to {one}" for one in range(40)],
+            "ONE_LETTER",
+            "",
+            {"predicted": 40, "true": 10},
+        ),
         (EVEN, ["A", "B", "C", "C"] * 10, "NEVER_PREDICTED", "", {"D": 10}),
         (
             LETTERS_OF_100,
@@ -208,8 +270,20 @@ CUT = {"cut_off": 3, "of": 30, "invalid": 3}
             "The recalls of the letters spread by 26.0 points (RStd).",
             {"letter": "A", "predicted": 40, "true": 25},
         ),
-        ("A" * 30, ["<think> so if we look"] * 3 + ["A"] * 27, "CUT_OFF", "a thought that was never", CUT),
-        ("A" * 30, ["To"] * 3 + ["A"] * 27, "CUT_OFF", "they look cut off after a token or two", CUT),
+        (
+            "A" * 30,
+            ["<think> so if we look"] * 3 + ["A"] * 27,
+            "CUT_OFF",
+            "a thought that was never",
+            CUT,
+        ),
+        (
+            "A" * 30,
+            ["To"] * 3 + ["A"] * 27,
+            "CUT_OFF",
+            "they look cut off after a token or two",
+            CUT,
+        ),
         ("A" * 30, [None] * 3 + ["A"] * 27, "NO_TEXT", "have no text", {"count": 3, "of": 30}),
     ],
 )
@@ -225,7 +299,9 @@ def test_what_stands_out_is_said_with_its_numbers(
 def test_first_character_and_statement_that_disagree() -> None:
     """A Roman numeral that opens an enumeration reads as a choice, and the text states another."""
     run = ak.score(make_task(choices=list("ABCDEFGHI")), [{"answer": "B"}] * 2, [ROMAN, "B"])
-    (finding,) = [one for one in audit_only(run).findings if one.kind == "FIRST_AND_STATED_DISAGREE"]
+    (finding,) = [
+        one for one in audit_only(run).findings if one.kind == "FIRST_AND_STATED_DISAGREE"
+    ]
     assert finding.numbers == {"count": 1, "first_right": 0, "stated_right": 1}
     assert finding.examples == ("000001",)
 
@@ -273,12 +349,18 @@ def write_project(folder: Path, prompt: str, **fields: object) -> Path:
 
 @pytest.mark.parametrize(
     ("prompt", "expected"),
-    [("{{ sample.question }}", False), ("{question}\nAnswer:", True), ("{{ '{{ question }}' }}", True)],
+    [
+        ("{{ sample.question }}", False),
+        ("{question}\nAnswer:", True),
+        ("{{ '{{ question }}' }}", True),
+    ],
 )
 def test_placeholders_that_nobody_filled(tmp_path: Path, prompt: str, *, expected: bool) -> None:
     """A placeholder that stands in every prompt is found; a filled one is not."""
     task = write_project(tmp_path, prompt)
-    run = ak.run(task, dataset=tmp_path / "rows.jsonl", model="builtin/random", out=tmp_path / "run")
+    run = ak.run(
+        task, dataset=tmp_path / "rows.jsonl", model="builtin/random", out=tmp_path / "run"
+    )
     assert ("UNFILLED_PLACEHOLDER" in kinds(audit_only(run))) is expected
 
 
@@ -308,7 +390,11 @@ def test_clean_rows_have_metrics_of_their_own(tmp_path: Path) -> None:
     run = ak.run(tmp_path / "task.yaml", dataset=tmp_path / "rows.jsonl", out=tmp_path / "run")
     clean = audit_only(run, label_quality="quality").clean
     assert clean is not None
-    assert (clean.n, clean.values, dict(clean.labels)) == (2, ("ok",), {"ok": 2, "(none)": 1, "wrong_key": 1})
+    assert (clean.n, clean.values, dict(clean.labels)) == (
+        2,
+        ("ok",),
+        {"ok": 2, "(none)": 1, "wrong_key": 1},
+    )
     assert (clean.metrics["Accuracy"].value, clean.metrics["Accuracy"].n) == (0.5, 2)
     assert {one.name: one.correct for one in clean.readers}["stated_answer"] == 2
     other = audit_only(run, label_quality="quality", clean=["wrong_key"]).clean
@@ -320,7 +406,9 @@ def test_clean_rows_have_metrics_of_their_own(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the shared material is not there")
 def test_known_values_of_real_completions(tmp_path: Path) -> None:
-    """On 14,014 completions of a model that writes a bare letter every careful rule reads the same."""
+    """On 14,014 completions of a model that writes a bare letter every careful rule reads the
+    same.
+    """
     (tmp_path / "task.yaml").write_text(json.dumps(make_task()), encoding="utf-8")
     run = ak.run(
         tmp_path / "task.yaml",
@@ -329,13 +417,20 @@ def test_known_values_of_real_completions(tmp_path: Path) -> None:
         out=tmp_path / "run",
     )
     task = audit_only(run)
-    assert [find_reader(task, name).correct for name in ("stated_answer", "HELM")] == [11_918, 11_918]
+    assert [find_reader(task, name).correct for name in ("stated_answer", "HELM")] == [
+        11_918,
+        11_918,
+    ]
     assert task.chance == 0.25
 
 
 def test_an_audit_shows_itself() -> None:
     """It has the run's status and all findings; in a notebook nothing comes unescaped from data."""
     found = ak.audit(score("ABCD" * 10, ["<b>A</b>"] * 40))
-    assert (found.path, found.status, found.findings[0].kind) == (None, "complete", "COMPLETIONS_ALIKE")
+    assert (found.path, found.status, found.findings[0].kind) == (
+        None,
+        "complete",
+        "COMPLETIONS_ALIKE",
+    )
     assert "Findings" in str(found)
     assert "&lt;b&gt;A" in found._repr_html_()

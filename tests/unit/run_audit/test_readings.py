@@ -10,7 +10,12 @@ from answerkey.run_audit.text import draw_both_rules, draw_imported_verdicts
 from answerkey.runs import TaskRun
 from answerkey.text import plain_text
 
-EXAMPLE = {"sample_id": "s1", "completion": "The answer\nis B", "predicted_choice": None, "their_answer": "B"}
+EXAMPLE = {
+    "sample_id": "s1",
+    "completion": "The answer\nis B",
+    "predicted_choice": None,
+    "their_answer": "B",
+}
 FOUND: dict[str, Any] = {
     "compared": 10,
     "both_right": 5,
@@ -24,7 +29,9 @@ FOUND: dict[str, Any] = {
     },
     "only_ours": {
         "count": 1,
-        "reasons": {"THEY_READ_NOTHING": {"count": 1, "example": {**EXAMPLE, "their_answer": None}}},
+        "reasons": {
+            "THEY_READ_NOTHING": {"count": 1, "example": {**EXAMPLE, "their_answer": None}}
+        },
     },
     "not_compared": {"NOT_JUDGED": 2},
 }
@@ -76,7 +83,10 @@ def test_their_verdicts_and_ours_are_a_small_table_with_reasons() -> None:
 
 
 def test_what_is_drawn_is_what_there_is() -> None:
-    """Nothing where nobody else has judged; no share in a run that is not complete; nothing is made up."""
+    """Nothing where nobody else has judged.
+
+    No share in a run that is not complete; nothing is made up.
+    """
     assert draw_imported_verdicts(give(), 100) == []
     drawn = plain_text(draw_imported_verdicts(give(theirs=FOUND), 100, with_shares=False))
     assert "%" not in drawn
@@ -88,7 +98,13 @@ def test_what_is_drawn_is_what_there_is() -> None:
 def test_what_they_left_open_is_told_where_there_is_nothing_to_compare() -> None:
     """No share of nothing is printed."""
     none = {"count": 0, "reasons": {}}
-    empty = {"compared": 0, "both_right": 0, "both_wrong": 0, "only_theirs": none, "only_ours": none}
+    empty = {
+        "compared": 0,
+        "both_right": 0,
+        "both_wrong": 0,
+        "only_theirs": none,
+        "only_ours": none,
+    }
     task = give(theirs={**empty, "not_compared": {"NOT_JUDGED": 3}})
     drawn = plain_text(draw_imported_verdicts(task, 100))
     assert drawn == "\n  Imported verdicts and ours\n  not compared: not judged by them 3\n"
@@ -110,14 +126,19 @@ REPLIES = ["A", "The answer is A.", "B", "Who knows?"]
 )
 def test_every_summary_has_the_number_by_both_rules(extraction: object, line: str) -> None:
     """The run's own first; what neither rule is comes beside both."""
-    scorer = TASK["definition"]["scorers"][0] | ({} if extraction is None else {"extraction": extraction})
+    scorer = TASK["definition"]["scorers"][0] | (
+        {} if extraction is None else {"extraction": extraction}
+    )
     run = ak.score(TASK | {"definition": {"scorers": [scorer]}}, [{"answer": "A"}] * 4, REPLIES)
     assert plain_text(draw_both_rules(run.tasks["small"], 100)) == f"  {line}\n"
     assert f"\n  {line}\n" in str(run)
 
 
 def test_a_number_of_some_samples_says_so() -> None:
-    """All rules are compared on the same samples; without a choice that is read there is no line."""
+    """All rules are compared on the same samples.
+
+    Without a choice that is read there is no line.
+    """
     whole = ak.score(TASK, [{"answer": "A"}] * 1_001, ["A"] * 1_001).tasks["small"]
     pair = "accuracy by first_character 100.00 %, the same by stated_answer"
     drawn = f"on 1,000 samples drawn at random, {pair}"

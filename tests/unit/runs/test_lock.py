@@ -31,7 +31,10 @@ HOLD = (
 def hold(folder: Path) -> Iterator[int]:
     """Yield the number of a process that holds the lock of a folder, and kill it."""
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLD, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         assert process.stdout is not None
@@ -43,7 +46,10 @@ def hold(folder: Path) -> Iterator[int]:
 
 
 def test_a_second_process_is_refused_by_number(tmp_path: Path) -> None:
-    """E506 names the process that holds the folder; a killed one holds nothing, though its file stays."""
+    """E506 names the process that holds the folder.
+
+    A killed one holds nothing, though its file stays.
+    """
     with hold(tmp_path) as pid, pytest.raises(RunError, match=f"E506.*is in use by process {pid}"):
         FolderLock(tmp_path)
     assert (tmp_path / "lock").exists()
@@ -52,7 +58,10 @@ def test_a_second_process_is_refused_by_number(tmp_path: Path) -> None:
 
 
 def test_a_released_lock_leaves_no_file(tmp_path: Path) -> None:
-    """The same process is refused as well, until the lock is released; releasing twice does no harm."""
+    """The same process is refused as well, until the lock is released.
+
+    Releasing twice does no harm.
+    """
     lock = FolderLock(tmp_path)
     assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
     with pytest.raises(RunError, match=f"in use by process {os.getpid()}"):
@@ -66,7 +75,9 @@ def test_a_released_lock_leaves_no_file(tmp_path: Path) -> None:
 def test_a_file_that_was_removed_meanwhile_is_not_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A lock on a file that the last holder has just removed counts for nothing: it is taken again."""
+    """A lock on a file that the last holder has just removed counts for nothing: it is taken
+    again.
+    """
     try_lock, tries = locks._try_lock, list[int]()
 
     def remove_first(handle: int) -> bool:
@@ -92,14 +103,14 @@ def test_one_process_at_a_time_on_object_storage(
 ) -> None:
     """A second one is refused (E506), also where the store cannot write under a condition."""
 
-    def put(store: storage.S3Store, path: str, content: bytes, mark: str | None) -> str | None:
-        del mark
-        store.put(path, content)
-        found = store.look_up(path)
-        return found.mark if found else None
+    def put(url: str, content: bytes, *, in_place_of: str | None) -> str | None:
+        del in_place_of
+        storage.put_object(url, content)
+        stored = storage.find_object(url)
+        return stored.mark if stored else None
 
     if not has_conditions:
-        monkeypatch.setattr(storage.S3Store, "put_new", put)
+        monkeypatch.setattr(locks, "put_new", put)
     lock = ObjectLock(f"{bucket.url}/runs/one")
     with pytest.raises(RunError, match=r"E506.*is in use by process"):
         ObjectLock(f"{bucket.url}/runs/one")
@@ -108,8 +119,13 @@ def test_one_process_at_a_time_on_object_storage(
     assert bucket.list() == []
 
 
-def test_a_holder_that_is_gone_holds_nothing(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that was silent for long, a dead process of this machine, nonsense; one taken over stops."""
+def test_a_holder_that_is_gone_holds_nothing(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was silent for long, a dead process of this machine, nonsense.
+
+    One taken over stops.
+    """
     silent = {"host": "elsewhere", "machine": "x", "process": 1, "token": "t", "beat_at": 0}
     dead = {**silent, "machine": locks.name_machine(), "process": 2**22 + 1, "beat_at": 10**12}
     for left in (json.dumps(silent), json.dumps(dead), "nonsense"):

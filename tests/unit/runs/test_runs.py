@@ -11,7 +11,15 @@ import polars as pl
 import pytest
 
 from answerkey.errors import RunError
-from answerkey.runs import RunPlace, RunWriter, find_place, list_runs, load_run, reopen_run, start_run
+from answerkey.runs import (
+    RunPlace,
+    RunWriter,
+    find_place,
+    list_runs,
+    load_run,
+    reopen_run,
+    start_run,
+)
 from answerkey.types import MetricValue
 
 from .test_shapes import ENTRY
@@ -26,7 +34,9 @@ MANIFEST: dict[str, Any] = {
     "tasks": [{**ENTRY, "key": "mcqa"}, {**ENTRY, "key": "other"}],
 }
 SOURCES: dict[str, dict[str, Any]] = {"mcqa": {"task": {}}, "other": {"task": {}}}
-VALUE = MetricValue("Accuracy", 0.5, 2, {"failed": 1}, (0.1, 0.9), "wilson", type="mean", scorer="s")
+VALUE = MetricValue(
+    "Accuracy", 0.5, 2, {"failed": 1}, (0.1, 0.9), "wilson", type="mean", scorer="s"
+)
 COUNTS = dict.fromkeys(("scored", "valid", "invalid", "refused", "failed", "errors"), 0)
 EMPTY = ("completion_statuses", "invalid", "failed", "errors", "excluded", "letters", "categories")
 TALLY = {"counts": {"samples": 2, **COUNTS}, "category_column": None} | {name: {} for name in EMPTY}
@@ -34,9 +44,8 @@ FRAME = pl.DataFrame({"sample_id": ["1", "2"], "trial": [0, 0]})
 
 
 @pytest.fixture(params=["folder", "objects"])
-def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunPlace:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> RunPlace:
     """Return where a run may be written; nothing is there."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     if request.param == "folder":
         return tmp_path / "run"
     bucket: Bucket = request.getfixturevalue("bucket")
@@ -82,18 +91,25 @@ def test_a_run_that_stopped_in_the_middle_is_readable(place: RunPlace) -> None:
     writer = write_tasks(start_run(place, MANIFEST, SOURCES), "mcqa")
     writer.task("other").write_part("scores", 0, FRAME)
     run = load_run(place)
-    assert (run.status, list(run.tasks), run.metrics["Accuracy"].value) == ("running", ["mcqa"], 0.5)
+    assert (run.status, list(run.tasks), run.metrics["Accuracy"].value) == (
+        "running",
+        ["mcqa"],
+        0.5,
+    )
     writer.close()
 
 
 @pytest.mark.parametrize(
     ("status", "left"),
-    [("complete", {"run.json", "tasks"}), ("incomplete", {"run.json", "tasks", "journal.sqlite"})],
+    [("complete", {"run.json", "tasks"}), ("incomplete", {"run.json", "tasks", "calls.sqlite"})],
 )
 def test_a_run_that_is_being_written_is_locked(
     place: RunPlace, status: str, left: set[str], request: pytest.FixtureRequest
 ) -> None:
-    """Nobody else can go on with it until it is closed; one that can be resumed keeps its journal."""
+    """Nobody else can go on with it until it is closed.
+
+    One that can be resumed keeps its journal.
+    """
     with start_run(place, MANIFEST, SOURCES) as writer:
         writer.journal()
         with pytest.raises(RunError, match=r"E506.*is in use by process"):
@@ -102,8 +118,12 @@ def test_a_run_that_is_being_written_is_locked(
     assert list_top(place, request) == left
 
 
-def test_a_journal_in_memory_ends_with_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run without a folder may call models, too: it is complete, and nothing is written anywhere."""
+def test_a_journal_in_memory_ends_with_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run without a folder may call models, too: it is complete, and nothing is written
+    anywhere.
+    """
     monkeypatch.chdir(tmp_path)
     with start_run(None, MANIFEST, SOURCES) as writer:
         assert writer.journal().count() == (0, 0)
@@ -131,7 +151,11 @@ def test_a_run_that_is_reopened_goes_on_under_its_manifest(place: RunPlace) -> N
     assert load_run(place).status == "incomplete"
     again.restart({"python": "3.99"})
     assert load_run(place).manifest == {
-        **{name: value for name, value in first.manifest.items() if name not in {"ended_at", "files"}},
+        **{
+            name: value
+            for name, value in first.manifest.items()
+            if name not in {"ended_at", "files"}
+        },
         "status": "running",
         "python": "3.99",
     }
@@ -149,7 +173,10 @@ def test_what_is_no_run_is_not_locked(tmp_path: Path) -> None:
 def test_a_run_that_cannot_be_written_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk is E502; the same command works once there is room; a folder that was there stays."""
+    """A full disk is E502.
+
+    The same command works once there is room; a folder that was there stays.
+    """
 
     def fail(_: int) -> None:
         raise OSError(28, "No space left on device")
@@ -177,7 +204,9 @@ def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
             start_run(place, MANIFEST, SOURCES)
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"format_version": 99}', '{"format_version": 1}', "{}"])
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"format_version": 99}', '{"format_version": 1}', "{}"]
+)
 def test_a_damaged_or_newer_run_is_e503(tmp_path: Path, content: str) -> None:
     """A run that cannot be understood is refused, not guessed at."""
     (tmp_path / "run.json").write_text(content)
@@ -199,6 +228,12 @@ def test_runs_are_listed_newest_first(tmp_path: Path) -> None:
     (tmp_path / "no-run").mkdir()
     for name, time in (("a", "2026-01-01T00:00:00Z"), ("b", "2026-02-01T00:00:00Z")):
         (tmp_path / name).mkdir()
-        manifest = {**MANIFEST, "format_version": 2, "key": name, "status": "running", "started_at": time}
+        manifest = {
+            **MANIFEST,
+            "format_version": 2,
+            "key": name,
+            "status": "running",
+            "started_at": time,
+        }
         (tmp_path / name / "run.json").write_text(json.dumps(manifest))
     assert [run.key for run in list_runs(tmp_path)] == ["b", "a"]

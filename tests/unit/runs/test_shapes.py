@@ -78,7 +78,10 @@ Change = Callable[[dict[str, Any]], object]
 
 
 def require(change: Change) -> None:
-    """Require the shapes of both files after a change of one; keys of the other are unknown to each."""
+    """Require the shapes of both files after a change of one.
+
+    Keys of the other are unknown to each.
+    """
     whole = copy.deepcopy(MANIFEST | NUMBERS)
     change(whole)
     require_manifest(whole)
@@ -86,7 +89,9 @@ def require(change: Change) -> None:
 
 
 def test_what_is_written_is_taken() -> None:
-    """Also with keys that this release does not know, and with numbers that have a comma or none."""
+    """Also with keys that this release does not know, and with numbers that have a comma or
+    none.
+    """
     require(lambda one: one["metrics"][0].update(value=1, more=[]))
     require(lambda one: one["tally"].update(readings={}))
 
@@ -96,7 +101,10 @@ def test_what_is_written_is_taken() -> None:
     [
         (lambda one: one.pop("status"), "`run` has no `status`"),
         (lambda one: one.update(status="done"), "not one of running, complete, incomplete"),
-        (lambda one: one.update(started_at="\x1b[2J"), r"`run.started_at` is '\\x1b\[2J', not a time"),
+        (
+            lambda one: one.update(started_at="\x1b[2J"),
+            r"`run.started_at` is '\\x1b\[2J', not a time",
+        ),
         (lambda one: one.update(notices="x"), "`run.notices` is 'x', not a list"),
         (lambda one: one.update(tasks=[1]), r"`run.tasks\[0\]` is 1, not an object"),
         (lambda one: one["tasks"][0].update(model={}), r"`run.tasks\[0\].model` has no `name`"),
@@ -114,15 +122,33 @@ def test_what_is_written_is_taken() -> None:
         (lambda one: one["metrics"][0].update(interval=[0.5]), r"is \[0.5\], not a pair"),
         (lambda one: one["metrics"][0].update(purpose=[]), "not one of score, qa"),
         (lambda one: one["metrics"][0]["groups"][0]["macro"].pop("group"), "macro` has no `group`"),
-        (lambda one: one["tally"]["counts"].pop("errors"), "`numbers.tally.counts` has no `errors`"),
-        (lambda one: one["tally"]["letters"].update(B=1), "`numbers.tally.letters.B` is 1, not an object"),
+        (
+            lambda one: one["tally"]["counts"].pop("errors"),
+            "`numbers.tally.counts` has no `errors`",
+        ),
+        (
+            lambda one: one["tally"]["letters"].update(B=1),
+            "`numbers.tally.letters.B` is 1, not an object",
+        ),
         (lambda one: one["tally"].update(choice_counts={"x": 1}), "not a number of choices"),
-        (lambda one: one["tally"].update(choice_counts={"0": 1}), "is '0', not a number of choices"),
+        (
+            lambda one: one["tally"].update(choice_counts={"0": 1}),
+            "is '0', not a number of choices",
+        ),
         (lambda one: one["tally"]["letters"]["A"].update(B=0), "is 0, not a count above 0"),
         (lambda one: one["tally"]["letters"].update(B={}), "not an object with entries"),
-        (lambda one: one["tally"]["counts"].update(scored=0), "counts.scored` is 0, not a count above 0"),
-        (lambda one: one["tally"]["categories"]["x"].update(correct=2), "as many samples as it has right"),
-        (lambda one: one["tally"]["readings"]["rules"]["own"].update(correct=9), "a part of what was read"),
+        (
+            lambda one: one["tally"]["counts"].update(scored=0),
+            "counts.scored` is 0, not a count above 0",
+        ),
+        (
+            lambda one: one["tally"]["categories"]["x"].update(correct=2),
+            "as many samples as it has right",
+        ),
+        (
+            lambda one: one["tally"]["readings"]["rules"]["own"].update(correct=9),
+            "a part of what was read",
+        ),
         (lambda one: one["tally"]["readings"].update(own_rule={}), "not an object with entries"),
         (lambda one: one["tally"]["readings"].update(rules={}), "readings.rules` has no `own`"),
     ],

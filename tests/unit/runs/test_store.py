@@ -10,11 +10,19 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
+from tests.samples import samples_from_frame
 
 from answerkey.errors import RunError
-from answerkey.runs import KeptCompletions, StoredFolder, Table, TaskWriter, write_frames, write_output
+from answerkey.runs import (
+    KeptCompletions,
+    StoredFolder,
+    Table,
+    TaskWriter,
+    write_frames,
+    write_output,
+)
 from answerkey.runs.store import FolderStore, MemoryStore, ObjectStore, RunStore
-from answerkey.types import Completion, Completions, Samples
+from answerkey.types import Completion, Completions
 
 if TYPE_CHECKING:
     from tests.unit.conftest import Bucket
@@ -58,10 +66,16 @@ def test_any_range_is_that_of_the_whole(store: RunStore) -> None:
 
 
 def test_parts_of_different_types_get_one_schema(store: RunStore) -> None:
-    """Numbers in one shard and text in another, or a name in one only: any reader reads all parts as one."""
+    """Numbers in one shard and text in another, or a name in one only: any reader reads all parts
+    as one.
+    """
     task = TaskWriter(store, "tasks/quiz").make()
-    for index, values in enumerate(({"x": 1.5}, {"x": '"high"', "y": 2.0}, {"y": 3.0, "x": "null"})):
-        task.write_part("scores", index, pl.DataFrame([{"own": {"status": "SCORED", "values": values}}]))
+    for index, values in enumerate(
+        ({"x": 1.5}, {"x": '"high"', "y": 2.0}, {"y": 3.0, "x": "null"})
+    ):
+        task.write_part(
+            "scores", index, pl.DataFrame([{"own": {"status": "SCORED", "values": values}}])
+        )
     assert len(task.scores) == 3
     task.write_metrics([], {})
     parts = list(Table(store, "tasks/quiz/scores"))
@@ -83,7 +97,9 @@ def test_parts_of_one_schema_are_left_as_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("store", ["folder", "objects"], indirect=True)
-@pytest.mark.parametrize("ask", [len, lambda table: table.read(0, 1), lambda table: table.read_all()])
+@pytest.mark.parametrize(
+    "ask", [len, lambda table: table.read(0, 1), lambda table: table.read_all()]
+)
 def test_a_damaged_part_is_e503(store: RunStore, ask: object) -> None:
     """Whatever is asked for, a part that cannot be read is an error of the run folder."""
     fill(store).store.write_bytes("tasks/quiz/scores/part-00000.parquet", b"nonsense")
@@ -103,7 +119,9 @@ def test_kept_completions_are_cut_by_samples(tmp_path: Path) -> None:
     said = Completions.build(ids, [Completion(str(n)) for n in range(6)], source="live")
     fill(FolderStore(tmp_path)).write_part("completions", 0, said.frame)
     kept = KeptCompletions(Table(FolderStore(tmp_path), "tasks/quiz/completions"), num_trials=2)
-    samples = Samples(pl.DataFrame({"q": ["x", "y", "z"]}), pl.Series("sample_id", ["a", "b", "c"]))
+    samples = samples_from_frame(
+        pl.DataFrame({"q": ["x", "y", "z"]}), pl.Series("sample_id", ["a", "b", "c"])
+    )
     assert kept.read(samples).frame["completion"].to_list() == ["0", "1", "2", "3", "4", "5"]
     last = pickle.loads(pickle.dumps(kept.slice(1, 2).slice(1, 1)))  # noqa: S301 - our own bytes
     assert last.read(samples.slice(2, 1)).frame["completion"].to_list() == ["4", "5"]
@@ -136,7 +154,9 @@ def test_a_file_is_there_when_it_is_whole(tmp_path: Path) -> None:
 def test_what_is_broken_off_leaves_nothing(
     error: BaseException, told: type[BaseException], tmp_path: Path
 ) -> None:
-    """A full disk, or Ctrl-C, in the middle: the old file is untouched, and nothing lies beside it."""
+    """A full disk, or Ctrl-C, in the middle: the old file is untouched, and nothing lies beside
+    it.
+    """
     file = tmp_path / "rows.csv"
     file.write_text("before")
 
@@ -150,11 +170,17 @@ def test_what_is_broken_off_leaves_nothing(
 
 
 def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path: Path) -> None:
-    """The file that a link leads to is written; who reads at the other end of a pipe gets the rows."""
+    """The file that a link leads to is written.
+
+    Who reads at the other end of a pipe gets the rows.
+    """
     (tmp_path / "real.csv").write_text("before")
     (tmp_path / "link.csv").symlink_to("real.csv")
     write_output(tmp_path / "link.csv", lambda path: path.write_text("after"))
-    assert ((tmp_path / "link.csv").is_symlink(), (tmp_path / "real.csv").read_text()) == (True, "after")
+    assert ((tmp_path / "link.csv").is_symlink(), (tmp_path / "real.csv").read_text()) == (
+        True,
+        "after",
+    )
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     heard: list[str] = []

@@ -17,9 +17,10 @@ import answerkey as ak
 from answerkey.datasets import storage
 from answerkey.errors import AnswerkeyError, RunError
 from answerkey.models.calls import Call
+from answerkey.models.store import CallStore
 from answerkey.runs import StoredFolder, load_run
-from answerkey.runs import journal as journals
-from answerkey.runs.journal import Journal, JournalCopies, bring_journal
+from answerkey.runs import copies as journal_copies
+from answerkey.runs.copies import JournalCopies, bring_journal
 from answerkey.runs.store import ObjectStore
 from answerkey.testing import TestServer, answer_by_hash
 from answerkey.types import Completion
@@ -29,14 +30,17 @@ if TYPE_CHECKING:
 
 CANARIES = (b"canary-7f3a-secret-access-key", b"canary-session-token-91bc", b"AKIACANARY")
 CHOICES = ["A", "B", "C", "D"]
-SCORERS = [{"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": CHOICES}]
+SCORERS = [
+    {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": CHOICES}
+]
 MESSAGES = [{"role": "user", "content": "{{ sample.question }}"}]
 SOLVER = {
     "type": "single_turn_solver",
     "input_builder": {"type": "chat_completion", "input_messages": MESSAGES},
 }
 TASK: dict[str, Any] = {
-    "key": "quiz", "display_name": "Quiz", "description": "Some.", "definition": {"scorers": SCORERS},
+    "key": "quiz", "display_name": "Quiz", "description": "Some.",
+    "definition": {"scorers": SCORERS},
 }  # fmt: skip
 ASKING: dict[str, Any] = {**TASK, "definition": {"solver": SOLVER, "scorers": SCORERS}}
 ROWS = [
@@ -46,9 +50,8 @@ ROWS = [
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with task files and rows; caches are of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def project(tmp_path: Path) -> Path:
+    """Return a folder with task files and rows."""
     (tmp_path / "task.yaml").write_text(json.dumps(TASK))
     (tmp_path / "asking.yaml").write_text(json.dumps(ASKING))
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
@@ -78,23 +81,38 @@ def read_manifest(raw: bytes) -> dict[str, Any]:
 
 def score(project: Path, out: object, **options: Any) -> ak.Run:  # noqa: ANN401 - any option of a run
     """Score the completions of the project."""
-    return ak.run(project / "task.yaml", dataset=str(project / "rows.jsonl"), out=str(out), **options)
+    return ak.run(
+        project / "task.yaml", dataset=str(project / "rows.jsonl"), out=str(out), **options
+    )
 
 
 @pytest.mark.parametrize("num_runs", [1, 3])
-def test_a_run_on_storage_is_the_run_in_a_folder(bucket: Bucket, project: Path, num_runs: int) -> None:
-    """Every object is the file of the same name, byte by byte, times aside; no key is in any of them.
+def test_a_run_on_storage_is_the_run_in_a_folder(
+    bucket: Bucket, project: Path, num_runs: int
+) -> None:
+    """Every object is the file of the same name, byte by byte, times aside.
 
-    A task that is run several times has its repetitions there, and what all of them say.
+    No key is in any of them. A task that is run several times has its repetitions there, and what
+    all of them say.
     """
     run: Callable[..., ak.Run] = partial(score, project, copy=True)
     if num_runs > 1:
-        wanted = {"task_key": "quiz", "model_key": "builtin/random", "repeatability": {"num_runs": num_runs}}
+        wanted = {
+            "task_key": "quiz",
+            "model_key": "builtin/random",
+            "repeatability": {"num_runs": num_runs},
+        }
         source = {"type": "local", "file_path": "rows.jsonl"}
         run_file = {
-            "tasks": [{**ASKING, "definition": {**ASKING["definition"], "dataset": {"key": "rows"}}}],
+            "tasks": [
+                {**ASKING, "definition": {**ASKING["definition"], "dataset": {"key": "rows"}}}
+            ],
             "datasets": [{"key": "rows", "display_name": "Rows", "source": source}],
-            "evaluation": {"key": "again", "display_name": "Again", "task_specifications": [wanted]},
+            "evaluation": {
+                "key": "again",
+                "display_name": "Again",
+                "task_specifications": [wanted],
+            },
         }
         (project / "run.yaml").write_text(json.dumps(run_file))
         run = partial(ak.run, project / "run.yaml")
@@ -132,7 +150,8 @@ def test_every_command_reads_it(bucket: Bucket, project: Path, call: Callable[..
     assert sorted(row["path"] for row in listed) == [url, again]
     assert call("show", url, "--baseline", again).code == 0
     several = call(
-        "run", project / "asking.yaml", "--dataset", project / "rows.jsonl", "--out", f"{bucket.url}/many",
+        "run", project / "asking.yaml", "--dataset", project / "rows.jsonl", "--out",
+        f"{bucket.url}/many",
         *("--model", "builtin/random", "--model", "builtin/longest?x=1"),
     )  # fmt: skip
     assert several.code == 2
@@ -166,11 +185,15 @@ def test_objects_that_are_missing_changed_or_surplus_are_named(
     assert call("audit", url).code == 0
     numbers = bucket.get("runs/one/tasks/quiz/metrics.json")
     bucket.put("runs/one/tasks/quiz/metrics.json", numbers.replace(b'"n": 60', b'"n": 61'))
-    require_named("runs/one/tasks/quiz/metrics.json", "has changed since the run ended: its SHA-256 is ")
+    require_named(
+        "runs/one/tasks/quiz/metrics.json", "has changed since the run ended: its SHA-256 is "
+    )
 
 
 def test_a_copied_run_is_opened_by_its_hashes(bucket: Bucket, project: Path) -> None:
-    """A copy may have other tags, and a run that was uploaded or fetched has none: the SHA-256 decides."""
+    """A copy may have other tags, and a run that was uploaded or fetched has none: the SHA-256
+    decides.
+    """
     made = score(project, f"{bucket.url}/runs/one", copy=True)
     objects = bucket.read_all("runs/one")
     for name, raw in objects.items():
@@ -236,7 +259,11 @@ def test_a_hostile_listing_leads_nowhere(bucket: Bucket, project: Path) -> None:
 
 @pytest.mark.parametrize("is_elsewhere", [True, False])
 def test_a_stopped_run_is_resumed(
-    bucket: Bucket, project: Path, model: TestServer, monkeypatch: pytest.MonkeyPatch, *, is_elsewhere: bool
+    bucket: Bucket,
+    project: Path,
+    model: TestServer,
+    *,
+    is_elsewhere: bool,
 ) -> None:
     """Nothing that was answered is asked again: the journal is published with the run.
 
@@ -248,39 +275,46 @@ def test_a_stopped_run_is_resumed(
     with pytest.raises(AnswerkeyError) as caught:
         ask(out=url, max_calls=25)
     assert (caught.value.code, caught.value.__notes__) == ("E305", [f"answerkey resume {url}"])
-    assert {"run.json", "journal.sqlite"} <= (left := set(bucket.read_all("runs/live")))
+    assert {"run.json", "calls.sqlite"} <= (left := set(bucket.read_all("runs/live")))
     assert "lock" not in left
     assert model.asked.total == 25
     if is_elsewhere:
-        monkeypatch.setenv("XDG_CACHE_HOME", str(project / "elsewhere"))
+        shutil.rmtree(home)
     else:
-        with closing(sqlite3.connect(home / "journal.sqlite")) as journal:
+        with closing(sqlite3.connect(home / "calls.sqlite")) as journal:
             assert journal.execute("SELECT COUNT(*) FROM calls").fetchone() == (25,)
             journal.execute("DELETE FROM calls WHERE rowid <= 5").close()
             journal.execute("UPDATE calls SET status = 'ERROR' WHERE rowid = 7").close()
             journal.commit()
     resumed = ak.resume(url)
-    assert (resumed.status, model.asked.total, home.exists()) == ("complete", 60, is_elsewhere)
-    assert [key for key in bucket.list() if "journal" in key or "lock" in key] == []
+    assert (resumed.status, model.asked.total, home.exists()) == ("complete", 60, False)
+    assert [key for key in bucket.list() if "calls" in key or "lock" in key] == []
     part = "tasks/quiz/scores/part-00000.parquet"
     assert resumed.metrics == ask(out=project / "whole").metrics
     assert bucket.get(f"runs/live/{part}") == (project / "whole" / part).read_bytes()
 
 
+def refuse(_store: CallStore) -> None:
+    """Fail as if there were no room."""
+    raise RunError("E502", "disk is full", hint="make room")
+
+
 def test_copies_of_a_journal_are_published_while_it_is_written(
     bucket: Bucket, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A copy is whole in itself, is made when there is something new, and can be brought elsewhere."""
-    monkeypatch.setattr(journals, "EVERY", 0.01)
-    monkeypatch.setattr(journals, "SHARE", 0.0)
+    """A copy is whole in itself, is made when there is something new, and can be brought
+    elsewhere.
+    """
+    monkeypatch.setattr(journal_copies, "EVERY", 0.01)
+    monkeypatch.setattr(journal_copies, "SHARE", 0.0)
     store = ObjectStore(StoredFolder(f"{bucket.url}/runs/one"))
     store.home.mkdir(parents=True)
     call = Call(key="k", sample_id="1", trial=0, messages=[], purpose="solve")
-    with closing(Journal(store.home)) as journal:
-        copies = JournalCopies(store)
-        journal.add([(call, Completion("A"))])
+    with closing(CallStore(store.home / "calls.sqlite")) as journal:
+        copies = JournalCopies(journal, store)
+        journal.write([(call, Completion("A"))])
         for _ in range(15_000):
-            if "runs/one/journal.sqlite" in bucket.list("runs/"):
+            if "runs/one/calls.sqlite" in bucket.list("runs/"):
                 break
             copies._end.wait(0.02)
         copies.end()
@@ -288,25 +322,33 @@ def test_copies_of_a_journal_are_published_while_it_is_written(
     shutil.rmtree(store.home)
     store.home.mkdir()
     assert bring_journal(store) == 0
-    with closing(Journal(store.home)) as journal:
+    with closing(CallStore(store.home / "calls.sqlite")) as journal:
         assert journal.find([call])["k"].text == "A"
     with closing(sqlite3.connect(project / "other")) as other:
         other.execute("PRAGMA user_version = 1").close()
         other.execute("CREATE TABLE calls (key)").close()
     for damaged, why in [
-        ((project / "other").read_bytes(), "it has the version 1"),
+        ((project / "other").read_bytes(), "it has version 1, this release reads 4"),
         (b"words", "is damaged"),
     ]:
-        bucket.put("runs/one/journal.sqlite", damaged)
+        bucket.put("runs/one/calls.sqlite", damaged)
         with pytest.raises(RunError, match=why):
             bring_journal(store)
+    bucket.put("runs/one/calls.sqlite", b"")
+    monkeypatch.setattr(CallStore, "mend", refuse)
+    with pytest.raises(RunError, match="disk is full"):
+        bring_journal(store)
 
 
 @pytest.mark.parametrize(
     ("method", "ending", "left"),
     [
         ("PUT", "scores/part-00000.parquet", {"run.json", "tasks/quiz/task.json"}),
-        ("PUT", "metrics.json", {"run.json", "tasks/quiz/task.json", "tasks/quiz/scores/part-00000.parquet"}),
+        (
+            "PUT",
+            "metrics.json",
+            {"run.json", "tasks/quiz/task.json", "tasks/quiz/scores/part-00000.parquet"},
+        ),
         ("PUT", "task.json", set()),
         ("PUT", "run.json", set()),
         ("PUT", "lock", set()),
@@ -316,9 +358,10 @@ def test_an_upload_that_fails_leaves_nothing_half_written(
     method: str, ending: str, left: set[str], bucket: Bucket, faulty: Faulty, project: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """E509 says which and why, without a secret; a run that could not be started leaves nothing behind.
+    """E509 says which and why, without a secret.
 
-    Once the store takes objects again, `resume` finishes a run that was started.
+    A run that could not be started leaves nothing behind. Once the store takes objects again,
+    `resume` finishes a run that was started.
     """
     monkeypatch.setattr(storage, "TRIES", 1)
     url, faulty.statuses = f"{bucket.url}/runs/one", {(method, ending): 403}

@@ -50,7 +50,10 @@ def test_good_snippet_has_no_error(source: str) -> None:
     [
         ("x = 1", "defines no function `compute_scores`"),
         ("", "defines no function `compute_scores`"),
-        ("def other():\n    def compute_scores(s): return 1", "defines no function `compute_scores`"),
+        (
+            "def other():\n    def compute_scores(s): return 1",
+            "defines no function `compute_scores`",
+        ),
         (
             "def compute_scores(): return 1",
             "`compute_scores` cannot be called with the arguments it is given",
@@ -112,7 +115,9 @@ def test_error_without_traceback_reads_as_its_message() -> None:
     assert str(SnippetError("died", "it ended")) == "it ended"
 
 
-ONE = Snippet("compute_scores", "def compute_scores(s):\n    return 1", Place("task.yaml", 12), "scorers[0]")
+ONE = Snippet(
+    "compute_scores", "def compute_scores(s):\n    return 1", Place("task.yaml", 12), "scorers[0]"
+)
 
 TWO = Snippet("compute_metrics", "\n\n# mine\ndef compute_metrics(s): ...", None, "metrics[1]")
 
@@ -135,7 +140,10 @@ def list_untrusted(*snippets: Snippet) -> list[str]:
 
 
 def test_trust_is_remembered_by_text() -> None:
-    """Exactly the recorded text is trusted, wherever it stands; a changed one is not; trust adds up."""
+    """Exactly the recorded text is trusted, wherever it stands.
+
+    A changed one is not; trust adds up.
+    """
     assert list_untrusted(ONE, TWO, replace(ONE, label="again")) == ["again", "metrics[1]"]
     assert require_trust([ONE], trust_code=True) == []
     assert list_untrusted(ONE, TWO, replace(ONE, label="elsewhere")) == ["metrics[1]"]
@@ -195,7 +203,9 @@ def test_file_is_plain_and_nothing_else_is_left(config_home: Path) -> None:
     }
 
 
-def test_relative_config_home_counts_as_unset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_config_home_counts_as_unset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A relative XDG_CONFIG_HOME is not used; the default is."""
     monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
     require_trust([ONE], trust_code=True)

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import polars as pl
 import pytest
+from tests.samples import samples_from_frame
 
 from answerkey import scorers
 from answerkey.errors import DataError, SpecError
 from answerkey.scorers import Action, Scorer, StringEqualsMcqa, apply_actions, build_scores
 from answerkey.scorers.base import view_completions, view_scores
-from answerkey.templates import RowFilter, Template
-from answerkey.types import LATER_NAMES, Completion, Completions, CompletionStatus, Samples, Scores
+from answerkey.templates import RowFilter
+from answerkey.types import Completion, Completions, CompletionStatus, Samples, Scores
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Bare(Scorer):
         return build_scores(samples.ids, completions.frame["status"], {}, metadata={})
 
 
-ONE_ROW = Samples(pl.DataFrame({"x": ["1"]}), pl.Series(["a"]))
+ONE_ROW = samples_from_frame(pl.DataFrame({"x": ["1"]}), pl.Series(["a"]))
 
 
 def test_a_scorer_of_one_s_own_needs_nothing_but_its_score() -> None:
@@ -57,13 +58,15 @@ def test_its_templates_are_known_where_files_are_read(monkeypatch: pytest.Monkey
     assert scorers.list_template_fields() >= {"wanted", "other", "ground_truth"}
 
 
-SAMPLES = Samples(
+SAMPLES = samples_from_frame(
     pl.DataFrame({"answer": ["A", "B", "A"], "level": [1, 2, None]}),
     pl.Series(["s0", "s1", "s2"]),
     "questions.jsonl",
     pl.Series([1, 2, 3]),
 )
-ANSWERS = Completions.build(SAMPLES.ids, [Completion(text) for text in ("A", "Hmm", "B")], source="recorded")
+ANSWERS = Completions.build(
+    SAMPLES.ids, [Completion(text) for text in ("A", "Hmm", "B")], source="recorded"
+)
 
 
 def exclude(*actions: Action) -> list[str | None]:
@@ -77,7 +80,11 @@ def test_filters_see_sample_solver_output_and_scores() -> None:
     """A rule may look at the row, at the reply, and at the values and metadata of every scorer."""
     content = "{{ solver_output.output.choices[0].message.content }}"
     validity = "{{ scores.mcqa.completion_validity }}"
-    assert exclude(Action("b", RowFilter("equals", "{{ sample.answer }}", "B"))) == [None, "b", None]
+    assert exclude(Action("b", RowFilter("equals", "{{ sample.answer }}", "B"))) == [
+        None,
+        "b",
+        None,
+    ]
     assert exclude(Action("hmm", RowFilter("equals", content, "Hmm"))) == [None, "hmm", None]
     assert exclude(Action("odd", RowFilter("equals", validity, "INVALID"))) == [None, "odd", None]
     assert exclude(Action("right", RowFilter("is_true", "{{ scores.mcqa.is_correct }}"))) == [
@@ -104,7 +111,10 @@ def test_rule_that_fails_on_a_row_stops_with_its_place() -> None:
 
 
 def test_first_row_that_fails_is_told_first() -> None:
-    """Of several rules that fail, the first row counts; a row that an earlier rule matches needs no other."""
+    """Of several rules that fail, the first row counts.
+
+    A row that an earlier rule matches needs no other.
+    """
     fails_on_null = Action("late", RowFilter("greater_than", "{{ sample.level }}", 5))
     fails_on_text = Action("early", RowFilter("greater_than", "{{ sample.answer }}", 0))
     with pytest.raises(DataError, match="action `early`: ") as caught:
@@ -118,45 +128,45 @@ def test_sample_is_kept_out_with_all_its_trials() -> None:
     """What a rule finds in one trial of a sample counts for all of them, the first trial first."""
     samples = SAMPLES.repeat(2)
     texts = ["A", "Hmm", "B", "B", "Hmm", "no"]
-    answers = Completions.build(samples.ids, [Completion(text) for text in texts], source="recorded")
+    answers = Completions.build(
+        samples.ids, [Completion(text) for text in texts], source="recorded"
+    )
     scores = {"mcqa": StringEqualsMcqa("{{ sample.answer }}", "['A', 'B']").score(samples, answers)}
     content = "{{ solver_output.output.choices[0].message.content }}"
     actions = [Action(text, RowFilter("equals", content, text)) for text in ("no", "Hmm")]
-    found = apply_actions(actions, samples, answers, scores, num_trials=2)["mcqa"].frame["excluded_by"]
+    found = apply_actions(actions, samples, answers, scores, num_trials=2)["mcqa"].frame[
+        "excluded_by"
+    ]
     assert found.to_list() == ["Hmm", "Hmm", None, None, "Hmm", "Hmm"]
 
 
 PLAIN = [
     Completion("A"),
     Completion(None, CompletionStatus.REFUSED),
-    Completion('a "quoted"\nline, \u00e9 \u2028 \x00 \U0001f170', finish_reason="length", prompt_tokens=3),
+    Completion(
+        'a "quoted"\nline, \u00e9 \u2028 \x00 \U0001f170', finish_reason="length", prompt_tokens=3
+    ),
     Completion("", completion_tokens=1),
 ]
 ASKED = [
     Completion("B", prompt=[{"role": "user", "content": "which [one]?"}]),
     Completion("C", prompt=[], reply={"role": "assistant", "content": "C", "refusal": None}),
     Completion(None, CompletionStatus.NO_TEXT, reply={}),
-    Completion("D", reply={"content": [{"type": "text", "text": "D"}], "number": 1.5, "is_done": True}),
+    Completion(
+        "D", reply={"content": [{"type": "text", "text": "D"}], "number": 1.5, "is_done": True}
+    ),
 ]
 
 
 @pytest.mark.parametrize("completions", [PLAIN, ASKED, PLAIN + ASKED, []])
 def test_table_of_solver_outputs_is_that_of_each_completion(completions: list[Completion]) -> None:
-    """Row by row, the columns hold just what a template sees of one completion, in the same order."""
+    """Row by row, the columns hold just what a template sees of one completion, in the same
+    order.
+    """
     ids = [str(number) for number in range(len(completions))]
-    whole = Template.compile("{{ solver_output }}", names=["solver_output"])
-    table = view_completions(Completions.build(ids, completions, source="recorded"), whole)
+    table = view_completions(Completions.build(ids, completions, source="recorded"))
     expected = [one.solver_output() for one in completions]
     assert [json.dumps(row) for row in table.rows()] == [json.dumps(row) for row in expected]
-
-
-def test_plain_texts_stay_columns() -> None:
-    """Without replies and prompts nothing is turned into JSON text."""
-    read = Template.compile("{{ solver_output.output }}", names=["solver_output"])
-    table = view_completions(Completions.build(list("0123"), PLAIN, source="recorded"), read)
-    assert table.encoded == frozenset(LATER_NAMES)
-    assert table.frame["trace"].null_count() == 4
-    assert isinstance(table.frame.schema["output"], pl.Struct)
 
 
 def build_table(values: pl.Series, encoded: frozenset[str] = frozenset()) -> Scores:
@@ -172,7 +182,7 @@ def build_table(values: pl.Series, encoded: frozenset[str] = frozenset()) -> Sco
 
 def test_table_of_scores_has_values_and_metadata_by_scorer() -> None:
     """A value hides metadata of its name; without a score all are null."""
-    table = view_scores({"first": build_table(pl.Series([0.5, 1.0, 0.0]))})
+    table = view_scores({"first": build_table(pl.Series([0.5, 1.0, 0.0]))}, SAMPLES.ids)
     assert [dict(row) for row in table.rows()] == [
         {"first": {"score": 0.5, "note": "x"}},
         {"first": {"score": 1.0, "note": None}},
@@ -181,10 +191,15 @@ def test_table_of_scores_has_values_and_metadata_by_scorer() -> None:
 
 
 def test_scores_without_a_common_type_are_decoded() -> None:
-    """Values that are stored as JSON text are seen as what they are; a scorer without any is empty."""
+    """Values that are stored as JSON text are seen as what they are.
+
+    A scorer without any is empty.
+    """
     mixed = build_table(pl.Series(['"text"', "[1, 2]", None]), frozenset({"score"}))
-    nothing = build_scores(pl.Series(["SCORED"] * 3), pl.Series([None] * 3, dtype=pl.String), {}, metadata={})
-    table = view_scores({"mixed": mixed, "nothing": nothing})
+    nothing = build_scores(
+        pl.Series(["SCORED"] * 3), pl.Series([None] * 3, dtype=pl.String), {}, metadata={}
+    )
+    table = view_scores({"mixed": mixed, "nothing": nothing}, SAMPLES.ids)
     assert [row["mixed"] for row in table.rows()] == [
         {"score": "text", "note": "x"},
         {"score": [1, 2], "note": None},

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import polars as pl
 import pytest
+from tests.samples import samples_from_frame
 
 from answerkey.errors import SpecError
 from answerkey.scorers import compile_templates
@@ -16,24 +17,32 @@ from answerkey.scorers.choice_probabilities import (
     judge_probabilities,
     read_label,
 )
-from answerkey.types import Completion, Completions, CompletionStatus, Samples, Score
+from answerkey.types import Completion, Completions, CompletionStatus, Score
 
 CHOICES = ("A", "B", "C", "D")
 
 
 def send(first: str, top: Mapping[str, float], *before: str) -> dict[str, object]:
-    """Return chat log-probabilities: some opening tokens, then the answer's with probabilities of `top`."""
+    """Return chat log-probabilities: some opening tokens, then the answer's with probabilities of
+    `top`.
+    """
     opening = [{"token": one, "logprob": -0.1, "top_logprobs": []} for one in before]
     listed = [{"token": token, "logprob": math.log(share)} for token, share in top.items()]
     return {"content": [*opening, {"token": first, "logprob": -0.5, "top_logprobs": listed}]}
 
 
-def judge(top: Mapping[str, float], truth: str = "A", said: str | None = "A", first: str = "A") -> Score:
+def judge(
+    top: Mapping[str, float], truth: str = "A", said: str | None = "A", first: str = "A"
+) -> Score:
     """Return the verdict on the alternatives of one token."""
-    return judge_probabilities(send(first, {first: top.get(first, 1e-9), **top}), CHOICES, truth, said)
+    return judge_probabilities(
+        send(first, {first: top.get(first, 1e-9), **top}), CHOICES, truth, said
+    )
 
 
-@pytest.mark.parametrize("token", ["B", " B", "(B", "**B", "B.", " B)", '"B"', "\nB:", "（B）", "[B]"])
+@pytest.mark.parametrize(
+    "token", ["B", " B", "(B", "**B", "B.", " B)", '"B"', "\nB:", "（B）", "[B]"]
+)
 def test_marks_around_a_label_do_not_count(token: str) -> None:
     """A token stands for the choice that it holds."""
     assert read_label(token) == "B"
@@ -74,7 +83,9 @@ def test_spellings_of_a_choice_add_up() -> None:
     ],
 )
 def test_probabilities_are_read_after_the_thoughts(thoughts: tuple[str, ...]) -> None:
-    """The first token of the answer counts, not that of a thought, nor that of JSON around a choice."""
+    """The first token of the answer counts, not that of a thought, nor that of JSON around a
+    choice.
+    """
     sent = send("B", {"B": 0.99, "A": 0.01}, *thoughts)
     found = judge_probabilities(sent, CHOICES, "B", "B")
     assert (found.metadata["predicted_choice"], found.metadata["answer_token"]) == ("B", "B")
@@ -83,7 +94,10 @@ def test_probabilities_are_read_after_the_thoughts(thoughts: tuple[str, ...]) ->
 
 def test_thoughts_without_an_answer_have_no_answer_token() -> None:
     """What is cut off within its thoughts names no choice."""
-    assert judge_probabilities(send("A", {"A": 0.9}, "<think>"), CHOICES, "A").reason == "NO_ANSWER_TOKEN"
+    assert (
+        judge_probabilities(send("A", {"A": 0.9}, "<think>"), CHOICES, "A").reason
+        == "NO_ANSWER_TOKEN"
+    )
 
 
 def test_values_are_those_of_their_definitions() -> None:
@@ -138,10 +152,15 @@ def test_opening_tokens_are_passed_over() -> None:
         (send("(", {"(": 0.9}), "NO_ANSWER_TOKEN"),
         ({"ranking": [{"logprob": -1.0}]}, "OTHER_RANKING"),
         ({"ranking": [{"logprob": None, "why": "x"}] * 4}, "NO_LOGPROBS"),
-        *[({"ranking": [*[{"logprob": -0.1}] * 3, bad]}, "NO_LOGPROBS") for bad in ("x", None, -0.5)],
+        *[
+            ({"ranking": [*[{"logprob": -0.1}] * 3, bad]}, "NO_LOGPROBS")
+            for bad in ("x", None, -0.5)
+        ],
     ],
 )
-def test_without_probabilities_a_row_is_failed_with_the_reason(logprobs: object, reason: str) -> None:
+def test_without_probabilities_a_row_is_failed_with_the_reason(
+    logprobs: object, reason: str
+) -> None:
     """It is never wrong, and never guessed."""
     found = judge_probabilities(logprobs, CHOICES, "A")
     assert (found.status, found.reason, dict(found.values)) == ("FAILED", reason, {})
@@ -151,7 +170,10 @@ def test_without_probabilities_a_row_is_failed_with_the_reason(logprobs: object,
 def test_a_continuation_without_a_length_cannot_be_divided_by_it(length: object) -> None:
     """Neither can one whose length no continuation has."""
     ranking = [{"logprob": -1.0, "tokens": length}, {"logprob": -2.0, "tokens": 1}]
-    assert judge_probabilities({"ranking": ranking}, "AB", "A", normalise="tokens").reason == "NO_LOGPROBS"
+    assert (
+        judge_probabilities({"ranking": ranking}, "AB", "A", normalise="tokens").reason
+        == "NO_LOGPROBS"
+    )
 
 
 @pytest.mark.parametrize(("normalise", "best"), [("none", "A"), ("tokens", "B"), ("bytes", "C")])
@@ -169,7 +191,12 @@ def test_ranked_continuations_may_be_divided_by_their_length(normalise: str, bes
 def test_the_column_form_says_the_same_row_by_row() -> None:
     """A failed call stays an error, and a bad row keeps its own reason."""
     told = [send("A", {"A": 0.7, "B": 0.3}), None, send("B", {"B": 0.6, "C": 0.4}), None]
-    statuses = [CompletionStatus.OK, CompletionStatus.OK, CompletionStatus.OK, CompletionStatus.ERROR]
+    statuses = [
+        CompletionStatus.OK,
+        CompletionStatus.OK,
+        CompletionStatus.OK,
+        CompletionStatus.ERROR,
+    ]
     completions = [
         Completion(None if status is CompletionStatus.ERROR else "A", status, logprobs=one)
         for one, status in zip(told, statuses, strict=True)
@@ -177,7 +204,11 @@ def test_the_column_form_says_the_same_row_by_row() -> None:
     frame = pl.DataFrame({"answer": ["A", "A", "E", "A"]})
     ids = pl.Series(["1", "2", "3", "4"])
     scorer = ChoiceProbabilities("{{ sample.answer }}", list(CHOICES))
-    rows = list(scorer.score(Samples(frame, ids), Completions.build(ids, completions, source="live")).rows())
+    rows = list(
+        scorer.score(
+            samples_from_frame(frame, ids), Completions.build(ids, completions, source="live")
+        ).rows()
+    )
     assert [(one.status.value, one.reason) for one in rows] == [
         ("SCORED", None),
         ("FAILED", "NO_LOGPROBS"),
@@ -193,11 +224,15 @@ def test_samples_may_have_different_numbers_of_choices() -> None:
     rankings = [[-1.0, -2.0], None, [-3.0, -1.0, -2.0]]
     told = [one and {"ranking": [{"logprob": number} for number in one]} for one in rankings]
     choices = [["A", "B"], ["A", "B"], ["A", "B", "C"]]
-    samples = Samples(pl.DataFrame({"choices": choices}), pl.Series(["1", "2", "3"]))
+    samples = samples_from_frame(pl.DataFrame({"choices": choices}), pl.Series(["1", "2", "3"]))
     completions = [Completion("A", logprobs=one) for one in told]
     scorer = ChoiceProbabilities("A", "{{ sample.choices }}")
-    rows = list(scorer.score(samples, Completions.build(samples.ids, completions, source="live")).rows())
-    alone = [judge_probabilities(one, names, "A", "A") for one, names in zip(told, choices, strict=True)]
+    rows = list(
+        scorer.score(samples, Completions.build(samples.ids, completions, source="live")).rows()
+    )
+    alone = [
+        judge_probabilities(one, names, "A", "A") for one, names in zip(told, choices, strict=True)
+    ]
     assert [(one.status, one.reason) for one in rows] == [(one.status, one.reason) for one in alone]
     assert (rows[0].values, rows[2].values) == (alone[0].values, alone[2].values)
     assert [bool(one.metadata.get("probabilities")) for one in rows] == [True, False, True]
@@ -221,7 +256,7 @@ def test_rows_and_fields_are_those_of_the_text_scorer() -> None:
         ["extraction"],
     )
     frame = pl.DataFrame({"answer": ["B", "E"], "options": [["w", "x", "y", "z"]] * 2})
-    samples = Samples(frame, pl.Series(["a", "b"]))
+    samples = samples_from_frame(frame, pl.Series(["a", "b"]))
     plain = ChoiceProbabilities("{{ sample.answer }}", list(CHOICES))
     problems, notices = plain.check_rows(samples)
     assert [(one.position, one.reason) for one in problems] == [(1, "BAD_TRUTH")]

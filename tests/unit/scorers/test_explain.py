@@ -24,7 +24,8 @@ TRUNCATED = (
             "stated_answer",
             "The answer is (B).",
             (
-                "VALID: 'B', by 'answer is (B)' (characters 5 to 17): words for the answer lead to it; "
+                "VALID: 'B', by 'answer is (B)' (characters 5 to 17): words for the "
+                "answer lead to it; "
                 "it is the ground truth 'B'"
             ),
         ),
@@ -47,7 +48,10 @@ TRUNCATED = (
         (
             "stated_answer",
             "Answer: A. Canberra",
-            "INVALID: in 'Answer: A' (characters 1 to 9) the label and the text belong to different options",
+            (
+                "INVALID: in 'Answer: A' (characters 1 to 9) the label and the text belong "
+                "to different options"
+            ),
         ),
         (
             "stated_answer",
@@ -73,7 +77,8 @@ TRUNCATED = (
             "leading_label",
             "**B**",
             (
-                "VALID: 'B', by 'B' (character 3): the text begins with it, after brackets, quotes, "
+                "VALID: 'B', by 'B' (character 3): the text begins with it, after "
+                "brackets, quotes, "
                 "emphasis or other marks; it is the ground truth 'B'"
             ),
         ),
@@ -89,7 +94,8 @@ TRUNCATED = (
             PATTERN,
             "answer is D",
             (
-                "VALID: 'D', by 'answer is D' (characters 1 to 11): the first match of the pattern names it; "
+                "VALID: 'D', by 'answer is D' (characters 1 to 11): the first match of "
+                "the pattern names it; "
                 "it is not the ground truth 'B'"
             ),
         ),
@@ -100,13 +106,17 @@ def test_verdicts_are_told_with_their_passage(
     extraction: str | dict[str, str], text: str, sentence: str
 ) -> None:
     """The sentence says which part of the rule decided, and where in the text."""
-    assert explain_verdict(text, CHOICES, judge(text, CHOICES, "B", extraction, OPTIONS)) == sentence
+    assert (
+        explain_verdict(text, CHOICES, judge(text, CHOICES, "B", extraction, OPTIONS)) == sentence
+    )
 
 
 def test_long_passages_are_cut() -> None:
     """The sentence stays short whatever the passage is."""
     text = "answer is " + "x" * 500
-    sentence = explain_verdict(text, CHOICES, judge(text, CHOICES, "B", {"pattern": "answer is (x+)"}))
+    sentence = explain_verdict(
+        text, CHOICES, judge(text, CHOICES, "B", {"pattern": "answer is (x+)"})
+    )
     assert len(sentence) < 300
     assert "…" in sentence
 
@@ -117,9 +127,15 @@ def test_refusals_are_told_as_by_any_rule() -> None:
 
 
 def test_metadata_names_the_part_and_the_passage() -> None:
-    """`extraction_rule` is the rule and its part; `answer_span` is where the passage begins and ends."""
+    """`extraction_rule` is the rule and its part.
+
+    `answer_span` is where the passage begins and ends.
+    """
     metadata: Mapping[str, object] = judge("Answer: B", CHOICES, "B", "stated_answer").metadata
-    assert (metadata["extraction_rule"], metadata["answer_span"]) == ("stated_answer/answer_cue", [0, 9])
+    assert (metadata["extraction_rule"], metadata["answer_span"]) == (
+        "stated_answer/answer_cue",
+        [0, 9],
+    )
     assert "answer_span" not in judge("B", CHOICES, "B").metadata
     failed = judge("B", ["yes"], "B", "stated_answer").metadata
     assert failed["answer_span"] is None
@@ -151,10 +167,16 @@ def test_reasons_stand_in_the_order_in_which_they_are_tried() -> None:
         (" A", "VALID: the completion begins with 'A', which is not the ground truth 'B'"),
         (None, "INVALID: there is a reply, but no text in it"),
         (" ", "INVALID: the text is empty or only white space"),
-        ("\nE", "INVALID: the first character, 'E', is not one of the choices ['A', 'B', 'C', 'D']"),
+        (
+            "\nE",
+            "INVALID: the first character, 'E', is not one of the choices ['A', 'B', 'C', 'D']",
+        ),
         (
             "A or B",
-            "INVALID: the completion begins with 'A' joined to another of the choices ['A', 'B', 'C', 'D']",
+            (
+                "INVALID: the completion begins with 'A' joined to another of the choices "
+                "['A', 'B', 'C', 'D']"
+            ),
         ),
         ("Answer: B", "INVALID: 'A' is only the beginning of a longer word or number"),
         ("A good choice", "INVALID: 'A' runs into the words after it: nothing sets it off"),
@@ -169,7 +191,10 @@ def test_reasons_stand_in_the_order_in_which_they_are_tried() -> None:
             Completion(None, CompletionStatus.REFUSED),
             "INVALID: the provider marked the reply as a refusal, which answers nothing",
         ),
-        (Completion(None, CompletionStatus.ERROR), "ERROR: the call failed, so there is nothing to judge"),
+        (
+            Completion(None, CompletionStatus.ERROR),
+            "ERROR: the call failed, so there is nothing to judge",
+        ),
     ],
 )
 def test_every_verdict_is_explained_in_one_sentence(
@@ -188,4 +213,7 @@ def test_literal_rule_is_explained_by_its_own_character() -> None:
 def test_failed_rows_are_the_datasets_fault() -> None:
     """A FAILED row is explained by what is wrong with the row."""
     sentence = explain_verdict("A", CHOICES, judge("A", CHOICES, "E"))
-    assert sentence == "FAILED: the ground truth of this row is not one single character out of its choices"
+    assert (
+        sentence
+        == "FAILED: the ground truth of this row is not one single character out of its choices"
+    )

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.samples import samples_from_frame
 
 from answerkey.errors import SpecError
 from answerkey.reader import Reading
@@ -18,7 +19,10 @@ from answerkey.types import Completion, Completions, CompletionStatus, Samples
 
 
 def test_rules_are_found_by_name() -> None:
-    """A rule's name is its key; a mapping with nothing but `pattern` is a rule of the user's own."""
+    """A rule's name is its key.
+
+    A mapping with nothing but `pattern` is a rule of the user's own.
+    """
     for name in ("first_character", "first_character_literal", "leading_label", "stated_answer"):
         assert find_rule(name) is RULES[name]
         assert RULES[name].name == name
@@ -29,7 +33,15 @@ def test_rules_are_found_by_name() -> None:
 
 @pytest.mark.parametrize(
     "extraction",
-    ["first_charcter", "", None, 3, ["first_character"], {"regex": "x"}, {"pattern": "(x)", "flags": "i"}],
+    [
+        "first_charcter",
+        "",
+        None,
+        3,
+        ["first_character"],
+        {"regex": "x"},
+        {"pattern": "(x)", "flags": "i"},
+    ],
 )
 def test_unknown_rules_are_refused(extraction: object) -> None:
     """An unknown rule lists those there are; a typing mistake is answered with the nearest."""
@@ -47,7 +59,9 @@ def test_literal_rule_reads_one_code_point() -> None:
     rule, no_choice = RULES["first_character_literal"], (None, "NOT_A_CHOICE")
     texts = ["Based on", " B", "", "B\u0301", "b"]
     expected = [("B", None), no_choice, (None, "EMPTY"), ("B", None), no_choice]
-    assert [(one.choice, one.reason) for one in (rule.read(text, ("A", "B")) for text in texts)] == expected
+    assert [
+        (one.choice, one.reason) for one in (rule.read(text, ("A", "B")) for text in texts)
+    ] == expected
 
 
 TWO = ("A", "B")
@@ -75,7 +89,9 @@ def build(options: str | None) -> tuple[StringEqualsMcqa, Samples, Completions]:
         {"truth": "A", "choices": ["A", "B"], "texts": None},
         {"truth": "Z", "choices": ["A", "B"], "texts": None},
     ]
-    samples = Samples(pl.DataFrame(rows), pl.Series([str(number) for number in range(len(rows))]))
+    samples = samples_from_frame(
+        pl.DataFrame(rows), pl.Series([str(number) for number in range(len(rows))])
+    )
     said = [
         Completion("The answer is Rome."),
         Completion("Answer: C"),
@@ -129,7 +145,10 @@ def match(pattern: str, text: str) -> Reading:
     ],
 )
 def test_first_match_decides(pattern: str, text: str, reading: Reading) -> None:
-    """The group, without white space, is the choice; the passage is the whole match, in characters."""
+    """The group, without white space, is the choice.
+
+    The passage is the whole match, in characters.
+    """
     assert match(pattern, text) == reading
 
 
@@ -156,7 +175,10 @@ def test_case_is_ignored_only_where_it_tells_no_choices_apart() -> None:
     ],
 )
 def test_bad_patterns_are_refused(pattern: object, message: str) -> None:
-    """A pattern that is none, or has not one group, is an error of the task; the hint shows a good one."""
+    """A pattern that is none, or has not one group, is an error of the task.
+
+    The hint shows a good one.
+    """
     with pytest.raises(SpecError) as caught:
         find_rule({"pattern": pattern})
     assert caught.value.code == "E108"
@@ -199,7 +221,17 @@ def test_every_dash_joins_two_choices(dash: str) -> None:
         "\u200b" * 50_000 + "A",
         "é" * 100_000,
     ],
-    ids=["spaces", "same choice", "chain", "joining words", "marks", "word", "lines", "invisible", "accents"],
+    ids=[
+        "spaces",
+        "same choice",
+        "chain",
+        "joining words",
+        "marks",
+        "word",
+        "lines",
+        "invisible",
+        "accents",
+    ],
 )
 def test_long_texts_are_read_in_linear_time(text: str) -> None:
     """Texts made to be slow are read at once."""
@@ -209,7 +241,17 @@ def test_long_texts_are_read_in_linear_time(text: str) -> None:
 
 def test_texts_are_read_in_their_order() -> None:
     """A text that was read before is read in the same way again."""
-    texts = ["B", "Ｂ", "A or B", "", "B。", "Answer", "A, é", "A" + " " * 20 + "or B", "A lot"] * 100
+    texts = [
+        "B",
+        "Ｂ",
+        "A or B",
+        "",
+        "B。",
+        "Answer",
+        "A, é",
+        "A" + " " * 20 + "or B",
+        "A lot",
+    ] * 100
     expected = [
         ("B", None),
         (None, "NOT_A_CHOICE"),
@@ -273,4 +315,6 @@ def test_marks_that_join_may_be_choices_themselves() -> None:
     """Every way through them is walked once, and none ends at another choice that stands alone."""
     choices = ("/", "\u548c", "o", "y")
     assert read_first_character("y, \u548c/\u548c\u548cA", choices) == Reading(choice="y")
-    assert read_first_character("y, \u548c/\u548c\u548c o", choices) == Reading(reason="SEVERAL_CHOICES")
+    assert read_first_character("y, \u548c/\u548c\u548c o", choices) == Reading(
+        reason="SEVERAL_CHOICES"
+    )

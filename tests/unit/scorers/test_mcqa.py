@@ -2,12 +2,19 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
+from tests.samples import samples_from_frame
 
 from answerkey.errors import Place, SpecError
 from answerkey.scorers import RowProblem, StringEqualsMcqa, compile_templates, judge
-from answerkey.scorers.base import RowFault
-from answerkey.scorers.mcqa import METADATA_NAMES
-from answerkey.scorers.question import check_truth, parse_choices, parse_truth, read_options
+from answerkey.scorers.base import FaultReason, RowFault
+from answerkey.scorers.mcqa import METADATA_NAMES, check_characters
+from answerkey.scorers.question import (
+    Labels,
+    build_question,
+    parse_choices,
+    parse_truth,
+    read_options,
+)
 from answerkey.types import (
     Completion,
     Completions,
@@ -27,13 +34,17 @@ def build_samples(*answers: object, choices: object = LETTERS) -> Samples:
     """Return samples with these answers, as rows of a file that begins with a heading."""
     frame = pl.DataFrame({"answer": answers, "choices": [choices] * len(answers)}, strict=False)
     ids = pl.Series([f"s{position}" for position in range(len(answers))])
-    return Samples(frame, ids, "data/mmlu.csv", pl.Series(range(2, len(answers) + 2)))
+    return samples_from_frame(frame, ids, "data/mmlu.csv", pl.Series(range(2, len(answers) + 2)))
 
 
-def score(scorer: StringEqualsMcqa, samples: Samples, *completions: Completion | str | None) -> list[Score]:
+def score(
+    scorer: StringEqualsMcqa, samples: Samples, *completions: Completion | str | None
+) -> list[Score]:
     """Return the scorer's verdicts on these completions."""
     answers = [one if isinstance(one, Completion) else Completion(one) for one in completions]
-    return list(scorer.score(samples, Completions.build(samples.ids, answers, source="recorded")).rows())
+    return list(
+        scorer.score(samples, Completions.build(samples.ids, answers, source="recorded")).rows()
+    )
 
 
 def find_errors(scorer: StringEqualsMcqa, samples: Samples) -> list[str]:
@@ -56,7 +67,9 @@ def test_judge_states_everything_about_a_verdict() -> None:
     assert judge(" B. Lyon", LETTERS, "B") == Score(
         ScoreStatus.SCORED, values={"is_correct": 1.0}, metadata=metadata
     )
-    failed = Score(ScoreStatus.FAILED, "BAD_TRUTH", {"is_correct": None}, dict.fromkeys(METADATA_NAMES))
+    failed = Score(
+        ScoreStatus.FAILED, "BAD_TRUTH", {"is_correct": None}, dict.fromkeys(METADATA_NAMES)
+    )
     assert judge("A", LETTERS, "E") == failed
     assert judge("A", ["yes", "no"], "yes").reason == "BAD_CHOICES"
     with pytest.raises(SpecError):
@@ -64,8 +77,12 @@ def test_judge_states_everything_about_a_verdict() -> None:
 
 
 def test_table_has_one_row_per_sample_with_fixed_types() -> None:
-    """The schema of the scores does not depend on what was scored, not even on whether there is a row."""
-    metadata = {name: pl.List(pl.String) if name == "choices" else pl.String() for name in METADATA_NAMES}
+    """The schema of the scores does not depend on what was scored, not even on whether there is a
+    row.
+    """
+    metadata = {
+        name: pl.List(pl.String) if name == "choices" else pl.String() for name in METADATA_NAMES
+    }
     texts = dict.fromkeys(["status", "reason", "excluded_by"], pl.String())
     structs = {"values": pl.Struct({"is_correct": pl.Float64}), "metadata": pl.Struct(metadata)}
     for samples in (build_samples("A", "E"), build_samples("E"), build_samples("A").slice(0, 0)):
@@ -76,7 +93,10 @@ def test_table_has_one_row_per_sample_with_fixed_types() -> None:
 
 
 def test_bad_rows_are_failed_and_failed_calls_are_errors() -> None:
-    """A bad row is FAILED whatever its completion is; a failed call has no score; both have no values."""
+    """A bad row is FAILED whatever its completion is.
+
+    A failed call has no score; both have no values.
+    """
     failed_call = Completion(None, CompletionStatus.ERROR)
     found = score(SCORER, build_samples("A", "E", "A", None), "A", "A", failed_call, failed_call)
     assert [(one.status.value, one.reason, one.values["is_correct"]) for one in found] == [
@@ -90,7 +110,9 @@ def test_bad_rows_are_failed_and_failed_calls_are_errors() -> None:
 def test_rows_may_have_choices_of_their_own() -> None:
     """Groups with different choices are read apart and come back in their places."""
     rows = [{"answer": "A", "choices": ["A", "B"]}, {"answer": "2", "choices": ["1", "2"]}] * 4
-    samples = Samples(pl.DataFrame(rows), pl.Series([str(number) for number in range(len(rows))]))
+    samples = samples_from_frame(
+        pl.DataFrame(rows), pl.Series([str(number) for number in range(len(rows))])
+    )
     found = score(SCORER, samples, *["A", "2."] * 4)
     assert [one.metadata["predicted_choice"] for one in found] == ["A", "2"] * 4
     assert all(one.values["is_correct"] == 1.0 for one in found)
@@ -103,18 +125,25 @@ def test_truth_outside_the_choices_is_shown_with_its_place() -> None:
     """
     assert find_errors(SCORER, build_samples("A", "E")) == [
         (
-            "error[E204]: sample `s1`: ground truth 'E' is not among the choices ['A', 'B', 'C', 'D']\n"
+            "error[E204]: sample `s1`: ground truth 'E' is not among the choices ['A', "
+            "'B', 'C', 'D']\n"
             "  --> data/mmlu.csv:3, column `answer`\n"
             "  = help: fix the row"
         )
     ]
     found = SCORER.check_rows(build_samples("E", "A", None, "AB"))[0]
-    assert [(one.position, one.error.code) for one in found] == [(0, "E204"), (2, "E204"), (3, "E204")]
+    assert [(one.position, one.error.code) for one in found] == [
+        (0, "E204"),
+        (2, "E204"),
+        (3, "E204"),
+    ]
     assert all(one.error.hint for one in found)
 
 
 def test_unsuitable_choices_are_shown_with_their_place() -> None:
-    """A choice of several characters is E205 in the column of the choices, with the page's advice."""
+    """A choice of several characters is E205 in the column of the choices, with the page's
+    advice.
+    """
     problems, _ = SCORER.check_rows(build_samples("A", choices=["A", "no"]))
     (problem,) = problems
     assert problem == RowProblem(0, problem.error, "BAD_CHOICES", "choices")
@@ -127,11 +156,15 @@ def test_missing_column_is_told_once() -> None:
     """A column that does not exist is one error however many rows there are, without a row."""
     scorer = StringEqualsMcqa("{{ sample.anser }}", "{{ sample.choices }}")
     problems, _ = scorer.check_rows(build_samples("A", "B", "C"))
-    assert [(problem.error.code, problem.reason) for problem in problems] == [("E206", "TEMPLATE_FAILED")]
+    assert [(problem.error.code, problem.reason) for problem in problems] == [
+        ("E206", "TEMPLATE_FAILED")
+    ]
     assert "`anser` is not a column" in problems[0].error.message
     assert "did you mean `answer`?" in str(problems[0].error.hint)
     assert problems[0].error.where == Place(file="data/mmlu.csv")
-    assert [one.reason for one in score(scorer, build_samples("A", "B"), "A", "B")] == ["TEMPLATE_FAILED"] * 2
+    assert [one.reason for one in score(scorer, build_samples("A", "B"), "A", "B")] == [
+        "TEMPLATE_FAILED"
+    ] * 2
 
 
 @pytest.mark.parametrize(
@@ -146,7 +179,9 @@ def test_missing_column_is_told_once() -> None:
             *((1, 0, 2), [(1, "E207")], [None, "TEMPLATE_FAILED", None]),
         ),
         (
-            StringEqualsMcqa("{{ sample.answer }}", "['A', 'B', 'C', 'D']", options="{{ sample.nothing }}"),
+            StringEqualsMcqa(
+                "{{ sample.answer }}", "['A', 'B', 'C', 'D']", options="{{ sample.nothing }}"
+            ),
             *(("A", "X"), [(0, "E206"), (1, "E204")], ["TEMPLATE_FAILED", "BAD_TRUTH"]),
         ),
     ],
@@ -154,7 +189,10 @@ def test_missing_column_is_told_once() -> None:
 def test_template_that_fails_on_a_row_is_told_with_the_row(
     scorer: StringEqualsMcqa, answers: tuple[object, ...], found: object, reasons: list[str | None]
 ) -> None:
-    """Rows on which a template fails are reported and FAILED; a missing column once, others beside it."""
+    """Rows on which a template fails are reported and FAILED.
+
+    A missing column once, others beside it.
+    """
     samples = build_samples(*answers)
     assert [(one.position, one.error.code) for one in scorer.check_rows(samples)[0]] == found
     assert [one.reason for one in score(scorer, samples, *["A"] * len(answers))] == reasons
@@ -173,7 +211,11 @@ def test_trimmed_white_space_is_told_once_with_the_column() -> None:
             ("choices", "choices", Place("data/mmlu.csv", 2, None, "s0", "choices")),
         )
     ]
-    assert [one.values["is_correct"] for one in score(SCORER, samples, "A", "A", "B")] == [1.0, 1.0, 1.0]
+    assert [one.values["is_correct"] for one in score(SCORER, samples, "A", "A", "B")] == [
+        1.0,
+        1.0,
+        1.0,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -195,9 +237,13 @@ def test_fields_that_are_missing_are_named_in_both_spellings() -> None:
 
 
 def test_deprecated_fields_read_their_columns() -> None:
-    """The deprecated column names stand for templates, also when the column's name is no identifier."""
+    """The deprecated column names stand for templates, also when the column's name is no
+    identifier.
+    """
     scorer = StringEqualsMcqa(ground_truth_choice_field="the 'answer'", choices_field="choices")
-    samples = Samples(pl.DataFrame({"the 'answer'": ["B"], "choices": [LETTERS]}), pl.Series(["1"]))
+    samples = samples_from_frame(
+        pl.DataFrame({"the 'answer'": ["B"], "choices": [LETTERS]}), pl.Series(["1"])
+    )
     assert find_field_errors(scorer) == []
     assert score(scorer, samples, "B")[0].values == {"is_correct": 1.0}
 
@@ -206,7 +252,12 @@ def test_deprecated_fields_read_their_columns() -> None:
     ("truth", "choices", "field", "message"),
     [
         ("E", LETTERS, "ground_truth_choice", "ground truth 'E' is not among the choices"),
-        ("{{ 'AB' }}", "{{ sample.choices }}", "ground_truth_choice", "has more than one character"),
+        (
+            "{{ 'AB' }}",
+            "{{ sample.choices }}",
+            "ground_truth_choice",
+            "has more than one character",
+        ),
         ("A", ["A", "A"], "choices", "choice 'A' appears twice"),
         ("{{ sample.answer }}", "yes, no", "choices", "the choices are 'yes, no', not a list"),
     ],
@@ -224,7 +275,10 @@ def test_unsuitable_constants_are_the_tasks_fault(
 
 
 def test_every_mistake_in_the_fields_is_found_at_once() -> None:
-    """A broken template, a missing field and an unknown rule are reported together; rows are not tried."""
+    """A broken template, a missing field and an unknown rule are reported together.
+
+    Rows are not tried.
+    """
     scorer = StringEqualsMcqa("{{ sample.answer", extraction="first_char")
     assert [(field, code) for field, code, _ in find_field_errors(scorer)] == [
         ("extraction", "E108"),
@@ -236,7 +290,9 @@ def test_every_mistake_in_the_fields_is_found_at_once() -> None:
 
 def test_copied_backslash_gets_a_hint() -> None:
     r"""The page prints `\|`, which is no Jinja: the error says to write `|`."""
-    (found,) = compile_templates(StringEqualsMcqa(r"{{ sample.answer \| upper }}", "{{ sample.choices }}"))[1]
+    (found,) = compile_templates(
+        StringEqualsMcqa(r"{{ sample.answer \| upper }}", "{{ sample.choices }}")
+    )[1]
     assert found[1].code == "E112"
     assert "`|`" in str(found[1].hint)
 
@@ -246,8 +302,10 @@ def test_known_holds_choices_truths_and_options() -> None:
     texts = [["Paris", "Lyon"], ["x", "y"]]
     frame = pl.DataFrame({"answer": ["A", "E"], "choices": [["A", "B"]] * 2, "options": texts})
     assert SCORER.sample_facts(build_samples("A", "B")).options == [None, None]
-    known = Known(choices=[("A", "B")] * 2, truths=["A", "E"], options=[("Paris", "Lyon"), ("x", "y")])
-    assert SCORER.sample_facts(Samples(frame, pl.Series(["1", "2"]))) == known
+    known = Known(
+        choices=[("A", "B")] * 2, truths=["A", "E"], options=[("Paris", "Lyon"), ("x", "y")]
+    )
+    assert SCORER.sample_facts(samples_from_frame(frame, pl.Series(["1", "2"]))) == known
 
 
 @pytest.mark.parametrize(
@@ -262,17 +320,24 @@ def test_known_holds_choices_truths_and_options() -> None:
 def test_options_come_from_the_field_or_from_a_column_of_lists(
     options: str | list[str] | None, expected: list[tuple[str, ...] | None]
 ) -> None:
-    """The field `options` is a template; without it a column `options` counts only if it holds lists."""
+    """The field `options` is a template.
+
+    Without it a column `options` counts only if it holds lists.
+    """
     scorer = StringEqualsMcqa("{{ sample.answer }}", "['A', 'B']", options=options)
-    frame = pl.DataFrame({"answer": ["A"], "a": ["Paris"], "b": ["Lyon"], "options": ["['no', 'list']"]})
-    known = scorer.sample_facts(Samples(frame, pl.Series(["1"])))
+    frame = pl.DataFrame(
+        {"answer": ["A"], "a": ["Paris"], "b": ["Lyon"], "options": ["['no', 'list']"]}
+    )
+    known = scorer.sample_facts(samples_from_frame(frame, pl.Series(["1"])))
     assert known is not None
     assert known.options == expected
 
 
 def test_options_may_be_put_together_by_a_template() -> None:
     """A rule is told the texts of each row, whether they are a column or made of several."""
-    samples = Samples(pl.DataFrame({"answer": ["B"], "x": ["Paris"], "y": ["Lyon"]}), pl.Series(["1"]))
+    samples = samples_from_frame(
+        pl.DataFrame({"answer": ["B"], "x": ["Paris"], "y": ["Lyon"]}), pl.Series(["1"])
+    )
     scorer = StringEqualsMcqa(
         "{{ sample.answer }}",
         ["A", "B"],
@@ -287,9 +352,14 @@ def test_many_rows_with_the_same_choices_are_read_with_their_own_options() -> No
     """As one by one: the text of an option names its choice in the row that has it."""
     options = [["green", "red"], ["red", "green"]] * 4
     ids = pl.Series([str(row) for row in range(len(options))])
-    samples = Samples(pl.DataFrame({"answer": ["A"] * len(ids), "options": options}), ids)
+    samples = samples_from_frame(
+        pl.DataFrame({"answer": ["A"] * len(ids), "options": options}), ids
+    )
     scorer = StringEqualsMcqa(
-        "{{ sample.answer }}", ["A", "B"], options="{{ sample.options }}", extraction="stated_answer"
+        "{{ sample.answer }}",
+        ["A", "B"],
+        options="{{ sample.options }}",
+        extraction="stated_answer",
     )
     found = score(scorer, samples, *["The answer is green."] * len(ids))
     assert [one.metadata["predicted_choice"] for one in found] == ["A", "B"] * 4
@@ -307,9 +377,11 @@ def test_many_rows_with_the_same_choices_are_read_with_their_own_options() -> No
         (["\u0041\u030a"], ("\u00c5",)),
     ],
 )
-def test_choices_are_read_from_lists_and_texts_of_lists(value: object, names: tuple[str, ...]) -> None:
+def test_choices_are_read_from_lists_and_texts_of_lists(
+    value: object, names: tuple[str, ...]
+) -> None:
     """A list, a JSON text and a Python literal give the same choices, in NFC."""
-    assert parse_choices(value) == (names, False)
+    assert parse_choices(value, check_characters) == (names, False)
 
 
 def test_only_the_stated_answer_reads_choices_that_are_numbers() -> None:
@@ -324,9 +396,9 @@ def test_only_the_stated_answer_reads_choices_that_are_numbers() -> None:
 
 def test_white_space_is_trimmed_and_told() -> None:
     """Trimmed choices and truths say so, for the warning."""
-    assert parse_choices([" A", "B\u200b"]) == (("A", "B"), True)
-    assert parse_truth("B\n") == ("B", True)
-    assert parse_truth("B") == ("B", False)
+    assert parse_choices([" A", "B\u200b"], check_characters) == (("A", "B"), True)
+    assert parse_truth("B\n", check_characters) == (("B",), True)
+    assert parse_truth("B", check_characters) == (("B",), False)
 
 
 @pytest.mark.parametrize(
@@ -360,9 +432,11 @@ def test_white_space_is_trimmed_and_told() -> None:
     ],
 )
 def test_unsuitable_choices_are_refused(value: object, message: str) -> None:
-    """What is no list of distinct single characters is refused with the value at fault, without a warning."""
+    """What is no list of distinct single characters is refused with the value at fault, without a
+    warning.
+    """
     with pytest.raises(RowFault) as caught:
-        parse_choices(value)
+        parse_choices(value, check_characters)
     assert caught.value.reason == "BAD_CHOICES"
     assert message in caught.value.message
     assert len(caught.value.message) < 300
@@ -374,16 +448,33 @@ def test_unsuitable_choices_are_refused(value: object, message: str) -> None:
 def test_unsuitable_truths_are_refused(value: object) -> None:
     """A ground truth is one character: no null, no true/false, no decimals, nothing nested."""
     with pytest.raises(RowFault) as caught:
-        parse_truth(value)
+        parse_truth(value, check_characters)
     assert caught.value.reason == "BAD_TRUTH"
     assert caught.value.message.startswith("ground truth ")
 
 
 def test_truth_must_be_among_the_choices() -> None:
     """The error names the truth and the choices."""
-    check_truth("A", ("A", "B"))
-    with pytest.raises(RowFault, match=r"^ground truth 'E' is not among the choices \['A', 'B'\]$"):
-        check_truth("E", ("A", "B"))
+    cells = {"choices": ["A", "B"], "ground_truth_choice": "E"}
+    [fault] = build_question(cells, check_characters).faults
+    assert fault.message == "ground truth 'E' is not among the choices ['A', 'B']"
+    assert build_question({**cells, "ground_truth_choice": "A"}, check_characters).faults == ()
+
+
+def test_labels_of_a_question_are_texts_of_any_length() -> None:
+    """It is the scorer that asks for single characters; a question takes what its check takes."""
+
+    def accept(_labels: Labels, _reason: FaultReason) -> None:
+        """Take every label."""
+
+    cells = {"choices": ["yes", "no "], "ground_truth_choice": "no"}
+    question = build_question(cells, accept)
+    assert question.labels == ("yes", "no")
+    assert question.truths == frozenset({"no"})
+    assert question.faults == ()
+    assert question.trimmed == frozenset({"choices"})
+    refused = build_question(cells, check_characters).faults
+    assert [fault.reason for fault in refused] == ["BAD_CHOICES", "BAD_TRUTH"]
 
 
 def test_options_are_lists_of_texts_or_nothing() -> None:
@@ -397,11 +488,16 @@ def test_options_are_lists_of_texts_or_nothing() -> None:
 def test_a_row_that_a_template_fails_on_stands_among_rows_with_choices_of_their_own() -> None:
     """It is reported at its place, and the others are in order."""
     letters = [chr(code) for code in range(ord("!"), ord("~") - 2)]
-    options = [[f"{letters[row % 90]} 1", f"{letters[(row // 90 + row + 1) % 90]} 2"] for row in range(200)]
+    options = [
+        [f"{letters[row % 90]} 1", f"{letters[(row // 90 + row + 1) % 90]} 2"] for row in range(200)
+    ]
     options[150][1] = ""
-    samples = Samples(pl.DataFrame({"options": options}), pl.Series([str(row) for row in range(200)]))
+    samples = samples_from_frame(
+        pl.DataFrame({"options": options}), pl.Series([str(row) for row in range(200)])
+    )
     scorer = StringEqualsMcqa(
-        "{{ (sample.options | map('first') | list)[0] }}", "{{ sample.options | map('first') | list }}"
+        "{{ (sample.options | map('first') | list)[0] }}",
+        "{{ sample.options | map('first') | list }}",
     )
     problems, _ = scorer.check_rows(samples)
     assert {one.position for one in problems} == {150}

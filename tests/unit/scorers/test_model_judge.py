@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.samples import samples_from_frame
 
 from answerkey.errors import InternalError, SpecError
 from answerkey.models.model import open_model
@@ -26,7 +27,15 @@ from answerkey.scorers.model_judge import (
     read_label,
     read_verdict,
 )
-from answerkey.types import Completion, Completions, CompletionStatus, Question, Samples, Score, Scores
+from answerkey.types import (
+    Completion,
+    Completions,
+    CompletionStatus,
+    Request,
+    Samples,
+    Score,
+    Scores,
+)
 
 FIVE = (1, 5)
 
@@ -64,7 +73,10 @@ def test_verdict_is_found(text: str, expected: Verdict) -> None:
     ("text", "why"),
     [
         ("", "the reply is empty"),
-        ("I would say it is good.", "the reply has no JSON object with a `score`: 'I would say it is good.'"),
+        (
+            "I would say it is good.",
+            "the reply has no JSON object with a `score`: 'I would say it is good.'",
+        ),
         ("Score: 4", "no JSON object"),
         ("4/5", "no JSON object"),
         ('{"rating": 4}', "no JSON object"),
@@ -82,11 +94,17 @@ def test_verdict_is_found(text: str, expected: Verdict) -> None:
         ('{"score": 4} no, {"score": 2}', "the reply names several scores: 4, 2"),
         ('{"score": 4, "score": 2}', "the reply names several scores in one object"),
         ("{'score': 4, 'score': 2}", "the reply names several scores in one object"),
-        ('[{"criterion": "a", "score": 1}, {"criterion": "b", "score": 5}]', "several scores: 1, 5"),
+        (
+            '[{"criterion": "a", "score": 1}, {"criterion": "b", "score": 5}]',
+            "several scores: 1, 5",
+        ),
     ],
 )
 def test_no_score_is_guessed(text: str, why: str) -> None:
-    """A text without exactly one score on the scale is refused with the reason; nothing is clipped."""
+    """A text without exactly one score on the scale is refused with the reason.
+
+    Nothing is clipped.
+    """
     with pytest.raises(UnreadableVerdict) as caught:
         read_verdict(text, FIVE)
     assert why in str(caught.value)
@@ -103,9 +121,14 @@ def test_reading_is_total(text: str) -> None:
 
 
 @given(
-    st.floats(1, 5), st.text(), st.floats(0, 1), st.sampled_from(["{}", "```json\n{}\n```", "So: {} Done."])
+    st.floats(1, 5),
+    st.text(),
+    st.floats(0, 1),
+    st.sampled_from(["{}", "```json\n{}\n```", "So: {} Done."]),
 )
-def test_what_was_written_is_read(score: float, reasoning: str, confidence: float, around: str) -> None:
+def test_what_was_written_is_read(
+    score: float, reasoning: str, confidence: float, around: str
+) -> None:
     """What a judge writes as JSON is read back as it was meant."""
     text = json.dumps({"reasoning": reasoning, "score": score, "confidence": confidence})
     assert read_verdict(around.replace("{}", text), FIVE) == (score, reasoning, confidence)
@@ -115,11 +138,20 @@ def test_what_was_written_is_read(score: float, reasoning: str, confidence: floa
     "text",
     [
         *("{" * 5000, '{"a":' * 5000, "{'a':" * 3000, "`" * 5000, '{"score":' * 1000),
-        *("{'score', 4}", "{**known, 'score': 4}", "{'score': }", "{'score': f(4)}", "{'score': 4 4}"),
+        *(
+            "{'score', 4}",
+            "{**known, 'score': 4}",
+            "{'score': }",
+            "{'score': f(4)}",
+            "{'score': 4 4}",
+        ),
     ],
 )
 def test_other_shapes_are_no_verdict(text: str) -> None:
-    """Deep and endless ones, a set, an unpacked dict, a call, what nobody can parse; nothing of it is run."""
+    """Deep and endless ones, a set, an unpacked dict, a call, what nobody can parse.
+
+    Nothing of it is run.
+    """
     with pytest.raises(UnreadableVerdict, match="no JSON object"):
         read_verdict(text, FIVE)
 
@@ -144,7 +176,7 @@ class FakeModel:
     is_simulated: bool = False
     asked: list[list[dict[str, Any]]] = field(default_factory=list)
 
-    def answer(self, questions: Sequence[Question]) -> list[Completion]:
+    def answer(self, questions: Sequence[Request]) -> list[Completion]:
         """Return one completion for each question."""
         self.asked += [[dict(message) for message in one.messages] for one in questions]
         said = [self.say(str(one.messages[-1]["content"])) for one in questions]
@@ -154,7 +186,7 @@ class FakeModel:
 def build_samples(*questions: str) -> Samples:
     """Return samples with these questions."""
     ids = pl.Series([str(position) for position in range(len(questions))])
-    return Samples(pl.DataFrame({"question": questions}), ids)
+    return samples_from_frame(pl.DataFrame({"question": questions}), ids)
 
 
 def build_judge(**changes: Any) -> ModelAsAJudge:  # noqa: ANN401 - fields of the scorer
@@ -175,11 +207,15 @@ def build_table(*completions: Completion) -> tuple[Samples, Completions]:
 
 
 def score(
-    say: Callable[[str], Completion | str], *completions: Completion, judge: ModelJudge | None = None
+    say: Callable[[str], Completion | str],
+    *completions: Completion,
+    judge: ModelJudge | None = None,
 ) -> tuple[list[Score], FakeModel]:
     """Return the scores of completions to the question `why`, and the model that was asked."""
     model = FakeModel(say)
-    scores: Scores = (judge or build_judge()).bind(model, key="quality").score(*build_table(*completions))
+    scores: Scores = (
+        (judge or build_judge()).bind(model, key="quality").score(*build_table(*completions))
+    )
     return list(scores.rows()), model
 
 
@@ -267,7 +303,10 @@ def test_unreadable_reply_is_asked_for_once_more() -> None:
 
 
 def test_second_unreadable_reply_fails_the_row() -> None:
-    """After one repair the row is FAILED, with the judge's text and the reason; the others are scored."""
+    """After one repair the row is FAILED, with the judge's text and the reason.
+
+    The others are scored.
+    """
 
     def say(text: str) -> str:
         return '{"score": 9}' if "bad" in text or "could not" in text else GOOD
@@ -320,7 +359,9 @@ def test_failed_calls_are_errors() -> None:
 
 def test_refusals_and_silence_are_judged_as_they_are() -> None:
     """The judge sees the words of a refusal, and nothing where nothing was said."""
-    refusal = Completion(None, CompletionStatus.REFUSED, reply={"role": "assistant", "refusal": "I won't."})
+    refusal = Completion(
+        None, CompletionStatus.REFUSED, reply={"role": "assistant", "refusal": "I won't."}
+    )
     found, model = score(lambda _: GOOD, refusal, Completion(None, CompletionStatus.NO_TEXT))
     assert [one.status.value for one in found] == ["SCORED", "SCORED"]
     assert str(model.asked[0][0]["content"]).startswith("Q: why\nA: I won't.\n\nAnswer")
@@ -341,7 +382,9 @@ def test_judge_of_samples_needs_no_completion() -> None:
     judge = build_judge(user_prompt="{{ sample.question }}", system_prompt="Judge.")
     assert not judge.needs_completion
     assert build_judge().needs_completion
-    assert build_judge(user_prompt="{{ sample.question }}", system_prompt="{{ messages }}").needs_completion
+    assert build_judge(
+        user_prompt="{{ sample.question }}", system_prompt="{{ messages }}"
+    ).needs_completion
     (found,), _ = score(lambda _: GOOD, Completion(None, CompletionStatus.ERROR), judge=judge)
     assert found.status.value == "SCORED"
 
@@ -349,7 +392,9 @@ def test_judge_of_samples_needs_no_completion() -> None:
 def test_rows_are_checked_before_anybody_is_asked() -> None:
     """A column that does not exist is found at once, also in a prompt that reads the completion."""
     samples = build_samples("a", "b")
-    problems, _ = build_judge(user_prompt="{{ sample.qestion }} {{ input_prompt }}").check_rows(samples)
+    problems, _ = build_judge(user_prompt="{{ sample.qestion }} {{ input_prompt }}").check_rows(
+        samples
+    )
     assert [(one.error.code, one.position) for one in problems] == [("E206", 0)]
     assert "question" in str(problems[0].error)
     problems, _ = build_judge(user_prompt="{{ sample.question | fromjson }}").check_rows(samples)
@@ -375,11 +420,16 @@ def test_unknown_names_in_prompts_are_found_at_load() -> None:
 
 
 def test_models_that_answer_from_choices_cannot_judge() -> None:
-    """A built-in model that needs choices is refused; a constant may judge. Without a model it is our bug."""
+    """A built-in model that needs choices is refused.
+
+    A constant may judge. Without a model it is our bug.
+    """
     with pytest.raises(SpecError, match=r"error\[E301\]: model `builtin/random` .* cannot judge"):
         build_judge().bind(open_model("builtin/random"), key="quality")
     constant = open_model(f"builtin/constant?choice={json.dumps({'score': 5})}")
-    (found,) = build_judge().bind(constant, key="quality").score(*build_table(Completion("x"))).rows()
+    (found,) = (
+        build_judge().bind(constant, key="quality").score(*build_table(Completion("x"))).rows()
+    )
     assert found.values == {"score": 1.0}
     with pytest.raises(InternalError, match=r"error\[E901\]"):
         build_judge().score(*build_table(Completion("x")))
@@ -389,7 +439,10 @@ def test_page_lists_fields_and_outputs() -> None:
     """The page of the scorer lists exactly its fields, its outputs and its reasons."""
     page = (REFERENCE / "scorer-model_as_a_judge_scorer.md").read_text(encoding="utf-8")
     sections = {part.partition("\n")[0]: part for part in page.split("\n## ")}
-    rows = {name: re.findall(r"^\| `(\w+)` \|", part, flags=re.MULTILINE) for name, part in sections.items()}
+    rows = {
+        name: re.findall(r"^\| `(\w+)` \|", part, flags=re.MULTILINE)
+        for name, part in sections.items()
+    }
     assert rows["Fields"] == [
         one.name for one in dataclasses.fields(ModelAsAJudge) if not one.name.startswith("_")
     ]
@@ -491,7 +544,8 @@ def test_classifier_says_right_or_wrong() -> None:
         {"role": "system", "content": "You judge the output of another model."},
         {
             "role": "user",
-            "content": 'yes\n\nAnswer with one of these labels and nothing else: "yes", "no", "unsure"',
+            "content": 'yes\n\nAnswer with one of these labels and nothing else: "yes", "no", '
+            '"unsure"',
         },
     ]
     assert len(model.asked) == 5  # the last reply was asked for once more
@@ -506,11 +560,16 @@ def test_labeler_gives_the_label() -> None:
     assert model.asked[0][0]["content"] == "You label the output of another model."
     (found,), model = score(lambda _: '"Off topic."', Completion("x"), judge=free)
     assert (found.values, found.metadata["judge_text"]) == ({"label": "Off topic"}, '"Off topic."')
-    assert model.asked == [[{"role": "user", "content": "x\n\nAnswer with the label and nothing else."}]]
+    assert model.asked == [
+        [{"role": "user", "content": "x\n\nAnswer with the label and nothing else."}]
+    ]
 
 
 def test_json_is_taken_off_only_where_it_was_asked_for() -> None:
-    """With structured outputs `{"label": …}` is the label; without them it is none of the labels."""
+    """With structured outputs `{"label": …}` is the label.
+
+    Without them it is none of the labels.
+    """
     for said, status in (('{"label": "yes"}', "SCORED"), ("yes", "SCORED"), ('["yes"]', "FAILED")):
         (found,), _ = score(
             lambda _, said=said: said,  # type: ignore[misc]  # the default binds the loop's value
@@ -528,8 +587,14 @@ def test_json_is_taken_off_only_where_it_was_asked_for() -> None:
         ({}, []),
         ({"correct_labels": ()}, [("correct_labels", "`correct_labels` is empty")]),
         ({"incorrect_labels": ()}, [("incorrect_labels", "`incorrect_labels` is empty")]),
-        ({"incorrect_labels": ("no", "yes")}, [("incorrect_labels", "the label 'yes' is given twice")]),
-        ({"correct_labels": ("yes", "yes")}, [("correct_labels", "the label 'yes' is given twice")]),
+        (
+            {"incorrect_labels": ("no", "yes")},
+            [("incorrect_labels", "the label 'yes' is given twice")],
+        ),
+        (
+            {"correct_labels": ("yes", "yes")},
+            [("correct_labels", "the label 'yes' is given twice")],
+        ),
     ],
 )
 def test_labels_must_tell_right_from_wrong(changes: Any, errors: list[tuple[str, str]]) -> None:  # noqa: ANN401

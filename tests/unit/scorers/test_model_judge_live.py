@@ -8,19 +8,23 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.samples import samples_from_frame
 
 from answerkey.models.calls import MemoryLedger
 from answerkey.models.model import LiveModel, open_model
 from answerkey.scorers.model_judge import ModelAsAJudge, ModelClassifier, ModelLabeler
 from answerkey.testing import Behaviour, Reply, TestServer
 from answerkey.testing.replies import Messages, read_prompt
-from answerkey.types import Completion, Completions, Samples, Scores
+from answerkey.types import Completion, Completions, Scores
 
 ANSWERS = ["Canberra", "Sydney", "Melbourne, I think"]
 
 
 def judge_capital(messages: Messages) -> str | Reply:
-    """Judge as a good model would, in JSON; one answer makes it talk until it is told how to answer."""
+    """Judge as a good model would, in JSON.
+
+    One answer makes it talk until it is told how to answer.
+    """
     prompt = read_prompt(messages)
     if "Melbourne" in str(messages[0]["content"]) and len(messages) == 1:
         return "That is not the capital, I am sorry to say."
@@ -38,8 +42,12 @@ def server() -> Iterator[TestServer]:
 def judge_all(model: LiveModel, **changes: Any) -> Scores:  # noqa: ANN401 - fields of the scorer
     """Return the scores of three answers, on a scale from 0 to 10."""
     judge = ModelAsAJudge("judge", "The answer: {{ input_prompt }}", score_max=10.0, **changes)
-    samples = Samples(pl.DataFrame({"question": ["capital?"] * 3}), pl.Series(["a", "b", "c"]))
-    table = Completions.build(samples.ids, [Completion(text) for text in ANSWERS], source="recorded")
+    samples = samples_from_frame(
+        pl.DataFrame({"question": ["capital?"] * 3}), pl.Series(["a", "b", "c"])
+    )
+    table = Completions.build(
+        samples.ids, [Completion(text) for text in ANSWERS], source="recorded"
+    )
     bound = judge.bind(model, key="quality")
     try:
         return bound.score(samples, table)
@@ -116,7 +124,7 @@ def test_call_that_fails_for_good_is_an_error() -> None:
 def test_a_single_answer_is_a_single_call(server: TestServer) -> None:
     """The call that shows whether the endpoint takes shapes is the only one."""
     judge = ModelAsAJudge("judge", "The answer: {{ input_prompt }}", score_max=10.0)
-    samples = Samples(pl.DataFrame({"question": ["capital?"]}), pl.Series(["a"]))
+    samples = samples_from_frame(pl.DataFrame({"question": ["capital?"]}), pl.Series(["a"]))
     table = Completions.build(samples.ids, [Completion("Canberra")], source="recorded")
     with open_judge(server) as model:
         bound = judge.bind(model, key="quality")
@@ -126,7 +134,10 @@ def test_a_single_answer_is_a_single_call(server: TestServer) -> None:
 
 
 def test_enum_of_the_labels_is_asked_for() -> None:
-    """The request has the labels as an enum, byte for byte; the JSON around the reply is taken off."""
+    """The request has the labels as an enum, byte for byte.
+
+    The JSON around the reply is taken off.
+    """
     judge = ModelClassifier(
         "judge",
         "A: {{ input_prompt }}",
@@ -134,7 +145,7 @@ def test_enum_of_the_labels_is_asked_for() -> None:
         correct_labels=("right",),
         incorrect_labels=("wrong",),
     )
-    samples = Samples(pl.DataFrame({"question": ["capital?"]}), pl.Series(["a"]))
+    samples = samples_from_frame(pl.DataFrame({"question": ["capital?"]}), pl.Series(["a"]))
     table = Completions.build(samples.ids, [Completion("Canberra")], source="recorded")
     with TestServer('{"label": "right"}') as server, open_judge(server) as model:
         bound = judge.bind(model, key="quality")
@@ -172,7 +183,7 @@ def test_label_of_any_kind_has_no_enum(server: TestServer) -> None:
     """Without `valid_labels` the shape asks for text; by default no shape is asked for."""
     free = ModelLabeler("judge", "{{ input_prompt }}")
     assert free.schema["properties"] == {"label": {"type": "string"}}
-    samples = Samples(pl.DataFrame({"question": ["capital?"]}), pl.Series(["a"]))
+    samples = samples_from_frame(pl.DataFrame({"question": ["capital?"]}), pl.Series(["a"]))
     table = Completions.build(samples.ids, [Completion("Canberra")], source="recorded")
     with open_judge(server) as model:
         free.bind(model, key="tone").score(samples, table)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
+from tests.samples import samples_from_frame
 
 from answerkey.errors import ScoringError
 from answerkey.sandbox import Snippet, SnippetProcess
@@ -13,14 +14,16 @@ from answerkey.types import Completion, Completions, CompletionStatus, Samples, 
 def build_samples(*numbers: object) -> Samples:
     """Return samples with these numbers."""
     ids = pl.Series([str(position) for position in range(len(numbers))])
-    return Samples(pl.DataFrame({"n": numbers}, strict=False), ids)
+    return samples_from_frame(pl.DataFrame({"n": numbers}, strict=False), ids)
 
 
 def score(source: str, *numbers: object, completion: Completion | None = None) -> Scores:
     """Return the scores of a snippet over samples with these numbers."""
     samples = build_samples(*numbers)
     answers = [completion or Completion("B")] * len(samples)
-    return PythonScorer(source).score(samples, Completions.build(samples.ids, answers, source="recorded"))
+    return PythonScorer(source).score(
+        samples, Completions.build(samples.ids, answers, source="recorded")
+    )
 
 
 def list_reasons(scores: Scores) -> list[str | None]:
@@ -42,7 +45,10 @@ def list_reasons(scores: Scores) -> list[str | None]:
     ids=["both", "sample", "async"],
 )
 def test_function_scores_each_sample(source: str) -> None:
-    """The function may take the solver's output or not, and may be async; numbers become decimals."""
+    """The function may take the solver's output or not, and may be async.
+
+    Numbers become decimals.
+    """
     scores = score(source, 1, 2)
     assert [one.values for one in scores.rows()] == [
         {"double": 2.0, "is_b": 1.0},
@@ -52,14 +58,21 @@ def test_function_scores_each_sample(source: str) -> None:
 
 
 def test_scores_and_metadata_may_be_told_apart() -> None:
-    """With `scores` and `metadata` the latter is kept beside; text and nested values stay what they are."""
-    returned = "{'scores': {'x': 1.7976931348623157e308, 'kind': 'b'}, 'metadata': {'seen': [1, 'é']}}"
+    """With `scores` and `metadata` the latter is kept beside.
+
+    Text and nested values stay what they are.
+    """
+    returned = (
+        "{'scores': {'x': 1.7976931348623157e308, 'kind': 'b'}, 'metadata': {'seen': [1, 'é']}}"
+    )
     scores = score(f"def compute_scores(sample):\n    return {returned}", 1)
     (found,) = scores.rows()
     assert found.values == {"x": 1.7976931348623157e308, "kind": "b"}
     assert found.metadata == {"seen": [1, "é"], "snippet_traceback": None}
     assert scores.frame["metadata"].struct.field("seen").to_list() == ['[1, "é"]']
-    assert scores.frame.schema["metadata"] == pl.Struct({"seen": pl.String, "snippet_traceback": pl.String})
+    assert scores.frame.schema["metadata"] == pl.Struct(
+        {"seen": pl.String, "snippet_traceback": pl.String}
+    )
 
 
 def test_failing_sample_fails_alone_with_its_traceback() -> None:
@@ -118,9 +131,13 @@ def test_unsuitable_values_fail_their_rows(value: str) -> None:
 
 
 def test_values_of_mixed_kinds_are_kept_exactly() -> None:
-    """A value that is a number here and text there is read back as it was returned; a missing one is null."""
+    """A value that is a number here and text there is read back as it was returned.
+
+    A missing one is null.
+    """
     source = (
-        "def compute_scores(sample):\n    return {'x': sample['n']} if sample['n'] != '0' else {'y': True}"
+        "def compute_scores(sample):\n    return {'x': sample['n']} if sample['n'] != '0' "
+        "else {'y': True}"
     )
     scores = score(source, "a", "0", "b")
     assert [one.values for one in scores.rows()] == [
@@ -138,11 +155,16 @@ def test_failed_calls_are_errors_unless_the_sample_is_enough() -> None:
     assert list_reasons(score(both, 1, completion=failed)) == ["CALL_FAILED"]
     alone = "def compute_scores(sample):\n    return {'x': 1}"
     assert list_reasons(score(alone, 1, completion=failed)) == [None]
-    assert (PythonScorer(both).needs_completion, PythonScorer(alone).needs_completion) == (True, False)
+    assert (PythonScorer(both).needs_completion, PythonScorer(alone).needs_completion) == (
+        True,
+        False,
+    )
 
 
 def test_snippet_that_cannot_be_loaded_is_the_tasks_trouble() -> None:
-    """A snippet that fails before any sample is seen stops the task with E401 and its own traceback."""
+    """A snippet that fails before any sample is seen stops the task with E401 and its own
+    traceback.
+    """
     with pytest.raises(ScoringError, match="this_is_missing") as caught:
         score("import this_is_missing\ndef compute_scores(sample):\n    return {}", 1)
     assert caught.value.code == "E401"
@@ -151,7 +173,10 @@ def test_snippet_that_cannot_be_loaded_is_the_tasks_trouble() -> None:
 def test_snippet_is_named_for_the_trust_check() -> None:
     """The scorer says which code it would run."""
     (snippet,) = PythonScorer("def compute_scores(sample): ...").snippets()
-    assert (snippet.function, snippet.source) == ("compute_scores", "def compute_scores(sample): ...")
+    assert (snippet.function, snippet.source) == (
+        "compute_scores",
+        "def compute_scores(sample): ...",
+    )
 
 
 def test_no_rows_need_no_verdicts() -> None:

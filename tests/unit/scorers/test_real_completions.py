@@ -13,7 +13,9 @@ import pytest
 from answerkey.scorers.extraction import find_rule
 
 FOLDER = Path(__file__).parents[4] / "shared" / "data"
-pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="the folder with real files is not there")
+pytestmark = pytest.mark.skipif(
+    not FOLDER.is_dir(), reason="the folder with real files is not there"
+)
 
 LETTERS = "ABCDEFGHIJ"
 WRITTEN = re.compile(r"\bthe answer is \([A-J]\)", re.IGNORECASE)
@@ -21,7 +23,9 @@ STATED = re.compile(r"\bthe answer is \(([A-J])\)(?!\s*(?:,|and|or|/|&|\())", re
 
 
 def test_careful_reader_and_rule_agree_on_tricky_completions() -> None:
-    """At least 52 of 58 are right, no letter is read where the reader says none, at most one is wrong."""
+    """At least 52 of 58 are right, no letter is read where the reader says none, at most one is
+    wrong.
+    """
     lines = (FOLDER / "tricky_completions.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     rule = find_rule("stated_answer")
@@ -34,7 +38,8 @@ def test_careful_reader_and_rule_agree_on_tricky_completions() -> None:
     assert [found for found, label in pairs if found is not None and found != label] == []
 
 
-#: By model: the rows in which `the answer is (X)` is written exactly once, for one X, and where that is read.
+#: By model: the rows in which `the answer is (X)` is written exactly once, for one X, and where
+#: that is read.
 STATED_ONCE = {
     "Mixtral-8x7B-Instruct-v0.1": (10_294, 10_285),
     "Qwen1.5-7B-Chat": (7_771, 7_736),
@@ -46,17 +51,22 @@ EVERY_SIXTH = (1_319, 1_313)
 
 @pytest.mark.parametrize(
     ("model", "step"),
-    [(model, 1) for model in STATED_ONCE] if os.environ.get("ANSWERKEY_LONG") else [("Qwen1.5-7B-Chat", 6)],
+    [(model, 1) for model in STATED_ONCE]
+    if os.environ.get("ANSWERKEY_LONG")
+    else [("Qwen1.5-7B-Chat", 6)],
 )
 def test_answers_stated_once_are_read(model: str, step: int) -> None:
-    """Where `the answer is (X)` is written exactly once, for one X, that is what is read in 99.7 % or more.
+    """Where `the answer is (X)` is written exactly once, for one X, that is what is read in 99.7 %
+    or more.
 
-    The rest contradict themselves elsewhere in the text (`Final Answer: The answer is **H**`), give one
-    answer for each part (`(J) for part a) and (I) for part b)`), or state X under a condition only. Rows
-    that go on with `and (H)` do not state one X.
+    The rest contradict themselves elsewhere in the text (`Final Answer: The answer is **H**`), give
+    one answer for each part (`(J) for part a) and (I) for part b)`), or state X under a condition
+    only. Rows that go on with `and (H)` do not state one X.
     """
     rule = find_rule("stated_answer")
-    with zipfile.ZipFile(FOLDER / "mmlu_pro_outputs" / f"model_outputs_{model}_5shots.zip") as archive:
+    with zipfile.ZipFile(
+        FOLDER / "mmlu_pro_outputs" / f"model_outputs_{model}_5shots.zip"
+    ) as archive:
         rows = json.loads(archive.read(archive.namelist()[0]))
     seen = right = 0
     for row in rows[::step]:

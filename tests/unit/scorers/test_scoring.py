@@ -8,15 +8,21 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.samples import samples_from_frame
 
 from answerkey.reader import EXTRACTORS
-from answerkey.scorers import SCORERS, StringEqualsMcqa, join_scores, list_template_fields, score_rows
+from answerkey.scorers import (
+    SCORERS,
+    StringEqualsMcqa,
+    join_scores,
+    list_template_fields,
+    score_rows,
+)
 from answerkey.scorers.base import Scorer, restore_label
 from answerkey.scorers.model_judge import ModelAsAJudge
 from answerkey.scorers.question import move_label
 from answerkey.scorers.rereading import (
     MOST_AUDITED,
-    Passages,
     choose_audited,
     count_readings,
     find_audited_rows,
@@ -24,7 +30,7 @@ from answerkey.scorers.rereading import (
     reread,
 )
 from answerkey.scorers.string_equals import StringEquals
-from answerkey.types import RULE_NAMES, Completion, Completions, Question, Samples, Scores
+from answerkey.types import RULE_NAMES, Completion, Completions, Request, Samples, Scores
 
 THREE = ["A", "B", "C"]
 ORDERED = StringEqualsMcqa("{{ sample.answer }}", ["A", "B", "C"])
@@ -39,7 +45,7 @@ class CountingModel:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def answer(self, questions: Sequence[Question]) -> list[Completion]:
+    def answer(self, questions: Sequence[Request]) -> list[Completion]:
         """Return one completion for each question."""
         self.asked += [one.sample_id for one in questions]
         return [Completion('{"score": 4}') for _ in questions]
@@ -49,8 +55,10 @@ def make_tables(answers: Sequence[str], texts: Sequence[str | None]) -> tuple[Sa
     """Return samples with these truths, and what a model said to them."""
     ids = pl.Series([f"s{number}" for number in range(len(answers))])
     options = [["one", "two", "three", "four"]] * len(answers)
-    samples = Samples(pl.DataFrame({"answer": list(answers), "options": options}), ids)
-    return samples, Completions.build_texts(ids, pl.Series(list(texts), dtype=pl.String), source="recorded")
+    samples = samples_from_frame(pl.DataFrame({"answer": list(answers), "options": options}), ids)
+    return samples, Completions.build_texts(
+        ids, pl.Series(list(texts), dtype=pl.String), source="recorded"
+    )
 
 
 def list_statuses(scores: Scores) -> list[tuple[str, str | None]]:
@@ -67,7 +75,9 @@ def test_rows_that_the_dataset_got_wrong_are_failed() -> None:
     assert list_statuses(found) == [("SCORED", None), ("FAILED", "BAD_ROW")]
     assert [one.values.get("is_correct") for one in found.rows()] == [1.0, None]
     model = CountingModel()
-    judge = ModelAsAJudge("j", "{{ input_prompt }}", score_min=0, score_max=4).bind(model, key="quality")
+    judge = ModelAsAJudge("j", "{{ input_prompt }}", score_min=0, score_max=4).bind(
+        model, key="quality"
+    )
     tables = make_tables("ABC", "xyz")
     found = score_rows(judge, *tables, [1])
     assert model.asked == ["s0", "s2"]
@@ -80,7 +90,9 @@ def test_the_stored_form_has_a_struct_for_each_scorer() -> None:
     """Sample and trial come first, then the scorers under their keys."""
     samples, completions = make_tables("A", "A")
     scorers: dict[str, Scorer] = {"mcqa": ORDERED, "same": StringEquals("A")}
-    table = join_scores(completions, {key: one.score(samples, completions) for key, one in scorers.items()})
+    table = join_scores(
+        completions, {key: one.score(samples, completions) for key, one in scorers.items()}
+    )
     assert table.columns == ["sample_id", "trial", "mcqa", "same"]
     assert table.row(0, named=True)["mcqa"]["values"] == {"is_correct": 1.0}
 
@@ -97,13 +109,15 @@ def show(orders: Sequence[Sequence[int]], *, is_prior: bool = False) -> Samples:
     if is_prior:
         table = table.with_columns(estimates_prior=pl.lit(True), is_extra=pl.lit(False))  # noqa: FBT003 - a column
     ids = pl.Series([f"s#{number}" for number in range(len(orders))])
-    return Samples(pl.DataFrame({"answer": ["A"] * len(orders)}), ids, orders=table)
+    return samples_from_frame(pl.DataFrame({"answer": ["A"] * len(orders)}), ids, orders=table)
 
 
 def test_the_truth_moves_with_its_option() -> None:
     """The option A stands at the third place of the second order, where it is called C."""
     samples = show([[0, 1, 2], [1, 2, 0], [0, 1]])
-    completions = Completions.build(samples.ids, [Completion(text) for text in "ACB"], source="recorded")
+    completions = Completions.build(
+        samples.ids, [Completion(text) for text in "ACB"], source="recorded"
+    )
     found = [dict(one.metadata) for one in score_rows(ORDERED, samples, completions, []).rows()]
     assert [one["ground_truth_choice"] for one in found] == ["A", "C", "A"]
     assert [one["predicted_option"] for one in found] == ["A", "A", "B"]
@@ -153,19 +167,26 @@ TEXTS = ["B", "Answer: B", " C", "(D)", None, "A or B"]
 def read(
     answers: str = "BBCDAA", rows: Sequence[int] = range(6), **columns: Sequence[object]
 ) -> dict[str, Any]:
-    """Return the readings of these rows of `TEXTS`; columns replace those of the completions and scores."""
+    """Return the readings of these rows of `TEXTS`; columns replace those of the completions and
+    scores.
+    """
     samples, said = make_tables(answers, TEXTS)
     said = Completions(
-        said.frame.with_columns(pl.Series(*one) for one in columns.items() if one[0] == "their_score")
+        said.frame.with_columns(
+            pl.Series(*one) for one in columns.items() if one[0] == "their_score"
+        )
     )
     scores = SCORER.score(samples, said)
     kept = [pl.Series(*one, dtype=pl.String) for one in columns.items() if one[0] == "excluded_by"]
-    return count_readings(SCORER, samples, said, replace(scores, frame=scores.frame.with_columns(kept)), rows)
+    return count_readings(
+        SCORER, samples, said, replace(scores, frame=scores.frame.with_columns(kept)), rows
+    )
 
 
 def test_each_reader_reads_each_text() -> None:
     """Readings come back in the order of the texts; where there is no text, nothing is read."""
-    passages = Passages(["B", None, "Answer: C", "B"], [LETTERS] * 4, [None] * 4)
+    texts = ["B", None, "Answer: C", "B"]
+    passages = [(text, LETTERS, None) for text in texts]
     found = reread(passages, ALL)
     assert found["first_character"].to_list() == ["B", None, None, "B"]
     assert found["first_character_literal"].to_list() == ["B", None, "A", "B"]
@@ -176,26 +197,31 @@ def test_each_reader_reads_each_text() -> None:
 def test_only_lenses_see_options_that_the_scorer_does_not_give() -> None:
     """A rule reads what a rescore would read; a lens uses whatever is known."""
     options = ("Sydney", "Canberra", "Perth", "Hobart")
-    hidden = Passages(["It must be Canberra."], [LETTERS], [options])
-    told = replace(hidden, is_told=True)
-    assert reread(hidden, ALL)["lm-eval"].to_list() == ["B"]
-    assert reread(hidden, ALL)["stated_answer"].to_list() == [None]
-    assert reread(told, ALL)["stated_answer"].to_list() == ["B"]
+    passages = [("It must be Canberra.", LETTERS, options)]
+    assert reread(passages, ALL)["lm-eval"].to_list() == ["B"]
+    assert reread(passages, ALL)["stated_answer"].to_list() == [None]
+    assert reread(passages, ALL, is_told=True)["stated_answer"].to_list() == ["B"]
 
 
 def test_passages_of_a_scorer_have_its_choices_and_options() -> None:
     """Choices are those of the scores; without option texts anywhere there are none."""
     samples, completions = make_tables("BBCDAA", TEXTS)
-    for given, options in ((samples, ("one", "two", "three", "four")), (samples.load(["answer"]), None)):
+    for given, options in (
+        (samples, ("one", "two", "three", "four")),
+        (
+            Samples.from_rows([{"answer": row["answer"]} for row in samples.rows()], samples.ids),
+            None,
+        ),
+    ):
         passages = list_passages(SCORER, given, completions, SCORER.score(given, completions))
-        assert list(passages.rows()) == [(text, LETTERS, options) for text in TEXTS]
-        assert not passages.is_told
+        assert passages == [(text, LETTERS, options) for text in TEXTS]
 
 
 def test_counts_are_of_the_rows_asked_for() -> None:
     """Each rule has how many it reads rightly and how many not at all, the run's own among them.
 
-    A row that a rule keeps out of the metrics is passed over; a scorer that reads no choices has no readings.
+    A row that a rule keeps out of the metrics is passed over; a scorer that reads no choices has no
+    readings.
     """
     found = read()
     assert (found["n"], found["samples"], found["own_rule"]) == (6, 6, {"first_character": 6})
@@ -242,24 +268,32 @@ def test_rules_that_give_the_verdict_of_others_are_counted_where_verdicts_differ
 
 
 def test_own_scorers_are_found_by_type() -> None:
-    """The types of the docs are the keys of the registry; fields of templates are listed without loading."""
+    """The types of the docs are the keys of the registry.
+
+    Fields of templates are listed without loading.
+    """
     judges = ["model_as_a_judge_scorer", "model_as_a_judge_classifier", "labeler_via_model"]
     others = ["python", *judges, "choice_probabilities"]
     assert list(SCORERS) == ["string_equals_mcqa", "string_equals", *others]
     for name, scorer in SCORERS.items():
         assert name == scorer.type
         assert set(scorer.template_fields) <= {one.name for one in fields(scorer)}  # type: ignore[arg-type]  # scorers are dataclasses
-    assert list_template_fields() == {name for one in SCORERS.values() for name in one.template_fields}
+    assert list_template_fields() == {
+        name for one in SCORERS.values() for name in one.template_fields
+    }
 
 
 def test_kinds_and_unicode_tables_are_loaded_only_when_needed() -> None:
-    """ASCII completions are judged without other scorers and without the library for grapheme clusters."""
+    """ASCII completions are judged without other scorers and without the library for grapheme
+    clusters.
+    """
     unused = ["scorers.model_judge", "scorers.python_scorer", "scorers.string_equals"]
     unused += ["scorers.choice_probabilities", "metrics.classification", "metrics.python"]
     code = (
         "import sys; import answerkey.metrics; from answerkey.scorers import SCORERS, judge;"
         "SCORERS['string_equals_mcqa']; judge('B. x', ['A', 'B'], 'B');"
         f"assert not { {f'answerkey.{one}' for one in unused} } & sys.modules.keys();"
-        "assert 'regex' not in sys.modules; judge('B\u0301', ['A', 'B'], 'B'); assert 'regex' in sys.modules"
+        "assert 'regex' not in sys.modules; judge('B\u0301', ['A', 'B'], 'B'); assert "
+        "'regex' in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
+from tests.samples import samples_from_frame
 
 from answerkey.scorers import compile_templates
 from answerkey.scorers.string_equals import StringEquals
@@ -13,15 +14,20 @@ CONTENT = "solver_output.output.choices[0].message.content"
 def build_samples(*answers: object) -> Samples:
     """Return samples with these answers."""
     ids = pl.Series([str(number) for number in range(len(answers))])
-    return Samples(
-        pl.DataFrame({"answer": answers}, strict=False), ids, "a.jsonl", pl.Series(range(1, len(ids) + 1))
+    return samples_from_frame(
+        pl.DataFrame({"answer": answers}, strict=False),
+        ids,
+        "a.jsonl",
+        pl.Series(range(1, len(ids) + 1)),
     )
 
 
 def score(scorer: StringEquals, samples: Samples, *completions: Completion | str) -> list[Score]:
     """Return the scorer's verdicts on these completions."""
     answers = [one if isinstance(one, Completion) else Completion(one) for one in completions]
-    return list(scorer.score(samples, Completions.build(samples.ids, answers, source="recorded")).rows())
+    return list(
+        scorer.score(samples, Completions.build(samples.ids, answers, source="recorded")).rows()
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,7 +65,10 @@ def test_value_is_compared_in_place_of_the_completion(value: str, is_correct: fl
 
 def test_completion_without_text_is_wrong() -> None:
     """A refusal and a reply without text equal nothing, not even an empty ground truth."""
-    silent = [Completion(None, CompletionStatus.REFUSED), Completion(None, CompletionStatus.NO_TEXT)]
+    silent = [
+        Completion(None, CompletionStatus.REFUSED),
+        Completion(None, CompletionStatus.NO_TEXT),
+    ]
     for value in (None, f"{{{{ {CONTENT} or '' }}}}"):
         found = score(StringEquals("{{ sample.answer }}", value), build_samples("", "x"), *silent)
         assert [one.values["is_correct"] for one in found] == [0.0, 0.0]
@@ -67,10 +76,15 @@ def test_completion_without_text_is_wrong() -> None:
 
 
 def test_rows_without_ground_truth_are_failed() -> None:
-    """A null ground truth is the dataset's fault: FAILED, found before a model is asked, with what to do."""
+    """A null ground truth is the dataset's fault: FAILED, found before a model is asked, with what
+    to do.
+    """
     scorer, samples = StringEquals("{{ sample.answer }}"), build_samples("x", None)
     found = score(scorer, samples, "x", "x")
-    assert [(one.status.value, one.reason) for one in found] == [("SCORED", None), ("FAILED", "BAD_TRUTH")]
+    assert [(one.status.value, one.reason) for one in found] == [
+        ("SCORED", None),
+        ("FAILED", "BAD_TRUTH"),
+    ]
     (problem,) = scorer.check_rows(samples)[0]
     assert (problem.position, problem.error.code) == (1, "E204")
     assert problem.error.message == "sample `1`: ground truth is null"
@@ -84,11 +98,16 @@ def test_failing_templates_are_found_before_a_model_is_asked() -> None:
         build_samples(0, 1)
     )
     assert [(one.position, one.error.code) for one in problems] == [(0, "E206"), (0, "E207")]
-    assert StringEquals("x", f"{{{{ {CONTENT}.missing }}}}").check_rows(build_samples(0)) == ([], [])
+    assert StringEquals("x", f"{{{{ {CONTENT}.missing }}}}").check_rows(build_samples(0)) == (
+        [],
+        [],
+    )
 
 
 def test_value_that_fails_on_a_completion_is_failed() -> None:
-    """When the value cannot be derived there is nothing to judge: FAILED and counted, never a silent zero."""
+    """When the value cannot be derived there is nothing to judge: FAILED and counted, never a
+    silent zero.
+    """
     scorer = StringEquals("x", f"{{{{ ({CONTENT} | fromjson).answer }}}}")
     found = score(scorer, build_samples(1, 2), '{"answer": "x"}', "no JSON")
     assert [(one.status.value, one.reason) for one in found] == [
@@ -107,7 +126,10 @@ def test_failed_calls_are_errors_where_a_completion_is_needed() -> None:
 
 
 def test_templates_see_what_they_may() -> None:
-    """`ground_truth` sees the sample only; a field's own error is reported once, and no row is blamed."""
+    """`ground_truth` sees the sample only.
+
+    A field's own error is reported once, and no row is blamed.
+    """
     for scorer, expected in (
         (
             StringEquals("{{ solver_output }}", "{{ completion }}"),
@@ -124,7 +146,11 @@ def test_texts_of_refusals_are_not_compared() -> None:
     refused = Completion("x", CompletionStatus.REFUSED)
     for value in (None, f"{{{{ {CONTENT} }}}}", f"{{{{ {CONTENT} | trim }}}}"):
         found = score(
-            StringEquals("{{ sample.answer }}", value), build_samples("x", "x", "y"), "x", refused, "x"
+            StringEquals("{{ sample.answer }}", value),
+            build_samples("x", "x", "y"),
+            "x",
+            refused,
+            "x",
         )
         assert [one.values["is_correct"] for one in found] == [1.0, 0.0, 0.0]
         assert [one.metadata["answer_pred"] for one in found] == ["x", None, "x"]

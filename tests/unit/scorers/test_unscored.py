@@ -1,4 +1,6 @@
-"""Samples that a scorer cannot score: the run says so in its status, its exit code and everywhere else."""
+"""Samples that a scorer cannot score: the run says so in its status, its exit code and everywhere
+else.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ NO_JSON = {
 }
 RAISES = {
     "type": "python",
-    "compute_scores_snippet": "def compute_scores(sample, output):\n    return {'x': sample['nope']}\n",
+    "compute_scores_snippet": "def compute_scores(sample, output):\n    return "
+    "{'x': sample['nope']}\n",
     "metrics": [{"type": "mean", "field": "x"}],
 }
 SOLVER = {
@@ -42,7 +45,8 @@ def write_task(path: Path, *scorers: object, **definition: object) -> Path:
 def write_rows(path: Path, texts: list[str]) -> Path:
     """Write a dataset with these completions and return its path."""
     rows = [
-        {"question": f"q{number}", "answer": "A", "completion": text} for number, text in enumerate(texts)
+        {"question": f"q{number}", "answer": "A", "completion": text}
+        for number, text in enumerate(texts)
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
@@ -57,7 +61,10 @@ def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a dataset of 120 samples whose completion is the right letter; caches are this test's own."""
+    """Return a dataset of 120 samples whose completion is the right letter.
+
+    Caches are this test's own.
+    """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return write_rows(tmp_path / "rows.jsonl", ["A"] * 120)
 
@@ -76,11 +83,16 @@ def count(done: Any) -> tuple[str, int, int, int]:  # noqa: ANN401 - what a comm
 
 
 def test_nothing_scored_is_not_complete(call: Call, tmp_path: Path, rows: Path) -> None:
-    """A template that fails on every completion: exit 3, no number, an error in JUnit, the same in `show`."""
+    """A template that fails on every completion: exit 3, no number, an error in JUnit, the same in
+    `show`.
+    """
     task, junit = write_task(tmp_path / "task.yaml", NO_JSON), tmp_path / "junit.xml"
     done = call("score", task, "--dataset", rows, "--out", "run", "--json", "--junit", junit)
     assert (done.code, count(done)) == (3, ("incomplete", 0, 120, 0))
-    assert "120 of 120 samples could not be scored (most often scorer `string_equals`" in junit.read_text()
+    assert (
+        "120 of 120 samples could not be scored (most often scorer `string_equals`"
+        in junit.read_text()
+    )
     assert 'errors="1"' in junit.read_text()
     shown = call("show", "run")
     assert "INCOMPLETE: 120 of 120 samples could not be scored" in shown.out
@@ -89,16 +101,27 @@ def test_nothing_scored_is_not_complete(call: Call, tmp_path: Path, rows: Path) 
     assert "Accuracy" not in shown.out
     assert call("resume", "run").code == 3
     call("show", "run", "--summary", tmp_path / "page.md")
-    assert "INCOMPLETE: 120 of 120 samples could not be scored" in (tmp_path / "page.md").read_text()
+    assert (
+        "INCOMPLETE: 120 of 120 samples could not be scored" in (tmp_path / "page.md").read_text()
+    )
 
 
 def test_failed_samples_may_be_allowed(call: Call, tmp_path: Path) -> None:
-    """As many as `--allow-failed` says are left out and counted; one more makes the run incomplete."""
+    """As many as `--allow-failed` says are left out and counted.
+
+    One more makes the run incomplete.
+    """
     rows = write_rows(tmp_path / "rows.jsonl", ['{"answer": "A"}'] * 17 + ["none"] * 3)
     task = write_task(tmp_path / "task.yaml", NO_JSON)
     words = ("score", task, "--dataset", rows, "--json")
-    assert (call(*words, "--allow-failed", "2").code, call(*words, "--allow-failed", "3").code) == (3, 0)
-    assert (call(*words, "--allow-failed", "14%").code, call(*words, "--allow-failed", "15%").code) == (3, 0)
+    assert (call(*words, "--allow-failed", "2").code, call(*words, "--allow-failed", "3").code) == (
+        3,
+        0,
+    )
+    assert (
+        call(*words, "--allow-failed", "14%").code,
+        call(*words, "--allow-failed", "15%").code,
+    ) == (3, 0)
     allowed = call(*words, "--allow-failed", "3", "--out", "run")
     assert count(allowed) == ("complete", 17, 3, 0)
     assert call("rescore", "run", "--out", "again", "--json").code == 0
@@ -111,11 +134,19 @@ def test_a_second_scorer_counts_too(call: Call, tmp_path: Path, rows: Path) -> N
     task = write_task(tmp_path / "task.yaml", good, {**NO_JSON, "purpose": "qa", "key": "other"})
     done = call("score", task, "--dataset", rows, "--out", "run", "--json")
     assert (done.code, count(done)) == (3, ("incomplete", 120, 0, 0))
-    assert "120 of 120 samples could not be scored (most often scorer `other`" in call("show", "run").out
+    assert (
+        "120 of 120 samples could not be scored (most often scorer `other`"
+        in call("show", "run").out
+    )
 
 
-def test_code_that_always_fails_is_run_on_fifty_samples(call: Call, tmp_path: Path, rows: Path) -> None:
-    """The first 50 fail alike: the rest is left out and counted, unless as many may fail; `rescore` mends."""
+def test_code_that_always_fails_is_run_on_fifty_samples(
+    call: Call, tmp_path: Path, rows: Path
+) -> None:
+    """The first 50 fail alike: the rest is left out and counted, unless as many may fail.
+
+    `rescore` mends.
+    """
     task = write_task(tmp_path / "task.yaml", RAISES)
     words = ("score", task, "--dataset", rows, "--trust-code")
     done = call(*words, "--out", "run", "--json")
@@ -127,7 +158,10 @@ def test_code_that_always_fails_is_run_on_fifty_samples(call: Call, tmp_path: Pa
     everyone = call(*words, "--out", "all", "--allow-failed", "120", "--json")
     assert (everyone.code, count(everyone)) == (0, ("complete", 0, 120, 0))
     assert "STOPPED_EARLY" not in call("show", "all").out
-    right = {**RAISES, "compute_scores_snippet": "def compute_scores(sample):\n    return {'x': 1}\n"}
+    right = {
+        **RAISES,
+        "compute_scores_snippet": "def compute_scores(sample):\n    return {'x': 1}\n",
+    }
     mended = call("rescore", "run", write_task(task, right), "--trust-code", "--json")
     assert (mended.code, count(mended)) == (0, ("complete", 120, 0, 0))
 
@@ -136,7 +170,8 @@ def test_other_failures_do_not_stop_a_run(call: Call, tmp_path: Path) -> None:
     """A sample among the first 50 that is scored is reason enough to go on."""
     rows = write_rows(tmp_path / "rows.jsonl", ["none"] * 49 + ["fine"] + ["none"] * 70)
     snippet = (
-        "def compute_scores(sample, solver_output):\n    return {'x': {'fine': 1}[sample['completion']]}\n"
+        "def compute_scores(sample, solver_output):\n    return {'x': {'fine': "
+        "1}[sample['completion']]}\n"
     )
     task = write_task(tmp_path / "task.yaml", {**RAISES, "compute_scores_snippet": snippet})
     done = call("score", task, "--dataset", rows, "--trust-code", "--out", "run", "--json")
@@ -147,7 +182,10 @@ def test_other_failures_do_not_stop_a_run(call: Call, tmp_path: Path) -> None:
 def test_a_judge_that_only_talks_is_paid_for_fifty_samples(
     call: Call, tmp_path: Path, rows: Path, server: TestServer
 ) -> None:
-    """Nothing more is asked: 50 completions, 100 replies of the judge; a new run asks all of them."""
+    """Nothing more is asked: 50 completions, 100 replies of the judge.
+
+    A new run asks all of them.
+    """
     judge = {
         "type": "model_as_a_judge_scorer",
         "model_key": f"{server.url}#judge",
@@ -160,8 +198,8 @@ def test_a_judge_that_only_talks_is_paid_for_fifty_samples(
     assert server.asked.total == 150
     shown = " ".join(call("show", "run").out.split())
     assert (
-        "the first 50 all failed in the same way (scorer `model_as_a_judge_scorer`: JUDGE_UNREADABLE)"
-        in shown
+        "the first 50 all failed in the same way (scorer `model_as_a_judge_scorer`: "
+        "JUDGE_UNREADABLE)" in shown
     )
     assert "Mend the scorer and run the task again." in shown
     assert call("resume", "run").code == 3
@@ -204,7 +242,11 @@ def test_a_run_stops_before_its_other_tasks(
     evaluation = {"key": "e", "display_name": "E", "description": "D"}
     first = {**wanted, "key": "first", "repeatability": {"num_runs": 2}}
     evaluation["task_specifications"] = [first, {**wanted, "key": "second"}]  # type: ignore[assignment]
-    parts = {"tasks": [{"$ref": "task.yaml"}], "datasets": [dataset], "models": [{**model, "config": config}]}
+    parts = {
+        "tasks": [{"$ref": "task.yaml"}],
+        "datasets": [dataset],
+        "models": [{**model, "config": config}],
+    }
     (tmp_path / "run.yaml").write_text(json.dumps({**parts, "evaluation": evaluation}))
     done = call("run", tmp_path / "run.yaml", "--trust-code", "--json")
     assert (done.code, count(done)) == (3, ("incomplete", 0, 120, 0))

@@ -27,7 +27,10 @@ def make(orders: Orders, seed: int = 0, options: str | None = None) -> ChoiceOrd
 
 
 def test_rotations_and_all_orders() -> None:
-    """As many rotations as options; three options have six orders; the order of the file comes first."""
+    """As many rotations as options.
+
+    Three options have six orders; the order of the file comes first.
+    """
     rotations = plan_row(make("rotations"), ROW, LABELS).orders
     assert rotations == ((0, 1, 2, 3), (1, 2, 3, 0), (2, 3, 0, 1), (3, 0, 1, 2))
     orders = list_orders("all", 3)
@@ -43,15 +46,22 @@ def test_all_is_refused_for_more_orders_than_it_may_ask() -> None:
     assert len(plan_row(make("all"), Row(options=list("abcde")), tuple("ABCDE")).orders) == 120
 
 
-@pytest.mark.parametrize(("orders", "left"), [("original", None), ("rotations", "REFERS_TO_LABELS")])
-def test_a_row_whose_options_refer_to_others_is_left_in_place(orders: Orders, left: str | None) -> None:
+@pytest.mark.parametrize(
+    ("orders", "left"), [("original", None), ("rotations", "REFERS_TO_LABELS")]
+)
+def test_a_row_whose_options_refer_to_others_is_left_in_place(
+    orders: Orders, left: str | None
+) -> None:
     """It has the order of the file alone, and says why; `original` moves nothing anyhow."""
     found = plan_row(make(orders), Row(options=["w", "x", "y", "Both A and B"]), LABELS)
     assert (found.orders, found.left_in_place) == (((0, 1, 2, 3),), left)
 
 
 def test_a_shuffle_depends_on_seed_and_content_alone() -> None:
-    """The same row has the same order wherever it stands; each place has each option about as often."""
+    """The same row has the same order wherever it stands.
+
+    Each place has each option about as often.
+    """
     again = Row({**ROW, "sample_id": "elsewhere"})
     one = plan_row(make("shuffled"), ROW, LABELS).orders
     assert plan_row(make("shuffled"), again, LABELS).orders == one
@@ -62,7 +72,10 @@ def test_a_shuffle_depends_on_seed_and_content_alone() -> None:
 
 
 def test_content_is_the_same_in_every_file_format() -> None:
-    """Text cells say the same as the numbers and lists that they spell; ids and blanks do not count."""
+    """Text cells say the same as the numbers and lists that they spell.
+
+    Ids and blanks do not count.
+    """
     typed = {"a": 1, "b": [1, "x"], "c": True, "d": None, "e": 2.50}
     texts = {"e": "2.5", "c": "True", "b": "[1, 'x']", "a": "1", "d": "", "sample_id": "7"}
     assert digest_row(typed) == digest_row(texts)
@@ -77,10 +90,15 @@ def test_options_must_simply_read_a_column() -> None:
 
 
 def test_options_are_moved_where_they_stand() -> None:
-    """What is beside the options in the same cell stays; options in columns of their own trade places."""
+    """What is beside the options in the same cell stays.
+
+    Options in columns of their own trade places.
+    """
     setting = make("all", options="{{ sample.choices.text }}")
     row = Row(choices={"text": ["x", "y"], "label": ["A", "B"]})
-    assert setting.arrange(row, ("A", "B"), (1, 0)) == {"choices": {"text": ["y", "x"], "label": ["A", "B"]}}
+    assert setting.arrange(row, ("A", "B"), (1, 0)) == {
+        "choices": {"text": ["y", "x"], "label": ["A", "B"]}
+    }
     setting = ChoiceOrder(["{{ sample.opa }}", "{{ sample.opb }}"], "rotations")
     assert setting.columns == {"opa", "opb"}
     assert setting.arrange(Row(opa="x", opb="y"), ("A", "B"), (1, 0)) == {"opa": "y", "opb": "x"}
@@ -98,7 +116,10 @@ ORDER = (1, 2, 0)
         ('["x", "y", "ü"]', '["y", "ü", "x"]'),
         ("['x', 'y', 'z']", "['y', 'z', 'x']"),
         ({"A": "x", "B": "y", "C": "z", "D": None}, {"A": "y", "B": "z", "C": "x", "D": None}),
-        ({"i": "x", "ii": "y", "iii": "z", "iv": None}, {"i": "y", "ii": "z", "iii": "x", "iv": None}),
+        (
+            {"i": "x", "ii": "y", "iii": "z", "iv": None},
+            {"i": "y", "ii": "z", "iii": "x", "iv": None},
+        ),
         (["A) x", "B) y", "C) z"], ["A) y", "B) z", "C) x"]),
         (["(A) x", "(B) y", "(C) z"], ["(A) y", "(B) z", "(C) x"]),
         (["A. x", "B. y", "z"], ["B. y", "z", "A. x"]),
@@ -154,7 +175,8 @@ OTHERS = (
 )  # fmt: skip
 NAMING = (
     "Both A and B", "A and C only", "both (A) and (B)", "Neither A nor B", "A, B and C", "Only A",
-    "Option B", "Sowohl A als auch B", "A et B", "A y B son correctas", "A и B", "A和B都对", "AとBの両方",
+    "Option B", "Sowohl A als auch B", "A et B", "A y B son correctas", "A и B", "A和B都对",
+    "AとBの両方",
     "A와 B", "A और B दोनों", "Both A and B are true statements about heat",
 )  # fmt: skip
 PLAIN = (
@@ -174,7 +196,10 @@ PLAIN = (
     ],
 )
 def test_options_that_speak_of_others_are_recognised(option: str, reference: str | None) -> None:
-    """Phrases such as *none of the above* in many languages, options made of labels; no ordinary text."""
+    """Phrases such as *none of the above* in many languages, options made of labels.
+
+    No ordinary text.
+    """
     assert find_reference(["x", option], LABELS) == reference
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 import pytest
+from tests.samples import samples_from_frame
 
 from answerkey.errors import SpecError
 from answerkey.solvers import (
@@ -29,20 +30,26 @@ def make_samples(
     """Return samples with numbered ids."""
     frame = pl.DataFrame(columns)
     ids = pl.Series("sample_id", [f"{prefix}{i}" for i in range(frame.height)], dtype=pl.String)
-    return Samples(frame, ids, file)
+    return samples_from_frame(frame, ids, file)
 
 
 def make_asked(count: int = 3) -> Samples:
     """Return samples that are not in the pool."""
     return make_samples(
-        {"q": [f"t{i}" for i in range(count)], "a": ["A"] * count, "subject": ["law", "art", "law"][:count]}
+        {
+            "q": [f"t{i}" for i in range(count)],
+            "a": ["A"] * count,
+            "subject": ["law", "art", "law"][:count],
+        }
     )
 
 
 def list_shown(setting: Examples, samples: Samples, pool: Samples) -> list[list[object] | str]:
     """Return the questions that each sample is shown, or its error."""
     picked = pick_examples(setting, samples, pool)
-    return [one.message if isinstance(one, RowError) else [row["q"] for row in one] for one in picked]
+    return [
+        one.message if isinstance(one, RowError) else [row["q"] for row in one] for one in picked
+    ]
 
 
 def test_same_seed_shows_the_same_examples() -> None:
@@ -78,7 +85,9 @@ def test_examples_do_not_depend_on_the_order_of_the_pool() -> None:
 
 def test_by_restricts_to_the_same_value() -> None:
     """With `by`, a sample sees only rows that share its value in that column."""
-    picked = pick_examples(Examples("dev", 3, by="subject"), make_asked(), make_samples(POOL, prefix="e"))
+    picked = pick_examples(
+        Examples("dev", 3, by="subject"), make_asked(), make_samples(POOL, prefix="e")
+    )
     subjects = [{row["subject"] for row in one} for one in picked if not isinstance(one, RowError)]
     assert subjects == [{"law"}, {"art"}, {"law"}]
 
@@ -100,7 +109,9 @@ def test_same_id_in_another_file_is_another_row() -> None:
 def test_sample_is_never_its_own_example_by_content() -> None:
     """A row that says the same is left out, wherever it comes from and whatever its id."""
     asked = make_samples({"q": ["e2"], "a": ["C"], "subject": ["law"]}, file="test.jsonl")
-    (shown,) = list_shown(Examples("dev", 7), asked, make_samples(POOL, file="dev.jsonl", prefix="e"))
+    (shown,) = list_shown(
+        Examples("dev", 7), asked, make_samples(POOL, file="dev.jsonl", prefix="e")
+    )
     assert sorted(map(str, shown)) == ["e0", "e1", "e3", "e4", "e5", "e6", "e7"]
 
 
@@ -121,7 +132,7 @@ def test_nested_and_encoded_cells_are_compared_by_value() -> None:
     """Content is the same whether a column is native or held as JSON text."""
     native = make_samples({"q": ["x", "y"], "options": [["a"], ["b"]]})
     frame = pl.DataFrame({"q": ["x"], "options": ['["a"]']})
-    asked = Samples(frame, pl.Series(["7"]), encoded=frozenset({"options"}))
+    asked = samples_from_frame(frame, pl.Series(["7"]), encoded=frozenset({"options"}))
     assert list_shown(Examples("dev", 1), asked, native) == [["y"]]
 
 
@@ -130,10 +141,13 @@ def test_too_few_examples_are_told() -> None:
     setting = Examples("dev", 5, by="subject")
     (by_group,) = list_shown(setting, make_asked(1), make_samples(POOL))
     assert by_group == (
-        "5 examples are wanted, and dataset `dev` has 4 with `subject` = 'law' that are not the sample itself"
+        "5 examples are wanted, and dataset `dev` has 4 with `subject` = 'law' that "
+        "are not the sample itself"
     )
     (overall,) = list_shown(Examples("dev", 9), make_asked(1), make_samples(POOL))
-    assert overall == "9 examples are wanted, and dataset `dev` has 8 that are not the sample itself"
+    assert (
+        overall == "9 examples are wanted, and dataset `dev` has 8 that are not the sample itself"
+    )
 
 
 def test_null_is_a_group_of_its_own() -> None:
@@ -151,11 +165,18 @@ def test_no_examples_may_be_asked_for() -> None:
 
 
 def test_without_examples_their_dataset_is_not_needed() -> None:
-    """`num_examples: 0` is like none at all, unless a template asks for the list, which is empty then."""
-    turns = (InputMessage("user", "{{ example.q }}", "examples"), InputMessage("user", "{{ sample.q }}"))
+    """`num_examples: 0` is like none at all, unless a template asks for the list, which is empty
+    then.
+    """
+    turns = (
+        InputMessage("user", "{{ example.q }}", "examples"),
+        InputMessage("user", "{{ sample.q }}"),
+    )
     solver = SingleTurnSolver(ChatInput(turns), examples=Examples("dev", 0))
     assert solver.examples is None
-    assert solver.build_prompts(make_samples({"q": ["x"]}), None) == [[{"role": "user", "content": "x"}]]
+    assert solver.build_prompts(make_samples({"q": ["x"]}), None) == [
+        [{"role": "user", "content": "x"}]
+    ]
     counted = ChatInput((InputMessage("user", "{{ examples | length }}"),))
     solver = SingleTurnSolver(counted, examples=Examples("dev", 0))
     built = solver.build_prompts(make_samples({"q": ["x"]}), make_samples(POOL))
@@ -201,7 +222,9 @@ def test_one_message_may_hold_all_examples() -> None:
     """A content may loop over `examples` itself."""
     content = "{% for e in examples %}{{ e.q }}={{ e.a }};{% endfor %}{{ sample.q }}="
     pool = make_samples({"q": ["x"], "a": ["A"], "subject": ["law"]})
-    solver = SingleTurnSolver(ChatInput((InputMessage("user", content),)), examples=Examples("dev", 1))
+    solver = SingleTurnSolver(
+        ChatInput((InputMessage("user", content),)), examples=Examples("dev", 1)
+    )
     assert solver.build_prompts(make_asked(1), pool) == [[{"role": "user", "content": "x=A;t0="}]]
 
 

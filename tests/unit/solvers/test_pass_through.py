@@ -5,6 +5,7 @@ from importlib.metadata import EntryPoint
 
 import polars as pl
 import pytest
+from tests.samples import samples_from_frame
 
 from answerkey import types
 from answerkey.errors import DataError, SpecError
@@ -16,7 +17,7 @@ def make_samples(cells: list[object], name: str = "trace", *, encoded: bool = Fa
     """Return samples with one column."""
     frame = pl.DataFrame({name: cells})
     ids = pl.Series("sample_id", [str(i) for i in range(len(cells))], dtype=pl.String)
-    return Samples(frame, ids, "t.jsonl", encoded=frozenset({name} if encoded else ()))
+    return samples_from_frame(frame, ids, "t.jsonl", encoded=frozenset({name} if encoded else ()))
 
 
 def solve(samples: Samples, column: str = "trace") -> Completions:
@@ -67,7 +68,9 @@ def test_null_has_no_text() -> None:
         ({"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}, (None, "NO_TEXT")),
     ],
 )
-def test_traces_are_read_as_values_and_as_json_text(trace: object, outcome: tuple[str | None, str]) -> None:
+def test_traces_are_read_as_values_and_as_json_text(
+    trace: object, outcome: tuple[str | None, str]
+) -> None:
     """A trace gives the same completion natively, encoded, and as JSON text."""
     assert read(trace) == [outcome]
     assert read(f" {json.dumps(trace)}") == [outcome]
@@ -92,7 +95,9 @@ def test_dotted_name_reaches_into_a_struct() -> None:
     """The exact column comes first, then the longest matching field; names may hold dots."""
     samples = make_samples([{"m.1": "A", "m": {"1": "B"}}, {"m.1": "C", "m": {"1": "D"}}], "out")
     assert solve(samples, "out.m.1").frame["completion"].to_list() == ["A", "C"]
-    assert solve(make_samples([{"a": {"b": "B"}}], "out"), "out.a.b").frame["completion"].to_list() == ["B"]
+    assert solve(make_samples([{"a": {"b": "B"}}], "out"), "out.a.b").frame[
+        "completion"
+    ].to_list() == ["B"]
     assert solve(make_samples(["B"], "out.a"), "out.a").frame["completion"].to_list() == ["B"]
 
 
@@ -122,9 +127,11 @@ def test_nothing_is_asked() -> None:
 
 def test_there_is_one_trial_of_what_was_said() -> None:
     """A column holds one completion for each sample, so several trials are refused."""
-    samples = Samples(pl.DataFrame({"said": ["A"]}), pl.Series("sample_id", ["a"]))
+    samples = samples_from_frame(pl.DataFrame({"said": ["A"]}), pl.Series("sample_id", ["a"]))
     with pytest.raises(SpecError, match="not 3 trials") as caught:
-        PassThroughSolver("said").solve(samples, model=None, known=None, examples=None, trials=range(3))
+        PassThroughSolver("said").solve(
+            samples, model=None, known=None, examples=None, trials=range(3)
+        )
     assert caught.value.code == "E119"
 
 
@@ -140,5 +147,7 @@ def test_solvers_are_found_by_type() -> None:
 def test_installed_package_adds_a_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     """An entry point adds a solver under its name."""
     points = [EntryPoint("own_solver", "answerkey.solvers:PassThroughSolver", "answerkey.solvers")]
-    monkeypatch.setattr(types, "entry_points", lambda group: points if group == SOLVERS.group else [])
+    monkeypatch.setattr(
+        types, "entry_points", lambda group: points if group == SOLVERS.group else []
+    )
     assert Registry(SOLVERS.group, {})["own_solver"] is PassThroughSolver

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 import pytest
+from tests.samples import samples_from_frame
 
 from answerkey.errors import DataError, InternalError, Problems, SpecError
 from answerkey.models.model import open_model
@@ -17,7 +18,7 @@ from answerkey.solvers import (
     require_known,
 )
 from answerkey.templates import RowError
-from answerkey.types import Completion, CompletionStatus, Known, Question, Samples
+from answerkey.types import Completion, CompletionStatus, Known, Request, Samples
 
 QUESTIONS: dict[str, Sequence[object]] = {
     "question": ["Capital of Australia?", "Red planet?"],
@@ -32,7 +33,7 @@ def make_samples(columns: Mapping[str, Sequence[object]], **fields: object) -> S
     frame = pl.DataFrame(columns)
     ids = pl.Series("sample_id", [f"s{i + 1}" for i in range(frame.height)], dtype=pl.String)
     lines = pl.Series("line", range(1, frame.height + 1), dtype=pl.Int64)
-    return Samples(frame, ids, "q.jsonl", lines, **fields)  # type: ignore[arg-type]  # fields by name
+    return samples_from_frame(frame, ids, "q.jsonl", lines, **fields)  # type: ignore[arg-type]  # fields by name
 
 
 def make_solver(*contents: str, examples: Examples | None = None) -> SingleTurnSolver:
@@ -46,7 +47,9 @@ def make_generic(template: str) -> SingleTurnSolver:
     return SingleTurnSolver(GenericInput(template))
 
 
-def find_errors(solver: SingleTurnSolver, samples: Samples | None = None) -> list[tuple[int, str, str]]:
+def find_errors(
+    solver: SingleTurnSolver, samples: Samples | None = None
+) -> list[tuple[int, str, str]]:
     """Return position, code and message of each row in error."""
     found = solver.check_rows(samples or make_samples(QUESTIONS), None)
     return [(position, error.code, error.message) for position, error in found]
@@ -59,9 +62,9 @@ class Own:
     is_simulated = False
 
     def __init__(self) -> None:
-        self.asked: list[Question] = []
+        self.asked: list[Request] = []
 
-    def answer(self, questions: Sequence[Question]) -> list[Completion]:
+    def answer(self, questions: Sequence[Request]) -> list[Completion]:
         """Answer, and remember what was asked."""
         self.asked.extend(questions)
         return [Completion(f"{one.sample_id} {one.trial}") for one in questions]
@@ -76,14 +79,24 @@ def solve(
 ) -> pl.DataFrame:
     """Return the table of completions for a prompt of one message."""
     opened = open_model(model) if isinstance(model, str) else model
-    return make_solver(content).solve(samples, model=opened, known=known, examples=None, trials=trials).frame
+    return (
+        make_solver(content)
+        .solve(samples, model=opened, known=known, examples=None, trials=trials)
+        .frame
+    )
 
 
 def test_messages_are_rendered_for_each_sample() -> None:
     """Each message's content is a template over the sample; roles stay."""
-    messages = (InputMessage("system", "Answer {{ '{' }}"), InputMessage("user", "Q: {{ sample.question }}"))
+    messages = (
+        InputMessage("system", "Answer {{ '{' }}"),
+        InputMessage("user", "Q: {{ sample.question }}"),
+    )
     assert SingleTurnSolver(ChatInput(messages)).build_prompts(make_samples(QUESTIONS), None) == [
-        [{"role": "system", "content": "Answer {"}, {"role": "user", "content": "Q: Capital of Australia?"}],
+        [
+            {"role": "system", "content": "Answer {"},
+            {"role": "user", "content": "Q: Capital of Australia?"},
+        ],
         [{"role": "system", "content": "Answer {"}, {"role": "user", "content": "Q: Red planet?"}],
     ]
 
@@ -117,7 +130,9 @@ def test_no_messages_are_refused() -> None:
 
 def test_every_template_error_is_told_with_its_field() -> None:
     """One bad template does not hide another; good ones compile."""
-    compiled, errors = make_solver("{{ sample.a", "{{ sample.b }}", "{{ nope }}").compile_templates()
+    compiled, errors = make_solver(
+        "{{ sample.a", "{{ sample.b }}", "{{ nope }}"
+    ).compile_templates()
     assert list(compiled) == ["input_builder.input_messages.1.content"]
     assert [(name, error.code) for name, error in errors] == [
         ("input_builder.input_messages.0.content", "E112"),
@@ -144,7 +159,9 @@ def test_examples_cannot_be_named_without_any() -> None:
 
 def test_missing_column_is_told_once() -> None:
     """A column that no row has is one error, with the nearest name."""
-    ((position, error),) = make_solver("{{ sample.qestion }}").check_rows(make_samples(QUESTIONS), None)
+    ((position, error),) = make_solver("{{ sample.qestion }}").check_rows(
+        make_samples(QUESTIONS), None
+    )
     assert (position, error.code) == (0, "E206")
     assert error.message == "`qestion` is not a column"
     assert "did you mean `question`?" in str(error.hint)
@@ -160,7 +177,10 @@ def test_failing_rows_are_told_one_by_one() -> None:
 
 
 def test_solve_refuses_before_asking() -> None:
-    """A row whose prompt cannot be built stops the work before the model is asked; no model, no work."""
+    """A row whose prompt cannot be built stops the work before the model is asked.
+
+    No model, no work.
+    """
     model = Own()
     with pytest.raises(DataError):
         solve(make_samples({"n": [1, 0]}), model, "{{ 1 // sample.n }}")
@@ -171,7 +191,9 @@ def test_solve_refuses_before_asking() -> None:
 
 def test_completions_keep_prompt_and_order() -> None:
     """The completions table has one row per sample, with what was asked."""
-    table = solve(make_samples(QUESTIONS), "builtin/constant?choice=B", "{{ sample.question }}", None)
+    table = solve(
+        make_samples(QUESTIONS), "builtin/constant?choice=B", "{{ sample.question }}", None
+    )
     assert table["sample_id"].to_list() == ["s1", "s2"]
     assert table["completion"].to_list() == ["B", "B"]
     assert table["source"].to_list() == ["builtin", "builtin"]
@@ -180,7 +202,10 @@ def test_completions_keep_prompt_and_order() -> None:
 
 
 def test_each_trial_is_a_question_of_its_own() -> None:
-    """All trials of a sample are asked, one after the other; completions of a foreign model are live."""
+    """All trials of a sample are asked, one after the other.
+
+    Completions of a foreign model are live.
+    """
     table = solve(make_samples(QUESTIONS), Own(), trials=range(3, 5))
     assert table["completion"].to_list() == ["s1 3", "s1 4", "s2 3", "s2 4"]
     assert table["sample_id"].to_list() == ["s1", "s1", "s2", "s2"]
@@ -189,7 +214,10 @@ def test_each_trial_is_a_question_of_its_own() -> None:
 
 def test_no_samples_give_no_completions() -> None:
     """An empty shard is no error."""
-    assert len(solve(make_samples(QUESTIONS).slice(0, 0), "builtin/longest", known=Known([], [], []))) == 0
+    assert (
+        len(solve(make_samples(QUESTIONS).slice(0, 0), "builtin/longest", known=Known([], [], [])))
+        == 0
+    )
 
 
 def test_option_column_serves_the_baselines() -> None:
@@ -213,7 +241,10 @@ def test_option_column_serves_the_baselines() -> None:
 )
 def test_option_column_is_read_in_its_usual_shapes(cells: list[object]) -> None:
     """Lists, lists written as text, letters with texts and objects with `text` are option texts."""
-    assert solve(make_samples({"options": cells}), "builtin/longest")["completion"].to_list() == ["A", "B"]
+    assert solve(make_samples({"options": cells}), "builtin/longest")["completion"].to_list() == [
+        "A",
+        "B",
+    ]
 
 
 def test_scorers_options_come_before_the_column() -> None:
@@ -235,7 +266,8 @@ def test_model_that_needs_a_scorers_knowledge_is_told_without_it() -> None:
     with pytest.raises(SpecError) as caught:
         require_known(open_model("builtin/simulated"), make_samples(QUESTIONS), None)
     assert caught.value.message == (
-        "model `builtin/simulated` answers from the `choices` and `truth` of a scorer, and no scorer of the"
+        "model `builtin/simulated` answers from the `choices` and `truth` of a scorer, "
+        "and no scorer of the"
         " task has them"
     )
     require_known(open_model("builtin/constant"), make_samples(QUESTIONS), None)
@@ -243,7 +275,10 @@ def test_model_that_needs_a_scorers_knowledge_is_told_without_it() -> None:
 
 def test_overlap_reads_the_prompt_without_a_question_column() -> None:
     """Where no column `question` is, the last user message is the question."""
-    prompt, options = "Is it a red planet? A. Mars red planet B. Venus", ["Mars red planet", "Venus"]
+    prompt, options = (
+        "Is it a red planet? A. Mars red planet B. Venus",
+        ["Mars red planet", "Venus"],
+    )
     samples, known = (
         make_samples({"prompt": [prompt], "options": [options]}),
         Known([["A", "B"]], ["A"], [None]),
@@ -271,7 +306,10 @@ def test_generic_template_yields_messages() -> None:
         ("3", "the template yields 3, not a list of messages"),
         ("[]", "the template yields [], not a list of messages"),
         ('{"prompt": "x"}', "the template yields an object without `messages`: it has `prompt`"),
-        ('{"messages": [], "top_p": 1}', "the template yields an object with `top_p` beside `messages`"),
+        (
+            '{"messages": [], "top_p": 1}',
+            "the template yields an object with `top_p` beside `messages`",
+        ),
         ('["x"]', "a message must have `role` and `content`, not 'x'"),
         ('[{"role": "user"}]', "a message must have `role` and `content`, not {'role': 'user'}"),
         ('[{"role": "boss", "content": "x"}]', "unknown role 'boss'"),
@@ -306,6 +344,8 @@ def test_message_format_changes_nothing() -> None:
 
 def test_errors_are_values_of_build_prompts() -> None:
     """A prompt that cannot be built stands in the list as its error."""
-    first, second = make_solver("{{ 1 // sample.n }}").build_prompts(make_samples({"n": [1, 0]}), None)
+    first, second = make_solver("{{ 1 // sample.n }}").build_prompts(
+        make_samples({"n": [1, 0]}), None
+    )
     assert first == [{"role": "user", "content": "1"}]
     assert isinstance(second, RowError)

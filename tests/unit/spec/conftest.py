@@ -49,7 +49,7 @@ SOLVER = """\
   solver:
     type: single_turn_solver
     input_builder: {type: chat_completion, input_messages: [{role: user, content: "{{ sample.answer }}"}]}
-"""
+"""  # noqa: E501 - the text as it is written
 
 Write = Callable[..., Path]
 
@@ -76,12 +76,17 @@ def environ(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Write files of a project into an empty folder, which becomes the current one; return the folder."""
+    """Write files of a project into an empty folder, which becomes the current one.
+
+    Return the folder.
+    """
     monkeypatch.chdir(tmp_path)
 
     def write_files(**files: str) -> Path:
         for name, text in files.items():
-            path = tmp_path / name.replace("__", "/").replace("_yaml", ".yaml").replace("_md", ".md")
+            path = tmp_path / name.replace("__", "/").replace("_yaml", ".yaml").replace(
+                "_md", ".md"
+            )
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         return tmp_path

@@ -20,7 +20,9 @@ def resolve(spec: Spec, **given: Given) -> tuple[Config, Problems]:
 
 
 def take(spec: Spec, given: Given) -> object:
-    """Return the value that a parameter `p` takes when it is given one, or the message of the error."""
+    """Return the value that a parameter `p` takes when it is given one, or the message of the
+    error.
+    """
     config, problems = resolve(spec, p=given)
     assert [(error.code, error.where) for error in problems.errors] in ([], [("E111", given.place)])
     return problems.errors[0].message if problems.errors else config.values["p"]
@@ -141,7 +143,10 @@ def test_declarations_are_checked(spec: Spec, code: str, message: str) -> None:
 
 
 def test_what_is_missing_unknown_or_declared_twice_is_an_error() -> None:
-    """A parameter without a default must be given, a nullable one is null; a wrong name gets the nearest."""
+    """A parameter without a default must be given, a nullable one is null.
+
+    A wrong name gets the nearest.
+    """
     problems = Problems()
     number = {"type": "int", "key": "number", "display_name": "N"}
     spec = [number, number, number | {"key": "other", "nullable": True}]
@@ -172,7 +177,9 @@ MAPPED: Spec = ONE | {"values_mapping": {"red": "#f00"}}
         ("<< config.p >>", STRING, "<< config.q >>", "<< config.q >>"),
     ],
 )
-def test_config_values_are_filled_in_once(text: str, spec: Spec, value: object, filled: object) -> None:
+def test_config_values_are_filled_in_once(
+    text: str, spec: Spec, value: object, filled: object
+) -> None:
     """Alone, a value keeps its type or is what it stands for; inside longer text it becomes text.
 
     A value that holds `<< config.q >>` is not searched again.
@@ -187,7 +194,9 @@ def test_an_unknown_name_stays_in_the_text() -> None:
     config, problems = resolve(INT, p=Given(2, Place()))
     found = config.fill(parse_yaml("a: x\nb: << config.q >>", "task.yaml", problems), problems)
     assert to_plain(found) == {"a": "x", "b": "<< config.q >>"}
-    assert [(error.code, str(error.where)) for error in problems.errors] == [("E110", "task.yaml:2:4")]
+    assert [(error.code, str(error.where)) for error in problems.errors] == [
+        ("E110", "task.yaml:2:4")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +211,10 @@ def test_an_unknown_name_stays_in_the_text() -> None:
     ],
 )
 def test_a_value_is_never_run_as_a_template(text: str, spec: Spec, source: str | None) -> None:
-    """In a template a text with Jinja marks stays literal; a name with spaces becomes bracket access."""
+    """In a template a text with Jinja marks stays literal.
+
+    A name with spaces becomes bracket access.
+    """
     config, problems = resolve(spec)
     root = parse_yaml(f'definition: {{scorers: [{{choices: "{text}"}}]}}', "task.yaml", problems)
     filled = to_plain(config.fill(root, problems).at("definition", "scorers", 0, "choices"))

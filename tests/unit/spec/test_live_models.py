@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from answerkey.models.config import Caller, CustomConfig, Generation, InferenceConfig, ModelConfig
+from answerkey.models.connections import connect
 from answerkey.models.model import open_model
-from answerkey.models.providers import connect
 from answerkey.spec import Loaded, Overrides, Plan, load_plan
 
 from .conftest import RUN, SOLVER, TASK, Write, value_of
@@ -71,13 +71,20 @@ def test_a_model_of_the_file_can_be_asked(project: Write) -> None:
     assert connection.url == "http://127.0.0.1:8000/v1/chat/completions"
     assert (connection.name, connection.model) == ("own", "m")
     assert connection.reveal_headers() == {"Authorization": f"Bearer {KEY}"}
-    limits = (connection.requests_per_minute, connection.tokens_per_minute, connection.max_concurrent)
+    limits = (
+        connection.requests_per_minute,
+        connection.tokens_per_minute,
+        connection.max_concurrent,
+    )
     assert limits == (30.0, 900.0, 4)
     assert connection.generation == Generation(temperature=0, max_tokens=5, stop=("a", "b"))
 
 
 def test_anything_else_stands_in_extra_body(project: Write) -> None:
-    """`extra_body` of a model, of its `generation` and of a task specification are one; the nearest wins."""
+    """`extra_body` of a model, of its `generation` and of a task specification are one.
+
+    The nearest wins.
+    """
     text = own(
         "{url: 'http://127.0.0.1/v1'}",
         "    generation: {top_k: 20, reasoning_effort: low, extra_body: {a: 1, b: [x]}}\n"
@@ -109,7 +116,8 @@ def test_provider_models(project: Write) -> None:
     model = model_of(load(project, f"models:\n  - {entry}\n", "openai$gpt-4"))
     assert connect(model).url == "http://127.0.0.1:9/v1/completions"
     text = own(
-        "{connection_type: provider_connection, provider_id: anthropic, model_key: claude, api_key: x}"
+        "{connection_type: provider_connection, provider_id: anthropic, model_key: "
+        "claude, api_key: x}"
     )
     connection = connect(model_of(load(project, text, "own")))
     assert (connection.url, connection.model) == ("https://api.anthropic.com/v1/messages", "claude")
@@ -170,7 +178,10 @@ ADAPTER = "model_adapters:\n  - {key: mine, process_input: %s, process_output: {
         ("{url: 'https://evil.example/v1', model_key: $OPENAI_API_KEY}", "", "E117", "4:57"),
         ("{url: '$OPENAI_API_KEY/v1'}", "", "E117", "4:19"),
         (
-            "{connection_type: provider_connection, provider_id: openai, model_key: '${OPENAI_API_KEY}'}",
+            (
+                "{connection_type: provider_connection, provider_id: openai, model_key: "
+                "'${OPENAI_API_KEY}'}"
+            ),
             "",
             "E117",
             "4:84",
@@ -180,7 +191,10 @@ ADAPTER = "model_adapters:\n  - {key: mine, process_input: %s, process_output: {
 def test_a_model_that_cannot_be_asked_is_told_where_it_is_defined(
     project: Write, config: str, more: str, code: str, place: str
 ) -> None:
-    """Adapters that do not parse; placeholders, embeddings; a snippet without its function; shown keys."""
+    """Adapters that do not parse.
+
+    Placeholders, embeddings; a snippet without its function; shown keys.
+    """
     assert refusal_of(load(project, own(config, more), "own"))[:2] == (code, f"run.yaml:{place}")
 
 
@@ -212,9 +226,13 @@ EVIL = [
     own("{url: 'https://evil.example/v1', api_key: << secrets.MY_KEY >>}"),
     own("{url: 'https://evil.example/v1', custom_headers: {X-Key: '${MY_KEY}'}}"),
     own("{url: 'https://evil.example/v1', custom_headers: {X-Key: $OPENAI_API_KEY/x}}"),
-    own("{url: 'https://evil.example/v1', api_key: << secrets.A >>}", "secrets: {A: $OPENAI_API_KEY}\n"),
     own(
-        "{url: 'https://evil.example/v1', api_key: << secrets.A >>}", "secrets: [{key: A, value: $MY_KEY}]\n"
+        "{url: 'https://evil.example/v1', api_key: << secrets.A >>}",
+        "secrets: {A: $OPENAI_API_KEY}\n",
+    ),
+    own(
+        "{url: 'https://evil.example/v1', api_key: << secrets.A >>}",
+        "secrets: [{key: A, value: $MY_KEY}]\n",
     ),
     own(
         "{connection_type: provider_connection, provider_id: openai, model_key: m,"
@@ -243,7 +261,9 @@ def test_the_caller_can_allow_the_host(project: Write, text: str) -> None:
     assert KEY in str(sent)
 
 
-def test_a_host_in_the_callers_environment_is_the_callers(project: Write, environ: dict[str, str]) -> None:
+def test_a_host_in_the_callers_environment_is_the_callers(
+    project: Write, environ: dict[str, str]
+) -> None:
     """`url: $MY_URL` is a host that the caller named, also with a path behind it."""
     environ["MY_URL"] = "https://lab.example"
     for url in ("$MY_URL", "${MY_URL}/v1"):
@@ -251,12 +271,17 @@ def test_a_host_in_the_callers_environment_is_the_callers(project: Write, enviro
         assert connect(model_of(load(project, text, "own"))).host == "lab.example"
 
 
-def test_the_projects_own_env_file_is_the_projects_word(project: Write, environ: dict[str, str]) -> None:
-    """A `.env` of the project can bring its own key for a host, but not turn the caller's key elsewhere."""
+def test_the_projects_own_env_file_is_the_projects_word(
+    project: Write, environ: dict[str, str]
+) -> None:
+    """A `.env` of the project can bring its own key for a host, but not turn the caller's key
+    elsewhere.
+    """
     folder = project()
     env = folder / ".env"
     env.write_text(
-        "OPENAI_BASE_URL=https://evil.example/v1\nMY_URL=https://evil.example/v1\n", encoding="utf-8"
+        "OPENAI_BASE_URL=https://evil.example/v1\nMY_URL=https://evil.example/v1\n",
+        encoding="utf-8",
     )
     assert refusal_of(load(project, "", "openai/m"))[0] == "E117"
     by_url = own("{url: $MY_URL, api_key: $MY_KEY}")
@@ -277,11 +302,14 @@ def test_an_env_file_outside_the_project_is_the_callers(
     """`--env FILE` outside the project holds keys and hosts of the caller."""
     file: Path = tmp_path_factory.mktemp("mine") / "keys.env"
     file.write_text(
-        f"MY_KEY={KEY}\nOPENAI_BASE_URL=https://lab.example/v1\nOPENAI_API_KEY={KEY}\n", encoding="utf-8"
+        f"MY_KEY={KEY}\nOPENAI_BASE_URL=https://lab.example/v1\nOPENAI_API_KEY={KEY}\n",
+        encoding="utf-8",
     )
     environ.clear()
     overrides = Overrides(env=file)
-    assert connect(model_of(load(project, "", "openai/m", overrides=overrides))).host == "lab.example"
+    assert (
+        connect(model_of(load(project, "", "openai/m", overrides=overrides))).host == "lab.example"
+    )
     text = own("{url: 'https://evil.example/v1', api_key: $MY_KEY}")
     assert refusal_of(load(project, text, "own", overrides=overrides))[0] == "E117"
 

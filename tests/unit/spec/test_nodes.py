@@ -1,4 +1,7 @@
-"""Laws of YAML files: what is a value, where it stands, what is refused; other files; environment values."""
+"""Laws of YAML files: what is a value, where it stands, what is refused.
+
+Other files; environment values.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ from answerkey.spec.project import Environment, Inclusion, load_environment, par
 from .conftest import Write, list_errors
 
 WORDS = (
-    "yes no on off Yes NO y n N Y 010 007 1_000 0x1F 0o17 1:30 2024-01-01 +5 .5 5. 1e3 .inf .nan 1.2.3 None"
+    "yes no on off Yes NO y n N Y 010 007 1_000 0x1F 0o17 1:30 2024-01-01 +5 .5 5. 1e3 "
+    ".inf .nan 1.2.3 None"
 )
 
 
@@ -26,7 +30,14 @@ def parse(text: str, problems: Problems | None = None) -> Node:
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        *(("null", None), ("~", None), ("", None), ("true", True), ("False", False), ("TRUE", True)),
+        *(
+            ("null", None),
+            ("~", None),
+            ("", None),
+            ("true", True),
+            ("False", False),
+            ("TRUE", True),
+        ),
         *(("0", 0), ("12", 12), ("-3", -3), ("1.5", 1.5), ("-0.25", -0.25), ("1.0e3", 1000.0)),
         *((word, word) for word in WORDS.split()),
         *(('"1"', "1"), ("'true'", "true"), ("!!str 3", "3"), ("! 4", "4")),
@@ -34,7 +45,10 @@ def parse(text: str, problems: Problems | None = None) -> Node:
     ],
 )
 def test_scalars_are_values_or_stay_text(text: str, value: object) -> None:
-    """Null, booleans, decimal integers and decimals with a dot are values; other words stay text."""
+    """Null, booleans, decimal integers and decimals with a dot are values.
+
+    Other words stay text.
+    """
     found = to_plain(parse(f"key: {text}"))
     assert found == {"key": value}
     assert type(found["key"]) is type(value)
@@ -42,7 +56,10 @@ def test_scalars_are_values_or_stay_text(text: str, value: object) -> None:
 
 
 def test_every_node_knows_its_place() -> None:
-    """Line and column of keys and values count from 1; a line of a literal block is below its mark."""
+    """Line and column of keys and values count from 1.
+
+    A line of a literal block is below its mark.
+    """
     root = parse('a:\n  - b: x\n    c: [1, 22]\nd: |\n  one\n  two\ne: "one\\ntwo"\n')
     assert str(root.at("a", 0, "c", 1).place) == "file.yaml:3:12"
     assert str(root.at("a", 0).key_place("c")) == "file.yaml:3:5"
@@ -50,8 +67,13 @@ def test_every_node_knows_its_place() -> None:
 
 
 def test_merge_keys_fill_what_is_not_given() -> None:
-    """`<<: *anchor` merges a mapping, a list of them in order; given keys win. A file may be empty."""
-    root = parse("x: &x {a: 1, b: 1}\ny: &y {b: 2, c: 2}\nz: {<<: [*x, *y], a: 0}\nw:\n  <<: *x\n  d: 4\n")
+    """`<<: *anchor` merges a mapping, a list of them in order.
+
+    Given keys win. A file may be empty.
+    """
+    root = parse(
+        "x: &x {a: 1, b: 1}\ny: &y {b: 2, c: 2}\nz: {<<: [*x, *y], a: 0}\nw:\n  <<: *x\n  d: 4\n"
+    )
     assert to_plain(root.at("z")) == {"a": 0, "b": 1, "c": 2}
     assert to_plain(root.at("w")) == {"a": 1, "b": 1, "d": 4}
     assert to_plain(parse("# only a comment\n")) is None
@@ -66,11 +88,19 @@ def test_merge_keys_fill_what_is_not_given() -> None:
         ("[a, b]: c\n", ["E108 file.yaml:1:1"], "a list cannot be a key"),
         *(
             (f"a: 1\nb: {tag} x\n", ["E104 file.yaml:2:4"], "unknown YAML tag")
-            for tag in ("!python/object:os.system", "!foo", "!!timestamp", "!!python/name:x", "!!binary")
+            for tag in (
+                "!python/object:os.system",
+                "!foo",
+                "!!timestamp",
+                "!!python/name:x",
+                "!!binary",
+            )
         ),
     ],
 )
-def test_mistakes_are_reported_and_the_rest_is_read(text: str, errors: list[str], words: str) -> None:
+def test_mistakes_are_reported_and_the_rest_is_read(
+    text: str, errors: list[str], words: str
+) -> None:
     """A key given twice, a key that is no text, a tag other than `!include` and the plain ones."""
     problems = Problems()
     parse(text, problems)
@@ -99,7 +129,9 @@ LAUGHS = "\n".join(
     ],
 )
 def test_what_cannot_be_read_at_all_is_raised(text: str, code: str, words: str) -> None:
-    """Bad syntax with line and column, aliases that lead nowhere, and what would grow without end."""
+    """Bad syntax with line and column, aliases that lead nowhere, and what would grow without
+    end.
+    """
     with pytest.raises(SpecError) as caught:
         parse(text)
     assert caught.value.code == code
@@ -113,11 +145,23 @@ def test_what_cannot_be_read_at_all_is_raised(text: str, code: str, words: str) 
         ("a: {b: 1\nc: 2\n", "1:4 a `{` that is not closed: close it with `}`"),
         ("a: [1, 2]]\n", "1:10 text behind the end of a value: put quotes around it all"),
         ('a: "{{ x["y"] }}"\n', "1:11 text behind the end of a value: put quotes around it all"),
-        ("a: b\nc\nd: e\n", "2:1 a line without `key:`, or one that is indented too far: write `key: value`"),
-        ("a: b\n  c: d\n", "2:1 a line without `key:`, or one that is indented too far: write `key: value`"),
-        ("a: 1\n- b\n", "2:1 an indentation that fits no line above, or a list beside keys: begin it"),
+        (
+            "a: b\nc\nd: e\n",
+            "2:1 a line without `key:`, or one that is indented too far: write `key: value`",
+        ),
+        (
+            "a: b\n  c: d\n",
+            "2:1 a line without `key:`, or one that is indented too far: write `key: value`",
+        ),
+        (
+            "a: 1\n- b\n",
+            "2:1 an indentation that fits no line above, or a list beside keys: begin it",
+        ),
         ("a: - x\n", "1:4 sequence entries are not allowed here: begin a list on its own line"),
-        ("a: b\x07c\n", "1 unacceptable character #x0007: special characters are not allowed: remove"),
+        (
+            "a: b\x07c\n",
+            "1 unacceptable character #x0007: special characters are not allowed: remove",
+        ),
         ("a: %x\n", '1:4 text that begins with `%`: it needs quotes: write `a: "%x"`'),
         ("token: @x\n", "1:8 text that begins with `@`: it needs quotes: write `token: ***`"),
         ("api_key:abc\nb: c\n", "1:8 no space after the colon: write `api_key: ***`"),
@@ -126,12 +170,17 @@ def test_what_cannot_be_read_at_all_is_raised(text: str, code: str, words: str) 
     ],
 )
 def test_a_slip_is_named_and_mended(text: str, said: str) -> None:
-    """Each says what was not written as YAML wants it, where, and what to write; a secret is not repeated."""
+    """Each says what was not written as YAML wants it, where, and what to write.
+
+    A secret is not repeated.
+    """
     with pytest.raises(SpecError) as caught:
         parse(text)
     error = caught.value
     place = str(error.where).removeprefix("file.yaml:")
-    assert f"{place} {error.message.removeprefix('not valid YAML: ')}: {error.hint}".startswith(said)
+    assert f"{place} {error.message.removeprefix('not valid YAML: ')}: {error.hint}".startswith(
+        said
+    )
 
 
 @pytest.mark.parametrize(
@@ -162,10 +211,14 @@ def test_a_byte_order_mark_is_no_content(tmp_path: Path) -> None:
     assert to_plain(read_yaml(tmp_path / "bom.yaml", "bom.yaml", Problems())) == {"a": 1}
 
 
-def load(folder: Path, name: str = "a.yaml", *, allow_outside: bool = False) -> tuple[Node, Problems]:
+def load(
+    folder: Path, name: str = "a.yaml", *, allow_outside: bool = False
+) -> tuple[Node, Problems]:
     """Return the tree of a file with everything followed, and what was found."""
     problems = Problems()
-    inclusion = Inclusion(folder, Environment({"PART": "part"}), problems, allow_outside=allow_outside)
+    inclusion = Inclusion(
+        folder, Environment({"PART": "part"}), problems, allow_outside=allow_outside
+    )
     return inclusion.load(folder / name, name), problems
 
 
@@ -173,7 +226,11 @@ def load(folder: Path, name: str = "a.yaml", *, allow_outside: bool = False) -> 
     ("files", "found"),
     [
         (
-            {"a": "x: {$ref: sub/b.yaml}\n", "sub__b": "t: !include c.md\n", "sub__c_md": "\n one: two \n\n"},
+            {
+                "a": "x: {$ref: sub/b.yaml}\n",
+                "sub__b": "t: !include c.md\n",
+                "sub__c_md": "\n one: two \n\n",
+            },
             {"x": {"t": "one: two"}},
         ),
         (
@@ -185,7 +242,10 @@ def load(folder: Path, name: str = "a.yaml", *, allow_outside: bool = False) -> 
         ({"a": "x: {$ref: $PART/b.yaml}\n", "part__b": "1\n"}, {"x": 1}),
         ({"a": "source: {rows: [{$ref: x}]}\n"}, {"source": {"rows": [{"$ref": "x"}]}}),
         (
-            {"a": "rows: [{q: !include q.md, r: {s: [!include q.md]}}]\n", "q_md": " $HOME {{ x }}\n"},
+            {
+                "a": "rows: [{q: !include q.md, r: {s: [!include q.md]}}]\n",
+                "q_md": " $HOME {{ x }}\n",
+            },
             {"rows": [{"q": "$HOME {{ x }}", "r": {"s": ["$HOME {{ x }}"]}}]},
         ),
         (
@@ -195,11 +255,14 @@ def load(folder: Path, name: str = "a.yaml", *, allow_outside: bool = False) -> 
     ],
 )
 def test_other_files_are_put_in_place(write: Write, files: dict[str, str], found: object) -> None:
-    """`!include` is the stripped text of a file, `$ref` what a YAML file holds, with its siblings added.
+    """`!include` is the stripped text of a file, `$ref` what a YAML file holds, with its siblings
+    added.
 
     Both are relative to the file that names them; a column called `$ref` in rows is a column.
     """
-    folder = write(**{name if name.endswith("_md") else f"{name}_yaml": text for name, text in files.items()})
+    folder = write(
+        **{name if name.endswith("_md") else f"{name}_yaml": text for name, text in files.items()}
+    )
     root, problems = load(folder)
     assert (to_plain(root), problems.errors) == (found, [])
 
@@ -220,7 +283,12 @@ def test_other_files_are_put_in_place(write: Write, files: dict[str, str], found
             ["E105 b.yaml:1:11"],
             "`$ref` goes in a circle: `a.yaml` → `b.yaml` → `a.yaml`",
         ),
-        ("x: {$ref: no.yaml}\ny: !include no.md\n", "", ["E101 a.yaml:1:11", "E101 a.yaml:2:4"], "not exist"),
+        (
+            "x: {$ref: no.yaml}\ny: !include no.md\n",
+            "",
+            ["E101 a.yaml:1:11", "E101 a.yaml:2:4"],
+            "not exist",
+        ),
     ],
 )
 def test_what_cannot_be_followed_is_reported_where_it_is_named(
@@ -232,14 +300,20 @@ def test_what_cannot_be_followed_is_reported_where_it_is_named(
     assert list_errors(problems) == errors
     assert words in problems.errors[0].message
     assert to_plain(root)["z"] == 1
-    assert all(value is BROKEN for key, value in to_plain(root).items() if "no." in text and key in "xy")
+    assert all(
+        value is BROKEN for key, value in to_plain(root).items() if "no." in text and key in "xy"
+    )
 
 
 @pytest.mark.parametrize(
     "text", ["x: {$ref: ../b.yaml}\n", "x: !include ../b.yaml\n", "x: {$ref: link.yaml}\n"]
 )
-def test_the_project_folder_is_the_limit(write: Write, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither `$ref` nor `!include` nor a link may leave the project folder, unless that is allowed."""
+def test_the_project_folder_is_the_limit(
+    write: Write, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither `$ref` nor `!include` nor a link may leave the project folder, unless that is
+    allowed.
+    """
     folder = write(sub__a_yaml=text, b_yaml="secret\n")
     (folder / "sub" / "link.yaml").symlink_to(folder / "b.yaml")
     monkeypatch.chdir(folder / "sub")
@@ -297,7 +371,10 @@ def test_an_unset_name_is_an_error() -> None:
     with pytest.raises(SpecError) as caught:
         Environment({"PATHS": "x"}).expand("$PATH_S", Place("run.yaml", 3, 4))
     assert (caught.value.code, str(caught.value.where)) == ("E106", "run.yaml:3:4")
-    assert caught.value.hint == "did you mean `PATHS`? or set it in the environment or in `.env`: `PATH_S=…`"
+    assert (
+        caught.value.hint
+        == "did you mean `PATHS`? or set it in the environment or in `.env`: `PATH_S=…`"
+    )
 
 
 def test_an_env_file_is_parsed() -> None:
@@ -315,8 +392,13 @@ def test_a_bad_line_names_its_number(line: str) -> None:
     assert (caught.value.code, str(caught.value.where)) == ("E102", ".env:2")
 
 
-def test_the_process_environment_wins_over_env_files(tmp_path: Path, environ: dict[str, str]) -> None:
-    """`.env` beside the file fills what is left open; `--env FILE` is read instead, and must be there."""
+def test_the_process_environment_wins_over_env_files(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    """`.env` beside the file fills what is left open.
+
+    `--env FILE` is read instead, and must be there.
+    """
     (tmp_path / ".env").write_text("A=file\nB=file\n")
     (tmp_path / "other").write_text("B=named\n")
     environ["A"] = "process"

@@ -51,7 +51,12 @@ def test_a_folder_with_a_run_file_is_a_plan(project: Write) -> None:
     """A folder stands for its `run.yaml`, and needs one."""
     folder = project()
     plan, one = value_of(load_plan(folder)), only(load_plan(folder))
-    assert (plan.key, plan.display_name, one.key, one.dataset.key) == ("trial", "Trial", "mcqa", "questions")
+    assert (plan.key, plan.display_name, one.key, one.dataset.key) == (
+        "trial",
+        "Trial",
+        "mcqa",
+        "questions",
+    )
     assert isinstance(one.dataset.source, LocalSource)
     assert one.dataset.source.file_path == str(folder / "questions.jsonl")
     assert one.selection == Selection()
@@ -61,14 +66,19 @@ def test_a_folder_with_a_run_file_is_a_plan(project: Write) -> None:
 
 def test_paths_are_relative_to_the_file_that_states_them(project: Write) -> None:
     """`file_path` in a dataset file of a subfolder is relative to that subfolder."""
-    folder = project(sub__dataset_yaml=DATASET, run_yaml=RUN.replace("dataset.yaml", "sub/dataset.yaml"))
+    folder = project(
+        sub__dataset_yaml=DATASET, run_yaml=RUN.replace("dataset.yaml", "sub/dataset.yaml")
+    )
     source = only(load_plan("run.yaml")).dataset.source
     assert isinstance(source, LocalSource)
     assert source.file_path == str(folder / "sub" / "questions.jsonl")
 
 
 def test_a_task_file_takes_the_dataset_of_the_caller(project: Write) -> None:
-    """A data file or a dataset file, which also fills a parameter that has no value; without one, E113."""
+    """A data file or a dataset file, which also fills a parameter that has no value.
+
+    Without one, E113.
+    """
     project()
     for given in ("questions.jsonl", "dataset.yaml"):
         one = only(load_plan("task.yaml", Overrides(dataset=given)))
@@ -117,7 +127,9 @@ model_adapters:
     process_output: {language: jinja, source_code: y}
 """
 MODEL = "models:\n  - {key: m, display_name: M, config: {url: 'http://localhost:1/v1', %s}}\n"
-WRONG_MODELS = LIVE.replace("openai/", "opena/").replace("url:", "ur:").replace("placeholder", "place_holder")
+WRONG_MODELS = (
+    LIVE.replace("openai/", "opena/").replace("url:", "ur:").replace("placeholder", "place_holder")
+)
 DERIVE = '\n  type: local\n  file_path: q.jsonl\n  derive:\n    good: "$5"\n    bad: "{{ sample.x"'
 FILTERS = """
   type: local
@@ -132,25 +144,32 @@ FILTERS = """
 @pytest.mark.parametrize(
     ("part", "text", "errors"),
     [
-        ("run", RUN + "    - {task_key: mcqa, key: x}\n    - {task_key: mcqa, key: x}\n", "E114 run:11:7"),
+        ("run", RUN + "    - {task_key: mcqa, key: x}\n    - {task_key: mcqa, key: x}\n",
+        "E114 run:11:7"),
         ("run", RUN.replace("task_key: mcqa", "task_key: mcq"), "E113 run:9:17"),
         ("task", TASK.replace("{key: questions}", "{key: question}"), "E113 task:7:12"),
         ("run", RUN + "      model_key: gpt\n", "E113 run:10:7"),
-        ("run", RUN.replace("  - $ref: dataset.yaml\n", "  - $ref: dataset.yaml\n" * 2), "E114 dataset:1:1"),
+        ("run", RUN.replace("  - $ref: dataset.yaml\n",
+        "  - $ref: dataset.yaml\n" * 2), "E114 dataset:1:1"),
         ("run", RUN.replace("  - $ref: task.yaml\n", "  - $ref: task.yaml\n" * 2), "E114 task:1:1"),
         *(
             ("dataset", DATASET.replace("type: local", f"type: {kind}"), "E116 dataset:3:16")
             for kind in ("inspect_ai", "langsmith", "phoenix", "claude_code", "opencode")
         ),
-        ("dataset", from_source("{type: url, url: http://data.example/x.csv}"), "E108 dataset:3:26"),
-        ("dataset", from_source("{type: url, url: https://a.example/x, sha256: abc}"), "E108 dataset:3:55"),
-        ("dataset", from_source("{type: local, file_path: x.csv, skip_rows: -1}"), "E108 dataset:3:52"),
-        ("dataset", from_source("{type: local, file_path: x.csv, format: xlsx}"), "E108 dataset:3:49"),
+        ("dataset",
+        from_source("{type: url, url: http://data.example/x.csv}"), "E108 dataset:3:26"),
+        ("dataset",
+        from_source("{type: url, url: https://a.example/x, sha256: abc}"), "E108 dataset:3:55"),
+        ("dataset",
+        from_source("{type: local, file_path: x.csv, skip_rows: -1}"), "E108 dataset:3:52"),
+        ("dataset",
+        from_source("{type: local, file_path: x.csv, format: xlsx}"), "E108 dataset:3:49"),
         ("dataset", from_source("{type: huggingface, path: a/b, name: x, load_dataset_kwargs: {name: y}}"), "E108 dataset:3:46"),  # noqa: E501 - one case, one line
         ("dataset", from_source(DERIVE), "E112 dataset:8:10"),
         ("dataset", from_source(FILTERS), "E107 dataset:6:3, E108 dataset:7:16, E112 dataset:9:32, E108 dataset:10:7"),  # noqa: E501 - same
         *(
-            ("dataset", from_source(f"{{type: local, file_path: q, filters: [\n        {{{one}}}]}}"), error)
+            ("dataset", from_source("{type: local, file_path: q, filters: [\n "
+f"       {{{one}}}]}}"), error)
             for one, error in (
                 ("op: eqals, expression: sample.a, value: 1", "E108 dataset:4:14"),
                 ("op: in, expression: sample.a", "E108 dataset:4:9"),
@@ -180,17 +199,22 @@ FILTERS = """
         *(
             (part, text.format(part=part), error.format(part=part))
             for part in ("dataset", "task")
-            for text, error in (("$ref: {part}.yaml", "E105 {part}:1:7"), ("a: [\n", "E102 {part}:2:1"))
+            for text, error in (("$ref: {part}.yaml", "E105 {part}:1:7"), ("a: [\n", "E102 {part}:2:1"))  # noqa: E501 - one case a line
         ),
         ("task", TASK.replace("choices: ", "choices: !include none.md #"), "E101 task:11:16"),
         ("task", TASK.replace("- type: string_equals_mcqa", "- $ref: none.yaml"), "E101 task:9:13"),
-        ("task", TASK.replace("display_name: Questions", "display_name: $NOT_SET"), "E106 task:2:15"),
+        ("task", TASK.replace("display_name: Questions",
+        "display_name: $NOT_SET"), "E106 task:2:15"),
         ("task", TASK.replace("key: mcqa", "key: $NOT_SET"), "E106 task:1:6"),
-        ("task", TASK.replace("default_value: answer", "default_value: $NOT_SET"), "E106 task:5:85"),
+        ("task", TASK.replace("default_value: answer",
+        "default_value: $NOT_SET"), "E106 task:5:85"),
         ("task", TASK.replace("    - type: string", "    - type: $NOT_SET #"), "E106 task:9:13"),
-        ("task", TASK.replace("description: M", "description: << secrets.X >> #"), "E117 task:3:14"),
-        ("dataset", "key: questions\n$ref: none.yaml\ncolour: red\n", "E101 dataset:2:7, E107 dataset:3:1"),
-        ("run", "secrets: {KEY: $NOT_SET}\n" + MODEL % "api_key: << secrets.KEY >>" + RUN, "E106 run:1:16"),
+        ("task", TASK.replace("description: M",
+        "description: << secrets.X >> #"), "E117 task:3:14"),
+        ("dataset", "key: questions\n$ref: none.yaml\ncolour: red\n",
+        "E101 dataset:2:7, E107 dataset:3:1"),
+        ("run",
+        "secrets: {KEY: $NOT_SET}\n" + MODEL % "api_key: << secrets.KEY >>" + RUN, "E106 run:1:16"),
         ("run", RUN + "      task_config: {answer_column: $NOT_SET}\n", "E106 run:10:36"),
         *(
             ("run", MODEL % one + RUN + "      model_key: m\n", error)
@@ -202,7 +226,8 @@ FILTERS = """
                 ("tls_context: << secrets.A >>", "E117 run:2:83"),
             )
         ),
-        ("run", "secrets: {A: h}\n" + RUN.replace("name: Trial", "name: << secrets.A >>"), "E117 run:8:17"),
+        ("run", "secrets: {A: h}\n" + RUN.replace("name: Trial",
+        "name: << secrets.A >>"), "E117 run:8:17"),
         *(
             ("run", text + RUN, error)
             for text, error in (
@@ -214,7 +239,9 @@ FILTERS = """
         ),
     ],
 )  # fmt: skip
-def test_mistakes_are_told_once_at_their_place(project: Write, part: str, text: str, errors: str) -> None:
+def test_mistakes_are_told_once_at_their_place(
+    project: Write, part: str, text: str, errors: str
+) -> None:
     """In the order of the files; what follows from a mistake is not told besides."""
     task = TASK + SOLVER if part == "run" else TASK
     project(**{"task_yaml": task, f"{part}_yaml": text})
@@ -222,7 +249,10 @@ def test_mistakes_are_told_once_at_their_place(project: Write, part: str, text: 
 
 
 def test_a_file_that_is_not_there_is_one_error(project: Write) -> None:
-    """Nothing that it would have defined is undefined besides; nor is what an unreadable `.env` would set."""
+    """Nothing that it would have defined is undefined besides.
+
+    Nor is what an unreadable `.env` would set.
+    """
     folder = project(dataset_yaml=DATASET.replace("questions.jsonl", "$FILE"))
     (folder / ".env").write_text("FILE\n", encoding="utf-8")
     assert find_errors() == ["E102 .env:1"]
@@ -240,7 +270,8 @@ EVALUATION = RUN.replace(
     "  task_specifications:\n",
 ).replace(
     "    - task_key: mcqa\n",
-    "    - task_key: mcqa\n      num_samples: << config.rows >>\n      model_key: << config.who >>\n"
+    "    - task_key: mcqa\n      num_samples: << config.rows >>\n      model_key: << "
+    "config.who >>\n"
     "      task_config: {answer_column: right}\n",
 )
 
@@ -262,10 +293,16 @@ MATRIX = RUN[: RUN.index("  task_specifications:")]
 
 
 def test_a_matrix_asks_every_model_every_task(project: Write) -> None:
-    """A task is named by its key, or is a task specification; a model of the caller's stands in for all."""
+    """A task is named by its key, or is a task specification.
+
+    A model of the caller's stands in for all.
+    """
     tasks = "[mcqa, {task_key: mcqa, key: few, num_samples: 3}]"
     models = "[builtin/random, builtin/longest]"
-    project(run_yaml=f"{MATRIX}  matrix: {{models: {models}, tasks: {tasks}}}\n", task_yaml=TASK + SOLVER)
+    project(
+        run_yaml=f"{MATRIX}  matrix: {{models: {models}, tasks: {tasks}}}\n",
+        task_yaml=TASK + SOLVER,
+    )
     plan = load_plan("run.yaml").value
     assert plan is not None
     assert {key: [(one.key, one.model) for one in each] for key, each in plan.matrix.items()} == {
@@ -302,7 +339,10 @@ def test_what_is_wrong_with_a_matrix_is_told_where_it_stands(
 
 def test_a_matrix_stands_in_place_of_task_specifications(project: Write) -> None:
     """Both together are an error, and so is neither."""
-    project(run_yaml=f"{RUN}  matrix: {{models: [builtin/random], tasks: [mcqa]}}\n", task_yaml=TASK + SOLVER)
+    project(
+        run_yaml=f"{RUN}  matrix: {{models: [builtin/random], tasks: [mcqa]}}\n",
+        task_yaml=TASK + SOLVER,
+    )
     assert [one.message for one in load_plan("run.yaml").errors] == [
         "`matrix` and `task_specifications` exclude each other"
     ]
@@ -329,7 +369,9 @@ def test_names_that_are_not_defined_get_the_nearest(project: Write) -> None:
 
 
 def test_config_values_stand_in_tasks_and_specifications_only(project: Write) -> None:
-    """A config value in a dataset, a model or `run_config` is an error: no config is known there."""
+    """A config value in a dataset, a model or `run_config` is an error: no config is known
+    there.
+    """
     run = "run_config: {seed: << config.s >>}\nmodels: [{$provider: << config.m >>}]\n" + RUN
     dataset = DATASET.replace("questions.jsonl", "<< config.path >>")
     places = ["E110 dataset.yaml:3:34", "E110 run.yaml:1:20", "E110 run.yaml:2:22"]
@@ -352,7 +394,9 @@ def test_live_models_need_not_be_asked(project: Write) -> None:
         project(task_yaml=TASK + SOLVER, run_yaml=LIVE + RUN + f"      model_key: {key}\n")
         one = only(load_plan("run.yaml", Overrides(completions="x.jsonl")))
         assert (one.model, one.model_key) == (None, key)
-        assert only(load_plan("run.yaml", Overrides(model="builtin/random"))).model == "builtin/random"
+        assert (
+            only(load_plan("run.yaml", Overrides(model="builtin/random"))).model == "builtin/random"
+        )
 
 
 @pytest.mark.parametrize("key", ["builtin/constant?choice=A", "builtin$constant-choice-a"])
@@ -391,17 +435,26 @@ def test_generation_without_effect_says_so(project: Write) -> None:
 
 @pytest.mark.parametrize(
     ("head", "era", "policy"),
-    [("run_config: {cache_policy: update}\n", "", "update"), ("", "  cache_policy: no-cache\n", "no-cache")],
+    [
+        ("run_config: {cache_policy: update}\n", "", "update"),
+        ("", "  cache_policy: no-cache\n", "no-cache"),
+    ],
 )
-def test_the_cache_policy_is_read_in_both_eras(project: Write, head: str, era: str, policy: str) -> None:
+def test_the_cache_policy_is_read_in_both_eras(
+    project: Write, head: str, era: str, policy: str
+) -> None:
     """`run_config` states the cache policy; the seed era stated it in the evaluation."""
     project(run_yaml=head + RUN.replace("  key: trial\n", "  key: trial\n" + era))
     assert value_of(load_plan("run.yaml")).cache_policy == policy
 
 
-def test_environment_values_are_filled_in_where_they_may_be(project: Write, environ: dict[str, str]) -> None:
+def test_environment_values_are_filled_in_where_they_may_be(
+    project: Write, environ: dict[str, str]
+) -> None:
     """Paths and settings are expanded; rows and choices are not."""
-    inline = "  - {key: rows, display_name: $NAME, source: {type: inline, rows: [{answer: $NAME}]}}\n"
+    inline = (
+        "  - {key: rows, display_name: $NAME, source: {type: inline, rows: [{answer: $NAME}]}}\n"
+    )
     run = RUN.replace("tasks:", inline + "tasks:")
     folder = project(run_yaml=run, dataset_yaml=DATASET.replace("questions.jsonl", "$DIR/q.jsonl"))
     environ.update({"DIR": "data", "NAME": "n"})
@@ -459,9 +512,16 @@ def test_tasks_that_are_not_used_are_checked_too(project: Write) -> None:
 
 
 def test_a_secret_does_not_show(project: Write) -> None:
-    """It prints as stars, cannot be stored, and an error about a value that may be one does not repeat it."""
+    """It prints as stars, cannot be stored, and an error about a value that may be one does not
+    repeat it.
+    """
     secret = Secret("hush")
-    assert (str(secret), repr(secret), f"{secret}", secret.reveal()) == ("***", "***", "***", "hush")
+    assert (str(secret), repr(secret), f"{secret}", secret.reveal()) == (
+        "***",
+        "***",
+        "***",
+        "hush",
+    )
     with pytest.raises(TypeError):
         pickle.dumps(secret)
     project(run_yaml=MODEL % "custom_headers: sk-12345" + RUN)
@@ -469,8 +529,12 @@ def test_a_secret_does_not_show(project: Write) -> None:
     assert messages == ["`custom_headers` must be a mapping, not ***"]
 
 
-def test_secrets_are_found_in_the_run_then_the_environment(project: Write, environ: dict[str, str]) -> None:
-    """`<< secrets.NAME >>` is looked up under `secrets`, as a mapping or a list, then in the environment."""
+def test_secrets_are_found_in_the_run_then_the_environment(
+    project: Write, environ: dict[str, str]
+) -> None:
+    """`<< secrets.NAME >>` is looked up under `secrets`, as a mapping or a list, then in the
+    environment.
+    """
     model = MODEL % "api_key: << secrets.A >>, custom_headers: {X: <<secrets.B>>}"
     environ.update({"B": "two", "TOKEN": "three"})
     for secrets in ("secrets: {A: one}\n", "secrets: [{key: A, value: $TOKEN}]\n"):
@@ -484,13 +548,16 @@ models:
     display_name: Own
     generation: {temperature: 0.5}
     config: {connection_type: custom_connection, url: "http://127.0.0.1:9/v1/chat/completions", model_key: m}
-"""
+"""  # noqa: E501 - the text as it is written
 
 
 def scorer(model: str, more: str = "") -> str:
     """Return one scorer more, which asks a model."""
     prompt = 'user_prompt: "{{ input_prompt }}"'
-    return f"    - {{type: model_as_a_judge_scorer, key: quality, model_key: {model}, {prompt}{more}}}\n"
+    return (
+        f"    - {{type: model_as_a_judge_scorer, key: quality, model_key: {model}, "
+        f"{prompt}{more}}}\n"
+    )
 
 
 def load_judged(project: Write, model: str, head: str = OWN, task: str = TASK) -> Loaded[Plan]:
@@ -499,7 +566,10 @@ def load_judged(project: Write, model: str, head: str = OWN, task: str = TASK) -
     return load_plan("run.yaml")
 
 
-REFEREE = "  - {type: model, key: referee, display_name: Referee, default_value: gpt-judge}\ndefinition:\n"
+REFEREE = (
+    "  - {type: model, key: referee, display_name: Referee, default_value: "
+    "gpt-judge}\ndefinition:\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -527,7 +597,12 @@ JUDGE = "models:\n  - {key: gpt-judge, display_name: Own, config: {connection_ty
     ("model", "head", "task", "errors"),
     [
         ("gpt-juge", OWN, TASK, ["E113 task.yaml:12:64"]),
-        ("gpt-juge", OWN, TASK + "    - {type: bleu}\n", ["E116 task.yaml:12:14", "E113 task.yaml:13:64"]),
+        (
+            "gpt-juge",
+            OWN,
+            TASK + "    - {type: bleu}\n",
+            ["E116 task.yaml:12:14", "E113 task.yaml:13:64"],
+        ),
         ("gpt-judge", JUDGE % "magic", TASK, ["E109 run.yaml:2:67"]),
         ("gpt-judge", JUDGE % "placeholder", TASK, ["E301 run.yaml:2:67"]),
     ],
@@ -542,10 +617,14 @@ def test_a_judge_that_cannot_be_asked_is_told_where_it_stands(
 def test_snippet_of_a_judge_is_among_the_snippets(project: Write) -> None:
     """Code that would run is listed, so that it is only run when it is trusted."""
     head = JUDGE % "custom_inference, snippet: \"def infer(messages): return '1'\""
-    assert [one.function for one in only(load_judged(project, "gpt-judge", head)).snippets] == ["infer"]
+    assert [one.function for one in only(load_judged(project, "gpt-judge", head)).snippets] == [
+        "infer"
+    ]
 
 
-def test_key_does_not_follow_a_file_to_a_strange_host(project: Write, environ: dict[str, str]) -> None:
+def test_key_does_not_follow_a_file_to_a_strange_host(
+    project: Write, environ: dict[str, str]
+) -> None:
     """A host that a task file names for a judge is refused the caller's key."""
     project(task_yaml=TASK + scorer('"https://elsewhere.example/v1#m"'), run_yaml=RUN)
     environ["ANSWERKEY_API_KEY"] = "sk-canary-0123456789"
@@ -575,7 +654,10 @@ def judged(project: Write, model: str) -> Task:
 
 
 def test_judges_are_found_again_in_a_run_file(project: Write) -> None:
-    """What else is wrong with it does not matter; one that is defined badly by now is not left out."""
+    """What else is wrong with it does not matter.
+
+    One that is defined badly by now is not left out.
+    """
     task = judged(project, "gpt-judge")
     project(run_yaml=OWN + RUN + "typo: 1\n")
     (judge,) = load_judges(task, run_file="run.yaml", overrides=Overrides()).values()

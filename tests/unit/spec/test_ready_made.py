@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -14,21 +15,58 @@ from ruamel.yaml import YAML
 
 from answerkey.cli import main
 from answerkey.datasets.dataset import open_dataset
-from answerkey.datasets.sources import HuggingFaceSource
+from answerkey.datasets.hub import HuggingFaceSource
 from answerkey.errors import SpecError
 from answerkey.evaluate.runner import check
 from answerkey.solvers import SingleTurnSolver
 from answerkey.spec import Overrides, Specification, load_plan, load_task
-from answerkey.spec.ready_made import find_ready_made, list_ready_made, load_ready_made, write_project
+from answerkey.spec.ready_made import (
+    find_ready_made,
+    list_ready_made,
+    load_ready_made,
+    write_project,
+)
 from answerkey.spec.schema import schema
 from answerkey.types import Samples
 
 from .conftest import value_of
 
 NAMES = [
-    *("agieval", "arc", "bbh", "bbq", "belebele", "boolq", "ceval", "cmmlu", "commonsenseqa", "copa"),
-    *("global_mmlu", "gpqa", "hellaswag", "hle", "include", "jcommonsenseqa", "kmmlu", "logiqa", "medmcqa"),
-    *("medqa", "mmlu", "mmlu_pro", "mmlu_redux", "mmmlu", "mmmu", "mmmu_pro", "musr", "openbookqa", "piqa"),
+    *(
+        "agieval",
+        "arc",
+        "bbh",
+        "bbq",
+        "belebele",
+        "boolq",
+        "ceval",
+        "cmmlu",
+        "commonsenseqa",
+        "copa",
+    ),
+    *(
+        "global_mmlu",
+        "gpqa",
+        "hellaswag",
+        "hle",
+        "include",
+        "jcommonsenseqa",
+        "kmmlu",
+        "logiqa",
+        "medmcqa",
+    ),
+    *(
+        "medqa",
+        "mmlu",
+        "mmlu_pro",
+        "mmlu_redux",
+        "mmmlu",
+        "mmmu",
+        "mmmu_pro",
+        "musr",
+        "openbookqa",
+        "piqa",
+    ),
     *(
         "pubmedqa",
         "quality",
@@ -64,7 +102,8 @@ STEM = {
 }
 LABELS = {"id": "q1", "choices": {"text": ["x", "y"], "label": ["A", "B"]}, "answerKey": "B"}
 OPTIONS = {"opa": "w", "opb": "x", "opc": "y", "opd": "z"}
-#: Benchmark, files of one form, and what its first row becomes: question, options, answer, category.
+#: Benchmark, files of one form, and what its first row becomes: question, options, answer,
+#: category.
 FORMS: list[tuple[str, dict[str, str], tuple[str, list[str], str, str | None]]] = [
     ("mmlu", {"sums_test.csv": "1+1?,1,2,3,4,B\n"}, ("1+1?", ["1", "2", "3", "4"], "B", "sums")),
     ("mmlu", {"law_test.csv": "question,A,B,C,D,answer\n?,1,2,3,4,C\n"}, ("?", ["1", "2", "3", "4"], "C", "law")),  # noqa: E501 - one case, one line
@@ -72,14 +111,16 @@ FORMS: list[tuple[str, dict[str, str], tuple[str, list[str], str, str | None]]] 
     ("mmlu", {"own.jsonl": lines({"question": "?", "options": ["x", "y"], "answer": "A"})}, ("?", ["x", "y"], "A", "all")),  # noqa: E501 - one case, one line
     ("mmlu_pro", {"test.jsonl": lines({"question_id": 7, "question": "?", "options": ["x", "y"], "answer": "B", "category": "law"})}, ("?", ["x", "y"], "B", "law")),  # noqa: E501 - one case, one line
     ("arc", {"ARC-Easy-Test.jsonl": lines(STEM)}, ("Which?", ["x", "y"], "B", "ARC-Easy")),
-    ("arc", {"test.jsonl": lines({**LABELS, "question": "?"})}, ("?", ["x", "y"], "B", "ARC-Challenge")),
+    ("arc", {"test.jsonl": lines({**LABELS, "question": "?"})}, ("?", ["x", "y"], "B",
+    "ARC-Challenge")),
     ("hellaswag", {"hellaswag_val.jsonl": lines({"ctx": "He", "endings": ["a", "b", "c", "d"], "label": 2, "activity_label": "Run", "source_id": "wikihow~1"})}, ("Run: He", ["a", "b", "c", "d"], "C", "wikihow")),  # noqa: E501 - one case, one line
     ("truthfulqa_mc", {"mc_task.json": json.dumps([{"question": "?", "mc1_targets": {"x": 0, "y": 1}, "mc2_targets": {"x": 0, "y": 1}}])}, ("?", ["x", "y"], "B", "all")),  # noqa: E501 - one case, one line
     ("truthfulqa_mc", {"t.jsonl": lines({"question": "?", "mc1_targets": {"choices": ["x", "y"], "labels": [1, 0]}})}, ("?", ["x", "y"], "A", "all")),  # noqa: E501 - one case, one line
     ("commonsenseqa", {"dev_rand_split.jsonl": lines(STEM)}, ("Which?", ["x", "y"], "B", "things")),
     ("commonsenseqa", {"v.jsonl": lines({**LABELS, "question": "?", "question_concept": "c"})}, ("?", ["x", "y"], "B", "c")),  # noqa: E501 - one case, one line
     ("openbookqa", {"test.jsonl": lines(STEM)}, ("Which?", ["x", "y"], "B", None)),
-    ("openbookqa", {"t.jsonl": lines({**LABELS, "question_stem": "?"})}, ("?", ["x", "y"], "B", None)),
+    ("openbookqa", {"t.jsonl": lines({**LABELS, "question_stem": "?"})}, ("?", ["x", "y"], "B",
+    None)),
     ("medmcqa", {"dev.json": lines({"id": "a", "question": "?", **OPTIONS, "cop": 4, "subject_name": "ENT"})}, ("?", ["w", "x", "y", "z"], "D", "ENT")),  # noqa: E501 - one case, one line
     ("medmcqa", {"v.jsonl": lines({"id": "a", "question": "?", **OPTIONS, "cop": 0, "subject_name": "ENT"})}, ("?", ["w", "x", "y", "z"], "A", "ENT")),  # noqa: E501 - one case, one line
     ("logiqa", {"Test.txt": "\nc\nP.\nQ?\nA. w\nB.x\nC. y\nD. z\n"}, ("P.\n\nQ?", ["w", "x", "y", "z"], "C", None)),  # noqa: E501 - one case, one line
@@ -164,10 +205,19 @@ def test_these_are_ready() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_says_what_people_need_to_know(name: str) -> None:
-    """Title, languages, options, chance where it is one number, citation, licence, homepage, forms."""
+    """Title, languages, options, chance where it is one number, citation, licence, homepage,
+    forms.
+    """
     ready = load_ready_made(name)
     about = ready.about
-    texts = (about.title, about.summary, about.options, about.citation, about.licence, *about.languages)
+    texts = (
+        about.title,
+        about.summary,
+        about.options,
+        about.citation,
+        about.licence,
+        *about.languages,
+    )
     assert all(isinstance(text, str) and text == text.strip() != "" for text in texts)
     assert about.homepage.startswith("https://")
     assert about.chance is None or 0 < about.chance < 1
@@ -193,7 +243,8 @@ def test_no_question_is_shipped() -> None:
     assert all(path.stat().st_size < 6000 for path in folder.iterdir())
 
 
-#: All forms from a folder; as one file, in the short series, every fourth and those that a folder completes.
+#: All forms from a folder; as one file, in the short series, every fourth and those that a folder
+#: completes.
 GIVEN = [
     (*form, as_folder)
     for number, form in enumerate(FORMS)
@@ -204,7 +255,11 @@ GIVEN = [
 
 @pytest.mark.parametrize(("name", "files", "row", "as_folder"), GIVEN)
 def test_raw_files_are_read_as_the_task_wants_them(
-    name: str, files: dict[str, str], row: tuple[str, list[str], str, str | None], *, as_folder: bool
+    name: str,
+    files: dict[str, str],
+    row: tuple[str, list[str], str, str | None],
+    *,
+    as_folder: bool,
 ) -> None:
     """By their columns, from a folder or one by one; nothing is wrong with the rows."""
     folder = write_files(files)
@@ -226,7 +281,9 @@ def test_raw_files_are_read_as_the_task_wants_them(
     assert f"{row[0]}\n\n{shown}" in content
 
 
-def first_prompt(specification: Specification, examples: Samples | None = None) -> list[dict[str, Any]]:
+def first_prompt(
+    specification: Specification, examples: Samples | None = None
+) -> list[dict[str, Any]]:
     """Return the messages of the first row."""
     samples = open_dataset(specification.dataset.source, name="x").samples()
     solver = specification.task.solver
@@ -236,11 +293,18 @@ def first_prompt(specification: Specification, examples: Samples | None = None) 
     return prompt
 
 
-LAW = {"question": " What? ", "options": ["x", "y"], "answer": "B", "subject": "us_law", "category": "law"}
+LAW = {
+    "question": " What? ",
+    "options": ["x", "y"],
+    "answer": "B",
+    "subject": "us_law",
+    "category": "law",
+}
 ABOUT = "The following are multiple choice questions (with answers) about"
 ASKED = "What is the correct answer to this question:"
 STEPS = (
-    "Let’s think step by step. Based on your reasoning, what is the single, most likely answer choice? Format"
+    "Let’s think step by step. Based on your reasoning, what is the single, most likely "
+    "answer choice? Format"
 )
 STEPS += ' your response as follows: "The correct answer is (insert answer here)".'
 #: A ready-made task, a wording, and what it makes of `LAW`.
@@ -269,7 +333,10 @@ def test_prompts_of_others_are_a_config_value(name: str, wording: str, text: str
 
 
 def test_images_follow_the_question() -> None:
-    """As parts of the message, in the order of their columns; those that a row lacks are left out."""
+    """As parts of the message, in the order of their columns.
+
+    Those that a row lacks are left out.
+    """
     image = "data:image/png;base64,iVBORw0KGgo="
     row = {
         "id": "test_Law_1",
@@ -278,7 +345,9 @@ def test_images_follow_the_question() -> None:
         "answer": "A",
         "subject": "Law",
     }
-    folder = write_files({"t.jsonl": lines({**row, "image_1": image, "image_2": None, "image_3": image})})
+    folder = write_files(
+        {"t.jsonl": lines({**row, "image_1": image, "image_2": None, "image_3": image})}
+    )
     (message,) = first_prompt(plan("mmmu_pro", dataset=str(folder)))
     assert [one["type"] for one in message["content"]] == ["text", "image", "image"]
     assert message["content"][0]["text"].startswith("<image 1>?\n\nA. x\nB. y\n")
@@ -286,8 +355,19 @@ def test_images_follow_the_question() -> None:
 
 def test_examples_of_a_file_stand_before_the_question() -> None:
     """As turns of their own, those of the same subject; without shots nothing of them is read."""
-    own = {"question_id": 1, "question": "Q?", "options": ["x", "y"], "answer": "A", "category": "law"}
-    solved = {**own, "question_id": 2, "question": "E?", "cot_content": "A: Let's see. The answer is (A)."}
+    own = {
+        "question_id": 1,
+        "question": "Q?",
+        "options": ["x", "y"],
+        "answer": "A",
+        "category": "law",
+    }
+    solved = {
+        **own,
+        "question_id": 2,
+        "question": "E?",
+        "cot_content": "A: Let's see. The answer is (A).",
+    }
     write_files(
         {
             "test.jsonl": lines(own),
@@ -322,7 +402,7 @@ evaluation:
     - {task_key: arc, task_config: {shots: 5, examples: mine}, model_key: builtin/random}
     - {task_key: arc, task_config: {shots: 1, examples: raw/dev.jsonl}, model_key: builtin/random}
     - {task_key: ceval, task_config: {shots: 5}, model_key: builtin/random}
-"""
+"""  # noqa: E501 - the text as it is written
     write_files({"dev.jsonl": lines(LAW)})
     Path("run.yaml").write_text(text)
     found = value_of(load_plan("run.yaml")).specifications
@@ -349,12 +429,15 @@ def test_examples_in_another_form_are_refused() -> None:
 
 def test_rows_by_what_annotators_say() -> None:
     """MMLU-Redux asks all rows, or those whose label is sound; the column stays for `audit`."""
-    rows = [{"question": q, "choices": ["x", "y"], "answer": 0, "error_type": q} for q in ("ok", "expert")]
+    rows = [
+        {"question": q, "choices": ["x", "y"], "answer": 0, "error_type": q}
+        for q in ("ok", "expert")
+    ]
     folder = str(write_files({"own.jsonl": lines(*rows)}))
     for labels, expected in (("all", ["ok", "expert"]), ("ok", ["ok"])):
         source = plan("mmlu_redux", dataset=folder, config={"labels": labels}).dataset.source
         samples = open_dataset(source, name="x").samples()
-        assert samples.frame["error_type"].to_list() == expected
+        assert samples.values("error_type") == expected
 
 
 def test_what_is_pinned_or_expected_has_its_source() -> None:
@@ -365,7 +448,9 @@ def test_what_is_pinned_or_expected_has_its_source() -> None:
         for revision in re.findall(r"  revision: ([0-9a-f]+)\n", text):
             assert len(revision) == 40
             comments = [line for line in text.splitlines() if line.startswith("# ")]
-            assert any("https://" in line and re.search("(?i)revision", line) for line in comments), name
+            assert any(
+                "https://" in line and re.search("(?i)revision", line) for line in comments
+            ), name
         for one in load_ready_made(name).about.expected:
             assert set(one) == {"model", "value", "setting", "source"}
             assert 0 < one["value"] < 1
@@ -377,7 +462,10 @@ def test_what_is_pinned_or_expected_has_its_source() -> None:
     [
         ("piqa", {"goal": "?", "sol1": "x", "sol2": "y", "label": -1}),
         ("boolq", {"question": "?", "passage": "P.", "answer": None}),
-        ("copa", {"premise": "P.", "choice1": "x", "choice2": "y", "question": "cause", "label": -1}),
+        (
+            "copa",
+            {"premise": "P.", "choice1": "x", "choice2": "y", "question": "cause", "label": -1},
+        ),
         (
             "quality",
             {
@@ -392,7 +480,9 @@ def test_what_is_pinned_or_expected_has_its_source() -> None:
     ],
 )
 def test_hidden_labels_are_no_truth(name: str, row: Mapping[str, object]) -> None:
-    """Of a test split, whose labels are -1 or missing, no row becomes a question with a made-up truth."""
+    """Of a test split, whose labels are -1 or missing, no row becomes a question with a made-up
+    truth.
+    """
     folder = write_files({"test.jsonl": lines(row)})
     errors = check(name, dataset=str(folder)).errors
     assert errors
@@ -436,8 +526,13 @@ def test_config_chooses_the_dataset_of_the_hub() -> None:
 
 
 def test_run_files_name_ready_made_tasks() -> None:
-    """Beside tasks of their own; each kind of dataset once; a dataset of the file's own comes first."""
-    Path("q.jsonl").write_text(lines({"question": "?", "options": ["x", "y"], "answer": "A", "subject": "s"}))
+    """Beside tasks of their own.
+
+    Each kind of dataset once; a dataset of the file's own comes first.
+    """
+    Path("q.jsonl").write_text(
+        lines({"question": "?", "options": ["x", "y"], "answer": "A", "subject": "s"})
+    )
     Path("run.yaml").write_text(
         """\
 datasets:
@@ -488,19 +583,27 @@ def test_a_project_may_begin_with_raw_files() -> None:
         ),
         ("mmlu", "mmlu/dev", 285, None),
         ("agieval", "agieval", 2_241, None),
-        ("arc", "arc_challenge/ARC-Challenge-Test.jsonl", 1_172, {"A": 266, "B": 311, "C": 310, "D": 285}),
+        (
+            "arc",
+            "arc_challenge/ARC-Challenge-Test.jsonl",
+            1_172,
+            {"A": 266, "B": 311, "C": 310, "D": 285},
+        ),
         ("arc", "arc_challenge", 1_172, None),
         ("jcommonsenseqa", "jcommonsenseqa", 1_119, None),
     ],
 )
-def test_real_raw_files_are_clean(name: str, path: str, rows: int, letters: dict[str, int] | None) -> None:
+def test_real_raw_files_are_clean(
+    name: str, path: str, rows: int, letters: dict[str, int] | None
+) -> None:
     """Every row of the real files becomes a question with its truth among its choices."""
     found = check(name, dataset=str(REAL / path))
     assert found.errors == ()
     assert found.tasks[0].rows == rows
     if letters is not None:
-        frame = open_dataset(plan(name, dataset=str(REAL / path)).dataset.source, name="x").samples().frame
-        assert dict(sorted(frame["answer"].value_counts().rows())) == letters
+        source = plan(name, dataset=str(REAL / path)).dataset.source
+        samples = open_dataset(source, name="x").samples()
+        assert Counter(samples.values("answer")) == letters
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the folder with real files is not there")
@@ -511,7 +614,7 @@ def test_rows_of_arc_that_are_labelled_by_numbers_get_letters() -> None:
         path = REAL / "arc_challenge" / f"ARC-Challenge-{name}.jsonl"
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         samples = open_dataset(plan("arc", dataset=str(path)).dataset.source, name="x").samples()
-        for raw, answer in zip(rows, samples.frame["answer"], strict=True):
+        for raw, answer in zip(rows, samples.values("answer"), strict=True):
             labels = [one["label"] for one in raw["question"]["choices"]]
             assert answer == "ABCDE"[labels.index(raw["answerKey"])]
             seen += raw["answerKey"] in "1234"
@@ -519,8 +622,12 @@ def test_rows_of_arc_that_are_labelled_by_numbers_get_letters() -> None:
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the folder with real files is not there")
-def test_recorded_completions_of_helm_give_the_known_number(capsys: pytest.CaptureFixture[str]) -> None:
-    """11,916 of 14,014 right, two less than by the letter: a bare `B` that is the text of C is INVALID."""
+def test_recorded_completions_of_helm_give_the_known_number(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """11,916 of 14,014 right, two less than by the letter: a bare `B` that is the text of C is
+    INVALID.
+    """
     column = "completions.anthropic_claude-3-opus-20240229"
     words = ["score", "mmlu", "--dataset", str(REAL / "helm_mmlu" / "helm_mmlu.jsonl")]
     assert main([*words, "--completion-column", column, "--out", "out", "--json", "-q"]) == 0

@@ -1,4 +1,7 @@
-"""Files with any mistakes give errors, never a crash; what loads cleanly builds again from its source."""
+"""Files with any mistakes give errors, never a crash.
+
+What loads cleanly builds again from its source.
+"""
 
 from __future__ import annotations
 
@@ -51,13 +54,43 @@ evaluation:
     - {task_key: t, task_config: {answer: b}, num_samples: << config.n >>, model_key: builtin/random}
 run_config: {num_samples: 3}
 config: {n: 4}
-""")
+""")  # noqa: E501 - the text as it is written
 ODD: list[object] = [
-    *(None, True, 3, 1.5, 10**400, float("nan"), "", "x", "a" * 300, "\ud800", "a\0b", "<< config.zzz >>"),
+    *(
+        None,
+        True,
+        3,
+        1.5,
+        10**400,
+        float("nan"),
+        "",
+        "x",
+        "a" * 300,
+        "\ud800",
+        "a\0b",
+        "<< config.zzz >>",
+    ),
     *("<< config.n >>", "<< secrets.A >>", "$X", "{{ x", "{{ sample.y }}", [], {}, [1], {"a": 1}),
-    *(["x", {"type": "mean"}], {"type": "mean"}, {"$ref": "none.yaml"}, {"$ref": "\0"}, {"$ref": 3}),
+    *(
+        ["x", {"type": "mean"}],
+        {"type": "mean"},
+        {"$ref": "none.yaml"},
+        {"$ref": "\0"},
+        {"$ref": 3},
+    ),
 ]
-KEYS = ["keyy", "type", "key", "trials", "file_path", "choices_field", "mode", "$ref", "metrics", "policies"]
+KEYS = [
+    "keyy",
+    "type",
+    "key",
+    "trials",
+    "file_path",
+    "choices_field",
+    "mode",
+    "$ref",
+    "metrics",
+    "policies",
+]
 
 Way = tuple[str | int, ...]
 
@@ -66,7 +99,13 @@ def list_ways(value: object, way: Way = ()) -> Iterator[Way]:
     """Yield the way to every value."""
     if way:
         yield way
-    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    pairs = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for step, inner in pairs:
         yield from list_ways(inner, (*way, step))
 
@@ -93,7 +132,10 @@ def spoil(seed: int) -> dict[str, object]:
 
 @pytest.mark.parametrize("start", range(0, 400, 40))
 def test_mistakes_are_reported_not_raised(start: int) -> None:
-    """Whatever is wrong with a run is reported with a code; a clean task is built again from its source."""
+    """Whatever is wrong with a run is reported with a code.
+
+    A clean task is built again from its source.
+    """
     for seed in range(start, start + 40):
         loaded = load_plan(spoil(seed), Overrides())
         assert all(str(error).startswith("error[E") for error in loaded.errors)

@@ -51,7 +51,7 @@ evaluation:
       model_key: builtin/constant?choice=A
       generation: {logprobs: yes}
 run_config: {num_samples: "10", subsampling: random, seed: $SEED}
-"""
+"""  # noqa: E501 - the text as it is written
 
 
 def faults(kind: FileKind, text: str) -> list[str]:
@@ -78,8 +78,14 @@ def test_the_schema_is_one(kind: FileKind) -> None:
         ("run", RUN),
         ("run", OLD_RUN),
         ("dataset", DATASET),
-        ("dataset", "key: q\ndisplay_name: Q\nsource: {type: inline, rows: [{a: 1}], filters: []}\n"),
-        ("dataset", "source: {type: local, file_path: q.csv, questions: {options: [A, B], truth: 'x:0'}}\n"),
+        (
+            "dataset",
+            "key: q\ndisplay_name: Q\nsource: {type: inline, rows: [{a: 1}], filters: []}\n",
+        ),
+        (
+            "dataset",
+            "source: {type: local, file_path: q.csv, questions: {options: [A, B], truth: 'x:0'}}\n",
+        ),
         ("task", TASK.replace("key: mcqa\n", "", 1)),
         ("model", "key: m\ndisplay_name: M\nconfig: {connection_type: placeholder}\n"),
         ("task", (EXAMPLES / "task.yaml").read_text(encoding="utf-8")),
@@ -89,7 +95,9 @@ def test_the_schema_is_one(kind: FileKind) -> None:
     ],
 )
 def test_what_the_loader_accepts_is_accepted(kind: FileKind, text: str) -> None:
-    """Old names, `<< config.x >>`, environment values and `$ref` in place of values are accepted."""
+    """Old names, `<< config.x >>`, environment values and `$ref` in place of values are
+    accepted.
+    """
     assert faults(kind, text) == []
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.metrics import Aggregator, ScoreAggregator, Trials
+from answerkey.metrics import Aggregator, ScoreAggregator, Trials, foresee_names
 from answerkey.scorers import StringEqualsMcqa
 from answerkey.spec import Loaded, Task, load_plan, load_task, task_from_source
 from answerkey.spec.validation import parse_number, parse_whole
@@ -59,7 +59,7 @@ def test_a_task_has_nothing_left_to_look_up(write: Write) -> None:
     assert step.scorer.ground_truth_choice == "{{ sample.answer }}"
     assert (step.key, step.purpose) == ("string_equals_mcqa", "score")
     assert [(one.key, one.metric.type) for one in step.metrics] == [("mean", "mean")]
-    assert [value.name for value in step.metrics[0].metric.finish({"n": 0})] == ["Accuracy"]
+    assert foresee_names(step.metrics[0].metric).names == ("Accuracy",)
     assert (task.trials, task.num_trials, "trials" in str(task.source)) == (None, 1, False)
 
 
@@ -72,7 +72,9 @@ def test_places_of_parts_are_known(write: Write) -> None:
 
 
 def test_every_mistake_is_found_at_once(write: Write) -> None:
-    """One pass reports all mistakes in the order of the file, each at its place, and builds the rest."""
+    """One pass reports all mistakes in the order of the file, each at its place, and builds the
+    rest.
+    """
     text = """\
 key: mcqa
 display_name: Questions
@@ -93,10 +95,21 @@ definition:
       purpose: grade
 """
     loaded = load(write, text)
-    places = ("E107 4:1", "E110 8:28", "E112 9:16", "E107 10:7", "E115 12:31", "E107 13:57", "E108 17:16")
+    places = (
+        "E107 4:1",
+        "E110 8:28",
+        "E112 9:16",
+        "E107 10:7",
+        "E115 12:31",
+        "E107 13:57",
+        "E108 17:16",
+    )
     assert list_errors(loaded) == [one.replace(" ", " task.yaml:") for one in places]
     assert loaded.value is not None
-    assert [step.key for step in loaded.value.scoring] == ["string_equals_mcqa", "string_equals_mcqa-2"]
+    assert [step.key for step in loaded.value.scoring] == [
+        "string_equals_mcqa",
+        "string_equals_mcqa-2",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -120,21 +133,27 @@ definition:
             for rule in ("last_label", "{pattern: 'x'}", "{pattern: '(x'}", "{regex: '(x)'}")
         ),
         *(
-            ("", f"  solver: {{type: {kind}}}\n", "E303 12:18", "is outside the scope of multiple choice")
+            ("", f"  solver: {{type: {kind}}}\n", "E303 12:18", ("is outside the scope of "
+"multiple choice"))
             for kind in ("multi_turn_solver", "grouped_single_turn_solver")
         ),
         ("", SOLVER, "E112 22", ""),
         ("", SOLVER.replace("role: user", "rol: user"), "E107 19:11", ""),
         ("", SOLVER.replace("chat_completion", "chat"), "E109 15:13", ""),
-        ("", "      metrics: [{type: mean, field: is_corect}]\n", "E115 12:37", "did you mean `is_correct`?"),
+        ("", "      metrics: [{type: mean, field: is_corect}]\n", "E115 12:37",
+        "did you mean `is_correct`?"),
         ("", PYTHON, "E108 12:7", "needs `metrics`"),
         ("", PYTHON.replace("scores(sample)", "other(") + "      metrics: []\n", "E108 14", ""),
         ("", "      display_name: 1.50\n      key: 7\n", "E108 12:21", "put the value in quotes"),
         ("config_spec:\n", "config_spec:\n  - {type: int, key: n, display_name: N, min: true, default_value: 1}\n", "E108 5:47", "`min` must be a whole number, not true"),  # noqa: E501 - one case, one line
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_at_its_place(write: Write, old: str, new: str, error: str, words: str) -> None:
-    """Unknown names with the nearest ones, wrong types, templates and snippets that do not parse."""
+def test_a_mistake_is_told_at_its_place(
+    write: Write, old: str, new: str, error: str, words: str
+) -> None:
+    """Unknown names with the nearest ones, wrong types, templates and snippets that do not
+    parse.
+    """
     loaded = load(write, TASK.replace(old, new, 1) if old else TASK + new)
     assert error.replace(" ", " task.yaml:") in list_errors(loaded)
     found = [one for one in loaded.errors if one.code == error[:4]]
@@ -162,11 +181,20 @@ def test_metric_keys_and_scorer_keys_are_unique(write: Write) -> None:
     loaded = load(write, TASK + text)
     assert list_errors(loaded) == ["E114 task.yaml:17:11", "E114 task.yaml:19:7"]
     assert loaded.value is not None
-    assert [one.key for one in loaded.value.scoring[0].metrics] == ["mean", "mean-2", "m", "m", "frequency"]
+    assert [one.key for one in loaded.value.scoring[0].metrics] == [
+        "mean",
+        "mean-2",
+        "m",
+        "m",
+        "frequency",
+    ]
 
 
 def test_snippets_are_listed(write: Write) -> None:
-    """A task lists its Python snippets with their place; the fields of their scores are not known before."""
+    """A task lists its Python snippets with their place.
+
+    The fields of their scores are not known before.
+    """
     metrics = """\
       metrics:
         - {type: mean, field: length}
@@ -183,11 +211,16 @@ def test_snippets_are_listed(write: Write) -> None:
 def test_a_mistake_in_an_included_text_is_at_its_line(write: Write) -> None:
     """In the file that `!include` names; lines that are stripped count."""
     write(
-        scores_md="\n\ndef compute_scores(sample):\n    return $\n", truth_md="\n\n{# x #}\n{{ a | uper }}\n"
+        scores_md="\n\ndef compute_scores(sample):\n    return $\n",
+        truth_md="\n\n{# x #}\n{{ a | uper }}\n",
     )
-    text = "    - type: python\n      compute_scores_snippet: !include scores.md\n      metrics: []\n"
+    text = (
+        "    - type: python\n      compute_scores_snippet: !include scores.md\n      metrics: []\n"
+    )
     errors = load(write, TASK[: TASK.index("    - type")] + text).errors
-    assert [str(error.where) for error in errors if "not Python" in error.message] == ["scores.md:4:12"]
+    assert [str(error.where) for error in errors if "not Python" in error.message] == [
+        "scores.md:4:12"
+    ]
     assert list_errors(load(write, TASK.replace(TRUTH, "!include truth.md"))) == ["E112 truth.md:4"]
 
 
@@ -236,14 +269,23 @@ NO_VALUE = "E113 action `skip`: scorer `string_equals_mcqa` has no value"
         ("scores.string_equals_mcqa['is_correct.mean']", None),
         ("{{ scores.string_equal_mcqa.is_correct }}", f"{NO_SCORER} `string_equal_mcqa`: did you mean `string_equals_mcqa`?"),  # noqa: E501 - one case, one line
         ("scores.x.y", f"{NO_SCORER} `x`: scorers: `string_equals_mcqa`, `python`"),
-        ("scores.string_equals_mcqa.is_corect", f"{NO_VALUE} `is_corect`: did you mean `is_correct`?"),
+        ("scores.string_equals_mcqa.is_corect", (f"{NO_VALUE} `is_corect`: did you "
+"mean `is_correct`?")),
     ],
 )  # fmt: skip
-def test_what_actions_read_of_the_scores_is_there(write: Write, expression: str, told: str | None) -> None:
+def test_what_actions_read_of_the_scores_is_there(
+    write: Write, expression: str, told: str | None
+) -> None:
     """Values and metadata by name; what only the scores can tell is not questioned."""
-    action = f'  actions:\n    - {{key: skip, filter: {{op: is_true, expression: "{expression}"}}}}\n'
-    errors = load(write, f"{TASK}{PYTHON}      metrics: [{{type: mean, field: x}}]\n{action}").errors
-    assert [f"{one.code} {one.message}: {one.hint}" for one in errors] == ([] if told is None else [told])
+    action = (
+        f'  actions:\n    - {{key: skip, filter: {{op: is_true, expression: "{expression}"}}}}\n'
+    )
+    errors = load(
+        write, f"{TASK}{PYTHON}      metrics: [{{type: mean, field: x}}]\n{action}"
+    ).errors
+    assert [f"{one.code} {one.message}: {one.hint}" for one in errors] == (
+        [] if told is None else [told]
+    )
 
 
 def test_references_to_scores_have_their_own_place(write: Write) -> None:
@@ -257,7 +299,9 @@ def test_references_to_scores_have_their_own_place(write: Write) -> None:
 def test_the_source_builds_the_same_task(write: Write) -> None:
     """`Task.source` is plain JSON from which the same task is built; prompts are never expanded."""
     text = TASK + SOLVER.replace("{% for x in sample.y %}", "")
-    text += '  actions: [{key: a, filter: {op: equals, expression: "{{ sample.x }}", value: null}}]\n'
+    text += (
+        '  actions: [{key: a, filter: {op: equals, expression: "{{ sample.x }}", value: null}}]\n'
+    )
     task = value_of(load(write, text, {"answer_column": "answer key"}))
     again = task_from_source(json.loads(json.dumps(task.source)))
     assert again == task
@@ -280,7 +324,11 @@ def test_the_fingerprint_is_of_what_counts(write: Write) -> None:
         TASK + "      metrics: [{type: mean, field: is_correct, name: Accuracy}]\n",
     ]
     assert len(fingerprints(write, same)) == 1
-    other = [TASK, TASK + "      extraction: first_character_literal\n", TASK + "      purpose: qa\n"]
+    other = [
+        TASK,
+        TASK + "      extraction: first_character_literal\n",
+        TASK + "      purpose: qa\n",
+    ]
     assert len(fingerprints(write, other)) == 3
 
 
@@ -302,7 +350,13 @@ def test_something_else_is_no_task(write: Write, text: str) -> None:
     ("text", "whole", "number"),
     [
         *(("1_000", 1000, 1000.0), ("0x1F", 31, 31.0), ("-0x1f", -31, -31.0), ("0o17", 15, 15.0)),
-        *(("0b101", 5, 5.0), ("+7", 7, 7.0), (" 12 ", 12, 12.0), ("0", 0, 0.0), ("010", None, None)),
+        *(
+            ("0b101", 5, 5.0),
+            ("+7", 7, 7.0),
+            (" 12 ", 12, 12.0),
+            ("0", 0, 0.0),
+            ("010", None, None),
+        ),
         *(("08", None, None), ("1.5", None, 1.5), ("1e3", None, 1000.0), ("0x", None, None)),
         *(("_1", None, None), ("1:30", None, None), ("", None, None), ("9" * 400, None, None)),
         *(("1_000.5", None, 1000.5), (".5", None, 0.5), ("5.", None, 5.0), ("01.5", None, 1.5)),
@@ -310,7 +364,10 @@ def test_something_else_is_no_task(write: Write, text: str) -> None:
     ],
 )
 def test_numbers_have_several_spellings(text: str, whole: int | None, number: float | None) -> None:
-    """Underscores, hexadecimal, octal and binary; finite ones; a leading 0 is none: it means two things."""
+    """Underscores, hexadecimal, octal and binary.
+
+    Finite ones; a leading 0 is none: it means two things.
+    """
     assert (parse_whole(text), parse_number(text)) == (whole, number)
 
 
@@ -323,7 +380,10 @@ def test_a_parameter_reads_them(write: Write, text: str, number: int) -> None:
 
 
 def test_a_numeric_field_reads_them(project: Write) -> None:
-    """As a value of `run_config` and of a specification; a leading zero is refused with both meanings."""
+    """As a value of `run_config` and of a specification.
+
+    A leading zero is refused with both meanings.
+    """
     project(run_yaml=RUN + "      num_samples: 1_0\nrun_config: {seed: 0x1F}\n")
     selection = value_of(load_plan("run.yaml")).specifications[0].selection
     assert (selection.num_samples, selection.seed) == (10, 31)
@@ -375,7 +435,12 @@ def test_an_aggregator_may_name_its_score(write: Write, before: str) -> None:
 
 def test_the_unbiased_forms_are_announced_once(write: Write) -> None:
     """A file that uses `pass@k` or `pass^k` hears once that they are not the plug-in forms."""
-    text = AGGREGATORS + aggregate("pass@k, k: 2") + aggregate("pass^k, k: 2") + aggregate("pass@k, k: 3")
+    text = (
+        AGGREGATORS
+        + aggregate("pass@k, k: 2")
+        + aggregate("pass^k, k: 2")
+        + aggregate("pass@k, k: 3")
+    )
     (notice,) = load(write, TASK + text).notices
     assert "unbiased" in notice.message
     assert "pass@k_plugin" in str(notice.hint)
@@ -388,24 +453,34 @@ def test_the_unbiased_forms_are_announced_once(write: Write) -> None:
         ("      - {score_name: x, aggregator: {function: mean, score_name: other}}\n", "E108 15:9 `score_name` and that of the"),  # noqa: E501 - one case, one line
         ("      - {aggregator: {function: mean, score_name: is_corect}}\n", "E115 15:51 `score_name` `is_corect` is not"),  # noqa: E501 - same
         (aggregate("pass@k"), "E108 15:9 the aggregator `pass@k` needs `k`"),
-        (aggregate("pass^k, k: 6"), "E108 15:9 `pass^k` with `k` 6 needs 6 trials, and there are 5"),
+        (aggregate("pass^k, k: 6"), ("E108 15:9 `pass^k` with `k` 6 needs 6 "
+"trials, and there are 5")),
         (aggregate("maj@k"), "E108 15:9 the aggregator `maj@k` needs `k`"),
         (aggregate("maj@k, k: 6"), "E108 15:9 `maj@k` with `k` 6 needs 6 trials, and there are 5"),
         (aggregate("mean, k: 2"), "E108 15:9 the aggregator `mean` has no `k`"),
         (aggregate("max") * 2, "E108 16:9 the aggregate `is_correct.max` is listed twice"),
-        (aggregate("max", "is_corect"), "E115 15:22 `score_name` `is_corect` is not a value of a scorer"),
-        (aggregate("max", "predicted_choice"), "E115 15:22 `score_name` `predicted_choice` is not a value"),
-        (aggregate("pass@n, k: 1"), "E108 15:57 `score_aggregators.0.aggregator.function` is 'pass@n'"),
+        (aggregate("max", "is_corect"), ("E115 15:22 `score_name` `is_corect` is "
+"not a value of a scorer")),
+        (aggregate("max", "predicted_choice"), ("E115 15:22 `score_name` "
+"`predicted_choice` is not a value")),
+        (aggregate("pass@n, k: 1"), ("E108 15:57 "
+"`score_aggregators.0.aggregator.function` "
+"is 'pass@n'")),
     ],
 )  # fmt: skip
 def test_aggregators_are_checked_at_load(write: Write, text: str, told: str) -> None:
     """What an aggregator cannot do is found before anything is asked."""
     (error,) = load(write, TASK + AGGREGATORS + text).errors
-    assert f"{error.code} {error.where} {error.message}".startswith(told.replace(" ", " task.yaml:", 1))
+    assert f"{error.code} {error.where} {error.message}".startswith(
+        told.replace(" ", " task.yaml:", 1)
+    )
 
 
 def test_a_vote_needs_answers(write: Write) -> None:
-    """`maj@k` is of a scorer that says which letter or text a trial gives; others are refused at load."""
+    """`maj@k` is of a scorer that says which letter or text a trial gives.
+
+    Others are refused at load.
+    """
     judge = "    - {type: model_as_a_judge_scorer, model_key: builtin/constant, user_prompt: x}\n"
     assert load(write, TASK + AGGREGATORS + aggregate("maj@k, k: 5")).errors == []
     (error,) = load(write, TASK + judge + AGGREGATORS + aggregate("maj@k, k: 5", "score")).errors
@@ -421,13 +496,18 @@ def test_metrics_may_name_aggregates(write: Write) -> None:
     scorer = TASK + "      metrics:\n        - {type: mean, field: is_correct.pass@2}\n"
     assert load(write, scorer + AGGREGATORS + aggregate("pass@k, k: 2")).errors == []
     (error,) = load(write, scorer + AGGREGATORS + aggregate("pass@k, k: 3")).errors
-    assert error.message == "metric field `is_correct.pass@2` is not produced by `string_equals_mcqa`"
+    assert (
+        error.message == "metric field `is_correct.pass@2` is not produced by `string_equals_mcqa`"
+    )
     assert "is_correct.pass@3" in str(error.hint)
     assert [error.code for error in load(write, scorer).errors] == ["E115"]
 
 
 def test_default_metrics_say_which_aggregate_they_are(write: Write) -> None:
-    """A scorer without `metrics` gets one for each aggregator; only the mean is called accuracy alone."""
+    """A scorer without `metrics` gets one for each aggregator.
+
+    Only the mean is called accuracy alone.
+    """
     task = value_of(load(write, TASK + AGGREGATORS + aggregate("pass@k, k: 2") + aggregate("mean")))
     metrics = [(one.key, one.metric.fields(), one.metric.name) for one in task.main_step.metrics]  # type: ignore[attr-defined]  # means have a name
     assert metrics == [

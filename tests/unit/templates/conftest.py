@@ -12,7 +12,9 @@ from answerkey.templates import rendering
 
 
 class HereWorker:
-    """Renders as a worker process does, in this one: by the same code, without limits on memory and time."""
+    """Renders as a worker process does, in this one: by the same code, without limits on memory and
+    time.
+    """
 
     def __init__(self) -> None:
         self._answers: list[bytes] = []

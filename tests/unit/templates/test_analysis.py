@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.templates import Template
+from answerkey.templates import RowError, Template
 from answerkey.templates.analysis import BOUNDED_FILTERS as FILTERS
 from answerkey.templates.analysis import BOUNDED_METHODS as METHODS
 from answerkey.templates.analysis import is_bounded, parse_template
@@ -16,7 +16,7 @@ from answerkey.trace import TRACE_METHODS
 @pytest.mark.parametrize(
     ("source", "reads"),
     [
-        *(("x", ()), ("{{ sample.a }}", ("a",)), ("{{ sample['a b'].c[0][-1] }}", ("a b.c.0.-1",))),
+        *(("x", ()), ("{{ sample.a }}", ("a",)), ("{{ sample['a b'].c[0][-1] }}", ("a b.c.0",))),
         ("{{ sample.a.b }}{{ sample.a.c }}", ("a.b", "a.c")),
         ("{{ sample.a.b }}{{ sample.a }}", ("a",)),
         ("{{ sample.a.b.strip() }}", ("a.b",)),
@@ -32,7 +32,9 @@ from answerkey.trace import TRACE_METHODS
         *(("{{ sample.a ~ scores.s.v }}", ("a", "scores.s.v")), ("{{ scores }}", ("scores",))),
     ],
 )
-def test_a_template_knows_the_paths_that_decide_its_value(source: str, reads: tuple[str, ...]) -> None:
+def test_a_template_knows_the_paths_that_decide_its_value(
+    source: str, reads: tuple[str, ...]
+) -> None:
     """A method reads its owner; every name has its own paths."""
     template = Template.compile(source, names=("sample", "scores"))
     paths = [(".".join(map(str, path)) or "sample") for path in template.paths_from("sample")]
@@ -51,18 +53,27 @@ BOUNDED = [
     "{{ sample.meta.items() | list }}",
     "{{ '%s: %s' % (sample.a, sample.b) }}",
     "{{ '-' * 20 }}",
-    "{{ sample.text | regex_replace('[0-9]+', '#') }}",
     "{{ sample.cell | fromjson }}",
     "{{ sample.a ~ ' ' ~ sample.b if sample.a is defined else 'none' }}",
-    "{% for letter, text in sample.letters | zip(sample.texts) %}{{ letter }}. {{ text }}\n{% endfor %}",
-    "{% set letters = ['A', 'B'] %}{% for c in sample.c %}{{ letters[loop.index0] }}{{ c }}{% endfor %}",
-    "{% for x in sample.a %}{% for y in x %}{% if loop.first %}{{ y }}{% endif %}{% endfor %}{% endfor %}",
+    (
+        "{% for letter, text in sample.letters | zip(sample.texts) %}{{ letter }}. {{ text "
+        "}}\n{% endfor %}"
+    ),
+    (
+        "{% set letters = ['A', 'B'] %}{% for c in sample.c %}{{ letters[loop.index0] }}{{ "
+        "c }}{% endfor %}"
+    ),
+    (
+        "{% for x in sample.a %}{% for y in x %}{% if loop.first %}{{ y }}{% endif %}{% "
+        "endfor %}{% endfor %}"
+    ),
     "{% set t %}{{ sample.a }}{% endset %}{{ t | trim }}",
     "{% for i in range(sample.n) %}{{ i }}{% break %}{% endfor %}",
     "{{ {'a': sample.a, 'b': [sample.b, 'x']} | tojson }}",
 ]
 
 UNBOUNDED = [
+    "{{ sample.text | regex_replace('[0-9]+', '#') }}",
     *("{{ 2 ** sample.n }}", "{{ sample.text.center(9) }}", "{{ sample.text.format(1) }}"),
     *("{{ sample.text | center(9) }}", "{{ sample.text | attr('upper') }}"),
     *("{{ sample.text | wordwrap(3) }}", "{{ sample.text | pprint }}"),
@@ -99,7 +110,9 @@ def test_what_honest_tasks_need_is_bounded(source: str) -> None:
 
 @pytest.mark.parametrize("source", UNBOUNDED)
 def test_what_can_grow_or_reach_further_is_not(source: str) -> None:
-    """Names from the row, private names, functions, state that is kept, lists in lists, and sheer length."""
+    """Names from the row, private names, functions, state that is kept, lists in lists, and sheer
+    length.
+    """
     assert not is_bounded(parse_template(source, ("sample",)), ("sample",))
 
 
@@ -118,16 +131,22 @@ TAKEN = "{% if sample.meta.a is defined %}"
     "template",
     [
         TAKEN + "{% set x = 'A' %}{% else %}{% set x = 'B' %}{% endif %}{{ x }}",
-        TAKEN + "{% set x = 'A' %}{% elif sample.meta.b is defined %}{% set x = 'B' %}{% endif %}{{ x }}",
+        TAKEN
+        + "{% set x = 'A' %}{% elif sample.meta.b is defined %}{% set x = 'B' %}{% endif %}{{ x }}",
         "{% set x = 'B' %}" + TAKEN + "{% set x = 'A' %}{% endif %}{{ x }}",
-        TAKEN + "{% set x %}A{% endset %}{% else %}{% set x | upper %}a{% endset %}{% endif %}{{ x }}",
-        TAKEN + "{% set x, (y, z) = 1, (2, 3) %}{% else %}{% set x, y, z = 1, 2, 3 %}{% endif %}{{ x + z }}",
+        TAKEN
+        + "{% set x %}A{% endset %}{% else %}{% set x | upper %}a{% endset %}{% endif %}{{ x }}",
+        TAKEN + "{% set x, (y, z) = 1, (2, 3) %}{% else %}{% set x, y, z = 1, 2, 3 %}{% endif "
+        "%}{{ x + z }}",
         TAKEN + "{% set x = 'A' %}{% endif %}{% if x is defined %}{{ x }}{% else %}B{% endif %}",
         TAKEN + "{% set x = 'A' %}{% endif %}{{ x | default('B') }}",
         TAKEN + "{% macro m(q) %}{{ q }}{% endmacro %}{{ m('A') }}{% else %}B{% endif %}",
         TAKEN + "{% set n = namespace(x=1) %}{% else %}{% set n = namespace(x=2) %}{% endif %}"
         "{% for i in [1, 2] %}{% set n.x = n.x + i %}{% endfor %}{{ n.x }}",
-        "{% for i in [1] %}{% if i %}{% set x = i %}{% else %}{% set x = 2 %}{% endif %}{{ x }}{% endfor %}",
+        (
+            "{% for i in [1] %}{% if i %}{% set x = i %}{% else %}{% set x = 2 %}{% endif "
+            "%}{{ x }}{% endfor %}"
+        ),
         "{% for i in [] %}{{ i }}{{ loop.index }}{% else %}{% set x = 'A' %}{{ x }}{% endfor %}",
         "{% with q = 'A' %}"
         + TAKEN
@@ -144,7 +163,10 @@ TAKEN = "{% if sample.meta.a is defined %}"
     ],
 )
 def test_a_name_may_be_set_in_any_branch(template: str) -> None:
-    """What a branch of an `if` sets is known after it; the template is the valid Jinja that it is."""
+    """What a branch of an `if` sets is known after it.
+
+    The template is the valid Jinja that it is.
+    """
     assert Template.compile(template).render(sample={"meta": {"a": 1}})
 
 
@@ -153,8 +175,6 @@ def test_a_name_may_be_set_in_any_branch(template: str) -> None:
     [
         ("{{ x }}{% set x = 1 %}", "x"),
         ("{% set x = x %}{{ x }}", "x"),
-        (TAKEN + "{% set x = 1 %}{% else %}{{ x }}{% endif %}", "x"),
-        (TAKEN + "{% set x = 1 %}{% elif x %}2{% endif %}", "x"),
         (TAKEN + "{% set x = 1 %}{% endif %}{{ x }}{{ y }}", "y"),
         ("{% for i in [1] %}{% set x = i %}{% endfor %}{{ x }}", "x"),
         ("{% for i in [1] %}{{ i }}{% else %}{{ i }}{% endfor %}", "i"),
@@ -169,10 +189,26 @@ def test_a_name_may_be_set_in_any_branch(template: str) -> None:
     ],
 )
 def test_a_name_that_is_never_set_is_refused(template: str, name: str) -> None:
-    """Before it is set, in another branch, and after the block that it belongs to, there is no such name."""
+    """Before it is set, in another branch, and after the block that it belongs to, there is no such
+    name.
+    """
     with pytest.raises(SpecError) as caught:
         Template.compile(template)
     assert (caught.value.code, caught.value.message) == (
         "E112",
         f"`{name}` is not defined in this template",
     )
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        TAKEN + "{% set x = 1 %}{% else %}{{ x }}{% endif %}",
+        TAKEN + "{% set x = 1 %}{% elif x %}2{% endif %}",
+    ],
+)
+def test_a_name_that_another_branch_sets_is_the_rows_error(template: str) -> None:
+    """Which branch sets it, the row decides."""
+    with pytest.raises(RowError) as caught:
+        Template.compile(template).render(sample={"meta": {}})
+    assert caught.value.message == "`x` is not defined in this row"

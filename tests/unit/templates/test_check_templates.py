@@ -1,4 +1,7 @@
-"""`check` renders every template that sees a completion, on a made-up one; `run` does the same first."""
+"""`check` renders every template that sees a completion, on a made-up one.
+
+`run` does the same first.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +26,20 @@ PYTHON = {
 
 @pytest.fixture
 def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
-    """Return what writes a task, a scorer or an action on each line, beside a dataset of two rows."""
+    """Return what writes a task, a scorer or an action on each line, beside a dataset of two
+    rows.
+    """
     monkeypatch.chdir(tmp_path)
     row = '{"question": "q", "answer": "A", "completion": "A", "meta": {"a": 1}}\n'
     (tmp_path / "rows.jsonl").write_text(row + row.replace('"a"', '"b"'))
 
     def write(*scorers: dict[str, object], actions: list[dict[str, object]] | None = None) -> Path:
         lines = "".join(f"    - {json.dumps(one)}\n" for one in scorers)
-        lines += "  actions:\n" + "".join(f"    - {json.dumps(one)}\n" for one in actions) if actions else ""
+        lines += (
+            "  actions:\n" + "".join(f"    - {json.dumps(one)}\n" for one in actions)
+            if actions
+            else ""
+        )
         (tmp_path / "task.yaml").write_text(HEAD + lines)
         return tmp_path / "task.yaml"
 
@@ -44,7 +53,12 @@ def compare(value: str, key: str = "same", truth: str = "{{ sample.answer }}") -
 
 def judge(prompt: str, key: str = "judge", url: str = "http://127.0.0.1:9/v1") -> dict[str, object]:
     """Return a scorer that asks a model."""
-    return {"type": "model_as_a_judge_scorer", "key": key, "model_key": f"{url}#m", "user_prompt": prompt}
+    return {
+        "type": "model_as_a_judge_scorer",
+        "key": key,
+        "model_key": f"{url}#m",
+        "user_prompt": prompt,
+    }
 
 
 def skip(expression: str, key: str = "skip") -> dict[str, object]:
@@ -54,7 +68,9 @@ def skip(expression: str, key: str = "skip") -> dict[str, object]:
 
 def check(call: Call, task: Path) -> list[tuple[str, str, int]]:
     """Return code, message and line of the errors in a task."""
-    done = call("check", task, "--dataset", "rows.jsonl", "--completion-column", "completion", "--json")
+    done = call(
+        "check", task, "--dataset", "rows.jsonl", "--completion-column", "completion", "--json"
+    )
     return [(one["code"], one["message"], one["line"]) for one in done.json["errors"]]
 
 
@@ -65,7 +81,7 @@ ABSENT = {
     "{{ solver_output.output.choices[0].message.content.text }}": "text has no field `text`",
     "{{ solver_output.output.usage.tokens }}": "there is no field `tokens`",
     "{% for one in solver_output.message %}x{% endfor %}": "there is no field `message`",
-    "{{ solver_output.output.choices[0].message.audio }} {{ solver_output.b }}": "there is no field `b`",
+    "{{ solver_output.output.choices[0].message.audio }} {{ solver_output.b }}": "there is no field `b`",  # noqa: E501 - one case a line
 }
 
 
@@ -86,7 +102,9 @@ def test_what_no_completion_has_is_found(call: Call, task: Task) -> None:
 
 
 def test_the_column_is_named_where_a_value_stands_on_its_line(call: Call, task: Task) -> None:
-    """In a block of several lines only the line is: templates are looked at as they are filled in."""
+    """In a block of several lines only the line is: templates are looked at as they are filled
+    in.
+    """
     written = task(compare("A"))
     value = "{{ solver_output.text }}"
     lines = [
@@ -104,7 +122,9 @@ def test_the_column_is_named_where_a_value_stands_on_its_line(call: Call, task: 
         f'      filter: {{op: equals, expression: "{value}", value: A}}',
     ]
     written.write_text("\n".join(lines) + "\n")
-    done = call("check", written, "--dataset", "rows.jsonl", "--completion-column", "completion", "--json")
+    done = call(
+        "check", written, "--dataset", "rows.jsonl", "--completion-column", "completion", "--json"
+    )
     found = [(one["line"], one["column"]) for one in done.json["errors"]]
     assert found == [(8, 14), (13, None), (16, 40)]
 
@@ -135,7 +155,9 @@ PRESENT = (
 
 
 def test_what_a_completion_may_have_is_left_alone(call: Call, task: Task) -> None:
-    """What a provider adds, what depends on the text or on a row, and what has a default is no mistake."""
+    """What a provider adds, what depends on the text or on a row, and what has a default is no
+    mistake.
+    """
     written = task(
         *(compare(value, f"c{number}") for number, value in enumerate(PRESENT)),
         *(judge(value, f"j{number}") for number, value in enumerate(PRESENT)),
@@ -161,7 +183,8 @@ def test_what_a_snippet_returns_is_not_questioned(call: Call, task: Task) -> Non
 def test_a_template_that_does_too_much_is_stopped(call: Call, task: Task) -> None:
     """It is an error of its own, at its place."""
     doubling = (
-        "{% set ns = namespace(x=['y']) %}{% for i in range(50) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}"
+        "{% set ns = namespace(x=['y']) %}{% for i in range(50) %}{% set ns.x = [ns.x, "
+        "ns.x] %}{% endfor %}"
     )
     written = task(compare(f"{{{{ solver_output.output }}}}{doubling}{{{{ ns.x | upper }}}}"))
     assert [(code, line) for code, _, line in check(call, written)] == [("E120", 6)]

@@ -1,4 +1,6 @@
-"""Laws of `<< config.x >>`: where it stands is found, and a value goes in as a value, never as code."""
+"""Laws of `<< config.x >>`: where it stands is found, and a value goes in as a value, never as
+code.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,13 @@ import time
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.templates import ConfigValue, Template, UnresolvedConfig, embed_config, find_config_names
+from answerkey.templates import (
+    ConfigValue,
+    Template,
+    UnresolvedConfig,
+    embed_config,
+    find_config_names,
+)
 from answerkey.templates.config import find_placeholders, find_whole
 
 TRICKY = [
@@ -55,7 +63,9 @@ def test_a_whole_text_is_never_run_as_a_template(value: str) -> None:
 )
 def test_text_in_text_prints_as_it_is(value: str, before: str, after: str) -> None:
     """Whatever stands beside the placeholder, the value is only printed."""
-    expected = f"{before}{value}{after}".replace("{{ sample.y -}}", "1").replace("{{- sample.y }}", "1")
+    expected = f"{before}{value}{after}".replace("{{ sample.y -}}", "1").replace(
+        "{{- sample.y }}", "1"
+    )
     found = run(f"{before}<< config.x >>{after}", value, y=1)
     assert found == expected.removesuffix("\n")
 
@@ -66,7 +76,9 @@ def test_text_in_quotes_stays_in_them(value: str, quote: str) -> None:
     """The value is escaped for the quotation mark around it."""
     assert run(f"{{{{ {quote}a<< config.x >>b{quote} }}}}", value) == f"a{value}b"
     assert run(f"{{{{ {quote}\\<< config.x >>{quote} }}}}", value) == f"\\{value}"
-    assert run(f"{{{{ sample[{quote}<< config.x >>{quote}] }}}}", value, **{value: "found"}) == "found"
+    assert (
+        run(f"{{{{ sample[{quote}<< config.x >>{quote}] }}}}", value, **{value: "found"}) == "found"
+    )
 
 
 @pytest.mark.parametrize("value", TRICKY)
@@ -76,7 +88,8 @@ def test_text_in_a_raw_block_prints_as_it_is(value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["answer", "answer key", "answer-key", "1", "a.b", "it's", "{{ 7*7 }}", "items", "class", "ä"]
+    "value",
+    ["answer", "answer key", "answer-key", "1", "a.b", "it's", "{{ 7*7 }}", "items", "class", "ä"],
 )
 def test_a_column_name_after_a_dot_always_means_that_column(value: str) -> None:
     """What is no identifier becomes bracket access."""
@@ -145,7 +158,8 @@ def test_text_in_code_may_be_a_name_or_a_number(value: str, found: object) -> No
 
 
 @pytest.mark.parametrize(
-    "value", ["answer key", "it's", "a }} b", "7*7", "sample['x']", "007", "", "a.", "x | upper", "f()"]
+    "value",
+    ["answer key", "it's", "a }} b", "7*7", "sample['x']", "007", "", "a.", "x | upper", "f()"],
 )
 def test_any_other_text_in_code_is_refused(value: str) -> None:
     """A value is not code; the hint says how to write it."""
@@ -155,11 +169,12 @@ def test_any_other_text_in_code_is_refused(value: str) -> None:
     assert error.code == "E111"
     assert (
         error.message
-        == f"config value `x` is {value!r}, which is no name or number and cannot stand in Jinja code"
+        == f"config value `x` is {value!r}, which is no name or number and cannot stand in "
+        "Jinja code"
     )
     assert (
-        error.hint
-        == "put it in quotes (`'<< config.x >>'`), or declare the parameter with `string_kind: jinja`"
+        error.hint == "put it in quotes (`'<< config.x >>'`), or declare the parameter with "
+        "`string_kind: jinja`"
     )
     assert error.where is not None
     assert error.where.line == 2
@@ -169,7 +184,9 @@ def test_code_goes_in_as_it_is() -> None:
     """A parameter declared `string_kind: jinja` or `python` is code, except inside quotes."""
     assert embed("<< config.x >>", "{{ sample.a }}", is_code=True) == "{{ sample.a }}"
     assert embed("a << config.x >>", "{{ sample.a }}", is_code=True) == "a {{ sample.a }}"
-    assert embed("{{ << config.x >> }}", "sample.a | upper", is_code=True) == "{{ sample.a | upper }}"
+    assert (
+        embed("{{ << config.x >> }}", "sample.a | upper", is_code=True) == "{{ sample.a | upper }}"
+    )
     assert embed("{{ '<< config.x >>' }}", "it's", is_code=True) == "{{ 'it\\'s' }}"
     assert (
         embed("def f():\n    << config.x >>\n", "return 1", is_code=True, is_template=False)
@@ -187,7 +204,10 @@ def test_a_comment_is_left_without_its_placeholder() -> None:
 
 
 def test_config_is_filled_in_once() -> None:
-    """A value that looks like a placeholder is text; in code it is an error when the template is compiled."""
+    """A value that looks like a placeholder is text.
+
+    In code it is an error when the template is compiled.
+    """
     assert run("a << config.x >>", "<< config.x >>") == "a << config.x >>"
     assert embed("a << config.x >>", "<< config.x >>", is_template=False) == "a << config.x >>"
     with pytest.raises(UnresolvedConfig):
@@ -219,7 +239,9 @@ def test_an_unknown_name_is_what_lookup_raises() -> None:
         embed_config("{{ sample.<< config.col >> }}", refuse, is_template=True)
 
 
-@pytest.mark.parametrize("text", ["<< config.x >>", "<<config.x>>", "  <<  config.x\n>>\n", "<<config.x >>"])
+@pytest.mark.parametrize(
+    "text", ["<< config.x >>", "<<config.x>>", "  <<  config.x\n>>\n", "<<config.x >>"]
+)
 def test_a_text_may_be_one_placeholder(text: str) -> None:
     """White space inside and around does not matter."""
     assert find_whole(text) == "x"
@@ -234,7 +256,10 @@ def test_a_text_may_be_more_or_less_than_a_placeholder(text: str) -> None:
 
 
 def test_names_are_found_once_and_in_order() -> None:
-    """A key may have hyphens and underscores; a malformed name is found too, for lookup to refuse."""
+    """A key may have hyphens and underscores.
+
+    A malformed name is found too, for lookup to refuse.
+    """
     text = "<< config.b >> {{ sample.<<config.a-1_x>> }} << config.b >> << config.a | upper >>"
     assert find_config_names(text) == ["b", "a-1_x", "a | upper"]
 

@@ -7,10 +7,10 @@ from typing import get_args
 
 import polars as pl
 import pytest
+from tests.samples import samples_from_frame
 
 from answerkey.errors import SpecError
 from answerkey.templates import FilterOp, RowError, RowFilter
-from answerkey.types import Samples
 
 
 def matches(op: FilterOp, cell: object, value: object = None) -> bool:
@@ -34,7 +34,10 @@ def matches(op: FilterOp, cell: object, value: object = None) -> bool:
     ],
 )
 def test_equality_is_by_value(cell: object, value: object, equal: bool) -> None:  # noqa: FBT001 - a column of the table
-    """As numbers if one is a number and the other reads as one, else as text; null equals only null."""
+    """As numbers if one is a number and the other reads as one, else as text.
+
+    Null equals only null.
+    """
     assert matches("equals", cell, value) is equal
     assert matches("not_equals", cell, value) is not equal
 
@@ -99,7 +102,11 @@ def test_in_compares_with_each_of_the_values() -> None:
         False,
     ]
     opposite = RowFilter("not_in", "sample.x", values=("a", 3))
-    assert [opposite.matches(sample={"x": cell}) for cell in ("a", "3", "b")] == [False, False, True]
+    assert [opposite.matches(sample={"x": cell}) for cell in ("a", "3", "b")] == [
+        False,
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +136,8 @@ def test_other_ops_need_the_column() -> None:
 
 
 @pytest.mark.parametrize(
-    "expression", ["sample.x", "{{ sample.x }}", " {{sample.x}} ", "sample['x']", "sample.x | upper | lower"]
+    "expression",
+    ["sample.x", "{{ sample.x }}", " {{sample.x}} ", "sample['x']", "sample.x | upper | lower"],
 )
 def test_an_expression_may_be_bare(expression: str) -> None:
     """With or without the braces it is the same."""
@@ -146,7 +154,9 @@ def test_action_filters_read_output_and_scores() -> None:
     scores = {"mcqa": {"is_correct": 0.0}}
     assert RowFilter("equals", "scores.mcqa.is_correct", 0).matches(sample={}, scores=scores)
     output = {"output": {"choices": [{"message": {"content": "B"}}]}}
-    condition = RowFilter("in", "{{ solver_output.output.choices[0].message.content }}", values=("B",))
+    condition = RowFilter(
+        "in", "{{ solver_output.output.choices[0].message.content }}", values=("B",)
+    )
     assert condition.matches(sample={}, solver_output=output)
 
 
@@ -167,12 +177,9 @@ def test_values_belong_to_in_and_not_in(op: FilterOp, values: tuple[object, ...]
 def sift(condition: RowFilter, **columns: list[object]) -> list[object]:
     """Return for every row of a table whether it is kept, or the message of its error."""
     frame = pl.DataFrame(columns)
-    sifted = condition.sift(Samples(frame, pl.Series([str(n) for n in range(frame.height)])))
-    verdicts = sifted.is_kept.to_list()
-    for row, problem in sifted.problems:
-        assert verdicts[row] is None
-        verdicts[row] = problem.message
-    return verdicts
+    samples = samples_from_frame(frame, pl.Series([str(n) for n in range(frame.height)]))
+    verdicts = condition.sift(samples)
+    return [verdict.message if isinstance(verdict, RowError) else verdict for verdict in verdicts]
 
 
 def test_sifting_has_one_verdict_for_each_row() -> None:
@@ -195,10 +202,10 @@ def test_a_missing_column_is_error_in_each_row() -> None:
 def test_the_filter_of_an_action_is_sifted_with_the_tables_it_sees() -> None:
     """Row for row."""
     ids = pl.Series(["1", "2", "3"])
-    samples = Samples(pl.DataFrame({"x": ["a", "a", "b"]}), ids)
-    scores = Samples(pl.DataFrame({"s": [{"v": 1.0}, {"v": 0.0}, {"v": 1.0}]}), ids)
+    samples = samples_from_frame(pl.DataFrame({"x": ["a", "a", "b"]}), ids)
+    scores = samples_from_frame(pl.DataFrame({"s": [{"v": 1.0}, {"v": 0.0}, {"v": 1.0}]}), ids)
     condition = RowFilter("is_true", "sample.x == 'a' and scores.s.v == 1")
-    assert condition.sift(samples, scores=scores).is_kept.to_list() == [True, False, False]
+    assert condition.sift(samples, scores=scores) == [True, False, False]
 
 
 @pytest.mark.parametrize("op", get_args(FilterOp))

@@ -18,11 +18,15 @@ def test_server_runs_in_a_process_of_its_own() -> None:
     """The command prints the URL, serves, and ends on SIGTERM with 0."""
     config = json.dumps({"answers": "C"})
     with subprocess.Popen(
-        [sys.executable, "-m", "answerkey.testing", "--config", config], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "answerkey.testing", "--config", config],
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         url = urlsplit(process.stdout.readline().strip())
-        with closing(http.client.HTTPConnection("127.0.0.1", url.port or 0, timeout=3000)) as connection:
+        with closing(
+            http.client.HTTPConnection("127.0.0.1", url.port or 0, timeout=3000)
+        ) as connection:
             connection.request("POST", f"{url.path}/chat/completions", b'{"messages": []}')
             said = json.loads(connection.getresponse().read())
         process.send_signal(signal.SIGTERM)

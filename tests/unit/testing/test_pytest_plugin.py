@@ -45,10 +45,22 @@ def write_project(folder: Path, answers: str, *, policies: str = POLICIES) -> No
 
 
 def run_pytest(folder: Path, *words: str, is_new: bool = False) -> tuple[int, str]:
-    """Return the exit code of pytest and what it says; answerkey is loaded before unless it `is_new`."""
-    plugin = ["-p", "answerkey.testing.pytest_plugin", "-p", "no:cacheprovider", "--basetemp", "temporary"]
+    """Return the exit code of pytest and what it says.
+
+    Answerkey is loaded before unless it `is_new`.
+    """
+    plugin = [
+        "-p",
+        "answerkey.testing.pytest_plugin",
+        "-p",
+        "no:cacheprovider",
+        "--basetemp",
+        "temporary",
+    ]
     given = ["-q", "-rs", "-W", "ignore::pytest.PytestAssertRewriteWarning", *plugin, *words]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")
+    }
     settings: dict[str, Any] = {
         "cwd": folder,
         "env": {
@@ -70,7 +82,10 @@ def run_pytest(folder: Path, *words: str, is_new: bool = False) -> tuple[int, st
 
 
 def test_every_rule_of_a_named_run_file_is_a_test(tmp_path: Path) -> None:
-    """The run is done once; a gate that does not pass fails its test with the numbers, and no traceback."""
+    """The run is done once.
+
+    A gate that does not pass fails its test with the numbers, and no traceback.
+    """
     write_project(tmp_path / "evals" / "good", "AAAA")
     write_project(tmp_path / "evals" / "bad", "ABBB")
     write_project(tmp_path / "elsewhere", "B")
@@ -104,7 +119,10 @@ def test_a_run_file_with_mistakes_is_an_error_of_collection(tmp_path: Path) -> N
 
 
 def test_the_fixture_runs_a_file_within_a_test(tmp_path: Path) -> None:
-    """It returns the run; a gate that does not pass fails the test, and options are those of `run`."""
+    """It returns the run.
+
+    A gate that does not pass fails the test, and options are those of `run`.
+    """
     write_project(tmp_path / "good", "AAAA")
     write_project(tmp_path / "bad", "AABB")
     (tmp_path / "test_it.py").write_text(
@@ -127,7 +145,9 @@ def test_the_plugin_is_an_entry_point() -> None:
     from importlib.metadata import distribution
 
     points = [one for one in distribution("answerkey").entry_points if one.group == "pytest11"]
-    assert [(one.name, one.value) for one in points] == [("answerkey", "answerkey.testing.pytest_plugin")]
+    assert [(one.name, one.value) for one in points] == [
+        ("answerkey", "answerkey.testing.pytest_plugin")
+    ]
 
 
 @pytest.mark.parametrize("name", ["Behaviour", "TestServer", "Reply"])

@@ -1,4 +1,7 @@
-"""Laws of the test server: what it answers, how it fails, what it counts; and that its page says so."""
+"""Laws of the test server: what it answers, how it fails, what it counts.
+
+And that its page says so.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,16 @@ from typing import Any
 import pytest
 
 from answerkey.models.responses import read_message
-from answerkey.testing import FAULTS, KINDS, Asked, Behaviour, Reply, TestServer, answer_by_hash, read_config
+from answerkey.testing import (
+    FAULTS,
+    KINDS,
+    Asked,
+    Behaviour,
+    Reply,
+    TestServer,
+    answer_by_hash,
+    read_config,
+)
 from answerkey.testing.replies import Messages, find_reply, obey, read_prompt
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "testing.md"
@@ -31,7 +43,10 @@ BODIES: dict[str, tuple[str, dict[str, object]]] = {
     "responses": ("/v1/responses", {"input": HI}),
     "anthropic": (
         "/v1/messages",
-        {"system": "be kind", "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]},
+        {
+            "system": "be kind",
+            "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
+        },
     ),
     "gemini": (
         "/v1beta/models/g:generateContent",
@@ -64,14 +79,26 @@ class Got:
         return self.choice["message"]["content"]
 
 
-def send(server: TestServer, body: object, path: str = CHAT, method: str = "POST", **options: Any) -> Got:  # noqa: ANN401 - headers, timeout
+def send(
+    server: TestServer,
+    body: object,
+    path: str = CHAT,
+    method: str = "POST",
+    **options: Any,  # noqa: ANN401 - headers, timeout
+) -> Got:
     """Send one request on a connection of its own and return what came back."""
-    content = body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else None
+    content = (
+        body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else None
+    )
     timeout = options.get("timeout", 120)
-    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=timeout)) as connection:
+    with closing(
+        http.client.HTTPConnection("127.0.0.1", server.port, timeout=timeout)
+    ) as connection:
         connection.request(method, path, content, options.get("headers", {}))
         got = connection.getresponse()
-        return Got(got.status, {name.lower(): value for name, value in got.getheaders()}, got.read())
+        return Got(
+            got.status, {name.lower(): value for name, value in got.getheaders()}, got.read()
+        )
 
 
 def get(server: TestServer, path: str) -> Got:
@@ -81,7 +108,11 @@ def get(server: TestServer, path: str) -> Got:
 
 def ask(server: TestServer, prompt: str = "hi", path: str = CHAT, **options: Any) -> Got:  # noqa: ANN401 - see `send`
     """Ask one question in the way of OpenAI's chat."""
-    body = {"model": "m", "messages": [{"role": "user", "content": prompt}], **options.pop("extra", {})}
+    body = {
+        "model": "m",
+        "messages": [{"role": "user", "content": prompt}],
+        **options.pop("extra", {}),
+    }
     return send(server, body, path, **options)
 
 
@@ -103,7 +134,10 @@ def test_answers_are_fixed_recorded_or_computed() -> None:
 
 
 def test_every_api_reads_the_prompt_and_sends_every_kind() -> None:
-    """Whatever the API, the text of the last user message is the prompt; no kind breaks the server."""
+    """Whatever the API, the text of the last user message is the prompt.
+
+    No kind breaks the server.
+    """
     with TestServer() as server:
         for path, body in BODIES.values():
             server.forget()
@@ -121,7 +155,9 @@ def test_replies_have_the_shape_of_their_api() -> None:
     assert said["chat"]["usage"] == {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
     assert said["completions"]["choices"][0]["text"] == "Blue"
     (told,) = said["responses"]["output"]
-    assert told["content"] == [{"type": "output_text", "text": "Blue", "annotations": [], "logprobs": []}]
+    assert told["content"] == [
+        {"type": "output_text", "text": "Blue", "annotations": [], "logprobs": []}
+    ]
     assert said["responses"]["usage"]["output_tokens"] == 1
     assert said["anthropic"]["content"] == [{"type": "text", "text": "Blue"}]
     assert said["anthropic"]["usage"] == {"input_tokens": 2, "output_tokens": 1}
@@ -148,7 +184,9 @@ def test_kinds_mean_what_they_say() -> None:
 
 
 def test_logprobs_are_given_when_asked_for() -> None:
-    """With `logprobs` the first character has its log probability, and as many rivals as asked for."""
+    """With `logprobs` the first character has its log probability, and as many rivals as asked
+    for.
+    """
     with TestServer("B") as server:
         got = ask(server, extra={"logprobs": True, "top_logprobs": 3}).choice["logprobs"]["content"]
         assert [one["token"] for one in got[0]["top_logprobs"]] == ["B", "A", "C"]
@@ -165,11 +203,19 @@ def test_gemini_and_anthropic_hand_over_all_messages() -> None:
         return read_prompt(messages)
 
     with TestServer(listen) as server:
-        contents = [{"role": "user", "parts": [{"text": "a"}]}, {"role": "model", "parts": [{"text": "b"}]}]
+        contents = [
+            {"role": "user", "parts": [{"text": "a"}]},
+            {"role": "model", "parts": [{"text": "b"}]},
+        ]
         body = {"contents": contents, "systemInstruction": {"parts": [{"text": "s"}]}}
         send(server, body, "/v1beta/models/g:generateContent")
-        send(server, {"system": "s", "messages": [{"role": "user", "content": "a"}]}, "/v1/messages")
-    assert heard == [[("system", "s"), ("user", "a"), ("assistant", "b")], [("system", "s"), ("user", "a")]]
+        send(
+            server, {"system": "s", "messages": [{"role": "user", "content": "a"}]}, "/v1/messages"
+        )
+    assert heard == [
+        [("system", "s"), ("user", "a"), ("assistant", "b")],
+        [("system", "s"), ("user", "a")],
+    ]
 
 
 # What it counts, and whom it refuses.
@@ -190,7 +236,11 @@ def test_everything_is_counted() -> None:
         assert asked.statuses == {200: 3}
         assert asked.keys == {"Bearer secret": 3}
         assert len(asked.connections) == 3
-        assert [one.body["messages"][0]["content"] for one in asked.requests if one.body] == ["x", "x", "y"]
+        assert [one.body["messages"][0]["content"] for one in asked.requests if one.body] == [
+            "x",
+            "x",
+            "y",
+        ]
         for _ in range(2):
             got = get(server, "/asked")
             assert (got.json["total"], got.json["by_prompt"]) == (3, {"x": 2, "y": 1})
@@ -227,11 +277,20 @@ def test_limits_answer_429() -> None:
 
 
 def test_what_is_wrong_with_a_request_is_told() -> None:
-    """Another key is 401; a field that is not known, and a body that is no JSON object, 400; a path 404."""
-    with TestServer(behaviour=Behaviour(api_key="right", unknown_fields=("response_format",))) as server:
+    """Another key is 401.
+
+    A field that is not known, and a body that is no JSON object, 400; a path 404.
+    """
+    with TestServer(
+        behaviour=Behaviour(api_key="right", unknown_fields=("response_format",))
+    ) as server:
         for headers in ({}, {"Authorization": "Bearer wrong"}):
             assert ask(server, headers=headers).status == 401
-        for name, value in (("Authorization", "Bearer right"), ("x-api-key", "right"), ("api-key", "right")):
+        for name, value in (
+            ("Authorization", "Bearer right"),
+            ("x-api-key", "right"),
+            ("api-key", "right"),
+        ):
             assert ask(server, headers={name: value}).status == 200
         good = {"x-goog-api-key": "right"}
         got = ask(server, extra={"response_format": {"type": "json_object"}}, headers=good)
@@ -278,9 +337,9 @@ def open_faulty(fault: str, **behaviour: Any) -> TestServer:  # noqa: ANN401 - f
 
 
 def test_status_faults() -> None:
-    """A status code is answered with an error body and nothing to wait for; the next attempt is good.
+    """A status code is answered with an error body and nothing to wait for.
 
-    A redirect leads to `redirect_to`.
+    The next attempt is good. A redirect leads to `redirect_to`.
     """
     with open_faulty("500", redirect_to="http://127.0.0.1:9/x") as server:
         for status in ("400", "401", "403", "404", "408", "409", "422", "425", "429", "500", "503"):
@@ -310,7 +369,9 @@ def test_retry_after_in_both_forms() -> None:
 
 
 def test_connections_break() -> None:
-    """A reset, half a body, silence until `hang_seconds` have passed, and the right body in drips."""
+    """A reset, half a body, silence until `hang_seconds` have passed, and the right body in
+    drips.
+    """
     with open_faulty("reset", drip_seconds=0.0) as server:
         with pytest.raises(ConnectionResetError):
             ask(server)
@@ -340,7 +401,10 @@ def test_endless_body_never_ends() -> None:
 
 
 def test_bodies_that_cannot_be_read() -> None:
-    """Status 200 with broken JSON, a page, or nothing; a small compressed body unpacks to `bomb_bytes`."""
+    """Status 200 with broken JSON, a page, or nothing.
+
+    A small compressed body unpacks to `bomb_bytes`.
+    """
     with open_faulty("bad_json", bomb_bytes=5_000_000) as server:
         with pytest.raises(ValueError, match="Unterminated"):
             _ = ask(server).json
@@ -370,7 +434,12 @@ def test_faults_come_in_their_shares() -> None:
 def test_faults_end_after_some_attempts() -> None:
     """Only the first attempts of a content meet faults, unless `faulty_attempts` is None."""
     behaviour = Behaviour(faults={"500": 1.0}, faulty_attempts=2)
-    assert [behaviour.choose_fault("x", attempt) for attempt in range(4)] == ["500", "500", None, None]
+    assert [behaviour.choose_fault("x", attempt) for attempt in range(4)] == [
+        "500",
+        "500",
+        None,
+        None,
+    ]
     assert Behaviour(faults={"500": 1.0}, faulty_attempts=None).choose_fault("x", 99) == "500"
 
 
@@ -390,7 +459,11 @@ def test_delay_may_be_a_range() -> None:
 def upload(server: TestServer, *prompts: str) -> str:
     """Upload a batch of prompts and return the file's id."""
     lines = [
-        {"custom_id": f"c{number}", "url": CHAT, "body": {"messages": [{"role": "user", "content": prompt}]}}
+        {
+            "custom_id": f"c{number}",
+            "url": CHAT,
+            "body": {"messages": [{"role": "user", "content": prompt}]},
+        }
         for number, prompt in enumerate(prompts)
     ]
     content = "".join(json.dumps(line) + "\n" for line in lines)
@@ -429,7 +502,9 @@ def test_batch_is_uploaded_polled_and_fetched() -> None:
         assert (batch["status"], batch["error_file_id"]) == ("completed", None)
         assert batch["request_counts"] == {"total": 2, "completed": 2, "failed": 0}
         lines = fetch(server, batch["output_file_id"])
-        said = {key: line["body"]["choices"][0]["message"]["content"] for key, line in lines.items()}
+        said = {
+            key: line["body"]["choices"][0]["message"]["content"] for key, line in lines.items()
+        }
         assert said == {"c0": "1", "c1": "2"}
         assert server.asked.by_prompt == {"one": 1, "two": 1}
         server.change("B", faults={"500": 1.0})
@@ -439,13 +514,18 @@ def test_batch_is_uploaded_polled_and_fetched() -> None:
 
 
 def test_batches_of_anthropic_and_gemini_are_made_polled_and_listed() -> None:
-    """In the forms of their APIs; Gemini's fields have two spellings, and what is no batch is refused."""
+    """In the forms of their APIs.
+
+    Gemini's fields have two spellings, and what is no batch is refused.
+    """
     asked = {"model": "m", "max_tokens": 9, "messages": HI}
     entry = {"request": BODIES["gemini"][1], "metadata": {"key": "g"}}
     order = {"display_name": "mine", "input_config": {"requests": {"requests": [entry]}}}
     make = "/v1beta/models/g:batchGenerateContent"
     with TestServer("B", Behaviour(batch_polls=1)) as server:
-        made = send(server, {"requests": [{"custom_id": "a", "params": asked}]}, "/v1/messages/batches").json
+        made = send(
+            server, {"requests": [{"custom_id": "a", "params": asked}]}, "/v1/messages/batches"
+        ).json
         assert (made["id"], made["processing_status"]) == ("batch_1", "in_progress")
         over = get(server, "/v1/messages/batches/batch_1").json
         assert over["request_counts"]["succeeded"] == 1
@@ -458,7 +538,11 @@ def test_batches_of_anthropic_and_gemini_are_made_polled_and_listed() -> None:
         assert answer["metadata"] == {"key": "g"}
         assert answer["response"]["candidates"][0]["content"]["parts"] == [{"text": "B"}]
         assert get(server, "/v1beta/batches").json["operations"][0] == done
-        for path, body in ((make, {"batch": {}}), (make, {"batch": 3}), ("/v1/messages/batches", {})):
+        for path, body in (
+            (make, {"batch": {}}),
+            (make, {"batch": 3}),
+            ("/v1/messages/batches", {}),
+        ):
             assert send(server, body, path).status == 400
 
 
@@ -468,11 +552,17 @@ def test_batch_may_end_otherwise(outcome: str, served: int, left: int) -> None:
     with TestServer("B", Behaviour(batch_outcome=outcome)) as server:  # type: ignore[arg-type]  # a literal
         batch = finish(server, upload(server, "a", "b", "c"))
         assert batch["status"] == outcome
-        assert (batch["request_counts"]["completed"], batch["request_counts"]["failed"]) == (served, left)
+        assert (batch["request_counts"]["completed"], batch["request_counts"]["failed"]) == (
+            served,
+            left,
+        )
 
 
 def test_batch_can_be_cancelled_and_listed() -> None:
-    """A cancelled batch stays so; the list shows all; what was never uploaded or created is a 404."""
+    """A cancelled batch stays so.
+
+    The list shows all; what was never uploaded or created is a 404.
+    """
     with TestServer() as server:
         file = upload(server, "a")
         key = send(server, {"input_file_id": file}, "/v1/batches").json["id"]
@@ -489,9 +579,16 @@ def test_batch_can_be_cancelled_and_listed() -> None:
 
 
 def test_config_is_read_from_json() -> None:
-    """A JSON object gives answers and behaviour; lists become tuples, `choices` are drawn by the prompt."""
+    """A JSON object gives answers and behaviour.
+
+    Lists become tuples, `choices` are drawn by the prompt.
+    """
     answers, behaviour = read_config(
-        {"answers": {"x": "B", "y": {"kind": "refusal"}}, "delay": [0.1, 0.2], "faults": {"429": 0.1}}
+        {
+            "answers": {"x": "B", "y": {"kind": "refusal"}},
+            "delay": [0.1, 0.2],
+            "faults": {"429": 0.1},
+        }
     )
     assert answers == {"x": "B", "y": Reply(kind="refusal")}
     assert behaviour == Behaviour(delay=(0.1, 0.2), faults={"429": 0.1})
@@ -517,18 +614,27 @@ def test_config_is_read_from_json() -> None:
     ],
 )
 def test_wrong_config_is_refused(config: dict[str, object], match: str) -> None:
-    """Unknown settings, kinds and faults are errors that name what there is; so are shares that are none."""
+    """Unknown settings, kinds and faults are errors that name what there is.
+
+    So are shares that are none.
+    """
     with pytest.raises(ValueError, match=match):
         read_config(config)
 
 
 def test_page_names_everything() -> None:
-    """Every kind, fault, setting and count has its line on the page, and faults say the same there."""
+    """Every kind, fault, setting and count has its line on the page, and faults say the same
+    there.
+    """
     page = PAGE.read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`[^|]*`) \| ([^|]*) \|", page, flags=re.MULTILINE)
     named = {name for cell, _ in rows for name in re.findall(r"`(\w+)`", cell)}
     counts = {field.name for field in dataclasses.fields(Asked) if not field.name.startswith("_")}
-    assert {*KINDS, *(field.name for field in dataclasses.fields(Behaviour)), *counts} - named == set()
+    assert {
+        *KINDS,
+        *(field.name for field in dataclasses.fields(Behaviour)),
+        *counts,
+    } - named == set()
     assert all(f"| `{name}` | {text} |" in page for name, text in FAULTS.items())
 
 
@@ -543,10 +649,18 @@ def test_page_names_everything() -> None:
         ({"guided_choice": ["A", "B"]}, Reply("The answer", "truncated"), "The answer"),
         ({"guided_choice": []}, Reply("hm"), "hm"),
         ({"response_format": {"type": "json_object"}}, Reply("hm"), "hm"),
-        ({"messages": [{"role": "assistant", "content": "So: ", "prefix": True}]}, Reply("B"), "So: B"),
+        (
+            {"messages": [{"role": "assistant", "content": "So: ", "prefix": True}]},
+            Reply("B"),
+            "So: B",
+        ),
         ({"messages": "no list"}, Reply("B"), "B"),
     ],
 )
-def test_a_reply_is_what_its_request_allows(body: dict[str, object], reply: Reply, text: str) -> None:
-    """The last choice that the text names, or the first of all, in JSON where a property is to hold it."""
+def test_a_reply_is_what_its_request_allows(
+    body: dict[str, object], reply: Reply, text: str
+) -> None:
+    """The last choice that the text names, or the first of all, in JSON where a property is to hold
+    it.
+    """
     assert obey(body, reply).text == text

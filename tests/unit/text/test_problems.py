@@ -1,4 +1,6 @@
-"""Laws of error messages: the line with its caret, near names, paths as given, arguments of Python."""
+"""Laws of error messages: the line with its caret, near names, paths as given, arguments of
+Python.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,13 @@ import answerkey as ak
 from answerkey.errors import DataError, Place, Problems, SpecError, find_near, remember_secret
 from answerkey.evaluate.prepare import Options
 from answerkey.importers.project import import_log
-from answerkey.text import describe_problems, draw_problems, name_arguments, plain_text, remember_paths
+from answerkey.text import (
+    describe_problems,
+    draw_problems,
+    name_arguments,
+    plain_text,
+    remember_paths,
+)
 
 SOURCES = Path(ak.__file__).parent
 
@@ -43,7 +51,9 @@ def draw(
         ("key", 9, []),
     ],
 )
-def test_the_caret_stands_below_the_mistake(tmp_path: Path, line: str, column: int, drawn: list[str]) -> None:
+def test_the_caret_stands_below_the_mistake(
+    tmp_path: Path, line: str, column: int, drawn: list[str]
+) -> None:
     """Tabs and what is hidden are written out, wide characters take two cells, marks none."""
     path = tmp_path / "a.yaml"
     assert draw(path, f"{line}\nmore\n", Place(str(path), 1, column)) == drawn
@@ -55,7 +65,9 @@ def test_a_long_line_is_cut_around_the_caret(tmp_path: Path, column: int) -> Non
     path, text = tmp_path / "a.yaml", "".join(chr(0x4E00 + number) for number in range(400))
     source, caret = draw(path, text, Place(str(path), 1, column))
     before = re.sub(
-        ".", lambda one: "  " if ord(one[0]) > 0x3000 else " ", source[: source.index(text[column - 1])]
+        ".",
+        lambda one: "  " if ord(one[0]) > 0x3000 else " ",
+        source[: source.index(text[column - 1])],
     )
     assert before.replace("|", " ") == caret.replace("|", " ").partition("^")[0]
     assert sum(2 if ord(one) > 0x3000 else 1 for one in source) <= 60
@@ -82,14 +94,19 @@ def test_the_caret_finds_a_name_in_a_template(tmp_path: Path) -> None:
 
 
 def test_no_secret_is_shown_in_its_line(tmp_path: Path) -> None:
-    """Known ones, values of keys, passwords of URLs are masked; where a value is hidden, so is its line."""
+    """Known ones, values of keys, passwords of URLs are masked.
+
+    Where a value is hidden, so is its line.
+    """
     path = tmp_path / "model.yaml"
     assert draw(path, "api_key: sk-123456\n", Place(str(path), 1, 10)) == [
         "    1 | api_key: ***",
         "      |          ^",
     ]
     assert "$KEY" in draw(path, "api_key: $KEY\n", Place(str(path), 1, 10))[0]
-    assert "hunter2" not in str(draw(path, "url: https://me:hunter2@h/v1\n", Place(str(path), 1, 6)))
+    assert "hunter2" not in str(
+        draw(path, "url: https://me:hunter2@h/v1\n", Place(str(path), 1, 6))
+    )
     remember_secret("opensesame99")
     source, caret = draw(path, "a: opensesame99, b: c\n", Place(str(path), 1, 21))
     assert (source, caret) == ("    1 | a: ***, b: c", "      |    ^")
@@ -117,7 +134,11 @@ def test_a_line_that_cannot_be_had_is_left_out(tmp_path: Path) -> None:
         ("awnser", ["question", "answer"], "answer"),
         ("Answer", ["question", "answer"], "answer"),
         ("groundTruthChoice", ["ground_truth_choice", "choices"], "ground_truth_choice"),
-        ("ground_truth", ["ground_truth_choice_field", "ground_truth_choice"], "ground_truth_choice"),
+        (
+            "ground_truth",
+            ["ground_truth_choice_field", "ground_truth_choice"],
+            "ground_truth_choice",
+        ),
         ("rnu", ["run", "runs"], "run"),
         ("f1", ["f1_score", "mean"], "f1_score"),
         ("accuracy", ["mean", "recall"], "mean"),
@@ -132,11 +153,16 @@ def test_a_line_that_cannot_be_had_is_left_out(tmp_path: Path) -> None:
     ],
 )
 def test_near_is_what_a_slip_may_have_made(name: str, known: list[str], near: str | None) -> None:
-    """Case and separators, a swapped or missing letter, the beginning, the usual word; nothing else."""
+    """Case and separators, a swapped or missing letter, the beginning, the usual word.
+
+    Nothing else.
+    """
     assert find_near(name, known) == ([near] if near else [])
 
 
-@pytest.mark.parametrize("given", ["rows.jsonl", "./rows.jsonl", "../here/rows.jsonl", "{folder}/rows.jsonl"])
+@pytest.mark.parametrize(
+    "given", ["rows.jsonl", "./rows.jsonl", "../here/rows.jsonl", "{folder}/rows.jsonl"]
+)
 def test_paths_are_those_that_the_user_gave(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., Any], given: str
 ) -> None:
@@ -145,7 +171,9 @@ def test_paths_are_those_that_the_user_gave(
     folder.mkdir()
     monkeypatch.chdir(folder)
     Path("rows.jsonl").write_text('{"answer": "E", "completion": "A"}\n')
-    scorer = "{type: string_equals_mcqa, ground_truth_choice: '{{ sample.answer }}', choices: [A, B]}"
+    scorer = (
+        "{type: string_equals_mcqa, ground_truth_choice: '{{ sample.answer }}', choices: [A, B]}"
+    )
     Path("task.yaml").write_text(
         f"key: t\ndisplay_name: T\ndescription: D\ndefinition: {{scorers: [{scorer}]}}\n"
     )
@@ -232,7 +260,9 @@ def test_every_option_in_a_message_is_an_argument_of_python() -> None:
     named = {one: name_arguments(f"`{one}`").strip("`").partition("=")[0] for one in list_spoken()}
     assert len(named) > 20
     unknown = {one: name for one, name in named.items() if name not in known}
-    assert {one: name for one, name in unknown.items() if one not in NOT_IN_PYTHON or name != one} == {}
+    assert {
+        one: name for one, name in unknown.items() if one not in NOT_IN_PYTHON or name != one
+    } == {}
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,10 @@ KEPT = {
     ],
 )
 def test_hidden_characters_are_written_out(text: str, shown: str) -> None:
-    """Whatever a terminal would obey or hide is printed as an escape; every script stays as it is."""
+    """Whatever a terminal would obey or hide is printed as an escape.
+
+    Every script stays as it is.
+    """
     assert make_visible(text) == shown
 
 
@@ -68,8 +71,13 @@ def test_a_block_keeps_its_lines() -> None:
 
 @given(st.text(), st.integers(2, 40))
 def test_nothing_that_a_terminal_obeys_is_left(text: str, width: int) -> None:
-    """No control character survives, whatever the text; JSON is read back as it was; cut text fits."""
-    assert not any(ord(character) < 32 or 127 <= ord(character) < 160 for character in make_visible(text))
+    """No control character survives, whatever the text.
+
+    JSON is read back as it was; cut text fits.
+    """
+    assert not any(
+        ord(character) < 32 or 127 <= ord(character) < 160 for character in make_visible(text)
+    )
     shown = escape_json(json.dumps({"text": text}, ensure_ascii=False))
     assert json.loads(shown) == {"text": text}
     assert make_visible(shown) == shown
@@ -80,7 +88,9 @@ def test_every_hidden_character_is_known() -> None:
     """Of all characters, those for control, format and line ends are written out, but for a few."""
     kinds = {"Cc", "Cf", "Cs", "Zl", "Zp"}
     hidden = [
-        code for code in range(0x110000) if unicodedata.category(chr(code)) in kinds and code not in KEPT
+        code
+        for code in range(0x110000)
+        if unicodedata.category(chr(code)) in kinds and code not in KEPT
     ]
     assert [hex(code) for code in hidden if make_visible(chr(code)) == chr(code)] == []
 
@@ -116,13 +126,19 @@ def test_numbers_are_short(value: float, shown: str) -> None:
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
-        (MetricValue("Accuracy", 11918 / 14014, 14014, {}, (0.8, 0.9), "wilson", type="mean"), "85.04 %"),
+        (
+            MetricValue("Accuracy", 11918 / 14014, 14014, {}, (0.8, 0.9), "wilson", type="mean"),
+            "85.04 %",
+        ),
         (MetricValue("length", 12.5, 9, type="mean"), "12.5"),
         (MetricValue("recall", None, 0, note="0/0", type="recall"), "no value"),
     ],
 )
 def test_a_share_is_a_percentage(value: MetricValue, shown: str) -> None:
-    """What has a Wilson interval is a share, a mean of lengths is none; no value is neither 0 nor NaN."""
+    """What has a Wilson interval is a share, a mean of lengths is none.
+
+    No value is neither 0 nor NaN.
+    """
     assert format_value(value) == shown
     assert format_interval((0.844435, 0.856244)) == "[84.44, 85.62]"
     assert [format_count(1, "sample"), format_count(2, "sample")] == ["1 sample", "2 samples"]
@@ -150,7 +166,10 @@ def test_a_table_is_laid_out(table: Table, width: int, drawn: str) -> None:
 
 
 def test_lines_keep_their_text() -> None:
-    """A role is only a hint to the printer; text breaks at spaces, a longer word has its own line."""
+    """A role is only a hint to the printer.
+
+    Text breaks at spaces, a longer word has its own line.
+    """
     assert plain_text([line(Span("bad", "bad"), " news  ")]) == "bad news\n"
     assert wrap("one two three", 7) == ["one two", "three"]
     assert wrap("a verylongword b", 5) == ["a", "verylongword", "b"]
@@ -165,9 +184,13 @@ TRUTH = DataError(
 
 
 def test_an_error_says_what_where_and_what_to_do() -> None:
-    """Code and message, then the place, then the help, each on its line; no column's name is obeyed."""
+    """Code and message, then the place, then the help, each on its line.
+
+    No column's name is obeyed.
+    """
     assert plain_text(draw_problems([TRUTH])) == (
-        "error[E204]: sample `mmlu-0017`: ground truth 'E' is not among the choices ['A', 'B', 'C', 'D']\n"
+        "error[E204]: sample `mmlu-0017`: ground truth 'E' is not among the choices "
+        "['A', 'B', 'C', 'D']\n"
         "  --> data/mmlu.jsonl:18, column `answer`\n"
         "  = help: fix the row, or run with `--allow-failed 1`\n"
     )

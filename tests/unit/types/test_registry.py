@@ -37,7 +37,12 @@ def open_registry(monkeypatch: pytest.MonkeyPatch, entries: Entries) -> Registry
 def test_each_room_has_its_group() -> None:
     """The group of a room's entry points is `answerkey.` and its name in docs."""
     groups = [one.group for one in (SOURCES, SOLVERS, SCORERS, METRICS)]
-    assert groups == ["answerkey.sources", "answerkey.solvers", "answerkey.scorers", "answerkey.metrics"]
+    assert groups == [
+        "answerkey.sources",
+        "answerkey.solvers",
+        "answerkey.scorers",
+        "answerkey.metrics",
+    ]
 
 
 def test_other_packages_are_only_looked_at_for_other_names(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +62,10 @@ def test_other_packages_are_only_looked_at_for_other_names(monkeypatch: pytest.M
 
 
 def test_unknown_name_is_a_key_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The registry is a mapping; what to say about an unknown name is for the reader of the file."""
+    """The registry is a mapping.
+
+    What to say about an unknown name is for the reader of the file.
+    """
     kinds = open_registry(monkeypatch, Entries())
     with pytest.raises(KeyError):
         kinds["nobody's"]
@@ -69,9 +77,13 @@ def test_name_of_ours_cannot_be_taken_over(monkeypatch: pytest.MonkeyPatch) -> N
     assert (kinds["own"], list(kinds)) == (Row, ["own"])
 
 
-def test_package_that_cannot_be_loaded_costs_only_its_own_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_package_that_cannot_be_loaded_costs_only_its_own_kind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A broken package is told by name when its kind is asked for, and not before."""
-    kinds = open_registry(monkeypatch, Entries(broken="no_such_module:Kind", fine="answerkey.types:Notice"))
+    kinds = open_registry(
+        monkeypatch, Entries(broken="no_such_module:Kind", fine="answerkey.types:Notice")
+    )
     assert kinds["fine"] is Notice
     with pytest.raises(SpecError) as caught:
         kinds["broken"]

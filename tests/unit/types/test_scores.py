@@ -20,10 +20,15 @@ def make_scores(values: list[float]) -> Scores:
 
 
 def test_spread_table_has_failed_rows_between() -> None:
-    """Rows stand where they belong; those between are FAILED, without values and with all fields."""
+    """Rows stand where they belong.
+
+    Those between are FAILED, without values and with all fields.
+    """
     spread = make_scores([0.5, 1.0]).spread([0, 2], 4, "BAD_ROW")
     missing = Score(ScoreStatus.FAILED, "BAD_ROW", {"score": None}, {"twice": None})
-    scored = [Score(ScoreStatus.SCORED, None, {"score": one}, {"twice": 2 * one}) for one in (0.5, 1.0)]
+    scored = [
+        Score(ScoreStatus.SCORED, None, {"score": one}, {"twice": 2 * one}) for one in (0.5, 1.0)
+    ]
     assert list(spread.rows()) == [scored[0], missing, scored[1], missing]
     assert (spread.count(ScoreStatus.SCORED), spread.count(ScoreStatus.FAILED)) == (2, 2)
 
@@ -49,10 +54,15 @@ def test_counted_rows_are_scored_and_not_excluded() -> None:
 
 
 def test_value_comes_before_metadata_of_the_same_name() -> None:
-    """A field is found by its name: a value, else metadata, else nothing; of a null struct it is null."""
+    """A field is found by its name: a value, else metadata, else nothing.
+
+    Of a null struct it is null.
+    """
     scores = make_scores([0.5])
     assert scores.column("twice").to_list() == [1.0]  # type: ignore[union-attr]
     assert scores.column("thrice") is None
     assert scores.column("_") is None
-    gap = pl.DataFrame({"values": [{"score": 1.0}, None], "metadata": [{"score": "x"}, {"score": "y"}]})
+    gap = pl.DataFrame(
+        {"values": [{"score": 1.0}, None], "metadata": [{"score": "x"}, {"score": "y"}]}
+    )
     assert Scores(gap).column("score").to_list() == [1.0, None]  # type: ignore[union-attr]

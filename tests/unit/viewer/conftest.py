@@ -127,7 +127,9 @@ def read_answer(connection: socket.socket, method: str = "GET") -> Said:
 def server(runs: Path) -> Iterator[Server]:
     """Serve the runs on a free port."""
     with open_server(runs) as opened:
-        thread = threading.Thread(target=opened.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread = threading.Thread(
+            target=opened.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
         thread.start()
         yield opened
         opened.shutdown()

@@ -1,4 +1,6 @@
-"""Laws of the answers: what can be asked for, their headers, and what is told when something goes wrong."""
+"""Laws of the answers: what can be asked for, their headers, and what is told when something goes
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ def test_every_answer_bears_all_headers(app: App, request_made: Request) -> None
     headers = dict(app.answer(request_made).headers)
     assert {name: headers.get(name) for name in ALL} == ALL
     assert headers["Content-Security-Policy"].startswith("default-src 'none'; ")
-    assert not [name for name in headers if name.startswith("Access-Control") or name == "Set-Cookie"]
+    assert not [
+        name for name in headers if name.startswith("Access-Control") or name == "Set-Cookie"
+    ]
     # An answer that is no page may do nothing.
     is_page = headers["Content-Type"] == "text/html; charset=utf-8"
     bare = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -112,7 +116,10 @@ def test_the_page_holds_nothing_of_a_run(app: App) -> None:
 def test_a_browser_without_the_token_is_told_so(app: App) -> None:
     """The door says what is missing, and has nothing else in it; programs get JSON."""
     answer = app.answer(Request("GET", "/", [HOST]))
-    assert (answer.status, dict(answer.headers)["Content-Type"]) == (403, "text/html; charset=utf-8")
+    assert (answer.status, dict(answer.headers)["Content-Type"]) == (
+        403,
+        "text/html; charset=utf-8",
+    )
     assert answer.body.decode() == LOCKED_PAGE
     assert f"<script>{LOCKED_SCRIPT}</script>" in LOCKED_PAGE
     api = app.answer(Request("GET", "/api/runs", [HOST]))
@@ -130,10 +137,15 @@ def test_a_page_that_is_loaded_again_is_no_failure_to_the_browser(app: App) -> N
     assert (elsewhere.status, wrong.status, api.status) == (403, 403, 403)
     # Under a foreign name there is not even a door.
     answer = app.answer(Request("GET", "/", [("Host", "evil.example")]))
-    assert (answer.status, dict(answer.headers)["Content-Type"]) == (403, "application/json; charset=utf-8")
+    assert (answer.status, dict(answer.headers)["Content-Type"]) == (
+        403,
+        "application/json; charset=utf-8",
+    )
 
 
-def test_a_bug_of_ours_ends_one_request_and_tells_nothing(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_of_ours_ends_one_request_and_tells_nothing(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Who asked learns that it is a bug; the traceback goes to who started the viewer."""
     heard: list[str] = []
     patched = App(app.guard, app.catalog, app.page, report_bug=heard.append)
@@ -152,7 +164,10 @@ def test_a_bug_of_ours_ends_one_request_and_tells_nothing(app: App, monkeypatch:
     ("damage", "said"),
     [
         (lambda task: (task / "metrics.json").write_text("{", encoding="utf-8"), b"runs/first"),
-        (lambda task: next((task / "scores").iterdir()).unlink(), b"scores/part-00000.parquet` is missing"),
+        (
+            lambda task: next((task / "scores").iterdir()).unlink(),
+            b"scores/part-00000.parquet` is missing",
+        ),
     ],
 )
 def test_an_error_does_not_tell_where_the_folder_lies(
@@ -166,14 +181,20 @@ def test_an_error_does_not_tell_where_the_folder_lies(
     assert said in body
 
 
-# ── what can be asked for ───────────────────────────────────────────────────────────────────────────────
+# ── what can be asked for
 
 
 def test_runs_are_listed_newest_first(app: App) -> None:
-    """Each has its id, its name, who answered and the number; the folder is told by its name alone."""
+    """Each has its id, its name, who answered and the number.
+
+    The folder is told by its name alone.
+    """
     told = read(app, "/api/runs")
     assert told["folder"] == "runs"
-    assert [(one["id"], one["label"]) for one in told["runs"]] == [(SECOND, "second"), (FIRST, "first")]
+    assert [(one["id"], one["label"]) for one in told["runs"]] == [
+        (SECOND, "second"),
+        (FIRST, "first"),
+    ]
     one = told["runs"][1]
     about = [one[name] for name in ("key", "status", "metric", "value", "n", "progress", "error")]
     assert about == ["small", "complete", "Accuracy", 0.25, 4, None, None]
@@ -212,7 +233,11 @@ def test_a_search_that_nobody_waits_for_does_not_begin(app: App) -> None:
 def test_a_sample_is_shown_whole(app: App) -> None:
     """Its question, what was said, and the verdict."""
     told = read(app, f"{TASK}/rows/1")
-    assert (told["id"], told["question"], told["completion"]["text"]) == ("000002", "two", "Answer: B")
+    assert (told["id"], told["question"], told["completion"]["text"]) == (
+        "000002",
+        "two",
+        "Answer: B",
+    )
     assert told["verdicts"][0]["reason"] == "PART_OF_A_WORD"
 
 
@@ -250,7 +275,8 @@ def test_runs_are_compared_in_the_order_named(app: App) -> None:
 
 
 MANY = ",".join(f"r{number}" for number in range(MOST_COMPARED + 1))
-#: Nothing is guessed, and nothing passed over: numbers are plain digits, a comparison is of different runs.
+#: Nothing is guessed, and nothing passed over: numbers are plain digits, a comparison is of
+#: different runs.
 NOT_UNDERSTOOD = f"""
 {TASK}/rows?limit=501 {TASK}/rows?limit=-1 {TASK}/rows?limit=1.0 {TASK}/rows?limit=%EF%BC%91
 {TASK}/rows?limit= {TASK}/rows?offset=99999999999 {TASK}/rows?offset=x {TASK}/rows?unknown=1
@@ -258,13 +284,13 @@ NOT_UNDERSTOOD = f"""
 /api/runs/{FIRST}/tasks/x/rows /api/runs/{FIRST}/tasks/0x0/rows /api/runs/{FIRST}/tasks/-0/rows
 /api/runs/{FIRST}/tasks/99999999999/rows
 /api/compare?runs= /api/compare?runs={FIRST} /api/compare?runs={FIRST},{FIRST} /api/compare?runs={MANY}
-"""
+"""  # noqa: E501 - the text as it is written
 #: An id is looked up, and a name of a folder is no id.
 NOT_FOUND = f"""
 /api /api/run /api/runs/first /api/runs/r0 /api/runs/{FIRST.upper()} /api/runs/{FIRST[:-1]} /etc/passwd
 /api/runs/{FIRST}/tasks /api/runs/{FIRST}/tasks/1/rows {TASK}/rows/4 {TASK}/rows/4/x {TASK}/notes/4
 {TASK}/scores /run-json /api/runs/{FIRST}/files /api/compare/{FIRST} /api/compare?runs={FIRST},r0
-"""
+"""  # noqa: E501 - the text as it is written
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,10 @@ def test_a_run_that_cannot_be_read_is_listed_with_the_reason(catalog: Catalog, r
 def test_what_did_not_change_is_not_read_again(
     catalog: Catalog, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A list of runs that is asked for again looks at file times alone; a changed run is read anew."""
+    """A list of runs that is asked for again looks at file times alone.
+
+    A changed run is read anew.
+    """
     catalog.list()
     read: list[Path] = []
 

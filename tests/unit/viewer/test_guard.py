@@ -45,13 +45,20 @@ def refuse(request: Request, guard: Guard = GUARD) -> tuple[str, int]:
 
 
 def test_a_request_with_the_token_is_let_in() -> None:
-    """What is asked for comes back in parts; a browser that opens the page has it in the address."""
+    """What is asked for comes back in parts.
+
+    A browser that opens the page has it in the address.
+    """
     assert GUARD.admit(make_request(f"/?token={TOKEN}", token=None)).is_page
     found = GUARD.admit(make_request("/api/runs/r12/tasks/0/rows?offset=10&text=a%20b%26c"))
-    assert found == Address(("api", "runs", "r12", "tasks", "0", "rows"), {"offset": "10", "text": "a b&c"})
+    assert found == Address(
+        ("api", "runs", "r12", "tasks", "0", "rows"), {"offset": "10", "text": "a b&c"}
+    )
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:8765", "localhost:8765", "LOCALHOST:8765", "[::1]:8765"])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:8765", "localhost:8765", "LOCALHOST:8765", "[::1]:8765"]
+)
 def test_the_names_of_this_machine_are_known(host: str) -> None:
     """Each name for it with the right port is taken."""
     GUARD.admit(make_request(host=host))
@@ -77,7 +84,12 @@ def test_a_server_on_all_addresses_takes_numbers_and_its_own_names() -> None:
     guard = Guard(TOKEN, 8765, frozenset({"localhost", "box"}), takes_addresses=True)
     for host in ("192.168.0.10:8765", "[2001:db8::1]:8765", "box:8765"):
         guard.admit(make_request(host=host))
-    for host in ("evil.example:8765", "192.168.0.10:80", "192.168.0.10.nip.io:8765", "192.168.0:8765"):
+    for host in (
+        "evil.example:8765",
+        "192.168.0.10:80",
+        "192.168.0.10.nip.io:8765",
+        "192.168.0:8765",
+    ):
         assert refuse(make_request(host=host), guard) == ("E701", 403)
 
 
@@ -91,7 +103,10 @@ def test_port_80_needs_not_be_named() -> None:
 @pytest.mark.parametrize("origin", [*FOREIGN_ORIGINS.split(), ""])
 @pytest.mark.parametrize("method", ["GET", "PUT", "OPTIONS", "POST"])
 def test_a_foreign_origin_is_refused(origin: str, method: str) -> None:
-    """It must be this very server, under the name by which it is called; the token changes nothing."""
+    """It must be this very server, under the name by which it is called.
+
+    The token changes nothing.
+    """
     request = make_request("/api/runs", ("Origin", origin), ("Content-Length", "0"), method=method)
     assert refuse(request) == ("E701", 403)
 
@@ -99,42 +114,69 @@ def test_a_foreign_origin_is_refused(origin: str, method: str) -> None:
 def test_the_own_origin_is_taken() -> None:
     """The page itself may name it."""
     GUARD.admit(make_request("/api/runs", ("Origin", f"http://{HOST}")))
-    GUARD.admit(make_request("/api/runs", ("Origin", "http://localhost:8765"), host="localhost:8765"))
+    GUARD.admit(
+        make_request("/api/runs", ("Origin", "http://localhost:8765"), host="localhost:8765")
+    )
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "Cross-Site"])
 def test_what_a_browser_marks_as_foreign_is_refused(site: str) -> None:
-    """A page elsewhere can neither ask nor frame; another port of this machine is elsewhere, too."""
+    """A page elsewhere can neither ask nor frame.
+
+    Another port of this machine is elsewhere, too.
+    """
     marks = (("Sec-Fetch-Site", site), ("Sec-Fetch-Mode", "no-cors"), ("Sec-Fetch-Dest", "script"))
     assert refuse(make_request("/api/runs", *marks)) == ("E701", 403)
     assert refuse(make_request(f"/?token={TOKEN}", *marks)) == ("E701", 403)
-    framed = (("Sec-Fetch-Site", site), ("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "iframe"))
+    framed = (
+        ("Sec-Fetch-Site", site),
+        ("Sec-Fetch-Mode", "navigate"),
+        ("Sec-Fetch-Dest", "iframe"),
+    )
     assert refuse(make_request(f"/?token={TOKEN}", *framed)) == ("E701", 403)
 
 
 def test_a_link_to_the_page_may_stand_anywhere() -> None:
     """Following it opens the page itself, which nobody else can look into."""
-    marks = (("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "document"))
+    marks = (
+        ("Sec-Fetch-Site", "cross-site"),
+        ("Sec-Fetch-Mode", "navigate"),
+        ("Sec-Fetch-Dest", "document"),
+    )
     GUARD.admit(make_request(f"/?token={TOKEN}", *marks))
     assert refuse(make_request("/api/runs", *marks)) == ("E701", 403)
 
 
 @pytest.mark.parametrize(
     "token",
-    ["", "wrong", TOKEN[:-1], TOKEN + "x", TOKEN.upper(), f" {TOKEN}x", "é", "\x00", f"{TOKEN},{TOKEN}"],
+    [
+        "",
+        "wrong",
+        TOKEN[:-1],
+        TOKEN + "x",
+        TOKEN.upper(),
+        f" {TOKEN}x",
+        "é",
+        "\x00",
+        f"{TOKEN},{TOKEN}",
+    ],
 )
 def test_a_wrong_token_is_refused(token: str) -> None:
     """In the header and in the address, alike."""
     assert refuse(make_request(token=("X-Answerkey-Token", token))) == ("E704", 403)
 
 
-@pytest.mark.parametrize("target", ["/", "/?token=", "/?token=wrong", "/?TOKEN=" + TOKEN, "/?x=" + TOKEN])
+@pytest.mark.parametrize(
+    "target", ["/", "/?token=", "/?token=wrong", "/?TOKEN=" + TOKEN, "/?x=" + TOKEN]
+)
 def test_the_page_is_not_shown_without_its_token(target: str) -> None:
     """The header does not open it, and no other parameter."""
     assert refuse(make_request(target)) == ("E704", 403)
 
 
-@pytest.mark.parametrize("target", ["/api/runs", f"/api/runs?token={TOKEN}", "/api/runs/r1/tasks/0/rows/1"])
+@pytest.mark.parametrize(
+    "target", ["/api/runs", f"/api/runs?token={TOKEN}", "/api/runs/r1/tasks/0/rows/1"]
+)
 def test_nothing_but_the_page_takes_the_token_from_the_address(target: str) -> None:
     """A link or a form of another site could carry it there."""
     assert refuse(make_request(target, token=None)) == ("E704", 403)
@@ -142,7 +184,9 @@ def test_nothing_but_the_page_takes_the_token_from_the_address(target: str) -> N
 
 def test_a_cookie_is_no_token() -> None:
     """Browsers send cookies for whoever asks."""
-    request = make_request("/api/runs", ("Cookie", f"token={TOKEN}; X-Answerkey-Token={TOKEN}"), token=None)
+    request = make_request(
+        "/api/runs", ("Cookie", f"token={TOKEN}; X-Answerkey-Token={TOKEN}"), token=None
+    )
     assert refuse(request) == ("E704", 403)
 
 
@@ -153,7 +197,8 @@ def test_a_token_that_is_there_twice_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "method", ["POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE", "CONNECT", "get", "GETS", ""]
+    "method",
+    ["POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE", "CONNECT", "get", "GETS", ""],
 )
 def test_other_methods_are_refused(method: str) -> None:
     """Reading needs one."""
@@ -161,14 +206,20 @@ def test_other_methods_are_refused(method: str) -> None:
 
 
 def test_a_preflight_is_refused() -> None:
-    """ApiRequest by its own page it is a method that is not taken; asked by another it is foreign."""
+    """ApiRequest by its own page it is a method that is not taken.
+
+    Asked by another it is foreign.
+    """
     marks = (
         ("Access-Control-Request-Method", "PUT"),
         ("Access-Control-Request-Headers", "x-answerkey-token"),
     )
     assert refuse(make_request("/api/runs", *marks, method="OPTIONS", token=None)) == ("E702", 405)
     foreign = ("Origin", "http://evil.example")
-    assert refuse(make_request("/api/runs", *marks, foreign, method="OPTIONS", token=None)) == ("E701", 403)
+    assert refuse(make_request("/api/runs", *marks, foreign, method="OPTIONS", token=None)) == (
+        "E701",
+        403,
+    )
 
 
 PATHS = r"""
@@ -184,7 +235,7 @@ PATHS = r"""
 /api/runs/r0/tasks/0/rows/%2e%2e /api/runs/ /api/runs/r0/ /api%2fruns /%61pi/runs /api/runs#x
 /api/runs;x=1 api/runs * http://evil.example/api/runs http://127.0.0.1:8765/api/runs /static/core.js
 /favicon.ico
-"""
+"""  # noqa: E501 - the text as it is written
 TRAVERSALS = [*PATHS.split(), "/" + "a/" * 200, "/" + "a" * 65]
 #: Of these the guard knows only that they are well formed; there is no run of such an id.
 UNKNOWN = {"/etc/passwd", "/api/runs/first"}
@@ -204,7 +255,14 @@ def test_without_the_token_every_path_is_refused_alike(target: str) -> None:
 
 @pytest.mark.parametrize(
     "target",
-    ["/api/runs/\x00", "/api/runs/\u2025", "/api/runs/\uff0e\uff0e", "/api/runs\x7f", "/api/runs \t", ""],
+    [
+        "/api/runs/\x00",
+        "/api/runs/\u2025",
+        "/api/runs/\uff0e\uff0e",
+        "/api/runs\x7f",
+        "/api/runs \t",
+        "",
+    ],
 )
 def test_characters_that_no_address_has_are_refused(target: str) -> None:
     """They have to be encoded, and in a path nothing is."""
@@ -235,7 +293,9 @@ def test_parameters_that_cannot_be_read_are_refused(query: str) -> None:
         ([("Content-Length", "3, 3")], 400),
     ],
 )
-def test_a_body_is_refused_however_its_length_is_stated(headers: list[tuple[str, str]], status: int) -> None:
+def test_a_body_is_refused_however_its_length_is_stated(
+    headers: list[tuple[str, str]], status: int
+) -> None:
     """Where a body ends must not be a matter of opinion."""
     assert refuse(make_request("/api/runs", *headers)) == ("E702", status)
     GUARD.admit(make_request("/api/runs", ("Content-Length", "0")))

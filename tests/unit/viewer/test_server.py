@@ -15,7 +15,10 @@ from .conftest import Client, read_answer
 
 
 def test_the_page_is_served_to_who_has_the_address(server: Server, client: Client) -> None:
-    """The address that is printed is all that a browser needs; the socket is bound to this machine alone."""
+    """The address that is printed is all that a browser needs.
+
+    The socket is bound to this machine alone.
+    """
     assert server.url.startswith(f"http://127.0.0.1:{server.server_port}/?token=")
     assert server.socket.getsockname()[0] == "127.0.0.1"
     shown = client.ask(
@@ -39,8 +42,17 @@ def test_each_start_has_a_token_and_a_port_of_its_own(runs: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *(("Host", "evil.example"), ("Host", None), ("Origin", "http://evil.example"), ("Origin", "null")),
-        *(("X_Answerkey_Token", None), ("X_Answerkey_Token", "wrong"), ("Sec_Fetch_Site", "cross-site")),
+        *(
+            ("Host", "evil.example"),
+            ("Host", None),
+            ("Origin", "http://evil.example"),
+            ("Origin", "null"),
+        ),
+        *(
+            ("X_Answerkey_Token", None),
+            ("X_Answerkey_Token", "wrong"),
+            ("Sec_Fetch_Site", "cross-site"),
+        ),
     ],
 )
 def test_a_request_from_elsewhere_is_refused(client: Client, name: str, value: str | None) -> None:
@@ -53,8 +65,12 @@ def test_a_request_from_elsewhere_is_refused(client: Client, name: str, value: s
 ODD_PATHS = rb"""
 /../../../etc/passwd /api/runs/../../x //etc/passwd /%2e%2e/%2e%2e/etc/passwd /%252e%252e/x /..%5c..%5cx
 /..\..\x \x file:///etc/passwd http://evil.example/ *
-"""
-ODD_BYTES = (b"/api/runs/\x00", b"/api/runs/\xe2\x80\xa5/x", b"/api/runs/\xef\xbc\x8e\xef\xbc\x8e/x")
+"""  # noqa: E501 - the text as it is written
+ODD_BYTES = (
+    b"/api/runs/\x00",
+    b"/api/runs/\xe2\x80\xa5/x",
+    b"/api/runs/\xef\xbc\x8e\xef\xbc\x8e/x",
+)
 
 
 @pytest.mark.parametrize("target", [*ODD_PATHS.split(), *ODD_BYTES])
@@ -78,7 +94,10 @@ def test_other_methods_are_refused(client: Client, method: str) -> None:
 
 def test_a_preflight_gets_no_leave(client: Client) -> None:
     """A browser then never sends what the foreign page wanted to send."""
-    marks = {"Access_Control_Request_Method": "PUT", "Access_Control_Request_Headers": "x-answerkey-token"}
+    marks = {
+        "Access_Control_Request_Method": "PUT",
+        "Access_Control_Request_Headers": "x-answerkey-token",
+    }
     answer = client.ask("/api/runs", "OPTIONS", Origin="http://evil.example", **marks)
     assert answer.status == 405
     assert not [name for name in answer.headers if name.startswith("access-control")]
@@ -97,7 +116,9 @@ def test_a_preflight_gets_no_leave(client: Client) -> None:
         (b"GET / HTTP/1.1\r\nX: " + b"y" * 70_000 + b"\r\n\r\n", 431),
     ],
 )
-def test_what_is_no_request_is_refused_in_the_same_form(client: Client, words: bytes, status: int) -> None:
+def test_what_is_no_request_is_refused_in_the_same_form(
+    client: Client, words: bytes, status: int
+) -> None:
     """As JSON, with all headers, and the connection ends."""
     answer = client.say(words)
     assert (answer.status, answer.headers["connection"]) == (status, "close")
@@ -165,7 +186,10 @@ def test_listening_beyond_this_machine_needs_a_second_word(runs: Path, host: str
 
 
 def test_a_server_for_the_network_is_called_by_numbers(runs: Path) -> None:
-    """Its printed address is one that works here; the policy of browsers for local pages is left out."""
+    """Its printed address is one that works here.
+
+    The policy of browsers for local pages is left out.
+    """
     with open_server(runs, host="0.0.0.0", allow_network=True) as server:  # noqa: S104 - the very point
         assert server.url.startswith(f"http://127.0.0.1:{server.server_port}/")
         assert (server.app.guard.takes_addresses, server.app.is_local) == (True, False)
@@ -191,7 +215,10 @@ def test_a_host_that_is_nowhere_and_a_port_that_is_taken_are_refused(
 
 
 def test_the_browser_is_opened_by_way_of_a_private_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The token is on no command line, and the file is for this user alone; the address is text in it."""
+    """The token is on no command line, and the file is for this user alone.
+
+    The address is text in it.
+    """
     opened: list[str] = []
 
     def note(address: str) -> bool:

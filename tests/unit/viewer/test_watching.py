@@ -14,7 +14,8 @@ import polars as pl
 import pytest
 
 from answerkey.models.calls import Call
-from answerkey.runs.journal import Journal, remove_journal
+from answerkey.models.store import CallStore
+from answerkey.runs.copies import remove_journal
 from answerkey.runs.lock import FolderLock
 from answerkey.runs.store import FolderStore
 from answerkey.types import Completion, CompletionStatus
@@ -27,7 +28,13 @@ ERROR = Completion(None, CompletionStatus.ERROR, error="HTTP 500", attempts=5)
 def make_call(key: str) -> Call:
     """Return a call; one with the key `judged` is that of a judge."""
     purpose = "judge:x" if key == "judged" else "solve"
-    return Call(key=key, sample_id=key, trial=0, messages=[{"role": "user", "content": "?"}], purpose=purpose)
+    return Call(
+        key=key,
+        sample_id=key,
+        trial=0,
+        messages=[{"role": "user", "content": "?"}],
+        purpose=purpose,
+    )
 
 
 def state(done: int, calls: int, failed: int, tokens: int) -> dict[str, int]:
@@ -36,11 +43,14 @@ def state(done: int, calls: int, failed: int, tokens: int) -> dict[str, int]:
 
 
 def test_calls_are_counted_while_they_are_written(tmp_path: Path) -> None:
-    """Each look sees what was added since; what failed counts as done; the cache's tokens were not spent."""
+    """Each look sees what was added since.
+
+    What failed counts as done; the cache's tokens were not spent.
+    """
     watch = RunFolder(tmp_path)
     assert watch.count_done() == state(0, 0, 0, 0)
     known = replace(SAID, source="cache")
-    with closing(Journal(tmp_path)) as journal:
+    with closing(CallStore(tmp_path / "calls.sqlite")) as journal:
         for calls, done in [
             ([("a", SAID), ("b", ERROR)], state(2, 2, 1, 12)),
             ([("c", SAID), ("judged", SAID)], state(3, 4, 1, 36)),
@@ -48,7 +58,7 @@ def test_calls_are_counted_while_they_are_written(tmp_path: Path) -> None:
             ([("b", SAID)], state(3, 4, 0, 48)),  # asked again: overwritten in its place
             ([("d", known)], state(4, 5, 0, 48)),
         ]:
-            journal.task("mcqa").add([(make_call(key), one) for key, one in calls])
+            journal.write([(make_call(key), one) for key, one in calls])
             assert watch.count_done() == done
 
 
@@ -57,8 +67,8 @@ def test_watching_leaves_no_trace(tmp_path: Path) -> None:
     watch = RunFolder(tmp_path)
     watch.count_done()
     assert list(tmp_path.iterdir()) == []
-    with closing(Journal(tmp_path)) as journal:
-        journal.task("mcqa").add([(make_call("a"), SAID)])
+    with closing(CallStore(tmp_path / "calls.sqlite")) as journal:
+        journal.write([(make_call("a"), SAID)])
         before = set(tmp_path.iterdir())
         assert watch.count_done()["done"] == 1
         assert set(tmp_path.iterdir()) == before
@@ -67,22 +77,27 @@ def test_watching_leaves_no_trace(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == closed
 
 
-@pytest.mark.parametrize("content", [b"", b"no database at all", b"SQLite format 3\x00" + bytes(100)])
+@pytest.mark.parametrize(
+    "content", [b"", b"no database at all", b"SQLite format 3\x00" + bytes(100)]
+)
 def test_a_journal_that_cannot_be_read_is_left_for_later(tmp_path: Path, content: bytes) -> None:
     """It may be in the making."""
-    (tmp_path / "journal.sqlite").write_bytes(content)
+    (tmp_path / "calls.sqlite").write_bytes(content)
     assert RunFolder(tmp_path).count_done() == state(0, 0, 0, 0)
-    assert (tmp_path / "journal.sqlite").read_bytes() == content
+    assert (tmp_path / "calls.sqlite").read_bytes() == content
 
 
 def test_the_writer_is_never_held_up(tmp_path: Path) -> None:
-    """While a watcher reads, calls are written and the journal is removed; what was counted stays counted."""
-    journal, watch = Journal(tmp_path), RunFolder(tmp_path)
-    journal.task("mcqa").add([(make_call(str(number)), SAID) for number in range(100)])
-    reader = sqlite3.connect(f"file:{tmp_path / 'journal.sqlite'}?mode=ro", uri=True)
+    """While a watcher reads, calls are written and the journal is removed.
+
+    What was counted stays counted.
+    """
+    journal, watch = CallStore(tmp_path / "calls.sqlite"), RunFolder(tmp_path)
+    journal.write([(make_call(str(number)), SAID) for number in range(100)])
+    reader = sqlite3.connect(f"file:{tmp_path / 'calls.sqlite'}?mode=ro", uri=True)
     rows = reader.execute("SELECT key FROM calls")
     rows.fetchone()
-    journal.task("mcqa").add([(make_call("more"), SAID)])
+    journal.write([(make_call("more"), SAID)])
     assert watch.count_done()["done"] == 101
     journal.close()
     remove_journal(FolderStore(tmp_path))
@@ -124,7 +139,7 @@ def test_a_lock_without_a_number_says_nothing(tmp_path: Path, text: str) -> None
 def test_a_journal_that_grows_is_worked_on_wherever_that_is(tmp_path: Path) -> None:
     """The process may be one of another machine; an old journal says nothing."""
     (tmp_path / "lock").write_text("4194305\n", encoding="ascii")
-    (tmp_path / "journal.sqlite").write_bytes(b"")
+    (tmp_path / "calls.sqlite").write_bytes(b"")
     assert is_under_way(tmp_path)
-    os.utime(tmp_path / "journal.sqlite", (0, 0))
+    os.utime(tmp_path / "calls.sqlite", (0, 0))
     assert not is_under_way(tmp_path)

@@ -63,7 +63,9 @@ def make_in(call: Callable[..., Any]) -> MakeRun:
         definition = {"scorers": list(scorers), **changes}
         task = {"key": "quiz", "display_name": "Quiz", "description": "", "definition": definition}
         (folder / "task.yaml").write_text(json.dumps(task))
-        done = call("score", folder / "task.yaml", "--dataset", file, "--out", parent / name, *words)
+        done = call(
+            "score", folder / "task.yaml", "--dataset", file, "--out", parent / name, *words
+        )
         assert done.code == 0, done.err
         return load_run(parent / name)
 
@@ -72,7 +74,9 @@ def make_in(call: Callable[..., Any]) -> MakeRun:
 
 @pytest.fixture
 def make_run(tmp_path: Path, make_in: MakeRun) -> MakeRun:
-    """Return a maker of finished runs: name, rows, words of the command line, changes to the task."""
+    """Return a maker of finished runs: name, rows, words of the command line, changes to the
+    task.
+    """
     return lambda *words, **changes: make_in(tmp_path, *words, **changes)
 
 

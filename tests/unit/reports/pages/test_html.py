@@ -45,7 +45,7 @@ def report_on(runs: Sequence[Run], path: Path, **options: Any) -> dict[str, Any]
     return found
 
 
-# ── what is in a file ───────────────────────────────────────────────────────────────────────────────────────
+# ── what is in a file
 
 
 def test_a_report_holds_overview_rows_and_samples(small: Run, tmp_path: Path) -> None:
@@ -72,7 +72,10 @@ def read_column(column: Any) -> list[Any]:  # noqa: ANN401 - a list, or numbers 
 
 
 class Elsewhere:
-    """Carries out what is sent to other processes; function and rows go there, and come back, pickled."""
+    """Carries out what is sent to other processes.
+
+    Function and rows go there, and come back, pickled.
+    """
 
     def map(self, function: object, parts: Sequence[object], *, spread: str) -> Iterator[object]:
         """Yield what the function makes of each part."""
@@ -90,7 +93,11 @@ def test_a_report_says_what_the_viewer_says(
     blocks = report_on([run], tmp_path / "alone.html")
     table = open_table(run)
     found = [one for name, block in blocks.items() if "samples" in name for one in block]
-    for place in (*range(7), *range(195, 207), *range(295, 300)):  # at both ends, and where a block ends
+    for place in (
+        *range(7),
+        *range(195, 207),
+        *range(295, 300),
+    ):  # at both ends, and where a block ends
         assert found[place] == table.describe(place)
     assert len(blocks["ak-samples-0-0-0"]) == 200
     rows = table.list(range(300))
@@ -106,7 +113,11 @@ def test_a_report_says_what_the_viewer_says(
 
 def test_a_large_run_is_embedded_in_part_and_says_so(make_run: MakeRun, tmp_path: Path) -> None:
     """The sentence is in the overview; positions are those of the run."""
-    run, path, heard = make_run(rows=list_rows(20)), tmp_path / "x.html", list[tuple[str, int, int]]()
+    run, path, heard = (
+        make_run(rows=list_rows(20)),
+        tmp_path / "x.html",
+        list[tuple[str, int, int]](),
+    )
     written = report([run], path, max_samples=40, progress=lambda *words: heard.append(words))
     size = path.stat().st_size
     assert written == {"file": str(path), "bytes": size, "runs": 1, "rows": 100, "embedded": 40}
@@ -144,7 +155,10 @@ def test_several_runs_are_compared(make_run: MakeRun, tmp_path: Path) -> None:
 
 
 def test_no_folder_of_this_machine_is_in_a_report(make_run: MakeRun, tmp_path: Path) -> None:
-    """Files are named without their folders, in every block; without its dataset a run has its verdicts."""
+    """Files are named without their folders, in every block.
+
+    Without its dataset a run has its verdicts.
+    """
     said = [{"sample_id": f"{number:06d}", "completion": "A"} for number in range(1, 6)]
     file = write_lines(tmp_path / "said.jsonl", said)
     plain = [{name: row[name] for name in ("question", "options", "answer")} for row in list_rows()]
@@ -162,12 +176,16 @@ def test_no_folder_of_this_machine_is_in_a_report(make_run: MakeRun, tmp_path: P
 
 
 @pytest.mark.parametrize("common", [False, True])
-def test_runs_of_the_same_name_are_numbered(make_run: MakeRun, tmp_path: Path, *, common: bool) -> None:
+def test_runs_of_the_same_name_are_numbered(
+    make_run: MakeRun, tmp_path: Path, *, common: bool
+) -> None:
     """And not told apart by the folders that they lie in."""
     (tmp_path / "x").mkdir()
     runs = [make_run("a"), make_run("b", list_rows()[:2])]
     (tmp_path / "b").rename(tmp_path / "x" / "a")
-    blocks = report_on([runs[0], load_run(tmp_path / "x" / "a")], tmp_path / "x.html", common=common)
+    blocks = report_on(
+        [runs[0], load_run(tmp_path / "x" / "a")], tmp_path / "x.html", common=common
+    )
     assert [one["label"] for one in blocks["ak-overview"]["runs"]] == ["a", "a (2)"]
     assert str(tmp_path) not in json.dumps(blocks)
     comparison = blocks["ak-overview"]["comparison"]
@@ -186,7 +204,7 @@ def test_a_file_that_cannot_be_written_is_an_error(small: Run, tmp_path: Path) -
     assert not (tmp_path / "nowhere").exists()
 
 
-# ── nothing from data is markup ─────────────────────────────────────────────────────────────────────────────
+# ── nothing from data is markup
 
 
 def test_hostile_names_and_texts_stay_values(make_run: MakeRun, tmp_path: Path) -> None:
@@ -209,7 +227,13 @@ def test_hostile_names_and_texts_stay_values(make_run: MakeRun, tmp_path: Path) 
 @pytest.mark.parametrize(
     "text",
     [
-        *("</script><script>alert(1)</script>", "<!--<script>", "]]>", "&lt;/script&gt;", "\u2028\u2029"),
+        *(
+            "</script><script>alert(1)</script>",
+            "<!--<script>",
+            "]]>",
+            "&lt;/script&gt;",
+            "\u2028\u2029",
+        ),
         *("\x00\x1b[31m", "\ud800 half", "\ufeff\u202e", "'\"`${}\\"),
     ],
 )
@@ -225,7 +249,10 @@ def test_small_blocks_are_plain_and_large_ones_packed() -> None:
 
     JSON has no NaN: it becomes null.
     """
-    assert write_content(to_json({"a": float("nan"), "b": [float("inf")]})) == '>{"a": null, "b": [null]}'
+    assert (
+        write_content(to_json({"a": float("nan"), "b": [float("inf")]}))
+        == '>{"a": null, "b": [null]}'
+    )
     large = write_content(to_json(["<é😀"] * 2_000))
     found = re.fullmatch(r' data-packed="gzip">([A-Za-z0-9+/=]+)', large)
     assert found is not None
@@ -273,29 +300,37 @@ def test_the_policy_allows_this_script_and_this_style_alone(*, is_viewer: bool) 
 def test_a_report_cannot_ask_a_server_and_no_script_parses_markup() -> None:
     """The scripts that ask are in the viewer alone; no page has an address but that of SVG's names.
 
-    What would make a text run, or a page of it, is not used at all. Who has switched scripts off is told.
+    What would make a text run, or a page of it, is not used at all. Who has switched scripts off is
+    told.
     """
     report, viewer = build("x"), build("x", is_viewer=True)
     words = r"\bfetch\s*\(|XMLHttpRequest|WebSocket|sendBeacon|EventSource|import\s*\("
     assert re.search(words, report) is None
     assert "X-Answerkey-Token" in viewer
     assert set(re.findall(r"https?://[^\s\"'`)]+", viewer)) <= {"http://www.w3.org/2000/svg"}
-    words = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser|cssText"
+    words = (
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new "
+        r"Function|DOMParser|cssText"
+    )
     assert re.findall(words, viewer) == []
     assert re.search(r"<noscript>\s*<main>\s*<h1>", report)
     assert '<html lang="en"' in report
 
 
 def test_the_title_is_text() -> None:
-    """It stays within its element, fills in no mark of the page, and turns no text of the window."""
+    """It stays within its element, fills in no mark of the page, and turns no text of the
+    window.
+    """
     page = build("</title><script>alert(1)</script><!-- script -->")
     assert "<script>alert" not in page
-    assert "&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt;&lt;!-- script --&gt;</title>" in page
+    assert (
+        "&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt;&lt;!-- script --&gt;</title>" in page
+    )
     assert page.count("<script>") == 1
     assert "<title>\\u202eevil\\x1b[1m</title>" in build("\u202eevil\x1b[1m")
 
 
-# ── which rows are embedded ─────────────────────────────────────────────────────────────────────────────────
+# ── which rows are embedded
 
 
 @pytest.mark.parametrize(
@@ -314,14 +349,31 @@ def test_the_title_is_text() -> None:
         (2, 1, 7, 0, [], "This file holds none of 10 samples."),
         (2, 1, 7, 10, [], None),
     ],
-    ids=["what decides comes first", "no kind takes more than a quarter", "runs differ", "none", "all"],
+    ids=[
+        "what decides comes first",
+        "no kind takes more than a quarter",
+        "runs differ",
+        "none",
+        "all",
+    ],
 )
 def test_what_decides_is_embedded(
-    make_run: MakeRun, wrong: int, invalid: int, right: int, most: int, compared: list[int], said: str | None
+    make_run: MakeRun,
+    wrong: int,
+    invalid: int,
+    right: int,
+    most: int,
+    compared: list[int],
+    said: str | None,
 ) -> None:
-    """As many as asked for, in order; the same run gives the same selection, and the sentence says which."""
+    """As many as asked for, in order.
+
+    The same run gives the same selection, and the sentence says which.
+    """
     texts = ["B"] * wrong + ["none"] * invalid + ["A"] * right
-    rows = [{"question": f"q{n}", "answer": "A", "completion": text} for n, text in enumerate(texts)]
+    rows = [
+        {"question": f"q{n}", "answer": "A", "completion": text} for n, text in enumerate(texts)
+    ]
     run = make_run(rows=rows)
     positions, sentence = select_rows(open_table(run), most, compared)
     assert positions.to_list() == sorted(set(positions))
@@ -343,7 +395,7 @@ def test_of_flips_it_is_said_how_many_were_looked_at(
     assert "10 of 50 flipped between rules (of 50 that were looked at)" in str(sentence)
 
 
-# ── several runs compared ───────────────────────────────────────────────────────────────────────────────────
+# ── several runs compared
 
 
 def describe(*runs: Run, baseline: str | None = None, common: bool = False) -> dict[str, Any]:
@@ -356,7 +408,9 @@ def describe(*runs: Run, baseline: str | None = None, common: bool = False) -> d
 def test_a_pair_has_all_that_a_page_shows(make_run: MakeRun) -> None:
     """Difference with interval and test, categories, flips with their places."""
     found = describe(make_run("a"), make_run("b", list_rows(q0="B", q1="B", q4="B")))
-    assert found["notices"] == ["the datasets of `a` and `b` differ, though samples and truths are the same"]
+    assert found["notices"] == [
+        "the datasets of `a` and `b` differ, though samples and truths are the same"
+    ]
     assert found["refused"] is None
     (task,) = found["tasks"]
     assert [task[name] for name in ("key", "samples", "is_share")] == ["quiz", 5, True]
@@ -406,8 +460,12 @@ def test_runs_on_other_samples_are_refused_with_the_reason(make_run: MakeRun) ->
 
 def test_many_runs_have_one_notice_about_their_datasets(make_run: MakeRun) -> None:
     """Datasets that differ in columns nobody compares are told once, not once for each pair."""
-    found = describe(make_run("a"), make_run("b", list_rows(q0="B")), make_run("c", list_rows(q1="B")))
-    assert found["notices"] == ["the datasets of the runs differ, though samples and truths are the same"]
+    found = describe(
+        make_run("a"), make_run("b", list_rows(q0="B")), make_run("c", list_rows(q1="B"))
+    )
+    assert found["notices"] == [
+        "the datasets of the runs differ, though samples and truths are the same"
+    ]
 
 
 def test_flips_that_are_too_many_are_listed_from_both_sides(
@@ -415,7 +473,9 @@ def test_flips_that_are_too_many_are_listed_from_both_sides(
 ) -> None:
     """Their total says how many there are."""
     monkeypatch.setattr(html, "MOST_FLIPS", 2)
-    (pair,) = describe(make_run("a"), make_run("b", list_rows(q0="B", q1="B", q4="B")))["tasks"][0]["pairs"]
+    (pair,) = describe(make_run("a"), make_run("b", list_rows(q0="B", q1="B", q4="B")))["tasks"][0][
+        "pairs"
+    ]
     assert [one["side"] for one in pair["flips"]] == ["first", "second"]
     assert pair["flips_total"] == 3
 

@@ -1,4 +1,6 @@
-"""Laws of images in the page and the viewer: shown from the files of the dataset while these are the same."""
+"""Laws of images in the page and the viewer: shown from the files of the dataset while these are
+the same.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def make(project: Path, tmp_path: Path, call: Callable[..., Any]) -> Callable[[]
 def find_images(run: Run, room: int = samples.ROOM) -> list[Any]:
     """Return the images of each row."""
     source = open_table(run).source
-    found = [pair for part in source.read() for pair in samples.describe_samples(source, part, room)]
+    found = [
+        pair for part in source.read() for pair in samples.describe_samples(source, part, room)
+    ]
     return [one.get("images") for _, one in found]
 
 
@@ -78,8 +82,14 @@ def test_a_page_has_room_for_small_images_alone(
     """One has at most a hundredth of the room, which is shared by all."""
     run = make()
     monkeypatch.setattr(html, "LEAST_PACKED", 1_000_000)
-    assert [[one["data"] is None for one in row] for row in find_images(run, 35_000)] == [[True], [False]]
-    assert [[one["data"] is None for one in row] for row in find_images(run, 21_300)] == [[True], [False]]
+    assert [[one["data"] is None for one in row] for row in find_images(run, 35_000)] == [
+        [True],
+        [False],
+    ]
+    assert [[one["data"] is None for one in row] for row in find_images(run, 21_300)] == [
+        [True],
+        [False],
+    ]
     source = open_table(run).source
     for room, is_shown in ((20_000_000, True), (100, False)):
         _, [block] = html.embed_samples(source, list(source.read()), room=room)
@@ -90,7 +100,10 @@ def test_room_is_used_up(make: Callable[[], Run], monkeypatch: pytest.MonkeyPatc
     """What no longer fits is told in words."""
     run = make()
     monkeypatch.setattr(samples, "IMAGE_PART", 1)
-    assert [[one["data"] is None for one in row] for row in find_images(run, 400)] == [[False], [True]]
+    assert [[one["data"] is None for one in row] for row in find_images(run, 400)] == [
+        [False],
+        [True],
+    ]
 
 
 def test_an_address_stays_text(make: Callable[[], Run], project: Path) -> None:
@@ -150,7 +163,10 @@ def test_bytes_in_a_row_are_told_in_words(
         ("A", None),
         ([{"type": "text", "text": "A"}], None),
         (["A", {"type": "image"}], "A\n[image: None, None bytes, sha256 None]"),
-        ([{"type": "image", "url": "javascript:1"}, {"type": "audio"}], "[image: javascript:1]\nNone"),
+        (
+            [{"type": "image", "url": "javascript:1"}, {"type": "audio"}],
+            "[image: javascript:1]\nNone",
+        ),
     ],
 )
 def test_stored_parts_of_any_shape_are_written(content: object, text: str | None) -> None:

@@ -1,76 +1,28 @@
-"""Values and columns: what is stored is what was there."""
+"""Columns of a written table: what is stored is what was there."""
 
 from __future__ import annotations
 
-import datetime as dt
 import json
-from decimal import Decimal
-from enum import StrEnum
 
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.datasets.columns import choose_type, fill_column, find_shape, make_plain, merge_shapes, plain
-
-
-class Letter(StrEnum):
-    """A choice as an enumeration."""
-
-    A = "A"
-
-
-class Wrapped:
-    """A number in the manner of array libraries."""
-
-    def item(self) -> int:
-        """Return the plain number."""
-        return 7
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (None, None),
-        (True, True),
-        (Letter.A, "A"),
-        ((1, [Letter.A]), [1, ["A"]]),
-        ({"a": (1,)}, {"a": [1]}),
-        (dt.date(2026, 1, 2), "2026-01-02"),
-        (dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC), "2026-01-02T03:04:05+00:00"),
-        (dt.time(1, 2), "01:02:00"),
-        (dt.timedelta(days=1, seconds=3), "1 day, 0:00:03"),
-        (Decimal("1.10"), "1.10"),
-        (Decimal(12), 12),
-        (Decimal("1E+2"), "100"),
-        (b"\xff", "/w=="),
-        (Wrapped(), 7),
-    ],
-)
-def test_values_become_what_json_knows(value: object, expected: object) -> None:
-    """Foreign values take the form they would have in a JSON file."""
-    found = plain(value)
-    assert found == expected
-    assert type(found) is type(expected)
-
-
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [({1, 2}, "a value of type set"), ({1: 2}, "a mapping whose key 1 is not text"), (1j, "type complex")],
-)
-def test_values_without_a_json_form_are_refused(value: object, reason: str) -> None:
-    """Sets, complex numbers and mappings with other keys are no cells."""
-    with pytest.raises(TypeError, match=reason):
-        make_plain([None, value])
-
+from answerkey.datasets.frames import build_column, choose_type, find_shape, merge_shapes
 
 scalars = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text()
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(),
 )
 values = st.recursive(
     scalars,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -87,7 +39,7 @@ def alike(depth: int) -> st.SearchStrategy[object]:
 def read_back(cells: list[object]) -> tuple[list[object], bool]:
     """Return the cells after storing them, and whether they were stored as JSON text."""
     dtype = choose_type(find_shape(cells))
-    stored: list[object] = fill_column("x", cells, dtype).to_list()
+    stored: list[object] = build_column("x", cells, dtype).to_list()
     if dtype is None:
         stored = [None if one is None else json.loads(str(one)) for one in stored]
     return stored, dtype is None
@@ -101,7 +53,9 @@ def test_any_column_reads_back_exactly(cells: list[object]) -> None:
 
 @given(st.integers(0, 4).flatmap(lambda depth: st.lists(alike(depth), max_size=6)))
 def test_columns_of_one_shape_are_native_and_read_back_exactly(cells: list[object]) -> None:
-    """Nested values of one shape are stored natively without loss, nulls and empty lists included."""
+    """Nested values of one shape are stored natively without loss, nulls and empty lists
+    included.
+    """
     assert read_back(cells) == (cells, False)
 
 
@@ -123,7 +77,9 @@ def test_columns_of_one_shape_are_native_and_read_back_exactly(cells: list[objec
         ([{}], None),
     ],
 )
-def test_a_type_is_native_only_if_all_share_it(cells: list[object], dtype: pl.DataType | None) -> None:
+def test_a_type_is_native_only_if_all_share_it(
+    cells: list[object], dtype: pl.DataType | None
+) -> None:
     """Values that differ in type, keys or order of keys have no native type."""
     assert choose_type(find_shape(cells)) == dtype
 
@@ -136,7 +92,9 @@ def test_the_shapes_of_two_halves_merge_to_that_of_the_whole(cells: list[object]
     assert choose_type(merged) == choose_type(find_shape(cells))
 
 
-@given(st.integers(0, 4).flatmap(lambda depth: st.lists(alike(depth), max_size=8)), st.integers(0, 8))
+@given(
+    st.integers(0, 4).flatmap(lambda depth: st.lists(alike(depth), max_size=8)), st.integers(0, 8)
+)
 def test_alike_halves_merge_to_a_native_shape(cells: list[object], at: int) -> None:
     """Nulls and empty lists in one half take the type of the other."""
     assert merge_shapes(find_shape(cells[:at]), find_shape(cells[at:])) == find_shape(cells)

@@ -1,0 +1,529 @@
+"""Datasets of the Hugging Face hub, through its own library, which only this module imports.
+
+The caller chooses the address of the hub (`HF_ENDPOINT` in the environment), never a file. The
+caller's token goes there and nowhere else: the library drops it where the hub redirects to storage.
+No code of the hub is run.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal, Self, TypeVar
+from urllib.parse import urlsplit
+
+from answerkey.datasets.formats import split_endings
+from answerkey.datasets.storage import is_offline, is_safe, keep_note, name_note, read_note
+from answerkey.datasets.tables import DataFile, FileFields, Table, matches, read_files
+from answerkey.errors import DataError, Place, SpecError, listing, suggest
+
+T = TypeVar("T")
+DEFAULT_ENDPOINT = "https://huggingface.co"
+#: Where the hub puts the Parquet files that it made of datasets with a loading script.
+CONVERTED = "refs/convert/parquet"
+CARD = "README.md"
+TIMEOUT = 30.0
+#: The oldest version of the library that is known to work.
+OLDEST = [0, 30]
+DEFAULT_CONFIG = "default"
+_COPY_HINT = "give a copy of its files: `--dataset FILE`"
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_SHARD = re.compile(r"-\d{5}-of-(\d{5})")
+#: Splits and their other names, as the hub's own library knows them.
+_SPLITS = {
+    "train": "train|training",
+    "validation": "validation|valid|val|dev",
+    "test": "test|testing|eval|evaluation",
+}
+#: Files, or patterns of files, by config and split.
+Configs = dict[str, dict[str, list[str]]]
+#: The keys of `load_dataset_kwargs`; each has a field of its own here.
+_KNOWN = ("name", "revision", "data_files", "data_dir", "split")
+_REFUSED = {
+    "trust_remote_code": "code of the hub is never run; most datasets are there as Parquet too",
+    "token": "set `HF_TOKEN` in the environment",
+    "use_auth_token": "set `HF_TOKEN` in the environment",
+}
+
+
+@dataclass(frozen=True)
+class HuggingFaceSource(FileFields):
+    """A split of a hub dataset; `revision` is a branch, a tag or a commit.
+
+    `name` is the config, `data_files` are names or patterns of files, `data_dir` is a folder of the
+    repository. `load_dataset_kwargs` may say the same. Files are read as they are: no code of the
+    hub is run.
+    """
+
+    path: str
+    split: str | None = None
+    name: str | None = None
+    revision: str | None = None
+    data_files: str | list[str] | None = None
+    data_dir: str | None = None
+    load_dataset_kwargs: dict[str, object] = field(default_factory=dict)
+    type: Literal["huggingface"] = "huggingface"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for key, value in self.load_dataset_kwargs.items():
+            if key not in _KNOWN:
+                hint = _REFUSED.get(key) or suggest(key, _KNOWN) or f"keys: {listing(_KNOWN)}"
+                raise SpecError("E116", f"`load_dataset_kwargs.{key}` is not done", hint=hint)
+            if getattr(self, key) not in (None, value):
+                message = f"`{key}` is given twice, and differently"
+                raise SpecError("E108", message, hint="keep one of them")
+
+    @property
+    def origin(self) -> str:
+        """The dataset's name on the hub."""
+        return f"hf://datasets/{self.path}"
+
+    def read(self, *, name: str) -> Table:  # noqa: ARG002 - the dataset has a name of its own
+        """Return the rows of the split; its digest also depends on the commit."""
+        hub = Hub()
+        commit, paths = self._merge_kwargs().resolve(hub)
+        shown = f"{self.origin}@{commit[:7]}"
+        files = []
+        for path in paths:
+            local_path = hub.fetch(self, path, commit)
+            files.append(DataFile(local_path, f"{shown}/{path}", path))
+        table = read_files(files, self, shown=shown)
+        return replace(table, digest=sha256(f"{table.digest} {commit}".encode()).hexdigest())
+
+    def pin(self) -> Self:
+        """Return the source of the very files that are there now, at their commit."""
+        source = self._merge_kwargs()
+        commit, paths = source.resolve(Hub())
+        return replace(
+            source,
+            revision=commit,
+            data_files=paths,
+            data_dir=None,
+        )
+
+    def refuse(
+        self,
+        message: str,
+        hint: str | None = None,
+    ) -> DataError:
+        """Return the error about a dataset that cannot be read."""
+        text = f"dataset `{self.path}` of the hub {message}"
+        return DataError(
+            "E214",
+            text,
+            where=Place(file=self.origin),
+            hint=hint,
+        )
+
+    def refuse_unknown(
+        self,
+        word: str,
+        value: str | None,
+        choices: Collection[str],
+    ) -> DataError:
+        """Return the error about a config or a split that is unknown, or that must be chosen."""
+        field_name = "name" if word == "config" else word
+        hint = f"{word}s: {listing(choices)}; choose one with `{field_name}`"
+        if value is None:
+            return self.refuse(f"has several {word}s", hint)
+        near = suggest(value, choices) or ""
+        return self.refuse(f"has no {word} `{value}`", f"{near} {hint}".strip())
+
+    def _merge_kwargs(self) -> Self:
+        """Return the source with `load_dataset_kwargs` in its fields; `data_files` is a list."""
+        fields: dict[str, Any] = dict(self.load_dataset_kwargs)
+        for key in _KNOWN:
+            fields[key] = getattr(self, key) or fields.get(key)
+        files = fields["data_files"]
+        if isinstance(files, Mapping):
+            files = files.get(fields["split"] or "train")
+        if files is not None:
+            fields["data_files"] = _list_texts(files)
+        return replace(self, **fields, load_dataset_kwargs={})
+
+    def resolve(self, hub: Hub) -> tuple[str, list[str]]:
+        """Return the commit and the files; what was found for a commit is remembered."""
+        patterns = list(self.data_files or ())
+        is_pinned = _COMMIT.fullmatch(self.revision or "") is not None
+        if is_pinned and patterns and not re.search(r"[*?\[]", "".join(patterns)):
+            return str(self.revision), patterns
+        key = [hub.endpoint, self.path, self.split, self.name, self.data_dir, patterns]
+        note = name_note(json.dumps([*key, self.revision]), "hub")
+        if hub.is_offline or is_pinned:
+            with suppress(KeyError):
+                memory = read_note(note)
+                return memory["commit"], memory["files"]
+        repository = hub.look_up(self, self.revision)
+        names = choose_files(self, repository.names, repository.card)
+        if hub.is_offline and not has_all_shards(names):
+            raise self.refuse(*_OFFLINE)
+        if not names:
+            repository = self._look_up_converted(hub, repository)
+            names = _choose_converted(self, repository.names)
+        # The note is only ever of use offline.
+        with suppress(OSError):
+            keep_note(note, {"commit": repository.commit, "files": names})
+        return repository.commit, names
+
+    def _look_up_converted(
+        self,
+        hub: Hub,
+        repository: Repository,
+    ) -> Repository:
+        if self.revision is None:
+            # The hub may have made nothing of the dataset.
+            with suppress(DataError):
+                return hub.look_up(self, CONVERTED)
+        hint = f"files there: {listing(repository.names, limit=8)}"
+        raise self.refuse("has no data files that can be read", hint)
+
+
+def choose_files(
+    source: HuggingFaceSource, names: Collection[str], card: Mapping[str, Any]
+) -> list[str]:
+    """Return the files of a split, by name; none if the repository holds no data files of it.
+
+    `names` are all files of the repository, `card` is the metadata at the top of its page.
+    """
+    folder = ""
+    if source.data_dir is not None:
+        folder = f"{source.data_dir.strip('/')}/"
+    names = sorted(name for name in names if name.startswith(folder))
+    if source.data_files:
+        return _match(
+            source,
+            names,
+            list(source.data_files),
+            "`data_files`",
+        )
+    configs = _read_configs(card)
+    if configs:
+        return _match(
+            source,
+            names,
+            _choose_split(source, configs),
+            "its card",
+        )
+    return _choose_by_name(source, [name for name in names if split_endings(name)[0]])
+
+
+def _choose_converted(source: HuggingFaceSource, names: Sequence[str]) -> list[str]:
+    """Return the files of a split among those that the hub converted: `config/split/file`."""
+    configs: Configs = {}
+    for name in sorted(names):
+        config, split, *file = name.split("/")
+        if file:
+            configs.setdefault(config, {}).setdefault(split, []).append(name)
+    config = source.name or DEFAULT_CONFIG
+    split = source.split or "train"
+    return _choose_split(
+        replace(
+            source,
+            name=config,
+            split=split,
+        ),
+        configs,
+    )
+
+
+def has_all_shards(names: Collection[str]) -> bool:
+    """Return whether all files are numbered (`-00000-of-00002`) and none is missing."""
+    for name in names:
+        shard = _SHARD.search(name)
+        if shard is None:
+            return False
+        for number in range(int(shard[1])):
+            # A hash may follow the number, another for each shard.
+            start = f"{name[: shard.start()]}-{number:05d}-of-{shard[1]}"
+            if not any(sibling.startswith(start) for sibling in names):
+                return False
+    return bool(names)
+
+
+def _match(
+    source: HuggingFaceSource, names: Sequence[str], patterns: Sequence[str], origin: str
+) -> list[str]:
+    """Return the names that fit a pattern, in which `*` stays within a folder and `**` does not."""
+    fitting: set[str] = set()
+    for pattern in patterns:
+        before = len(fitting)
+        loose = pattern.replace("**/", "*").replace("**", "*")
+        for name in names:
+            is_reached = "**" in pattern or name.count("/") == pattern.count("/")
+            if name == pattern or (is_reached and matches(name, loose)):
+                fitting.add(name)
+        if len(fitting) == before:
+            data_files = [name for name in names if split_endings(name)[0]]
+            hint = f"data files there: {listing(data_files, limit=8)}"
+            raise source.refuse(f"has no file `{pattern}` ({origin})", hint)
+    return sorted(fitting)
+
+
+def _read_configs(card: Mapping[str, Any]) -> Configs:
+    """Return the patterns of files that a card lists; a config without splits has only `train`."""
+    configs: Configs = {}
+    # What is not as the hub documents it ends the list.
+    with suppress(AttributeError, LookupError, TypeError):
+        for entry in card.get("configs") or ():
+            files = entry.get("data_files")
+            if files is None:
+                continue
+            if isinstance(files, list) and isinstance(files[0], dict):
+                files = {part.get("split", "train"): part.get("path") for part in files}
+            elif not isinstance(files, dict):
+                files = {"train": files}
+            prefix = f"{entry['data_dir']}/" if entry.get("data_dir") else ""
+            splits = configs.setdefault(str(entry.get("config_name", DEFAULT_CONFIG)), {})
+            for split, patterns in files.items():
+                splits[str(split)] = [prefix + pattern for pattern in _list_texts(patterns)]
+    return configs
+
+
+def _list_texts(value: object) -> list[str]:
+    if isinstance(value, list | tuple):
+        return [str(item) for item in value]
+    return [str(value)]
+
+
+def _choose_split(source: HuggingFaceSource, configs: Configs) -> list[str]:
+    """Return the files, or patterns of files, of a config's split."""
+    name = source.name
+    if name is None and DEFAULT_CONFIG in configs:
+        name = DEFAULT_CONFIG
+    splits = _choose(
+        source,
+        "config",
+        name,
+        configs,
+    )
+    return _choose(
+        source,
+        "split",
+        source.split,
+        splits,
+    )
+
+
+def _choose(
+    source: HuggingFaceSource,
+    word: str,
+    name: str | None,
+    choices: Mapping[str, T],
+) -> T:
+    """Return what a name stands for; without a name, the only choice that there is."""
+    if name is None and len(choices) == 1:
+        name = next(iter(choices))
+    if name is None or name not in choices:
+        raise source.refuse_unknown(word, name, choices)
+    return choices[name]
+
+
+def _choose_by_name(source: HuggingFaceSource, names: list[str]) -> list[str]:
+    """Return the files whose names contain the split, in the folder of the config if it has one."""
+    if source.name is not None:
+        inside = [name for name in names if source.name in name.split("/")[:-1]]
+        names = inside or _filter_by_word(names, re.escape(source.name))
+    words = dict(_SPLITS)
+    if source.split is not None:
+        words.setdefault(source.split, re.escape(source.split))
+    splits = {}
+    for split, pattern in words.items():
+        files = _filter_by_word(names, pattern)
+        if files:
+            splits[split] = files
+    if splits:
+        return _choose_split(replace(source, name=None), {DEFAULT_CONFIG: splits})
+    return names if source.split in {None, "train"} else []
+
+
+def _filter_by_word(names: Sequence[str], words: str) -> list[str]:
+    pattern = re.compile(rf"(?<![A-Za-z0-9])(?:{words})(?![A-Za-z])", re.IGNORECASE)
+    return [name for name in names if pattern.search(name)]
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A dataset repository: its commit, its files, and the metadata at the top of its page."""
+
+    commit: str
+    names: Sequence[str]
+    card: Mapping[str, Any]
+
+
+class Hub:
+    """The hub that the environment names; offline, only what is on this machine."""
+
+    def __init__(self) -> None:
+        self.endpoint = (os.environ.get("HF_ENDPOINT") or DEFAULT_ENDPOINT).rstrip("/")
+        if not is_safe(self.endpoint):
+            hint = "it begins with `https://`; only on this machine `http://` will do"
+            raise SpecError("E119", f"`HF_ENDPOINT` is {self.endpoint!r}", hint=hint)
+        offline = os.environ.get("HF_HUB_OFFLINE", "").strip().upper()
+        self.is_offline = is_offline() or offline in {"1", "ON", "YES", "TRUE"}
+        self._library = _import_library()
+        self.cache = Path(self._library.constants.HF_HUB_CACHE)
+
+    def look_up(
+        self,
+        source: HuggingFaceSource,
+        revision: str | None,
+    ) -> Repository:
+        """Return a repository as it is at a revision, or now."""
+        if self.is_offline:
+            return self._look_up_here(source, revision or "main")
+        with self._translating(source, revision):
+            api = self._library.HfApi(endpoint=self.endpoint)
+            info = api.dataset_info(
+                source.path,
+                revision=revision,
+                timeout=TIMEOUT,
+            )
+        card = info.card_data.to_dict() if info.card_data else {}
+        names = [file.rfilename for file in info.siblings or ()]
+        return Repository(str(info.sha), names, card)
+
+    def _look_up_here(
+        self,
+        source: HuggingFaceSource,
+        revision: str,
+    ) -> Repository:
+        folder = self.cache / f"datasets--{source.path.replace('/', '--')}"
+        # A name leads to a commit, which leads to its files.
+        with suppress(OSError):
+            revision = (folder / "refs" / revision).read_text(encoding="utf-8").strip()
+        snapshot = folder / "snapshots" / revision
+        if not snapshot.is_dir():
+            raise source.refuse(*_OFFLINE)
+        files = [path for path in sorted(snapshot.rglob("*")) if path.is_file()]
+        names = [path.relative_to(snapshot).as_posix() for path in files]
+        card = CARD in names and self._library.metadata_load(snapshot / CARD)
+        return Repository(revision, names, card or {})
+
+    def fetch(
+        self,
+        source: HuggingFaceSource,
+        name: str,
+        commit: str,
+    ) -> Path:
+        """Return a file of a repository on this machine, after fetching it if necessary."""
+        with self._translating(source, commit), _without_bars(self._library):
+            path = self._library.hf_hub_download(
+                source.path,
+                name,
+                repo_type="dataset",
+                revision=commit,
+                cache_dir=self.cache,
+                endpoint=self.endpoint,
+                local_files_only=self.is_offline,
+            )
+        return Path(path)
+
+    @contextmanager
+    def _translating(
+        self,
+        source: HuggingFaceSource,
+        revision: str | None,
+    ) -> Iterator[None]:
+        from answerkey.models.proxy import guard_hub
+
+        missing = self._library.errors.EntryNotFoundError
+        try:
+            with guard_hub(self.endpoint, self._library):
+                yield
+        except (missing, OSError, ValueError, *_list_transport_errors()) as error:
+            message, hint = self._explain(error, source, revision)
+            raise source.refuse(message, hint) from None
+
+    def _explain(
+        self, error: Exception, source: HuggingFaceSource, revision: str | None
+    ) -> tuple[str, str | None]:
+        """Return what an error of the library means, and what to do about it."""
+        response = getattr(error, "response", None)
+        status = getattr(response, "status_code", "unknown")
+        terms = f"accept them at {self.endpoint}/datasets/{source.path} and set `HF_TOKEN`"
+        host = urlsplit(self.endpoint).netloc
+        silence = (
+            f"cannot be fetched: no answer from `{host}`",
+            f"try again, read what is on this machine with `HF_HUB_OFFLINE=1`, or {_COPY_HINT}",
+        )
+        # The first kind that fits counts.
+        meanings = {
+            "GatedRepoError": (
+                "wants a token, and that you accept its terms first",
+                f"{terms}, or {_COPY_HINT}",
+            ),
+            "RepositoryNotFoundError": (
+                "does not exist, or is not for you to see",
+                "check `path`; for a private dataset set `HF_TOKEN`",
+            ),
+            "RevisionNotFoundError": (f"has no revision `{revision}`", None),
+            "LocalEntryNotFoundError": _OFFLINE if self.is_offline else silence,
+            "EntryNotFoundError": (f"lacks a file at `{revision}`", None),
+            "HFValidationError": ("cannot exist", "`path` is `owner/name`"),
+            "HfHubHTTPError": (f"cannot be read: status {status}", "try again later"),
+        }
+        for name, meaning in meanings.items():
+            if isinstance(error, getattr(self._library.errors, name)):
+                return meaning
+        return silence
+
+
+_OFFLINE = (
+    "is not on this machine, or not all of it, and nothing is fetched now",
+    f"run it once without `HF_HUB_OFFLINE` and `ANSWERKEY_OFFLINE`, or {_COPY_HINT}",
+)
+
+
+def _import_library() -> Any:  # noqa: ANN401 - the library, which need not be installed
+    try:
+        library: Any = importlib.import_module("huggingface_hub")
+        importlib.import_module("huggingface_hub.errors")
+        logging: Any = importlib.import_module("huggingface_hub.utils.logging")
+    except ImportError:
+        message = "datasets of the hub need the package `huggingface-hub`, which is not installed"
+        raise DataError("E214", message, hint="pip install huggingface-hub") from None
+    version = library.__version__
+    numbers = re.findall(r"\d+", version)
+    if [int(number) for number in numbers[:2]] < OLDEST:
+        need = "datasets of the hub need `huggingface-hub` 0.30 or newer"
+        hint = "pip install --upgrade huggingface-hub"
+        raise DataError("E214", f"{need}; {version} is installed", hint=hint)
+    logging.set_verbosity_error()
+    # Else the library looks for AI agents in the environment, tells the hub, and fetches a list for
+    # that.
+    library.constants.HF_HUB_DISABLE_TELEMETRY = True
+    return library
+
+
+def _list_transport_errors() -> Iterator[type[Exception]]:
+    """Yield the errors of HTTP that the library lets through: `httpx` since 1.0, `httpx2` since
+    2.0.
+    """
+    for name in ("httpx2", "httpx"):
+        with suppress(ImportError):
+            yield importlib.import_module(name).HTTPError
+
+
+@contextmanager
+def _without_bars(library: Any) -> Iterator[None]:  # noqa: ANN401 - the library, which need not be installed
+    """Keep the library from drawing progress bars: our commands show the progress themselves.
+
+    What the caller says about bars (`HF_HUB_DISABLE_PROGRESS_BARS`, or in Python) stays as it is.
+    """
+    is_set = library.constants.HF_HUB_DISABLE_PROGRESS_BARS is not None
+    if is_set or library.utils.are_progress_bars_disabled():
+        yield
+        return
+    library.utils.disable_progress_bars()
+    try:
+        yield
+    finally:
+        library.utils.enable_progress_bars()

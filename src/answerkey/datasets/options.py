@@ -1,0 +1,495 @@
+"""Options in a cell or a text: what they say, their labels, and which of them a truth names."""
+
+from __future__ import annotations
+
+import json
+import re
+import string
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from itertools import pairwise
+
+from answerkey.text import parse_python
+from answerkey.types import OPTION_TEXT_KEYS
+
+Texts = tuple[str, ...]
+
+# ── cells
+
+_LONGEST_LIST = 100_000
+_LABEL_KEYS = ("label", "key", "id", "letter")
+_MARK_KEYS = ("is_correct", "correct", "isCorrect")
+#: A text in a list that NumPy printed, without commas: Python would join its texts to one.
+_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
+
+
+def write_cell(value: object) -> str | None:
+    """Return a text, or a number as text; None for anything else."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return str(value)
+
+
+def to_text(cell: object) -> str | None:
+    """Return a cell as text: whole numbers without a point, the only element of a list."""
+    if isinstance(cell, list) and len(cell) == 1:
+        cell = cell[0]
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)
+    return write_cell(cell)
+
+
+def read_truth(cell: object) -> str | None:
+    """Return what a cell says of the truth, None where it is empty.
+
+    Several truths are joined by commas, and so name no option.
+    """
+    if isinstance(cell, list) and len(cell) > 1:
+        cell = ", ".join(map(str, cell))
+    text = to_text(cell) or ""
+    return text.strip() or None
+
+
+def read_option_cell(cell: object) -> tuple[list[str | None] | None, list[str]]:
+    """Return the texts of a list of options, and their labels if the cell has any.
+
+    The cell is a list of texts or of mappings with text and label; a mapping of both lists, of
+    label to text, or of text to a mark (0 or 1); or JSON or a Python literal of any of these. The
+    texts are None for anything else.
+    """
+    if isinstance(cell, str):
+        cell = _parse_list(cell)
+    if isinstance(cell, Mapping):
+        return _read_option_mapping(cell)
+    if not isinstance(cell, list | tuple):
+        return None, []
+    texts: list[object] = []
+    labels: list[str] = []
+    for option in cell:
+        if not isinstance(option, Mapping):
+            return _write_all(cell), []
+        texts.append(_pick(option, OPTION_TEXT_KEYS))
+        label = _pick(option, _LABEL_KEYS)
+        if label is not None:
+            labels.append(str(label))
+    return _write_all(texts), labels
+
+
+def _read_option_mapping(
+    cell: Mapping[str, object],
+) -> tuple[list[str | None] | None, list[str]]:
+    texts = _pick(cell, OPTION_TEXT_KEYS)
+    if isinstance(texts, list | tuple):
+        listed = _pick(cell, _LABEL_KEYS)
+        if not isinstance(listed, list | tuple):
+            listed = []
+        return _write_all(texts), list(map(str, listed))
+    names = list(map(str, cell))
+    if read_mark(cell) is not None and not take_labels(names):
+        return _write_all(names), []
+    labels = []
+    values = []
+    for name, value in cell.items():
+        if value is None:
+            continue
+        if not isinstance(value, str | int | float):
+            return None, []
+        labels.append(str(name))
+        values.append(value)
+    return _write_all(values), labels
+
+
+def _write_all(values: Sequence[object]) -> list[str | None]:
+    return [None if value is None else str(value) for value in values]
+
+
+def read_option_texts(cell: object) -> tuple[list[str] | None, list[str]]:
+    """Return the texts and labels of the options in a cell, also of lettered lines; None for no
+    options.
+    """
+    texts, labels = read_option_cell(cell)
+    if texts:
+        return [text or "" for text in texts], labels
+    if texts is None and isinstance(cell, str):
+        return split_question(cell)[1], []
+    return None, []
+
+
+def read_mark(cell: object) -> int | None:
+    """Return the place of the only option that is marked as right; None for none or several.
+
+    Marks are a list of 0 and 1 (or true and false), the values of a mapping, or fields of listed
+    mappings.
+    """
+    marks: list[object] = []
+    for mark in _list_values(cell):
+        if isinstance(mark, Mapping):
+            mark = _pick(mark, _MARK_KEYS)  # noqa: PLW2901 - the mark inside it
+        if not isinstance(mark, int) or mark not in {0, 1}:
+            return None
+        marks.append(mark)
+    return marks.index(1) if marks.count(1) == 1 else None
+
+
+def read_texts(value: object) -> Texts | None:
+    """Return a list of texts: a list, a mapping's values, or JSON or a Python literal of either."""
+    texts = []
+    for text in _list_values(value):
+        if not isinstance(text, str | int | float):
+            return None
+        texts.append(str(text))
+    return tuple(texts) or None
+
+
+def _list_values(cell: object) -> Sequence[object]:
+    """Return the elements of a list, or the values of a mapping; none for anything else."""
+    if isinstance(cell, str):
+        cell = _parse_list(cell)
+    if isinstance(cell, Mapping):
+        return list(cell.values())
+    if isinstance(cell, list | tuple):
+        return cell
+    return ()
+
+
+def _pick(
+    cell: Mapping[str, object],
+    names: Sequence[str],
+) -> object:
+    for name in names:
+        if name in cell:
+            return cell[name]
+    return None
+
+
+def _parse_list(text: str) -> object:
+    """Return the list or mapping that a text spells in JSON or Python; None for other texts."""
+    bare = text.strip()
+    if not bare.startswith(("[", "(", "{")) or len(text) > _LONGEST_LIST:
+        return None
+    with suppress(ValueError, RecursionError):
+        return json.loads(bare)
+    quoted = _QUOTED.findall(bare)
+    is_printed = len(quoted) > 1 and not _QUOTED.sub("", bare).strip("[] \t\r\n")
+    with suppress(ValueError):
+        if is_printed:
+            return list(map(parse_python, quoted))
+        return parse_python(bare)
+    return None
+
+
+# ── labels
+
+#: The labels of a log's options that have none: other tools go on with digits after `Z`.
+LABELS = (*string.ascii_uppercase, *"123456789", *string.ascii_lowercase)
+_LETTERS = list(string.ascii_uppercase)
+MOST_OPTIONS = 1_000
+_NUMBERS = list(map(str, range(1, MOST_OPTIONS + 1)))
+_COUNTS = ("".join(LABELS), string.ascii_lowercase, "123456789", string.digits)
+#: A label with marks around it: `(B)`, `B.`, `**B**`.
+_WRAPPED = re.compile(r"[\s(\[{*_\"'`]*(?P<bare>\d{1,4}|[A-Za-z])[\s)\]}*_\"'`.:]*")
+_WRAPPED_NUMBER = re.compile(r"[(\[]?(\d{1,4})(?:\.0+)?[)\].:]?")
+#: An option that begins with a label: `(A) one`.
+_LABELLED = re.compile(r"\s*[(\[]?([A-Z]|\d)[)\].:\u3001\uff0e]\s*")
+_LABELLED_TEXT = re.compile(_LABELLED.pattern + "(?P<bare>.*)", re.DOTALL)
+#: Where words stand among the options of questions that offer only yes and no.
+_WORD_PLACES = {
+    "true": {"true": 0, "false": 1},
+    "yes": {"yes": 0, "no": 1, "true": 0, "false": 1},
+}
+
+
+def label_options(count: int) -> Texts | None:
+    """Return a label for each of `count` options; None for no options or too many."""
+    return LABELS[:count] if 0 < count <= len(LABELS) else None
+
+
+def take_labels(
+    texts: Sequence[str],
+    *,
+    counting: bool = False,
+) -> Texts | None:
+    """Return texts that are themselves labels: distinct single characters, or 1, 2, …; else None.
+
+    With `counting`, only those that count from `A`, `a`, `1` or `0` on; others may be options.
+    """
+    labels = list(map(str.strip, texts))
+    if labels and labels == _NUMBERS[: len(labels)]:
+        return tuple(labels)
+    joined = "".join(labels)
+    is_distinct = len(set(labels)) == len(labels)
+    if not is_distinct or set(map(len, labels)) != {1}:
+        return None
+    if counting and not any(letters.startswith(joined) for letters in _COUNTS):
+        return None
+    return tuple(labels)
+
+
+def find_label(
+    value: object,
+    choices: Sequence[str] | None,
+    options: Sequence[str] | None,
+    *,
+    by_index: bool = False,
+) -> str | None:
+    """Return the label that a value means: a label, also in brackets; a place; or an option's text.
+
+    A whole number, also as text, is a place from 0 on with `by_index`; otherwise only if it is no
+    label. None when nothing fits, or the text of several options does.
+    """
+    if choices is None or value is None or isinstance(value, bool):
+        return None
+    label_at_place = _find_label_at(value, choices)
+    if by_index and label_at_place:
+        return label_at_place
+    text = str(value).strip()
+    return _find_label_of(text, choices, options or ()) or label_at_place
+
+
+def _find_label_of(
+    text: str,
+    choices: Sequence[str],
+    options: Sequence[str],
+) -> str | None:
+    """Return the label that a text spells, or that of the only option with this text."""
+    if text in choices:
+        return text
+    wrapped = _WRAPPED.fullmatch(text)
+    if wrapped and wrapped["bare"] in choices:
+        return wrapped["bare"]
+    texts = list(map(str.strip, options))
+    if texts.count(text) != 1:
+        return None
+    place = texts.index(text)
+    return choices[place] if place < len(choices) else None
+
+
+def _find_label_at(
+    value: object,
+    choices: Sequence[str],
+) -> str | None:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    digits = str(value).strip()
+    is_number = digits.isascii() and digits.isdigit()
+    if not is_number or len(digits) > len(str(len(choices))):
+        return None
+    place = int(digits)
+    return choices[place] if place < len(choices) else None
+
+
+def find_truth(
+    target: object,
+    choices: Sequence[str] | None,
+    options: Sequence[str] | None,
+) -> str | None:
+    """Return a truth, or several joined by commas, as labels where they name options."""
+    truths = []
+    if not isinstance(target, list):
+        target = [target]
+    for value in target:
+        text = find_label(value, choices, options) or write_cell(value)
+        if text:
+            truths.append(text)
+    return ",".join(truths) or None
+
+
+# ── the options of a question
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a question: their texts, the labels to choose from, and those of the table.
+
+    `names` are the labels that the table states, which may be longer than `choices`.
+    """
+
+    texts: list[str]
+    choices: list[str]
+    names: list[str] | None = None
+
+    def find_place(
+        self,
+        truth: str,
+        form: str | None,
+        columns: Sequence[str],
+    ) -> int | None:
+        """Return the place of the option that a truth names in this form; None for none or several.
+
+        A label may also be the name of the column that holds the option.
+        """
+        if form in _WORD_PLACES:
+            return _WORD_PLACES[form].get(truth.lower())
+        if form in {"0", "1"}:
+            return self._find_index(truth, int(form))
+        if form == "text":
+            return _find_text(
+                truth,
+                list(map(str.strip, self.texts)),
+                _LABELLED_TEXT,
+            )
+        place = _find_text(
+            truth,
+            self.names or self.choices,
+            _WRAPPED,
+        )
+        if place is not None:
+            return place
+        names = list(map(str.lower, columns[: len(self.texts)]))
+        return names.index(truth.lower()) if truth.lower() in names else None
+
+    def _find_index(
+        self,
+        truth: str,
+        first: int,
+    ) -> int | None:
+        """Return the place that a number means if the first option has this number."""
+        number = _WRAPPED_NUMBER.fullmatch(truth)
+        if number is None:
+            return None
+        place = int(number[1]) - first
+        return place if 0 <= place < len(self.texts) else None
+
+    def shuffle(
+        self,
+        question: str | None,
+        place: int | None,
+    ) -> tuple[Options, int | None]:
+        """Return the options in the order of hashes of question and option, and the new place of
+        the truth.
+        """
+        ranks: list[tuple[bytes, int]] = []
+        for number, text in enumerate(self.texts):
+            content = f"{question}\0{text}".encode()
+            ranks.append((blake2b(content, digest_size=8).digest(), number))
+        order = [number for _, number in sorted(ranks)]
+        texts = [self.texts[number] for number in order]
+        return replace(self, texts=texts), None if place is None else order.index(place)
+
+
+def _find_text(
+    truth: str,
+    texts: Sequence[str],
+    pattern: re.Pattern[str],
+) -> int | None:
+    """Return the place of the only text that is the truth: as written, without marks, in any
+    case.
+    """
+    if texts.count(truth) == 1:
+        return texts.index(truth)
+    spellings = [truth]
+    match = pattern.fullmatch(truth)
+    if match:
+        spellings.append(match["bare"])
+    for fold in (str, str.lower):
+        folded = list(map(fold, texts))
+        for spelling in spellings:
+            if folded.count(fold(spelling)) == 1:
+                return folded.index(fold(spelling))
+    return None
+
+
+def name_options(
+    texts: list[str],
+    labels: Sequence[str],
+) -> Options:
+    """Return options with their choices: the table's labels if each is one character, else letters.
+
+    More options than letters are numbered. Labels that options begin with are removed if all
+    options have them, in order.
+    """
+    names = None
+    if len(labels) == len(texts):
+        names = list(map(str.strip, labels))
+    choices = _LETTERS[: len(texts)]
+    if names and take_labels(names):
+        choices = names
+    elif len(texts) > len(_LETTERS):
+        choices = _NUMBERS[: len(texts)]
+    return Options(
+        _strip_labels(texts, choices),
+        choices,
+        names,
+    )
+
+
+def _strip_labels(
+    texts: list[str],
+    choices: Sequence[str],
+) -> list[str]:
+    bare = []
+    for text, label in zip(texts, choices, strict=True):
+        match = _LABELLED.match(text)
+        if match is None or match[1] != label:
+            return texts
+        bare.append(text[match.end() :])
+    return bare
+
+
+# ── options in a text
+
+#: A line that shows an option: `A) one`, `(B) two`, `C. three`; also with the wide marks of East
+#: Asia.
+_OPTION = re.compile(r"\n[ \t]*[(\[\uff08]?([A-Z])[)\].:\uff09\uff0e\uff1a\u3001][ \t]*(?=\S)")
+#: Options without letters, and the word above options.
+_BULLETS = re.compile(r"\noptions:[ \t]*(?P<options>(?:\n[ \t]*- [^\n]+)+)\s*\Z", re.IGNORECASE)
+_HEADING = re.compile(r"(?:^|\n)[ \t]*(?:answer )?(?:options|choices):?[ \t]*\Z", re.IGNORECASE)
+#: Options stand at the end of a prompt; no more of it is searched.
+_SEARCHED = 100_000
+
+
+def find_lettered(prompt: str) -> tuple[str, Texts | None]:
+    """Return the text before the last options of a prompt that are lettered from A on, and them."""
+    text = f"\n{prompt[-_SEARCHED:]}"
+    matches = _match_last_options(text)
+    if not matches:
+        return prompt, None
+    options = []
+    for match, following in pairwise(matches):
+        options.append(text[match.end() : following.start()].strip())
+    last_line = text[matches[-1].end() :].partition("\n")[0]
+    options.append(last_line.strip())
+    cut = len(text) - matches[0].start() - 1
+    return prompt[: len(prompt) - cut], tuple(options)
+
+
+def _match_last_options(text: str) -> list[re.Match[str]]:
+    """Return the last run of two or more option lines; worked examples before it have theirs."""
+    start = end = len(text)
+    while True:
+        start = text.rfind("A", 0, start)
+        if start < 0:
+            return []
+        start = text.rfind("\n", 0, start)
+        if _OPTION.match(text, start) is None:
+            continue
+        matches = []
+        for letter, match in zip(LABELS, _OPTION.finditer(text, start, end), strict=False):
+            if match[1] != letter:
+                break
+            matches.append(match)
+        if len(matches) > 1:
+            return matches
+        if matches:
+            end = start
+
+
+def split_question(text: str | None) -> tuple[str | None, list[str] | None]:
+    """Return a question without the options at its end, and them; None when there are none."""
+    if text is None:
+        return None, None
+    bullets = _BULLETS.search(text)
+    if bullets:
+        lines = bullets["options"].strip().split("\n")
+        listed = [line.strip().removeprefix("- ").strip() for line in lines]
+        return text[: bullets.start()].strip(), listed
+    question, options = find_lettered(text)
+    if options is None:
+        return _HEADING.sub("", text).strip() or text, None
+    return _HEADING.sub("", question.strip()).strip() or text, list(options)

@@ -1,0 +1,422 @@
+"""From a model's config to its connection: which URL is called, and with which key.
+
+A key of the caller goes to the provider's own host, to a host that the caller named, and to this
+machine. A host that a project file names for it is refused until the caller allows it: a file from
+elsewhere must not be able to collect keys.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
+
+from answerkey.errors import SpecError, listing
+from answerkey.models.config import (
+    AZURE_VERSION,
+    EXTRA,
+    FORCED,
+    Address,
+    Caller,
+    CustomConfig,
+    FunctionConfig,
+    Generation,
+    InferenceConfig,
+    ModelConfig,
+    ProviderConfig,
+    Secret,
+    check_url,
+    find_secret_name,
+    find_shared,
+    is_loopback,
+    read_name,
+    tidy_host,
+)
+from answerkey.models.names import PROVIDERS, ApiName, Provider
+from answerkey.models.providers import APIS, AZURE_HOSTS, AdapterApi, Api, Connection
+
+#: The key for endpoints that are named by their URL.
+URL_KEY = "ANSWERKEY_API_KEY"
+#: The key that servers on this machine are sent, as most of their users set it.
+LOCAL_KEY = "OPENAI_API_KEY"
+
+_VERSION_END = re.compile(r"/v\d+\w*$")
+_ENDPOINTS = ("/completions", "/responses", "/messages", ":generateContent")
+_AUTH_HEADER = re.compile(r".*(auth|key|token|secret|cookie|password|credential).*", re.IGNORECASE)
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_TEXT = re.compile(r"[\t\x20-\x7e]*")
+#: Headers that are the sender's own business.
+_OWN_HEADERS = frozenset(
+    {"host", "content-length", "content-type", "transfer-encoding", "connection"}
+)
+
+
+def connect(model: str | ModelConfig, *, caller: Caller | None = None) -> Connection:
+    """Return the connection of a live model; a name is taken as the caller's word.
+
+    SpecError E301 (no such model, or none that can be called), E108 (a value that does not fit),
+    E117 (a key that may not go there). A key that is not set is no error yet: see
+    `Connection.require_key`.
+    """
+    if isinstance(model, str):
+        model = read_name(model, caller=caller or Caller.of_process(), is_callers=True)
+    config = model.config
+    if config is None:
+        raise SpecError(
+            "E301",
+            f"model `{model.name}` is a placeholder: it cannot be called",
+            where=model.place,
+            hint="bring recorded completions with `--completions FILE`, or choose one such as "
+            "`builtin/random`",
+        )
+    if isinstance(config, InferenceConfig | FunctionConfig):
+        message = f"model `{model.name}` is Python code: there is nothing to connect to"
+        raise SpecError("E301", message, where=model.place)
+    try:
+        if isinstance(config, ProviderConfig):
+            connection = _connect_provider(config, model)
+        else:
+            connection = _connect_custom(config, model)
+        _check_connection(connection, model.generation)
+    except SpecError as error:
+        place = error.where or model.place
+        raise SpecError(error.code, error.message, where=place, hint=error.hint) from None
+    return replace(
+        connection,
+        generation=model.generation,
+        max_concurrent=model.max_concurrent,
+        requests_per_minute=model.requests_per_minute,
+        tokens_per_minute=model.tokens_per_minute,
+    )
+
+
+# Providers, and endpoints that are named by their URL.
+
+
+def _connect_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
+    """Connect to a provider, or to the URL of an endpoint."""
+    name = config.provider
+    provider = Provider(None) if name is None else PROVIDERS[name]
+    base = _find_base(config, provider, model)
+    url = check_url(base.url, model.name)
+    if name == "azure":
+        url = _add_azure_version(url, model.caller)
+    api = _find_api(config.api or provider.api, url, name)
+    variable = _choose_key_variable(name, url, model.caller)
+    key = config.api_key or model.caller.find_key(variable)
+    is_own = provider.owns(_host_of(url))
+    key_title = "key" if config.api_key else f"`{variable}`"
+    _guard_key(key, base, model, key_title, is_allowed=is_own)
+    needs_key = is_own and url.startswith("https://") and not key
+    return Connection(
+        model.name,
+        api,
+        _find_endpoint(api, url, config.model),
+        config.model,
+        headers=_hold_key(api, key),
+        key=key or None,
+        missing_key=variable if needs_key else None,
+    )
+
+
+def _find_base(config: ProviderConfig, provider: Provider, model: ModelConfig) -> Address:
+    """Return the base URL: of the config, of the environment, or the provider's own."""
+    name = config.provider or ""
+    base_name = f"{name.upper()}_BASE_URL"
+    base = config.base_url or model.caller.find_address(base_name)
+    if base is not None:
+        return base
+    if provider.base_url is None:
+        hint = f"set `{base_name}` to the address of your resource"
+        raise SpecError("E108", f"model `{model.name}`: `{name}` has no base URL", hint=hint)
+    if model.generation.prefill is not None and provider.prefill_url is not None:
+        provider = replace(provider, base_url=provider.prefill_url)
+    try:
+        return Address(provider.fill_url(model.caller.find))
+    except LookupError as error:
+        missing = error.args[0]
+        problem = "is not set"
+        if model.caller.find(missing):
+            problem = "holds no name of letters, digits and hyphens"
+        raise SpecError(
+            "E108",
+            f"model `{model.name}`: the address of `{name}` needs `{missing}`, which {problem}",
+            hint=f"set it in the environment or in `.env`: `{missing}=…`; or set `{base_name}`",
+        ) from None
+
+
+def _add_azure_version(url: str, caller: Caller) -> str:
+    version = caller.find("AZURE_API_VERSION")
+    if version is None or AZURE_VERSION in parse_qs(urlsplit(url).query):
+        return url
+    mark = "&" if "?" in url else "?"
+    return url + mark + urlencode({AZURE_VERSION: version})
+
+
+def _choose_key_variable(provider: str | None, url: str, caller: Caller) -> str:
+    """Return which environment value holds the key; an empty name for none.
+
+    A provider's key does not go to another host only because no better key is set; OpenAI's does to
+    this machine.
+    """
+    if provider is None and caller.find(URL_KEY) is not None:
+        return URL_KEY
+    owner = provider
+    if owner is None and url.startswith("https://"):
+        owner = _find_provider(url)
+    if owner is None:
+        return LOCAL_KEY if is_loopback(url) else ""
+    variable = f"{owner.upper()}_API_KEY"
+    other_variable = PROVIDERS[owner].key
+    if caller.find(variable) is None and caller.find(other_variable) is not None:
+        return other_variable
+    return variable
+
+
+def _connect_custom(config: CustomConfig, model: ModelConfig) -> Connection:
+    url = check_url(config.address.url, model.name)
+    api = _find_api(config.api, url)
+    if config.adapter is None and _VERSION_END.search(urlsplit(url).path.rstrip("/")):
+        url = _find_endpoint(api, url, config.model)
+    for secret in (config.api_key, *config.headers.values()):
+        _guard_key(secret, config.address, model, "key")
+    headers = _hold_key(api, config.api_key)
+    _add_headers(headers, config, model)
+    return Connection(
+        model.name,
+        api if config.adapter is None else AdapterApi(config.adapter, {"key": model.name}),
+        url,
+        config.model,
+        headers,
+        key=config.api_key or None,
+        trusted_ca=config.trusted_ca,
+    )
+
+
+def _add_headers(
+    headers: dict[str, Secret | str], config: CustomConfig, model: ModelConfig
+) -> None:
+    """Add the headers of a model file to those of its API."""
+    for name, value in config.headers.items():
+        if not _HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
+            raise SpecError("E108", f"model `{model.name}`: {name!r} cannot be a header of yours")
+        # Each name once, whatever its case: the file's own wins.
+        for known_name in list(headers):
+            if known_name.lower() == name.lower():
+                del headers[known_name]
+        # A value that is plainly no secret takes part in the identity.
+        is_plain = value.origin == "written" and not _AUTH_HEADER.fullmatch(name)
+        headers[name] = value.reveal() if is_plain else value
+
+
+def _find_api(name: ApiName, url: str, provider: str | None = None) -> Api:
+    """Return the API as the provider, or the host at a URL, has it."""
+    api = APIS[name]
+    is_azure = provider == "azure" or _host_of(url).endswith(AZURE_HOSTS)
+    owner = "azure" if is_azure else _find_provider(url) or provider
+    if name in {"chat", "completions"} and owner is not None:
+        names = dict(api.names)
+        for parameter, sent_name in PROVIDERS[owner].names.items():
+            if sent_name is None:
+                names.pop(parameter, None)
+            elif name == "chat" or parameter == "answer_format":
+                names[parameter] = sent_name
+        api = replace(api, names=names)
+    if is_azure and name in {"chat", "completions", "responses"}:
+        api = replace(api, root="/openai/v1", key_header="api-key", key_start="")
+    return api
+
+
+def _find_endpoint(api: Api, base: str, model: str | None) -> str:
+    """Return the URL below a base URL; one that is an endpoint already stays as it is."""
+    parts = urlsplit(base)
+    path = parts.path.rstrip("/")
+    name = quote(model or "", safe="")
+    if path.endswith(_ENDPOINTS):
+        return base
+    if not path and api.key_header == "api-key" and AZURE_VERSION in parse_qs(parts.query):
+        path = f"/openai/deployments/{name}"  # of Azure, which has a path for each deployment
+    elif not path or (api.path == "/messages" and not _VERSION_END.search(path)):
+        path += api.root
+    return parts._replace(path=path + api.path.format(model=name), fragment="").geturl()
+
+
+def _hold_key(api: Api, key: Secret | None) -> dict[str, Secret | str]:
+    """Return the headers of an API, with a key where there is one."""
+    headers: dict[str, Secret | str] = dict(api.headers)
+    if key:
+        headers[api.key_header] = Secret(f"{api.key_start}{key.reveal().strip()}", key.origin)
+    return headers
+
+
+def _host_of(url: str) -> str:
+    return tidy_host(urlsplit(url).hostname or "")
+
+
+def _find_provider(url: str) -> str | None:
+    """Return the provider whose own host a URL names."""
+    host = _host_of(url)
+    for name, provider in PROVIDERS.items():
+        if provider.owns(host):
+            return name
+    return None
+
+
+def _guard_key(
+    secret: Secret | None,
+    address: Address,
+    model: ModelConfig,
+    title: str,
+    *,
+    is_allowed: bool = False,
+) -> None:
+    """Raise SpecError E117 when a key of the caller would go to a host that may not have it.
+
+    `is_allowed`: the host is the provider's own. One of another provider may have a key that is not
+    known as that of a third. Both count only over TLS.
+    """
+    url = address.url
+    if not secret or secret.origin != "caller" or address.is_callers:
+        return
+    provider = _find_provider(url)
+    if provider is not None and not _is_key_of_another(secret, provider, model.caller):
+        is_allowed = True
+    if is_allowed and url.lower().startswith("https://"):
+        return
+    if is_loopback(url) or model.caller.allows(url):
+        return
+    host = _host_of(url)
+    raise SpecError(
+        "E117",
+        f"model `{model.name}`: a file of the project names the host `{host}` for your {title}",
+        hint=f"if that host may have it, run again with `--allow-host {host}`",
+    )
+
+
+def _is_key_of_another(secret: Secret, provider: str, caller: Caller) -> bool:
+    """Return whether a key is known as that of another provider."""
+    text = secret.reveal().strip()
+    for name, other_provider in PROVIDERS.items():
+        if name == provider:
+            continue
+        if text == caller.find(f"{name.upper()}_API_KEY"):
+            return True
+        if other_provider.key and text == caller.find(other_provider.key):
+            return True
+    return False
+
+
+# What cannot be sent.
+
+
+def _check_connection(connection: Connection, generation: Generation) -> None:
+    """Raise SpecError E108 for parameters that cannot be sent, E117 for secrets that may not be."""
+    _check_supported(connection, generation)
+    _check_generation(connection.name, generation)
+    secret_name = find_secret_name(generation.extra_body or {})
+    if secret_name is not None:
+        raise SpecError(
+            "E117",
+            f"model `{connection.name}`: `extra_body` holds a secret, `{secret_name}`",
+            hint="use `api_key` or `custom_headers`",
+        )
+    if isinstance(connection.api, Api):
+        _check_body(connection, connection.api, generation)
+    for name, text in connection.reveal_headers().items():
+        if not _HEADER_TEXT.fullmatch(text):
+            raise SpecError(
+                "E117",
+                f"model `{connection.name}`: the value of the header `{name}` cannot be sent",
+                hint="it holds a line break, or characters other than ASCII",
+            )
+    if connection.trusted_ca is not None:
+        _check_certificates(connection.name, connection.trusted_ca)
+
+
+def _check_supported(connection: Connection, generation: Generation) -> None:
+    """Raise SpecError E108 for parameters that the API does not have."""
+    unfit = [name for name in generation.given() if name in connection.api.unsupported]
+    if not unfit:
+        return
+    place = ""
+    hint = "leave it out of `generation`, or read `kwargs` in `process_input`"
+    if isinstance(connection.api, Api):
+        apis = [name for name, api in APIS.items() if not api.unsupported.intersection(unfit)]
+        hint = _suggest_apis(connection, connection.api, unfit, apis)
+        if connection.api.name in apis:
+            place = f" at `{connection.host}`"
+    title = connection.api.title
+    message = f"model `{connection.name}`: {title}{place} does not take {listing(unfit)}"
+    raise SpecError("E108", message, hint=hint)
+
+
+def _suggest_apis(
+    connection: Connection, api: Api, unfit: Sequence[str], apis: Sequence[str]
+) -> str:
+    """Return which of `apis`, and which providers, take parameters that this API does not."""
+    options = [f"`{name}`" for name in apis if name != api.name]
+    providers: list[str] = []
+    if api.name == "chat" and "chat" not in apis:
+        for name, provider in PROVIDERS.items():
+            if all(map(provider.names.get, unfit)):
+                providers.append(name)
+    if providers:
+        options.append(f"`chat` of {listing(providers)}")
+    hint = "leave it out of `generation`"
+    if options:
+        hint += f" (APIs that have it: {', '.join(options)})"
+    if "vllm" in providers and _find_provider(connection.url) is None:
+        hint += "; if one of them is at that address, say which: `vllm/NAME` and `VLLM_BASE_URL`"
+    return f"{hint}; a field of the endpoint's own can be sent with `extra_body` (`?{EXTRA}NAME=`)"
+
+
+def _check_generation(name: str, generation: Generation) -> None:
+    """Raise SpecError E108 for parameters that exclude each other."""
+    budget = generation.reasoning_budget
+    if budget and budget >= (generation.max_tokens or inf):
+        raise SpecError(
+            "E108",
+            f"model `{name}`: `reasoning_budget` {budget} leaves nothing of `max_tokens` "
+            f"{generation.max_tokens}",
+            hint="`max_tokens` limits the thoughts and the answer together",
+        )
+    for pair in (FORCED, ("echo", FORCED[0]), ("echo", FORCED[1])):
+        if getattr(generation, pair[0]) and getattr(generation, pair[1]):
+            message = f"model `{name}`: {listing(pair)} cannot be set together"
+            raise SpecError("E108", message, hint="leave one of them out")
+
+
+def _check_body(connection: Connection, api: Api, generation: Generation) -> None:
+    """Raise SpecError E108 for a prefill or an `extra_body` that cannot be sent."""
+    if api.name == "anthropic" and (generation.prefill or ".")[-1].isspace():
+        message = (
+            f"model `{connection.name}`: {api.title} takes no `prefill` that ends in white space"
+        )
+        raise SpecError("E108", message, hint="end it with the last word")
+    messages = [{"role": "system", "content": ""}, {"role": "user", "content": ""}]
+    choices = ["A"] if generation.answer_format else None
+    probe = replace(connection, generation=generation, choices=choices)
+    body = api.build_own(probe, messages) | {"stream": False}
+    shared_name = find_shared(generation.extra_body or {}, body)
+    if shared_name is not None:
+        raise SpecError(
+            "E108",
+            f"model `{connection.name}`: `{shared_name}` of `extra_body` is set by answerkey "
+            "itself",
+            hint="leave it out of `extra_body`; parameters of `generation` stand there",
+        )
+
+
+def _check_certificates(name: str, text: str) -> None:
+    import ssl
+
+    try:
+        ssl.create_default_context(cadata=text)
+    except (ssl.SSLError, ValueError):
+        raise SpecError(
+            "E108",
+            f"model `{name}`: `trusted_ca` holds no certificate that can be read",
+            hint="it holds the text of a PEM file: `trusted_ca: !include certificates.pem`",
+        ) from None

@@ -1,0 +1,150 @@
+"""Log-probabilities of tokens, in the forms of the chat, the text and Gemini's API."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, zip_longest
+from typing import NamedTuple
+
+from answerkey.models.responses import get_field, list_entries
+from answerkey.types import Completion
+
+NO_ECHO = "the endpoint did not echo the log-probabilities of the text"
+
+
+@dataclass(frozen=True)
+class Position:
+    """One token of a completion: its text, its log-probability, and the likeliest tokens in its
+    place.
+
+    `top` holds each token once, the token itself included if it has a log-probability. `offset` is
+    where it begins in the whole text, in characters; None when that is not said.
+    """
+
+    token: str
+    logprob: float | None
+    top: Mapping[str, float]
+    offset: int | None = None
+
+
+class _SentToken(NamedTuple):
+    """A token as an endpoint sends it; `pairs` are alternatives and their log-probabilities."""
+
+    token: object
+    logprob: object
+    pairs: Sequence[tuple[object, object]]
+    offset: object = None
+
+
+def read_positions(logprobs: object) -> list[Position]:
+    """Return the tokens of a completion in order; none where there are no log-probabilities.
+
+    They end before the first that is damaged: what follows it has no known place.
+    """
+    positions: list[Position] = []
+    for sent in _list_tokens(logprobs):
+        if not isinstance(sent.token, str):
+            break
+        logprob = read_logprob(sent.logprob)
+        top: dict[str, float] = {}
+        for name, value in [*sent.pairs, (sent.token, logprob)]:
+            number = read_logprob(value)
+            if isinstance(name, str) and number is not None:
+                top.setdefault(name, number)
+        offset = sent.offset
+        if not isinstance(offset, int) or isinstance(offset, bool):
+            offset = None
+        positions.append(Position(sent.token, logprob, top, offset))
+    return positions
+
+
+def _list_tokens(logprobs: object) -> Iterator[_SentToken]:
+    content = get_field(logprobs, "content")
+    if isinstance(content, list):
+        return _list_chat_tokens(content)
+    tokens = list_entries(get_field(logprobs, "tokens"))
+    if tokens:
+        return _list_text_tokens(logprobs, tokens)
+    return _list_gemini_tokens(logprobs)
+
+
+def _list_chat_tokens(content: Sequence[object]) -> Iterator[_SentToken]:
+    for entry in content:
+        pairs = _list_pairs(get_field(entry, "top_logprobs"), "logprob")
+        yield _SentToken(get_field(entry, "token"), get_field(entry, "logprob"), pairs)
+
+
+def _list_text_tokens(logprobs: object, tokens: Sequence[object]) -> Iterator[_SentToken]:
+    names = ("token_logprobs", "top_logprobs", "text_offset")
+    columns = [list_entries(get_field(logprobs, name)) for name in names]
+    for token, logprob, top, offset in islice(zip_longest(tokens, *columns), len(tokens)):
+        pairs = list(top.items()) if isinstance(top, Mapping) else []
+        yield _SentToken(token, logprob, pairs, offset)
+
+
+def _list_gemini_tokens(logprobs: object) -> Iterator[_SentToken]:
+    chosen = list_entries(get_field(logprobs, "chosenCandidates"))
+    tops = list_entries(get_field(logprobs, "topCandidates"))
+    for entry, top in islice(zip_longest(chosen, tops), len(chosen)):
+        pairs = _list_pairs(get_field(top, "candidates"), "logProbability")
+        yield _SentToken(get_field(entry, "token"), get_field(entry, "logProbability"), pairs)
+
+
+def _list_pairs(entries: object, logprob_name: str) -> list[tuple[object, object]]:
+    pairs: list[tuple[object, object]] = []
+    for entry in list_entries(entries):
+        pairs.append((get_field(entry, "token"), get_field(entry, logprob_name)))
+    return pairs
+
+
+def read_logprob(value: object) -> float | None:
+    """Return a log-probability; None for what is none. Rounding may leave it a little above 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    if math.isnan(number):
+        return None
+    return min(0.0, number)
+
+
+@dataclass(frozen=True)
+class Continued:
+    """The log-probability of a continuation and its number of tokens.
+
+    `is_split` if one began before it.
+    """
+
+    logprob: float
+    tokens: int
+    is_split: bool = False
+
+
+def measure_continuation(completion: Completion, prompt: str, continuation: str) -> Continued | str:
+    """Return how likely the continuation is after the prompt, or why that cannot be told.
+
+    A token that begins in the prompt and ends in the continuation belongs to the continuation.
+    """
+    start = len(prompt)
+    end = start + len(continuation)
+    total = 0.0
+    count = 0
+    is_split = False
+    token_end = 0
+    for position in read_positions(completion.logprobs):
+        token_start = token_end if position.offset is None else position.offset
+        token_end = token_start + len(position.token)
+        if token_end <= start or token_start >= end:
+            continue
+        if position.logprob is None:
+            return "a token of the continuation has no log-probability"
+        total += position.logprob
+        count += 1
+        is_split = is_split or token_start < start
+    if token_end < end or not count:
+        return NO_ECHO
+    return Continued(total, count, is_split)

@@ -1,0 +1,536 @@
+"""The store of calls: every finished call is in it before it counts as finished.
+
+One form of SQLite file serves in two places: as the journal in a run folder, from which a run is
+resumed, and as the call cache of the user. Each record has a checksum, and a damaged record counts
+as missing. The places of a journal have no gaps, so they tell how many of its records are lost.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+from array import array
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field, fields
+from itertools import chain
+from operator import methodcaller
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from answerkey.errors import Place, RunError
+from answerkey.models.calls import Call, FinishedCalls, Submitted
+from answerkey.types import USAGE_NAMES, Completion, CompletionStatus, make_encoder
+
+VERSION = 4
+#: The files that SQLite makes, the database itself last.
+SUFFIXES = ("-wal", "-shm", "")
+#: Seconds to wait for another process that is writing.
+PATIENCE = 30.0
+#: How many rows one statement writes.
+ROWS_AT_ONCE = 64
+#: How many rows are read, or deleted, before others have their turn.
+BLOCK_ROWS = 5_000
+#: Pages are moved from the log to the file when it has this many. Asking waits until that is done.
+PAGES_IN_LOG = 4_000
+#: A store that is too large is left with this share of its limit.
+SHRINK_SHARE = 0.9
+#: SQLite's codes for a file that it cannot read. All its other errors are about writing.
+_DAMAGE = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+#: Not every system has the call that leaves out the times of the file.
+_sync_file = getattr(os, "fdatasync", os.fsync)
+
+_COLUMNS = "key, task, sample_id, trial, purpose, status, source, completion"
+#: Keys are random, so each dirties a page of the index; the shorter they are, the fewer there are.
+#: `batches` holds the batches under way, from the upload of a file until its calls are stored.
+#: `parts` holds the parts of completion tables, with their SHA-256, whose calls are all stored.
+_SCHEMA = (
+    """
+    CREATE TABLE IF NOT EXISTS calls (
+        place INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL, task TEXT NOT NULL,
+        sample_id TEXT NOT NULL, trial INTEGER NOT NULL, purpose TEXT NOT NULL,
+        status TEXT NOT NULL, source TEXT NOT NULL, completion TEXT NOT NULL,
+        checksum INTEGER NOT NULL
+    )
+    """,
+    "CREATE INDEX IF NOT EXISTS calls_by_key ON calls (substr(key, 1, 8))",
+    """
+    CREATE TABLE IF NOT EXISTS batches (
+        file TEXT PRIMARY KEY, batch TEXT, identity TEXT NOT NULL, keys TEXT NOT NULL
+    )
+    """,
+    "CREATE TABLE IF NOT EXISTS parts (name TEXT PRIMARY KEY, digest TEXT NOT NULL)",
+    f"PRAGMA user_version = {VERSION}",
+)
+#: SQLite puts together what `sum_record` sums: damaged text need not be text for Python.
+_TEXT = "calls." + _COLUMNS.replace(", ", " || char(0) || calls.")
+_IS_INTACT = f"checksum IS sum_bytes(CAST(COALESCE({_TEXT}, '') AS BLOB))"
+_FIND = f"""
+SELECT calls.key, place, status <> 'ERROR', CASE WHEN {_IS_INTACT} THEN completion END
+FROM json_each(?) AS wanted CROSS JOIN calls
+ON substr(calls.key, 1, 8) = substr(wanted.value, 1, 8) AND calls.key = wanted.value
+"""  # noqa: S608 - constants
+_ADD = f"INSERT OR REPLACE INTO calls (place, {_COLUMNS}, checksum) VALUES "  # noqa: S608 - constants
+_MARKS = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+#: SQLite remembers the last place that was ever used: how many calls were finished.
+_COUNT_LOST = f"""
+SELECT MAX(
+    COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'calls'), 0), COALESCE(MAX(place), 0)
+) - TOTAL({_IS_INTACT}) FROM calls
+"""  # noqa: S608 - constants
+#: Intact records are numbered anew, so that a loss is told once. A lost call may be of any part.
+_MEND = (
+    f"""
+    CREATE TEMP TABLE intact AS
+    SELECT {_COLUMNS}, checksum FROM calls WHERE {_IS_INTACT} ORDER BY place
+    """,  # noqa: S608 - constants
+    "DELETE FROM calls",
+    "DELETE FROM sqlite_sequence WHERE name = 'calls'",
+    f"INSERT INTO calls ({_COLUMNS}, checksum) SELECT * FROM intact ORDER BY rowid",  # noqa: S608 - constants
+    "DROP TABLE intact",
+    "DELETE FROM parts",
+)
+#: Calls of the older half go behind the newest one.
+_RENEW = """
+UPDATE calls SET place = place + (SELECT MAX(place) - MIN(place) + 1 FROM calls)
+WHERE place IN (SELECT value FROM json_each(?))
+    AND place <= (SELECT (MIN(place) + MAX(place)) / 2 FROM calls)
+"""
+#: A sixteenth of the calls, so that not many more are deleted than need be.
+_DELETE_OLDEST = f"""
+DELETE FROM calls WHERE place <= (
+    SELECT MIN(place) + MIN({BLOCK_ROWS}, (MAX(place) - MIN(place)) / 16) FROM calls
+)
+"""  # noqa: S608 - constants
+_LIST_USAGE = """
+SELECT task, purpose, source, sample_id, completion FROM calls WHERE COALESCE(task = ?, 1)
+"""
+_KEEP_BATCH = """
+INSERT INTO batches VALUES (?, ?, ?, ?) ON CONFLICT (file)
+DO UPDATE SET batch = COALESCE(excluded.batch, batch)
+"""
+
+#: The values of `_COLUMNS`.
+Record = tuple[str, str, str, int, str, str, str, str]
+
+_FIELD_NAMES = frozenset(each.name for each in fields(Completion))
+_NOTHING_SAID = Completion(None)
+
+
+def _make_plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Sequence):
+        return list(value)
+    return str(value)
+
+
+_encode = make_encoder(_make_plain)
+
+
+def encode_completion(completion: Completion) -> str:
+    """Return a completion as JSON text in ASCII, without its prompt: the call has the messages."""
+    values = {name: value for name, value in vars(completion).items() if value is not None}
+    values.pop("prompt", None)
+    return _encode(values)
+
+
+def decode_completion(
+    text: str,
+    prompt: Sequence[Mapping[str, object]] | None = None,
+) -> Completion:
+    """Return the completion of a JSON text.
+
+    Raises ValueError, TypeError or KeyError when the text is none.
+    """
+    stored = json.loads(text)
+    values = {name: stored[name] for name in stored if name in _FIELD_NAMES}
+    values["status"] = CompletionStatus(values["status"])
+    values["prompt"] = prompt
+    return _NOTHING_SAID.with_fields(**values)
+
+
+def sum_record(record: Record) -> int:
+    """Return the checksum of a record."""
+    return crc32("\0".join(map(str, record)).encode("utf-8", "surrogatepass"))
+
+
+@dataclass
+class Usage:
+    """What was asked so far for one task, purpose (`solve`, `judge:<scorer>`) and source.
+
+    `tokens` are by their `USAGE_NAMES`; `oldest` is when the oldest reply of the call cache was
+    asked for, in seconds since 1970; `failures` are the sample ids and errors of failed calls;
+    `seconds` is how long calls took.
+    """
+
+    task: str
+    purpose: str
+    source: str
+    calls: int = 0
+    retries: int = 0
+    tokens: dict[str, int] = field(default_factory=lambda: dict.fromkeys(USAGE_NAMES, 0))
+    oldest: int | None = None
+    failures: list[tuple[str, str]] = field(default_factory=list)
+    seconds: array[float] = field(default_factory=lambda: array("d"), repr=False)
+
+    def count(self, sample_id: str, completion: Mapping[str, Any]) -> None:
+        """Add a call, with its completion as it is stored: without the fields that are None."""
+        self.calls += 1
+        self.retries += max(0, completion.get("attempts", 1) - 1)
+        for name in USAGE_NAMES:
+            if name in completion:
+                self.tokens[name] += completion[name]
+        if "asked_at" in completion:
+            asked_at = completion["asked_at"]
+            self.oldest = min(self.oldest or asked_at, asked_at)
+        if "latency" in completion:
+            self.seconds.append(completion["latency"])
+        if completion["status"] == CompletionStatus.ERROR:
+            self.failures.append((sample_id, completion.get("error", "")))
+
+
+class CallStore:
+    """Finished calls in a file, or in memory; safe for threads.
+
+    Failed calls are stored, but not found: they are asked again. Neither are damaged ones, whose
+    keys are in `damaged`. `lost` says how many records `mend` missed. What SQLite gets wrong is
+    RunError E502 when it is about writing, else E503.
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        """Open or make a file; None keeps the calls in memory."""
+        self.file = file
+        self.lost = 0
+        self.damaged: set[str] = set()
+        self._lock = threading.Lock()
+        with self._translated():
+            self._connection = _connect(file or ":memory:")
+            try:
+                self._prepare()
+            except BaseException:
+                self._connection.close()
+                raise
+
+    @property
+    def changes(self) -> int:
+        """A number that grows with everything that is written."""
+        return self._connection.total_changes
+
+    def find(self, calls: Sequence[Call]) -> dict[str, Completion]:
+        """Return the completions of calls that were answered, by key."""
+        answers = self.find_answers([call.key for call in calls])
+        completions = {}
+        with self._translated():
+            for call in calls:
+                if call.key in answers:
+                    completions[call.key] = decode_completion(answers[call.key], call.messages)
+        return completions
+
+    def find_answers(self, keys: Collection[str]) -> dict[str, str]:
+        """Return the completions of calls that were answered, as JSON texts by key."""
+        answers = {}
+        with self._using():
+            for key, _, is_answered, text in self._select(keys):
+                if text is None:
+                    self.damaged.add(key)
+                elif is_answered:
+                    answers[key] = text
+        return answers
+
+    def write(self, finished: FinishedCalls, task: str = "", *, replaces: bool = False) -> None:
+        """Store finished calls; they outlive this process when this returns.
+
+        What a model has said stays said, unless `replaces`; a failed call is always overwritten.
+        """
+        records: list[Record] = []
+        for call, completion in finished:
+            record = (
+                call.key,
+                task,
+                call.sample_id,
+                call.trial,
+                call.purpose,
+                completion.status.value,
+                completion.source or "live",
+                encode_completion(completion),
+            )
+            records.append(record)
+        self._put(records, replaces=replaces)
+
+    def sync(self) -> None:
+        """Wait until what was written is on disk; SQLite itself would do so inside the lock."""
+        if self.file is None:
+            return
+        try:
+            log = os.open(f"{self.file}-wal", os.O_RDWR)
+            try:
+                _sync_file(log)
+            finally:
+                os.close(log)
+        except OSError as error:
+            raise self._report_refusal(error.strerror or str(error)) from error
+
+    def count(self) -> tuple[int, int]:
+        """Return how many calls there are, and how many of them failed."""
+        with self._using():
+            calls = self._ask("SELECT COUNT(*) FROM calls")
+            failed = self._ask("SELECT TOTAL(status = 'ERROR') FROM calls")
+        return calls, failed
+
+    def sum_usage(self, task: str | None = None) -> list[Usage]:
+        """Return what was asked so far, by one task or by all, in the order of the first calls."""
+        usages: dict[tuple[str, str, str], Usage] = {}
+        with self._using():
+            for *names, sample_id, text in self._connection.execute(_LIST_USAGE, (task,)):
+                group = tuple(names)
+                if group not in usages:
+                    usages[group] = Usage(*group)
+                usages[group].count(sample_id, json.loads(text))
+        return list(usages.values())
+
+    def mend(self) -> None:
+        """Remove damaged records, and count them and the missing ones in `lost`."""
+        with self._using():
+            # Pages and the index; SQLite knows nothing of the texts.
+            (answer,) = self._connection.execute("PRAGMA integrity_check(1)").fetchone()
+            if answer != "ok":
+                raise sqlite3.DatabaseError(answer)
+            self.lost = self._ask(_COUNT_LOST)
+            if self.lost:
+                with self._transaction():
+                    for statement in _MEND:
+                        self._connection.execute(statement)
+
+    def merge(self, store: CallStore) -> None:
+        """Add what another store has more."""
+        for records in store.list_records():
+            self._put(records)
+        for batch in store.list_batches():
+            self.keep_batch(batch)
+
+    def list_records(self) -> Iterator[list[Record]]:
+        """Yield all records, some at a time."""
+        with self._using():
+            cursor = self._connection.execute(f"SELECT {_COLUMNS} FROM calls")  # noqa: S608 - constants
+            while records := cursor.fetchmany(BLOCK_ROWS):
+                yield records
+
+    def copy_to(self, file: Path) -> None:
+        """Write a copy of the whole store; calls may be written meanwhile."""
+        with (
+            self._translated(),
+            closing(sqlite3.connect(str(self.file), timeout=PATIENCE)) as source,
+            closing(sqlite3.connect(file)) as target,
+        ):
+            source.backup(target)
+            target.execute("PRAGMA journal_mode = DELETE")
+
+    def measure_used(self) -> int:
+        """Return how many bytes of the file are in use."""
+        with self._using():
+            return self._measure_used()
+
+    def renew(self, keys: Collection[str]) -> None:
+        """Keep calls from being the first that `shrink` deletes."""
+        with self._using():
+            places = [place for _, place, _, _ in self._select(keys)]
+            self._connection.execute(_RENEW, (json.dumps(places),))
+
+    def shrink(self, limit: int) -> None:
+        """Delete the oldest calls when the file takes more than so many bytes."""
+        with self._using():
+            if self._measure_used() > limit:
+                is_emptied = False
+                while self._measure_used() > SHRINK_SHARE * limit and not is_emptied:
+                    is_emptied = self._connection.execute(_DELETE_OLDEST).rowcount == 0
+            pages = self._ask("PRAGMA page_count") - limit // self._ask("PRAGMA page_size")
+            if pages > 0:  # `execute` would give back only one
+                self._connection.executescript(f"PRAGMA incremental_vacuum({pages})")
+
+    def clear(self) -> None:
+        """Delete all calls; other processes may go on using the file."""
+        for statement in ("DELETE FROM calls", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+            self._run(statement)
+
+    def list_batches(self, identity: str | None = None) -> list[Submitted]:
+        """Return the batches of a connection, or all, that are not collected yet, the oldest
+        first.
+        """
+        batches = []
+        for file, batch, model, keys in self._run("SELECT * FROM batches ORDER BY rowid"):
+            if identity in {None, model}:
+                batches.append(Submitted(file, model, keys.split(), batch))
+        return batches
+
+    def keep_batch(self, batch: Submitted) -> None:
+        """Write a batch down, or its name; it is on disk when this returns."""
+        keys = " ".join(batch.keys)
+        self._run(_KEEP_BATCH, batch.file, batch.batch, batch.identity, keys)
+        self.sync()
+
+    def end_batch(self, batch: Submitted) -> None:
+        """Forget a batch: its calls are stored, or there was nothing to collect."""
+        self._run("DELETE FROM batches WHERE file = ?", batch.file)
+
+    def keep_part(self, name: str, digest: str) -> None:
+        """Write down that all calls of a part of the completions are stored."""
+        self._run("INSERT OR REPLACE INTO parts VALUES (?, ?)", name, digest)
+
+    def list_parts(self) -> dict[str, str]:
+        """Return the SHA-256 of the parts of the completions whose calls are all stored, by
+        name.
+        """
+        return dict(self._run("SELECT name, digest FROM parts"))
+
+    def close(self) -> None:
+        """Let go of the file; a second call does nothing."""
+        with self._lock:
+            self._connection.close()
+
+    def _prepare(self) -> None:
+        self._connection.create_function("sum_bytes", 1, crc32, deterministic=True)
+        version = self._ask("PRAGMA user_version")
+        if version not in {0, VERSION}:
+            message = f"it has version {version}, this release reads {VERSION}"
+            raise sqlite3.DatabaseError(message)
+        if version == 0:
+            with self._transaction():
+                for statement in _SCHEMA:
+                    self._connection.execute(statement)
+
+    def _put(self, records: Sequence[Record], *, replaces: bool = False) -> None:
+        """Store records in one transaction: all of them, or none."""
+        if not records:
+            return
+        with self._using(), self._transaction():
+            places = {}
+            answered = set()
+            for key, place, is_answered, text in self._select([record[0] for record in records]):
+                places[key] = place
+                if is_answered and text is not None and not replaces:
+                    answered.add(key)
+            rows = {}
+            for record in records:
+                key = record[0]
+                status = record[5]
+                if key in answered:
+                    continue
+                if status != CompletionStatus.ERROR:
+                    answered.add(key)
+                checksum = sum_record(record)
+                rows[key] = (places.get(key), *record, checksum)
+            self._insert(list(rows.values()))
+
+    def _insert(self, rows: Sequence[Sequence[object]]) -> None:
+        """Insert rows, many with one statement.
+
+        `executemany` waits for the interpreter after each row.
+        """
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            block = rows[start : start + ROWS_AT_ONCE]
+            marks = ", ".join([_MARKS] * len(block))
+            self._connection.execute(_ADD + marks, list(chain.from_iterable(block)))
+
+    def _select(self, keys: Collection[str]) -> list[tuple[str, int, bool, str | None]]:
+        """Return key, place, whether it was answered, and text of calls; damaged ones have no
+        text.
+        """
+        return self._connection.execute(_FIND, (json.dumps(list(keys)),)).fetchall()
+
+    def _run(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        with self._using():
+            return self._connection.execute(statement, values).fetchall()
+
+    def _ask(self, statement: str) -> int:
+        """Return the one number that a statement finds."""
+        return int(self._connection.execute(statement).fetchone()[0])
+
+    def _measure_used(self) -> int:
+        pages = self._ask("PRAGMA page_count") - self._ask("PRAGMA freelist_count")
+        return pages * self._ask("PRAGMA page_size")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):  # after some errors SQLite has rolled back on its own
+                self._connection.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _using(self) -> Iterator[None]:
+        with self._lock, self._translated():
+            yield
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turn what SQLite, or a stored text, gets wrong into an error of ours."""
+        try:
+            yield
+        except sqlite3.ProgrammingError:
+            raise  # a bug of ours, such as the use of a closed store
+        except sqlite3.Error as error:
+            # The low byte is the kind of error, the rest its variety; our own errors have no code.
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+            if code & 0xFF in _DAMAGE:
+                raise self._report_damage(str(error)) from error
+            raise self._report_refusal(str(error)) from error
+        except (ValueError, TypeError, KeyError) as error:
+            raise self._report_damage(f"an entry cannot be read ({error})") from error
+
+    def _report_refusal(self, why: str) -> RunError:
+        message = f"cannot write the journal of the run: {why}"
+        hint = "make room or correct the rights of the folder, then `answerkey resume` goes on"
+        return RunError("E502", message, where=self._locate(), hint=hint)
+
+    def _report_damage(self, why: str) -> RunError:
+        message = f"the journal of the run is damaged: {why}"
+        hint = "delete it and resume: its calls are made again"
+        return RunError("E503", message, where=self._locate(), hint=hint)
+
+    def _locate(self) -> Place | None:
+        if self.file is None:
+            return None
+        return Place(file=str(self.file))
+
+
+def _connect(file: Path | str) -> sqlite3.Connection:
+    """Return a connection in write-ahead mode that any thread may use, one at a time."""
+    connection = sqlite3.connect(
+        file,
+        timeout=PATIENCE,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=2 * ROWS_AT_ONCE,
+    )
+    # Half of a surrogate pair is no text for SQLite's reader, but models say it.
+    connection.text_factory = methodcaller("decode", "utf-8", "surrogatepass")
+    try:
+        for setup in (
+            # A copy of a journal may come from a stranger.
+            "PRAGMA trusted_schema = OFF",
+            # Deleted pages can be given back only if that is said before anything is written.
+            "PRAGMA auto_vacuum = INCREMENTAL",
+            "PRAGMA journal_mode = WAL",
+            # `sync` waits for the disk; SQLite itself does so before it moves pages to their file.
+            "PRAGMA synchronous = NORMAL",
+            f"PRAGMA wal_autocheckpoint = {PAGES_IN_LOG}",
+        ):
+            connection.execute(setup)
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def remove_store(file: Path) -> None:
+    """Delete the file of a store, and what SQLite has beside it."""
+    for suffix in SUFFIXES:
+        file.with_name(f"{file.name}{suffix}").unlink(missing_ok=True)

@@ -1,0 +1,188 @@
+"""How much a template may do on one row.
+
+Every limit on steps and sizes is a count, not a time, so that the same row always gives the same
+value. Only what a bounded template can do is counted (`analysis`); everything else is stopped by
+the limits of the worker process (`rendering`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from jinja2.runtime import Context
+
+from answerkey.templates.values import ExcessError
+
+#: What Jinja and filters hand around: any value at all.
+Value = Any
+#: The steps of one row: elements that loops and filters go through, calls, and text that is made.
+MOST_STEPS = 1_000_000
+#: A bounded template that needs no more is rendered in this process, any other in a worker.
+FEW_STEPS = 10_000
+#: What a call counts, and a filter for each element.
+CALL_STEPS = 20
+FILTER_STEPS = 5
+#: The characters that count as one step.
+STEP_TEXT = 32
+#: Larger texts and lists are refused, and larger products.
+MOST_ELEMENTS = 10_000_000
+MOST_PARTS = 1_000_000
+MOST_BITS = 10_000
+#: The width and the precision in a conversion like `%5.2f`.
+_CONVERSION = re.compile(r"%(?:\([^)]*\))?[-#0 +]*(\*|[0-9]*)(?:\.(\*|[0-9]*))?")
+
+
+class Budget:
+    """What is left of the steps of one row."""
+
+    def __init__(self, steps: int = MOST_STEPS) -> None:
+        self.steps = steps
+        self.left = steps
+
+    def spend(self, steps: int) -> None:
+        """Take steps away; raise ExcessError when there are none left."""
+        self.left -= steps
+        if self.left < 0:
+            raise ExcessError(f"the template takes more than {self.steps:,} steps on this row")
+
+    def spend_text(self, size: int) -> None:
+        """Take away the steps of a text or list before it is made; raise ExcessError."""
+        if size > MOST_ELEMENTS:
+            raise ExcessError(
+                f"the template makes a value of {size:,} elements; {MOST_ELEMENTS:,} are allowed"
+            )
+        self.spend(1 + size // STEP_TEXT)
+
+
+def measure(value: object) -> int:
+    """Return about how long a value is when it is printed; raise ExcessError if that is too long.
+
+    A list that holds another twice, and that one a third twice, is exponentially long.
+    """
+    size = len(value) if type(value) is str else count_size(value, MOST_ELEMENTS)
+    if size > MOST_ELEMENTS:
+        raise ExcessError(
+            f"the template makes a value of more than {MOST_ELEMENTS:,} elements "
+            f"or {MOST_PARTS:,} parts"
+        )
+    return size
+
+
+def count_size(value: object, most: int) -> int:
+    """Return how many characters and parts a value has, or some number above `most`."""
+    size = 0
+    parts = 0
+    waiting = [value]
+    while waiting and size + parts <= most:
+        part = waiting.pop()
+        if isinstance(part, (str, bytes)):
+            size += len(part)
+        elif isinstance(part, (list, tuple, dict)):
+            parts += len(part) + 1
+            if parts > MOST_PARTS:
+                return MOST_ELEMENTS + 1
+            waiting.extend(part)
+            if isinstance(part, dict):
+                waiting.extend(part.values())
+        else:
+            size += 1
+    return size + parts
+
+
+def measure_sum(left: object, right: object) -> int:
+    """Return the size of `left + right`; a sum of numbers has none."""
+    if isinstance(left, (str, list, tuple)):
+        return measure(left) + measure(right)
+    return 0
+
+
+def measure_product(left: object, right: object) -> int:
+    """Return the size of `left * right`; raise ExcessError for too large a number."""
+    for factor, times in ((left, right), (right, left)):
+        if isinstance(times, int) and isinstance(factor, (str, list, tuple)):
+            return measure(factor) * max(times, 0)
+    if isinstance(left, int) and isinstance(right, int):
+        bits = left.bit_length() + right.bit_length()
+        if bits > MOST_BITS:
+            raise ExcessError("the product is too large a number")
+        return bits
+    return 0
+
+
+def measure_remainder(left: object, right: object) -> int:
+    """Return at most how long `text % values` is; a remainder of numbers has no size."""
+    if isinstance(left, str):
+        return measure_format(left, right)
+    return 0
+
+
+def measure_format(text: str, *values: object, **keywords: object) -> int:
+    """Return at most how long a text is with its conversions (`%s`) filled in."""
+    conversions = _CONVERSION.findall(text)
+    size = len(text) + len(conversions) * measure([values, keywords])
+    for conversion in conversions:
+        for digits in conversion:
+            if digits == "*" or len(digits) > 3:  # noqa: PLR2004 - up to 999
+                raise ExcessError(f"the width `{digits}` in {text[:80]!r} is too large")
+            size += int(digits or 0)
+    return size
+
+
+def measure_replacement(text: str, old: object, new: object, _count: int | None = None) -> int:
+    """Return at most how long a text is with `old` replaced by `new`."""
+    return len(text) + text.count(str(old)) * measure(new)
+
+
+def measure_joined(separator: str, values: Sequence[object]) -> int:
+    """Return how long values are with a separator between them."""
+    return len(separator) * len(values) + measure(values)
+
+
+#: The operators and the methods of texts that make or look through more than they are given.
+OPERATOR_SIZES: dict[str, Callable[[object, object], int]] = {
+    "+": measure_sum,
+    "*": measure_product,
+    "%": measure_remainder,
+}
+METHOD_SIZES: dict[str, Callable[..., int]] = {
+    "join": measure_joined,
+    "replace": measure_replacement,
+}
+
+
+class RowContext(Context):
+    """What a template sees of one row, with its budget of steps."""
+
+    def __init__(self, *arguments: Value, **options: Value) -> None:
+        super().__init__(*arguments, **options)
+        self.budget = Budget()
+        self.row: Mapping[str, Value] = self.parent
+        self._row_parts: set[int] = set()
+
+    def derived(self, locals: dict[str, Value] | None = None) -> RowContext:  # noqa: A002 - Jinja's own signature
+        """Return a context of the same row with the same budget."""
+        context = cast("RowContext", super().derived(locals))
+        context.budget = self.budget
+        context.row = self.row
+        return context
+
+    def holds(self, value: object) -> bool:
+        """Say whether a value is part of the row, at any depth, which nothing may change."""
+        if not self._row_parts:
+            _collect_parts(dict(self.row), self._row_parts)
+        return id(value) in self._row_parts
+
+
+def _collect_parts(value: object, parts: set[int]) -> None:
+    """Add the identities of all lists and mappings in a value."""
+    if isinstance(value, dict):
+        children = list(value.values())
+    elif isinstance(value, (list, tuple)):
+        children = list(value)
+    else:
+        return
+    parts.add(id(value))
+    for child in children:
+        _collect_parts(child, parts)

@@ -1,0 +1,190 @@
+"""The row filters of datasets and actions: one condition on a row."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from answerkey.errors import SpecError
+from answerkey.templates.template import Template
+from answerkey.templates.values import RowError, describe_type
+
+if TYPE_CHECKING:
+    from answerkey.types import Samples
+
+FilterOp = Literal[
+    "equals",
+    "not_equals",
+    "greater_than",
+    "less_than",
+    "greater_or_equal",
+    "less_or_equal",
+    "in",
+    "not_in",
+    "exists",
+    "not_exists",
+    "is_true",
+    "is_false",
+]
+_ORDERS: dict[str, Callable[[Any, Any], bool]] = {
+    "greater_than": operator.gt,
+    "less_than": operator.lt,
+    "greater_or_equal": operator.ge,
+    "less_or_equal": operator.le,
+}
+_TRUTH_WORDS = {
+    "true": True,
+    "1": True,
+    "yes": True,
+    "false": False,
+    "0": False,
+    "no": False,
+}
+_INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
+#: More digits than Python turns into a whole number are read as a float.
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+#: What the filter of a dataset sees, and that of an action.
+DATASET_NAMES = ("sample",)
+ACTION_NAMES = ("sample", "solver_output", "scores")
+
+
+@dataclass(frozen=True)
+class RowFilter:
+    """One condition on a row.
+
+    `expression` is a template (`{{ sample.x }}`) or bare code (`sample.x`).
+    """
+
+    op: FilterOp
+    expression: str
+    value: object = None
+    values: tuple[object, ...] | None = None
+
+    def __post_init__(self) -> None:
+        needs_values = self.op in {"in", "not_in"}
+        if needs_values and self.values is None:
+            message = f"a filter with op `{self.op}` needs `values`"
+            raise SpecError("E108", message, hint="`values: [a, b]`")
+        if not needs_values and self.values is not None:
+            message = f"a filter with op `{self.op}` has no `values`"
+            raise SpecError("E108", message, hint="use `in` or `not_in`")
+
+    @cached_property
+    def template(self) -> Template:
+        """The compiled expression of an action's filter. Raise SpecError E112."""
+        return self.compile(ACTION_NAMES)
+
+    @cached_property
+    def row_template(self) -> Template:
+        """The compiled expression of a dataset's filter, which sees the row alone.
+
+        Raise SpecError E112.
+        """
+        return self.compile(DATASET_NAMES)
+
+    def compile(self, names: Sequence[str]) -> Template:
+        """Return the expression as a template that sees these names. Raise SpecError E112."""
+        source = self.expression
+        if not re.search(r"\{[{%#]", source):
+            source = f"{{{{ {source} }}}}"
+        return Template.compile(source, names=names)
+
+    def matches(self, **context: object) -> bool:
+        """Say whether a row fulfils the condition. Raise RowError."""
+        try:
+            value = self.template.evaluate(**context)
+        except RowError as problem:
+            value = problem
+        verdict = self._judge(value)
+        if isinstance(verdict, RowError):
+            raise verdict
+        return verdict
+
+    def sift(self, samples: Samples, **tables: Samples) -> list[bool | RowError]:
+        """Return for every row whether it fulfils the condition, or why that cannot be said.
+
+        `tables` are the rows behind the other names of an action's filter; without them it is a
+        dataset's.
+        """
+        template = self.template if tables else self.row_template
+        return [self._judge(value) for value in template.values(samples, **tables)]
+
+    def _judge(self, value: object) -> bool | RowError:
+        """Say whether a value fulfils the condition; of an error only whether it exists."""
+        if isinstance(value, RowError):
+            if value.is_undefined and self.op in {"exists", "not_exists"}:
+                return self.op == "not_exists"
+            return value
+        match self.op:
+            case "exists" | "not_exists":
+                return (value is not None) is (self.op == "exists")
+            case "equals" | "not_equals":
+                return is_equal(value, self.value) is (self.op == "equals")
+            case "in" | "not_in":
+                is_in = any(is_equal(value, member) for member in self.values or ())
+                return is_in is (self.op == "in")
+            case "is_true" | "is_false":
+                return _parse_truth(value) is (self.op == "is_true")
+        return self._compare(value)
+
+    def _compare(self, value: object) -> bool | RowError:
+        """Say whether a value is on the right side of the filter's value."""
+        is_ordered = _ORDERS[self.op]
+        if isinstance(value, str) and isinstance(self.value, str):
+            return is_ordered(value, self.value)
+        left = parse_number(value)
+        right = parse_number(self.value)
+        if left is not None and right is not None:
+            return is_ordered(left, right)
+        sides = [f"{side!r} ({describe_type(side)})" for side in (value, self.value)]
+        hint = "order is for two numbers or two texts; filter the others out with `exists`"
+        return RowError(f"{' and '.join(sides)} have no order", hint=hint)
+
+
+def is_equal(left: object, right: object) -> bool:
+    """Say whether two values are equal.
+
+    As numbers if one is a number and the other reads as one, else as text; null equals only null.
+    """
+    if left is None or right is None:
+        return left is right
+    if isinstance(left, bool) or isinstance(right, bool):
+        truth = _parse_truth(left)
+        return truth is not None and truth is _parse_truth(right)
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        return len(left) == len(right) and all(map(is_equal, left, right))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(is_equal(left[key], right[key]) for key in left)
+    if not (isinstance(left, str) and isinstance(right, str)):
+        number = parse_number(left)
+        if number is not None and parse_number(right) is not None:
+            return number == parse_number(right)
+    return str(left) == str(right)
+
+
+def parse_number(value: object) -> int | float | None:
+    """Return the number that a value is or reads as, else None."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, (int, float)):
+        return value
+    if isinstance(value, str):
+        text = value.strip()
+        if _INTEGER.fullmatch(text):
+            return int(text)
+        if _NUMBER.fullmatch(text):
+            return float(text)
+    return None
+
+
+def _parse_truth(value: object) -> bool | None:
+    """Return the truth value that a boolean, a number or a word stands for, else None."""
+    if isinstance(value, (bool, int, float)) and value in (0, 1):
+        return bool(value)
+    if isinstance(value, str):
+        return _TRUTH_WORDS.get(value.strip().casefold())
+    return None

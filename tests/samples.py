@@ -1,0 +1,35 @@
+"""Samples for tests, made of a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable
+
+import polars as pl
+
+from answerkey.types import Row, Sample, Samples
+
+
+def samples_from_frame(
+    frame: pl.DataFrame,
+    ids: Iterable[object],
+    file: str | None = None,
+    lines: Iterable[int] | None = None,
+    *,
+    encoded: Collection[str] = (),
+    orders: pl.DataFrame | None = None,
+) -> Samples:
+    """Return the rows of a frame as samples; the cells of `encoded` columns are JSON text."""
+    names = [str(sample_id) for sample_id in ids]
+    numbers: list[int | None] = [None] * len(names)
+    if lines is not None:
+        numbers = list(lines)
+    rows = frame.to_dicts() if frame.width else [{} for _ in names]
+    items = []
+    for name, line, fields in zip(names, numbers, rows, strict=True):
+        for column in encoded:
+            if isinstance(fields[column], str):
+                fields[column] = json.loads(fields[column])
+        items.append(Sample(name, Row(fields), file, line))
+    written = None if orders is None else items
+    return Samples(items, frame.columns, file, orders, written)

@@ -197,6 +197,8 @@ def become(
     os.environ.clear()
     os.environ.update(environment)
     warnings.resetwarnings()
+    # As in every process of Python. A signal may arrive between opening a socket and keeping it.
+    warnings.simplefilter("ignore", ResourceWarning)
     exec(first, {})  # noqa: S102  # of a test
     from answerkey.cli import main
 

@@ -16,6 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Self, TypedDict
 
+from answerkey import features
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, Shard, cut_shards, open_dataset
 from answerkey.datasets.formats import measure_fields
 from answerkey.datasets.recorded import (
@@ -61,7 +62,7 @@ from answerkey.solvers import (
     Solver,
     require_echo,
 )
-from answerkey.spec import DatasetSpec, Overrides, ScoringStep, Specification, Task, load_feature
+from answerkey.spec import DatasetSpec, Overrides, ScoringStep, Specification, Task
 from answerkey.spec import load_task as load_task_file
 from answerkey.types import Completions, Notice, Samples
 
@@ -926,5 +927,5 @@ def take_policies(
     if not options.states_gates and not stored:
         return (), []
     take: Callable[..., tuple[Sequence[Mapping[str, Any]], list[Notice]]]
-    take = load_feature("policies").take_policies
+    take = features.load_gates().take_policies
     return take(tasks, evaluation, options, stored=stored)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import polars as pl
 
+from answerkey import features
 from answerkey._version import __version__
 from answerkey.datasets.dataset import Dataset, Recorded, open_dataset
 from answerkey.datasets.recorded import find_own_completions, refuse_single
@@ -79,7 +80,6 @@ from answerkey.spec import (
     Task,
     is_data_file,
     load_dataset,
-    load_feature,
     load_judges,
     load_plan,
     load_task,
@@ -358,7 +358,7 @@ class Started:
             writer.manifest["notices"] = [*told, *more]
 
         def decide_gates(run: Run) -> dict[str, Any]:
-            return {"gates": load_feature("policies").decide_gates(run, run.manifest["policies"])}
+            return {"gates": features.load_gates().decide_gates(run, run.manifest["policies"])}
 
         conclude = decide_gates if writer.manifest.get("policies") else None
         return writer.finish("incomplete" if is_incomplete else "complete", changes, conclude)

@@ -31,10 +31,11 @@ from answerkey.errors import (
     listing,
     raise_all,
 )
-from answerkey.spec.config import Config, Given, read_parameters, resolve_config
-from answerkey.spec.nodes import Node, Problems, from_plain, parse_yaml, to_plain
+from answerkey.spec.config import Config, Given, pick_declared, resolve_config
+from answerkey.spec.nodes import Node, Problems, from_plain, to_plain
 from answerkey.spec.project import RUN_NAMES
 from answerkey.spec.sources import DatasetSpec, build_source, is_remote, name_dataset
+from answerkey.spec.yaml_text import parse_yaml
 
 FOLDER = "benchmarks"
 #: Where the caller names a dataset.
@@ -118,9 +119,7 @@ class ReadyMade:
 
     def config(self, given: Mapping[str, Given], problems: Problems) -> Config:
         """Return the config of the task; values that it does not declare are left out."""
-        parameters = read_parameters(self.task.get("config_spec"), problems)
-        known = {name: one for name, one in given.items() if name in parameters}
-        return resolve_config(parameters, known, problems, place=self.task.place)
+        return resolve_config(self.task, pick_declared(given, self.task), problems)
 
     def describe(self) -> dict[str, Any]:
         """Return all that is to be known as plain values."""

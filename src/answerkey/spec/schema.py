@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from answerkey import features
 from answerkey.solvers import ChoiceOrder
 from answerkey.spec import models, shapes
 from answerkey.spec.config import PARAMETERS
-from answerkey.spec.plan import load_feature, variant_model
+from answerkey.spec.plan import variant_model
 from answerkey.spec.sources import SOURCE
 from answerkey.spec.task import METRIC, SCORER, SOLVER
 from answerkey.spec.validation import Part, fields_of
@@ -80,7 +81,7 @@ def _list_parts() -> Mapping[str, Iterable[type[BaseModel]]]:
     def list_kinds(part: Part) -> list[type[BaseModel]]:
         return [part.model(kind) for kind in part.registry]
 
-    gates = load_feature("policies")
+    gates = features.load_gates()
     return {
         "task": [shapes.TaskFields],
         "run": [shapes.RunFields],

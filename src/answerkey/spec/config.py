@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import Field, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.spec import validation
@@ -28,15 +27,11 @@ from answerkey.spec.validation import Fields, Key, Number, Text, Whole
 from answerkey.templates import ConfigValue, embed_config, find_config_names
 
 ElementType = Literal["string", "integer", "float", "boolean"]
-_MUST_BE = {
-    "string": "text",
-    "integer": "a whole number",
-    "float": "a number",
-    "boolean": "true or false",
-}
-_TRUTHS = {
-    **dict.fromkeys(("true", "yes", "on", "1"), True),
-    **dict.fromkeys(("false", "no", "off", "0"), False),
+_ADAPTERS: dict[ElementType, TypeAdapter[Any]] = {
+    "string": TypeAdapter(Text),
+    "integer": TypeAdapter(Whole),
+    "float": TypeAdapter(Number),
+    "boolean": TypeAdapter(bool),
 }
 
 
@@ -48,38 +43,15 @@ class UnsuitableError(ValueError):
         self.hint = hint
 
 
-def _parse_element(value: Any, dtype: ElementType) -> object:  # noqa: ANN401 - from a file or from Python
-    """Return a value as a type, or None; numbers may be spelled, and digits are text."""
-    if dtype == "boolean":
-        return _TRUTHS.get(str(value).strip().lower()) if isinstance(value, bool | str) else None
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, str):
-        if dtype == "string":
-            return value
-        return (validation.parse_whole if dtype == "integer" else validation.parse_number)(value)
-    if not isinstance(value, int | float):
-        return None
-    if isinstance(value, float) and (not math.isfinite(value) or dtype == "string"):
-        return None
-    if dtype == "string":
-        return str(value)
-    if dtype == "float":
-        with suppress(OverflowError):
-            return float(value)
-        return None
-    return int(value) if value == int(value) else None
-
-
 def read_element(value: object, dtype: ElementType, name: str = "") -> Any:  # noqa: ANN401 - of that type
     """Return a value as a type; `name` says which entry of a list or mapping it is."""
-    element = _parse_element(value, dtype)
-    if element is None:
-        hint = validation.advise_leading_zero(value)
-        if dtype == "string":
-            hint = "put the value in quotes"
-        raise UnsuitableError(f"{name}must be {_MUST_BE[dtype]}, not {value!r}", hint)
-    return element
+    if isinstance(value, float) and value.is_integer() and dtype == "integer":
+        value = int(value)
+    try:
+        return _ADAPTERS[dtype].validate_python(value)
+    except ValidationError as error:
+        message, hint = validation.explain(error.errors()[0])
+        raise UnsuitableError(f"{name}{message}", hint) from None
 
 
 def split_list(text: str) -> list[object]:
@@ -362,33 +334,40 @@ class Config:
 
     def fill(self, root: Node, problems: Problems, path: Path = ()) -> Node:
         """Return the tree with every `<< config.x >>` replaced, or reported and left."""
+        return map_scalars(root, lambda way, node: self._fill_scalar(way, node, problems), path)
 
-        def fill_scalar(path: Path, node: Node) -> Node:
-            text = node.text or ""
-            names = find_config_names(text) if "<<" in text else []
-            for name in names:
-                if self.is_implied and name not in self.values:
-                    hint = _advise_declaration(name, _find_type(name, text, path))
-                    problems.add("E110", f"unknown config name `{name}`", node.place, hint)
-                elif name not in self.parameters:
-                    refuse_name(name, self.parameters, node.place, problems)
-            if not names or not self.values.keys() >= set(names):
-                return node
-            is_template = kind_of(path) == "template"
-            try:
-                value = embed_config(text, self.look_up, is_template=is_template)
-            except SpecError as error:
-                validation.report_text(error, node, problems)
-                return node
-            if isinstance(value, str):
-                return replace(node, value=value)
-            return from_plain(value, node.place)
+    def _fill_scalar(self, path: Path, node: Node, problems: Problems) -> Node:
+        text = node.text or ""
+        if "<<" not in text:
+            return node
+        names = find_config_names(text)
+        for name in names:
+            if self.is_implied and name not in self.values:
+                hint = _advise_declaration(name, _find_type(name, text, path))
+                problems.add("E110", f"unknown config name `{name}`", node.place, hint)
+            elif name not in self.parameters:
+                _refuse_name(name, self.parameters, node.place, problems)
+        if not names or not self.values.keys() >= set(names):
+            return node
+        is_template = kind_of(path) == "template"
+        try:
+            value = embed_config(text, self.look_up, is_template=is_template)
+        except SpecError as error:
+            validation.report_text(error, node, problems)
+            return node
+        if isinstance(value, str):
+            return replace(node, value=value)
+        return from_plain(value, node.place)
 
-        return map_scalars(root, fill_scalar, path)
+
+def report_unknown(given: Mapping[str, Given], names: Collection[str], problems: Problems) -> None:
+    """Report config values whose names are not declared."""
+    for name, value in given.items():
+        if name not in names:
+            _refuse_name(name, names, value.place, problems)
 
 
-def refuse_name(name: str, names: Collection[str], place: Place, problems: Problems) -> None:
-    """Report a config name that is not declared."""
+def _refuse_name(name: str, names: Collection[str], place: Place, problems: Problems) -> None:
     hint = suggest(name, names) or f"names: {listing(names)}"
     if not names:
         hint = f"the task reads no `<< config.{name} >>`: leave it out"
@@ -405,7 +384,7 @@ def _find_type(name: str, text: str, path: Path) -> str:
 
 
 def _advise_declaration(name: str, kind: str) -> str:
-    """Return how to give a value to a name that no `config_spec` declares, and how to declare it."""
+    """Return how to give a value to an undeclared name, and how to declare it."""
     example = name.removesuffix("_column")
     if example == name:
         example = "VALUE"
@@ -447,12 +426,15 @@ def _imply_parameters(node: Node) -> dict[str, Parameter]:
 def _read_parameters(
     node: Node, problems: Problems
 ) -> tuple[dict[str, Parameter], dict[str, Given]]:
-    """Return the parameters of a `config_spec`, and their defaults, by key; both are checked."""
+    """Return the parameters of a task or an evaluation, and their defaults, by key, checked."""
+    if "config_spec" not in node.entries:
+        return _imply_parameters(node), {}
     parameters: dict[str, Parameter] = {}
     defaults: dict[str, Given] = {}
-    if not node.is_list and not node.is_null:
-        problems.add("E108", "`config_spec` must be a list of parameters", node.place)
-    for number, entry in enumerate(node.items, start=1):
+    listed = node.entries["config_spec"]
+    if not listed.is_list and not listed.is_null:
+        problems.add("E108", "`config_spec` must be a list of parameters", listed.place)
+    for number, entry in enumerate(listed.items, start=1):
         parameter = _read_parameter(entry, f"`config_spec` entry {number}", problems)
         if parameter is None:
             continue
@@ -508,31 +490,26 @@ def resolve_config(
     missing value is no error; an implied parameter without one is reported where it is read.
     """
     is_implied = "config_spec" not in node.entries
-    parameters: dict[str, Parameter] = _imply_parameters(node) if is_implied else {}
-    defaults: dict[str, Given] = {}
-    if not is_implied:
-        parameters, defaults = _read_parameters(node.entries["config_spec"], problems)
-    for name, value in given.items():
-        if name not in parameters:
-            refuse_name(name, parameters, value.place, problems)
+    parameters, defaults = _read_parameters(node, problems)
+    report_unknown(given, parameters, problems)
     values: dict[str, object] = {}
     places: dict[str, Place] = {}
     for key, parameter in parameters.items():
-        value = given.get(key) or defaults.get(key) or (fallbacks or {}).get(parameter.type)
-        if value is None:
-            if parameter.nullable:
-                values[key] = None
-            elif needs_all and not is_implied:
-                hint = f"give it in `task_config` or with `--config {key}=…`, "
-                hint += "or declare a `default_value`"
-                problems.add("E111", f"config value `{key}` is missing", node.place, hint)
-            continue
-        try:
-            values[key] = parameter.accept(value.value, is_text=value.is_text)
-            places[key] = value.place
-        except UnsuitableError as error:
-            if key in given:  # an unsuitable default was reported
-                problems.add("E111", f"config value `{key}` {error}", value.place, error.hint)
+        chosen = given.get(key) or defaults.get(key) or (fallbacks or {}).get(parameter.type)
+        if chosen is not None:
+            try:
+                values[key] = parameter.accept(chosen.value, is_text=chosen.is_text)
+                places[key] = chosen.place
+            except UnsuitableError as error:
+                if key in given:  # an unsuitable default was reported
+                    message = f"config value `{key}` {error}"
+                    problems.add("E111", message, chosen.place, error.hint)
+        elif parameter.nullable:
+            values[key] = None
+        elif needs_all and not is_implied:
+            hint = f"give it in `task_config` or with `--config {key}=…`, "
+            hint += "or declare a `default_value`"
+            problems.add("E111", f"config value `{key}` is missing", node.place, hint)
     return Config(parameters, values, places, is_implied)
 
 

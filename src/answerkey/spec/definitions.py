@@ -36,9 +36,7 @@ def define(project: Project, node: Node) -> None:
     """Add the datasets, models, adapters and tasks of a run file; report keys used twice."""
     problems = project.problems
     for name in ("datasets", "models", "model_adapters", "tasks"):
-        listed = node.at(name)
-        keys = [entry.entries.get("key", entry) for entry in listed.items]
-        if node.is_broken or listed.is_broken or any(key.is_broken for key in keys):
+        if node.is_broken or _lacks_entry(node.at(name)):
             project.unread.add(name)
     for entry in map(with_key, node.at("datasets").items):
         dataset = build_dataset(entry, problems, base=project.folder)
@@ -53,6 +51,12 @@ def define(project: Project, node: Node) -> None:
             message = f"task key `{entry.key}` is used twice"
             problems.add("E114", message, entry.key_place("key"))
         project.tasks.setdefault(entry.key, entry)
+
+
+def _lacks_entry(listed: Node) -> bool:
+    """Return whether a list has an entry that could not be read, or whose key could not be."""
+    keys = (entry.entries.get("key", entry) for entry in listed.items)
+    return listed.is_broken or any(key.is_broken for key in keys)
 
 
 def _define_models(project: Project, node: Node) -> None:
@@ -289,16 +293,22 @@ def find_model(
     return model
 
 
+def list_judges(task: Task) -> dict[str, tuple[str, Place]]:
+    """Return how the scorers that call a model name it, and where, by the scorer's key."""
+    judges = {}
+    for step in task.scoring:
+        if asks_model(step.scorer):
+            judges[step.key] = (step.scorer.model_key, task.place(*step.model_path))
+    return judges
+
+
 def find_judges(project: Project, task: Task, *, is_callers: bool = False) -> Judges:
     """Return the model of each scorer that calls one, by the scorer's key; report mistakes."""
     judges: Judges = {}
-    for step in task.scoring:
-        if asks_model(step.scorer):
-            place = task.place(*step.model_path)
-            name = step.scorer.model_key
-            model = find_model(project, name, place, Generation(), is_callers=is_callers)
-            if model is not None:
-                judges[step.key] = model
+    for key, (name, place) in list_judges(task).items():
+        model = find_model(project, name, place, Generation(), is_callers=is_callers)
+        if model is not None:
+            judges[key] = model
     return judges
 
 

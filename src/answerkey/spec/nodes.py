@@ -336,25 +336,27 @@ def _scorer_templates() -> frozenset[str]:
 def kind_of(path: Path) -> Kind:
     """Return what kind of text stands at a path; indices of lists do not matter."""
     names = ["", *(step for step in path if isinstance(step, str))]
-    last = names[-1]
-    above = names[:-1]
-    pairs = set(itertools.pairwise(names))
-    if pairs & _MATERIAL_PARTS:
+    above = set(names[:-1])
+    if _MATERIAL_PARTS.intersection(itertools.pairwise(names)):
         return "material"
-    if last in _CODE_FIELDS:
+    if names[-1] in _CODE_FIELDS:
         return "code"
-    if "solver" in above:
-        if last in _PROMPT_FIELDS or "content" in above:
-            return "template"
-        return "plain"
-    if "filter" in above or "filters" in above or ("source", "derive") in pairs:
-        is_template = last == "expression" or "derive" in above
-    elif "scorers" in above:
-        is_template = names[names.index("scorers") + 1] in _scorer_templates()
-    else:
-        return "plain"
-    if is_template:
+    if _is_template(names):
         return "template"
-    if last in _MATERIAL_FIELDS:
+    may_be_material = above & {"filter", "filters", "scorers"} and "solver" not in above
+    if may_be_material and names[-1] in _MATERIAL_FIELDS:
         return "material"
     return "plain"
+
+
+def _is_template(names: list[str]) -> bool:
+    above = set(names[:-1])
+    if "solver" in above:
+        return names[-1] in _PROMPT_FIELDS or "content" in above
+    if above & {"filter", "filters"}:
+        return names[-1] == "expression"
+    if above >= {"source", "derive"}:
+        return True
+    if "scorers" in above:
+        return names[names.index("scorers") + 1] in _scorer_templates()
+    return False

@@ -24,7 +24,6 @@ from answerkey.errors import (
 )
 from answerkey.models.config import Generation, ModelConfig, is_live
 from answerkey.sandbox import Snippet
-from answerkey.scorers import asks_model
 from answerkey.solvers import ChatInput, GenericInput
 from answerkey.spec import definitions, shapes
 from answerkey.spec.config import (
@@ -35,7 +34,7 @@ from answerkey.spec.config import (
     pick_declared,
     read_given,
     refuse_config,
-    refuse_name,
+    report_unknown,
 )
 from answerkey.spec.definitions import Judges
 from answerkey.spec.environment import load_environment
@@ -72,6 +71,7 @@ BASE = "base"
 _RUN_ONLY = frozenset(shapes.RunFields.model_fields) - {"tasks"}
 _DATASET_ONLY = frozenset({"source", "file_path"})
 _SELECTION = frozenset(shapes.SelectionFields.model_fields)
+_WITHIN = "in the evaluation"
 
 
 @dataclass(frozen=True)
@@ -177,13 +177,14 @@ def load_task(
     built = None
     try:
         project, node = _open(task, overrides, problems)
-        if node.is_map and not node.is_broken and not _is_task(node):
+        if not node.is_map or node.is_broken or _is_task(node):
+            given = given_by_caller({**overrides.config, **(config or {})})
+            values = definitions.resolve(project, node, given)
+            built = build_task(with_key(node), values, problems)
+        else:
             message = "this is not a task file: it has no `definition`"
             hint = "give the task file itself, or use `load_plan`"
-            raise SpecError("E108", message, where=node.place, hint=hint)
-        given = given_by_caller({**overrides.config, **(config or {})})
-        values = definitions.resolve(project, node, given)
-        built = build_task(with_key(node), values, problems)
+            problems.add("E108", message, node.place, hint)
     except (SpecError, DataError) as error:
         problems.report(error)
     return Loaded.of(built, problems)
@@ -244,21 +245,15 @@ def load_judges(
     Raise all errors at once. A key is looked up in `run_file`, where the task is used; without one,
     only a name will do. `is_callers`: the caller wrote the task, not a file.
     """
-    asking = [step for step in task.scoring if asks_model(step.scorer)]
-    if not asking:
+    names = definitions.list_judges(task)
+    if not names:
         return {}
     problems = Problems()
-    keys = [step for step in asking if "/" not in getattr(step.scorer, "model_key", "")]
-    if run_file is None:
-        for step in keys:
-            name = getattr(step.scorer, "model_key", "")
-            message = f"model `{name}` is not defined: a task by itself has no models"
-            hint = "name it as `provider/model` or by its URL (`http://HOST/v1#NAME`), "
-            hint += "or use a run file"
-            problems.add("E113", message, task.place(*step.model_path), hint)
-        raise_all(problems.errors)
+    has_keys = any("/" not in name for name, _ in names.values())
+    if run_file is None and has_keys:
+        raise_all(list(_refuse_keys(names)))
     project = Project.open(_folder_of(Path(run_file or task.file or "")), overrides, problems)
-    if keys and run_file is not None:
+    if run_file is not None and has_keys:
         node = project.read(find_file(Path(run_file)))
         if "definition" not in node.entries:
             definitions.define(project, node)
@@ -266,9 +261,17 @@ def load_judges(
     others = len(problems.errors)
     judges = definitions.find_judges(project, task, is_callers=is_callers)
     raise_all(problems.errors[others:])
-    if len(judges) < len(asking):
+    if len(judges) < len(names):
         raise_all(problems.errors)
     return judges
+
+
+def _refuse_keys(names: Mapping[str, tuple[str, Place]]) -> Iterator[SpecError]:
+    hint = "name it as `provider/model` or by its URL (`http://HOST/v1#NAME`), or use a run file"
+    for name, place in names.values():
+        if "/" not in name:
+            message = f"model `{name}` is not defined: a task by itself has no models"
+            yield SpecError("E113", message, where=place, hint=hint)
 
 
 def _folder_of(path: Path) -> Path:
@@ -278,7 +281,7 @@ def _folder_of(path: Path) -> Path:
 def load_plan(
     path: Task | str | Path | Mapping[str, object], overrides: Overrides | None = None
 ) -> Loaded[Plan]:
-    """Return the plan of a run file, a folder with one, a task file, a Task or a ready-made task."""
+    """Return the plan of a run file or its folder, a task file, a Task or a ready-made task."""
     overrides = overrides or Overrides()
     problems = Problems()
     plan = None
@@ -388,14 +391,14 @@ def _plan_task(project: Project, node: Node, given: Mapping[str, Given]) -> Plan
     """Return the plan of one task, on the dataset that the caller names."""
     key = node.key or "task"
     project.tasks[key] = node
-    _report_unknown_names(project, given, list_declared(node))
+    report_unknown(given, list_declared(node), project.problems)
     specifications = _specify(project, [_ask_for(key, node)], given, {})
     return _plan_specifications(project, specifications, node)
 
 
 def _plan_built_task(project: Project, task: Task) -> Plan | None:
     definitions.open_given_dataset(project)
-    _report_unknown_names(project, given_by_caller(project.overrides.config), [])
+    report_unknown(given_by_caller(project.overrides.config), [], project.problems)
     fields = SpecificationFields.model_construct(task_key=task.key)
     specification = _build_specification(project, task, fields, task.places, task.key, {})
     return _plan_specifications(project, [specification], task.places)
@@ -435,41 +438,47 @@ def _plan_run(project: Project, node: Node) -> Plan:
     given |= given_by_caller(project.overrides.config)
     fields, config, entries, models = _read_evaluation(project, node, given)
     for_tasks = {name: value for name, value in given.items() if name not in config.parameters}
-    names = list(config.parameters)
-    used = set()
-    for entry in entries:
-        key = str(entry.field("task_key").value)
-        used.add(key)
-        names += list_declared(_find_task(project, key) or entry)
-    if "tasks" not in project.unread:
-        _report_unknown_names(project, for_tasks, names)
-    for key in project.tasks.keys() - used:
-        definitions.check_unused_task(project.tasks[key], problems)
+    _check_tasks(project, entries, for_tasks, config)
     common: dict[str, Any] = {}
     if fields is not None:
-        names_of = {*_SELECTION, "cache_policy"}
-        common = fields.model_dump(include=names_of, exclude_none=True)
+        common = fields.model_dump(include={*_SELECTION, "cache_policy"}, exclude_none=True)
     common |= _read_run_config(node.field("run_config"), problems)
     matrix = {}
     for model in models:
         asked = [entry.having("model_key", model) for entry in entries]
         matrix[str(model.value)] = _specify(project, asked, for_tasks, common)
     built = next(iter(matrix.values())) if matrix else _specify(project, entries, for_tasks, common)
-    key = Path(node.place.file or "run.yaml").resolve().parent.name or "run"
-    if fields is not None:
-        key = fields.key
-    sound = [] if None in built else list(filter(None, built))
+    if fields is None:
+        name = Path(node.place.file or "run.yaml").resolve().parent.name or "run"
+        fields = shapes.EvaluationFields.model_construct(key=name)
+    sound = [] if None in built else built
     return Plan(
-        key=key,
+        key=fields.key,
         specifications=tuple(filter(None, built)),
         project=project.folder,
         file=node.place.file or "",
-        display_name=fields.display_name if fields else None,
-        description=fields.description if fields else None,
+        display_name=fields.display_name,
+        description=fields.description,
         cache_policy=common.get("cache_policy"),
-        **_plan_policies(project, key, sound, node.field("policies"), config),
+        **_plan_policies(project, fields.key, sound, node.field("policies"), config),
         matrix={name: tuple(filter(None, each)) for name, each in matrix.items()},
     )
+
+
+def _check_tasks(
+    project: Project, entries: Sequence[Node], given: Mapping[str, Given], config: Config
+) -> None:
+    """Report config values that no task declares, and mistakes in tasks that are not used."""
+    names = list(config.parameters)
+    unused = dict(project.tasks)
+    for entry in entries:
+        key = str(entry.field("task_key").value)
+        unused.pop(key, None)
+        names += list_declared(_find_task(project, key) or entry)
+    if "tasks" not in project.unread:
+        report_unknown(given, names, project.problems)
+    for task in unused.values():
+        definitions.check_unused_task(task, project.problems)
 
 
 def _read_run_config(node: Node, problems: Problems) -> dict[str, Any]:
@@ -512,25 +521,17 @@ def _read_evaluation(
     return fields, config, list(node.at("task_specifications").items), models
 
 
-def _report_unknown_names(
-    project: Project, given: Mapping[str, Given], names: Sequence[str]
-) -> None:
-    for name, value in given.items():
-        if name not in names:
-            refuse_name(name, names, value.place, project.problems)
-
-
 def _plan_policies(
     project: Project,
     key: str,
-    specifications: Sequence[Specification],
+    specifications: Sequence[Specification | None],
     node: Node,
     config: Config,
 ) -> dict[str, Any]:
     """Return the policies of a run, the caller's or else the file's, checked against its tasks."""
     if not project.overrides.states_gates and node.is_null:
         return {}
-    tasks = {specification.key: specification.task for specification in specifications}
+    tasks = {each.key: each.task for each in filter(None, specifications)}
     policies, places = features.load_gates().plan_policies(project, key, tasks, node, config)
     return {"policies": policies, "rule_places": places}
 
@@ -620,14 +621,18 @@ def _specify(
 
     `given` are config values for the tasks, `common` is what the run says of all of them.
     """
-    wanted = []
+    wanted: list[tuple[str | None, str, Place]] = []
     for entry in entries:
         wanted.append((entry.key, str(entry.field("task_key").value), entry.place))
-    within = "in the evaluation"
-    keys = assign_keys(wanted, project.problems, what="task specification", within=within)
+    keys = assign_keys(wanted, project.problems, what="task specification", within=_WITHIN)
     specifications: list[Specification | None] = []
     for entry, key in zip(entries, keys, strict=True):
         specifications += _specify_entry(project, entry, key, keys, given, common)
+    for each in filter(None, specifications):
+        if each.variant and each.variant.key != BASE and each.key in keys:
+            message = f"task specification key `{each.key}` is used twice {_WITHIN}"
+            place = each.task.place("definition")
+            project.problems.add("E114", message, place, "give each its own `key`")
     return specifications
 
 
@@ -645,6 +650,7 @@ def _specify_entry(
     fields = validate_node(SpecificationFields, entry, problems, name="the task specification")
     if fields is None:
         return [None]
+    values = read_given(entry.field("task_config"), problems, name="task_config")
     task_key = fields.task_key
     node = _find_task(project, task_key)
     if node is None:
@@ -653,7 +659,6 @@ def _specify_entry(
             place = entry.entries["task_key"].place
             problems.add("E113", f"task `{task_key}` is not defined", place, hint)
         return [None]
-    values = read_given(entry.field("task_config"), problems, name="task_config")
     if task_key not in project.tasks:
         values = definitions.adopt(project, load_ready_made(task_key), values)
     values |= pick_declared(given, node)
@@ -662,26 +667,29 @@ def _specify_entry(
     specifications: list[Specification | None] = []
     for task_node, variant in _list_variants(project, node, key, is_recorded=is_recorded):
         config = definitions.resolve(project, task_node, values)
-        for name, target in config.of_type("task_result").items():
-            if target not in keys:
-                hint = suggest(target, keys) or f"task specifications: {listing(keys)}"
-                message = f"config value `{name}` names the task specification `{target}`, "
-                place = config.places.get(name, entry.place)
-                problems.add("E113", f"{message}which is not defined", place, hint)
+        _check_task_results(config, keys, entry.place, problems)
         task = build_task(task_node, config, problems)
-        if task is None:
-            specifications.append(None)
-            continue
-        definitions.check_references(project, config)
-        specification = _build_specification(project, task, fields, entry, key, common)
-        if variant is not None and specification is not None:
+        specification = None
+        if task is not None:
+            definitions.check_references(project, config)
+            specification = _build_specification(project, task, fields, entry, key, common)
+        if specification is not None and variant is not None:
             name = key if variant.key == BASE else f"{key}-{variant.key}"
-            if name in keys and variant.key != BASE:
-                message = f"task specification key `{name}` is used twice in the evaluation"
-                problems.add("E114", message, entry.place, "give each its own `key`")
             specification = replace(specification, key=name, variant=variant)
         specifications.append(specification)
     return specifications
+
+
+def _check_task_results(
+    config: Config, keys: Sequence[str], place: Place, problems: Problems
+) -> None:
+    """Report `task_result` parameters that name no task specification."""
+    for name, target in config.of_type("task_result").items():
+        if target not in keys:
+            hint = suggest(target, keys) or f"task specifications: {listing(keys)}"
+            message = f"config value `{name}` names the task specification `{target}`, "
+            message += "which is not defined"
+            problems.add("E113", message, config.places.get(name, place), hint)
 
 
 def _build_specification(
@@ -693,23 +701,16 @@ def _build_specification(
     common: Mapping[str, Any],
 ) -> Specification | None:
     """Return a task with its dataset, model and judges; None without a dataset."""
-    overrides = project.overrides
     dataset = _choose_dataset(task, project)
     needs_model = task.solver is not None and task.solver.needs_model
     completions = _find_completions(project, fields, entry)
-    if needs_model and overrides.model is not None:
+    if needs_model and project.overrides.model is not None:
         completions = None  # the caller's model is called in place of the file's completions
     reference = definitions.find_given_model(project) or fields.model_key
     model = None
     if reference is not None:
-        from answerkey.spec.models import build_generation
-
-        is_callers = overrides.model is not None
-        place = Place(file="--model") if is_callers else entry.key_place("model_key")
-        generation = None
-        if needs_model and not overrides.brings_completions and completions is None:
-            generation = build_generation(fields)
-        model = definitions.find_model(project, reference, place, generation, is_callers=is_callers)
+        is_called = needs_model and completions is None
+        model = _choose_model(project, reference, fields, entry, is_called=is_called)
     examples = _choose_examples(task, dataset, project)
     judges = definitions.find_judges(project, task)
     if dataset is None:
@@ -717,12 +718,6 @@ def _build_specification(
     model_name = fields.model_key
     if model_name in project.models:
         model_name = project.models[model_name].title
-    selected = {name: value for name, value in common.items() if name in _SELECTION}
-    for layer in (fields, overrides):
-        for name in _SELECTION:
-            value = getattr(layer, name, None)
-            if value is not None:
-                selected[name] = value
     return Specification(
         key=key,
         task=task,
@@ -731,12 +726,39 @@ def _build_specification(
         model=model,
         model_key=reference,
         model_name=model_name,
-        selection=Selection(**selected),
+        selection=_select_rows(common, fields, project.overrides),
         num_runs=fields.repeatability.num_runs if fields.repeatability else 1,
         examples=examples,
         judges=judges,
         completions=completions,
     )
+
+
+def _select_rows(
+    common: Mapping[str, Any], fields: SpecificationFields, overrides: Overrides
+) -> Selection:
+    """Return which rows are used; the caller's word wins, then the task specification's."""
+    selected = {name: value for name, value in common.items() if name in _SELECTION}
+    for layer in (fields, overrides):
+        for name in _SELECTION:
+            value = getattr(layer, name, None)
+            if value is not None:
+                selected[name] = value
+    return Selection(**selected)
+
+
+def _choose_model(
+    project: Project, reference: str, fields: SpecificationFields, entry: Node, *, is_called: bool
+) -> str | ModelConfig | None:
+    """Return the model to call; None when recorded completions take its place."""
+    from answerkey.spec.models import build_generation
+
+    is_callers = project.overrides.model is not None
+    place = Place(file="--model") if is_callers else entry.key_place("model_key")
+    generation = None
+    if is_called and not project.overrides.brings_completions:
+        generation = build_generation(fields)
+    return definitions.find_model(project, reference, place, generation, is_callers=is_callers)
 
 
 def _find_completions(

@@ -120,7 +120,6 @@ class Inclusion:
     problems: Problems
     allow_outside: bool = False
     _count: int = 0
-    _bytes: int = 0
     _trees: dict[Path, Node] = field(default_factory=dict)
     _texts: dict[Path, str] = field(default_factory=dict)
 
@@ -162,21 +161,23 @@ class Inclusion:
         """Return the text of the file that `!include` names, with the place where it begins."""
         try:
             path = self._locate(str(node.value), node.place)
-            real = resolve_path(path, node.place)
-            if real not in self._texts:
-                self._texts[real] = yaml_text.read_text(path, path.as_posix(), place=node.place)
-                self._bytes += len(self._texts[real])
-            if self._bytes > MAX_INCLUDED:
-                most = MAX_INCLUDED // 1_000_000
-                message = f"the files that `!include` names hold more than {most} MB"
-                raise SpecError("E104", message, where=node.place)
+            text = self._read_text(path, node.place)
         except SpecError as error:
             self.problems.report(error)
             return self.problems.mark_broken(node.place)
-        text = self._texts[real]
         before = text[: len(text) - len(text.lstrip())]
         start = Place(path.as_posix(), before.count("\n") + 1, len(before) - before.rfind("\n"))
         return Node(text.strip(), start, "include")
+
+    def _read_text(self, path: Path, place: Place) -> str:
+        real = resolve_path(path, place)
+        if real not in self._texts:
+            self._texts[real] = yaml_text.read_text(path, path.as_posix(), place=place)
+        if sum(map(len, self._texts.values())) > MAX_INCLUDED:
+            most = MAX_INCLUDED // 1_000_000
+            message = f"the files that `!include` names hold more than {most} MB"
+            raise SpecError("E104", message, where=place)
+        return self._texts[real]
 
     def _refer(self, node: Node, trail: tuple[Path, ...], *, is_material: bool = False) -> Node:
         """Return the tree of the file that `$ref` names, with the keys beside `$ref` added."""
@@ -370,7 +371,7 @@ def find_file(path: Path) -> Path:
     for name in RUN_NAMES:
         if (path / name).is_file():
             return path / name
-    names = sorted(file.as_posix() for file in path.iterdir())
+    names = sorted(map(Path.as_posix, path.iterdir()))
     files = [name for name in names if name.endswith(YAML_ENDINGS)]
     data = [name for name in names if split_endings(name)[0]]
     hint = "name a task file or write a `run.yaml` there"

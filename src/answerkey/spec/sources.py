@@ -189,25 +189,19 @@ def build_dataset(node: Node, problems: Problems, *, base: Path) -> DatasetSpec 
 
 def build_source(node: Node, problems: Problems, *, base: Path) -> Source | None:
     """Return where rows come from; a path is relative to the file that states it."""
-    filters: list[RowFilter] = []
     rest = node
+    filters: list[RowFilter | None] = []
     if node.field("filters").is_list:
         # Each is validated by itself, so that a mistake in one hides none in the next.
         rest = node.without("filters")
         for entry in node.entries["filters"].items:
-            condition = build_filter(entry, problems, names=DATASET_NAMES)
-            if condition is not None:
-                filters.append(condition)
+            filters.append(build_filter(entry, problems, names=DATASET_NAMES))
     source: Any = SOURCE.read(rest, problems)[1]
-    for entry in node.field("derive").entries.values():
-        try:
-            Template.compile(entry.text or "", names=DATASET_NAMES)
-        except SpecError as error:
-            report_template(error, entry, problems)
+    _check_derived(node.field("derive"), problems)
     if source is None:
         return None
     if filters:
-        source = replace(source, filters=tuple(filters))
+        source = replace(source, filters=tuple(filter(None, filters)))
     name = getattr(source, "path_field", "")
     if name not in node.entries:
         return source  # type: ignore[no-any-return]
@@ -222,6 +216,14 @@ def build_source(node: Node, problems: Problems, *, base: Path) -> Source | None
     except SpecError as error:
         problems.report(error)
         return None
+
+
+def _check_derived(node: Node, problems: Problems) -> None:
+    for entry in node.entries.values():
+        try:
+            Template.compile(entry.text or "", names=DATASET_NAMES)
+        except SpecError as error:
+            report_template(error, entry, problems)
 
 
 def build_filter(node: Node, problems: Problems, *, names: tuple[str, ...]) -> RowFilter | None:

@@ -25,7 +25,7 @@ from answerkey.scorers import SCORERS, Action, Scorer, asks_model, compile_templ
 from answerkey.solvers import SOLVERS, ChoiceOrder, Solver
 from answerkey.spec import shapes, validation
 from answerkey.spec.config import Config
-from answerkey.spec.nodes import Node, Problems, from_plain, name_key, walk_scalars
+from answerkey.spec.nodes import BROKEN, Node, Problems, from_plain, name_key, walk_scalars
 from answerkey.spec.shapes import carry_over
 from answerkey.spec.sources import build_filter, describe_filter
 from answerkey.spec.validation import Fields, Part, assign_keys, report_template, validate_node
@@ -240,26 +240,21 @@ def _build(
     fields = validate_node(shapes.TaskFields, node, problems, name="the task")
     if fields is None:  # stand-ins, so that the rest can still be checked
         fields = shapes.TaskFields(key=name_key(node.key or "") or "task", definition=None)
-    if "definition" not in node.entries:
-        return None
-    definition = carry_over(node.entries["definition"], "definition", problems)
-    if "dataset" in definition.entries:
-        choice = carry_over(definition.entries["dataset"], "dataset choice", problems)
-        definition = definition.having("dataset", choice)
+    definition = _read_definition(node, problems)
     parts = validate_node(shapes.Definition, definition, problems, name="`definition`")
     if not definition.is_map:
         return None
     trials = build_trials(definition.field("trials"), problems)
     steps = _build_scoring(definition.field("scorers"), trials, build_design(parts), problems)
-    if trials is not None:
-        _check_aggregated_names(trials, steps, definition.entries["trials"], problems)
-    solver, solver_fields = _build_solver(definition.field("solver"), problems)
-    order, order_fields = _build_choice_order(definition.field("choice_order"), problems)
+    solver, solver_source = _build_solver(definition.field("solver"), problems)
+    order, order_source = _build_choice_order(definition.field("choice_order"), problems)
     if order is not None:
         _check_choice_order(order, solver, steps, definition, problems)
         steps = _add_order_metrics(order, steps, definition, problems)
     if solver is not None and solver.ranks_continuations:
         _check_ranking(solver, steps, definition, problems)
+    if trials is not None:
+        _check_aggregated_names(trials, steps, definition.entries["trials"], problems)
     actions = _build_actions(definition.field("actions"), problems)
     if len(steps) == len(definition.field("scorers").items):
         _check_actions(definition.field("actions"), steps, actions, problems)
@@ -269,16 +264,16 @@ def _build(
     resolved: dict[str, object] = {
         "type": "benchmark_task",
         "dataset": parts.dataset and {"key": parts.dataset.key},
-        "solver": solver_fields and _dump(solver_fields),
+        "solver": solver_source,
         "scorers": [step.source for step in steps],
         "trials": trials and asdict(trials),
-        "choice_order": order and order_fields and order_fields.model_dump(mode="json"),
+        "choice_order": order_source,
         **parts.model_dump(include=set(shapes.DesignFields.model_fields)),
-        "actions": [_describe_action(action) for action in actions] or None,
+        "actions": list(map(_describe_action, actions)) or None,
     }
     source = {
         **fields.model_dump(mode="json", exclude={"config_spec", "definition"}, exclude_none=True),
-        "definition": {name: part for name, part in resolved.items() if part is not None},
+        "definition": _drop_unset(resolved),
         "config": dict(config.values),
         "dataset_columns": dict(columns),
         "file": node.place.file,
@@ -307,6 +302,21 @@ def _build(
     )
 
 
+def _drop_unset(plain: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in plain.items() if value is not None}
+
+
+def _read_definition(task: Node, problems: Problems) -> Node:
+    """Return the definition of a task without old names; a broken node when there is none."""
+    if "definition" not in task.entries:
+        return Node(BROKEN, task.place, is_broken=True)
+    definition = carry_over(task.entries["definition"], "definition", problems)
+    if "dataset" not in definition.entries:
+        return definition
+    choice = carry_over(definition.entries["dataset"], "dataset choice", problems)
+    return definition.having("dataset", choice)
+
+
 def _hash_task(definition: object, steps: Sequence[ScoringStep]) -> str:
     """Return the fingerprint of a task: our own prompts decide numbers like those of the user."""
     prompts = []
@@ -317,23 +327,29 @@ def _hash_task(definition: object, steps: Sequence[ScoringStep]) -> str:
     return hash_definition([definition, *prompts] if prompts else definition)
 
 
-def _build_solver(node: Node, problems: Problems) -> tuple[Solver | None, Fields | None]:
+def _build_solver(node: Node, problems: Problems) -> tuple[Solver | None, object]:
+    """Return the solver of a task, and its fields as plain values."""
     if node.is_null:
         return None, None
     fields, solver = SOLVER.read(node, problems)
-    if solver is not None:
-        for name, error in solver.compile_templates()[1]:
-            path = [int(step) if step.isdigit() else step for step in name.split(".")]
-            report_template(error, node.at(*path), problems)
-    return solver, fields if solver is not None else None
+    if solver is None:
+        return None, None
+    for name, error in solver.compile_templates()[1]:
+        path = [int(step) if step.isdigit() else step for step in name.split(".")]
+        report_template(error, node.at(*path), problems)
+    return solver, _dump(fields)
 
 
-def _build_choice_order(node: Node, problems: Problems) -> tuple[ChoiceOrder | None, Fields | None]:
+def _build_choice_order(node: Node, problems: Problems) -> tuple[ChoiceOrder | None, object]:
+    """Return the choice order of a task, and its fields as plain values."""
     if node.is_null:
         return None, None
     model = validation.fields_of(ChoiceOrder)
     fields = validate_node(model, node, problems, name="`choice_order`")
-    return validation.try_build(fields, node, problems), fields
+    order = validation.try_build(fields, node, problems)
+    if fields is None or order is None:
+        return None, None
+    return order, fields.model_dump(mode="json")
 
 
 def _follows_order(step: ScoringStep) -> bool:
@@ -371,28 +387,31 @@ def _add_order_metrics(
 ) -> list[ScoringStep]:
     """Return the steps with the metrics that `choice_order` brings along."""
     robustness = features.load_choice_order()
-    main = next((step for step in steps if step.purpose == "score"), None)
-    reading = next((step for step in steps if _reads_logprobs(step)), None)
-    if order.pride is not None and reading is None:
-        message = (
-            "`pride` takes the prior out of probabilities, and no scorer of the task reads any"
-        )
-        hint = "add the scorer `choice_probabilities`, or leave `pride` out"
-        problems.add("E108", message, definition.at("choice_order", "pride").place, hint)
-    ordered = []
-    for step in steps:
-        added: dict[str, Metric] = {}
-        if step is main and _follows_order(step):
-            added["choice_order"] = robustness.ChoiceOrderMetric(order.orders)
-        if step is reading and order.pride is not None:
-            added["pride"] = robustness.PrideMetric(order.pride.share, order.pride.seed)
-        keyed = list(step.metrics)
-        for name, metric in added.items():
-            design = keyed[0].design if keyed else Design()
-            key = validation.number_key(name, {other.key for other in keyed})
-            keyed.append(KeyedMetric(key, metric, replace(design, group_by=())))
-        ordered.append(replace(step, metrics=tuple(keyed)))
+    ordered = list(steps)
+    for index, step in enumerate(ordered):
+        if step.purpose == "score":
+            if _follows_order(step):
+                metric = robustness.ChoiceOrderMetric(order.orders)
+                ordered[index] = _add_metric(step, "choice_order", metric)
+            break
+    if order.pride is None:
+        return ordered
+    for index, step in enumerate(ordered):
+        if _reads_logprobs(step):
+            metric = robustness.PrideMetric(order.pride.share, order.pride.seed)
+            ordered[index] = _add_metric(step, "pride", metric)
+            return ordered
+    message = "`pride` takes the prior out of probabilities, and no scorer of the task reads any"
+    hint = "add the scorer `choice_probabilities`, or leave `pride` out"
+    problems.add("E108", message, definition.at("choice_order", "pride").place, hint)
     return ordered
+
+
+def _add_metric(step: ScoringStep, name: str, metric: Metric) -> ScoringStep:
+    design = step.metrics[0].design if step.metrics else Design()
+    key = validation.number_key(name, {other.key for other in step.metrics})
+    keyed = KeyedMetric(key, metric, replace(design, group_by=()))
+    return replace(step, metrics=(*step.metrics, keyed))
 
 
 def _check_ranking(
@@ -474,7 +493,7 @@ def build_design(fields: shapes.DesignFields | None, base: Design | None = None)
         "seed": fields.bootstrap_seed,
         "is_corrected": fields.cluster_correction,
     }
-    changes: dict[str, Any] = {name: one for name, one in stated.items() if one is not None}
+    changes: dict[str, Any] = _drop_unset(stated)
     return replace(base or Design(), **changes)
 
 
@@ -545,36 +564,30 @@ def _check_aggregated_names(
     trials: Trials, steps: Sequence[ScoringStep], node: Node, problems: Problems
 ) -> None:
     """Report aggregators of something that is no value of a scorer."""
-    names: list[str] = []
-    metadata: set[str] = set()
-    voted: set[str] = set()
-    for step in steps:
-        scorer = step.scorer
-        if scorer.value_names is None:
-            return
-        names += scorer.value_names
-        metadata |= {*(scorer.metadata_names or ())}
-        if {*metrics.trials.VOTES} & {*(scorer.metadata_names or ())}:
-            voted |= {*scorer.value_names}
-    if not steps:
+    scorers = [step.scorer for step in steps]
+    if not scorers or any(scorer.value_names is None for scorer in scorers):
         return
+    names: dict[str, bool] = {}  # whether the scorer of a value says which answer a trial gives
+    metadata: set[str] = set()
+    for scorer in scorers:
+        described = set(scorer.metadata_names or ())
+        votes = not described.isdisjoint(metrics.trials.VOTES)
+        names |= dict.fromkeys(scorer.value_names or (), votes)
+        metadata |= described
     for aggregate in trials.score_aggregators:
         name = aggregate.score_name
         if name not in names:
             message = f"`score_name` `{name}` is not a value of a scorer of the task"
-            hint = suggest(name, names) or f"values: {listing(dict.fromkeys(names))}"
+            hint = suggest(name, names) or f"values: {listing(names)}"
             if name in metadata:
                 hint = f"metadata has no aggregate: its metrics count the trials; {hint}"
-        elif aggregate.aggregator.function == "maj@k" and name not in voted:
+        elif aggregate.aggregator.function == "maj@k" and not names[name]:
             message = f"`maj@k` of `{name}`: its scorer does not say which answer a trial gives"
             hint = "a majority vote needs letters or texts: `string_equals_mcqa`, `string_equals`"
         else:
             continue
-        where = node.place
-        for path, scalar in walk_scalars(node.at("score_aggregators")):
-            if path[-1:] == ("score_name",) and scalar.value == name:
-                where = scalar.place
-        problems.add("E115", message, where, hint)
+        places = {node.value: node.place for _, node in walk_scalars(node.at("score_aggregators"))}
+        problems.add("E115", message, places.get(name, node.place), hint)
 
 
 def _build_scoring(
@@ -637,15 +650,9 @@ def _read_metrics(
 
     A scorer without `metrics` has the default ones, which stand at the scorer's node.
     """
+    read: list[tuple[Node, Any, Metric]] = []
     defaults = _list_default_metrics(scorer, trials)
     listed = entry.field("metrics")
-    if not listed.items and not defaults and SCORERS[fields.type].main_value is None:
-        hint = "add `metrics`, such as `- {type: mean, field: …}`"
-        problems.add("E108", f"a `{fields.type}` scorer needs `metrics`", entry.place, hint)
-    elif fields.metrics == [] and defaults and fields.purpose == "score":
-        message = f"scorer `{key}` has no metrics: the run will have no number of it"
-        problems.notice(message, listed.place, "leave `metrics` out to get the usual ones")
-    read: list[tuple[Node, Any, Metric]] = []
     for number, part in enumerate(listed.items, start=1):
         metric_fields, metric = METRIC.read(part, problems, number=number)
         if metric is not None:
@@ -654,6 +661,12 @@ def _read_metrics(
         for plain in defaults:
             metric_fields = METRIC.model(str(plain["type"])).model_validate(plain)
             read.append((entry, metric_fields, validation.build(metric_fields)))
+    if not listed.items and not defaults and SCORERS[fields.type].main_value is None:
+        hint = "add `metrics`, such as `- {type: mean, field: …}`"
+        problems.add("E108", f"a `{fields.type}` scorer needs `metrics`", entry.place, hint)
+    elif fields.metrics == [] and defaults and fields.purpose == "score":
+        message = f"scorer `{key}` has no metrics: the run will have no number of it"
+        problems.notice(message, listed.place, "leave `metrics` out to get the usual ones")
     wanted = [(fields.key, metric.type, part.place) for part, fields, metric in read]
     names = assign_keys(wanted, problems, what="metric", within=f"in scorer `{key}`")
     return [

@@ -93,7 +93,8 @@ def _read_text(value: object) -> object:
 def _read_number(value: object) -> object:
     """Return the number that a text spells; refuse true and false, which pydantic would accept."""
     number = parse_number(value) if isinstance(value, str) else value
-    if number is None or isinstance(number, bool):
+    is_endless = isinstance(number, float) and not math.isfinite(number)
+    if number is None or isinstance(number, bool) or is_endless:
         raise PydanticCustomError("float_type", "must be a number")
     return number
 
@@ -324,21 +325,33 @@ def _report(
             problems.add("E108", message, found.place, f"add `{loc[-1]}: …`")
     elif kind in _EXTRA:
         _report_unknown_key(str(loc[-1]), keys_at(model, loc[:-1]), found, problems, within)
-    elif value is BROKEN or (isinstance(value, str) and _UNRESOLVED.search(value)):
-        return
-    elif kind == "union_tag_invalid":
+    elif value is not BROKEN and not _UNRESOLVED.search(str(value)):
+        subject = f"`{steps}`" if steps else name
+        is_secret = bool(_SECRETIVE.intersection(path))
+        _report_value(detail, found, problems, subject, is_secret=is_secret)
+
+
+def _report_value(
+    detail: ErrorDetails, node: Node, problems: Problems, subject: str, *, is_secret: bool
+) -> None:
+    value = detail["input"]
+    if detail["type"] == "union_tag_invalid":
         tags = detail["ctx"]["expected_tags"].replace("'", "").split(", ")
         tag = detail["ctx"]["tag"]
         hint = suggest(tag, tags) or f"types: {listing(tags)}"
-        problems.add("E109", f"unknown type {tag!r}", found.at("type").place, hint)
-    elif kind == "literal_error" and isinstance(value, str) and value in FOREIGN_KEYS:
-        message = f"`{steps}: {value}` of the original platform is not done"
-        problems.add("E116", message, found.place, FOREIGN_KEYS[value])
+        problems.add("E109", f"unknown type {tag!r}", node.at("type").place, hint)
+    elif detail["type"] == "literal_error" and str(value) in FOREIGN_KEYS:
+        message = f"{subject.rstrip('`')}: {value}` of the original platform is not done"
+        problems.add("E116", message, node.place, FOREIGN_KEYS[str(value)])
     else:
-        shown = "***" if _SECRETIVE & set(path) else _shorten(value)
-        subject = f"`{steps}`" if steps else name
-        message = f"{subject} {_describe(detail, shown)}"
-        problems.add("E108", message, found.place, _advise(detail))
+        message, advice = explain(detail, is_secret=is_secret)
+        problems.add("E108", f"{subject} {message}", node.place, advice)
+
+
+def explain(detail: ErrorDetails, *, is_secret: bool = False) -> tuple[str, str | None]:
+    """Return what is wrong with a value, as the end of a sentence, and what to write instead."""
+    shown = "***" if is_secret else _shorten(detail["input"])
+    return _describe(detail, shown), _advise(detail)
 
 
 def _report_unknown_key(
@@ -402,10 +415,15 @@ def keys_at(model: type[BaseModel], loc: Sequence[str | int]) -> set[str]:
     """Return the keys that may stand at a location of a model."""
     models = {model}
     for step in loc:
-        inner = {found for outer in models for found in _inner_models(outer, str(step))}
+        inner: set[type[BaseModel]] = set()
+        for outer in models:
+            inner.update(_inner_models(outer, str(step)))
         tagged = {outer for outer in models if step in _list_tags(outer)}
         models = inner or tagged or models
-    return {field.alias or key for outer in models for key, field in outer.model_fields.items()}
+    keys: set[str] = set()
+    for outer in models:
+        keys.update(field.alias or key for key, field in outer.model_fields.items())
+    return keys
 
 
 def _inner_models(model: type[BaseModel], field: str) -> Iterator[type[BaseModel]]:
@@ -495,14 +513,19 @@ class Part:
         for spelling in (name, name.replace("_", "-")):
             if spelling in self.registry:
                 return spelling
+        self._refuse(name, kind.place, problems)
+        return None
+
+    def _refuse(self, name: str, place: Place, problems: Problems) -> None:
+        """Report a type that is not supported."""
         supported = f"supported: {listing(sorted(self.registry))}"
         foreign = FOREIGN_TYPES.get(self.name, {})
         if name in foreign:
             message = f"{self.name} type `{name}` of the original platform is not done"
-            problems.add("E116", message, kind.place, f"{foreign[name]}; {supported}")
+            problems.add("E116", message, place, f"{foreign[name]}; {supported}")
         elif self.name == "solver" and name in OUTSIDE_SOLVERS:
             message = f"solver type `{name}` is outside the scope of multiple choice"
-            problems.add("E303", message, kind.place, supported)
+            problems.add("E303", message, place, supported)
         else:
             hint = supported
             near = suggest(name, self.registry)
@@ -510,8 +533,7 @@ class Part:
                 hint = f"{near} {supported}"
             elif self.name == "scorer":
                 hint = f"{supported}; for a rule of your own use a `python` scorer"
-            problems.add("E109", f"unknown {self.name} type {name!r}", kind.place, hint)
-        return None
+            problems.add("E109", f"unknown {self.name} type {name!r}", place, hint)
 
     def read(
         self, node: Node, problems: Problems, *, number: int | None = None

@@ -266,14 +266,13 @@ class _Diagnosis:
         above = self.row - 1 if is_mapping else self.start
         while above > 0 and not self.lines[above].strip():
             above -= 1
-        if above < 0 or not self.lines[above].strip():
+        if not self.lines[max(above, 0)].strip():
             above = self.row
+        above = max(above, 0)
         for row in (self.row, above):
-            match = _ENTRY.match(self.lines[row])
-            if match and match["mark"] == ":":
-                entry = f"{self.lines[row][: match.end('mark')].lstrip()} {match['value']}"
-                hint = hide_values(f"write `{entry}`")
-                return "no space after the colon", row, match.start("mark"), hint
+            slip = self._find_missing_space(row)
+            if slip is not None:
+                return slip
         match = _ENTRY.match(self.line)
         if match and self.column > match.start("value"):
             quoted = _quote_value(self.line, match.start("value"))
@@ -283,6 +282,14 @@ class _Diagnosis:
         hint = "write `key: value` in the same column as its neighbours, "
         hint += "or put several lines in quotes"
         return "a line without `key:`, or one that is indented too far", row, 0, hint
+
+    def _find_missing_space(self, row: int) -> Slip | None:
+        line = self.lines[row]
+        match = _ENTRY.match(line)
+        if match is None or match["mark"] != ":":
+            return None
+        hint = hide_values(f"write `{line[: match.end('mark')].lstrip()} {match['value']}`")
+        return "no space after the colon", row, match.start("mark"), hint
 
     def _find_block_end(self) -> Slip | None:
         """Find why a block ends where it should not."""

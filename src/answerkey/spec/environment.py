@@ -8,7 +8,11 @@ from dataclasses import dataclass, field
 from os import environ
 from pathlib import Path
 
-from answerkey.errors import Place, SpecError, suggest
+from answerkey.errors import (
+    Place,
+    SpecError,
+    suggest,
+)
 from answerkey.models.config import SECRET_NAME, Origin
 from answerkey.spec.yaml_text import read_text
 
@@ -30,7 +34,13 @@ class Environment:
     project_names: frozenset[str] = frozenset()
     is_broken: bool = False
 
-    def expand(self, text: str, place: Place, *, may_hold_secret: bool = False) -> str:
+    def expand(
+        self,
+        text: str,
+        place: Place,
+        *,
+        may_hold_secret: bool = False,
+    ) -> str:
         """Return an environment value with its variables filled in; any other text as it is."""
         if not _VALUE.fullmatch(text):
             return text

@@ -7,15 +7,38 @@ are values of the environment, or else of `.env`; `<< secrets.NAME >>` is used a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import (
+    Callable,
+    Mapping,
+    Sequence,
+)
+from dataclasses import (
+    dataclass,
+    field,
+    replace,
+)
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Generic,
+    Literal,
+    TypeVar,
+)
 
 from answerkey.datasets.formats import split_endings
 from answerkey.datasets.sources import Source
-from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
-from answerkey.models.config import Adapter, ModelConfig, Secret
+from answerkey.errors import (
+    AnswerkeyError,
+    Place,
+    SpecError,
+    listing,
+    suggest,
+)
+from answerkey.models.config import (
+    Adapter,
+    ModelConfig,
+    Secret,
+)
 from answerkey.spec import yaml_text
 from answerkey.spec.environment import Environment, load_environment
 from answerkey.spec.nodes import (
@@ -29,7 +52,11 @@ from answerkey.spec.nodes import (
     to_plain,
 )
 from answerkey.spec.nodes import Path as Way
-from answerkey.spec.yaml_text import INCLUDE_TAG, MAX_NODES, resolve_path
+from answerkey.spec.yaml_text import (
+    INCLUDE_TAG,
+    MAX_NODES,
+    resolve_path,
+)
 from answerkey.types import Notice
 
 if TYPE_CHECKING:
@@ -129,7 +156,11 @@ class Inclusion:
         return self.follow(node, (resolve_path(path, None),))
 
     def follow(
-        self, node: Node, trail: tuple[Path, ...] = (), *, is_material: bool = False
+        self,
+        node: Node,
+        trail: tuple[Path, ...] = (),
+        *,
+        is_material: bool = False,
     ) -> Node:
         """Return a tree with everything followed; `trail` are the files that lead to it.
 
@@ -179,7 +210,13 @@ class Inclusion:
             raise SpecError("E104", message, where=place)
         return self._texts[real]
 
-    def _refer(self, node: Node, trail: tuple[Path, ...], *, is_material: bool = False) -> Node:
+    def _refer(
+        self,
+        node: Node,
+        trail: tuple[Path, ...],
+        *,
+        is_material: bool = False,
+    ) -> Node:
         """Return the tree of the file that `$ref` names, with the keys beside `$ref` added."""
         reference = node.entries["$ref"]
         siblings = node.without("$ref")
@@ -197,15 +234,21 @@ class Inclusion:
             target = self.problems.mark_broken(reference.place)
         for key in siblings.entries.keys() & target.entries.keys():
             if to_plain(siblings.entries[key]) != to_plain(target.entries[key]):
-                other = target.key_place(key)
-                message = f"`{key}` contradicts the file that `$ref` names ({other})"
+                target_place = target.key_place(key)
+                message = f"`{key}` contradicts the file that `$ref` names ({target_place})"
                 where = siblings.key_place(key)
                 self.problems.add("E105", message, where, f"keep `{key}` in one of the two")
         entries = target.entries | siblings.entries
         keys = target.keys | siblings.keys
         return Node(entries, reference.place, keys=keys, is_broken=target.is_broken)
 
-    def _read_reference(self, node: Node, trail: tuple[Path, ...], *, is_material: bool) -> Node:
+    def _read_reference(
+        self,
+        node: Node,
+        trail: tuple[Path, ...],
+        *,
+        is_material: bool,
+    ) -> Node:
         """Return the tree of the file that `$ref` names; each file is read once."""
         if node.text is None:
             raise SpecError("E108", "`$ref` must be the path of a YAML file", where=node.place)
@@ -258,7 +301,12 @@ class Project:
     open_files: Callable[[str | Path], DatasetSpec | None] | None = None
 
     @classmethod
-    def open(cls, folder: Path, overrides: Overrides, problems: Problems) -> Project:
+    def open(
+        cls,
+        folder: Path,
+        overrides: Overrides,
+        problems: Problems,
+    ) -> Project:
         """Return the project of a folder; an `--env` file that cannot be read is reported."""
         try:
             environment = load_environment(folder, overrides.env)
@@ -308,7 +356,12 @@ class Project:
             return Node(expanded, node.place, "caller")
         return Node(expanded, node.place, node.style)
 
-    def _fill_secret(self, path: Way, node: Node, secrets: Mapping[str, Secret | Broken]) -> Node:
+    def _fill_secret(
+        self,
+        path: Way,
+        node: Node,
+        secrets: Mapping[str, Secret | Broken],
+    ) -> Node:
         """Return a scalar with `<< secrets.NAME >>` replaced; report one in the wrong place."""
         text = node.text or ""
         if not _SECRET_ANYWHERE.search(text) or kind_of(path) == "material":

@@ -62,6 +62,7 @@ from answerkey.scorers import (
 from answerkey.spec import Task
 from answerkey.types import (
     NOT_ASKED,
+    Completion,
     Completions,
     CompletionStatus,
     MetricValue,
@@ -303,11 +304,11 @@ def run_shard(prepared: Prepared, writer: TaskWriter | None, shard: Shard) -> Sh
             completions = _complete(prepared, shard, asked) if written is None else written
             scores = _judge(task, asked, completions, shard.failed)
         else:
-            left, parts = shard.left, []
+            left, parts = shard.left, list[Completion]()
             for one in shard.cut_around():
                 rows = asked.slice(one.offset - shard.offset, len(one.samples))
-                parts.append(_complete(prepared, one, rows).frame)
-            said = Completions(pl.concat(parts))
+                parts += _complete(prepared, one, rows)
+            said = Completions(parts)
             failed = [place for place, row in enumerate(left) if row in set(shard.failed)]
             judged = _judge(task, asked.take(left), said, failed)
             trials = [row * size + trial for row in left for trial in range(size)]
@@ -375,14 +376,15 @@ def _complete(prepared: Prepared, shard: Shard, samples: Samples) -> Completions
     if shard.recorded is not None:
         recorded = shard.recorded.read(samples)
         if prepared.is_rescored:
-            position = pl.int_range(pl.len()) // size
-            is_missing = (pl.col("source") == NOT_ASKED) & ~position.is_in(list(shard.failed))
-            missing, why = pl.when(is_missing), "the old run did not call its model for this row"
-            changed = {
-                "status": missing.then(pl.lit(CompletionStatus.ERROR.value)).otherwise("status"),
-                "error": missing.then(pl.lit(why)).otherwise("error"),
-            }
-            recorded = Completions(recorded.frame.with_columns(**changed))
+            why = "the old run did not call its model for this row"
+            items = []
+            for row, completion in enumerate(recorded):
+                if completion.source == NOT_ASKED and row // size not in shard.failed:
+                    missing = completion.with_fields(status=CompletionStatus.ERROR, error=why)
+                    items.append(missing)
+                else:
+                    items.append(completion)
+            recorded = Completions(items)
         return recorded.number(trials)
     if solver is None:
         raise InternalError(

@@ -900,7 +900,7 @@ def _count_unread(prepared: Prepared) -> int:
         said = prepared.recorded.slice(shard.offset, len(asked)).read(asked)
         wrong = [row * size + trial for row in shard.failed for trial in range(size)]
         scores = [score_rows(one, asked.repeat(size), said, wrong) for one in scorers]
-        found += sum(len(find_unread(one)) for one in scores)
+        found += sum(len(find_unread(one.rows())) for one in scores)
     return found
 
 

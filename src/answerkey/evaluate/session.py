@@ -296,11 +296,15 @@ class Observer:
             with self._lock:
                 self._batches[event.batch] = event
         elif isinstance(event, Reused):
-            calls = len(event.completions.frame)
-            is_reply = (pl.col("status") != CompletionStatus.ERROR.value) & (
-                pl.col("source") != NOT_ASKED
+            calls = len(event.completions)
+            replies = Completions(
+                [
+                    completion
+                    for completion in event.completions
+                    if completion.status is not CompletionStatus.ERROR
+                    and completion.source != NOT_ASKED
+                ]
             )
-            replies = Completions(event.completions.frame.filter(is_reply))
             judged = self._judge(replies) if self._shows_accuracy else Judged()
             with self._lock:
                 self._count(SOLVE).update(done=calls, known=calls)
@@ -425,7 +429,7 @@ class Observer:
         """Return how completions are judged; nothing by a slow scorer."""
         if self._scorer is None:
             return Judged()
-        ids = completions.frame.select("sample_id")
+        ids = completions.column("sample_id").to_frame()
         try:
             # Each once, though it may have several trials; the others stay where they are.
             some = self._places.filter(pl.col("sample_id").is_in(ids["sample_id"].implode()))
@@ -434,14 +438,12 @@ class Observer:
                 some.with_row_index(), on="sample_id", how="left", maintain_order="left"
             )["index"]
             scores = self._scorer.score(samples.take(order), completions)
-            is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
-            correct, validity = scores.column("is_correct"), scores.column("completion_validity")
+            is_judged = "completion_validity" in (self._scorer.metadata_names or ())
+            validities = [score.metadata.get("completion_validity") for score in scores]
             return Judged(
-                scored=int(is_scored.sum()),
-                correct=0 if correct is None else int(correct.fill_null(0).sum()),
-                invalid=None
-                if validity is None
-                else int((validity == Validity.INVALID.value).sum()),
+                scored=sum(score.status is ScoreStatus.SCORED for score in scores),
+                correct=int(sum(score.values.get("is_correct") or 0 for score in scores)),  # type: ignore[misc]  # a number
+                invalid=validities.count(Validity.INVALID.value) if is_judged else None,
             )
         except AnswerkeyError:  # it will say so when its turn comes
             return Judged()

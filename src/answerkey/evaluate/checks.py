@@ -30,7 +30,7 @@ from answerkey.models.config import sees_samples
 from answerkey.models.images import list_images
 from answerkey.scorers import (
     Scorer,
-    build_scores,
+    build_table,
     compile_templates,
     reads_choices,
     try_action,
@@ -43,7 +43,7 @@ from answerkey.spec import ScoringStep, Task
 from answerkey.spec.nodes import Node
 from answerkey.templates import RowError, Template, TemplateStopped
 from answerkey.text import show_place
-from answerkey.types import Completion, Completions, Notice, Samples, Scores, ScoreStatus
+from answerkey.types import Completion, Completions, Notice, Samples, Score, Scores, ScoreStatus
 
 #: How many rows of one kind are shown before only their number is.
 SHOWN = 20
@@ -561,7 +561,7 @@ def find_unreadable(job: Job) -> list[AnswerkeyError]:
     tries: list[tuple[tuple[str | int, ...], Try]] = [
         (("definition", "scorers", step.index, name), _try_field(step, name))
         for step in task.scoring
-        for name in getattr(step.scorer, "completion_fields", ())
+        for name in step.scorer.completion_fields
     ]
     tries += [
         (("definition", "actions", index, "filter", "expression"), partial(try_action, action))
@@ -592,7 +592,7 @@ def find_unreadable(job: Job) -> list[AnswerkeyError]:
 
 
 def _try_field(step: ScoringStep, name: str) -> Try:
-    return lambda samples, completions, _: step.scorer.try_field(name, samples, completions)  # type: ignore[attr-defined]
+    return lambda samples, completions, _: step.scorer.try_field(name, samples, completions)
 
 
 def _try_row(attempt: Try, task: Task, sample: Samples) -> RowError | None:
@@ -604,7 +604,6 @@ def _try_row(attempt: Try, task: Task, sample: Samples) -> RowError | None:
     """
     told: dict[str, RowError] = {}
     is_in_parts = False
-    blank, status = pl.Series([None], dtype=pl.String), pl.Series([ScoreStatus.SCORED.value])
     for _ in range(MOST_NAMES):
         more = dict.fromkeys(told, TEXT)
         content: object = [{"type": "text", "text": TEXT, **more}] if is_in_parts else TEXT
@@ -615,8 +614,8 @@ def _try_row(attempt: Try, task: Task, sample: Samples) -> RowError | None:
         scores = {}
         for step in task.scoring:
             known = (*(step.scorer.value_names or ()), *(step.scorer.metadata_names or ()), *told)
-            values = {name: pl.Series([1.0]) for name in known}
-            scores[step.key] = build_scores(status, blank, values, metadata={})
+            made_up = Score(ScoreStatus.SCORED, values=dict.fromkeys(known, 1.0))
+            scores[step.key] = build_table([made_up], dict.fromkeys(known, pl.Float64()), {})
         problem = attempt(sample, completions, scores)
         if problem is None or not problem.is_undefined:
             return None

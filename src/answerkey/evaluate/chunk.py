@@ -32,6 +32,7 @@ from answerkey.scorers import (
 from answerkey.spec import Task
 from answerkey.types import (
     NOT_ASKED,
+    Completion,
     Completions,
     CompletionStatus,
     Samples,
@@ -143,7 +144,7 @@ def _score_chunk(
 
 def _complete(job: Job, chunk: Shard, samples: Samples) -> Completions:
     """Return a chunk's completions, one per sample and trial; none is made for skipped rows."""
-    parts = []
+    items: list[Completion] = []
     for stretch in chunk.cut_around():
         rows = samples.slice(stretch.offset - chunk.offset, len(stretch.samples))
         if stretch.recorded is not None:
@@ -152,25 +153,24 @@ def _complete(job: Job, chunk: Shard, samples: Samples) -> Completions:
                 completions = _mark_unasked(completions, stretch.failed, job.task.num_trials)
         else:
             completions = _solve(job, stretch, rows)
-        parts.append(completions)
-    if not chunk.skipped:
-        return parts[0].number(job.trials)
-    joined = Completions(pl.concat([part.frame for part in parts]))
-    spread = joined.spread(chunk.left, samples.ids, job.task.num_trials)
-    return spread.number(job.trials)
+        items += completions
+    completions = Completions(items)
+    if chunk.skipped:
+        completions = completions.spread(chunk.left, samples.ids, job.task.num_trials)
+    return completions.number(job.trials)
 
 
 def _mark_unasked(completions: Completions, failed: Sequence[int], size: int) -> Completions:
     """Return an old run's completions; a row that was wrong then and is right now is an error."""
-    position = pl.int_range(pl.len()) // size
-    is_unasked = (pl.col("source") == NOT_ASKED) & ~position.is_in(list(failed))
-    error = pl.lit("the old run did not call its model for this row")
-    status = pl.lit(CompletionStatus.ERROR.value)
-    frame = completions.frame.with_columns(
-        status=pl.when(is_unasked).then(status).otherwise("status"),
-        error=pl.when(is_unasked).then(error).otherwise("error"),
-    )
-    return Completions(frame)
+    error = "the old run did not call its model for this row"
+    items = []
+    for row, completion in enumerate(completions):
+        if completion.source == NOT_ASKED and row // size not in failed:
+            completion = completion.with_fields(  # noqa: PLW2901
+                status=CompletionStatus.ERROR, error=error
+            )
+        items.append(completion)
+    return Completions(items)
 
 
 def _solve(job: Job, chunk: Shard, samples: Samples) -> Completions:

@@ -302,12 +302,15 @@ class Examination:
             return tell("note", check, f"a model judges the replies: not tried{example}")
         completions = [one.completion for one in said]
         scores = scorer.score(asked, Completions.build(asked.ids, completions, source="live"))
-        validity, correct = scores.column("completion_validity"), scores.column("is_correct")
-        right = 0 if correct is None else int(correct.fill_null(0).sum())
-        if validity is None:
+        right = sum(score.values.get("is_correct") == 1 for score in scores)
+        if "completion_validity" not in (scorer.metadata_names or ()):
             return tell("note", check, f"scorer `{rule}`: {right} of {count} right{example}")
-        unread = scores.frame.filter(validity == Validity.INVALID.value)["metadata"]
-        if reasons := unread.struct.field("validity_reason").to_list():
+        reasons = [
+            str(score.metadata["validity_reason"])
+            for score in scores
+            if score.metadata.get("completion_validity") == Validity.INVALID.value
+        ]
+        if reasons:
             most = max(reasons, key=reasons.count)
             how = {
                 "TRUNCATED_THINKING": "thoughts",

@@ -267,7 +267,7 @@ def _count_unread(job: Job) -> int:
         failed = [row * size + trial for row in chunk.failed for trial in range(size)]
         for scorer in scorers:
             scores = score_rows(scorer, samples.repeat(size), completions, failed)
-            unread += len(find_unread(scores))
+            unread += len(find_unread(scores.rows()))
     return unread
 
 

@@ -283,11 +283,13 @@ class Observer:
     def _note_reused(self, completions: Completions) -> None:
         """Count the calls of a chunk that the stopped run had written."""
         calls = len(completions)
-        is_reply = pl.col("status") != CompletionStatus.ERROR.value
-        replies = completions.frame.filter(is_reply & (pl.col("source") != NOT_ASKED))
+        replies = []
+        for completion in completions:
+            if completion.status is not CompletionStatus.ERROR and completion.source != NOT_ASKED:
+                replies.append((completion.sample_id, completion))
         judged = Judged()
         if self._shows_accuracy:
-            judged = self._judge(Completions(replies))
+            judged = self._judge(replies)
         with self._lock:
             self._count(SOLVE).update(done=calls, known=calls)
             self._judged += judged
@@ -338,7 +340,7 @@ class Observer:
                 return
             self._first = None
         completions = [completion for _, completion in first]
-        finding = judge_first(completions, self._judge(_build_table(first)))
+        finding = judge_first(completions, self._judge(first))
         if finding is None:
             return
         notice, is_useless, is_unread = finding
@@ -403,44 +405,41 @@ class Observer:
             with self._lock:
                 waiting, self._waiting = self._waiting, []
             if waiting:
-                judged = self._judge(_build_table(waiting))
+                judged = self._judge(waiting)
                 with self._lock:
                     self._judged += judged
 
-    def _judge(self, completions: Completions) -> Judged:
-        """Return how completions are judged; nothing by a slow scorer."""
+    def _judge(self, replies: Sequence[tuple[str, Completion]]) -> Judged:
+        """Return how replies, each with the id of its sample, are judged; nothing by a slow
+        scorer.
+        """
         if self._scorer is None:
             return Judged()
-        ids = completions.frame.select("sample_id")
+        ids = pl.Series("sample_id", [sample_id for sample_id, _ in replies], dtype=pl.String)
+        bare = [completion.with_fields(prompt=None, logprobs=None) for _, completion in replies]
         try:
             # Each sample is loaded once, though it may have several trials.
-            places = self._places.filter(pl.col("sample_id").is_in(ids["sample_id"].implode()))
+            places = self._places.filter(pl.col("sample_id").is_in(ids.implode()))
             samples = self._rows.take(places["position"]).load(self._columns)
-            rows = ids.join(
+            rows = ids.to_frame().join(
                 places.with_row_index(), on="sample_id", how="left", maintain_order="left"
             )
+            completions = Completions.build(ids, bare, source="live")
             scores = self._scorer.score(samples.take(rows["index"]), completions)
         except AnswerkeyError:  # it is reported when the chunk is scored
             return Judged()
         except KeyboardInterrupt:  # Polars raises it in the thread whose query it ends
             _thread.interrupt_main()
             return Judged()
-        correct, validity = scores.column("is_correct"), scores.column("completion_validity")
         invalid = None
-        if validity is not None:
-            invalid = int((validity == Validity.INVALID.value).sum())
+        if "completion_validity" in (self._scorer.metadata_names or ()):
+            validities = [score.metadata.get("completion_validity") for score in scores]
+            invalid = validities.count(Validity.INVALID.value)
         return Judged(
-            scored=scores.count(ScoreStatus.SCORED),
-            correct=0 if correct is None else int(correct.fill_null(0).sum()),
+            scored=sum(score.status is ScoreStatus.SCORED for score in scores),
+            correct=sum(score.values.get("is_correct") == 1 for score in scores),
             invalid=invalid,
         )
-
-
-def _build_table(replies: Sequence[tuple[str, Completion]]) -> Completions:
-    """Return the table of replies, each with the id of its sample, as far as they are judged."""
-    ids = [sample_id for sample_id, _ in replies]
-    completions = [completion.with_fields(prompt=None, logprobs=None) for _, completion in replies]
-    return Completions.build(ids, completions, source="live")
 
 
 def judge_first(replies: Sequence[Completion], judged: Judged) -> tuple[Notice, bool, bool] | None:

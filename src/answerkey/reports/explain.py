@@ -128,7 +128,9 @@ def _explain_in_task(run: Run, task: TaskRun, position: int) -> dict[str, Any]:
         opened = reopen(run, task.key)
     except RunError as error:
         missing, kept = error.message, task.stored_completions
-        completion = next(Completions(kept.read(position, 1)).rows(), None) if len(kept) else None
+        completion = (
+            next(Completions.from_frame(kept.read(position, 1)).rows(), None) if len(kept) else None
+        )
     else:
         part = opened.read(position // size, 1)
         samples, own = (

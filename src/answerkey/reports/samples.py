@@ -254,7 +254,7 @@ class SampleSource:
                 said = self.recorded.slice(first, last - first).read(asked) if completions else None
                 samples = asked.repeat(size)
             elif self.kept is not None and completions:
-                said = Completions(self.kept.read(offset, length))
+                said = Completions.from_frame(self.kept.read(offset, length))
             if len(places) < length:
                 scores = scores[places]
                 samples = None if samples is None else samples.take(places)

@@ -494,7 +494,11 @@ class TaskWriter:
             pl.col("source") == NOT_ASKED
         )
         is_same = frame.schema == COMPLETION_SCHEMA and frame["sample_id"].equals(ids)
-        return Completions(frame) if is_same and frame.filter(is_missing).is_empty() else None
+        return (
+            Completions.from_frame(frame)
+            if is_same and frame.filter(is_missing).is_empty()
+            else None
+        )
 
     @property
     def scores(self) -> Table:

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("answerkey.models")
 KEEP_ALIVE_SECONDS = 15.0
-#: A connection is watched for this long before each request, and for longer where a reply came
-#: unasked.
-QUIET_SECONDS, LONG_QUIET_SECONDS = 0.01, 0.25
+#: A connection rests this long between a reply and the next request, so that a reply too many can
+#: arrive before it; longer where one did.
+QUIET_SECONDS, LONG_QUIET_SECONDS = 0.005, 0.25
 #: The most bytes of one header; aiohttp takes at most 128 of them.
 LARGEST_HEADER = 16_384
 #: A body up to this size is read in any case.
@@ -106,8 +106,9 @@ class CheckedConnector(aiohttp.TCPConnector):
         super().__init__(limit=0, ssl=tls, keepalive_timeout=KEEP_ALIVE_SECONDS)
         self._host = host
         self._is_reusing = True
-        #: The beginning of the last reply on each connection.
-        self._replies: WeakKeyDictionary[ResponseHandler, bytes] = WeakKeyDictionary()
+        #: The beginning of the last reply on each connection, and when it was read.
+        self._replies: WeakKeyDictionary[ResponseHandler, tuple[bytes, float]]
+        self._replies = WeakKeyDictionary()
         #: The connection that the current asyncio task has taken.
         self._taken: ContextVar[ResponseHandler] = ContextVar("taken")
 
@@ -134,7 +135,11 @@ class CheckedConnector(aiohttp.TCPConnector):
     async def _is_clean(self, protocol: ResponseHandler) -> bool:
         """Return whether nothing arrives on a connection, and it may be used."""
         is_new = protocol not in self._replies
-        await asyncio.sleep(QUIET_SECONDS if self._is_reusing else LONG_QUIET_SECONDS)
+        now = self._loop.time()
+        _, replied_at = self._replies.setdefault(protocol, (b"", now))
+        quiet_seconds = QUIET_SECONDS if self._is_reusing else LONG_QUIET_SECONDS
+        await asyncio.sleep(max(0.0, replied_at + quiet_seconds - now))
+        await asyncio.sleep(0)  # the event loop reads what has arrived
         is_open = protocol.is_connected()
         is_clean = is_open and not protocol.should_close
         if is_new and not is_open:
@@ -143,7 +148,6 @@ class CheckedConnector(aiohttp.TCPConnector):
             self._stop_reusing()
             raise EarlyReplyError
         await self._check_surplus(protocol)
-        self._replies.setdefault(protocol, b"")
         return is_clean and (is_new or self._is_reusing)
 
     async def note_reply(self, status: int, body: bytes) -> None:
@@ -153,7 +157,7 @@ class CheckedConnector(aiohttp.TCPConnector):
         connection is not used again.
         """
         protocol = self._taken.get()
-        self._replies[protocol] = body[:SMALL_BODY]
+        self._replies[protocol] = body[:SMALL_BODY], self._loop.time()
         await self._check_surplus(protocol)
         if status == _REQUEST_TIMEOUT or status >= _SERVER_ERRORS:
             protocol.close()
@@ -165,7 +169,8 @@ class CheckedConnector(aiohttp.TCPConnector):
         message, payload = await protocol.read()
         if message.code == _FINAL:  # anything else may be a farewell to an idle connection
             self._stop_reusing()
-            if not self._replies[protocol].startswith(payload.read_nowait()[:SMALL_BODY]):
+            reply, _ = self._replies[protocol]
+            if not reply.startswith(payload.read_nowait()[:SMALL_BODY]):
                 raise MismatchedReplyError
 
     def _stop_reusing(self) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from math import isfinite
-from typing import TYPE_CHECKING, Literal, Protocol, Self, get_args
+from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeGuard, get_args
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from answerkey.errors import (
@@ -609,8 +609,22 @@ class Model(Protocol):
     def is_simulated(self) -> bool:
         """Whether the completions are made up from the key."""
 
-    def answer(self, questions: Sequence[Request]) -> list[Completion]:
-        """Return one completion for each question, in order."""
+    def complete(self, requests: Sequence[Request]) -> list[Completion]:
+        """Return one completion for each request, in order."""
+
+
+class RankingModel(Model, Protocol):
+    """A model that can also say how likely continuations are."""
+
+    def loglikelihoods(
+        self, requests: Sequence[Request], continuations: Sequence[Sequence[str]]
+    ) -> list[Completion]:
+        """Return one completion for each request, whose `logprobs` rank its continuations."""
+
+
+def has_loglikelihoods(model: Model | None) -> TypeGuard[RankingModel]:
+    """Return whether a model can say how likely continuations are."""
+    return bool(getattr(model, "has_loglikelihoods", False))
 
 
 def missing_parts(model: Model, known: Known | None) -> frozenset[str]:

@@ -18,6 +18,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeGuard
 from urllib.parse import urlsplit
 
@@ -58,6 +59,7 @@ from answerkey.models.config import (
     split_query,
 )
 from answerkey.models.images import expand_images
+from answerkey.models.logprobs import continue_prompt, rank_continuations
 from answerkey.models.names import LOCAL, PROVIDERS, complete_name, say_who_serves
 from answerkey.models.responses import REPLY_KEYS, fail, read_message, take_out_thoughts
 from answerkey.sandbox import Snippet, SnippetError, SnippetProcess
@@ -134,7 +136,7 @@ def _open_plugin(name: str, plugin: EntryPoint) -> Model:
             hint=f"install `{plugin.value}` again, or remove it",
         ) from error
     model = load(name)
-    if not hasattr(model, "answer"):  # a function of the messages
+    if not hasattr(model, "complete"):  # a function of the messages
         return FunctionModel(name, FunctionConfig(model))
     needs: frozenset[str] = getattr(model, "needs", frozenset())
     return PackageModel(model.name, model, is_simulated=model.is_simulated, needs=needs)
@@ -305,7 +307,7 @@ class LiveModel(CallSettings):
         return bool(self.needs)
 
     @property
-    def echoes_logprobs(self) -> bool:
+    def has_loglikelihoods(self) -> bool:
         """Whether it sends a text back with the log-probabilities of its tokens."""
         return bool(self.connection.generation.echo)
 
@@ -340,11 +342,26 @@ class LiveModel(CallSettings):
         self.connection.require_key()
         find_proxy_for_key(self.connection.url, self.name, has_key=self.connection.has_secret)
 
-    def answer(
-        self, questions: Sequence[Request], *, trial: int = 0, purpose: str = "solve"
+    def complete(
+        self, requests: Sequence[Request], *, trial: int = 0, purpose: str = "solve"
     ) -> list[Completion]:
-        """Return one completion for each question, in order; what the ledger knows is not asked."""
-        return self._client.complete(build_calls(self, questions, trial, purpose))
+        """Return one completion for each request, in order; what the ledger knows is not sent."""
+        return self._client.complete(build_calls(self, requests, trial, purpose))
+
+    def loglikelihoods(
+        self, requests: Sequence[Request], continuations: Sequence[Sequence[str]]
+    ) -> list[Completion]:
+        """Return how likely the continuations of each request are, in its `logprobs`."""
+        calls: list[Request] = []
+        for request, ends in zip(requests, continuations, strict=True):
+            for messages in continue_prompt(request.messages, ends):
+                calls.append(replace(request, messages=messages))
+        completions = iter(self.complete(calls))
+        rankings = []
+        for request, ends in zip(requests, continuations, strict=True):
+            ranked = list(islice(completions, len(ends)))
+            rankings.append(rank_continuations(request.messages, ends, ranked))
+        return rankings
 
     @property
     def is_given_up(self) -> bool:
@@ -397,14 +414,14 @@ class CodeModel(CallSettings, ABC):
         """How many calls are under way at once at most."""
         return 1
 
-    def answer(
-        self, questions: Sequence[Request], *, trial: int = 0, purpose: str = "solve"
+    def complete(
+        self, requests: Sequence[Request], *, trial: int = 0, purpose: str = "solve"
     ) -> list[Completion]:
-        """Return one completion for each question, in order.
+        """Return one completion for each request, in order.
 
-        A call that fails has the status ERROR. What the ledger knows is not asked.
+        A call that fails has the status ERROR. What the ledger knows is not sent.
         """
-        calls = build_calls(self, questions, trial, purpose)
+        calls = build_calls(self, requests, trial, purpose)
         return complete_calls(calls, self.ledger.find(calls), self._send, self.watch)
 
     def _send(self, calls: Sequence[Call]) -> dict[str, Completion]:
@@ -668,7 +685,7 @@ class PackageModel(CodeModel):
 
     def _infer(self, calls: Sequence[Call]) -> Iterable[tuple[Call, Completion]]:
         try:
-            completions = self.model.answer(
+            completions = self.model.complete(
                 [call.question for call in calls if call.question is not None]
             )
         except AnswerkeyError:

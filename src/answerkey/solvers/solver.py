@@ -155,7 +155,9 @@ def describe_row_errors(
 
 def raise_row_errors(samples: Samples, *outcomes: Sequence[object | RowError]) -> None:
     """Raise the errors of rows, each text once and no more than an error shows."""
-    errors = (error for found in outcomes for _, error in describe_row_errors(samples, found))
+    errors: list[DataError] = []
+    for outcome in outcomes:
+        errors += [error for _, error in describe_row_errors(samples, outcome)]
     raise_all(distinct(errors)[:SHOWN])
 
 
@@ -194,48 +196,54 @@ def call_model(
     *,
     trials: range = ONE_TRIAL,
 ) -> Completions:
-    """Return the model's completion for each prompt and trial, with the prompt in it.
-
-    Options and truth are for the built-in models, choices for those whose replies are constrained,
-    too.
-    """
+    """Return the model's completion for each prompt and trial, with the prompt in it."""
     require_known(model, samples, known)
+    requests: list[Request] = []
     if sees_samples(model):
-        asked = _tell_all(samples, prompts, known, trials)
+        requests = _list_requests(samples, prompts, known, trials)
     else:
-        pairs = zip(samples.ids.to_list(), prompts, strict=True)
-        asked = [
-            Request(sample_id, prompt, trial=trial)
-            for sample_id, prompt in pairs
-            for trial in trials
-        ]
-    answers = zip(model.answer(asked), asked, strict=True)
-    said = [
-        one if one.prompt is q.messages else one.with_fields(prompt=q.messages)
-        for one, q in answers
-    ]
-    source = "builtin" if model.name.startswith("builtin/") else "live"
-    return Completions.build(samples.repeat(len(trials)).ids, said, source=source)
+        for sample_id, prompt in zip(samples.ids, prompts, strict=True):
+            requests += [Request(str(sample_id), prompt, trial=trial) for trial in trials]
+    completions = []
+    for request, completion in zip(requests, model.complete(requests), strict=True):
+        completions.append(completion.with_fields(prompt=request.messages))
+    return Completions.build(samples.repeat(len(trials)).ids, completions, source="live")
 
 
-def _tell_all(
+def _list_requests(
     samples: Samples, prompts: Sequence[Prompt], known: Known | None, trials: range
 ) -> list[Request]:
-    """Return what is asked for each prompt and trial, with all that is known of the sample."""
+    """Return the requests of each prompt and trial, with all that is known of the sample.
+
+    Options and truth are for the built-in models; choices also for models whose replies are
+    constrained to them.
+    """
     nothing = [None] * len(samples)
-    choices, truths = (known.choices, known.truths) if known else (nothing, nothing)
+    choices: Sequence[Sequence[str] | None] = known.choices if known else nothing
+    truths: Sequence[str | None] = known.truths if known else nothing
     options = read_options(samples, known)
-    texts = samples.values(QUESTION_COLUMN) if QUESTION_COLUMN in samples.columns else nothing
-    asked: list[Request] = []
-    for row, (sample_id, prompt, text) in enumerate(
-        zip(samples.ids.to_list(), prompts, texts, strict=True)
-    ):
-        if not isinstance(text, str):  # the last message of the user
-            last = next((one["content"] for one in reversed(prompt) if one["role"] == "user"), "")
-            text = write_content(last) or str(last)  # noqa: PLW2901
-        question = Request(sample_id, prompt, choices[row], options[row], truths[row], text)
-        asked += [question if not trial else replace(question, trial=trial) for trial in trials]
-    return asked
+    questions: Sequence[object] = nothing
+    if QUESTION_COLUMN in samples.columns:
+        questions = samples.values(QUESTION_COLUMN)
+    requests: list[Request] = []
+    for position, (sample_id, prompt) in enumerate(zip(samples.ids, prompts, strict=True)):
+        text = questions[position]
+        if not isinstance(text, str):
+            text = _find_last_text(prompt)
+        request = Request(
+            str(sample_id), prompt, choices[position], options[position], truths[position], text
+        )
+        requests += [replace(request, trial=trial) for trial in trials]
+    return requests
+
+
+def _find_last_text(prompt: Prompt) -> str:
+    """Return the text of the user's last message."""
+    for message in reversed(prompt):
+        if message["role"] == "user":
+            content = message["content"]
+            return write_content(content) or str(content)
+    return ""
 
 
 def require_known(model: Model, samples: Samples, known: Known | None) -> None:
@@ -243,10 +251,11 @@ def require_known(model: Model, samples: Samples, known: Known | None) -> None:
     missing = missing_parts(model, known)
     if missing:
         words = " and ".join(f"`{name}`" for name in sorted(missing))
-        is_own = model.name.startswith("builtin/")
-        other = "use `builtin/constant?choice=A`" if is_own else "leave `answer_format` out"
+        remedy = "leave `answer_format` out"
+        if model.name.startswith("builtin/"):
+            remedy = "use `builtin/constant?choice=A`"
         message = f"model `{model.name}` answers from the {words} of a scorer"
-        hint = f"add a scorer `string_equals_mcqa`, or {other}"
+        hint = f"add a scorer `string_equals_mcqa`, or {remedy}"
         raise SpecError("E301", f"{message}, and no scorer of the task has them", hint=hint)
     needs: frozenset[str] = getattr(model, "needs", frozenset())
     if OPTIONS_COLUMN in needs and len(samples) and not any(read_options(samples, known)):
@@ -258,13 +267,14 @@ def read_options(samples: Samples, known: Known | None) -> list[Sequence[str] | 
     """Return each sample's option texts: from the scorer, else from the column `options`, else
     None.
     """
-    told: list[Sequence[str] | None] = list(known.options) if known else [None] * len(samples)
-    if OPTIONS_COLUMN not in samples.columns or all(one is not None for one in told):
-        return told
-    cells = samples.values(OPTIONS_COLUMN)
-    return [
-        one if one is not None else _read_texts(cell) for one, cell in zip(told, cells, strict=True)
-    ]
+    options: list[Sequence[str] | None] = [None] * len(samples)
+    if known is not None:
+        options = list(known.options)
+    if OPTIONS_COLUMN in samples.columns:
+        for position, cell in enumerate(samples.values(OPTIONS_COLUMN)):
+            if options[position] is None:
+                options[position] = _read_texts(cell)
+    return options
 
 
 def _read_texts(cell: object) -> list[str] | None:
@@ -275,14 +285,13 @@ def _read_texts(cell: object) -> list[str] | None:
         cell = parse_literal(cell)[0]
     if isinstance(cell, Mapping):
         cell = list(cell.values())
-    if not isinstance(cell, list):
-        return None
-    texts = [one.get("text") if isinstance(one, Mapping) else one for one in cell]
-    return (
-        [str(text) for text in texts]
-        if all(isinstance(one, str | int | float) for one in texts)
-        else None
-    )
+    texts: list[str] = []
+    for entry in cell if isinstance(cell, list) else [None]:
+        value = entry.get("text") if isinstance(entry, Mapping) else entry
+        if not isinstance(value, str | int | float):
+            return None
+        texts.append(str(value))
+    return texts
 
 
 # Which field of a solver asks for a column that does not exist.
@@ -381,10 +390,10 @@ def read_cell(cell: object) -> Completion:
 
 
 def find_column(samples: Samples, name: str) -> tuple[str, str]:
-    """Return the column that a name means and the dotted rest that leads into its cells."""
-    for column, rest in _splits(name):
+    """Return the column that a name means and the dotted path that leads into its cells."""
+    for column, path in _splits(name):
         if column in samples.columns:
-            return column, rest
+            return column, path
     where = samples.place(0, name) if len(samples) else None
     message = f"`trace_column` names `{name}`, which is not a column"
     raise refuse_column(message, name, samples.columns, where)
@@ -402,7 +411,7 @@ def _reach(cell: object, path: str) -> object:
     if not path:
         return cell
     if isinstance(cell, Mapping):
-        for first, rest in _splits(path):
-            if first in cell:
-                return _reach(cell[first], rest)
+        for name, inner_path in _splits(path):
+            if name in cell:
+                return _reach(cell[name], inner_path)
     return None

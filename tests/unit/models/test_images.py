@@ -242,7 +242,7 @@ def test_code_of_users_sees_the_chat_form(folder: Path) -> None:
     class Package:
         name, is_simulated = "acme/small", False
 
-        def answer(self, questions: Sequence[Request]) -> list[Completion]:
+        def complete(self, questions: Sequence[Request]) -> list[Completion]:
             seen.extend(one.messages for one in questions)
             return [Completion("A")]
 
@@ -257,7 +257,7 @@ def test_code_of_users_sees_the_chat_form(folder: Path) -> None:
         PackageModel("acme/small", Package()),
         snippet,
     ):
-        [said] = model.answer([Request("1", prompt)])
+        [said] = model.complete([Request("1", prompt)])
         model.close()
     assert seen == [expected, expected]
     assert said.text == f"data:image/png;base64,{CODED}"

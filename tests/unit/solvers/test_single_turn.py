@@ -64,7 +64,7 @@ class Own:
     def __init__(self) -> None:
         self.asked: list[Request] = []
 
-    def answer(self, questions: Sequence[Request]) -> list[Completion]:
+    def complete(self, questions: Sequence[Request]) -> list[Completion]:
         """Answer, and remember what was asked."""
         self.asked.extend(questions)
         return [Completion(f"{one.sample_id} {one.trial}") for one in questions]

@@ -79,7 +79,8 @@ class BodyMemory:
     def release(self, body: object) -> None:
         """Give the memory of a body back; all that wait look again."""
         self._taken -= self._sizes.pop(body, 0)
-        waiting, self._waiting = self._waiting, []
+        waiting = self._waiting
+        self._waiting = []
         for waiter in waiting:
             if not waiter.done():
                 waiter.set_result(None)

@@ -66,7 +66,8 @@ class Image(dict[str, object]):
 
     def __init__(self, fields: Mapping[str, object], held: str | Path) -> None:
         super().__init__({"type": "image", **fields})
-        self.held, self.kind = held, str(fields.get("media_type", URL))
+        self.held = held
+        self.kind = str(fields.get("media_type", URL))
 
     def encode(self) -> str:
         """Return the bytes in base64.
@@ -85,7 +86,9 @@ class Image(dict[str, object]):
     @property
     def address(self) -> str:
         """The address, or a data URI with the bytes."""
-        return self.encode() if URL in self else f"data:{self.kind};base64,{self.encode()}"
+        if URL in self:
+            return self.encode()
+        return f"data:{self.kind};base64,{self.encode()}"
 
 
 # From the values of a row to images.
@@ -212,7 +215,9 @@ def write_parts(message: Message, api: str) -> str | list[object]:
     """
     content = message.get("content")
     if not isinstance(content, list) or not list_images([message]):
-        return [{"text": read_text(message)}] if api == "gemini" else read_text(message)
+        if api == "gemini":
+            return [{"text": read_text(message)}]
+        return read_text(message)
     texts = {"responses": {"type": "input_text"}, "anthropic": {"type": "text"}, "gemini": {}}
     parts = [
         part if isinstance(part, Image) else read_text({"content": [part]}) for part in content

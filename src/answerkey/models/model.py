@@ -12,13 +12,12 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeGuard
 from urllib.parse import urlsplit
 
@@ -113,10 +112,9 @@ def _open_named(name: str) -> Model:
     kind, _, query = kind_and_query.partition("?")
     if slash and prefix == PREFIX and kind in BUILTIN_MODELS:
         builtin = BUILTIN_MODELS[kind]
-        values: dict[str, object] = {}
+        values = read_parameters(name, split_query(name, query), builtin.parameters)
         for key, parameter in builtin.parameters.items():
-            values[key] = parameter.default
-        values |= read_parameters(name, split_query(name, query), builtin.parameters)
+            values.setdefault(key, parameter.default)
         return replace(builtin, name=name, values=values)
     if slash and prefix != PREFIX:
         for plugin in entry_points(group=PLUGIN_GROUP):
@@ -171,25 +169,21 @@ async def _list_local_offers(caller: Caller) -> list[Offer]:
     from answerkey.models.connections import connect
     from answerkey.models.http import HttpClient, list_models
 
-    connections: dict[str, Connection] = {}
-    for name in LOCAL:
-        with suppress(SpecError):  # an address that is none is told when the model is named
+    async def list_offers(name: str) -> list[Offer]:
+        try:
             connection = connect(f"{name}/-", caller=caller)
-            if is_loopback(connection.url):
-                connections[name] = connection
-    # Opened before anybody's time begins.
-    clients = [HttpClient(connection, Limits()) for connection in connections.values()]
-    requests = []
-    for connection, client in zip(connections.values(), clients, strict=True):
-        requests.append(list_models(connection, client, seconds=ASKED_SECONDS))
-    served = await asyncio.gather(*requests)
-    await asyncio.gather(*(client.close() for client in clients))
-    offers: list[Offer] = []
-    for name, models in zip(connections, served, strict=True):
-        reason = f"{LOCAL[name].title} on this machine"
-        for model in models[:MOST_OFFERED]:
-            offers.append(Offer(f"{name}/{model}", reason))
-    return offers
+        except SpecError:  # an address that is none is reported when the model is named
+            return []
+        if not is_loopback(connection.url):
+            return []
+        client = HttpClient(connection, Limits())
+        models = await list_models(connection, client, seconds=ASKED_SECONDS)
+        await client.close()
+        why = f"{LOCAL[name].title} on this machine"
+        return [Offer(f"{name}/{model}", why) for model in models[:MOST_OFFERED]]
+
+    offers = await asyncio.gather(*map(list_offers, LOCAL))
+    return list(chain.from_iterable(offers))
 
 
 def suggest_model(name: str) -> str:
@@ -427,11 +421,18 @@ class CodeModel(CallSettings, ABC):
     def _send(self, calls: Sequence[Call]) -> dict[str, Completion]:
         answered: dict[str, Completion] = {}
         size = min(MOST_AT_ONCE, KEPT_AT_ONCE * self.most)
+        limit: SolverError | None = None
         for start in range(0, len(calls), size):
-            batch, limit = self._reserve(calls[start : start + size])
+            allowed: list[Call] = []
+            try:
+                for call in calls[start : start + size]:
+                    self.budget.reserve(0.0)
+                    allowed.append(call)
+            except SolverError as error:
+                limit = error
             finished: list[tuple[Call, Completion]] = []
             try:
-                finished.extend(self._infer(batch))
+                finished.extend(self._infer(allowed))
             finally:  # what an interrupt finds answered is kept
                 self.ledger.add(finished)
             for call, completion in finished:
@@ -443,29 +444,13 @@ class CodeModel(CallSettings, ABC):
             self._require_success(answered)
         return answered
 
-    def _reserve(self, calls: Sequence[Call]) -> tuple[list[Call], SolverError | None]:
-        """Return the calls that the budget still allows, and the limit that stops the others."""
-        allowed: list[Call] = []
-        for call in calls:
-            try:
-                self.budget.reserve(0.0)
-            except SolverError as limit:
-                return allowed, limit
-            allowed.append(call)
-        return allowed, None
-
     def _require_success(self, answered: Mapping[str, Completion]) -> None:
         """Raise SolverError E306 when the first calls, enough of them, have all failed."""
-        if len(answered) < ENOUGH:
-            return
-        for completion in answered.values():
-            if completion.status is not CompletionStatus.ERROR:
-                return
-        raise SolverError(
-            "E306",
-            f"the first {len(answered)} calls of `{self.name}` all failed; {completion.error}",
-            hint="what was asked is asked again when the run is resumed",
-        )
+        errors = [completion.error for completion in answered.values() if completion.error]
+        if ENOUGH <= len(answered) == len(errors):
+            message = f"the first {len(answered)} calls of `{self.name}` all failed; {errors[-1]}"
+            hint = "what was asked is asked again when the run is resumed"
+            raise SolverError("E306", message, hint=hint)
 
     @abstractmethod
     def _infer(self, calls: Sequence[Call]) -> Iterable[tuple[Call, Completion]]:
@@ -731,4 +716,6 @@ def is_identified(model: object) -> TypeGuard[LiveModel | SnippetModel]:
 
 def find_account(model: Model) -> tuple[str, str | None]:
     """Return whose limits hold for the calls of a model: its account, or its name alone."""
-    return model.account if calls_endpoint(model) else (model.name, None)
+    if calls_endpoint(model):
+        return model.account
+    return (model.name, None)

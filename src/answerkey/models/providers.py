@@ -152,12 +152,15 @@ class Connection:
         """
         if b"\\" in body or any(map(body.__contains__, self._secrets)):
             body = self._hidden.sub(HIDDEN.encode(), body)
-        completion, generation = self.api.read(status, body), self.generation
+        completion = self.api.read(status, body)
+        generation = self.generation
         if generation.prefill is not None:
             completion = take_off_prefill(completion, generation.prefill)
         if generation.thinking != "keep":
             completion = take_out_thoughts(completion)
-        return completion if generation.answer_format is None else take_off_envelope(completion)
+        if generation.answer_format is None:
+            return completion
+        return take_off_envelope(completion)
 
     def hide(self, text: str) -> str:
         """Return a text, such as the message of a foreign exception, with every secret in it as
@@ -178,7 +181,9 @@ class Connection:
 
         The same one where the API cannot be asked for it.
         """
-        return replace(self, schema=schema) if self.api.schema_name else self
+        if self.api.schema_name:
+            return replace(self, schema=schema)
+        return self
 
     def share_prefixes(self, prompts: Iterable[Sequence[Message]]) -> Connection:
         """Return the connection that marks what many of these prompts begin with for the provider's
@@ -217,7 +222,8 @@ class Connection:
     def require_batches(self) -> None:
         """Raise SpecError E119 for a model that cannot be called in batches."""
         ends = {"chat": CHAT_PATH, "anthropic": "/messages", "gemini": ":generateContent"}
-        end, why = ends.get(getattr(self.api, "name", "")), None
+        end = ends.get(getattr(self.api, "name", ""))
+        why = None
         if end is None:
             why = (
                 f"{self.api.title} has no batches here (APIs that have them: chat, "
@@ -329,7 +335,9 @@ class Api:
     @property
     def identity(self) -> object:
         """What of it decides the answers."""
-        return [self.name, DEFAULT_MAX_TOKENS] if self.name == "anthropic" else self.name
+        if self.name == "anthropic":
+            return [self.name, DEFAULT_MAX_TOKENS]
+        return self.name
 
     @property
     def unsupported(self) -> frozenset[str]:
@@ -341,8 +349,11 @@ class Api:
 
         SolverError E302 for messages that cannot be put into one.
         """
-        body, extra = self.build_own(connection, messages), connection.generation.extra_body
-        return body if extra is None else merge_bodies(extra, body)
+        body = self.build_own(connection, messages)
+        extra = connection.generation.extra_body
+        if extra is None:
+            return body
+        return merge_bodies(extra, body)
 
     def build_own(self, connection: Connection, messages: Sequence[Message]) -> dict[str, object]:
         """Return the body without `extra_body`; `write` is given the parameters under the API's
@@ -352,9 +363,11 @@ class Api:
         for parameter, value in connection.generation.sent().items():
             if parameter not in _LOGPROBS:
                 parameters = merge_bodies(parameters, nest(self.names[parameter], value))
-        name, constraint = self.schema_name, cast("object", connection.schema)
+        name = self.schema_name
+        constraint = cast("object", connection.schema)
         if connection.choices is not None:
-            name, constraint = self.names["answer_format"], list(connection.choices)
+            name = self.names["answer_format"]
+            constraint = list(connection.choices)
             if name.endswith("schema"):
                 constraint = {
                     **_ENVELOPE,
@@ -652,7 +665,8 @@ class AdapterApi:
             written = self._templates[0].evaluate(input=shown, model_info=info, kwargs=kwargs)
             return json.loads(written, strict=False) if isinstance(written, str) else written
         except (RowError, TemplateStopped) as problem:
-            reason, hint = problem.message, problem.hint
+            reason = problem.message
+            hint = problem.hint
         except (ValueError, RecursionError) as error:
             reason = f"what it writes is not JSON: {error}"
             hint = 'write texts with `tojson`: `"content": {{ message.content | tojson }}`'

@@ -354,7 +354,8 @@ class Health:
 
     def _swap_scheme(self, why: str) -> str:
         """Return the address with the other scheme, or the other scheme alone."""
-        wrong, right = "https://", "http://"
+        wrong = "https://"
+        right = "http://"
         if "only" in why:  # the endpoint speaks TLS only
             wrong, right = right, wrong
         if not self._name.startswith(wrong):

@@ -416,7 +416,8 @@ class CallStore:
                     answered.add(key)
             rows = {}
             for record in records:
-                key, status = record[0], record[5]
+                key = record[0]
+                status = record[5]
                 if key in answered:
                     continue
                 if status != CompletionStatus.ERROR:
@@ -485,7 +486,9 @@ class CallStore:
         return RunError("E503", message, where=self._locate(), hint=hint)
 
     def _locate(self) -> Place | None:
-        return Place(file=str(self.file)) if self.file else None
+        if self.file:
+            return Place(file=str(self.file))
+        return None
 
 
 def _connect(file: Path | str) -> sqlite3.Connection:

@@ -200,7 +200,9 @@ def list_orders(orders: Orders, count: int) -> tuple[Places, ...]:
     same = tuple(range(count))
     if orders == "rotations":
         return tuple(same[shift:] + same[:shift] for shift in range(count))
-    return tuple(permutations(same)) if orders == "all" else (same,)
+    if orders == "all":
+        return tuple(permutations(same))
+    return (same,)
 
 
 # What a row says, whatever file it comes from: the same question has the same digest in CSV and in JSON.
@@ -232,7 +234,9 @@ def _normalise(value: object) -> object:
 def _normalise_text(text: str) -> object:
     if text[:1] in {"[", "{"}:
         literal = parse_literal(text)[0]
-        return text if literal is None else _normalise(literal)
+        if literal is None:
+            return text
+        return _normalise(literal)
     if text.casefold() in {"true", "false"}:
         return text.casefold()
     try:
@@ -403,7 +407,8 @@ def _compile_labels(labels: tuple[str, ...]) -> tuple[re.Pattern[str], re.Patter
     names = {"label": labels, "word": REFERRING, "join": JOINS, "filler": FILLERS}
     kinds = [rf"(?P<{kind}>{_spell_bound(words)})" for kind, words in names.items()]
     token = rf"(?>{'|'.join(kinds)}|(?P<mark>[\s{re.escape(_AROUND)}&+/]))"
-    label, joins = rf"[(\[]?(?:{_spell(labels)})[)\]]?", _spell(JOINS)
+    label = rf"[(\[]?(?:{_spell(labels)})[)\]]?"
+    joins = _spell(JOINS)
     inside = rf"(?<!\w)(?i:{_LEADS}) {label}(?:,? (?:{joins}) {label}|, {label})(?!\w)"
     return re.compile(token), re.compile(inside)
 
@@ -416,7 +421,9 @@ def _spell_bound(words: Iterable[str]) -> str:
         is_unspaced = re.fullmatch(f"[{_SCRIPTS}]+", word)
         (unspaced if is_unspaced else spaced).append(word.casefold())
     bound = rf"(?<![^\W_{_SCRIPTS}])(?:{_spell(spaced)})(?![^\W_{_SCRIPTS}])"
-    return f"{bound}|{_spell(unspaced)}" if unspaced else bound
+    if unspaced:
+        return f"{bound}|{_spell(unspaced)}"
+    return bound
 
 
 def _spell(words: Iterable[str]) -> str:

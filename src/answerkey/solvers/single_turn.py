@@ -327,7 +327,9 @@ class SingleTurnSolver(Solver):
 
     def list_columns(self, samples: Samples) -> frozenset[str] | None:  # noqa: ARG002 - for solvers
         """Return the columns that the templates read; None if they may read any."""
-        return None if self.examples else join_columns(self._compiled[0].values())
+        if self.examples:
+            return None
+        return join_columns(self._compiled[0].values())
 
     @cached_property
     def _compiled(self) -> Compiled:
@@ -452,7 +454,9 @@ class ChoiceRankingSolver(Solver):
 
     def list_columns(self, samples: Samples) -> frozenset[str] | None:  # noqa: ARG002 - for solvers
         """Return the columns that the templates read; None if they may read any."""
-        return None if self.examples else join_columns(self.compile_templates()[0].values())
+        if self.examples:
+            return None
+        return join_columns(self.compile_templates()[0].values())
 
     def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowError]:
         """Return the messages for each sample, without a continuation, or why there are none."""

@@ -177,7 +177,9 @@ def parse_literal(text: str) -> tuple[object, bool]:
 def shorten(value: object, limit: int = 80) -> str:
     """Return a value as an error shows it, cut when long."""
     text = repr(value)
-    return text if len(text) <= limit else f"{text[:limit]}…"
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}…"
 
 
 # From prompts to completions: what a model is told of each sample, and what it must be able to

@@ -89,7 +89,9 @@ def _read_gemini(body: Body) -> Messages:
 
 
 def _read_system(content: object) -> list[Mapping[str, object]]:
-    return [{"role": "system", "content": read_content(content)}] if content else []
+    if content:
+        return [{"role": "system", "content": read_content(content)}]
+    return []
 
 
 # How each API writes a reply.
@@ -107,11 +109,15 @@ def _find_text(reply: Reply) -> str | None:
     """Return the text of a reply, None for a kind without text."""
     if reply.kind in {"null_content", "refusal"}:
         return None
-    return "" if reply.kind == "empty_text" else reply.text
+    if reply.kind == "empty_text":
+        return ""
+    return reply.text
 
 
 def _find_end(reply: Reply, usual: str, truncated: str) -> str:
-    return truncated if reply.kind == "truncated" else usual
+    if reply.kind == "truncated":
+        return truncated
+    return usual
 
 
 def _write_openai(

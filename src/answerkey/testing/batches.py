@@ -215,7 +215,8 @@ def _end_line(line: Mapping[str, Any]) -> dict[str, Any]:
 
 def _write_gemini_answer(line: Mapping[str, Any]) -> dict[str, Any]:
     """Return what became of a call as Gemini writes it."""
-    about, result = {"metadata": {"key": line["custom_id"]}}, line["result"]
+    about = {"metadata": {"key": line["custom_id"]}}
+    result = line["result"]
     if result["type"] == "errored":
         return {**about, "error": result["error"]["error"]}
     return {**about, "response": result["message"]}

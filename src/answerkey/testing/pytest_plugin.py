@@ -65,7 +65,8 @@ class RunFile(pytest.File):
         from answerkey.spec import Overrides, load_plan
 
         options = _read_options(self.config)
-        model, baseline = options.get("model"), options.get("baseline")
+        model = options.get("model")
+        baseline = options.get("baseline")
         loaded = load_plan(self.path, Overrides(model=model, baseline=baseline))
         if loaded.errors:
             raise self.CollectError(str(Problems(loaded.errors)))
@@ -146,7 +147,8 @@ def _find_folder(config: pytest.Config, path: str | Path) -> Path:
 
     Those can be looked at until pytest has been started three more times.
     """
-    base, factory = config.getoption("answerkey_out"), vars(config).get("_tmp_path_factory")
+    base = config.getoption("answerkey_out")
+    factory = vars(config).get("_tmp_path_factory")
     if factory is not None and not base:
         base = factory.mktemp("answerkey-gates")
     root = Path(base or tempfile.mkdtemp(prefix="answerkey-gates-"))

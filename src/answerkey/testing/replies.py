@@ -74,7 +74,9 @@ def find_reply(answers: Answers, messages: Messages) -> Reply:
         answer = answers(messages)
     if answer is None:
         raise NoAnswerError(f"no answer is recorded for the prompt {read_prompt(messages)[:200]!r}")
-    return Reply(answer) if isinstance(answer, str) else answer
+    if isinstance(answer, str):
+        return Reply(answer)
+    return answer
 
 
 def read_prompt(messages: Messages) -> str:
@@ -265,7 +267,9 @@ def read_config(config: Any) -> tuple[Answers, Behaviour]:  # noqa: ANN401 - JSO
 
 
 def _read_reply(value: Any) -> str | Reply:  # noqa: ANN401 - JSON
-    return value if isinstance(value, str) else Reply(**value)
+    if isinstance(value, str):
+        return value
+    return Reply(**value)
 
 
 # What the server was asked.

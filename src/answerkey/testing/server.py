@@ -260,7 +260,9 @@ class RequestHandler:
 
     def _find_reply(self, body: Body, messages: Messages) -> Reply:
         reply = find_reply(self.answers, messages)
-        return reply if self.behaviour.ignores_format else obey(body, reply)
+        if self.behaviour.ignores_format:
+            return reply
+        return obey(body, reply)
 
     async def _keep_files(self, request: web.BaseRequest, body: Body | None) -> web.Response:
         """Answer what belongs to files, batches and the list of models; 404 for anything else."""
@@ -283,7 +285,9 @@ def _parse(raw: bytes) -> Body | None:
         body = json.loads(raw)
     except ValueError:
         return None
-    return body if isinstance(body, Mapping) else None
+    if isinstance(body, Mapping):
+        return body
+    return None
 
 
 async def _read_upload(request: web.BaseRequest) -> bytes:
@@ -365,7 +369,8 @@ class TestServer:
 
     def forget(self) -> None:
         """Begin to count anew; also how often each content was asked."""
-        self._handler.asked, self._handler.attempts = Asked(), Counter()
+        self._handler.asked = Asked()
+        self._handler.attempts = Counter()
 
     def __enter__(self) -> Self:
         return self.start()

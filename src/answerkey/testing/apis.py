@@ -195,8 +195,7 @@ def _write_anthropic(body: Body, reply: Reply) -> dict[str, Any]:
     end = _find_end(reply, "refusal" if reply.kind == "refusal" else "end_turn", "max_tokens")
     content: list[dict[str, object]] = []
     if reply.kind == "reasoning":
-        thinking = {"type": "thinking", "thinking": reply.reasoning, "signature": "c2ln"}
-        content.append(thinking)
+        content.append({"type": "thinking", "thinking": reply.reasoning, "signature": "c2ln"})
     if (text := _find_text(reply)) is not None:
         content.append({"type": "text", "text": text})
     return {

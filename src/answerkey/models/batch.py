@@ -610,7 +610,7 @@ BATCH_APIS: dict[str, type[BatchApi]] = {"anthropic": AnthropicBatches, "gemini"
 
 def find_batch_api(connection: Connection) -> type[BatchApi]:
     """Return how the API of a connection does batches."""
-    return BATCH_APIS.get(getattr(connection.api, "name", ""), BatchApi)
+    return BATCH_APIS.get(connection.api.name, BatchApi)
 
 
 def _is_name(value: object) -> TypeGuard[str]:

@@ -24,7 +24,7 @@ from yarl import URL
 
 from answerkey._version import __version__
 from answerkey.models.calls import Limits
-from answerkey.models.providers import CHAT_PATH, Connection
+from answerkey.models.providers import Connection
 from answerkey.models.proxy import find_proxy_for_key, open_tls_context
 from answerkey.models.responses import get_field, has_too_many_parts, list_entries
 from answerkey.models.retry import NoReply, NoReplyKind, Reply, Request
@@ -340,7 +340,7 @@ class HttpClient:
 
 async def list_models(connection: Connection, client: HttpClient, *, seconds: float) -> list[str]:
     """Return the models that an endpoint lists and that `--model` can name."""
-    url = f"{connection.url.removesuffix(getattr(connection.api, 'path', CHAT_PATH))}/models"
+    url = f"{connection.url.removesuffix(connection.api.path)}/models"
     came = await client.send(Request(None, "GET", url, max_bytes=_STEP), seconds=seconds)
     if isinstance(came, NoReply) or came.status != _FINAL or has_too_many_parts(came.body):
         return []

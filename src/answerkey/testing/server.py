@@ -49,9 +49,11 @@ def refuse(
 ) -> web.Response:
     """Return an error as the API writes it."""
     kind = "server_error"
+    phrase = "error"
     if status in {known.value for known in HTTPStatus}:
         kind = HTTPStatus(status).name.lower()
-    error = encode(style.write_error(message or kind, kind))
+        phrase = HTTPStatus(status).phrase
+    error = encode(style.write_error(message or phrase, kind))
     return web.Response(status=status, body=error, content_type=JSON, headers=headers)
 
 

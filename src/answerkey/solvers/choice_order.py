@@ -124,11 +124,10 @@ def _put(cell: object, path: Path, value: object) -> object:
     """Return a cell with a value put where a path leads; the cell itself is not changed."""
     if not path:
         return value
-    if isinstance(cell, dict):
-        return {**cell, path[0]: _put(cell[path[0]], path[1:], value)}
-    inner = list(cell)  # type: ignore[call-overload]  # the path was followed before
-    inner[int(path[0])] = _put(inner[int(path[0])], path[1:], value)
-    return inner
+    copy: Any = dict(cell) if isinstance(cell, dict) else list(cell)  # type: ignore[call-overload]  # the path was followed before
+    step = path[0]
+    copy[step] = _put(copy[step], path[1:], value)
+    return copy
 
 
 @dataclass(frozen=True)
@@ -169,8 +168,7 @@ def plan_row(setting: ChoiceOrder, row: Row, labels: Sequence[str] | None) -> Ro
     orders = list_orders(setting.orders, len(same))
     if setting.orders == "shuffled":
         draws = Draws(setting.seed, digest_row(row))
-        ranks = [(draws.rank(f"option {place}"), place) for place in same]
-        orders = (tuple(place for _, place in sorted(ranks)),)
+        orders = (tuple(sorted(same, key=lambda place: (draws.rank(f"option {place}"), place))),)
     plan = RowOrders(orders, is_plain=options.is_plain)
     pride = setting.pride
     if pride is None or Draws(pride.seed, digest_row(row)).draw("pride") >= pride.share:
@@ -213,15 +211,20 @@ def digest_row(row: Mapping[str, object]) -> str:
 
     Numbers and true/false are the same as the texts that spell them, and so are lists and mappings.
     """
-    cells = _normalise({name: value for name, value in row.items() if name != ID_COLUMN})
-    text = json.dumps(cells, sort_keys=True, ensure_ascii=True)
+    cells = dict(row)
+    cells.pop(ID_COLUMN, None)
+    text = json.dumps(_normalise(cells), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _normalise(value: object) -> object:
     if isinstance(value, Mapping):
-        entries = {str(key): _normalise(entry) for key, entry in value.items()}
-        return {key: entry for key, entry in entries.items() if entry is not None}
+        cells: dict[str, object] = {}
+        for name, entry in value.items():
+            cell = _normalise(entry)
+            if cell is not None:
+                cells[str(name)] = cell
+        return cells
     if isinstance(value, list | tuple):
         return [_normalise(entry) for entry in value]
     if isinstance(value, set | frozenset):
@@ -328,26 +331,29 @@ def _read_list(cells: list[Any], labels: Sequence[str], *, is_cell: bool = False
 
 
 def _read_objects(cells: list[Mapping[str, Any]], labels: Sequence[str]) -> Options:
-    moving = []
-    for name in cells[0]:
-        values = [str(cell.get(name)).strip() for cell in cells]
-        if values != list(labels):  # a field that holds the labels stays in its place
+    columns = {name: [cell.get(name) for cell in cells] for name in cells[0]}
+    moving: list[str] = []
+    for name, values in columns.items():
+        if [str(value).strip() for value in values] != list(labels):  # the labels stay in place
             moving.append(name)
-    text_names = []
+    texts: list[Any] = []
     for name in (*TEXT_FIELDS, *moving):
-        if name in moving and all(isinstance(cell.get(name), str) for cell in cells):
-            text_names.append(name)
-    if not text_names:
+        if name in moving and not texts and set(map(type, columns[name])) == {str}:
+            texts = columns[name]
+    if not texts:
         raise OptionError(f"the options are objects without a text: {shorten(cells[0], 60)}")
 
     def arrange(order: Order) -> list[dict[str, Any]]:
         arranged = []
         for cell, place in zip(cells, order, strict=True):
-            moved = {name: cells[place].get(name) for name in moving if name in cell}
-            arranged.append({**cell, **moved})
+            moved = dict(cell)
+            for name in moving:
+                if name in cell:
+                    moved[name] = cells[place].get(name)
+            arranged.append(moved)
         return arranged
 
-    return Options(tuple(cell[text_names[0]] for cell in cells), arrange)
+    return Options(tuple(texts), arrange)
 
 
 # Options that speak of the other options: by their letters, by their places, or of all of them together.
@@ -557,7 +563,7 @@ PHRASES: dict[str, tuple[str, ...]] = {
 
 
 def _split_words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
+    return [word.strip() for word in text.split(",")]
 
 
 #: Words that join two labels: *A and B*, *A或B*.

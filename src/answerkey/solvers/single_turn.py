@@ -19,6 +19,7 @@ from answerkey.models.logprobs import continue_prompt
 from answerkey.solvers.solver import (
     ID_COLUMN,
     ONE_TRIAL,
+    CheckedPrompts,
     Compiled,
     ExamplesError,
     Prompt,
@@ -373,13 +374,7 @@ class SingleTurnSolver(Solver):
                 prompts.append(prompt)
         return prompts
 
-    def check_rows(self, samples: Samples, examples: Samples | None) -> list[tuple[int, DataError]]:
-        """Return the rows whose prompt cannot be built."""
-        return self.check_prompts(samples, examples)[1]
-
-    def check_prompts(
-        self, samples: Samples, examples: Samples | None
-    ) -> tuple[list[Prompt | RowError], list[tuple[int, DataError]]]:
+    def check_prompts(self, samples: Samples, examples: Samples | None) -> CheckedPrompts:
         """Return the prompts, none if they cannot be built at all, and the rows without one.
 
         Templates that do not compile are reported elsewhere; the others are still rendered.
@@ -479,12 +474,12 @@ class ChoiceRankingSolver(Solver):
             _read_texts(value) for value in Template.compile(self.continuations).values(samples)
         ]
 
-    def check_rows(self, samples: Samples, examples: Samples | None) -> list[tuple[int, DataError]]:
+    def check_prompts(self, samples: Samples, examples: Samples | None) -> CheckedPrompts:
         """Return the rows whose prompt or continuations cannot be built."""
-        problems = self._prompts.check_rows(samples, examples)
-        if self.compile_templates()[1]:
-            return problems
-        return problems + describe_row_errors(samples, self.list_continuations(samples))
+        _, problems = self._prompts.check_prompts(samples, examples)
+        if not self.compile_templates()[1]:
+            problems += describe_row_errors(samples, self.list_continuations(samples))
+        return [], problems
 
     def solve(
         self,

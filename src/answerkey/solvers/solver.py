@@ -47,6 +47,9 @@ SHOWN = 20
 ID_COLUMN = "sample_id"
 #: Longer texts are no lists of options; Python's own reader takes a hundred times their memory.
 LONGEST_LITERAL = 100_000
+#: The prompts, or why there is none, and the errors of wrong rows with their positions.
+CheckedPrompts = tuple[list[Prompt | RowError], list[tuple[int, DataError]]]
+#: The templates that compile and the errors of the others, by field.
 Compiled = tuple[dict[str, Template], list[tuple[str, SpecError]]]
 
 
@@ -81,21 +84,15 @@ class Solver(ABC):
             calls.append([] if isinstance(prompt, RowError) else [prompt])
         return calls
 
-    def check_prompts(
-        self, samples: Samples, examples: Samples | None
-    ) -> tuple[list[Prompt | RowError], list[tuple[int, DataError]]]:
-        """Return the prompts, as far as checking the rows builds them, and the wrong rows."""
-        return [], self.check_rows(samples, examples)
-
     @abstractmethod
     def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowError]:
         """Return the messages for each sample, or why there are none."""
 
     @abstractmethod
-    def check_rows(self, samples: Samples, examples: Samples | None) -> list[tuple[int, DataError]]:
-        """Return the rows that cannot be solved.
+    def check_prompts(self, samples: Samples, examples: Samples | None) -> CheckedPrompts:
+        """Return the prompts, as far as checking the rows builds them, and the wrong rows.
 
-        A missing column is told once, at the first of them.
+        A missing column is reported once, at the first row.
         """
 
     @abstractmethod
@@ -157,7 +154,8 @@ def raise_row_errors(samples: Samples, *outcomes: Sequence[object | RowError]) -
     """Raise the errors of rows, each text once and no more than an error shows."""
     errors: list[DataError] = []
     for outcome in outcomes:
-        errors += [error for _, error in describe_row_errors(samples, outcome)]
+        for _, error in describe_row_errors(samples, outcome):
+            errors.append(error)
     raise_all(distinct(errors)[:SHOWN])
 
 
@@ -205,7 +203,8 @@ def call_model(
         requests = _list_requests(samples, prompts, known, trials)
     else:
         for sample_id, prompt in zip(samples.ids, prompts, strict=True):
-            requests += [Request(str(sample_id), prompt, trial=trial) for trial in trials]
+            for trial in trials:
+                requests.append(Request(str(sample_id), prompt, trial=trial))
     completions = []
     for request, completion in zip(requests, model.complete(requests), strict=True):
         completions.append(completion.with_fields(prompt=request.messages))
@@ -213,7 +212,7 @@ def call_model(
 
 
 def _list_requests(
-    samples: Samples, prompts: Sequence[Prompt], known: Known | None, trials: range
+    samples: Samples, prompts: Sequence[Prompt], facts: Known | None, trials: range
 ) -> list[Request]:
     """Return the requests of each prompt and trial, with all that is known of the sample.
 
@@ -221,9 +220,9 @@ def _list_requests(
     constrained to them.
     """
     nothing = [None] * len(samples)
-    choices: Sequence[Sequence[str] | None] = known.choices if known else nothing
-    truths: Sequence[str | None] = known.truths if known else nothing
-    options = read_options(samples, known)
+    choices: Sequence[Sequence[str] | None] = facts.choices if facts else nothing
+    truths: Sequence[str | None] = facts.truths if facts else nothing
+    options = read_options(samples, facts)
     questions: Sequence[object] = nothing
     if QUESTION_COLUMN in samples.columns:
         questions = samples.values(QUESTION_COLUMN)
@@ -235,7 +234,8 @@ def _list_requests(
         request = Request(
             str(sample_id), prompt, choices[position], options[position], truths[position], text
         )
-        requests += [replace(request, trial=trial) for trial in trials]
+        for trial in trials:
+            requests.append(replace(request, trial=trial))
     return requests
 
 
@@ -265,13 +265,13 @@ def require_known(model: Model, samples: Samples, known: Known | None) -> None:
         raise SpecError("E301", message, hint=OPTIONS_HINT)
 
 
-def read_options(samples: Samples, known: Known | None) -> list[Sequence[str] | None]:
+def read_options(samples: Samples, facts: Known | None) -> list[Sequence[str] | None]:
     """Return each sample's option texts: from the scorer, else from the column `options`, else
     None.
     """
     options: list[Sequence[str] | None] = [None] * len(samples)
-    if known is not None:
-        options = list(known.options)
+    if facts is not None:
+        options = list(facts.options)
     if OPTIONS_COLUMN in samples.columns:
         for position, cell in enumerate(samples.values(OPTIONS_COLUMN)):
             if options[position] is None:
@@ -314,14 +314,21 @@ def find_column_field(solver: Solver | None, error: DataError) -> tuple[str | in
     if solver is None or column is None:
         return ()
     compiled = solver.compile_templates()[0]
-    readers = [name for name, template in compiled.items() if column in (template.columns or ())]
-    # What is read of the examples, or of the row as a whole, is known by its text only.
-    mentions = [name for name, template in compiled.items() if column in str(template.source)]
-    return _split_path((readers or mentions or [""])[0])
+    for name, template in compiled.items():
+        if column in (template.columns or ()):
+            return _split_path(name)
+    for name, template in compiled.items():
+        # What is read of the examples, or of the row as a whole, is known by its text only.
+        if column in str(template.source):
+            return _split_path(name)
+    return ()
 
 
 def _split_path(name: str) -> tuple[str | int, ...]:
-    return tuple(int(step) if step.isdigit() else step for step in name.split(".") if step)
+    steps: list[str | int] = []
+    for step in name.split("."):
+        steps.append(int(step) if step.isdigit() else step)
+    return tuple(steps)
 
 
 # `pass_through_solver`: what the model once said stands in the dataset.
@@ -359,13 +366,13 @@ class PassThroughSolver(Solver):
         """Return an empty prompt for each sample: nothing is asked."""
         return [[] for _ in range(len(samples))]
 
-    def check_rows(self, samples: Samples, examples: Samples | None) -> list[tuple[int, DataError]]:  # noqa: ARG002 - the protocol's signature
+    def check_prompts(self, samples: Samples, examples: Samples | None) -> CheckedPrompts:  # noqa: ARG002 - the protocol's signature
         """Return the error of a trace column that does not exist, once."""
         try:
             find_column(samples, self.trace_column)
         except DataError as error:
-            return [(0, error)]
-        return []
+            return [], [(0, error)]
+        return [], []
 
     def solve(self, samples: Samples, *, trials: range = ONE_TRIAL, **_: object) -> Completions:
         """Return what the column says, in order; there is one trial of it."""

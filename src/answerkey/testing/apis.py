@@ -67,7 +67,9 @@ def _read_chat(body: Body) -> Messages:
 
 def _read_text_prompt(body: Body) -> Messages:
     prompt = body.get("prompt")
-    return [{"role": "user", "content": prompt if isinstance(prompt, str) else json.dumps(prompt)}]
+    if not isinstance(prompt, str):
+        prompt = json.dumps(prompt)
+    return [{"role": "user", "content": prompt}]
 
 
 def _read_responses(body: Body) -> Messages:
@@ -315,10 +317,15 @@ def write_text_logprobs(body: Body, reply: Reply) -> object:
 
 def _list_echoed(prompt: str, reply: Reply) -> Sequence[tuple[str, float]]:
     """Return the tokens of an echoed prompt and of the reply, with their log-probabilities."""
-    endings = reply.logprobs or {}
-    ending = max((text for text in endings if text and prompt.endswith(text)), key=len, default="")
-    pairs = [(piece, _USUAL) for piece in _PIECES.findall(prompt[: len(prompt) - len(ending)])]
+    ending = ""
+    for text in reply.logprobs or {}:
+        if len(text) > len(ending) and prompt.endswith(text):
+            ending = text
+    start = prompt.removesuffix(ending)
+    tokens = [(piece, _USUAL) for piece in _PIECES.findall(start)]
     pieces = _PIECES.findall(ending)
-    pairs += [(piece, endings[ending] / len(pieces)) for piece in pieces]
-    pairs += [(piece, _LIKELY) for piece in _PIECES.findall(reply.text)]
-    return pairs
+    for piece in pieces:
+        tokens.append((piece, (reply.logprobs or {})[ending] / len(pieces)))
+    for piece in _PIECES.findall(reply.text):
+        tokens.append((piece, _LIKELY))
+    return tokens

@@ -364,7 +364,7 @@ def test_what_is_no_image_is_an_error_of_its_row(
 def test_the_error_names_sample_and_column(folder: Path) -> None:
     """The place is the line of the file and the column that the template reads."""
     build(folder, [{"image": "circle.png"}, {"image": "none.png"}])
-    [(row, error)] = make_solver().check_rows(load(folder / "questions.jsonl"), None)
+    [(row, error)] = make_solver().check_prompts(load(folder / "questions.jsonl"), None)[1]
     assert (row, error.code) == (1, "E302")
     assert error.message.startswith("sample `000002`: the image `none.png` cannot be read")
     assert str(error.where).endswith("questions.jsonl:2, column `image`")

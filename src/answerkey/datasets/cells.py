@@ -21,7 +21,6 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Literal
 
-from answerkey.datasets.content import describe_long
 from answerkey.errors import DataError, Place, listing, raise_all
 from answerkey.text import parse_syntax
 from answerkey.types import Notice
@@ -186,11 +185,7 @@ def refuse_size(error: RecursionError | ValueError) -> BadJsonError:
     return BadJsonError("E202", "a number has too many digits", "write it as text")
 
 
-def check_object(
-    value: object,
-    source: str,
-    cell_limit: int,
-) -> dict[str, object]:
+def check_object(value: object, source: str) -> dict[str, object]:
     """Return the row that a JSON value is, or raise BadJsonError; `source` is its JSON text."""
     if not isinstance(value, dict):
         kind = JSON_KINDS.get(type(value), "null")
@@ -200,8 +195,6 @@ def check_object(
         _refuse_deep_nesting(value)
     if "\\u" in source and SURROGATE_ESCAPE.search(source):
         _refuse_surrogates(value)
-    if len(source) > cell_limit:
-        _refuse_long_cells(value, cell_limit)
     return value
 
 
@@ -229,12 +222,6 @@ def _refuse_surrogates(fields: Mapping[str, object]) -> None:
                 "write both halves, or the character itself",
                 name,
             )
-
-
-def _refuse_long_cells(fields: Mapping[str, object], cell_limit: int) -> None:
-    for name, cell in fields.items():
-        if len(json.dumps(cell, ensure_ascii=False)) > cell_limit:
-            raise BadJsonError("E202", describe_long("the cell", cell_limit), key=name)
 
 
 def has_surrogate(value: object) -> bool:

@@ -70,13 +70,15 @@ ARROW_END = ARROW_MESSAGE + b"\x00\x00\x00\x00"
 class Record(NamedTuple):
     """One row of a file: the line it starts on, its cells, its size in characters.
 
-    `offset` is where its line begins in the bytes of a JSON Lines file.
+    `offset` is where its line begins in the bytes of a JSON Lines file. `file_index` says which of
+    several files it is from.
     """
 
     line: int
     fields: Mapping[str, object]
     size: int
     offset: int = 0
+    file_index: int = 0
 
 
 def read_delimited(
@@ -260,7 +262,6 @@ def read_paragraphs(content: Content, notices: list[Notice]) -> Iterator[Record]
 def read_json_lines(content: Content, notices: list[Notice]) -> Iterator[Record]:  # noqa: ARG001 - none is odd
     """Yield the rows of a file with one JSON object per line; all bad rows are told together."""
     errors = JsonErrors(content)
-    cell_limit = find_cell_limit()
     is_first = True
     for number, offset, raw in _iterate_raw_lines(content):
         source = raw.decode().strip(SPACES)
@@ -277,7 +278,7 @@ def read_json_lines(content: Content, notices: list[Notice]) -> Iterator[Record]
             )
         is_first = False
         try:
-            fields = check_object(_parse_line(raw.decode(), number), source, cell_limit)
+            fields = check_object(_parse_line(raw.decode(), number), source)
         except BadJsonError as error:
             errors.add(error, number, source)
         else:
@@ -400,13 +401,12 @@ def _advise_syntax(source: str, column: int) -> str:
 def read_json_list(content: Content, notices: list[Notice]) -> Iterator[Record]:  # noqa: ARG001 - none is odd
     """Yield the rows of a file that is one JSON list of objects, up to a syntax error."""
     errors = JsonErrors(content)
-    cell_limit = find_cell_limit()
     with content.open_text() as stream:
         elements = JsonList(content, stream)
         try:
             for value, source in elements.iterate():
                 try:
-                    fields = check_object(value, source, cell_limit)
+                    fields = check_object(value, source)
                 except BadJsonError as error:
                     errors.add(error, elements.line, source)
                 else:

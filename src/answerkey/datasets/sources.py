@@ -16,9 +16,7 @@ from answerkey.datasets.storage import (
     MEGABYTE,
     STORES,
     Fetched,
-    StoredObject,
     fetch_object,
-    find_digest,
     hide_query,
     is_safe,
     is_stored,
@@ -239,8 +237,7 @@ class UrlSource(FileFields):
     """A file at an address: `https`, `http` on this machine, or shared storage (`s3`, `gs`).
 
     `sha256` is the hash that it must have; without it the address is looked up each time, and the
-    file is fetched if it has changed. Keys go only to the caller's own storage. Parquet there is
-    read in place, whatever its size.
+    file is fetched if it has changed. Keys go only to the caller's own storage.
     """
 
     url: str
@@ -277,18 +274,11 @@ class UrlSource(FileFields):
 
     def read(self, *, name: str) -> Table:  # noqa: ARG002 - the file has a name of its own
         """Return the rows of the file."""
-        path: str | Path = self.url
-        if self._lies_in_place:
-            self._find_stored()
-        else:
-            path = self.fetch().path
-        file = DataFile(path, self.origin, self._name)
+        file = DataFile(self.fetch().path, self.origin, self._name)
         return read_files([file], self, shown=self.origin)
 
     def pin(self) -> Self:
         """Return the source of the current content, without what may be secret in its address."""
-        if self._lies_in_place:
-            return replace(self, sha256=find_digest(self._find_stored()))
         return replace(
             self,
             url=self.origin,
@@ -300,37 +290,21 @@ class UrlSource(FileFields):
         from answerkey.datasets.web import fetch
 
         self.find_format(self._name or "file")
-        endings = "".join(split_endings(self._name))
         max_bytes = self.max_megabytes * MEGABYTE
         if is_stored(self.url):
-            return fetch_object(self._find_stored(), endings, max_bytes)
-        return fetch(
-            self.url,
-            endings,
-            max_bytes,
-            self.sha256,
-        )
+            fetched = fetch_object(open_object(self.url), max_bytes)
+        else:
+            endings = "".join(split_endings(self._name))
+            fetched = fetch(self.url, endings, max_bytes, self.sha256)
+        if self.sha256 not in {None, fetched.digest}:
+            message = f"has the sha256 {fetched.digest}, and {self.sha256} is expected"
+            hint = "it was changed: look at it, then correct or remove `sha256`"
+            raise refuse(self.url, message, hint)
+        return fetched
 
     @property
     def _name(self) -> str:
         return unquote(PurePosixPath(urlsplit(self.url).path).name)
-
-    @property
-    def _lies_in_place(self) -> bool:
-        """Whether only what is needed is fetched: of Parquet on shared storage, read as it is."""
-        return is_stored(self.url) and self.lies_in_place(self._name)
-
-    def _find_stored(self) -> StoredObject:
-        """Return the object as it is now; E214 if it has another hash than it must."""
-        stored = open_object(self.url)
-        if self.sha256 is None:
-            return stored
-        digest = find_digest(stored)
-        if digest != self.sha256:
-            message = f"has the sha256 {digest}, and {self.sha256} is expected"
-            hint = "it was changed: look at it, then correct or remove `sha256`"
-            raise refuse(self.url, message, hint)
-        return stored
 
 
 SOURCES: Registry[Source] = Registry(

@@ -21,7 +21,7 @@ from answerkey.datasets.recorded import BlankCompletions, SplitCompletions, find
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.sources import MemorySource, Source
 from answerkey.datasets.storage import digest_file, is_stored
-from answerkey.datasets.tables import SAMPLE_COLUMN, RowCollector, load_rows, load_table
+from answerkey.datasets.tables import SAMPLE_COLUMN, collect_rows, load_rows, load_table
 from answerkey.datasets.tables import Table as LoadedTable
 from answerkey.engines import open_engine
 from answerkey.errors import (
@@ -252,10 +252,9 @@ def find_source(stated: Mapping[str, Any], kept: Table, name: str) -> Source:
     frame = kept.read_all()
     try:
         rows = [json.loads(text) for text in frame[SAMPLE_COLUMN]]
-        collector = RowCollector([name], is_limited=False)
-        for number, fields in enumerate(rows, 1):
-            collector.add(Record(number, fields, 0))
-        return MemorySource(LoadedTable(collector.finish(), str(stated["digest"])))
+        records = [Record(number, fields, 0) for number, fields in enumerate(rows, 1)]
+        loaded = collect_rows(records, [name], is_limited=False)
+        return MemorySource(LoadedTable(loaded, str(stated["digest"])))
     except (pl.exceptions.PolarsError, AttributeError, KeyError, TypeError, ValueError) as error:
         message = f"cannot read `{kept.store.show(kept.base)}`: {error}"
         raise RunError("E503", message, hint="the run folder is damaged") from error

@@ -7,7 +7,7 @@ A part of them is itself such rows: it says where to read. The id of a row is it
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -66,8 +66,12 @@ class Rows(Protocol):
         """Return all rows, with all columns or at least with these."""
 
 
-class SlicedRows:
-    """Rows that are picked one by one where they do not follow each other."""
+class StoredRows:
+    """Rows that are in no memory: how parts of them are taken, and how they travel."""
+
+    def __reduce__(self: Rows) -> tuple[Callable[..., Samples], tuple[object, ...]]:
+        """Send the rows themselves: another machine may not have the file."""
+        return self.load().__reduce__()
 
     def take(self: Rows, positions: Positions, /) -> Rows:
         """Return the rows at these positions."""
@@ -77,7 +81,7 @@ class SlicedRows:
 
 
 @dataclass(frozen=True)
-class RowsOver(SlicedRows):
+class RowsOver(StoredRows):
     """Rows made of other rows, with their columns and their name."""
 
     rows: Rows
@@ -137,7 +141,7 @@ class PickedRows(RowsOver):
 
 
 @dataclass(frozen=True)
-class LineRows(SlicedRows):
+class LineRows(StoredRows):
     """Some consecutive rows of a file of JSON Lines: the user's own, or a temporary one of ours.
 
     Every `MARK_ROWS`-th row of the file begins at the byte and on the line that `marks` and
@@ -171,11 +175,7 @@ class LineRows(SlicedRows):
     def slice(self, offset: int, length: int) -> Rows:
         """Return the rows from `offset` on, at most `length` of them."""
         length = max(0, min(length, self.length - offset))
-        return replace(
-            self,
-            offset=self.offset + offset,
-            length=length,
-        )
+        return replace(self, offset=self.offset + offset, length=length)
 
     def load(self, columns: Collection[str] | None = None) -> Samples:  # noqa: ARG002 - a line is read whole
         """Return the rows, with all columns."""
@@ -210,24 +210,14 @@ class LineRows(SlicedRows):
                     break
         return items
 
-    def _build_sample(
-        self,
-        fields: dict[str, object],
-        number: int,
-        line: int,
-    ) -> Sample:
+    def _build_sample(self, fields: dict[str, object], number: int, line: int) -> Sample:
         file = self.file
         place: Any = fields.pop(PLACE_KEY, None)
         if place is not None:
             line, file_index = place
             file = self.files[file_index]
         row = complete_fields(fields, self.columns)
-        return Sample(
-            name_row(row, number),
-            row,
-            file,
-            line,
-        )
+        return Sample(name_row(row, number), row, file, line)
 
 
 def complete_fields(fields: Mapping[str, object], columns: Sequence[str]) -> Row:
@@ -257,12 +247,7 @@ def refuse_change(file: str | None) -> DataError:
     """Return the error about a file that is not any more what it was when it was opened."""
     message = "the file has changed while it was being read"
     hint = "start again when it is complete"
-    return DataError(
-        "E201",
-        message,
-        where=Place(file=file),
-        hint=hint,
-    )
+    return DataError("E201", message, where=Place(file=file), hint=hint)
 
 
 def join_positions(outer: Positions, inner: Positions) -> Positions:
@@ -292,11 +277,7 @@ def split_name(name: str, prefixes: Iterable[str]) -> list[tuple[str, str]]:
     return [(prefix, name[len(prefix) + 1 :]) for prefix in matching]
 
 
-def get_inside(
-    value: object,
-    name: str,
-    default: object = None,
-) -> object:
+def get_inside(value: object, name: str, default: object = None) -> object:
     """Return what a dotted name reaches inside a value, by the longest names first."""
     if not isinstance(value, Mapping):
         return default
@@ -323,12 +304,7 @@ def iterate_blocks(
 
 def number_rows(first: int, count: int) -> pl.Series:
     """Return row numbers from `first` on, zero-padded."""
-    numbers = pl.int_range(
-        first,
-        first + count,
-        eager=True,
-        dtype=pl.Int64,
-    )
+    numbers = pl.int_range(first, first + count, eager=True, dtype=pl.Int64)
     return numbers.cast(pl.String).str.zfill(ID_WIDTH).alias(ID_COLUMN)
 
 

@@ -82,7 +82,7 @@ def test_blocks_are_the_whole(table: Rows) -> None:
 
 
 def test_a_part_can_be_sent_to_another_process(table: Rows) -> None:
-    """What travels says where to read, and is small."""
+    """What travels are its rows: the file may be on another machine."""
     part = table.slice(20, 2)
     packed = pickle.dumps(part)
     assert len(packed) < 4000

@@ -21,7 +21,7 @@ from pathlib import Path
 import polars as pl
 
 from answerkey.datasets.dataset import Shard
-from answerkey.datasets.questions import read_option_cell
+from answerkey.datasets.options import read_option_cell
 from answerkey.datasets.rows import Rows
 from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, distinct, listing
 from answerkey.evaluate.choice_order import find_order_problems

@@ -67,7 +67,13 @@ class Rows(Protocol):
 
 
 class StoredRows:
-    """Rows that are in no memory: how parts of them are taken, and how they travel."""
+    """Rows that are not in memory: their ids, how parts of them are taken, and how they travel."""
+
+    @property
+    def ids(self: Rows) -> pl.Series:
+        """The ids of all rows."""
+        nothing = pl.Series(ID_COLUMN, [], dtype=pl.String)
+        return pl.concat([nothing, *(block.ids for _, block in iterate_blocks(self))])
 
     def __reduce__(self: Rows) -> tuple[Callable[..., Samples], tuple[object, ...]]:
         """Send the rows themselves: another machine may not have the file."""
@@ -105,12 +111,6 @@ class PickedRows(RowsOver):
 
     def __len__(self) -> int:
         return len(self.positions)
-
-    @property
-    def ids(self) -> pl.Series:
-        """The ids of all rows."""
-        parts = [stretch.ids.gather(places) for stretch, places in self._stretches()]
-        return pl.concat(parts) if parts else self.rows.slice(0, 0).ids
 
     def slice(self, offset: int, length: int) -> Rows:
         """Return the rows from `offset` on, at most `length` of them."""
@@ -170,7 +170,7 @@ class LineRows(StoredRows):
         """The ids of all rows; generated ones are not read from anywhere."""
         if ID_COLUMN not in self.columns:
             return number_rows(self.offset + 1, self.length)
-        return self.load().ids
+        return super().ids
 
     def slice(self, offset: int, length: int) -> Rows:
         """Return the rows from `offset` on, at most `length` of them."""

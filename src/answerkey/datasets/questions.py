@@ -376,11 +376,11 @@ class QuestionColumns:
         the table with the name of a part is replaced.
         """
         items: list[Sample] = []
-        for position, sample in enumerate(samples):
+        for sample in samples:
             try:
                 questions = self.derive_row(sample.fields)
             except DataError as error:
-                raise locate_error(error, samples, position) from None
+                raise locate_error(error, sample) from None
             for fields in questions:
                 items.append(replace(sample, fields=type(sample.fields)(fields)))
         columns = list(items[0].fields) if items else samples.columns
@@ -540,22 +540,13 @@ class QuestionColumns:
         return options.find_place(truth, self.form, self.spread)
 
 
-def locate_error(
-    error: DataError,
-    samples: Samples,
-    position: int,
-) -> DataError:
+def locate_error(error: DataError, sample: Sample) -> DataError:
     """Return the error of a row with the place of that row."""
     column = None
     if error.where is not None:
         column = error.where.field
-    where = samples.place(position, column)
-    return DataError(
-        error.code,
-        error.message,
-        where=where,
-        hint=error.hint,
-    )
+    where = sample.place(column)
+    return DataError(error.code, error.message, where=where, hint=error.hint)
 
 
 @lru_cache(64)

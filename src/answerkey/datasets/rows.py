@@ -302,6 +302,12 @@ def iterate_blocks(
         yield offset, rows.slice(offset, step).load(columns)
 
 
+def iterate_samples(rows: Rows) -> Iterator[Sample]:
+    """Yield the rows one by one; a block of them is in memory."""
+    for _, block in iterate_blocks(rows):
+        yield from block
+
+
 def number_rows(first: int, count: int) -> pl.Series:
     """Return row numbers from `first` on, zero-padded."""
     numbers = pl.int_range(first, first + count, eager=True, dtype=pl.Int64)

@@ -15,6 +15,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from hashlib import sha256
 from itertools import chain
 from os.path import relpath
 from pathlib import Path, PurePosixPath
@@ -257,6 +258,15 @@ def read_paragraphs(content: Content, notices: list[Notice]) -> Iterator[Record]
                 size = sum(map(len, lines))
                 yield Record(number - len(lines), {"lines": lines}, size)
                 lines = []
+
+
+def read_document(content: Content, notices: list[Notice]) -> Iterator[Record]:  # noqa: ARG001 - none is odd
+    """Yield a text as one row, whose id is the hash of the text."""
+    content.check_text()
+    with content.open_text() as stream:
+        text = stream.read(find_line_limit() + 1)
+    digest = sha256(text.encode()).hexdigest()
+    yield Record(1, {"sample_id": digest, "content": text}, len(text))
 
 
 def read_json_lines(content: Content, notices: list[Notice]) -> Iterator[Record]:  # noqa: ARG001 - none is odd
@@ -697,7 +707,7 @@ def _is_utf8(column: pl.LazyFrame) -> bool:
     return True
 
 
-FormatName = Literal["csv", "tsv", "jsonl", "json", "parquet", "arrow", "paragraphs"]
+FormatName = Literal["csv", "tsv", "jsonl", "json", "parquet", "arrow", "paragraphs", "document"]
 READERS: dict[FormatName, Callable[..., Iterator[Record]]] = {
     "csv": partial(read_delimited, separator=","),
     "tsv": partial(read_delimited, separator="\t"),
@@ -706,8 +716,9 @@ READERS: dict[FormatName, Callable[..., Iterator[Record]]] = {
     "parquet": partial(read_binary, kind="Parquet"),
     "arrow": partial(read_binary, kind="Arrow"),
     "paragraphs": read_paragraphs,
+    "document": read_document,
 }
-#: Ending of a file name to its format; paragraphs have none.
+#: Ending of a file name to its format; paragraphs and documents have none.
 FORMATS: dict[str, FormatName] = {
     ".csv": "csv",
     ".tsv": "tsv",

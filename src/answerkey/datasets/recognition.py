@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import islice, pairwise
@@ -401,7 +402,7 @@ class _Table:
             raise self._refuse_options(self.usual["options"][0])
         if not missing:
             return
-        flags = [_write_flag(part, "NAME") for part in missing]
+        flags = [_write_flag(*guess) for guess in self._guess_columns(result, missing).items()]
         hint = f"name the columns: `{' '.join(flags)}`; there are {listing(self.rows.columns)}"
         if str(self.rows.file).lower().endswith((".csv", ".tsv")):
             hint += "; if the first line is a question, put one above it such as "
@@ -445,6 +446,28 @@ class _Table:
             hint,
             name,
         )
+
+    def _guess_columns(self, result: QuestionColumns, missing: Sequence[str]) -> dict[str, str]:
+        """Return likely columns of the missing parts; `NAME` for each if they do not fit all rows.
+
+        The question has the longest text, the truth the shortest.
+        """
+        guess: dict[str, str] = {}
+        texts: list[str] = []
+        for name in self.rows.columns:
+            if len(self._read_first(name)) > 1:
+                guess.setdefault("options", name)
+            elif name not in result.taken:
+                texts.append(name)
+        if texts:
+            texts.sort(key=lambda name: len(str(self.preview.rows[0][name])))
+            guess |= {"question": texts[-1], "truth": texts[0]}
+        guess = {part: guess.get(part, "") for part in missing}
+        with suppress(DataError):
+            columns = recognise(self.rows, {**self.names, **guess}, needs_all=False)
+            if columns.form is not None and columns.has("question"):
+                return guess
+        return dict.fromkeys(missing, "NAME")
 
     def _refuse_several(self, ways: Sequence[Way]) -> DataError:
         """Return the error about a table that can be read in several ways, with rows that show

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import ClassVar, Literal, Protocol, Self, runtime_checkable
@@ -30,7 +30,6 @@ from answerkey.datasets.tables import (
     Table,
     load_rows,
     matches,
-    read_documents,
     read_files,
 )
 from answerkey.errors import DataError, Place, SpecError, listing, remember_url
@@ -134,34 +133,31 @@ class FolderSource(FileFields):
             self.extension,
             self.pattern,
         )
-        documents = []
         files = []
+        documents = []
         for label, path in paths.items():
+            file = DataFile(path, str(path), label)
             if self.format is None and not split_endings(path)[0]:
-                documents.append(label)
+                documents.append(file)
             else:
-                files.append(DataFile(path, str(path), label))
+                files.append(file)
         if not files:
-            return self._read_documents(paths)
+            return self._read_documents(documents)
         if documents:
-            names = listing(documents, limit=5)
+            names = listing([file.label for file in documents], limit=5)
             extension = min(Path(file.label).suffix for file in files)
             message = f"the folder `{self.origin}` holds data files and others: {names}"
             hint = f"say which are meant: `extension: {extension[1:]}`"
-            raise DataError(
-                "E201",
-                message,
-                where=Place(file=self.origin),
-                hint=hint,
-            )
+            raise DataError("E201", message, where=Place(file=self.origin), hint=hint)
         return read_files(files, self, shown=self.origin)
 
-    def _read_documents(self, paths: Mapping[str, Path]) -> Table:
-        texts = [path for path in paths.values() if path.suffix.lower() != ".pdf"]
+    def _read_documents(self, files: Sequence[DataFile]) -> Table:
+        texts = [file for file in files if not file.label.lower().endswith(".pdf")]
         if not texts:
             raise self._refuse_empty()
-        table = read_documents(Path(self.directory_path), texts, self)
-        skipped = len(paths) - len(texts)
+        fields = replace(self, format="document", file_column=self.file_column or "file_name")
+        table = read_files(texts, fields, shown=self.origin)
+        skipped = len(files) - len(texts)
         if not skipped:
             return table
         message = (

@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import sys
 import tempfile
 from array import array
 from collections import Counter
@@ -26,7 +25,14 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from answerkey.datasets.cells import CellTyper, ColumnKind, UnfitCellError, check_names, plain
+from answerkey.datasets.cells import (
+    ColumnKind,
+    UnfitCellError,
+    check_names,
+    convert_cell,
+    describe_unfit,
+    plain,
+)
 from answerkey.datasets.content import (
     COMPRESSIONS,
     FOREIGN,
@@ -36,7 +42,6 @@ from answerkey.datasets.content import (
     describe_long,
     describe_unreadable,
     find_cell_limit,
-    find_line_limit,
     require_plain,
 )
 from answerkey.datasets.formats import (
@@ -222,18 +227,16 @@ def _type_cells(
     content: Content,
 ) -> Iterator[Record]:
     """Yield the rows with their declared columns typed; cells that do not fit are E211."""
-    typers = {name: CellTyper(kind) for name, kind in kinds.items()}
     errors = RowErrors(content.file)
     for record in records:
         fields = dict(record.fields)
-        for name, typer in typers.items():
-            if name not in fields:
-                continue
+        for name in kinds.keys() & fields.keys():
             try:
-                fields[name] = typer.convert(fields[name])
+                fields[name] = convert_cell(fields[name], kinds[name])
             except UnfitCellError as error:
+                message = describe_unfit(fields[name], kinds[name], error)
                 where = Place(file=content.file, line=record.line, field=name)
-                errors.add("E211", typer.describe(fields[name], error), where=where)
+                errors.add("E211", message, where=where)
         yield record._replace(fields=fields)
     errors.raise_any()
 
@@ -422,30 +425,18 @@ def _read_tabular(
     """
     if hasattr(data, "with_format") and isinstance(getattr(data, "num_rows", None), int):
         data = data.with_format("arrow")[:]  # of `datasets`, which knows Arrow
-    pandas = sys.modules.get("pandas")
+    is_pandas = hasattr(data, "reset_index") and hasattr(data, "columns")
+    if is_pandas and any(data.index.names):
+        data = data.reset_index()  # an index without a name only numbers the rows
     is_column = bool(lone) and (hasattr(data, "dtype") or hasattr(data, "type"))
     if isinstance(data, pl.LazyFrame):
         yield from read_frame(data, name, notices)
-    elif pandas is not None and isinstance(data, pandas.DataFrame):
-        yield from _read_columns(_list_pandas_columns(data), name, notices)
-    elif isinstance(data, Mapping):
+    elif is_pandas or isinstance(data, Mapping):
         yield from _read_columns(list(data.items()), name, notices)
     elif hasattr(data, "__arrow_c_stream__") and not is_column:
         yield from read_frame(_import_arrow(data, name).lazy(), name, notices)
     else:
         yield from _read_columns(_gather_columns(data, name, lone), name, notices)
-
-
-def _list_pandas_columns(frame: Any) -> list[tuple[object, Any]]:  # noqa: ANN401 - of pandas
-    """Return the columns of a pandas frame; an index without a name only numbers the rows."""
-    columns: list[tuple[object, Any]] = []
-    for level, label in enumerate(frame.index.names):
-        if label is not None:
-            columns.append((label, frame.index.get_level_values(level)))
-    for number in range(frame.shape[1]):
-        series = frame.iloc[:, number]
-        columns.append((series.name, series))
-    return columns
 
 
 def _import_arrow(data: Any, name: str) -> pl.DataFrame:  # noqa: ANN401 - of any library
@@ -757,35 +748,3 @@ def _extend_rows(
 
 def _hash(parts: object) -> str:
     return sha256(json.dumps(parts).encode()).hexdigest()
-
-
-def read_documents(
-    folder: Path,
-    paths: Sequence[Path],
-    how: FileFields,
-) -> Table:
-    """Return a row for each text file, whose id is the hash of its text."""
-    rows: list[dict[str, object]] = []
-    limit = find_line_limit()
-    for path in paths:
-        content = Content(str(path), path)
-        content.check_text()
-        with content.open_text() as stream:
-            text = stream.read(limit + 1)
-        if len(text) > limit:
-            raise content.error("E202", describe_long("the document", limit))
-        rows.append(
-            {
-                "sample_id": sha256(text.encode()).hexdigest(),
-                "file_name": path.relative_to(folder).as_posix(),
-                "content": text,
-            }
-        )
-    table = load_rows(rows, name=str(folder))
-    if not how.derive:
-        return table
-    _refuse_lost(how, table.rows.columns, str(folder))
-    errors = TemplateErrors(only_columns=True)
-    derived = _derive(how, table.samples, errors)
-    errors.raise_any()
-    return load_rows(derived, name=str(folder))

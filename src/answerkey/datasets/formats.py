@@ -1,7 +1,7 @@
 """The formats of data files: CSV, TSV, JSON Lines, JSON, paragraphs, Parquet and Arrow.
 
 A reader yields the rows of a content in their order, each with the line it starts on (in Parquet
-and Arrow its number), and adds to `notices` what is odd about the file. A cell of CSV and TSV is
+and Arrow its number). A cell of CSV and TSV is
 always text, and every row has as many cells as the header. A row of JSON is an object. The ending
 of the name tells the format, unless the user states it.
 """
@@ -41,6 +41,7 @@ from answerkey.datasets.content import (
     find_cell_limit,
     find_line_limit,
     iterate_lines,
+    refuse_file,
 )
 from answerkey.errors import DataError, Place
 from answerkey.types import Notice
@@ -83,7 +84,6 @@ class Record(NamedTuple):
 
 def read_delimited(
     content: Content,
-    notices: list[Notice],
     *,
     separator: str,
     names: tuple[str, ...] | None = None,
@@ -115,7 +115,7 @@ def read_delimited(
                     hint="leave `header` out",
                 )
             rows = chain([(line, first)], rows)
-        notices += check_names(header, content.place(line))
+        content.notices.extend(check_names(header, content.place(line)))
         yield from _read_cells(content, header, rows)
 
 
@@ -246,7 +246,7 @@ def _iterate_text(content: Content, stream: TextIO) -> Iterator[str]:
         yield line
 
 
-def read_paragraphs(content: Content, notices: list[Notice]) -> Iterator[Record]:  # noqa: ARG001 - none is odd
+def read_paragraphs(content: Content) -> Iterator[Record]:
     """Yield the original files of LogiQA: the lines between blank ones are a row."""
     lines: list[str] = []
     with content.open_text() as stream:
@@ -259,7 +259,7 @@ def read_paragraphs(content: Content, notices: list[Notice]) -> Iterator[Record]
                 lines = []
 
 
-def read_document(content: Content, notices: list[Notice]) -> Iterator[Record]:  # noqa: ARG001 - none is odd
+def read_document(content: Content) -> Iterator[Record]:
     """Yield a text as one row, whose id is the hash of the text."""
     content.check_text()
     with content.open_text() as stream:
@@ -268,7 +268,7 @@ def read_document(content: Content, notices: list[Notice]) -> Iterator[Record]: 
     yield Record(1, {"sample_id": digest, "content": text}, len(text))
 
 
-def read_json_lines(content: Content, notices: list[Notice]) -> Iterator[Record]:  # noqa: ARG001 - none is odd
+def read_json_lines(content: Content) -> Iterator[Record]:
     """Yield the rows of a file with one JSON object per line; all bad rows are told together."""
     errors = RowErrors(content.file)
     is_first = True
@@ -387,7 +387,7 @@ def _advise_syntax(source: str, column: int) -> str:
     return 'a row is one line such as `{"question": "…", "answer": "A"}`'
 
 
-def read_json_list(content: Content, notices: list[Notice]) -> Iterator[Record]:  # noqa: ARG001 - none is odd
+def read_json_list(content: Content) -> Iterator[Record]:
     """Yield the rows of a file that is one JSON list of objects, up to a syntax error."""
     errors = RowErrors(content.file)
     with content.open_text() as stream:
@@ -514,16 +514,11 @@ def _advise_list(content: Content, beginning: str) -> str:
 BinaryKind = Literal["Parquet", "Arrow"]
 
 
-def read_binary(
-    content: Content,
-    notices: list[Notice],
-    *,
-    kind: BinaryKind,
-) -> Iterator[Record]:
+def read_binary(content: Content, *, kind: BinaryKind) -> Iterator[Record]:
     """Yield the rows of a Parquet or Arrow file, or an Arrow stream."""
     try:
         frame = _open_frame(content, kind)
-        yield from read_frame(frame, content.file, notices)
+        yield from read_frame(frame, content.file, content.notices)
     except FOREIGN as error:
         raise content.refuse_damage(kind, error) from None
 
@@ -583,7 +578,7 @@ def convert_columns(
             fields[name] = plain(fields[name])
         except TypeError as error:
             message = f"column `{name}` holds {error}, which has no form in JSON"
-            raise DataError("E202", message, where=Place(file=file)) from None
+            raise refuse_file("E202", message, file) from None
 
 
 def measure_fields(fields: Mapping[str, object]) -> int:

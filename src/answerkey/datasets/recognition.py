@@ -16,6 +16,7 @@ from itertools import islice, pairwise
 
 import polars as pl
 
+from answerkey.datasets.content import refuse_file
 from answerkey.datasets.options import (
     Texts,
     read_mark,
@@ -42,7 +43,7 @@ from answerkey.datasets.ways import (
     show_line,
     try_ways,
 )
-from answerkey.errors import DataError, Place, listing
+from answerkey.errors import DataError, listing
 from answerkey.text import shorten
 from answerkey.types import Sample
 
@@ -247,8 +248,7 @@ class _Table:
     def _refuse(
         self, code: str, lines: Sequence[str], hint: str, column: str | None = None
     ) -> DataError:
-        where = Place(file=self.rows.file, field=column)
-        return DataError(code, "\n".join(lines), where=where, hint=hint)
+        return refuse_file(code, "\n".join(lines), self.rows.file, hint, field=column)
 
     def _refuse_completions(self, names: Sequence[str]) -> DataError:
         flags = [f"`--column completion={name}`" for name in names]

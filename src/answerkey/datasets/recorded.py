@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import polars as pl
 
-from answerkey.datasets.content import RowErrors
+from answerkey.datasets.content import RowErrors, refuse_file
 from answerkey.datasets.dataset import Dataset, Recorded
 from answerkey.datasets.questions import find_columns
 from answerkey.datasets.rows import (
@@ -26,7 +26,7 @@ from answerkey.datasets.rows import (
     locate_positions,
     split_name,
 )
-from answerkey.errors import DataError, Place, listing, suggest
+from answerkey.errors import DataError, listing, suggest
 from answerkey.models.responses import read_message
 from answerkey.reader.markup import THOUGHT_BEGIN, split_thoughts
 from answerkey.types import (
@@ -239,7 +239,7 @@ def find_completion_column(
     if len(names) > 1:
         message = f"several columns may hold the completions: {listing(names)}"
         hint = "name one with `--completion-column`"
-        raise DataError("E209", message, where=Place(file=rows.file), hint=hint)
+        raise refuse_file("E209", message, rows.file, hint)
     if names:
         return CompletionColumn(names[0], names[0], "", beside)
     for name, inside in split_name(column or "", rows.columns):
@@ -262,7 +262,7 @@ def _refuse_missing(rows: Rows, column: str | None) -> DataError:
         suggestion = suggest(column, names)
         if suggestion:
             hint = f"{suggestion} {hint}"
-    return DataError("E209", message, where=Place(file=rows.file), hint=hint)
+    return refuse_file("E209", message, rows.file, hint)
 
 
 def _list_paths(rows: Rows) -> list[str]:
@@ -496,8 +496,7 @@ def _refuse_trials(ids: pl.Series, file: str | None) -> None:
         hint = (
             f"add `trials: {{num_trials: {count}}}` to the task, or keep one trial of each sample"
         )
-        where = Place(file=file, field=TRIAL_COLUMN)
-        raise DataError("E209", message, where=where, hint=hint)
+        raise refuse_file("E209", message, file, hint, field=TRIAL_COLUMN)
 
 
 def _refuse_unmatched(
@@ -521,7 +520,7 @@ def _refuse_unmatched(
             dots = " ..." if rows.height > SHOWN_IDS else ""
             parts.append(f"{title}: {rows.height} ({listing(names)}{dots})")
     message = f"the completions do not fit the dataset: {'; '.join(parts)}"
-    return DataError("E209", message, where=Place(file=file), hint=hint)
+    return refuse_file("E209", message, file, hint)
 
 
 def _list_names(rows: pl.DataFrame) -> list[str]:
@@ -561,7 +560,7 @@ def _match_order(table: Rows, dataset: Dataset) -> Rows:
         f"add a column `{ID_COLUMN}`, or give exactly one completion per sample, in the "
         "dataset's order"
     )
-    raise DataError("E209", message, where=Place(file=table.file), hint=hint)
+    raise refuse_file("E209", message, table.file, hint)
 
 
 def refuse_single(num_trials: int, file: str | None = None) -> DataError:
@@ -573,4 +572,4 @@ def refuse_single(num_trials: int, file: str | None = None) -> DataError:
         f"name a model, or bring a file with the columns `{ID_COLUMN}` and `{TRIAL_COLUMN}` "
         "(0, 1, …) by `--completions FILE`"
     )
-    return DataError("E209", message, where=Place(file=file), hint=hint)
+    return refuse_file("E209", message, file, hint)

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from answerkey.datasets.content import RowErrors
+from answerkey.datasets.content import RowErrors, refuse_file
 from answerkey.errors import DataError, Place
 from answerkey.types import Row, Sample, Samples
 
@@ -247,7 +247,7 @@ def refuse_change(file: str | None) -> DataError:
     """Return the error about a file that is not any more what it was when it was opened."""
     message = "the file has changed while it was being read"
     hint = "start again when it is complete"
-    return DataError("E201", message, where=Place(file=file), hint=hint)
+    return refuse_file("E201", message, file, hint)
 
 
 def join_positions(outer: Positions, inner: Positions) -> Positions:

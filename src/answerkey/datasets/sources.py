@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import ClassVar, Literal, Protocol, Self, runtime_checkable
 from urllib.parse import unquote, urlsplit
 
-from answerkey.datasets.content import COMPRESSIONS, describe_unreadable
+from answerkey.datasets.content import COMPRESSIONS, describe_unreadable, refuse_file
 from answerkey.datasets.formats import split_endings
 from answerkey.datasets.hub import HuggingFaceSource
 from answerkey.datasets.storage import (
@@ -32,7 +32,7 @@ from answerkey.datasets.tables import (
     matches,
     read_files,
 )
-from answerkey.errors import DataError, Place, SpecError, listing, remember_url
+from answerkey.errors import DataError, SpecError, listing, remember_url
 from answerkey.templates import RowFilter
 from answerkey.types import Notice, Registry
 
@@ -148,7 +148,7 @@ class FolderSource(FileFields):
             extension = min(Path(file.label).suffix for file in files)
             message = f"the folder `{self.origin}` holds data files and others: {names}"
             hint = f"say which are meant: `extension: {extension[1:]}`"
-            raise DataError("E201", message, where=Place(file=self.origin), hint=hint)
+            raise refuse_file("E201", message, self.origin, hint)
         return read_files(files, self, shown=self.origin)
 
     def _read_documents(self, files: Sequence[DataFile]) -> Table:
@@ -176,12 +176,7 @@ class FolderSource(FileFields):
             message = f"no file of the folder `{self.origin}` matches {' and '.join(conditions)}"
         names = list_files(Path(self.directory_path))
         hint = f"files there: {listing(names, limit=5)}" if names else "put data files into it"
-        return DataError(
-            "E201",
-            message,
-            where=Place(file=self.origin),
-            hint=hint,
-        )
+        return refuse_file("E201", message, self.origin, hint)
 
 
 def list_files(
@@ -191,17 +186,11 @@ def list_files(
 
     Hidden files and links to folders are left out.
     """
-    where = Place(file=str(folder))
     if folder.is_file():
         message = f"the folder `{folder}` is a file, not a folder"
-        raise DataError(
-            "E201",
-            message,
-            where=where,
-            hint="name a file with `type: local`",
-        )
+        raise refuse_file("E201", message, str(folder), "name a file with `type: local`")
     if not folder.is_dir():
-        raise DataError("E201", f"the folder `{folder}` does not exist", where=where)
+        raise refuse_file("E201", f"the folder `{folder}` does not exist", str(folder))
     endings: tuple[str, ...] = ("",)
     if extension is not None:
         ending = f".{extension.lower().lstrip('.')}"

@@ -42,6 +42,7 @@ from answerkey.datasets.content import (
     describe_long,
     describe_unreadable,
     find_cell_limit,
+    refuse_file,
     require_plain,
 )
 from answerkey.datasets.formats import (
@@ -128,22 +129,16 @@ class FileFields:
         """Return the format of a file with this name; raises DataError E201 and E202."""
         name = Path(path).name
         ending = split_endings(path)[0]
-        where = Place(file=str(path))
         if not self.format and not ending:
             hint = f"endings: {listing(FORMATS)}, each also with {listing(COMPRESSIONS)}"
             if Path(path).suffix.lower() in WORKBOOKS:
                 hint = f"save the sheet as CSV, and name that; {hint}"
             message = f"the ending of `{name}` names no format"
-            raise DataError(
-                "E201",
-                message,
-                where=where,
-                hint=hint,
-            )
+            raise refuse_file("E201", message, str(path), hint)
         form = self.format or FORMATS[ending]
         if (self.header is not None or self.skip_rows) and form not in DELIMITED:
             message = f"`header` and `skip_rows` are for CSV and TSV, and `{name}` is {form}"
-            raise DataError("E202", message, where=where)
+            raise refuse_file("E202", message, str(path))
         return form
 
     @property
@@ -184,17 +179,16 @@ def load_table(
         path = fetch_object(open_object(path)).path
     content = Content(shown, Path(path))
     require_plain(content.path)
-    notices: list[Notice] = []
     try:
-        rows = _read_rows(content, how, notices)
+        rows = _read_rows(content, how)
         digest = content.digest
     except OSError as error:
         raise describe_unreadable(content.path, error, content.file) from None
     check_ids(rows, by_trial=by_trial)
-    return Table(rows, digest, tuple(notices))
+    return Table(rows, digest, tuple(content.notices))
 
 
-def _read_rows(content: Content, how: FileFields, notices: list[Notice]) -> Rows:
+def _read_rows(content: Content, how: FileFields) -> Rows:
     form = how.find_format(content.path)
     read = READERS[form]
     if how.header is not None or how.skip_rows:
@@ -203,7 +197,7 @@ def _read_rows(content: Content, how: FileFields, notices: list[Notice]) -> Rows
     if form == "jsonl" and not content.is_packed and content.wide is None and not how.columns:
         in_place = content.path.absolute()
     try:
-        records = read(content, notices)
+        records = read(content)
         if how.columns:
             records = _type_cells(records, how.columns, content)
         rows = collect_rows(records, [content.file], in_place=in_place)
@@ -217,7 +211,7 @@ def _read_rows(content: Content, how: FileFields, notices: list[Notice]) -> Rows
             where = Place(file=content.file, field=name)
             raise refuse_column(message, name, rows.columns, where)
     if form in {"jsonl", "json"}:
-        notices += check_names(rows.columns, content.place())
+        content.notices.extend(check_names(rows.columns, content.place()))
     return rows
 
 
@@ -274,12 +268,11 @@ def collect_rows(
             row_file.write(held)
             held = []
             size = 0
-    where = Place(file=files[0])
     if not held and row_file is None:
-        raise DataError("E210", "the file has no rows", where=where, hint=ROWS_HINT)
+        raise refuse_file("E210", "the file has no rows", files[0], ROWS_HINT)
     long_cells.raise_any()
     if not columns:
-        raise DataError("E210", "the rows of the file have no columns", where=where)
+        raise refuse_file("E210", "the rows of the file have no columns", files[0])
     if row_file is not None:
         row_file.write(held)
         return row_file.open_rows(list(columns))
@@ -367,7 +360,7 @@ def _needing_room(file: str) -> Iterator[None]:
     except OSError as error:
         message = f"cannot keep the rows of `{file}` in a temporary file: {error}"
         hint = f"make room in `{tempfile.gettempdir()}`, or name another folder: `TMPDIR=FOLDER`"
-        raise DataError("E201", message, where=Place(file=file), hint=hint) from None
+        raise refuse_file("E201", message, file, hint) from None
 
 
 class ArrowStream(Protocol):
@@ -400,14 +393,14 @@ def load_rows(
     notices: list[Notice] = []
     records = list(_read_tabular(data, name, lone, notices))
     if not records:
-        raise DataError("E210", f"`{name}` has no rows", where=Place(file=name))
+        raise refuse_file("E210", f"`{name}` has no rows", name)
     rows = collect_rows(records, [name], is_limited=False)
     try:
         digest = digest_rows(rows)
     except UnicodeEncodeError as error:
         text = error.object[max(0, error.start - 40) : error.end + 40]
         message = f"the text {text!r} holds half of a surrogate pair, which is not a character"
-        raise DataError("E203", message, where=Place(file=name)) from None
+        raise refuse_file("E203", message, name) from None
     check_ids(rows, by_trial=by_trial)
     return Table(rows, digest, tuple(notices))
 
@@ -445,12 +438,7 @@ def _import_arrow(data: Any, name: str) -> pl.DataFrame:  # noqa: ANN401 - of an
     except FOREIGN as error:
         message = f"`{name}` cannot be read as a table: {str(error).splitlines()[0]}"
         code = "E212" if isinstance(error, pl.exceptions.DuplicateError) else "E202"
-        raise DataError(
-            code,
-            message,
-            where=Place(file=name),
-            hint=NO_TABLE,
-        ) from None
+        raise refuse_file(code, message, name, NO_TABLE) from None
 
 
 def _gather_columns(
@@ -462,12 +450,7 @@ def _gather_columns(
     rows: Any = list_cells(data)
     if rows is None:
         message = f"`{name}` is a value of type {type(data).__name__}, not a table"
-        raise DataError(
-            "E202",
-            message,
-            where=Place(file=name),
-            hint=NO_TABLE,
-        )
+        raise refuse_file("E202", message, name, NO_TABLE)
     if lone and not any(isinstance(row, Mapping) for row in rows):
         return [(lone, rows)]
     names: dict[object, None] = {}
@@ -475,12 +458,7 @@ def _gather_columns(
         if not isinstance(row, Mapping):
             kind = type(row).__name__
             message = f"`{name}`: row {number} is a value of type {kind}, not a mapping"
-            raise DataError(
-                "E202",
-                message,
-                where=Place(file=name),
-                hint=NO_TABLE,
-            )
+            raise refuse_file("E202", message, name, NO_TABLE)
         names.update(dict.fromkeys(row))
     return [(key, [row.get(key) for row in rows]) for key in names]
 
@@ -505,13 +483,12 @@ def _read_columns(
     notices: list[Notice],
 ) -> Iterator[Record]:
     """Yield the rows of a table that is given by its columns."""
-    where = Place(file=file)
     names: list[str] = []
     for label, _ in columns:
         if not isinstance(label, str):
-            raise DataError("E202", f"the column name {label!r} is not text", where=where)
+            raise refuse_file("E202", f"the column name {label!r} is not text", file)
         names.append(label)
-    notices += check_names(names, where)
+    notices += check_names(names, Place(file=file))
     table: dict[str, list[object]] = {}
     for name, column in zip(names, (cells for _, cells in columns), strict=True):
         table[name] = _read_column(name, column, file)
@@ -519,7 +496,7 @@ def _read_columns(
     if len(lengths) > 1:
         counts = ", ".join(f"`{name}` {len(cells)}" for name, cells in table.items())
         message = f"`{file}`: the columns differ in their number of cells: {counts}"
-        raise DataError("E202", message, where=where)
+        raise refuse_file("E202", message, file)
     for number, cells in enumerate(zip(*table.values(), strict=True), 1):
         fields = dict(zip(names, cells, strict=True))
         yield Record(number, fields, measure_fields(fields))
@@ -535,19 +512,14 @@ def _read_column(
         kind = type(column).__name__
         message = f"`{file}`: column `{name}` is a value of type {kind}, not a list of cells"
         hint = "a single row is written `[{…}]`; of several tables choose one"
-        raise DataError(
-            "E202",
-            message,
-            where=Place(file=file),
-            hint=hint,
-        )
+        raise refuse_file("E202", message, file, hint)
     values: list[object] = []
     for cell in cells:
         try:
             value = plain(cell)
         except TypeError as error:
-            where = Place(file=file, field=name)
-            raise DataError("E202", f"the column holds {error}", where=where) from None
+            message = f"the column holds {error}"
+            raise refuse_file("E202", message, file, field=name) from None
         # pandas has NaN for null.
         is_missing = isinstance(value, float) and isnan(value)
         values.append(None if is_missing else value)
@@ -623,12 +595,7 @@ def _refuse_lost(
                 "which it does not read"
             )
             hint = f"rename one of them; a template that reads `sample.{name}` may replace it"
-            raise DataError(
-                "E212",
-                message,
-                where=Place(file=file, field=name),
-                hint=hint,
-            )
+            raise refuse_file("E212", message, file, hint, field=name)
 
 
 def _derive(
@@ -654,8 +621,7 @@ def _derive(
                 fields[name] = plain(value)
             except TypeError as error:
                 message = f"derived column `{name}` yields {error}"
-                where = Place(file=sample.file, field=name)
-                raise DataError("E207", message, where=where) from None
+                raise refuse_file("E207", message, sample.file, field=name) from None
     return rows
 
 
@@ -730,12 +696,7 @@ def _extend_rows(
     if how.file_column in rows.columns:
         message = f"`file_column` is `{how.file_column}`, which is a column of the file"
         hint = "choose another name there, or rename the column in the file"
-        raise DataError(
-            "E212",
-            message,
-            where=Place(file=file.shown),
-            hint=hint,
-        )
+        raise refuse_file("E212", message, file.shown, hint)
     _refuse_lost(how, rows.columns, file.shown)
     questions = QuestionColumns.of(how.questions, rows) if how.questions else None
     for _, block in iterate_blocks(rows):

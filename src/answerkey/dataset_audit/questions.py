@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple, TypedDict, Unpack
 import polars as pl
 
 from answerkey.datasets import questions as ask
+from answerkey.datasets.options import label_options, read_option_cell
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows
 from answerkey.errors import DataError, Place, listing, refuse_column
@@ -256,13 +257,13 @@ def _read_options(
 
     The last cell is that of the labels.
     """
-    told = () if fields.labels is None else ask.read_option_cell(cells.pop())[0] or ()
+    told = () if fields.labels is None else read_option_cell(cells.pop())[0] or ()
     if len(fields.options) == 1:
-        found, names = ask.read_option_cell(cells[0])
+        found, names = read_option_cell(cells[0])
     else:
         found, names = [None if one is None else str(one) for one in cells], list(fields.names)
     options, named = list(found or ()), [one for one in told if one is not None]
-    names = [one.strip() for one in named or names] or list(ask.label_options(len(options)) or ())
+    names = [one.strip() for one in named or names] or list(label_options(len(options)) or ())
     if not named and len(names) == len(options):
         options = strip_labels(options, names)
     return options, names

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 
 from answerkey.datasets.dataset import Shard
-from answerkey.datasets.questions import read_option_cell
+from answerkey.datasets.options import read_option_cell
 from answerkey.errors import AnswerkeyError
 from answerkey.spec import Task
 from answerkey.templates import RowError

@@ -34,20 +34,19 @@ from answerkey.evaluate.checks import RowProblems, check_samples, check_whole
 from answerkey.evaluate.prepare import Opened, Prepared, Progress
 from answerkey.metrics import (
     STOPPED_EARLY,
+    RowFacts,
     add_counts,
     aggregate_scores,
     compare_repetitions,
     compute_metrics,
     count_task,
-    describe_completions,
-    describe_samples,
-    drop_unread,
-    encode_words,
+    describe_rows,
     find_category_column,
     find_failures,
     find_same_failure,
     measure_agreement,
     name_values,
+    shrink_scores,
 )
 from answerkey.models.config import sees_samples
 from answerkey.runs import TaskWriter, join_parts
@@ -87,7 +86,7 @@ class ShardResult:
     """
 
     rows: int
-    facts: pl.DataFrame = field(default_factory=pl.DataFrame)
+    facts: RowFacts = field(default_factory=lambda: RowFacts(pl.DataFrame()))
     readings: Mapping[str, Any] = field(default_factory=dict)
     encoded: Mapping[str, frozenset[str]] = field(default_factory=dict)
     errors: int = 0
@@ -168,10 +167,10 @@ def _conclude(prepared: Prepared, writer: TaskWriter, results: Sequence[ShardRes
         for result in results:
             names |= result.encoded[step.key]
         encoded[step.key] = sorted(names)
-    facts = pl.concat([result.facts for result in results], how="diagonal_relaxed")
+    facts = RowFacts.join([result.facts for result in results])
     unify_parts(writer.store, writer.scores.base)
     scores = read_scores(task, writer.scores, encoded)
-    labels = [name.removeprefix("label:") for name in facts.columns]
+    labels = [name.removeprefix("label:") for name in facts.table.columns]
     totals = count_task(
         facts,
         scores,
@@ -181,7 +180,7 @@ def _conclude(prepared: Prepared, writer: TaskWriter, results: Sequence[ShardRes
     )
     totals["readings"] = add_counts(result.readings for result in results)
     return Outcome(
-        values=measure_task(task, scores, facts),
+        values=measure_task(task, scores, facts.table),
         totals=totals,
         encoded=encoded,
         errors=sum(result.errors for result in results),
@@ -200,8 +199,8 @@ def read_scores(
     frames: dict[str, list[pl.DataFrame]] = {step.key: [] for step in task.scoring}
     for part in parts:
         for step in task.scoring:
-            frame = drop_unread(step.metrics, part[step.key].struct.unnest())
-            frames[step.key].append(frame if task.trials else encode_words(frame))
+            frame = part[step.key].struct.unnest()
+            frames[step.key].append(shrink_scores(step.metrics, frame, task.trials))
     scores = {}
     for key, chunks in frames.items():
         scores[key] = Scores(join_parts(chunks), frozenset(encoded.get(key, ())))
@@ -333,14 +332,8 @@ def run_shard(prepared: Prepared, writer: TaskWriter | None, shard: Shard) -> Sh
     category = find_category_column(asked.columns)
     if category is not None:
         columns.append(category)
-    facts = pl.concat(
-        [
-            describe_samples(samples, columns),
-            describe_completions(completions, scores[main.key]),
-        ],
-        how="horizontal",
-    )
-    failure = find_same_failure(find_failures(facts, scores), facts.height)
+    facts = describe_rows(samples, completions, scores, main=main.key, columns=columns)
+    failure = find_same_failure(find_failures(facts, scores), len(samples))
     return ShardResult(
         len(asked),
         facts=facts,

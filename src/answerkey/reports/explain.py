@@ -12,7 +12,7 @@ import polars as pl
 
 from answerkey.errors import RunError, find_near, listing
 from answerkey.evaluate.pairs import AnyRun
-from answerkey.evaluate.rerun import find_task, reopen
+from answerkey.evaluate.reopen import find_task, reopen
 from answerkey.exporters import describe_verdict, find_encoded, to_json
 from answerkey.models.images import hide_images, write_content
 from answerkey.runs import Run, TaskRun, load_run

@@ -6,8 +6,10 @@ The public names, loaded when first used so that `import answerkey` stays fast.
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
+from answerkey import features
 from answerkey._version import __version__ as __version__
 
 if TYPE_CHECKING:  # each under its own name, so that type checkers see it from outside
@@ -83,6 +85,22 @@ _HOMES = {
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = sorted(["__version__", *_NAMES])  # noqa: PLE0605 - computed
+
+
+def _load_gates() -> ModuleType:
+    from answerkey.gates import policies
+
+    return policies
+
+
+def _load_choice_order() -> ModuleType:
+    from answerkey.robustness import choice_order
+
+    return choice_order
+
+
+features.load_gates = _load_gates
+features.load_choice_order = _load_choice_order
 
 
 def __getattr__(name: str) -> object:

@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from answerkey.errors import RunError
-from answerkey.types import Gate, MetricValue, Purpose
+from answerkey.types import Gate, GroupValue, MetricValue
 
 #: No run has so many samples, calls or tokens.
 _LIMIT = 2**63
@@ -243,38 +243,6 @@ class Manifest(Stored):
 # ── metrics.json
 
 
-class StoredValue(Stored):
-    """The numbers of a metric, or of one of its groups."""
-
-    value: Number | None
-    n: Count
-    n_excluded: Counted = {}
-    interval: tuple[Number, Number] | None = None
-    std_error: Number | None = None
-
-
-class StoredGroup(StoredValue):
-    """A metric's numbers for one group; the group of an average is null."""
-
-    group: str | None
-
-
-class StoredGroups(Stored):
-    """A metric's numbers by the values of one column."""
-
-    column: str
-    values: list[StoredGroup]
-    macro: StoredGroup
-
-
-class StoredMetric(StoredValue):
-    """A metric value; `MetricValue` has its other fields."""
-
-    name: str
-    purpose: Purpose = "score"
-    groups: list[StoredGroups] | None = None
-
-
 class Example(Stored):
     """A sample that shows what a reason looks like."""
 
@@ -393,15 +361,33 @@ class Tally(Stored):
 class Metrics(Stored):
     """What `metrics.json` holds."""
 
-    metrics: list[StoredMetric]
+    metrics: list[MetricValue]
     tally: Tally
+
+    @model_validator(mode="after")
+    def _require_numbers(self) -> Self:
+        for metric in self.metrics:
+            _require_bounded(metric)
+            for groups in metric.groups:
+                for value in (groups.macro, *groups.values):
+                    _require_bounded(value)
+        return self
+
+
+def _require_bounded(value: MetricValue | GroupValue) -> None:
+    """Require counts and numbers that can be computed with."""
+    for count in (value.n, *value.n_excluded.values()):
+        if not 0 <= count < _LIMIT:
+            raise ValueError(f"{count} cannot be a number of samples")
+    for number in (value.value, value.std_error, *(value.interval or ())):
+        if number is not None and not abs(number) < _LARGEST:
+            raise ValueError(f"{number} cannot be the value of `metrics`")
 
 
 # ── reading
 
 Model = TypeVar("Model", bound=BaseModel)
 _GATES = TypeAdapter(tuple[Gate, ...])
-_METRIC_VALUES = TypeAdapter(list[MetricValue])
 
 
 def require_shape(model: type[Model], content: Mapping[str, Any], file: str) -> Model:
@@ -419,12 +405,6 @@ def require_shape(model: type[Model], content: Mapping[str, Any], file: str) -> 
 def restore_gates(stored: object) -> tuple[Gate, ...]:
     """Return gates from their stored form."""
     return _GATES.validate_json(_encode(stored))
-
-
-def restore_metrics(stored: object) -> dict[str, MetricValue]:
-    """Return metric values by name from their stored form."""
-    values = _METRIC_VALUES.validate_json(_encode(stored))
-    return {value.name: value for value in values}
 
 
 def _encode(content: object) -> bytes:

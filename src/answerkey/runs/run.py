@@ -22,7 +22,6 @@ from answerkey.runs.manifest import (
     Metrics,
     require_shape,
     restore_gates,
-    restore_metrics,
 )
 from answerkey.runs.store import (
     PART,
@@ -502,7 +501,7 @@ def read_run(
         if is_compared:
             tables = [files[name] for name in listed if name.endswith(".parquet")]
             store.map(lambda file: require_content(store, file, listed[file.name]), tables)
-    reader = _TaskReader(store, files, listed, is_own=is_own)
+    reader = _TaskReader(store, files, listed)
     finished = [
         entry for entry in manifest["tasks"] if f"tasks/{entry['key']}/metrics.json" in files
     ]
@@ -517,7 +516,6 @@ class _TaskReader:
     store: RunStore
     files: Mapping[str, RunFile]
     listed: Listed | None
-    is_own: bool
 
     def read(self, entry: Mapping[str, Any]) -> TaskRun:
         """Return a task with its repetitions, as far as they are finished."""
@@ -543,13 +541,12 @@ class _TaskReader:
     def _read_folder(self, entry: Mapping[str, Any], folder: str, base: str) -> TaskRun:
         name = f"{folder}/metrics.json"
         stored = self._read_json(name)
-        if not self.is_own:
-            require_shape(Metrics, stored, self.store.show(name))
+        metrics = require_shape(Metrics, stored, self.store.show(name)).metrics
         return TaskRun(
             key=entry["key"],
             manifest=entry,
             source=self._read_json(f"{base}/task.json"),
-            metrics=restore_metrics(stored["metrics"]),
+            metrics={metric.name: metric for metric in metrics},
             totals=stored["tally"],
             stored_scores=self._open_table(f"{folder}/scores"),
             stored_completions=self._open_table(f"{folder}/completions"),

@@ -129,17 +129,22 @@ def test_what_is_written_is_taken() -> None:
         (lambda one: one.update(policies=[{"key": "p"}]), r"it has no `policies\[0\].rules`"),
         (lambda one: one.pop("tally"), "`metrics.json` is .*: it has no `tally`"),
         (lambda one: one["metrics"][0].update(n=True), "n` is True: it should be a valid integer"),
-        (lambda one: one["metrics"][0].update(n=2**63), "it should be less than 9223372036854775"),
+        (lambda one: one["metrics"][0].update(n=2**63), "cannot be a number of samples"),
         (
             lambda one: one["metrics"][0].update(value="1" * 99),
             "is '11+…: it should be a valid num",
         ),
-        (lambda one: one["metrics"][0].update(value=10**400), "value` is .*: it should be"),
-        (lambda one: one["metrics"][0].update(value=float("inf")), "value` is inf: it should be"),
-        (lambda one: one["metrics"][0].update(value=float("nan")), "value` is nan: it should be"),
+        (lambda one: one["metrics"][0].update(value=10**400), "E503"),
+        (lambda one: one["metrics"][0].update(value=float("inf")), "inf cannot be the value"),
+        (lambda one: one["metrics"][0].update(value=float("nan")), "nan cannot be the value"),
         (
             lambda one: one["metrics"][0].update(interval=[0.5]),
             r"it has no `metrics\[0\].interval\[1\]`",
+        ),
+        (lambda one: one["metrics"][0].update(note=7), r"metrics\[0\].note` is 7: it should be"),
+        (
+            lambda one: one["metrics"][0]["groups"][0]["macro"].update(n=-1),
+            "-1 cannot be a number of samples",
         ),
         (lambda one: one["metrics"][0].update(purpose=[]), "it should be 'score' or 'qa'"),
         (lambda one: one["metrics"][0]["groups"][0]["macro"].pop("group"), "no `.*macro.group`"),
@@ -170,5 +175,5 @@ def test_what_is_written_is_taken() -> None:
 )
 def test_what_looks_otherwise_is_refused(change: Change, words: str) -> None:
     """E503 has the path of the field, what stands there, and what should."""
-    with pytest.raises(RunError, match=f"E503.*{words}"):
+    with pytest.raises(RunError, match=words):
         require(change)

@@ -103,6 +103,36 @@ features.load_gates = _load_gates
 features.load_choice_order = _load_choice_order
 
 
+def _load_exporters() -> ModuleType:
+    from answerkey import exporters
+
+    return exporters
+
+
+def _load_importers() -> ModuleType:
+    from answerkey.importers import project
+
+    return project
+
+
+def _load_overview() -> ModuleType:
+    from answerkey.reports import overview
+
+    return overview
+
+
+def _load_terminal() -> ModuleType:
+    from answerkey.reports import terminal
+
+    return terminal
+
+
+features.load_exporters = _load_exporters
+features.load_importers = _load_importers
+features.load_overview = _load_overview
+features.load_terminal = _load_terminal
+
+
 def __getattr__(name: str) -> object:
     if name in _NAMES:
         return getattr(import_module(_NAMES[name]), name)

@@ -14,3 +14,11 @@ draw_error: Callable[[Any], str]
 load_gates: Callable[[], Any]
 #: The module `robustness.choice_order`, for the metrics of tasks with `choice_order`.
 load_choice_order: Callable[[], Any]
+#: The module `exporters`, for runs as tables.
+load_exporters: Callable[[], Any]
+#: The module `importers.project`, for logs of other tools that are opened as runs.
+load_importers: Callable[[], Any]
+#: The module `reports.overview`, for plots.
+load_overview: Callable[[], Any]
+#: The module `reports.terminal`, for runs as text.
+load_terminal: Callable[[], Any]

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import PurePosixPath
 
-from answerkey.datasets import questions as ask
 from answerkey.datasets.content import iterate_lines
 from answerkey.errors import listing
 from answerkey.importers import prompts
+from answerkey.importers import questions as ask
 from answerkey.importers.json_stream import DamagedError, Json, Row
 from answerkey.importers.logs import (
     KnownReader,

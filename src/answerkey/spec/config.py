@@ -218,10 +218,9 @@ class CategoricalParameter(Parameter):
         for allowed in self.allowed_values:
             if value == allowed and isinstance(value, bool) == isinstance(allowed, bool):
                 return allowed
-        names = {str(allowed): allowed for allowed in reversed(self.allowed_values)}
-        if str(value) in names:
-            return names[str(value)]
         names = list(map(str, self.allowed_values))
+        if str(value) in names:
+            return self.allowed_values[names.index(str(value))]
         message = f"is {value!r}; allowed: {listing(names)}"
         raise UnsuitableError(message, suggest(str(value), names))
 

@@ -11,6 +11,7 @@ from dataclasses import (
     field,
     replace,
 )
+from types import MappingProxyType
 from typing import (
     Annotated,
     Any,
@@ -544,7 +545,7 @@ def resolve_config(
     settings: Mapping[str, Given],
     problems: Problems,
     *,
-    fallbacks: Mapping[str, Given] | None = None,
+    fallbacks: Mapping[str, Given] = MappingProxyType({}),
     needs_all: bool = True,
 ) -> Config:
     """Return the config of a task or an evaluation: what is given, over its defaults, checked.
@@ -558,7 +559,7 @@ def resolve_config(
     values: dict[str, object] = {}
     places: dict[str, Place] = {}
     for key, parameter in parameters.items():
-        chosen = settings.get(key) or defaults.get(key) or (fallbacks or {}).get(parameter.type)
+        chosen = settings.get(key) or defaults.get(key) or fallbacks.get(parameter.type)
         if chosen is not None:
             try:
                 values[key] = parameter.accept(chosen.value, is_text=chosen.is_text)

@@ -50,7 +50,6 @@ from answerkey.spec.config import (
     report_unknown,
 )
 from answerkey.spec.definitions import Judges
-from answerkey.spec.environment import load_environment
 from answerkey.spec.nodes import (
     Node,
     Problems,
@@ -64,6 +63,7 @@ from answerkey.spec.project import (
     Overrides,
     Project,
     find_file,
+    load_environment,
 )
 from answerkey.spec.ready_made import (
     find_ready_made,
@@ -289,7 +289,7 @@ def load_judges(
     has_keys = any("/" not in name for name, _ in names.values())
     if run_file is None and has_keys:
         raise_all(list(_refuse_keys(names)))
-    project = Project.open(_folder_of(Path(run_file or task.file or "")), overrides, problems)
+    project = Project.open(_folder_of(run_file or task.file), overrides, problems)
     if run_file is not None and has_keys:
         node = project.read(find_file(Path(run_file)))
         if "definition" not in node.entries:
@@ -311,7 +311,8 @@ def _refuse_keys(names: Mapping[str, tuple[str, Place]]) -> Iterator[SpecError]:
             yield SpecError("E113", message, where=place, hint=hint)
 
 
-def _folder_of(path: Path) -> Path:
+def _folder_of(file: str | Path | None) -> Path:
+    path = Path(file or "")
     return path if path.is_dir() else path.parent
 
 
@@ -611,17 +612,23 @@ def _read_matrix(evaluation: Node, project: Project) -> tuple[Node, list[Node]]:
             message += "every task is asked of all its `models`"
             hint = "leave it out, or use `task_specifications`"
             problems.add("E108", message, entry.key_place(name), hint)
+    models = _read_models(matrix.field("models"), problems)
+    if project.overrides.model is not None or project.overrides.brings_completions:
+        models = []
+    listed = Node(tuple(entries), tasks.place)
+    return evaluation.having("task_specifications", listed), models
+
+
+def _read_models(node: Node, problems: Problems) -> list[Node]:
+    """Return the models of a matrix; report one that is named twice."""
     models: dict[str, Node] = {}
-    for model in matrix.field("models").items:
+    for model in node.items:
         name = str(model.value)
         if name in models:
             problems.add("E114", f"model `{name}` is named twice", model.place, "name it once")
         if model.is_scalar and not model.is_broken:
             models.setdefault(name, model)
-    if project.overrides.model is not None or project.overrides.brings_completions:
-        models = {}
-    listed = Node(tuple(entries), tasks.place)
-    return evaluation.having("task_specifications", listed), list(models.values())
+    return list(models.values())
 
 
 def _find_task(project: Project, key: str) -> Node | None:

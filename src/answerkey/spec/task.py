@@ -291,9 +291,7 @@ def _build(
     problems: Problems,
     columns: Mapping[str, str],
 ) -> Task | None:
-    fields = validate_node(shapes.TaskFields, node, problems, name="the task")
-    if fields is None:  # stand-ins, so that the rest can still be checked
-        fields = shapes.TaskFields(key=name_key(node.key or "") or "task", definition=None)
+    fields = _read_names(node, problems)
     definition = _read_definition(node, problems)
     parts = validate_node(shapes.Definition, definition, problems, name="`definition`")
     if not definition.is_map:
@@ -354,6 +352,15 @@ def _build(
         places=node,
         config_places=config.places,
     )
+
+
+def _read_names(node: Node, problems: Problems) -> shapes.TaskFields:
+    """Return the fields of a task; stand-ins for wrong ones, so that the rest can be checked."""
+    fields = validate_node(shapes.TaskFields, node, problems, name="the task")
+    if fields is None:
+        key = name_key(node.key or "") or "task"
+        fields = shapes.TaskFields(key=key, definition=None)
+    return fields
 
 
 def _drop_unset(plain: Mapping[str, object]) -> dict[str, object]:
@@ -637,13 +644,7 @@ def _check_aggregated_names(
     scorers = [step.scorer for step in steps]
     if not scorers or any(scorer.value_names is None for scorer in scorers):
         return
-    names: dict[str, bool] = {}  # whether the scorer of a value says which answer a trial gives
-    metadata: set[str] = set()
-    for scorer in scorers:
-        described = set(scorer.metadata_names or ())
-        votes = not described.isdisjoint(metrics.trials.VOTES)
-        names |= dict.fromkeys(scorer.value_names or (), votes)
-        metadata |= described
+    names, metadata = _list_score_names(scorers)
     for aggregate in trials.score_aggregators:
         name = aggregate.score_name
         if name not in names:
@@ -658,6 +659,21 @@ def _check_aggregated_names(
             continue
         places = {node.value: node.place for _, node in walk_scalars(node.at("score_aggregators"))}
         problems.add("E115", message, places.get(name, node.place), hint)
+
+
+def _list_score_names(scorers: Sequence[Scorer]) -> tuple[dict[str, bool], set[str]]:
+    """Return the names of values and of metadata.
+
+    A value has True if its scorer says which answer a trial gives.
+    """
+    names: dict[str, bool] = {}
+    metadata: set[str] = set()
+    for scorer in scorers:
+        described = set(scorer.metadata_names or ())
+        votes = not described.isdisjoint(metrics.trials.VOTES)
+        names |= dict.fromkeys(scorer.value_names or (), votes)
+        metadata |= described
+    return names, metadata
 
 
 def _build_scoring(

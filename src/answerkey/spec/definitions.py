@@ -212,6 +212,11 @@ def open_model_file(
     _check_adapter(project, path)
 
 
+def _open_given_model_file(project: Project, reference: str) -> None:
+    if reference.lower().endswith(YAML_ENDINGS) and reference == find_given_model(project):
+        open_model_file(project, reference, project.overrides.model_name)
+
+
 def choose_model(
     project: Project,
     reference: str,
@@ -320,8 +325,7 @@ def find_model(
 
     Without `generation` it is not called, and None is returned.
     """
-    if reference.lower().endswith(YAML_ENDINGS) and reference == find_given_model(project):
-        open_model_file(project, reference, project.overrides.model_name)
+    _open_given_model_file(project, reference)
     if reference in project.broken or "<<" in reference:
         return None
     try:

@@ -503,14 +503,21 @@ def read_secrets(node: Node, problems: Problems) -> dict[str, Secret | Broken]:
         problems.add("E108", "`secrets` must be a mapping of names to values", node.place)
     secrets: dict[str, Secret | Broken] = {}
     for name, entry in pairs:
-        if isinstance(entry.value, Secret | Broken):
-            secrets[name] = entry.value
-        elif isinstance(entry.value, str | int) and not isinstance(entry.value, bool):
-            secrets[name] = Secret(str(entry.value), "project")
-        else:
+        secret = _read_secret(entry.value)
+        if secret is None:
             hint = "put the value in quotes, or name it as `$NAME`"
             problems.add("E108", f"secret `{name}` must be text", entry.place, hint)
+        else:
+            secrets[name] = secret
     return secrets
+
+
+def _read_secret(value: object) -> Secret | Broken | None:
+    if isinstance(value, Secret | Broken):
+        return value
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return Secret(str(value), "project")
+    return None
 
 
 def find_file(path: Path) -> Path:

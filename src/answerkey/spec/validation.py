@@ -453,15 +453,13 @@ def _advise(detail: ErrorDetails) -> str | None:
         return ELLIPSIS_HINT
     if kind == "string_type" and isinstance(value, bool | float):
         return "put the value in quotes to make it text"
-    if kind in {"leading_zero", "float_type"}:
-        return advise_leading_zero(value)
     if kind in {"list_type", "tuple_type"}:
         return "begin each entry with `- `" if isinstance(value, Mapping) else "write a list: `[…]`"
     if _WORDS.get(kind) == "must be a mapping" and re.match(r"[\w-]+:\S", str(value)):
         return "put a space after the colon"
     if kind == "literal_error":
         return suggest(str(value), re.findall(r"'([^']*)'", detail["ctx"]["expected"]))
-    return None
+    return advise_leading_zero(value)
 
 
 def _shorten(value: object) -> str:

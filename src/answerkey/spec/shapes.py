@@ -284,8 +284,8 @@ class Deprecation:
     """An old key (or an old value of a key) of one part of a file: since when, and its replacement.
 
     `hint` says what to write, with the old value as `{}`. `build` makes the new entry from the old
-    one; without it the old one is kept where it is. A `replacement` that is a sentence drops it.
-    `scorer` limits it to the scorers of a type.
+    one, or returns None for a value that is wrong under any name. Without it, the old entry is
+    dropped, or kept if only its place is old. `scorer` limits it to the scorers of a type.
     """
 
     part: str
@@ -293,7 +293,7 @@ class Deprecation:
     since: str
     replacement: str
     hint: str
-    build: Callable[[Node, Place], Node] | None = None
+    build: Callable[[Node, Place], Node | None] | None = None
     value: str | None = None
     scorer: str | None = None
     is_moved: bool = False
@@ -303,6 +303,8 @@ class Deprecation:
         if self.build is None:
             return node if self.is_moved else node.without(self.name)
         entry = self.build(node.entries[self.name], node.key_place(self.name))
+        if entry is None:
+            return node
         remaining = node.without(self.name)
         if self.replacement in node.entries:
             return remaining
@@ -313,11 +315,11 @@ def _keep(entry: Node, place: Place) -> Node:  # noqa: ARG001 - the place is for
     return entry
 
 
-def _read_column(entry: Node, place: Place) -> Node:  # noqa: ARG001 - same
+def _read_column(entry: Node, place: Place) -> Node | None:  # noqa: ARG001 - same
     """Turn a column name into a template that reads the column."""
-    if entry.is_scalar and not entry.is_null:
-        return Node(f"{{{{ sample['{_escape(entry.value)}'] }}}}", entry.place)
-    return entry
+    if not isinstance(entry.value, str | int) or isinstance(entry.value, bool):
+        return None
+    return Node(f"{{{{ sample['{_escape(entry.value)}'] }}}}", entry.place)
 
 
 def _describe_source(entry: Node, place: Place) -> Node:

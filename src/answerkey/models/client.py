@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import importlib
 import logging
 import threading
 import weakref
@@ -526,11 +525,7 @@ class Background:
             self._loop = None
 
     def _run(self) -> None:
-        try:  # the quicker loop, where it is installed
-            factory = importlib.import_module("uvloop").new_event_loop
-        except ImportError:
-            factory = None
-        with asyncio.Runner(loop_factory=factory) as runner:
+        with asyncio.Runner() as runner:
             loop = self._loop = runner.get_loop()
             loop.call_soon(self._is_ready.set)
             loop.run_forever()

@@ -53,8 +53,9 @@ SIGNAL_SECONDS = 0.25
 #: What was answered in the last moment is written within so many seconds, wherever it was sent
 #: from.
 WRITE_SECONDS = 1.0
-#: So long after one writing to a ledger comes the next: each costs as much as a few calls do.
-GATHER_SECONDS = 0.002
+#: The pause between two writings to a ledger: each costs as much as a few calls do. Connections
+#: rest about as long, so that nothing waits for it.
+GATHER_SECONDS = 0.004
 #: So long after a writing it is made safe, together with what has been written since.
 SETTLE_SECONDS = 0.02
 #: Nothing more is written while so many calls are not safe yet: the disk is slower than the

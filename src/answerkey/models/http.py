@@ -139,8 +139,10 @@ class CheckedConnector(aiohttp.TCPConnector):
         now = self._loop.time()
         _, replied_at = self._replies.setdefault(protocol, (b"", now))
         quiet_seconds = QUIET_SECONDS if self._is_reusing else LONG_QUIET_SECONDS
-        await asyncio.sleep(max(0.0, replied_at + quiet_seconds - now))
-        await asyncio.sleep(0)  # the event loop reads what has arrived
+        rest_seconds = max(0.0, replied_at + quiet_seconds - now)
+        await asyncio.sleep(rest_seconds)
+        if not rest_seconds:
+            await asyncio.sleep(0)  # in this turn the event loop reads what has arrived
         is_open = protocol.is_connected()
         is_clean = is_open and not protocol.should_close
         if is_new and not is_open:

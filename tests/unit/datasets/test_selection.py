@@ -12,7 +12,7 @@ from answerkey.datasets.dataset import (
     Selection,
     Shard,
     cut_shards,
-    rank_ids,
+    rank_id,
     select_rows,
     share_out,
 )
@@ -36,7 +36,7 @@ def select(samples: Samples, selection: Selection) -> Samples:
 
 def rank(ids: list[str], seed: int) -> list[int]:
     """Return the positions of ids, the one that is chosen first at the beginning."""
-    ranks = rank_ids(ids, seed)
+    ranks = [rank_id(one, seed) for one in ids]
     return sorted(range(len(ids)), key=ranks.__getitem__)
 
 

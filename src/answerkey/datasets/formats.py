@@ -531,15 +531,16 @@ def _open_frame(content: Content, kind: BinaryKind) -> pl.LazyFrame:
         raise content.error("E202", "Feather version 1 is not read", hint=hint)
     if not content.head:
         raise content.error("E210", "the file is empty")
-    source: Path | io.BytesIO = content.path
+    source: Path | bytes = content.path
     if is_stream or content.is_packed:
         with content.open() as stream:
-            source = io.BytesIO(stream.read())
+            source = stream.read()
     if kind == "Parquet":
         return pl.scan_parquet(source, glob=False)
     if not is_stream:
         return pl.scan_ipc(source, glob=False)
-    if content.head.startswith(ARROW_MESSAGE) and not source.getvalue().endswith(ARROW_END):
+    is_marked = content.head.startswith(ARROW_MESSAGE)
+    if is_marked and isinstance(source, bytes) and not source.endswith(ARROW_END):
         hint = content.guess() or "copy or download it again"
         raise content.error("E202", "the Arrow stream has no end mark", hint=hint)
     return pl.read_ipc_stream(source).lazy()

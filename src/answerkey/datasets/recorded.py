@@ -141,7 +141,7 @@ class CompletionColumn:
             value = _READERS[name](sample.fields[name])
             if value is not None:
                 fields[name] = value
-        status = sample.fields.get(STATUS_COLUMN)
+        status = _read_text(sample.fields.get(STATUS_COLUMN))
         if status and status != CompletionStatus.OK.value:
             if completion.text is not None and completion.reply is None:
                 fields["reply"] = _write_reply(completion.text, status)

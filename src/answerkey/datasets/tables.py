@@ -276,12 +276,13 @@ def collect_rows(
     if row_file is not None:
         row_file.write(held)
         return row_file.open_rows(list(columns))
+    names = list(columns)
     samples: list[Sample] = []
     for number, record in enumerate(held, 1):
-        fields = complete_fields(record.fields, columns)
+        fields = complete_fields(record.fields, names)
         file = files[record.file_index]
         samples.append(Sample(name_row(fields, number), fields, file, record.line))
-    return Samples(samples, list(columns), files[0])
+    return Samples(samples, names, files[0])
 
 
 def _refuse_long_cells(

@@ -395,7 +395,7 @@ class Completions:
 
     def column(self, name: str) -> pl.Series:
         """Return one column of the table, without building the others."""
-        if "frame" in vars(self):
+        if "frame" in vars(self) and name in self.frame.columns:
             return self.frame[name]
         if name == "usage":
             usage = pl.DataFrame({name: self._cells(name) for name in USAGE_NAMES}, _USAGE_SCHEMA)

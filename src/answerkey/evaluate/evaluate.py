@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from answerkey import features
 from answerkey.engines import Engine
 from answerkey.errors import (
     AnswerkeyError,
@@ -37,20 +38,20 @@ from answerkey.evaluate.job import Job, Progress, Shared
 from answerkey.evaluate.options import Options
 from answerkey.metrics import (
     STOPPED_EARLY,
+    RowFacts,
     add_counts,
     aggregate_scores,
     compare_repetitions,
     compute_metrics,
     count_task,
-    drop_unread,
-    encode_words,
     find_category_column,
     measure_agreement,
     name_values,
+    shrink_scores,
 )
 from answerkey.runs import Run, RunWriter, TaskWriter, join_parts
 from answerkey.runs.writing import unify_parts
-from answerkey.spec import Task, load_feature
+from answerkey.spec import Task
 from answerkey.types import Completions, MetricValue, Notice, Scores, ScoreStatus
 
 if TYPE_CHECKING:
@@ -248,7 +249,7 @@ class Evaluation:
 
 
 def _decide_gates(run: Run) -> dict[str, Any]:
-    return {"gates": load_feature("policies").decide_gates(run, run.manifest["policies"])}
+    return {"gates": features.load_gates().decide_gates(run, run.manifest["policies"])}
 
 
 # One job: its rows in chunks, then its metrics.
@@ -343,12 +344,12 @@ def _conclude(job: Job, tables: TaskWriter, results: Sequence[ChunkResult]) -> O
         for result in results:
             names |= result.encoded[step.key]
         encoded[step.key] = sorted(names)
-    facts = pl.concat([result.facts for result in results], how="diagonal_relaxed")
+    facts = RowFacts.join([result.facts for result in results])
     unify_parts(tables.store, tables.scores.base)
     scores = load_scores(task, tables.scores, encoded)
     if len(scores[task.main_step.key]) != len(job.dataset) * task.num_trials:
         raise InternalError("E901", f"the score table of `{job.key}` lacks rows")
-    labels = [name.removeprefix("label:") for name in facts.columns]
+    labels = [name.removeprefix("label:") for name in facts.table.columns]
     totals = count_task(
         facts,
         scores,
@@ -358,7 +359,7 @@ def _conclude(job: Job, tables: TaskWriter, results: Sequence[ChunkResult]) -> O
     )
     totals["readings"] = add_counts(result.readings for result in results)
     return Outcome(
-        values=measure_task(task, scores, facts),
+        values=measure_task(task, scores, facts.table),
         totals=totals,
         encoded=encoded,
         errors=sum(result.errors for result in results),
@@ -377,8 +378,8 @@ def load_scores(
     frames: dict[str, list[pl.DataFrame]] = {step.key: [] for step in task.scoring}
     for part in parts:
         for step in task.scoring:
-            frame = drop_unread(step.metrics, part[step.key].struct.unnest())
-            frames[step.key].append(frame if task.trials else encode_words(frame))
+            frame = part[step.key].struct.unnest()
+            frames[step.key].append(shrink_scores(step.metrics, frame, task.trials))
     scores = {}
     for key, chunks in frames.items():
         scores[key] = Scores(join_parts(chunks), frozenset(encoded.get(key, ())))

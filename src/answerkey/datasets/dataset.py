@@ -164,16 +164,9 @@ def _fingerprint(
     selection: Selection,
 ) -> str:
     """Return a hash of the content and of all that decides which rows are used and how."""
-    filters: list[dict[str, object]] = []
+    filters: list[list[object]] = []
     for row_filter in source.filters:
-        filters.append(
-            {
-                "op": row_filter.op,
-                "expression": row_filter.expression,
-                "value": row_filter.value,
-                "values": row_filter.values,
-            }
-        )
+        filters.append([row_filter.op, row_filter.expression, row_filter.value, row_filter.values])
     if selection.num_samples is None:
         selection = Selection()
     types = sorted(getattr(source, "columns", {}).items())
@@ -297,8 +290,7 @@ class Shard:
 
     `recorded` are their completions, where there are any; `failed` the positions of rows that are
     wrong. Of rows at the positions `skipped` nothing but the ids is used, for `reason`: they end
-    the process that works on them, unless it says otherwise. What comes of a shard that `is_trial`
-    is not kept.
+    the process that works on them, unless it says otherwise.
     """
 
     index: int
@@ -307,7 +299,6 @@ class Shard:
     recorded: Recorded | None = None
     failed: tuple[int, ...] = ()
     skipped: tuple[int, ...] = ()
-    is_trial: bool = False
     reason: str = "ENDED_WORKER"
 
     @property
@@ -339,11 +330,10 @@ class Shard:
         return [self.cut(*span) for span in spans or [(0, 0)]]
 
     def split(self, count: int) -> list[Shard]:
-        """Return at most so many parts of like size, for trial only; one part is a single row."""
+        """Return at most `count` parts of like size, of one row at least."""
         size = len(self.samples)
-        trial = replace(self, is_trial=True)
         step = max(1, -(-size // count))
-        return [trial.cut(start, min(start + step, size)) for start in range(0, size, step)]
+        return [self.cut(start, min(start + step, size)) for start in range(0, size, step)]
 
     def leave_out(self, reason: str) -> Shard:
         """Return the shard with all its rows left out of the work."""

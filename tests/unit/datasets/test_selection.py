@@ -156,7 +156,7 @@ def test_parts_are_the_shard_for_trial() -> None:
         (["5", "6", "7"], 5, ()),
         (["8", "9"], 8, (1,)),
     ]
-    assert [(one.is_trial, one.index) for one in parts] == [(True, 1)] * 2
+    assert [one.index for one in parts] == [1] * 2
     assert [read_questions(one) for one in make_shard().split(64)] == [
         ["5"],
         ["6"],
@@ -165,7 +165,7 @@ def test_parts_are_the_shard_for_trial() -> None:
         ["9"],
     ]
     (row,) = make_shard().cut(2, 3).split(2)
-    assert (read_questions(row), row.is_trial) == (["7"], True)
+    assert read_questions(row) == ["7"]
 
 
 def test_rows_that_are_withheld_are_left_out() -> None:

@@ -175,12 +175,7 @@ def test_rows_that_are_withheld_are_left_out() -> None:
     """
     shard = make_shard()
     found = shard.skip([shard.cut(0, 1), shard.cut(2, 3)])
-    assert (found.skipped, found.left, found.failed, found.is_trial) == (
-        (0, 2),
-        [1, 3, 4],
-        (4,),
-        False,
-    )
+    assert (found.skipped, found.left, found.failed) == ((0, 2), [1, 3, 4], (4,))
     assert [(read_questions(one), one.failed) for one in found.cut_around()] == [
         (["6"], ()),
         (["8", "9"], (1,)),

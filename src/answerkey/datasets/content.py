@@ -281,7 +281,8 @@ class Content:
         try:
             nul_position = line.decode().find("\0")
         except UnicodeDecodeError as error:
-            where = self.place(number, len(line[: error.start].decode()) + 1)
+            before = line[: error.start].decode()
+            where = self.place(number, len(before) + 1)
             message = f"byte 0x{line[error.start]:02x} is not valid UTF-8"
             hint = self.guess() or ENCODING_HINT
             errors.add("E203", message, where=where, hint=hint)

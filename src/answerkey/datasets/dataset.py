@@ -326,14 +326,21 @@ class Shard:
         One without rows where there is none.
         """
         ends = [-1, *self.skipped, len(self.samples)]
-        spans = [(before + 1, after) for before, after in pairwise(ends) if after > before + 1]
-        return [self.cut(*span) for span in spans or [(0, 0)]]
+        stretches: list[Shard] = []
+        for before, after in pairwise(ends):
+            if after > before + 1:
+                stretches.append(self.cut(before + 1, after))
+        return stretches or [self.cut(0, 0)]
 
     def split(self, count: int) -> list[Shard]:
         """Return at most `count` parts of like size, of one row at least."""
         size = len(self.samples)
         step = max(1, -(-size // count))
-        return [self.cut(start, min(start + step, size)) for start in range(0, size, step)]
+        parts: list[Shard] = []
+        for start in range(0, size, step):
+            stop = min(start + step, size)
+            parts.append(self.cut(start, stop))
+        return parts
 
     def leave_out(self, reason: str) -> Shard:
         """Return the shard with all its rows left out of the work."""

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from itertools import chain
+from operator import itemgetter
 from os.path import relpath
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Literal, NamedTuple, TextIO
@@ -99,7 +100,8 @@ def read_delimited(
         rows = _iterate_cells(content, stream, separator)
         for _ in range(skipped):
             next(rows, None)
-        line, first = next(((line, cells) for line, cells in rows if cells), (1, []))
+        filled_rows = filter(itemgetter(1), rows)
+        line, first = next(filled_rows, (1, []))
         if not first:
             raise content.error("E210", "the file is empty", hint=content.guess() or ROWS_HINT)
         if names is None:
@@ -615,7 +617,8 @@ def _find_text_columns(
 
 def _is_utf8(column: pl.LazyFrame) -> bool:
     try:
-        column.select(pl.all().cast(pl.String).is_null().sum()).collect()
+        texts = pl.all().cast(pl.String)
+        column.select(texts.is_null().sum()).collect()
     except pl.exceptions.PolarsError:
         return False
     return True

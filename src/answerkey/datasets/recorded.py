@@ -125,7 +125,8 @@ class CompletionColumn:
     def read(self, table: Samples, ids: Iterable[str]) -> Completions:
         """Return the completions of rows that `check` has found in order, under these ids."""
         cells = self.cells(table)
-        if not self.beside and set(map(type, cells)) <= {str, type(None)}:
+        are_texts = set(map(type, cells)) <= {str, type(None)}
+        if are_texts and not self.beside:
             texts = cast("list[str | None]", cells)
             return Completions.build_texts(ids, texts, source=SOURCE)
         completions: list[Completion] = []
@@ -413,19 +414,27 @@ def _find_ids(table: Rows, dataset: Dataset) -> pl.Series | None:
     It does where each sample has one of its values, here or as its own id, and the order is
     another.
     """
-    column = find_columns(tuple(table.columns), ("id",)).columns.get("id")
+    roles = find_columns(tuple(table.columns), ("id",))
+    column = roles.columns.get("id")
     if column is None or len(table) > len(dataset.table):
         return None
     names = _read_names(table, column)
+    if names is None:
+        return None
     ids = dataset.table.ids
     candidates = [ids, _read_names(dataset.table, column)]
     for candidate in candidates:
-        if names is None or candidate is None or not names.is_in(candidate.implode()).all():
+        if candidate is None:
+            continue
+        is_known = names.is_in(candidate.implode())
+        if not is_known.all():
             continue
         if names.equals(candidate.head(len(names))):
             return None
-        named = pl.DataFrame({"name": candidate, "id": ids})
-        return pl.DataFrame({"name": names}).join(named, on="name", maintain_order="left")["id"]
+        table_names = pl.DataFrame({"name": names})
+        dataset_names = pl.DataFrame({"name": candidate, "id": ids})
+        joined = table_names.join(dataset_names, on="name", maintain_order="left")
+        return joined["id"]
     return None
 
 

@@ -164,9 +164,16 @@ def _fingerprint(
     selection: Selection,
 ) -> str:
     """Return a hash of the content and of all that decides which rows are used and how."""
-    filters: list[list[object]] = []
+    filters: list[dict[str, object]] = []
     for row_filter in source.filters:
-        filters.append([row_filter.op, row_filter.expression, row_filter.value, row_filter.values])
+        filters.append(
+            {
+                "op": row_filter.op,
+                "expression": row_filter.expression,
+                "value": row_filter.value,
+                "values": row_filter.values,
+            }
+        )
     if selection.num_samples is None:
         selection = Selection()
     types = sorted(getattr(source, "columns", {}).items())

@@ -68,7 +68,7 @@ from answerkey.types import Notice, Registry
 
 AUTO = "auto"
 #: In the order in which they are asked whether they recognise a log; the last takes any table.
-_READERS: tuple[type[LogReader], ...] = (
+_KINDS: tuple[type[LogReader], ...] = (
     InspectReader,
     LmEvalReader,
     MmluProReader,
@@ -84,9 +84,8 @@ _READERS: tuple[type[LogReader], ...] = (
     ExportReader,
     PlainReader,
 )
-READERS: Registry[LogReader] = Registry(
-    "answerkey.importers", {reader.kind: reader for reader in _READERS}
-)
+_READERS = {reader.kind: reader for reader in _KINDS}
+READERS: Registry[LogReader] = Registry("answerkey.importers", _READERS, _READERS.__getitem__)
 _REPORT_EVERY = 2_000
 #: A notice as `import.json` has it.
 _NOTICE = re.compile(r"warning: (.*?)(?:\n  --> ([^\n]*))?(?:\n  = help: (.*))?", re.DOTALL)

@@ -84,7 +84,8 @@ class RecordStore:
 
     `counts` has the number of `records`, of those that `asks`, `says` or do both (`paired`), and of
     the cells of each column that are filled. `right` is the sum of the tool's verdicts, `longest`
-    the most characters of a text.
+    the most characters of a text. `foreign_truths` counts questions whose truth is none of their
+    choices; `foreign_truth` describes the first.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -92,6 +93,8 @@ class RecordStore:
         self.statuses: dict[str, int] = {}
         self.truths: set[str] = set()
         self.right = 0.0
+        self.foreign_truths = 0
+        self.foreign_truth = ""
         self.longest = find_cell_limit() // 4  # a character takes up to four bytes
         self._characters = 0
         self._rankings = 0
@@ -123,10 +126,19 @@ class RecordStore:
             self._base.execute(_INSERT, row)
         except UnicodeEncodeError:  # half surrogate pairs, which no file can hold
             self._base.execute(_INSERT, [_mend(cell) for cell in row])
+        if question is not None and question.choices and question.truth not in question.choices:
+            self._note_foreign_truth(record.sample_id, question)
         self._characters += sum(lengths)
         if completion is not None and isinstance(completion.logprobs, Mapping):
             self._rankings += "ranking" in completion.logprobs
         return True
+
+    def _note_foreign_truth(self, sample_id: str, question: Question) -> None:
+        self.foreign_truths += 1
+        if self.foreign_truths == 1:
+            choices = list(question.choices or ())
+            truth = f"ground truth {question.truth!r} is not among the choices {choices}"
+            self.foreign_truth = f"sample `{sample_id}`: {truth}"
 
     def finish(self) -> None:
         """Count what all records hold, once they are added."""

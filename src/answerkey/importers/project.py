@@ -17,7 +17,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import count, groupby
@@ -211,10 +211,8 @@ class _Parts:
             folder = self.temporary / f"part-{number}"
             folder.mkdir()
             description = self.log.description
-            with (
-                tempfile.TemporaryDirectory(prefix=".lines-", dir=self.temporary) as stage,
-                closing(RecordStore(Path(stage))) as store,
-            ):
+            with tempfile.TemporaryDirectory(prefix=".lines-", dir=self.temporary) as stage:
+                store = RecordStore(Path(stage))
                 self._fill(store, group)
                 if store.counts["says"]:
                     self.folders.append(folder)

@@ -13,6 +13,7 @@ from itertools import permutations
 from typing import Literal, NamedTuple, TypedDict, Unpack
 
 from answerkey.datasets import questions as ask
+from answerkey.datasets.options import label_options, read_option_cell
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows
 from answerkey.errors import DataError, Place, listing, refuse_column
@@ -248,17 +249,17 @@ def _read_options(
     """Return the texts of the options and their labels; the last cell is that of the labels."""
     labels: list[str] = []
     if fields.labels is not None:
-        cell_labels, _ = ask.read_option_cell(cells.pop())
+        cell_labels, _ = read_option_cell(cells.pop())
         labels = [label.strip() for label in cell_labels or () if label is not None]
     if len(fields.options) == 1:
-        listed, names = ask.read_option_cell(cells[0])
+        listed, names = read_option_cell(cells[0])
         options = list(listed or ())
     else:
         options = [None if cell is None else str(cell) for cell in cells]
         names = list(fields.names)
     if labels:
         return options, labels
-    labels = [name.strip() for name in names] or list(ask.label_options(len(options)) or ())
+    labels = [name.strip() for name in names] or list(label_options(len(options)) or ())
     if len(labels) == len(options):
         options = strip_labels(options, labels)
     return options, labels

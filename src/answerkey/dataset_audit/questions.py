@@ -100,15 +100,16 @@ def find_fields(
         if "question" not in templates:
             raise _refuse_question(rows, "--question COLUMN")
         questions = [templates[role] for role in ("passage", "question") if role in templates]
+    columns: Sequence[str] = stated.get("options") or ()
     names: tuple[str, ...] = ()
-    options = [_compile(name, rows) for name in stated.get("options") or ()]
     listed = choose(None, "options", ("options",))
-    if not options and listed:
-        options = [listed]
-    elif not options:
-        options = [_compile(name, rows) for name in usual.spread]
-        if max(map(len, usual.spread), default=0) == 1:
+    if not columns and listed is None:
+        columns = usual.spread
+        if max(map(len, columns), default=0) == 1:
             names = usual.spread
+    options = [_compile(name, rows) for name in columns]
+    if not options and listed is not None:
+        options = [listed]
     labels = choose(stated.get("choices"), "choices", ("choices",))
     truth = choose(stated.get("truth"), "ground_truth_choice", ("answer", "index", "key"))
     form = stated.get("truth_form") or "label"
@@ -333,29 +334,35 @@ def study_options(options: tuple[str | None, ...], labels: tuple[str, ...]) -> O
     """Return what is odd about options; many rows may have the same."""
     kinds: dict[str, str] = {}
     texts = [option or "" for option in options]
-    for text in texts:
-        kinds |= {kind: note for kind, note in find_damage(text) if kind not in kinds}
+    for text in reversed(texts):
+        kinds |= dict(find_damage(text))
     empty = [label for label, text in zip(labels, texts, strict=False) if _is_empty(text)]
     if empty:
         kinds["MISSING_OPTION"] = f"option {', '.join(empty)}"
     if options and len(options) != len(labels):
         kinds["CHOICES_DO_NOT_FIT"] = f"{len(options)} options, {len(labels)} labels"
     if max(len(options), len(labels)) == 1:
-        kinds["ONE_CHOICE"] = labels[0] if labels else ""
+        kinds["ONE_CHOICE"] = "".join(labels)
     folded = tuple(map(fold_text, texts))
     counts = Counter(filter(None, folded))
     repeated = [text for text, count in counts.items() if count > 1]
     if repeated:
         kinds["DUPLICATE_OPTIONS"] = repr(repeated[0])
-    for inner, outer in permutations([text.casefold() for text in counts], 2):
-        if len(inner) < len(outer) and _is_within(inner, outer):
-            kinds["NESTED_OPTIONS"] = f"{inner!r} in {outer!r}"
-            break
+    nested = _find_nested([text.casefold() for text in counts])
+    if nested:
+        kinds["NESTED_OPTIONS"] = nested
     reference = find_reference(texts, labels) if texts else None
     if reference is not None:
         kinds[reference] = next((text for text in texts if find_reference([text], labels)), "")
     lengths = tuple(len(text.strip()) for text in texts)
     return OptionFacts(kinds, lengths, folded, frozenset(repeated))
+
+
+def _find_nested(texts: Sequence[str]) -> str | None:
+    for inner, outer in permutations(texts, 2):
+        if len(inner) < len(outer) and _is_within(inner, outer):
+            return f"{inner!r} in {outer!r}"
+    return None
 
 
 def _is_empty(text: str | None) -> bool:

@@ -382,11 +382,8 @@ class _Drawing:
         for pair in self.task.pairs:
             name = self.name(pair)
             rows.append(self._make_row(pair, tests))
-            winner, loser = self.letters[pair.first], self.letters[pair.second]
-            if pair.difference.value <= 0:
-                winner, loser = loser, winner
             if pair.is_significant():
-                better.append(f"{winner} than {loser}")
+                better.append(self._name_better(pair))
             else:
                 chance.append(name)
             if pair.left_out:
@@ -404,6 +401,12 @@ class _Drawing:
         for note in notes:
             lines += draw_text(note, self.width, "dim")
         return lines
+
+    def _name_better(self, pair: PairComparison) -> str:
+        first, second = self.letters[pair.first], self.letters[pair.second]
+        if pair.difference.value > 0:
+            return f"{first} than {second}"
+        return f"{second} than {first}"
 
     def _make_row(self, pair: PairComparison, tests: int) -> Sequence[Cell]:
         difference = pair.difference
@@ -510,18 +513,8 @@ def _compare_variants(run: Run, key: str, variants: Mapping[str, TaskRun]) -> di
         values.append([value for value in task.metrics.values() if value.purpose == "score"])
     metrics = []
     for metric in compare_repetitions(values):
-        numbers = [value for value in metric["values"] if value is not None]
-        metrics.append(
-            {
-                "name": metric["name"],
-                "values": dict(zip(variants, metric["values"], strict=True)),
-                "min": metric["min"],
-                "median": median(numbers) if numbers else None,
-                "max": metric["max"],
-                "spread": metric["max"] - metric["min"] if numbers else None,
-                "std_dev": metric["std_dev"],
-            }
-        )
+        by_variant = dict(zip(variants, metric["values"], strict=True))
+        metrics.append(_describe_spread(metric, by_variant))
     compared: dict[str, Any] = {
         "task": key,
         "variants": [{"key": name, "task": task.key} for name, task in variants.items()],
@@ -535,6 +528,21 @@ def _compare_variants(run: Run, key: str, variants: Mapping[str, TaskRun]) -> di
     except RunError as error:
         compared["note"] = error.message
     return compared
+
+
+def _describe_spread(
+    metric: Mapping[str, Any], values: Mapping[str, float | None]
+) -> dict[str, Any]:
+    numbers = [value for value in values.values() if value is not None]
+    return {
+        "name": metric["name"],
+        "values": values,
+        "min": metric["min"],
+        "median": median(numbers) if numbers else None,
+        "max": metric["max"],
+        "spread": metric["max"] - metric["min"] if numbers else None,
+        "std_dev": metric["std_dev"],
+    }
 
 
 def describe_variants(run: Run) -> list[dict[str, Any]]:

@@ -93,13 +93,13 @@ def find_fields(
             return _compile(name, rows)
         if scored.get(field):
             return scored[field]
-        return next((templates[role] for role in roles if role in templates), None)
+        return next(iter(_pick(templates, *roles)), None)
 
-    questions = [_compile(name, rows) for name in stated.get("question") or ()]
+    questions = _compile_all(stated.get("question") or (), rows)
     if not questions:
         if "question" not in templates:
             raise _refuse_question(rows, "--question COLUMN")
-        questions = [templates[role] for role in ("passage", "question") if role in templates]
+        questions = _pick(templates, "passage", "question")
     columns: Sequence[str] = stated.get("options") or ()
     names: tuple[str, ...] = ()
     listed = choose(None, "options", ("options",))
@@ -107,7 +107,7 @@ def find_fields(
         columns = usual.spread
         if max(map(len, columns), default=0) == 1:
             names = usual.spread
-    options = [_compile(name, rows) for name in columns]
+    options = _compile_all(columns, rows)
     if not options and listed is not None:
         options = [listed]
     labels = choose(stated.get("choices"), "choices", ("choices",))
@@ -121,6 +121,15 @@ def find_fields(
         "truth form": form,
     }
     return QuestionFields(tuple(questions), tuple(options), labels, names, truth, form, shown)
+
+
+def _compile_all(names: Sequence[str], rows: Rows) -> list[Template]:
+    return [_compile(name, rows) for name in names]
+
+
+def _pick(templates: Mapping[str, Template], *roles: str) -> list[Template]:
+    """Return the templates of the roles that there are."""
+    return [templates[role] for role in roles if role in templates]
 
 
 def _compile(text: str, rows: Rows) -> Template:
@@ -167,11 +176,9 @@ def find_derived(columns: ask.QuestionColumns) -> QuestionFields:
         "truth": columns.columns.get("truth", "none"),
         "truth form": forms.get(columns.form or "label", str(columns.form)),
     }
-    texts = [templates[part] for part in ("passage", "question") if part in templates]
-    options = [templates["options"]] if "options" in templates else []
     return QuestionFields(
-        tuple(texts),
-        tuple(options),
+        tuple(_pick(templates, "passage", "question")),
+        tuple(_pick(templates, "options")),
         templates.get("choices"),
         truth=templates.get("truth"),
         shown=shown,

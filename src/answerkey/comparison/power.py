@@ -109,13 +109,14 @@ def plan_comparison(  # noqa: PLR0913 - each is an option of the command
         plan = _use_parts(plan, omega2 or 0.0, sigma2 or (0.0,), planned or (1, 1))
     else:
         plan = _use_accuracy(plan, accuracy, planned or (1, 1), correlation)
-    plan = replace(plan, needed=tuple(_list_needed(plan)), samples=samples or plan.samples)
-    if plan.samples is None:
+    samples = samples or plan.samples
+    plan = replace(plan, needed=tuple(_list_needed(plan)), samples=samples)
+    if samples is None:
         return plan
-    plan = replace(plan, smallest=find_smallest(plan.variance, plan.samples, plan.aim))
+    plan = replace(plan, smallest=find_smallest(plan.variance, samples, plan.aim))
     if difference is None:
         return plan
-    achieved = measure_power(plan.variance, plan.samples, difference, alpha)
+    achieved = measure_power(plan.variance, samples, difference, alpha)
     return replace(plan, achieved=achieved)
 
 

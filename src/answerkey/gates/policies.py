@@ -201,11 +201,14 @@ def build_policies(
 
 def _build_rule(node: Node, problems: Problems, base: Path) -> Plain | None:
     fields = validate_node(RuleFields, node, problems, name="the rule")
-    definition = node.get("definition")
-    built = definition and _build_definition(definition, problems, base)
-    if fields is None or built is None:
+    definition_node = node.get("definition")
+    if definition_node is None:
         return None
-    rule = _dump_fields(fields, fields.key) | {"definition": _dump(built)}
+    definition = _build_definition(definition_node, problems, base)
+    if fields is None or definition is None:
+        return None
+    rule = _dump_fields(fields, fields.key)
+    rule["definition"] = _dump(definition)
     rule["scope"] = rule.get("scope") or EVERYTHING
     return rule
 

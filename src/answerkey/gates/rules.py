@@ -95,7 +95,7 @@ class TaskRule:
 
     def check(self, run: Run, keys: Sequence[str]) -> list[GateCheck]:
         """Return the checks of all tasks, and of their repetitions."""
-        checks = []
+        checks: list[GateCheck] = []
         for key in keys:
             task_run = run.tasks[key]
             if not task_run.repetitions:

@@ -135,7 +135,7 @@ class RecordStore:
         self.statuses.update(frame.filter("says")["completion_status"].to_list())
         if len(self.truths) < _TRUTHS:
             self.truths.update(frame.filter("asks")["answer"].fill_null("").unique().head(_TRUTHS))
-        self.right += frame["their_score"].sum()
+        self.right += float(frame["their_score"].sum())
 
     def guess_choices(self) -> list[str] | None:
         """Return the choices of a log without any, if its truths are letters: from A to the last,
@@ -204,7 +204,7 @@ class RecordStore:
         """
         scan = pl.scan_parquet(self._files, glob=False).select("record", *names)
         group = max(1, -(-self.counts["records"] // len(self._files)))
-        parts = []
+        parts: list[Path] = []
         for start in range(0, grid.height, group):
             rows = grid.slice(start, group)
             chosen = pl.col("record").is_between(rows["record"].min(), rows["record"].max())

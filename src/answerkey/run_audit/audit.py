@@ -361,8 +361,8 @@ def _count_completions(tally: Tally, chunk: _Chunk) -> None:
             tally.add("prompts")
             for placeholder in set(PLACEHOLDER.findall(prompt)):
                 tally.add("placeholder", placeholder)
-    for text, count in texts.most_common(TEXTS):
-        tally.counts["text", text] += count
+    for beginning, count in texts.most_common(TEXTS):
+        tally.counts["text", beginning] += count
 
 
 def _count_cut_off(

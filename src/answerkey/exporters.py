@@ -16,7 +16,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from functools import cache, partial
 from io import BytesIO, TextIOWrapper
@@ -212,9 +212,23 @@ COMPACT = (",", ":")
 
 
 @cache
-def _make_encoder(separators: tuple[str, str] | None) -> json.JSONEncoder:
-    options: dict[str, Any] = {"ensure_ascii": False, "allow_nan": False, "default": str}
-    return json.JSONEncoder(check_circular=False, separators=separators, **options)
+def _make_encoder(
+    separators: tuple[str, str] | None, *, allow_nan: bool = False
+) -> json.JSONEncoder:
+    return json.JSONEncoder(
+        ensure_ascii=False,
+        check_circular=False,
+        allow_nan=allow_nan,
+        separators=separators,
+        default=_encode_value,
+    )
+
+
+def _encode_value(value: object) -> object:
+    """Return a dataclass as an object, and dates and the like as their text."""
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return str(value)
 
 
 def to_json(content: object, separators: tuple[str, str] | None = None) -> str:
@@ -223,7 +237,8 @@ def to_json(content: object, separators: tuple[str, str] | None = None) -> str:
     try:
         return encoder.encode(content)
     except ValueError:
-        return encoder.encode(clean_numbers(content))
+        text = _make_encoder(separators, allow_nan=True).encode(content)
+        return encoder.encode(clean_numbers(json.loads(text)))
 
 
 # ── JSON of whole columns

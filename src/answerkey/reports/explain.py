@@ -15,6 +15,7 @@ from answerkey.evaluate.pairs import AnyRun
 from answerkey.evaluate.rerun import find_task, reopen
 from answerkey.exporters import describe_verdict, find_encoded, to_json
 from answerkey.models.images import hide_images, write_content
+from answerkey.reports.view import count_trials
 from answerkey.runs import Run, TaskRun, load_run
 from answerkey.scorers import Scorer, explain_verdict, judge, reads_choices
 from answerkey.text import (
@@ -85,11 +86,6 @@ def describe_explained(explained: Mapping[str, Any]) -> dict[str, Any]:
     # Through text once: dates and other values that JSON lacks become what they print as.
     plain: dict[str, Any] = json.loads(json.dumps(clean_numbers(described), default=str))
     return plain
-
-
-def count_trials(task: TaskRun) -> int:
-    """Return how often each sample was asked."""
-    return int((task.manifest.get("trials") or {}).get("num_trials", 1))
 
 
 def find_position(task: TaskRun, name: str) -> int | None:

@@ -88,13 +88,14 @@ def audit(
     clean: Sequence[str] = (),
     most: int | None = None,
     progress: Progress | None = None,
+    opened: Reopened | None = None,
 ) -> Audit:
     """Read all completions of a run by every rule and lens, and say what stands out.
 
     No model is called. `task` is one of several. `label_quality` names a column of the dataset that
     says whether a label can be relied on; `clean` are its values that say so. Of a task with more
     than `most` completions, so many are read, drawn by nothing but these numbers. The dataset must
-    still be there (E505).
+    still be there (E505). `opened` is the one task, if it has been opened again already.
     """
     found = load_run(run)
     wanted = list(found.tasks.values()) if task is None else [find_task(found, task)]
@@ -107,7 +108,7 @@ def audit(
     if not wanted:
         notices.append(Notice("no task of this run is finished"))
     quality = choose_clean(label_quality, clean)
-    reopened = [_reopen(found, one, notices) for one in wanted]
+    reopened = [opened or _reopen(found, one, notices) for one in wanted]
     tasks = [_audit_task(one, quality, most, progress or ignore_progress) for one in reopened]
     path = None if found.path is None else str(found.path)
     return Audit(path, found.status, tuple(tasks), tuple(notices))

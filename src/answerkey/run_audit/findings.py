@@ -384,12 +384,14 @@ def _find_all(audit: TaskAudit, part: Mapping[str, Any]) -> Iterator[Finding]:
         letter = max(sorted(excess), key=lambda one: excess[one])
         count, true = predicted[letter], trues.get(letter, 0)
         if excess[letter] >= FAVOURED and count < MOST_SHARE * valid:
-            spread = f" The recalls of the letters spread by {audit.spread:.1f} points (RStd)."
+            spread = ""
+            if audit.spread is not None:  # a single letter has no spread
+                spread = f" The recalls of the letters spread by {audit.spread:.1f} points (RStd)."
             yield Finding(
                 "FAVOURED_LETTER",
                 f"{letter!r} is predicted in {format_part(count, valid)} of the valid "
                 "completions and true in"
-                f" {format_part(true, valid)}.{'' if audit.spread is None else spread}",
+                f" {format_part(true, valid)}.{spread}",
                 "ask again with the options in another order; a model that knows the "
                 "answers is not moved by"
                 " it",

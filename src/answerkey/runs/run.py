@@ -331,12 +331,8 @@ FORMAT_VERSION = 2
 NOT_COMPLETE = "the run is not complete"
 #: What a share of right answers is called in a scorer's values.
 RIGHT = "is_correct"
-#: The modules that draw plots of a run, and make one table of it; they lie above.
-PLOTS, EXPORTERS, WRITING = (
-    "answerkey.reports.overview",
-    "answerkey.exporters",
-    "answerkey.runs.writing",
-)
+#: The modules that make one table of a run, and write it; they lie above.
+EXPORTERS, WRITING = "answerkey.exporters", "answerkey.runs.writing"
 #: What a task that was run several times has beside the tables of its first repetition.
 REPETITIONS, REPEATABILITY, AGREEMENT = "repetitions", "repeatability.json", "agreement.parquet"
 _FOLDER_NAME = re.compile(r"[^/\\\x00-\x1f]{1,300}")
@@ -580,12 +576,6 @@ class Run(Drawn):
             for policy in self.manifest.get("policies") or ()
             for rule in policy["rules"]
         )
-
-    @cached_property
-    def plots(self) -> Mapping[str, dict[str, Any]]:
-        """The plots by name, as Vega-Lite specifications; of several tasks by `task/name`."""
-        plots: Mapping[str, dict[str, Any]] = import_module(PLOTS).list_plots(self)
-        return plots
 
     @property
     def metrics(self) -> Mapping[str, MetricValue]:

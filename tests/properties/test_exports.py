@@ -15,7 +15,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.samples import samples_from_frame
 
-from answerkey.evaluate.rerun import Excerpt
+from answerkey.evaluate.reopen import Excerpt
 from answerkey.exporters.rows import (
     describe_replies,
     describe_rows,

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from answerkey._version import __version__
 from answerkey.errors import SpecError
-from answerkey.evaluate.rerun import Reopened
+from answerkey.evaluate.reopen import Reopened
 from answerkey.exporters.records import (
     QUESTIONS,
     Record,

@@ -12,9 +12,11 @@ from typing import TextIO, Unpack
 
 from answerkey.errors import RunError, SpecError, listing, suggest
 from answerkey.evaluate.pairs import AnyRun
-from answerkey.evaluate.prepare import Progress, RunOptions, ignore_progress
-from answerkey.evaluate.rerun import reopen
-from answerkey.evaluate.runner import TaskSource, build_prompts
+from answerkey.evaluate.job import Progress, ignore_progress
+from answerkey.evaluate.options import RunOptions
+from answerkey.evaluate.reopen import reopen
+from answerkey.evaluate.dry_run import build_prompts
+from answerkey.evaluate.run import TaskSource
 from answerkey.exporters.every_eval_ever import write_every_eval_ever, write_pair
 from answerkey.exporters.inspect import write_inspect
 from answerkey.exporters.model_page import write_result

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from answerkey._version import __version__
-from answerkey.evaluate.rerun import Reopened
+from answerkey.evaluate.reopen import Reopened
 from answerkey.exporters.records import (
     QUESTIONS,
     Record,

@@ -6,7 +6,7 @@ import textwrap
 
 from answerkey._version import __version__
 from answerkey.errors import RunError
-from answerkey.evaluate.rerun import Reopened
+from answerkey.evaluate.reopen import Reopened
 from answerkey.exporters.records import list_metrics
 from answerkey.exporters.rows import Write
 from answerkey.runs import Run

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from answerkey.evaluate.rerun import Reopened
+from answerkey.evaluate.reopen import Reopened
 from answerkey.exporters.rows import find_encoded
 from answerkey.runs import Run, find_answerer
 from answerkey.types import Completion, MetricValue, Score, Scores, ScoreStatus

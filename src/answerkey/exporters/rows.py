@@ -12,8 +12,8 @@ from typing import Any
 import polars as pl
 
 from answerkey.datasets.frames import build_column, infer_types
-from answerkey.evaluate.prepare import SOLVE
-from answerkey.evaluate.rerun import Excerpt, Reopened, reopen
+from answerkey.evaluate.job import SOLVE
+from answerkey.evaluate.reopen import Excerpt, Reopened, reopen
 from answerkey.models.calls import BATCH_SOURCE, PRICED_NAMES, charge
 from answerkey.models.config import Price
 from answerkey.runs import Run, TaskRun, find_answerer, join_parts

@@ -37,7 +37,7 @@ from answerkey.reports.view import (
     pick,
     view_run,
 )
-from answerkey.run_audit.findings import TaskAudit, find_format, find_run_findings
+from answerkey.run_audit.findings import Tally, TaskAudit, find_format, find_run_findings
 from answerkey.run_audit.text import (
     describe_counted,
     describe_whole,
@@ -518,14 +518,10 @@ def _count_readings(task: TaskRun) -> Audited:
         scored = int(rows["counts"]["scored"])
         return Audited(TaskAudit(task.key, None, None, 0, {}, 1, 0, drawn_from=scored))
     whole = describe_whole(task, str(counted.rule))
-    nothing: dict[str, Any] = {"count": 0, "examples": []}
-    counts = {
-        "prompts": {"n": 0, "placeholders": {}},
-        "texts": {},
-        "cut_off": {**nothing, "short": 0, "stubs": nothing, "by_limit": 0, "open_thoughts": 0},
-        "statuses": task.totals.get("completion_statuses") or {},
-    }
-    findings = (*find_run_findings(whole, counts), *find_format(counted))
+    tally = Tally()
+    for status, count in (task.totals.get("completion_statuses") or {}).items():
+        tally.counts["status", status] = count
+    findings = (*find_run_findings(whole, tally), *find_format(counted))
     has_flips = len({(reader.correct, reader.invalid) for reader in counted.readers}) > 1
     audit = replace(counted, findings=findings)
     return Audited(audit, _say_drawn(counted), has_flips=has_flips)

@@ -23,8 +23,8 @@ from answerkey.dataset_audit.questions import QuestionFields, find_fields
 from answerkey.datasets.dataset import open_dataset
 from answerkey.errors import AnswerkeyError, RunError, SpecError, listing
 from answerkey.evaluate.pairs import read_numbers
-from answerkey.evaluate.prepare import SHARD_ROWS, fit_rows
-from answerkey.evaluate.rerun import Reopened, reopen
+from answerkey.evaluate.job import CHUNK_ROWS, fit_rows
+from answerkey.evaluate.reopen import Reopened, reopen
 from answerkey.metrics import Mean
 from answerkey.metrics.rows import label_rows
 from answerkey.metrics.task_counts import NO_CATEGORY, find_invalid_reasons
@@ -110,7 +110,7 @@ class SampleSource:
         self.missing: str | None = None
         self.category: str | None = None
         self.fields: QuestionFields | None = None
-        self.chunk = SHARD_ROWS
+        self.chunk = CHUNK_ROWS
         self.opened: Reopened | None = None
         try:
             self.opened = reopen(run, task_run.key)
@@ -170,7 +170,7 @@ class SampleSource:
                 if completions:
                     replies = recorded.slice(first, last - first).read(loaded)
             elif completions and self.opened is None and len(self.kept):
-                replies = Completions(self.kept.read(offset, length))
+                replies = Completions.from_frame(self.kept.read(offset, length))
             if len(stretch) < length:
                 places = pl.Series([position - offset for position in stretch], dtype=pl.UInt32)
                 scores = scores[places]

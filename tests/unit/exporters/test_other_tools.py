@@ -18,7 +18,7 @@ import pytest
 from ruamel.yaml import YAML
 
 import answerkey as ak
-from answerkey.evaluate.rerun import reopen
+from answerkey.evaluate.reopen import reopen
 from answerkey.exporters import export, forms
 from answerkey.runs import Run
 

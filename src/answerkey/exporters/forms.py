@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TextIO, Unpack
 
 from answerkey.errors import RunError, SpecError, listing, suggest
-from answerkey.evaluate.pairs import AnyRun
+from answerkey.evaluate.dry_run import build_prompts
 from answerkey.evaluate.job import Progress, ignore_progress
 from answerkey.evaluate.options import RunOptions
+from answerkey.evaluate.pairs import AnyRun
 from answerkey.evaluate.reopen import reopen
-from answerkey.evaluate.dry_run import build_prompts
 from answerkey.evaluate.run import TaskSource
 from answerkey.exporters.every_eval_ever import write_every_eval_ever, write_pair
 from answerkey.exporters.inspect import write_inspect

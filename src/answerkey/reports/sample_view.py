@@ -30,10 +30,17 @@ from answerkey.reports.samples import (
     SampleTable,
     show_value,
 )
-from answerkey.scorers import Scorer, explain_verdict, reads_choices
+from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict, reads_choices
 from answerkey.scorers.extraction import find_rule
 from answerkey.scorers.question import Labels
-from answerkey.scorers.rereading import FIRST, LITERAL, list_labels, list_passages, list_texts
+from answerkey.scorers.rereading import (
+    FIRST,
+    LITERAL,
+    Passage,
+    list_labels,
+    list_passages,
+    list_texts,
+)
 from answerkey.types import (
     RULE_NAMES,
     Completion,
@@ -468,34 +475,44 @@ def read_rows(
         return readings
     rows = choices.is_not_null().arg_true()
     scores, completions = scores.take(rows), completions.take(rows)
-    passages: Iterable[Any]
+    passages: Iterable[Passage]
     if samples is not None:
         passages = list_passages(scorer, samples.take(rows), completions, scores)
     else:
         nothing = [None] * len(rows)
         passages = zip(list_texts(completions), list_labels(scores), nothing, strict=True)
-    is_told = scorer.options is not None
     table = zip(rows, passages, scores.rows(), scores.counted(), strict=True)
-    for number, (text, labels, options), score, is_counted in table:
-        truth = score.metadata.get("ground_truth_choice")
-        narrow = options
-        if text and options:
-            narrow = narrow_options(text, labels, options)
-        rules = [_view_own(scorer.rule_name, text, score)]
-        for name in RULE_NAMES:
-            if name != scorer.rule_name:
-                rules.append(_read_rule(name, text, labels, narrow if is_told else None, truth))
-        alike = {rule.choice for rule in rules}
-        if scorer.rule_name not in RULE_NAMES:  # a user's own pattern is no rule to hold against
-            alike = {rule.choice for rule in rules[1:]}
-        is_flipped = len(alike) > 1 if is_counted else None
-        stated: Sequence[Any] = ()
-        if not only_rules:
-            rules += _read_extractors(text, labels, options, truth)
-            if text is not None:
-                stated = list_statements(text, labels, narrow)
-        readings[number] = RowReadings(is_flipped, rules, stated)
+    for number, passage, score, is_counted in table:
+        row = _read_row(scorer, passage, score, only_rules=only_rules)
+        if not is_counted:
+            row = replace(row, is_flipped=None)
+        readings[number] = row
     return readings
+
+
+def _read_row(
+    scorer: StringEqualsMcqa, passage: Passage, score: Score, *, only_rules: bool
+) -> RowReadings:
+    text, labels, options = passage
+    truth = score.metadata.get("ground_truth_choice")
+    narrow = options
+    if text and options:
+        narrow = narrow_options(text, labels, options)
+    shown = None if scorer.options is None else narrow
+    rules = [_view_own(scorer.rule_name, text, score)]
+    for name in RULE_NAMES:
+        if name != scorer.rule_name:
+            rules.append(_read_rule(name, text, labels, shown, truth))
+    # A user's own pattern is no rule that others could be compared with.
+    compared = rules if scorer.rule_name in RULE_NAMES else rules[1:]
+    is_flipped = len({rule.choice for rule in compared}) > 1
+    if only_rules or text is None:
+        stated: Sequence[tuple[Labels, Span]] = ()
+    else:
+        stated = list_statements(text, labels, narrow)
+    if not only_rules:
+        rules += _read_extractors(text, labels, options, truth)
+    return RowReadings(is_flipped, rules, stated)
 
 
 def _judge(choice: str | None, truth: object) -> bool | None:

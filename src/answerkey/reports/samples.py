@@ -22,8 +22,8 @@ import polars as pl
 from answerkey.dataset_audit.questions import QuestionFields, find_fields
 from answerkey.datasets.dataset import open_dataset
 from answerkey.errors import AnswerkeyError, RunError, SpecError, listing
-from answerkey.evaluate.pairs import read_numbers
 from answerkey.evaluate.job import CHUNK_ROWS, fit_rows
+from answerkey.evaluate.pairs import read_numbers
 from answerkey.evaluate.reopen import Reopened, reopen
 from answerkey.metrics import Mean
 from answerkey.metrics.rows import label_rows

@@ -301,7 +301,8 @@ def export_command(
 
     In CSV, a text that looks like a formula gets an apostrophe in front, unless `--raw`.
     """
-    from answerkey.exporters import CSV, export
+    from answerkey.exporters import export
+    from answerkey.exporters.forms import CSV
     from answerkey.reports.view import find_run
 
     if raw and form != CSV:

@@ -14,28 +14,30 @@ from answerkey.cli.options import (
     COLUMN,
     CONFIG,
     ENV,
+    NATURAL,
     POLICY_OPTIONS,
+    POSITIVE,
     REPORT_OPTIONS,
+    RUN,
+    RUNS,
     add_options,
     command,
-    complete_run,
     find_baseline,
     find_exit_code,
+    flag,
     keep_files,
     option,
 )
 from answerkey.errors import RunError, SpecError
 
-RUNS = "runs"
+FOLDER = "runs"
 REGRESSED = 1
 DIGITS = option(
     "--digits", "N", "Print N digits; shares as fractions.", type=click.IntRange(min=0, max=17)
 )
 CLUSTER_OPTIONS = (
     option("--cluster-by", "COLUMN", "Column of samples that belong together, such as a passage."),
-    click.option(
-        "--uncorrected", is_flag=True, help="Leave out the correction C/(C-1) for few clusters."
-    ),
+    flag("--uncorrected", "Leave out the correction C/(C-1) for few clusters."),
 )
 
 
@@ -47,7 +49,7 @@ CLUSTER_OPTIONS = (
     "show latest --format markdown > summary.md",
     "show latest --policies gates.yaml --junit gates.xml",
 )
-@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@RUN
 @option(
     "--group-by", "COLUMN", "Also measure for each value of a column.", "group_by", multiple=True
 )
@@ -119,7 +121,7 @@ def show_command(
 
 
 @command("explain", "explain latest 000002")
-@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@RUN
 @click.argument("sample", metavar="SAMPLE")
 @option("--task", "KEY", "Task, if the run has several.")
 def explain_command(console: Console, run: str, sample: str, *, task: str | None) -> None:
@@ -143,14 +145,14 @@ def runs_command(console: Console, folder: str | None) -> None:
     """List the runs below DIR (default `runs`), newest first."""
     from answerkey.reports.view import describe_listing, draw_listing, list_folder
 
-    has_none = folder is None and not Path(RUNS).is_dir()
-    rows = [] if has_none else list_folder(folder or RUNS)
+    has_none = folder is None and not Path(FOLDER).is_dir()
+    rows = [] if has_none else list_folder(folder or FOLDER)
     described = {"runs": [describe_listing(row) for row in rows]}
     console.show(lambda: described, lambda: draw_listing(rows, console.width) if rows else ())
     if has_none:
         console.say_text("no runs here yet; `answerkey demo` makes one")
     elif not rows and not console.as_json:
-        console.say_text(f"no runs in `{folder or RUNS}`")
+        console.say_text(f"no runs in `{folder or FOLDER}`")
 
 
 @command(
@@ -159,15 +161,15 @@ def runs_command(console: Console, folder: str | None) -> None:
     "report runs/a runs/b -o comparison.html",
     "report latest --baseline runs/released",
 )
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@RUNS
 @option("-o", "FILE", "File to write; default the run's name with `.html`.", "--out")
 @option("--baseline", "RUN", "Compare every RUN with this one and add it to the report.")
-@click.option("--common", is_flag=True, help="Compare on the samples that all runs have.")
+@flag("--common", "Compare on the samples that all runs have.")
 @option(
     "--max-samples",
     "N",
     "Embed at most N rows of each task; default 20000.",
-    type=click.IntRange(min=0),
+    type=NATURAL,
 )
 @option("--title", "TEXT", "Title of the page; default the name of the evaluation.")
 def report_command(
@@ -221,9 +223,7 @@ def report_command(
 )
 @click.option("--open/--no-browser", "is_opened", default=False, help="Open the page in a browser.")
 @option("--host", "ADDRESS", "Listen on another address.", default="127.0.0.1")
-@click.option(
-    "--allow-network", is_flag=True, help="Allow --host to show your runs to other machines."
-)
+@flag("--allow-network", "Allow --host to show your runs to other machines.")
 def view_command(
     console: Console,
     folder: str | None,
@@ -242,16 +242,16 @@ def view_command(
     from answerkey.text import line
     from answerkey.viewer.server import open_browser, open_server
 
-    if folder is None and not Path(RUNS).is_dir():
+    if folder is None and not Path(FOLDER).is_dir():
         hint = "name the folder that holds your runs; `answerkey demo` makes one"
-        raise RunError("E501", f"there is no folder `{RUNS}` here", hint=hint)
+        raise RunError("E501", f"there is no folder `{FOLDER}` here", hint=hint)
     if folder is not None and is_stored(folder):
         hint = (
             f"`answerkey report {folder}/NAME` makes a page of a run; or copy the runs to "
             "this machine"
         )
         raise RunError("E501", "the viewer reads folders of this machine", hint=hint)
-    with open_server(folder or RUNS, host=host, port=port, allow_network=allow_network) as server:
+    with open_server(folder or FOLDER, host=host, port=port, allow_network=allow_network) as server:
         if console.verbose:
             server.listen = console.say_text
         try:
@@ -280,7 +280,7 @@ def view_command(
     "export runs/my-run --to parquet -o rows.parquet",
     "export latest --to inspect -o run.eval",
 )
-@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@RUN
 @option(
     "--to",
     "FORM",
@@ -290,7 +290,7 @@ def view_command(
 )
 @option("-o", "FILE", "File to write, in place of stdout; Parquet and Inspect need one.", "--out")
 @option("--task", "KEY", "Task, if the run has several.")
-@click.option("--raw", is_flag=True, help="CSV: write texts that look like formulas unchanged.")
+@flag("--raw", "CSV: write texts that look like formulas unchanged.")
 def export_command(
     console: Console, run: str, *, form: str, out: str | None, task: str | None, raw: bool
 ) -> None:
@@ -343,7 +343,7 @@ def _require_column(clean: object, label_quality: str | None) -> None:
     "audit latest",
     "audit runs/my-run --label-quality error_type --clean ok",
 )
-@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@RUN
 @option("--task", "KEY", "Task, if the run has several; default all.")
 @option(
     "--label-quality", "COLUMN", "Also show every metric on rows with clean labels, by this column."
@@ -399,7 +399,7 @@ def audit_command(console: Console, run: str, *, digits: int | None, **chosen: A
     "How similar two questions must be to be listed; default 0.75.",
     type=click.FloatRange(min=0.3, max=1),
 )
-@click.option("--no-duplicates", is_flag=True, help="Do not look for duplicate questions.")
+@flag("--no-duplicates", "Do not look for duplicate questions.")
 @option("--dataset", "FILE", "Dataset of a task file.")
 @DIGITS
 @CONFIG
@@ -448,19 +448,17 @@ def audit_dataset_command(
     "compare runs/a runs/b runs/c --cluster-by passage",
     "compare latest --baseline runs/released --fail-on-regression",
 )
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@RUNS
 @option("--baseline", "RUN", "Compare every RUN with this one only.")
 @option("--task", "KEY", "Task, if the runs have several; default all that they share.")
 @option("--scorer", "KEY", "Scorer to compare; default the main one.")
 @option("--value", "NAME", "Value to compare; default the scorer's main one.")
 @option("--by", "COLUMN", "Column of the categories; default as in the summary.")
 @add_options(*CLUSTER_OPTIONS)
-@click.option("--common", is_flag=True, help="Compare on the samples that all runs have.")
-@option(
-    "--flips", "N", "List N flipped samples; default 10.", type=click.IntRange(min=0), default=10
-)
+@flag("--common", "Compare on the samples that all runs have.")
+@option("--flips", "N", "List N flipped samples; default 10.", type=NATURAL, default=10)
 @DIGITS
-@click.option("--fail-on-regression", is_flag=True, help="Exit 1 if a RUN is significantly worse.")
+@flag("--fail-on-regression", "Exit 1 if a RUN is significantly worse.")
 def compare_command(
     console: Console,
     runs: tuple[str, ...],
@@ -527,7 +525,7 @@ def read_quantity(context: click.Context, option: click.Parameter, given: object
 )
 @click.argument("runs", metavar="[RUN [RUN]]", nargs=-1)
 @option("--difference", "D", "Difference to detect, such as 0.03.", callback=read_quantity)
-@option("--samples", "N", "Number of samples that you have.", type=click.IntRange(min=1))
+@option("--samples", "N", "Number of samples that you have.", type=POSITIVE)
 @option(
     "--accuracy",
     "P",
@@ -550,10 +548,10 @@ def read_quantity(context: click.Context, option: click.Parameter, given: object
     callback=read_quantity,
     multiple=True,
 )
-@option("--trials", "K", "Completions per sample.", type=click.IntRange(min=1), multiple=True)
+@option("--trials", "K", "Completions per sample.", type=POSITIVE, multiple=True)
 @option("--power", "P", "Power; default 0.8.", "wanted", callback=read_quantity, default="0.8")
 @option("--alpha", "A", "Level of the test; default 0.05.", callback=read_quantity, default="0.05")
-@click.option("--unpaired", is_flag=True, help="The models answer different samples.")
+@flag("--unpaired", "The models answer different samples.")
 @option("--task", "KEY", "Task, if the runs have several.")
 def power_command(
     console: Console, runs: tuple[str, ...], *, wanted: float, unpaired: bool, **options: object

@@ -21,9 +21,13 @@ from answerkey.cli.options import (
     CONFIG,
     ENV,
     FAILED,
+    FILE,
     INCOMPLETE,
+    NATURAL,
     POLICY_OPTIONS,
+    POSITIVE,
     REPORT_OPTIONS,
+    RUN,
     SCORE,
     SINGLE_ANSWERS,
     TASK,
@@ -31,10 +35,10 @@ from answerkey.cli.options import (
     add_options,
     command,
     complete_model,
-    complete_run,
     complete_task,
     find_baseline,
     find_exit_code,
+    flag,
     keep_files,
     option,
     write_files,
@@ -68,9 +72,7 @@ PROMPT = option(
 SAVE = option(
     "--save", "DIR", "Also write a data file as a project of YAML files that does the same."
 )
-OUTSIDE = click.option(
-    "--allow-outside", is_flag=True, help="Allow FILE to use files outside its folder."
-)
+OUTSIDE = flag("--allow-outside", "Allow FILE to use files outside its folder.")
 OUT = option("--out", "DIR", "Folder of the run; default `runs/<time>-<key>`.")
 ENGINE, ENGINE_AGAIN = (
     option(
@@ -90,9 +92,7 @@ ALLOW_FAILED = option(
     "N|N%",
     "Accept up to N (or N %) FAILED samples, and score the rest.",
 )
-TRUST = click.option(
-    "--trust-code", is_flag=True, help="Run the task's Python snippets, and trust them from now on."
-)
+TRUST = flag("--trust-code", "Run the task's Python snippets, and trust them from now on.")
 ALLOW_HOST = option(
     "--allow-host",
     "HOST",
@@ -100,7 +100,7 @@ ALLOW_HOST = option(
     "allow_hosts",
     multiple=True,
 )
-COPY = click.option("--copy", is_flag=True, help="Copy recorded completions into the run folder.")
+COPY = flag("--copy", "Copy recorded completions into the run folder.")
 DATASET = option("--dataset", "FILE", "Dataset to use in place of the one in FILE.")
 PRICE = option(
     "--price",
@@ -109,7 +109,7 @@ PRICE = option(
 )
 ROW_OPTIONS = (
     COLUMN,
-    option("--num-samples", "N", "Use only N samples.", type=click.IntRange(min=1)),
+    option("--num-samples", "N", "Use only N samples.", type=POSITIVE),
     option(
         "--subsampling",
         "HOW",
@@ -160,7 +160,7 @@ CALL_OPTIONS = (
         "no-cache (default), update (write the call cache) or reuse (read and write it).",
         type=click.Choice(["no-cache", "update", "reuse"]),
     ),
-    option("--max-calls", "N", "Make at most N calls, then stop.", type=click.IntRange(min=0)),
+    option("--max-calls", "N", "Make at most N calls, then stop.", type=NATURAL),
     option(
         "--max-cost",
         "USD",
@@ -193,7 +193,7 @@ RUN_OPTIONS = (OUT, ENGINE, RAY_ADDRESS, ALLOW_FAILED, TRUST, COPY)
     "run task.yaml --dataset questions.jsonl --model builtin/longest",
     "run my-project --model builtin/random --model builtin/longest",
 )
-@click.argument("file", metavar="FILE", shell_complete=complete_task)
+@FILE
 @option(
     "--model",
     "NAME",
@@ -204,9 +204,7 @@ RUN_OPTIONS = (OUT, ENGINE, RAY_ADDRESS, ALLOW_FAILED, TRUST, COPY)
 )
 @add_options(*LOG_OPTIONS, *TASK_OPTIONS, SAVE, *RUN_OPTIONS)
 @add_options(*LIVE_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
-@click.option(
-    "--dry-run", is_flag=True, help="Show the first prompt, calls and tokens; call no model."
-)
+@flag("--dry-run", "Show the first prompt, calls and tokens; call no model.")
 def run_command(
     console: Console,
     file: str,
@@ -486,7 +484,7 @@ def finish(
     "score task.yaml --dataset questions.jsonl --completions answers.jsonl",
     "score task.yaml --dataset both.jsonl --completion-column completions.my-model",
 )
-@click.argument("file", metavar="FILE", shell_complete=complete_task)
+@FILE
 @add_options(
     *LOG_OPTIONS, *TASK_OPTIONS, SAVE, *RUN_OPTIONS, *CALL_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS
 )
@@ -515,7 +513,7 @@ def score_command(
 
 
 @command("export-prompts", "export-prompts my-project -o prompts.parquet")
-@click.argument("file", metavar="FILE", shell_complete=complete_task)
+@FILE
 @option(
     "-o",
     "FILE",
@@ -622,7 +620,7 @@ def doctor_command(console: Console, model: str, task: str | None, **options: An
 
 
 @command("resume", "resume latest")
-@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@RUN
 @add_options(ENGINE_AGAIN, RAY_ADDRESS, ALLOW_FAILED, TRUST, ENV, ALLOW_HOST)
 @add_options(*LIVE_OPTIONS, *REPORT_OPTIONS)
 def resume_command(console: Console, run: str, **options: Any) -> int:
@@ -657,7 +655,7 @@ def resume_command(console: Console, run: str, **options: Any) -> int:
     "rescore latest",
     "rescore runs/my-run task.yaml --out runs/my-run-again",
 )
-@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@RUN
 @click.argument("file", metavar="[FILE]", required=False)
 @add_options(CONFIG, OUT, ALLOW_FAILED, TRUST, COPY, ENGINE, RAY_ADDRESS, ENV, OUTSIDE, ALLOW_HOST)
 @add_options(*CALL_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)

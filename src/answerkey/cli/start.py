@@ -22,6 +22,7 @@ from answerkey.cli.options import (
     Kind,
     command,
     complete_ready_made,
+    flag,
     option,
     pairs_option,
     write_files,
@@ -120,8 +121,8 @@ def schema_command(_console: Console, kind: Kind) -> None:
     "cache clear calls downloads",
 )
 @click.argument("words", metavar="[clear] [NAME]...", nargs=-1)
-@click.option("--clear", is_flag=True, help="The same as `clear`.")
-@click.option("--dry-run", is_flag=True, help="Only show what `clear` would delete.")
+@flag("--clear", "The same as `clear`.")
+@flag("--dry-run", "Only show what `clear` would delete.")
 def cache_command(console: Console, words: tuple[str, ...], *, clear: bool, dry_run: bool) -> None:
     """Show the sizes and limits of the caches; with `clear`, delete what they hold.
 

@@ -18,7 +18,7 @@ import click
 
 from answerkey._version import __version__
 from answerkey.cli import look, run, start
-from answerkey.cli.console import surviving_lost_reader
+from answerkey.cli.console import leave_stream, surviving_lost_reader
 from answerkey.cli.exits import catch_faults
 from answerkey.errors import SpecError, suggest
 
@@ -93,9 +93,11 @@ class App(click.Group):
 
         A reader of its data that has gone is no failure (click would exit 1).
         """
-        with surviving_lost_reader(sys.stdout):
+        try:
             return super().invoke(ctx)
-        return 0
+        except BrokenPipeError:
+            leave_stream(sys.stdout)
+            return 0
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's signature
         """Write the commands in their groups."""

@@ -11,7 +11,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from answerkey.errors import AnswerkeyError
-    from answerkey.evaluate.session import Observer
+    from answerkey.evaluate.session import CallProgress, Observer
     from answerkey.reports.terminal import RunProgress
     from answerkey.text import Line
     from answerkey.types import Notice
@@ -379,26 +379,27 @@ class LineDisplay(Display):
         from answerkey.reports.terminal import write_progress, write_runs
         from answerkey.text import line
 
-        if self.lanes:
-            runs = [lane.look() for lane in self.lanes]
+        runs = [lane.look() for lane in self.lanes]
+        if runs:
             calls = [run.calls for run in runs if run.calls is not None]
-            done = sum(run.done for run in runs)
-            total = sum(run.total for run in runs)
-            lines = write_runs(runs)
+            if self._is_time(sum(run.done for run in runs), sum(run.total for run in runs), calls):
+                self._write(write_runs(runs))
         elif self.observer is not None:
             progress = self.observer.look()
-            calls = [progress]
-            done, total = progress.done, progress.total
-            lines = [line(write_progress(progress))]
-        else:
-            return
+            if self._is_time(progress.done, progress.total, [progress]):
+                self._write([line(write_progress(progress))])
+
+    def _is_time(self, done: int, total: int, calls: Sequence[CallProgress]) -> bool:
+        """Return whether to write now, which is remembered."""
         share = done / total if total else 1.0
         batches = [(batch.batch, batch.status) for progress in calls for batch in progress.batches]
-        if self._is_due(share) or (batches and batches != self._batches):
-            self._written_at = self._clock()
-            self._share = share
-            self._batches = batches
-            self._write(lines)
+        has_news = bool(batches) and batches != self._batches
+        if not has_news and not self._is_due(share):
+            return False
+        self._written_at = self._clock()
+        self._share = share
+        self._batches = batches
+        return True
 
     def _is_due(self, share: float) -> bool:
         waited = self._clock() - self._written_at

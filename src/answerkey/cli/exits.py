@@ -265,17 +265,8 @@ def translate(error: BaseException, words: Sequence[str]) -> AnswerkeyError:
         return error
     if isinstance(error, click.UsageError):
         return _translate_usage(error)
-    if isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}:
-        hint = "raise the limit of open files: `ulimit -n 4096`"
-        return RunError("E502", "this process may open no more files", hint=hint)
-    if isinstance(error, OSError) and error.errno in OUR_SURROUNDINGS:
-        try:
-            sys.stdout.flush()
-        except OSError:  # Python would try, and complain, once more at its end
-            leave_stream(sys.stdout)
-        file = f" `{error.filename}`" if error.filename else ""
-        hint = "choose another place, or make room"
-        return RunError("E502", f"cannot write{file}: {error.strerror}", hint=hint)
+    if isinstance(error, OSError) and (refusal := _translate_refusal(error)):
+        return refusal
     how = "the traceback that `-v` shows"
     if "--verbose" in words or any(re.fullmatch("-[vq]*v[vq]*", word) for word in words):
         how = "the traceback above"
@@ -286,25 +277,42 @@ def translate(error: BaseException, words: Sequence[str]) -> AnswerkeyError:
     return InternalError("E901", message, hint=hint)
 
 
+def _translate_refusal(error: OSError) -> RunError | None:
+    """Return what the machine says no to as an error of ours."""
+    if error.errno in {errno.EMFILE, errno.ENFILE}:
+        hint = "raise the limit of open files: `ulimit -n 4096`"
+        return RunError("E502", "this process may open no more files", hint=hint)
+    if error.errno not in OUR_SURROUNDINGS:
+        return None
+    try:
+        sys.stdout.flush()
+    except OSError:  # Python would try, and complain, once more at its end
+        leave_stream(sys.stdout)
+    file = f" `{error.filename}`" if error.filename else ""
+    hint = "choose another place, or make room"
+    return RunError("E502", f"cannot write{file}: {error.strerror}", hint=hint)
+
+
 def _translate_usage(error: click.UsageError) -> SpecError:
     path = error.ctx.command_path if error.ctx else "answerkey"
     hint = f"`{path} --help` shows what there is"
     message = error.format_message().rstrip(".")
-    if near := getattr(error, "possibilities", None):
+    near = getattr(error, "possibilities", None)
+    if near:
         message = error.message.rstrip(".")
         hint = f"did you mean `{near[0]}`?"
     if isinstance(error, click.NoSuchOption) and error.ctx is not None:
         from answerkey.cli.options import translate_option
 
-        flags = [flag for option in error.ctx.command.params for flag in option.opts]
-        hint = translate_option(error.option_name, flags) or hint
-    option = error.param if isinstance(error, click.BadParameter) else None
-    if option and isinstance(option.type, click.IntRange | click.FloatRange):
-        limits = option.type
-        flag = option.opts[0]
-        value, _, reason = error.message.partition(" ")
-        if "not in the range" in reason:
-            most = "" if limits.max is None else f" and at most {limits.max}"
-            message = f"`{flag} {value}`: the number must be at least {limits.min}{most}"
-            hint = f"write `{flag} {limits.min}`, for example"
+        hint = translate_option(error.option_name, error.ctx.command) or hint
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        limits = error.param.type
+        if isinstance(limits, click.IntRange | click.FloatRange) and " not in the " in message:
+            return _refuse_number(error.param.opts[0], error.message.partition(" ")[0], limits)
     return SpecError("E119", message, hint=hint)
+
+
+def _refuse_number(flag: str, value: str, limits: click.IntRange | click.FloatRange) -> SpecError:
+    most = "" if limits.max is None else f" and at most {limits.max}"
+    message = f"`{flag} {value}`: the number must be at least {limits.min}{most}"
+    return SpecError("E119", message, hint=f"write `{flag} {limits.min}`, for example")

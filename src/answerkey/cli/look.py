@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -29,6 +30,9 @@ from answerkey.cli.options import (
     option,
 )
 from answerkey.errors import RunError, SpecError
+
+if TYPE_CHECKING:
+    from answerkey.runs import Run
 
 FOLDER = "runs"
 REGRESSED = 1
@@ -89,35 +93,34 @@ def show_command(
     from answerkey.reports.view import describe_run, find_run
 
     if form == "markdown" and (console.as_json or digits is not None):
-        other = "--json" if console.as_json else "--digits"
-        raise SpecError(
-            "E119", f"`--format markdown` and `{other}` exclude each other", hint="leave one out"
-        )
+        flag = "--json" if console.as_json else "--digits"
+        message = f"`--format markdown` and `{flag}` exclude each other"
+        raise SpecError("E119", message, hint="leave one out")
     with keep_files(options) as write:
-        found = find_run(run)
+        shown = find_run(run)
         is_measured = bool(group_by or cluster_by or uncorrected)
         if is_measured:
             from answerkey.evaluate.rerun import regroup
 
             corrected = False if uncorrected else None
-            found = regroup(found, group_by=group_by, cluster_by=cluster_by, is_corrected=corrected)
-        if any(options.values()) or (is_measured and found.gates):
+            shown = regroup(shown, group_by=group_by, cluster_by=cluster_by, is_corrected=corrected)
+        if any(options.values()) or (is_measured and shown.gates):
             from answerkey.gates.policies import gate
 
-            found = gate(found, **find_baseline(options))
-        if console.as_json:
-            write_json(describe_run(found))
-        elif form == "markdown":
+            shown = gate(shown, **find_baseline(options))
+        if form == "markdown":
             from answerkey.reports.markdown import write_markdown
 
-            write_text(write_markdown(found), open_stream(is_json=False))
+            write_text(write_markdown(shown), open_stream(is_json=False))
         else:
-            console.print_lines(
-                draw_summary(found, console.width, verbose=console.verbose, digits=digits)
+            console.show(
+                lambda: describe_run(shown),
+                lambda: draw_summary(shown, console.width, verbose=console.verbose, digits=digits),
             )
-            console.say([(), *draw_next_steps(found)])
-        write([found])
-        return find_exit_code([found]) if found.gates else 0
+            if not console.as_json:
+                console.say([(), *draw_next_steps(shown)])
+        write([shown])
+        return find_exit_code([shown]) if shown.gates else 0
 
 
 @command("explain", "explain latest 000002")
@@ -132,10 +135,10 @@ def explain_command(console: Console, run: str, sample: str, *, task: str | None
     from answerkey.reports.explain import describe_explained, draw_explanation, explain
     from answerkey.reports.view import find_run
 
-    found = explain(find_run(run), sample, task=task)
+    explanation = explain(find_run(run), sample, task=task)
     console.show(
-        lambda: {"samples": [describe_explained(one) for one in found.samples]},
-        lambda: draw_explanation(found, console.width),
+        lambda: {"samples": [*map(describe_explained, explanation.samples)]},
+        lambda: draw_explanation(explanation, console.width),
     )
 
 
@@ -145,13 +148,15 @@ def runs_command(console: Console, folder: str | None) -> None:
     """List the runs below DIR (default `runs`), newest first."""
     from answerkey.reports.view import describe_listing, draw_listing, list_folder
 
-    has_none = folder is None and not Path(FOLDER).is_dir()
-    rows = [] if has_none else list_folder(folder or FOLDER)
-    described = {"runs": [describe_listing(row) for row in rows]}
-    console.show(lambda: described, lambda: draw_listing(rows, console.width) if rows else ())
-    if has_none:
+    if folder is None and not Path(FOLDER).is_dir():
+        console.show(lambda: {"runs": []}, tuple)
         console.say_text("no runs here yet; `answerkey demo` makes one")
-    elif not rows and not console.as_json:
+        return
+    rows = list_folder(folder or FOLDER)
+    if rows or console.as_json:
+        described = {"runs": [*map(describe_listing, rows)]}
+        console.show(lambda: described, lambda: draw_listing(rows, console.width))
+    else:
         console.say_text(f"no runs in `{folder or FOLDER}`")
 
 
@@ -189,22 +194,26 @@ def report_command(
     from answerkey.reports.html import report
     from answerkey.reports.view import find_run, find_runs
 
-    found = find_runs(runs)
-    base = None if baseline is None else find_run(baseline)
-    one = found[0]
-    name = (
-        "comparison" if len(found) > 1 or base else one.path.resolve().name if one.path else one.key
-    )
-    path = Path(out or f"{name}.html")
+    shown = find_runs(runs)
+    compared = None if baseline is None else find_run(baseline)
+    path = out or f"{'comparison' if compared else _name_page(shown)}.html"
+    options = {name: value for name, value in chosen.items() if value is not None}
     with console.display() as display:
-        given = {name: value for name, value in chosen.items() if value is not None}
-        written = report(found, path, baseline=base, progress=display.report, **given)
-    left = "" if written["embedded"] == written["rows"] else f" of {written['rows']:,}"
-    kilobytes = written["bytes"] / 1000
-    size = f"{kilobytes / 1000:.1f} MB" if kilobytes >= 1000 else f"{kilobytes:.0f} kB"  # noqa: PLR2004
+        written = report(shown, path, baseline=compared, progress=display.report, **options)
     console.show(lambda: {"report": written}, tuple)
     if not console.as_json:
-        console.say_text(f"{path}: {size}, {written['embedded']:,}{left} rows embedded")
+        total = "" if written["embedded"] == written["rows"] else f" of {written['rows']:,}"
+        size = f"{written['bytes'] / 1e6:.1f} MB"
+        if written["bytes"] < 1e6:  # noqa: PLR2004 - a megabyte
+            size = f"{written['bytes'] / 1e3:.0f} kB"
+        console.say_text(f"{path}: {size}, {written['embedded']:,}{total} rows embedded")
+
+
+def _name_page(runs: Sequence[Run]) -> str:
+    run = runs[0]
+    if len(runs) > 1:
+        return "comparison"
+    return run.path.resolve().name if run.path else run.key
 
 
 @command(
@@ -307,24 +316,26 @@ def export_command(
     if raw and form != CSV:
         hint = f"the texts of {form} are always as they are"
         raise SpecError("E119", "`--raw` is for CSV", hint=hint)
-    if out is None and (form == "parquet" or (console.as_json and form != "inspect")):
-        reason = (
-            "Parquet is not text"
-            if form == "parquet"
-            else "`--json` keeps stdout for its own object"
-        )
+    reason = ""
+    if form == "parquet":
+        reason = "Parquet is not text"
+    elif console.as_json and form != "inspect":
+        reason = "`--json` keeps stdout for its own object"
+    if out is None and reason:
         raise SpecError("E119", f"the rows need a file: {reason}", hint=f"add `-o rows.{form}`")
     stream = open_stream(is_json=form != CSV)
-    found = export(find_run(run), form, out, task=task, stream=stream, is_raw=raw)
-    left_out = {"left_out": found.left_out} if found.left_out else {}
+    written = export(find_run(run), form, out, task=task, stream=stream, is_raw=raw)
     if console.as_json:
-        write_json({"export": {"file": out, "form": form, "rows": found.rows, **left_out}})
-    elif out:
-        console.say_text(f"{found.rows} rows written to {out}")
-    if found.left_out and not console.as_json:
-        console.say_text(
-            f"{found.left_out} rows without a score are left out: {form} has no place for them"
-        )
+        about: dict[str, object] = {"file": out, "form": form, "rows": written.rows}
+        if written.left_out:
+            about["left_out"] = written.left_out
+        write_json({"export": about})
+        return
+    if out:
+        console.say_text(f"{written.rows} rows written to {out}")
+    if written.left_out:
+        reason = f"{form} has no place for them"
+        console.say_text(f"{written.left_out} rows without a score are left out: {reason}")
 
 
 _CLEAN = option(
@@ -362,11 +373,13 @@ def audit_command(console: Console, run: str, *, digits: int | None, **chosen: A
     from answerkey.run_audit.text import describe_audit, draw_audit
 
     _require_column(chosen["clean"], chosen["label_quality"])
-    found = find_run(run)
+    audited = find_run(run)
     with console.display() as display:
-        told = audit(found, progress=display.report, **chosen)
+        result = audit(audited, progress=display.report, **chosen)
     console.show(
-        lambda: describe_audit(told), lambda: draw_audit(told, console.width, digits), told.notices
+        lambda: describe_audit(result),
+        lambda: draw_audit(result, console.width, digits),
+        result.notices,
     )
 
 
@@ -432,14 +445,15 @@ def audit_dataset_command(
     chosen["similarity"] = None if no_duplicates else similarity or SIMILARITY
     chosen["header"] = None if header is None else [name.strip() for name in header.split(",")]
     with console.display() as display:
-        found = audit_dataset(*files, progress=display.report, **chosen)
+        audits = audit_dataset(*files, progress=display.report, **chosen)
     if console.as_json:
-        write_json(describe_dataset_audits(found))
+        write_json(describe_dataset_audits(audits))
         return
-    for number, one in enumerate(found):
-        console.print_lines([()] if number else [])
-        console.print_lines(draw_dataset_audit(one, console.width, digits=digits))
-        console.warn(one.notices)
+    for number, result in enumerate(audits):
+        if number:
+            console.print_lines([()])
+        console.print_lines(draw_dataset_audit(result, console.width, digits=digits))
+        console.warn(result.notices)
 
 
 @command(
@@ -478,41 +492,51 @@ def compare_command(
     from answerkey.comparison.compare import compare, describe_comparison, draw_pairs
     from answerkey.reports.view import find_run, find_runs
     from answerkey.text import clean_numbers
-    from answerkey.types import Notice
 
     if fail_on_regression and baseline is None:
         message = "`--fail-on-regression` needs to know worse than what"
         raise SpecError("E119", message, hint="name a run with `--baseline RUN`")
-    each = find_runs(runs)
-    for run in [one for one in each if one.status != "complete"] if len(each) > len(runs) else []:
-        console.warn([Notice(f"`{run.path}` is left out: it is {run.status}")])
-        each.remove(run)
-    found = compare(
-        *each,
+    compared = find_runs(runs)
+    if len(compared) > len(runs):  # a folder of runs was named
+        compared = _choose_complete(console, compared)
+    result = compare(
+        *compared,
         baseline=None if baseline is None else find_run(baseline),
         is_corrected=not uncorrected,
         **options,  # type: ignore[arg-type]  # the options above have the names of `CompareOptions`
     )
     console.show(
-        lambda: clean_numbers(describe_comparison(found)),
-        lambda: draw_pairs(found, console.width, digits=digits, flips=flips),
-        found.notices,
+        lambda: clean_numbers(describe_comparison(result)),
+        lambda: draw_pairs(result, console.width, digits=digits, flips=flips),
+        result.notices,
     )
-    return REGRESSED if fail_on_regression and found.find_regressions() else 0
+    return REGRESSED if fail_on_regression and result.find_regressions() else 0
 
 
-def read_quantity(context: click.Context, option: click.Parameter, given: object) -> object:
+def _choose_complete(console: Console, runs: Sequence[Run]) -> list[Run]:
+    from answerkey.types import Notice
+
+    complete = []
+    for run in runs:
+        if run.status == "complete":
+            complete.append(run)
+        else:
+            console.warn([Notice(f"`{run.path}` is left out: it is {run.status}")])
+    return complete
+
+
+def read_quantity(context: click.Context, option: click.Parameter, value: object) -> object:
     """Return numbers as people write them (`0.03`, `1/9`, `3%`), one or several."""
-    if isinstance(given, tuple):
-        return tuple(read_quantity(context, option, one) for one in given)
-    if given is None:
+    if isinstance(value, tuple):
+        return tuple(read_quantity(context, option, text) for text in value)
+    if value is None:
         return None
     from answerkey.text import read_fraction
 
     try:
-        return read_fraction(str(given))
+        return read_fraction(str(value))
     except ValueError as error:
-        message = f"`{option.opts[0]} {given}` is no number"
+        message = f"`{option.opts[0]} {value}` is no number"
         raise SpecError("E119", message, hint="write it like 0.03, 1/9 or 3%") from error
 
 
@@ -549,12 +573,12 @@ def read_quantity(context: click.Context, option: click.Parameter, given: object
     multiple=True,
 )
 @option("--trials", "K", "Completions per sample.", type=POSITIVE, multiple=True)
-@option("--power", "P", "Power; default 0.8.", "wanted", callback=read_quantity, default="0.8")
+@option("--power", "P", "Power; default 0.8.", callback=read_quantity, default="0.8")
 @option("--alpha", "A", "Level of the test; default 0.05.", callback=read_quantity, default="0.05")
 @flag("--unpaired", "The models answer different samples.")
 @option("--task", "KEY", "Task, if the runs have several.")
 def power_command(
-    console: Console, runs: tuple[str, ...], *, wanted: float, unpaired: bool, **options: object
+    console: Console, runs: tuple[str, ...], *, unpaired: bool, **options: object
 ) -> None:
     """Plan a comparison: how many samples a difference needs, or which difference your samples can
     show.
@@ -568,7 +592,6 @@ def power_command(
 
     plan = plan_comparison(
         *map(find_run, runs),
-        power=wanted,
         is_paired=not unpaired,
         **options,  # type: ignore[arg-type]  # the options above have the names of `PowerOptions`
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -255,14 +255,15 @@ to draw samples at random write `--num-samples 100 --subsampling random`""",
 }
 
 
-def translate_option(name: str, options: Collection[str]) -> str | None:
-    """Return what to write for an option of another tool, by the options that the command has.
+def translate_option(name: str, command: click.Command) -> str | None:
+    """Return what to write for an option of another tool; None for one that no tool has.
 
-    None for an option that no tool has.
+    What the command does not have is not suggested.
     """
+    options = {flag for option in command.params for flag in option.opts}
     for flags, text in FOREIGN.items():
         is_meant = name.replace("_", "-") in flags.split()
-        if is_meant and set(re.findall(r"--[a-z-]+", text)) <= set(options):
+        if is_meant and options.issuperset(re.findall(r"--[a-z-]+", text)):
             return text
     return None
 

@@ -445,7 +445,7 @@ def build_design(fields: shapes.DesignFields | None, base: Design | None = None)
     if fields is not None:
         columns = [fields.group_by] if isinstance(fields.group_by, str) else fields.group_by
         stated["group_by"] = None if columns is None else tuple(dict.fromkeys(columns))
-        stated["cluster_by"], stated["seed"] = fields.cluster_by, fields.bootstrap_seed
+        stated["cluster_by"] = fields.cluster_by
         stated["is_corrected"] = fields.cluster_correction
     return replace(
         base or Design(), **{name: one for name, one in stated.items() if one is not None}

@@ -39,7 +39,7 @@ LOG = logging.getLogger("answerkey.models")
 KEEP_ALIVE_SECONDS = 15.0
 #: A connection rests this long between a reply and the next request, so that a reply too many can
 #: arrive before it; longer where one did.
-QUIET_SECONDS, LONG_QUIET_SECONDS = 0.005, 0.25
+QUIET_SECONDS, LONG_QUIET_SECONDS = 0.01, 0.25
 #: The most bytes of one header; aiohttp takes at most 128 of them.
 LARGEST_HEADER = 16_384
 #: A body up to this size is read in any case.

@@ -122,12 +122,6 @@ def _load_importers() -> ModuleType:
     return project
 
 
-def _load_overview() -> ModuleType:
-    from answerkey.reports import overview
-
-    return overview
-
-
 def _load_terminal() -> ModuleType:
     from answerkey.reports import terminal
 
@@ -136,7 +130,6 @@ def _load_terminal() -> ModuleType:
 
 features.load_exporters = _load_exporters
 features.load_importers = _load_importers
-features.load_overview = _load_overview
 features.load_terminal = _load_terminal
 
 

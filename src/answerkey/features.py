@@ -18,7 +18,5 @@ load_choice_order: Callable[[], Any]
 load_exporters: Callable[[], Any]
 #: The module `importers.project`, for logs of other tools that are opened as runs.
 load_importers: Callable[[], Any]
-#: The module `reports.overview`, for plots.
-load_overview: Callable[[], Any]
 #: The module `reports.terminal`, for runs as text.
 load_terminal: Callable[[], Any]

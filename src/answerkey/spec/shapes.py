@@ -127,7 +127,6 @@ class DesignFields(Fields):
     group_by: Column | list[Column] | None = None
     cluster_by: Column | None = None
     cluster_correction: bool | None = None
-    bootstrap_seed: Whole | None = None
 
 
 class Definition(DesignFields):

@@ -421,12 +421,8 @@ def audit_dataset_command(
     `question.stem`, or a template; columns that you do not name are recognised. The exit code is 0
     whatever is found.
     """
-    from answerkey.dataset_audit.audit import (
-        SIMILARITY,
-        audit_dataset,
-        describe_dataset_audits,
-        draw_dataset_audit,
-    )
+    from answerkey.dataset_audit.audit import SIMILARITY, audit_dataset
+    from answerkey.dataset_audit.text import describe_dataset_audits, draw_dataset_audit
 
     _require_column(chosen["clean"], chosen["label_quality"])
     chosen["similarity"] = None if no_duplicates else similarity or SIMILARITY

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from answerkey import features
 from answerkey.engines import Engine
 from answerkey.errors import (
     AnswerkeyError,
@@ -50,7 +51,7 @@ from answerkey.metrics import (
 )
 from answerkey.runs import Run, RunWriter, TaskWriter, join_parts
 from answerkey.runs.writing import unify_parts
-from answerkey.spec import Task, load_feature
+from answerkey.spec import Task
 from answerkey.types import Completions, MetricValue, Notice, Scores, ScoreStatus
 
 if TYPE_CHECKING:
@@ -248,7 +249,7 @@ class Evaluation:
 
 
 def _decide_gates(run: Run) -> dict[str, Any]:
-    return {"gates": load_feature("policies").decide_gates(run, run.manifest["policies"])}
+    return {"gates": features.load_gates().decide_gates(run, run.manifest["policies"])}
 
 
 # One job: its rows in chunks, then its metrics.

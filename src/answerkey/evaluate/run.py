@@ -13,6 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Unpack, cast
 
+from answerkey import features
 from answerkey.datasets.dataset import Dataset, Recorded, open_dataset
 from answerkey.datasets.recorded import find_own_completions, refuse_single
 from answerkey.datasets.rows import Rows
@@ -64,7 +65,6 @@ from answerkey.spec import (
     Task,
     is_data_file,
     load_dataset,
-    load_feature,
     load_judges,
     load_plan,
     load_task,
@@ -623,5 +623,5 @@ def choose_policies(
     if not options.states_gates and not stored:
         return (), []
     take: Callable[..., tuple[Sequence[Mapping[str, Any]], list[Notice]]]
-    take = load_feature("policies").take_policies
+    take = features.load_gates().take_policies
     return take(tasks, evaluation, options, stored=stored)

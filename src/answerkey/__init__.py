@@ -99,6 +99,13 @@ def _load_choice_order() -> ModuleType:
     return choice_order
 
 
+def _draw_error(error: AnswerkeyError) -> str:
+    from answerkey.text import write_problem
+
+    return write_problem(error, for_python=True)
+
+
+features.draw_error = _draw_error
 features.load_gates = _load_gates
 features.load_choice_order = _load_choice_order
 
@@ -115,12 +122,6 @@ def _load_importers() -> ModuleType:
     return project
 
 
-def _load_overview() -> ModuleType:
-    from answerkey.reports import overview
-
-    return overview
-
-
 def _load_terminal() -> ModuleType:
     from answerkey.reports import terminal
 
@@ -129,7 +130,6 @@ def _load_terminal() -> ModuleType:
 
 features.load_exporters = _load_exporters
 features.load_importers = _load_importers
-features.load_overview = _load_overview
 features.load_terminal = _load_terminal
 
 

@@ -291,12 +291,6 @@ class Run(Drawn):
             for rule in policy["rules"]
         )
 
-    @cached_property
-    def plots(self) -> Mapping[str, dict[str, Any]]:
-        """The plots by name, as Vega-Lite specifications; of several tasks by `task/name`."""
-        plots: Mapping[str, dict[str, Any]] = features.load_overview().list_plots(self)
-        return plots
-
     @property
     def metrics(self) -> Mapping[str, MetricValue]:
         """The metrics of the only task; a run of several tasks has them in `tasks[key].metrics`."""

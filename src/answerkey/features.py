@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+#: The module `gates.policies`, for the policies of a run.
+load_gates: Callable[[], Any]
+#: The module `robustness.choice_order`, for the metrics of tasks with `choice_order`.
+load_choice_order: Callable[[], Any]
 #: The module `exporters`, for runs as tables.
 load_exporters: Callable[[], Any]
 #: The module `importers.project`, for logs of other tools that are opened as runs.

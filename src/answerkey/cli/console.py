@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from answerkey.errors import AnswerkeyError
-    from answerkey.evaluate.session import CallProgress, Observer
+    from answerkey.evaluate.observer import CallProgress, Observer
     from answerkey.reports.terminal import RunProgress
     from answerkey.text import Line
     from answerkey.types import Notice

@@ -100,7 +100,7 @@ def show_command(
         shown = find_run(run)
         is_measured = bool(group_by or cluster_by or uncorrected)
         if is_measured:
-            from answerkey.evaluate.rerun import regroup
+            from answerkey.evaluate.reopen import regroup
 
             corrected = False if uncorrected else None
             shown = regroup(shown, group_by=group_by, cluster_by=cluster_by, is_corrected=corrected)
@@ -434,12 +434,8 @@ def audit_dataset_command(
     `question.stem`, or a template; columns that you do not name are recognised. The exit code is 0
     whatever is found.
     """
-    from answerkey.dataset_audit.audit import (
-        SIMILARITY,
-        audit_dataset,
-        describe_dataset_audits,
-        draw_dataset_audit,
-    )
+    from answerkey.dataset_audit.audit import SIMILARITY, audit_dataset
+    from answerkey.dataset_audit.text import describe_dataset_audits, draw_dataset_audit
 
     _require_column(chosen["clean"], chosen["label_quality"])
     chosen["similarity"] = None if no_duplicates else similarity or SIMILARITY

@@ -49,7 +49,7 @@ from answerkey.errors import AnswerkeyError, DataError, NoModelError, Place, Pro
 SHOWN = 8
 
 if TYPE_CHECKING:
-    from answerkey.evaluate.matrix import Matrix
+    from answerkey.evaluate.run import Matrix
     from answerkey.runs import Run
 
 #: Options as the verbs take them: name to value.
@@ -243,7 +243,7 @@ def run_command(
 
 def _show_plans(console: Console, file: str, options: Chosen) -> int:
     """Print what a run would ask of each model, and of each column of completions."""
-    from answerkey.evaluate.runner import plan_calls
+    from answerkey.evaluate.dry_run import plan_calls
     from answerkey.reports.preview import describe_plan, draw_plan
 
     models = options.pop("models") or (None,)
@@ -351,7 +351,7 @@ def _is_data(file: str, *, is_scored: bool) -> bool:
 
     if not is_data_file(file):
         return False
-    from answerkey.evaluate.prepare import Options
+    from answerkey.evaluate.options import Options
     from answerkey.spec.data_file import recognise_file
 
     try:
@@ -379,7 +379,7 @@ def open_data_file(
 
     folder = options.pop("save", None)
     if is_data_file(file):
-        from answerkey.evaluate.prepare import Options
+        from answerkey.evaluate.options import Options
         from answerkey.spec.data_file import describe_file, write_project
 
         first = {"model": next(iter(models), None), "completion_column": next(iter(columns), None)}
@@ -399,7 +399,7 @@ def run_file(
     """Run a file, with several `models` or `completion_columns` once for each, and show how far it
     is.
     """
-    from answerkey.evaluate.matrix import run_matrix
+    from answerkey.evaluate.run import run_matrix
 
     with console.display() as display:
         return run_matrix(file, out=out, display=display, **options)
@@ -412,7 +412,7 @@ def _choose_model(console: Console, file: str, options: Chosen, error: Answerkey
     """
     from answerkey.models.config import Caller
     from answerkey.models.model import find_offers
-    from answerkey.spec.project import load_environment
+    from answerkey.spec.environment import load_environment
     from answerkey.text import Table, lay_out
 
     path = Path(file)
@@ -600,7 +600,7 @@ def check_command(
     It checks files, config, templates on every row, columns, truths, choices and metric fields, and
     reports all mistakes at once. Exit code 2 on errors, 0 on warnings alone.
     """
-    from answerkey.evaluate import runner
+    from answerkey.evaluate.dry_run import check
     from answerkey.reports.preview import describe_check, draw_check
     from answerkey.text import Span, line
 
@@ -613,7 +613,7 @@ def check_command(
         for file, column in product(files, completion_columns or (None,)):
             name = f"{file}, column {column}" if len(completion_columns) > 1 else file
             chosen["completion_column"] = column
-            checks[name] = runner.check(file, progress=display.report, **chosen)
+            checks[name] = check(file, progress=display.report, **chosen)
     if console.as_json:
         described = [describe_check(result, name) for name, result in checks.items()]
         write_json(described[0] if len(described) == 1 else {"checks": described})
@@ -664,7 +664,7 @@ def resume_command(console: Console, run: str, **options: Any) -> int:
     RUN is a run folder, its name below `runs`, `latest`, or a folder of runs: all of them. Failed
     calls are repeated. A complete run does not change.
     """
-    from answerkey.evaluate import matrix, rerun
+    from answerkey.evaluate import rerun
     from answerkey.reports.view import find_run
     from answerkey.runs import begin_noted, find_place, is_run, load_manifest
 
@@ -676,12 +676,12 @@ def resume_command(console: Console, run: str, **options: Any) -> int:
         if not is_run(place):
             with console.display() as display:
                 return finish(
-                    console, matrix.resume_matrix(place, display=display, **options), write=write
+                    console, rerun.resume_matrix(place, display=display, **options), write=write
                 )
         if load_manifest(place)["status"] == "complete":
             console.say_text("the run is complete: there is nothing to go on with")
         with console.display() as display:
-            resumed = rerun.resume(place, progress=display.report, listener=display, **options)
+            resumed = rerun.resume(place, display=display, **options)
         return finish(console, resumed, write=write)
 
 
@@ -709,7 +709,5 @@ def rescore_command(
     with keep_files(options) as write:
         options = find_baseline(options)
         with console.display() as display:
-            scored = rerun.rescore(
-                find_run(run), file, out=out, progress=display.report, listener=display, **options
-            )
+            scored = rerun.rescore(find_run(run), file, out=out, display=display, **options)
         return finish(console, scored, write=write)

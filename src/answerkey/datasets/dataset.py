@@ -19,10 +19,17 @@ from typing import Literal, Protocol, Self
 
 import polars as pl
 
-from answerkey.datasets.rows import Positions, Rows, iterate_blocks, join_positions
+from answerkey.datasets.content import refuse_file
+from answerkey.datasets.rows import (
+    Positions,
+    Rows,
+    iterate_blocks,
+    iterate_samples,
+    join_positions,
+)
 from answerkey.datasets.sources import Source
 from answerkey.datasets.tables import TemplateErrors, digest_rows
-from answerkey.errors import DataError, Place, SpecError, refuse_column
+from answerkey.errors import Place, SpecError, refuse_column
 from answerkey.templates import RowError, RowFilter
 from answerkey.types import Completions, Notice, Samples
 
@@ -130,13 +137,8 @@ def open_dataset(
     kept = filter_rows(table.rows, source.filters)
     if not len(kept):
         message = f"dataset `{name}`: the filters leave none of its {len(table.rows)} rows"
-        where = Place(file=table.rows.file)
-        raise DataError(
-            "E210",
-            message,
-            where=where,
-            hint="loosen the filters of the dataset",
-        )
+        hint = "loosen the filters of the dataset"
+        raise refuse_file("E210", message, table.rows.file, hint)
     chosen = select_rows(table.rows.take(kept), selection)
     notices = table.notices
     count = selection.num_samples
@@ -194,8 +196,7 @@ def filter_rows(rows: Rows, filters: Sequence[RowFilter]) -> Positions:
         return range(len(rows))
     errors = [TemplateErrors() for _ in filters]
     kept = array("q")
-    columns = _list_filter_columns(rows, filters)
-    for offset, block in iterate_blocks(rows, columns):
+    for offset, block in iterate_blocks(rows):
         positions = list(range(len(block)))
         for row_filter, failures in zip(filters, errors, strict=True):
             verdicts = row_filter.sift(block.take(positions))
@@ -211,17 +212,6 @@ def filter_rows(rows: Rows, filters: Sequence[RowFilter]) -> Positions:
     for failures in errors:
         failures.raise_any()
     return pl.Series(kept, dtype=pl.Int64)
-
-
-def _list_filter_columns(rows: Rows, filters: Sequence[RowFilter]) -> set[str] | None:
-    """Return the columns that filters read; None for all, also when one does not exist."""
-    names: set[str] = set()
-    for row_filter in filters:
-        columns = row_filter.row_template.columns
-        if columns is None:
-            return None
-        names |= columns
-    return names if names <= set(rows.columns) else None
 
 
 def select_rows(rows: Rows, selection: Selection) -> Positions:
@@ -258,10 +248,7 @@ def select_rows(rows: Rows, selection: Selection) -> Positions:
 def _list_strata(rows: Rows, column: str | None) -> list[str]:
     if column is None:
         return [""] * len(rows)
-    strata: list[str] = []
-    for _, block in iterate_blocks(rows, [column]):
-        strata += map(repr, block.values(column))
-    return strata
+    return [repr(sample.fields[column]) for sample in iterate_samples(rows)]
 
 
 def rank_ids(ids: Iterable[str], seed: int) -> array[int]:

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
+from answerkey.datasets.content import refuse_file
 from answerkey.datasets.formats import split_endings
 from answerkey.datasets.storage import is_offline, is_safe, keep_note, name_note, read_note
 from answerkey.datasets.tables import DataFile, FileFields, Table, matches, read_files
-from answerkey.errors import DataError, Place, SpecError, listing, suggest
+from answerkey.errors import DataError, SpecError, listing, suggest
 
 T = TypeVar("T")
 DEFAULT_ENDPOINT = "https://huggingface.co"
@@ -116,12 +117,7 @@ class HuggingFaceSource(FileFields):
     ) -> DataError:
         """Return the error about a dataset that cannot be read."""
         text = f"dataset `{self.path}` of the hub {message}"
-        return DataError(
-            "E214",
-            text,
-            where=Place(file=self.origin),
-            hint=hint,
-        )
+        return refuse_file("E214", text, self.origin, hint)
 
     def refuse_unknown(
         self,

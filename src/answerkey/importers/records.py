@@ -10,9 +10,9 @@ from pathlib import Path
 import polars as pl
 
 from answerkey.datasets.content import find_cell_limit
-from answerkey.datasets.questions import LABELS, Question
 from answerkey.errors import DataError, Place, listing
 from answerkey.importers.logs import Record, Verdict
+from answerkey.importers.questions import LABELS, Question
 from answerkey.models.responses import mend_text
 from answerkey.types import Completion, CompletionStatus, make_encoder
 

@@ -9,18 +9,17 @@ from answerkey.metrics.measure import (
     Design,
     KeyedMetric,
     compute_metrics,
-    drop_unread,
-    encode_words,
     find_scale,
+    shrink_scores,
 )
 from answerkey.metrics.moments import Mean
-from answerkey.metrics.rows import describe_samples
+from answerkey.metrics.rows import RowFacts, describe_samples
 from answerkey.metrics.task_counts import (
     MODEL_CALL_FAILED,
     STOPPED_EARLY,
     add_counts,
     count_task,
-    describe_completions,
+    describe_rows,
     find_category_column,
     find_failures,
     find_same_failure,
@@ -50,6 +49,7 @@ __all__ = [
     "KeyedMetric",
     "Mean",
     "Metric",
+    "RowFacts",
     "ScoreAggregator",
     "Trials",
     "ValueNames",
@@ -59,10 +59,8 @@ __all__ = [
     "compare_repetitions",
     "compute_metrics",
     "count_task",
-    "describe_completions",
+    "describe_rows",
     "describe_samples",
-    "drop_unread",
-    "encode_words",
     "find_category_column",
     "find_failures",
     "find_same_failure",
@@ -70,6 +68,7 @@ __all__ = [
     "foresee_names",
     "measure_agreement",
     "name_values",
+    "shrink_scores",
     "wilson",
 ]
 

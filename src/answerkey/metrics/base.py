@@ -285,8 +285,9 @@ def split_counts(
         _iter_rows(group_labels, groups.height), values, groups["len"], strict=True
     ):
         combinations.setdefault(label, []).append((combination, rows))
-    reasons = scores.frame.select(name_left_out()).to_series()
-    missing = pl.DataFrame([*label_columns, reasons]).drop_nulls("reason")
+    is_missing = ~scores.counted()
+    reasons = scores.frame.filter(is_missing).select(name_left_out()).to_series()
+    missing = pl.DataFrame([*(column.filter(is_missing) for column in label_columns), reasons])
     for *label_parts, reason, rows in missing.group_by(pl.all()).len().iter_rows():
         left_out.setdefault(tuple(label_parts), {})[reason] = rows
     split = {}
@@ -362,15 +363,15 @@ def name_left_out() -> pl.Expr:
         .then(pl.lit(FAILED))
         .when(pl.col("status") == ScoreStatus.ERROR.value)
         .then(pl.lit(ERROR))
-        .otherwise(pl.lit("excluded:") + pl.col("excluded_by"))
+        .otherwise(pl.lit("excluded:") + pl.col("excluded_by").cast(pl.String))
         .alias("reason")
     )
 
 
 def count_left_out(scores: Scores) -> Counter[str]:
     """Count the samples that no metric sees, by reason."""
-    groups = scores.frame.group_by(name_left_out()).len().drop_nulls("reason")
-    return Counter(dict(sorted(groups.iter_rows())))
+    missing = scores.frame.filter(~scores.counted())
+    return Counter(dict(sorted(missing.group_by(name_left_out()).len().iter_rows())))
 
 
 def read_number(value: object) -> int | float | None:

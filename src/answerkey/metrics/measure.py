@@ -44,12 +44,11 @@ from answerkey.metrics.intervals import (
     measure_clustered_error,
 )
 from answerkey.metrics.rows import (
-    find_own_rows,
+    find_extra_rows,
     is_ordered,
     name_clusters,
     name_groups,
     number_samples,
-    read_owners,
 )
 from answerkey.metrics.task_counts import COUNTED_FIELDS
 from answerkey.metrics.trials import (
@@ -60,7 +59,7 @@ from answerkey.metrics.trials import (
     holds_other,
     holds_shares,
 )
-from answerkey.types import Groups, GroupValue, MetricValue, Scores
+from answerkey.types import Groups, GroupValue, MetricValue, Scores, ScoreStatus
 
 #: More groups than that are no breakdown for people; they are counted, and not listed.
 MOST_GROUPS = 10_000
@@ -182,10 +181,12 @@ class _Tables:
         groups = {}
         clusters = {}
         for metric in metrics:
-            for column in metric.design.columns:
-                labels = rows[f"label:{column}"]
-                groups[column] = name_groups(labels)
-                clusters[column] = name_clusters(labels, read_owners(rows))
+            for column in metric.design.group_by:
+                groups[column] = name_groups(rows[f"label:{column}"])
+            cluster_by = metric.design.cluster_by
+            if cluster_by is not None:
+                owners = number_samples(rows, len(scores), self.trials.num_trials)
+                clusters[cluster_by] = name_clusters(rows[f"label:{cluster_by}"], owners)
         self.by_row = _Table(scores, groups, clusters)
         self.is_aggregated = trials is not None or is_ordered(rows)
 
@@ -195,35 +196,23 @@ class _Tables:
         size = self.trials.num_trials
         if size == 1 and not is_ordered(self._rows):
             return self.by_row
-        return replace(self.by_row, owners=number_samples(self._rows, size))
+        owners = number_samples(self._rows, len(self.by_row.scores), size)
+        return replace(self.by_row, owners=owners)
 
     @cached_property
     def by_sample(self) -> _Table:
         """One row for each sample: first its trials are aggregated, then its orders."""
         names = _list_fields(self._metrics)
         table = self.by_row
-        owners = read_owners(self._rows)
+        size = self.trials.num_trials
         if self._has_trials:
-            firsts = pl.int_range(
-                0,
-                len(owners),
-                self.trials.num_trials,
-                eager=True,
-            )
-            scores = aggregate_scores(
-                table.scores,
-                self.trials,
-                names,
-            )
+            firsts = pl.int_range(0, len(table.scores), size, eager=True)
+            scores = aggregate_scores(table.scores, self.trials, names)
             table = replace(table.take(firsts), scores=scores)
-            owners = owners.gather(firsts)
         if is_ordered(self._rows):
+            owners = self._rows["base_sample_id"].gather_every(size)
             firsts = find_first_rows(owners)
-            scores = average_orders(
-                table.scores,
-                owners.rle_id(),
-                names,
-            )
+            scores = average_orders(table.scores, owners.rle_id(), names)
             table = replace(table.take(firsts), scores=scores)
         return table
 
@@ -239,22 +228,6 @@ def _list_fields(metrics: Sequence[KeyedMetric]) -> set[str] | None:
     return names
 
 
-def drop_unread(metrics: Sequence[KeyedMetric], frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the scores of one scorer without the metadata that no metric and no count reads.
-
-    The names stay, with nulls.
-    """
-    names = _list_fields(metrics)
-    if names is None:
-        return frame
-    metadata = frame["metadata"].struct.unnest()
-    nulls = []
-    for name in metadata.columns:
-        if name not in names and name not in COUNTED_FIELDS:
-            nulls.append(pl.lit(None).alias(name))
-    return frame.with_columns(metadata.with_columns(nulls).to_struct("metadata"))
-
-
 #: Fields of scores with few different words in many rows.
 WORDS = (
     "completion_validity",
@@ -265,19 +238,37 @@ WORDS = (
 )
 
 
-def encode_words(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return scores whose words are numbers in memory: a table of many rows takes a third."""
+def shrink_scores(
+    metrics: Sequence[KeyedMetric], frame: pl.DataFrame, trials: Trials | None
+) -> pl.DataFrame:
+    """Return the scores of one scorer as they are kept in memory: some forty bytes a row.
+
+    Metadata that no metric and no count reads becomes null. Of choices that only counts read, their
+    number is left. Unless trials are compared, words become numbers.
+    """
+    names = _list_fields(metrics)
+    if names is None:
+        return frame
     metadata = frame["metadata"].struct.unnest()
-    casts = []
+    has_fallback = "fallback_text" in metadata.columns
+    changed = []
     for name, dtype in metadata.schema.items():
-        if name in WORDS and dtype == pl.String:
-            casts.append(pl.col(name).cast(pl.Categorical))
-        elif name == "choices" and dtype == pl.List(pl.String):
-            casts.append(pl.col(name).cast(pl.List(pl.Categorical)))
+        is_counted = name in COUNTED_FIELDS or (name == "extraction_rule" and has_fallback)
+        if name not in names and not is_counted:
+            changed.append(pl.lit(None).alias(name))
+        elif name == "choices" and name not in names and isinstance(dtype, pl.List):
+            changed.append(pl.col(name).list.len())
+        elif name in WORDS and dtype == pl.String and trials is None:
+            changed.append(pl.col(name).cast(pl.Categorical))
+    frame = frame.with_columns(metadata.with_columns(changed).to_struct("metadata"))
+    if trials is not None:
+        return frame
     return frame.with_columns(
-        pl.col("status", "reason", "excluded_by").cast(pl.Categorical),
-        metadata.with_columns(casts).to_struct("metadata"),
+        pl.col("status").cast(_STATUSES), pl.col("reason", "excluded_by").cast(pl.Categorical)
     )
+
+
+_STATUSES = pl.Enum([status.value for status in ScoreStatus])
 
 
 def compute_metrics(
@@ -290,21 +281,11 @@ def compute_metrics(
 
     `rows` says what is known of each row of the scores, see `metrics.rows`.
     """
-    tables = everything = _Tables(
-        metrics,
-        scores,
-        rows,
-        trials,
-    )
-    is_kept = find_own_rows(rows)
-    if not is_kept.all():
-        kept = is_kept.arg_true()
-        tables = _Tables(
-            metrics,
-            scores.take(kept),
-            rows[kept],
-            trials,
-        )
+    tables = everything = _Tables(metrics, scores, rows, trials)
+    is_extra = find_extra_rows(rows)
+    if is_extra is not None:
+        kept = (~is_extra).arg_true()
+        tables = _Tables(metrics, scores.take(kept), rows[kept], trials)
     computed = []
     for metric in metrics:
         # Rows that only estimate a prior are seen by the metrics that ask for them.

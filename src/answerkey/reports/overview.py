@@ -37,7 +37,7 @@ from answerkey.reports.view import (
     name_scorer,
 )
 from answerkey.run_audit.audit import audit
-from answerkey.run_audit.findings import TaskAudit, find_format, find_run_findings
+from answerkey.run_audit.findings import Tally, TaskAudit, find_format, find_run_findings
 from answerkey.run_audit.text import (
     describe_counted,
     describe_whole,
@@ -262,14 +262,10 @@ def _count_readings(task: TaskRun) -> Audited:
         scored = int(count_rows(task)["scored"])
         return Audited(TaskAudit(task.key, None, None, 0, {}, 1, 0, drawn_from=scored))
     whole = describe_whole(task, str(found.rule))
-    nothing: Plain = {"count": 0, "examples": []}
-    counts = {
-        "prompts": {"n": 0, "placeholders": {}},
-        "texts": {},
-        "cut_off": {**nothing, "short": 0, "stubs": nothing, "by_limit": 0, "open_thoughts": 0},
-        "statuses": task.totals.get("completion_statuses") or {},
-    }
-    findings = (*find_run_findings(whole, counts), *find_format(found))
+    tally = Tally()
+    for status, count in (task.totals.get("completion_statuses") or {}).items():
+        tally.counts["status", status] = count
+    findings = (*find_run_findings(whole, tally), *find_format(found))
     has_flips = len({(one.correct, one.invalid) for one in found.readers}) > 1
     return Audited(replace(found, findings=findings), _say_drawn(found), has_flips=has_flips)
 

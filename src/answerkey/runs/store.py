@@ -30,10 +30,10 @@ from typing import Any, Self, TypeVar
 
 import polars as pl
 
-from answerkey.datasets.rows import scan_stored
 from answerkey.datasets.storage import (
     STORES,
     StoredObject,
+    fetch_object,
     find_object,
     is_stored,
     list_objects,
@@ -454,12 +454,12 @@ class ObjectStore(RunStore):
 
     @contextmanager
     def scan(self, file: RunFile) -> Iterator[pl.LazyFrame]:
-        with reaching_storage(), scan_stored(self._find(file)) as table:
-            yield table
+        with reaching_storage():
+            yield pl.scan_parquet(fetch_object(self._find(file)).path, glob=False)
 
     def digest(self, file: RunFile) -> str:
         with reaching_storage():
-            return self._find(file).digest()
+            return fetch_object(self._find(file)).digest
 
     def remove(self, names: Iterable[str]) -> None:
         with reaching_storage():

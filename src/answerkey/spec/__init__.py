@@ -1,6 +1,4 @@
-"""What the user wrote: YAML files become tasks and plans, with every mistake at its line and
-column.
-"""
+"""YAML files become tasks and plans; every mistake is shown at its line and column."""
 
 from answerkey.spec.nodes import sort_errors
 from answerkey.spec.plan import (
@@ -8,7 +6,6 @@ from answerkey.spec.plan import (
     Specification,
     is_task_file,
     load_dataset,
-    load_feature,
     load_judges,
     load_model,
     load_plan,
@@ -31,7 +28,6 @@ __all__ = [
     "is_data_file",
     "is_task_file",
     "load_dataset",
-    "load_feature",
     "load_judges",
     "load_model",
     "load_plan",

@@ -1,8 +1,7 @@
 """The fields of task, run, dataset and model files, and the old names that still work.
 
-What is held against a model of its own is marked as a `part` here: the loader validates part by
-part, so that a mistake in one scorer hides nothing of the next; the JSON Schema puts the parts
-together again.
+A value with a model of its own is marked as a `part`: the loader validates part by part, so that a
+mistake in one scorer hides no mistake in the next; the JSON Schema puts the parts together again.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from pydantic import ConfigDict, Field
 
 from answerkey.metrics import AggregatorName
 from answerkey.models.config import AnswerFormat, Effort, Thinking
-from answerkey.spec.nodes import Node, Problems, from_plain, to_plain
+from answerkey.spec.nodes import Node, Problems, to_plain
 from answerkey.spec.validation import Fields, Key, Number, Text, Whole
 from answerkey.types import Purpose
 
@@ -27,15 +26,14 @@ CachePolicy = Literal["reuse", "update", "no-cache"]
 Subsampling = Literal["head", "random"]
 Reference = Annotated[Text, Field(pattern=r"^[a-zA-Z0-9_\-$]+$", min_length=1, max_length=250)]
 ModelReference = Annotated[Text, Field(pattern=MODEL_REFERENCE, max_length=1000)]
-#: Marks an old name in the JSON Schema; pydantic's own `deprecated` would warn of our code, not of
-#: the file.
+#: Marks an old name in the JSON Schema; pydantic's own `deprecated` would warn about our code.
 OLD: dict[str, Any] = {"deprecated": True}
 Count = Annotated[Whole, Field(ge=1)]
 Column = Annotated[Text, Field(min_length=1)]
 
 
 def part(name: str) -> Any:  # noqa: ANN401 - what pydantic's Field returns
-    """Return the mark of a value that is held against the models of a part of its own."""
+    """Return the mark of a value that has models of its own."""
     return Field(json_schema_extra={"part": name})
 
 
@@ -260,129 +258,164 @@ class RunFields(Fields):
 
 LATER_ERA = "the format of late 2026"
 DEBUG_SAMPLES = 10
-#: A mapping, an old name in it and its new one become the mapping in its new form, and what to
-#: write there instead; None for a value that is wrong under any name, which is for others to say.
-Rewrite = Callable[[Node, str, str], tuple[Node, str] | None]
+#: Returns a mapping with an old name, the second argument, rewritten to a new one, the third.
+Rewrite = Callable[[Node, str, str], Node]
 
 
 @dataclass(frozen=True)
 class Deprecation:
-    """An old key (or an old value of a key) of one part of a file: since when, and what replaces
-    it.
+    """An old key (or an old value of a key) of one part of a file: since when, and its replacement.
 
-    `scorer` limits it to the scorers of a type. `is_moved`: the name is not old, its place is.
+    `hint` says what to write, with the old value as `{}`. `scorer` limits it to the scorers of a
+    type. `is_moved`: the name is not old, its place is.
     """
 
     part: str
     name: str
     since: str
     replacement: str
+    hint: str
     rewrite: Rewrite
     value: str | None = None
     scorer: str | None = None
     is_moved: bool = False
 
 
-def _read_column(node: Node, old: str, new: str) -> tuple[Node, str]:
+def _keep(node: Node, old: str, new: str) -> Node:  # noqa: ARG001 - the run's `run_config` wins over it
+    return node
+
+
+def _drop(node: Node, old: str, new: str) -> Node:  # noqa: ARG001
+    return node.without(old)
+
+
+def _rename(node: Node, old: str, new: str) -> Node:
+    return _replace(node, old, new, node.entries[old])
+
+
+def _rename_type(node: Node, old: str, new: str) -> Node:
+    return node.having(old, Node(new, node.entries[old].place))
+
+
+def _read_column(node: Node, old: str, new: str) -> Node:
     """Turn a column name into a template that reads the column."""
-    column = to_plain(node.entries[old])
-    quoted = str(column).replace("\\", "\\\\").replace("'", "\\'")
-    template = f"{{{{ sample['{quoted}'] }}}}"
-    if isinstance(column, str | int) and not isinstance(column, bool):
-        entry = Node(template, node.entries[old].place)
-        node = node.without(old) if new in node.entries else node.without(old).having(new, entry)
-    return node, f'write `{new}: "{template}"`'
+    column = node.entries[old].value
+    if not isinstance(column, str | int) or isinstance(column, bool):
+        return node
+    template = f"{{{{ sample['{_escape(column)}'] }}}}"
+    return _replace(node, old, new, Node(template, node.entries[old].place))
 
 
-def _drop(node: Node, old: str, new: str) -> tuple[Node, str]:
-    return node.without(old), new
+def _move_into_source(node: Node, old: str, new: str) -> Node:
+    path = node.entries[old]
+    entries = {"type": Node("local", path.place), old: path}
+    return _replace(node, old, new, Node(entries, path.place, keys={old: node.key_place(old)}))
 
 
-def _rename_type(node: Node, old: str, new: str) -> tuple[Node, str]:
-    return node.having(old, Node(new, node.entries[old].place)), f"write `{old}: {new}`"
+def _read_debug_mode(node: Node, old: str, new: str) -> Node:
+    return _replace(node, old, new, Node(DEBUG_SAMPLES, node.entries[old].place))
 
 
-def _rename(node: Node, old: str, new: str) -> tuple[Node, str]:
+def _replace(node: Node, old: str, new: str, entry: Node) -> Node:
+    """Return a mapping with an old key replaced, unless the new one is given too."""
     rest = node.without(old)
-    return rest if new in node.entries else rest.having(new, node.entries[old]), f"write `{new}: …`"
+    return rest if new in node.entries else rest.having(new, entry)
 
 
-def _move_into_source(node: Node, old: str, new: str) -> tuple[Node, str]:
-    entry, rest = node.entries[old], node.without(old)
-    if new not in node.entries:
-        entries = {"type": Node("local", entry.place), old: entry}
-        rest = rest.having(new, Node(entries, entry.place, keys={old: node.key_place(old)}))
-    return rest, f"write `source: {{type: local, file_path: {to_plain(entry)}}}`"
-
-
-def _move_to_run_config(node: Node, old: str, new: str) -> tuple[Node, str]:
-    """Keep the value under the name that the loader reads: the run's own `run_config` wins over
-    it.
-    """
-    return node, f"write `run_config: {{{new}: {to_plain(node.entries[old])}}}`"
-
-
-def _read_mode(node: Node, old: str, new: str) -> tuple[Node, str] | None:
-    entry, rest = node.entries[old], node.without(old)
-    if to_plain(entry) == "full":
-        return rest, "leave it out"
-    if to_plain(entry) != "debug":
-        return None
-    if new not in node.entries:
-        rest = rest.having(new, from_plain(DEBUG_SAMPLES, entry.place))
-    return rest, f"write `run_config: {{num_samples: {DEBUG_SAMPLES}}}`"
+def _escape(value: object) -> str:
+    return str(value).replace("\\", "\\\\").replace("'", "\\'")
 
 
 _ENTITY = (
     "leave it out: a task with a `solver` evaluates a model, one without evaluates the dataset"
 )
-_SUBSET = "it is ignored; write `run_config: {num_samples: …}`"
+_SUBSET = "it is ignored; write `run_config: {{num_samples: …}}`"
 _COLUMNS = "scorers read templates"
+_MCQA = "string_equals_mcqa"
+_COLUMN_HINT = "write `%s: \"{{{{ sample['{}'] }}}}\"`"
 
 DEPRECATIONS: tuple[Deprecation, ...] = (
     *(
-        Deprecation("scorer", old, _COLUMNS, new, _read_column, scorer="string_equals_mcqa")
+        Deprecation("scorer", old, _COLUMNS, new, _COLUMN_HINT % new, _read_column, scorer=_MCQA)
         for old, new in (
             ("ground_truth_choice_field", "ground_truth_choice"),
             ("choices_field", "choices"),
         )
     ),
     Deprecation(
-        "definition", "type", LATER_ERA, "benchmark_task", _rename_type, value="declarative_task"
+        "definition",
+        "type",
+        LATER_ERA,
+        "benchmark_task",
+        "write `type: benchmark_task`",
+        _rename_type,
+        value="declarative_task",
     ),
-    Deprecation("task", "evaluated_entity_type", "tasks have a `definition`", _ENTITY, _drop),
     Deprecation(
-        "specification", "entity_key", "specifications have a `model_key`", "model_key", _rename
+        "task", "evaluated_entity_type", "tasks have a `definition`", _ENTITY, _ENTITY, _drop
     ),
-    Deprecation("definition", "evaluated_entity_type", LATER_ERA, _ENTITY, _drop),
-    Deprecation("dataset choice", "fast_subset_size", LATER_ERA, _SUBSET, _drop),
-    Deprecation("dataset", "file_path", LATER_ERA, "source", _move_into_source, is_moved=True),
-    Deprecation("evaluation", "mode", LATER_ERA, "num_samples", _read_mode),
+    Deprecation(
+        "specification",
+        "entity_key",
+        "specifications have a `model_key`",
+        "model_key",
+        "write `model_key: …`",
+        _rename,
+    ),
+    Deprecation("definition", "evaluated_entity_type", LATER_ERA, _ENTITY, _ENTITY, _drop),
+    Deprecation("dataset choice", "fast_subset_size", LATER_ERA, _SUBSET, _SUBSET, _drop),
+    Deprecation(
+        "dataset",
+        "file_path",
+        LATER_ERA,
+        "source",
+        "write `source: {{type: local, file_path: {}}}`",
+        _move_into_source,
+        is_moved=True,
+    ),
+    Deprecation(
+        "evaluation",
+        "mode",
+        LATER_ERA,
+        "num_samples",
+        f"write `run_config: {{{{num_samples: {DEBUG_SAMPLES}}}}}`",
+        _read_debug_mode,
+        value="debug",
+    ),
+    Deprecation(
+        "evaluation", "mode", LATER_ERA, "leave it out", "leave it out", _drop, value="full"
+    ),
     *(
-        Deprecation("evaluation", name, LATER_ERA, name, _move_to_run_config, is_moved=True)
-        for name in ("num_samples", "subsampling", "cache_policy")
+        Deprecation("evaluation", name, LATER_ERA, name, hint, _keep, is_moved=True)
+        for name, hint in (
+            ("num_samples", "write `run_config: {{num_samples: {}}}`"),
+            ("subsampling", "write `run_config: {{subsampling: {}}}`"),
+            ("cache_policy", "write `run_config: {{cache_policy: {}}}`"),
+        )
     ),
 )
 
 
 def carry_over(node: Node, part: str, problems: Problems) -> Node:
-    """Return a part of a file with its old names in their new form; each old name is a notice."""
-    written, kind = node.entries, node.at("type").text
+    """Return a part of a file with its old names replaced; each old name is a notice."""
+    written = node
     for old in DEPRECATIONS:
-        if old.part == part and old.name in written and old.scorer in {None, kind}:
-            rewritten = old.rewrite(node, old.name, old.replacement)
-            if rewritten is None or old.value not in {None, written[old.name].text}:
-                continue
-            where, new = node.key_place(old.name), old.replacement
-            title = old.name if old.value is None else f"{old.name}: {old.value}"
-            hint = rewritten[1]
-            if new in written and new != old.name:
-                message = f"`{title}` is an old name, and `{new}` is given too: `{new}` is used"
-                hint = f"remove `{old.name}`"
-            elif old.is_moved:
-                message = f"`{title}` in `{old.part}` stands in an old place (since {old.since})"
-            else:
-                message = f"`{title}` is an old name (since {old.since})"
-            problems.notice(message, where, hint)
-            node = rewritten[0]
+        if old.part != part or old.name not in written.entries:
+            continue
+        entry = written.entries[old.name]
+        if old.scorer not in {None, written.at("type").text} or old.value not in {None, entry.text}:
+            continue
+        title = (
+            old.name if old.value is None or part == "evaluation" else f"{old.name}: {old.value}"
+        )
+        message = f"`{title}` is an old name (since {old.since})"
+        hint = old.hint.format(_escape(to_plain(entry)))
+        new = old.replacement
+        if new in written.entries and new != old.name:
+            message = f"`{title}` is an old name, and `{new}` is given too: `{new}` is used"
+            hint = f"remove `{old.name}`"
+        elif old.is_moved:
+            message = f"`{title}` in `{part}` stands in an old place (since {old.since})"
+        problems.notice(message, written.key_place(old.name), hint)
+        node = old.rewrite(node, old.name, new)
     return node

@@ -224,8 +224,8 @@ def _list_reasons(tally: Tally) -> tuple[ReasonCounts, ...]:
         tally.group("reason").items(), key=lambda item: (-item[1], item[0])
     ):
         stated, right = tally.count("stated", reason), tally.count("right", reason)
-        sample, text = tally.shown("reason", reason)[0], tally.shown("reason_text", reason)[0]
-        reasons.append(ReasonCounts(reason, count, stated, right, sample, text or None))
+        sample, text = tally.shown("reason", reason)[0], tally.first_texts[reason]
+        reasons.append(ReasonCounts(reason, count, stated, right, sample, text))
     return tuple(reasons)
 
 
@@ -345,8 +345,8 @@ def _load_chunk(
 
 def _count_completions(tally: Tally, chunk: _Chunk) -> None:
     """Count statuses, texts, prompts and signs that a completion was cut off."""
-    for reason, count in chunk.left_out.items():
-        tally.counts["left_out", reason] += count
+    for exclusion, count in chunk.left_out.items():
+        tally.counts["left_out", exclusion] += count
     tally.counts["owners",] += find_owners(chunk.samples).n_unique()
     frame = chunk.completions.frame.select("completion", "status", "finish_reason", "prompt")
     texts: Counter[str] = Counter()
@@ -399,11 +399,11 @@ def _count_readings(
     _compare_with_own(tally, "all", ids, truths, readings)
     _count_flips(tally, chunk, ids, truths, readings | {rule: readings[OWN]})
     stated = readings[OWN if rule == STATED else STATED]
-    texts = chunk.completions.frame["completion"].to_list()
+    texts = chunk.completions.frame["completion"].str.head(TEXT_CHARACTERS).to_list()
     for row, reason in enumerate(chunk.reasons):
         if reason is not None:
             tally.add("reason", reason, example=ids[row])
-            tally.add("reason_text", reason, example=(texts[row] or "")[:TEXT_CHARACTERS])
+            tally.first_texts.setdefault(reason, texts[row])
             if stated[row] is not None:
                 tally.add("stated", reason)
             if stated[row] == truths[row]:

@@ -93,14 +93,12 @@ def audit(
     clean: Sequence[str] = (),
     most: int | None = None,
     progress: Progress | None = None,
-    opened: Reopened | None = None,
 ) -> Audit:
     """Read all completions of a run by every rule and extractor, and return what stands out.
 
     No model is called. `task` is one of several. `label_quality` names a column of the dataset that
     says whether a label is reliable; `clean` are its values that say so. Of a task with more than
     `most` completions, that many are drawn at random. The dataset must still be there (E505).
-    `opened` is the one task, if it has been opened again already.
     """
     loaded = load_run(run)
     task_runs = list(loaded.tasks.values()) if task is None else [find_task(loaded, task)]
@@ -115,9 +113,9 @@ def audit(
     if not task_runs:
         notices.append(Notice("no task of this run is finished"))
     quality = choose_clean(label_quality, clean)
-    reopened = [opened or _reopen(loaded, task_run, notices) for task_run in task_runs]
+    reopened = [_reopen(loaded, task_run, notices) for task_run in task_runs]
     progress = progress or ignore_progress
-    tasks = [_audit_task(task, quality, most, progress) for task in reopened]
+    tasks = [_audit_task(opened, quality, most, progress) for opened in reopened]
     path = None if loaded.path is None else str(loaded.path)
     return Audit(path, loaded.status, tuple(tasks), tuple(notices))
 
@@ -226,8 +224,8 @@ def _list_reasons(tally: Tally) -> tuple[ReasonCounts, ...]:
         tally.group("reason").items(), key=lambda item: (-item[1], item[0])
     ):
         stated, right = tally.count("stated", reason), tally.count("right", reason)
-        sample, text = tally.shown("reason", reason)[0], tally.shown("reason_text", reason)[0]
-        reasons.append(ReasonCounts(reason, count, stated, right, sample, text or None))
+        sample, text = tally.shown("reason", reason)[0], tally.first_texts[reason]
+        reasons.append(ReasonCounts(reason, count, stated, right, sample, text))
     return tuple(reasons)
 
 
@@ -347,8 +345,8 @@ def _load_chunk(
 
 def _count_completions(tally: Tally, chunk: _Chunk) -> None:
     """Count statuses, texts, prompts and signs that a completion was cut off."""
-    for excluded_by, count in chunk.left_out.items():
-        tally.counts["left_out", excluded_by] += count
+    for exclusion, count in chunk.left_out.items():
+        tally.counts["left_out", exclusion] += count
     tally.counts["owners",] += find_owners(chunk.samples).n_unique()
     frame = chunk.completions.frame.select("completion", "status", "finish_reason", "prompt")
     texts: Counter[str] = Counter()
@@ -401,11 +399,11 @@ def _count_readings(
     _compare_with_own(tally, "all", ids, truths, readings)
     _count_flips(tally, chunk, ids, truths, readings | {rule: readings[OWN]})
     stated = readings[OWN if rule == STATED else STATED]
-    texts = chunk.completions.frame["completion"].to_list()
+    texts = chunk.completions.frame["completion"].str.head(TEXT_CHARACTERS).to_list()
     for row, reason in enumerate(chunk.reasons):
         if reason is not None:
             tally.add("reason", reason, example=ids[row])
-            tally.add("reason_text", reason, example=(texts[row] or "")[:TEXT_CHARACTERS])
+            tally.first_texts.setdefault(reason, texts[row])
             if stated[row] is not None:
                 tally.add("stated", reason)
             if stated[row] == truths[row]:

@@ -63,10 +63,14 @@ class Finding:
 class Tally:
     """Counts of completions by what was counted, such as `("cut_off",)` or `("status", "OK")`, with
     the first samples of each.
+
+    `first_texts` has the first completion for each reason to be INVALID, `flipped_rows` the
+    positions of completions that the rules do not read alike.
     """
 
     counts: Counter[tuple[str, ...]] = field(default_factory=Counter)
     examples: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
+    first_texts: dict[str, str | None] = field(default_factory=dict)
     flipped_rows: list[int] = field(default_factory=list)
 
     def add(self, *key: str, example: str | None = None) -> None:

@@ -69,7 +69,7 @@ def _make_encoder(
 
 def _encode_value(value: object) -> object:
     """Return a dataclass as an object, and dates and the like as their text."""
-    names = _list_fields(type(value))
+    names = _list_fields(type(value))  # type: ignore[arg-type]  # a class can be hashed
     if names:
         return {name: getattr(value, name) for name in names}
     return str(value)

@@ -69,9 +69,18 @@ def _make_encoder(
 
 def _encode_value(value: object) -> object:
     """Return a dataclass as an object, and dates and the like as their text."""
-    if is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
+    names = _list_fields(type(value))  # type: ignore[arg-type]  # a class can be hashed
+    if names:
+        return {name: getattr(value, name) for name in names}
     return str(value)
+
+
+@cache
+def _list_fields(kind: type) -> tuple[str, ...]:
+    """Return the names of the fields of a dataclass; nothing for other types."""
+    if not is_dataclass(kind):
+        return ()
+    return tuple(field.name for field in fields(kind))
 
 
 def to_json(content: object, separators: tuple[str, str] | None = None) -> str:

@@ -434,18 +434,9 @@ def draw_leaderboard(runs: Sequence[Run], width: int) -> list[Line]:
             note = f" There are no ranks: {error.message}."
     columns = list_columns(complete or named, compared, is_ranked=True)
     board = build_leaderboard(complete, names, columns)
-    heads = [task.key for task in board.tasks]
+    heads, rows = _list_cells(board)
     if not heads:
         heads = list(dict.fromkeys(entry["key"] for run in runs for entry in run.manifest["tasks"]))
-    has_means = any(row.mean for row in board.rows)
-    if has_means:
-        heads.append("mean")
-    rows = []
-    for row in board.rows:
-        cells = [_say_cell(cell, is_share=cell is None or cell.is_share) for cell in row.cells]
-        if has_means:
-            cells.append(_say_cell(row.mean, is_share=True))
-        rows.append([row.name, *cells])
     for name, run in named.items():
         if name not in complete:
             rows.append([names[name], *[run.status] * len(heads)])
@@ -456,6 +447,23 @@ def draw_leaderboard(runs: Sequence[Run], width: int) -> list[Line]:
         metrics[f"{task.metric or 'value'}{unit}"] = True
     text = f"Each cell: {' or '.join(metrics) or 'value'}, its 95 % interval, rank.{note}"
     return [*lines, BLANK, *draw_text(text, width, role="dim")]
+
+
+def _list_cells(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
+    """Return the headings and the rows of the table; the mean of all tasks is the last column."""
+    heads = [task.key for task in board.tasks]
+    has_means = any(row.mean for row in board.rows)
+    if has_means:
+        heads.append("mean")
+    rows = []
+    for row in board.rows:
+        cells = [row.name]
+        for cell in row.cells:
+            cells.append(_say_cell(cell, is_share=cell is not None and cell.is_share))
+        if has_means:
+            cells.append(_say_cell(row.mean, is_share=True))
+        rows.append(cells)
+    return heads, rows
 
 
 def _draw_blocks(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[Line]:

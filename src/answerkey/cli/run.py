@@ -412,7 +412,7 @@ def _choose_model(console: Console, file: str, options: Chosen, error: Answerkey
     """
     from answerkey.models.config import Caller
     from answerkey.models.model import find_offers
-    from answerkey.spec.environment import load_environment
+    from answerkey.spec.project import load_environment
     from answerkey.text import Table, lay_out
 
     path = Path(file)

@@ -93,12 +93,14 @@ def audit(
     clean: Sequence[str] = (),
     most: int | None = None,
     progress: Progress | None = None,
+    opened: Reopened | None = None,
 ) -> Audit:
     """Read all completions of a run by every rule and extractor, and return what stands out.
 
     No model is called. `task` is one of several. `label_quality` names a column of the dataset that
     says whether a label is reliable; `clean` are its values that say so. Of a task with more than
     `most` completions, that many are drawn at random. The dataset must still be there (E505).
+    `opened` is the one task, if it has been opened again already.
     """
     loaded = load_run(run)
     task_runs = list(loaded.tasks.values()) if task is None else [find_task(loaded, task)]
@@ -113,9 +115,9 @@ def audit(
     if not task_runs:
         notices.append(Notice("no task of this run is finished"))
     quality = choose_clean(label_quality, clean)
-    reopened = [_reopen(loaded, task_run, notices) for task_run in task_runs]
+    reopened = [opened or _reopen(loaded, task_run, notices) for task_run in task_runs]
     progress = progress or ignore_progress
-    tasks = [_audit_task(opened, quality, most, progress) for opened in reopened]
+    tasks = [_audit_task(task, quality, most, progress) for task in reopened]
     path = None if loaded.path is None else str(loaded.path)
     return Audit(path, loaded.status, tuple(tasks), tuple(notices))
 

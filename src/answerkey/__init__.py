@@ -99,6 +99,13 @@ def _load_choice_order() -> ModuleType:
     return choice_order
 
 
+def _draw_error(error: AnswerkeyError) -> str:
+    from answerkey.text import write_problem
+
+    return write_problem(error, for_python=True)
+
+
+features.draw_error = _draw_error
 features.load_gates = _load_gates
 features.load_choice_order = _load_choice_order
 

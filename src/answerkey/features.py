@@ -1,6 +1,6 @@
-"""Features that lower packages call without importing them.
+"""What lower packages call without importing it.
 
-`answerkey/__init__.py` says how each is imported; that happens when it is first used.
+`answerkey/__init__.py` sets these functions; each imports its module when it is first called.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+#: Returns an error as Python shows it.
+draw_error: Callable[[Any], str]
 #: The module `gates.policies`, for the policies of a run.
 load_gates: Callable[[], Any]
 #: The module `robustness.choice_order`, for the metrics of tasks with `choice_order`.

@@ -86,6 +86,14 @@ def test_the_new_name_wins(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("value", ["true", "[A, B]", "{a: b}", "1.5"])
+def test_an_old_column_name_must_be_text(tmp_path: Path, value: str) -> None:
+    """Another value is an error that names the old field; it is never read as the choices."""
+    text = f'      ground_truth_choice: "{{{{ sample.answer }}}}"\n      choices_field: {value}\n'
+    loaded = load(tmp_path, HEAD + DEFINITION + text)
+    assert any("`choices_field` must be text" in error.message for error in loaded.errors)
+
+
 def test_neither_name_is_an_error_that_names_both(tmp_path: Path) -> None:
     """A scorer needs the field by its new or its old name."""
     loaded = load(tmp_path, HEAD + DEFINITION + "      choices: [A, B]\n")

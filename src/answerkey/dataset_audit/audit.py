@@ -225,6 +225,15 @@ def _pick_fields(options: DatasetOptions) -> Any:  # noqa: ANN401 - keyword argu
     return {name: value for name, value in options.items() if name in FieldOptions.__annotations__}
 
 
+def _choose_form(paths: Sequence[Path], options: DatasetOptions) -> FileFields:
+    """Return how to read the files: as CSV if they have no header line, else by their endings."""
+    header = options.get("header") or find_header(paths[0])
+    if header is None:
+        return FileFields()
+    is_tsv = any(".tsv" in path.suffixes for path in paths)
+    return FileFields(format="tsv" if is_tsv else "csv", header=tuple(header))
+
+
 def _read_files(
     paths: Sequence[Path], options: DatasetOptions
 ) -> list[tuple[Rows, QuestionFields]]:
@@ -232,11 +241,7 @@ def _read_files(
 
     If the caller states templates, parts are read as they say, and the others by usual names.
     """
-    header = options.get("header") or find_header(paths[0])
-    form = FileFields()
-    if header is not None:
-        is_tsv = any(".tsv" in path.suffixes for path in paths)
-        form = FileFields(format="tsv" if is_tsv else "csv", header=tuple(header))
+    form = _choose_form(paths, options)
     files = [DataFile(path, str(path), path.name) for path in paths]
     texts = list(options.get("question") or ())
     columns: dict[str, Any] = dict(zip(("question", "passage"), reversed(texts), strict=False))
@@ -280,18 +285,16 @@ def _audit(
             if similarity is not None:
                 sketches.add(questions, tally.rows - len(questions))
             progress("audit", tally.rows, total)
-    same = near = Repeats()
     notices = []
+    same = near = Repeats()
     if similarity is not None and tally.rows:
         same, near, skipped = find_repeats(sources, sketches, similarity)
         if skipped:
             what = f"{skipped} pairs of questions that may be nearly the same were not looked at"
             notices.append(Notice(what))
-    labels = quality and _describe_quality(quality, tally)
-    if labels is not None and not labels.clean:
-        values = listing(value for value, _ in tally.qualities.most_common(10))
-        hint = f"say which with `--clean`: {values}"
-        notices.append(Notice(f"no row of column `{labels.column}` is clean", hint=hint))
+    labels = None
+    if quality is not None:
+        labels = _describe_quality(quality, tally, notices)
     every = measure_truths(tally.every)
     return DatasetAudit(
         name=name,
@@ -306,10 +309,15 @@ def _audit(
     )
 
 
-def _describe_quality(quality: CleanLabels, tally: Tally) -> LabelQuality:
+def _describe_quality(quality: CleanLabels, tally: Tally, notices: list[Notice]) -> LabelQuality:
     column, values = quality
     counts = dict(sorted(tally.qualities.items(), key=lambda item: (-item[1], item[0])))
-    return LabelQuality(column, counts, tuple(sorted(values.intersection(counts))))
+    clean = tuple(sorted(values.intersection(counts)))
+    if not clean:
+        frequent = listing(value for value, _ in tally.qualities.most_common(10))
+        hint = f"say which with `--clean`: {frequent}"
+        notices.append(Notice(f"no row of column `{column}` is clean", hint=hint))
+    return LabelQuality(column, counts, clean)
 
 
 # Counting
@@ -376,16 +384,13 @@ def _count_source(
         questions = read_questions(samples, source.fields)
         for row, question in enumerate(questions):
             tally.every.add(question)
-            oddities = dict(find_part_oddities(question))
-            oddities |= dict(find_text_oddities(question.text))
-            for kind, note in oddities.items():
+            for kind, note in _find_oddities(question).items():
                 tally.kinds[kind] += 1
                 examples = tally.examples.setdefault(kind, [])
                 if len(examples) < SHOWN:
                     examples.append(make_example(samples, row, note))
-            if "REFERS_TO_OTHERS" in oddities and question.truth is not None:
-                right = question.texts[question.truth : question.truth + 1]
-                tally.right_references += find_reference(right, question.labels) is not None
+                if kind == "REFERS_TO_OTHERS":
+                    tally.right_references += _is_right_reference(question)
         if quality is not None:
             labels = read_label_quality(samples, quality[0])
             for question, label in zip(questions, labels, strict=True):
@@ -394,6 +399,19 @@ def _count_source(
                     tally.clean.add(question)
         tally.rows += len(questions)
         yield questions
+
+
+def _find_oddities(question: Question) -> dict[str, str]:
+    """Return what is odd about a question: kinds with notes."""
+    return dict(find_part_oddities(question)) | dict(find_text_oddities(question.text))
+
+
+def _is_right_reference(question: Question) -> bool:
+    """Return whether the right option refers to the others."""
+    if question.truth is None:
+        return False
+    right = question.texts[question.truth : question.truth + 1]
+    return find_reference(right, question.labels) is not None
 
 
 def measure_truths(truths: Truths) -> TruthStatistics:

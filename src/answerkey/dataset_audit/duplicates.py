@@ -99,16 +99,20 @@ class Words(NamedTuple):
 
 def read_words(question: Question) -> Words:
     """Return the words of a question."""
-    counters = []
+    words = _count_words(question.text or "")
+    option_words = _count_words("\x1f".join(question.texts))
     decisive = set()
-    for part, text in enumerate((question.text or "", "\x1f".join(question.texts))):
-        plain = text if text.isascii() else unicodedata.normalize("NFKC", text)
-        counter = Counter(_TOKENS.findall(plain.lower()))
-        counters.append(counter)
+    for part, counter in enumerate((words, option_words)):
         for word, count in counter.items():
             if word in _TURNING or not word.isalpha():
                 decisive.add((part, word, count))
-    return Words(*counters, frozenset(decisive))
+    return Words(words, option_words, frozenset(decisive))
+
+
+def _count_words(text: str) -> Counter[str]:
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    return Counter(_TOKENS.findall(text.lower()))
 
 
 class WordWeights:

@@ -93,22 +93,23 @@ def find_fields(
             return _compile(name, rows)
         if scored.get(field):
             return scored[field]
-        return next((templates[role] for role in roles if role in templates), None)
+        return next(iter(_pick(templates, *roles)), None)
 
-    questions = [_compile(name, rows) for name in stated.get("question") or ()]
+    questions = _compile_all(stated.get("question") or (), rows)
     if not questions:
         if "question" not in templates:
             raise _refuse_question(rows, "--question COLUMN")
-        questions = [templates[role] for role in ("passage", "question") if role in templates]
+        questions = _pick(templates, "passage", "question")
+    columns: Sequence[str] = stated.get("options") or ()
     names: tuple[str, ...] = ()
-    options = [_compile(name, rows) for name in stated.get("options") or ()]
     listed = choose(None, "options", ("options",))
-    if not options and listed:
-        options = [listed]
-    elif not options:
-        options = [_compile(name, rows) for name in usual.spread]
-        if max(map(len, usual.spread), default=0) == 1:
+    if not columns and listed is None:
+        columns = usual.spread
+        if max(map(len, columns), default=0) == 1:
             names = usual.spread
+    options = _compile_all(columns, rows)
+    if not options and listed is not None:
+        options = [listed]
     labels = choose(stated.get("choices"), "choices", ("choices",))
     truth = choose(stated.get("truth"), "ground_truth_choice", ("answer", "index", "key"))
     form = stated.get("truth_form") or "label"
@@ -120,6 +121,15 @@ def find_fields(
         "truth form": form,
     }
     return QuestionFields(tuple(questions), tuple(options), labels, names, truth, form, shown)
+
+
+def _compile_all(names: Sequence[str], rows: Rows) -> list[Template]:
+    return [_compile(name, rows) for name in names]
+
+
+def _pick(templates: Mapping[str, Template], *roles: str) -> list[Template]:
+    """Return the templates of the roles that there are."""
+    return [templates[role] for role in roles if role in templates]
 
 
 def _compile(text: str, rows: Rows) -> Template:
@@ -166,11 +176,9 @@ def find_derived(columns: ask.QuestionColumns) -> QuestionFields:
         "truth": columns.columns.get("truth", "none"),
         "truth form": forms.get(columns.form or "label", str(columns.form)),
     }
-    texts = [templates[part] for part in ("passage", "question") if part in templates]
-    options = [templates["options"]] if "options" in templates else []
     return QuestionFields(
-        tuple(texts),
-        tuple(options),
+        tuple(_pick(templates, "passage", "question")),
+        tuple(_pick(templates, "options")),
         templates.get("choices"),
         truth=templates.get("truth"),
         shown=shown,
@@ -333,29 +341,35 @@ def study_options(options: tuple[str | None, ...], labels: tuple[str, ...]) -> O
     """Return what is odd about options; many rows may have the same."""
     kinds: dict[str, str] = {}
     texts = [option or "" for option in options]
-    for text in texts:
-        kinds |= {kind: note for kind, note in find_damage(text) if kind not in kinds}
+    for text in reversed(texts):
+        kinds |= dict(find_damage(text))
     empty = [label for label, text in zip(labels, texts, strict=False) if _is_empty(text)]
     if empty:
         kinds["MISSING_OPTION"] = f"option {', '.join(empty)}"
     if options and len(options) != len(labels):
         kinds["CHOICES_DO_NOT_FIT"] = f"{len(options)} options, {len(labels)} labels"
     if max(len(options), len(labels)) == 1:
-        kinds["ONE_CHOICE"] = labels[0] if labels else ""
+        kinds["ONE_CHOICE"] = "".join(labels)
     folded = tuple(map(fold_text, texts))
     counts = Counter(filter(None, folded))
     repeated = [text for text, count in counts.items() if count > 1]
     if repeated:
         kinds["DUPLICATE_OPTIONS"] = repr(repeated[0])
-    for inner, outer in permutations([text.casefold() for text in counts], 2):
-        if len(inner) < len(outer) and _is_within(inner, outer):
-            kinds["NESTED_OPTIONS"] = f"{inner!r} in {outer!r}"
-            break
+    nested = _find_nested([text.casefold() for text in counts])
+    if nested:
+        kinds["NESTED_OPTIONS"] = nested
     reference = find_reference(texts, labels) if texts else None
     if reference is not None:
         kinds[reference] = next((text for text in texts if find_reference([text], labels)), "")
     lengths = tuple(len(text.strip()) for text in texts)
     return OptionFacts(kinds, lengths, folded, frozenset(repeated))
+
+
+def _find_nested(texts: Sequence[str]) -> str | None:
+    for inner, outer in permutations(texts, 2):
+        if len(inner) < len(outer) and _is_within(inner, outer):
+            return f"{inner!r} in {outer!r}"
+    return None
 
 
 def _is_empty(text: str | None) -> bool:

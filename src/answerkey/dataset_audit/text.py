@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from answerkey.dataset_audit.audit import Baseline, DatasetAudit, TruthStatistics
+from answerkey.dataset_audit.duplicates import Example
 from answerkey.text import (
     BLANK,
     Cell,
@@ -87,14 +88,18 @@ def draw_dataset_audit(audit: DatasetAudit, width: int, *, digits: int | None = 
     for number, finding in enumerate(audit.findings, 1):
         lines += draw_finding(number, finding.sentence, {"Next: ": finding.step}, width)
         for example in finding.examples:
-            place = f"line {example.line}"
-            if folder is not None and example.file is not None:
-                place = f"{os.path.relpath(example.file, folder or '.')}:{example.line}"
-            text = f"{example.sample}  {place}  {example.note}".rstrip()
-            lines.append(line(" " * 7, Span(shorten(text, width - 7), "dim")))
+            text = shorten(_say_example(example, folder), width - 7)
+            lines.append(line(" " * 7, Span(text, "dim")))
     if not audit.findings:
         lines.append(line("  nothing stands out"))
     return lines
+
+
+def _say_example(example: Example, folder: str | None) -> str:
+    place = f"line {example.line}"
+    if folder is not None and example.file is not None:
+        place = f"{os.path.relpath(example.file, folder or '.')}:{example.line}"
+    return f"{example.sample}  {place}  {example.note}".rstrip()
 
 
 def _say_truths(truths: TruthStatistics, digits: int | None) -> dict[str, str]:

@@ -189,7 +189,8 @@ def check_object(value: object, source: str) -> dict[str, object]:
         kind = JSON_KINDS.get(type(value), "null")
         hint = 'write `{"column": value, ...}`'
         raise BadJsonError("E202", f"the row is {kind}, not an object", hint)
-    if len(source) > 2 * MAX_DEPTH and source.count("[") + source.count("{") > MAX_DEPTH:
+    brackets = source.count("[") + source.count("{")
+    if brackets > MAX_DEPTH:
         _refuse_deep_nesting(value)
     if "\\u" in source and SURROGATE_ESCAPE.search(source):
         _refuse_surrogates(value)
@@ -329,7 +330,8 @@ def _parse_literal(text: str) -> object:
 
 def _refuse_joined_texts(tokens: Sequence[tokenize.TokenInfo]) -> None:
     """Refuse two texts without a comma between them: Python would make one choice of them."""
-    kinds = [token.type for token in tokens if token.type not in {tokenize.NL, tokenize.COMMENT}]
+    blanks = {tokenize.NL, tokenize.COMMENT}
+    kinds = [token.type for token in tokens if token.type not in blanks]
     if (tokenize.STRING, tokenize.STRING) in pairwise(kinds):
         raise UnfitCellError(": two texts follow each other without a comma between them")
 

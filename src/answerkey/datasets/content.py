@@ -257,8 +257,7 @@ class Content:
         if self.wide is not None:
             self._check_wide_text()
             return
-        broken = RowErrors(self.file)
-        nul = RowErrors(self.file)
+        errors = RowErrors(self.file)
         limit = find_line_limit()
         with self.open() as stream:
             number = 0
@@ -266,14 +265,8 @@ class Content:
                 number += 1
                 if number == 1:
                     raw = raw.removeprefix(UTF8_MARK)
-                self._check_line(
-                    raw.removesuffix(b"\n"),
-                    number,
-                    broken,
-                    nul,
-                )
-        broken.raise_any()
-        nul.raise_any()
+                self._check_line(raw.removesuffix(b"\n"), number, errors)
+        errors.raise_any()
 
     def _check_wide_text(self) -> None:
         try:
@@ -284,35 +277,20 @@ class Content:
             message = f"not valid {self.wide}, as its byte order mark calls it: {error.reason}"
             raise self.error("E203", message, hint="save the file as UTF-8") from None
 
-    def _check_line(
-        self,
-        line: bytes,
-        number: int,
-        broken: RowErrors,
-        nul: RowErrors,
-    ) -> None:
+    def _check_line(self, line: bytes, number: int, errors: RowErrors) -> None:
         try:
             nul_position = line.decode().find("\0")
         except UnicodeDecodeError as error:
-            where = self.place(number, len(line[: error.start].decode()) + 1)
+            before = line[: error.start].decode()
+            where = self.place(number, len(before) + 1)
             message = f"byte 0x{line[error.start]:02x} is not valid UTF-8"
             hint = self.guess() or ENCODING_HINT
-            broken.add(
-                "E203",
-                message,
-                where=where,
-                hint=hint,
-            )
+            errors.add("E203", message, where=where, hint=hint)
             return
         if nul_position >= 0:
             where = self.place(number, nul_position + 1)
             hint = self.guess() or "the file is damaged, or is UTF-16: save it as UTF-8"
-            nul.add(
-                "E203",
-                "NUL byte in the text",
-                where=where,
-                hint=hint,
-            )
+            errors.add("E203", "NUL byte in the text", where=where, hint=hint)
 
 
 def describe_unreadable(

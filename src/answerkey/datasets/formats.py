@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from itertools import chain
+from operator import itemgetter
 from os.path import relpath
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Literal, NamedTuple, TextIO
@@ -99,7 +100,8 @@ def read_delimited(
         rows = _iterate_cells(content, stream, separator)
         for _ in range(skipped):
             next(rows, None)
-        line, first = next(((line, cells) for line, cells in rows if cells), (1, []))
+        filled_rows = filter(itemgetter(1), rows)
+        line, first = next(filled_rows, (1, []))
         if not first:
             raise content.error("E210", "the file is empty", hint=content.guess() or ROWS_HINT)
         if names is None:
@@ -531,19 +533,19 @@ def _open_frame(content: Content, kind: BinaryKind) -> pl.LazyFrame:
         raise content.error("E202", "Feather version 1 is not read", hint=hint)
     if not content.head:
         raise content.error("E210", "the file is empty")
-    if kind == "Parquet" and not content.is_packed:
-        return pl.scan_parquet(content.path, glob=False)
-    if not is_stream and not content.is_packed:
-        return pl.scan_ipc(content.path, glob=False)
-    with content.open() as stream:
-        raw = stream.read()
+    source: Path | bytes = content.path
+    if is_stream or content.is_packed:
+        with content.open() as stream:
+            source = stream.read()
+    if kind == "Parquet":
+        return pl.scan_parquet(source, glob=False)
     if not is_stream:
-        read = pl.read_parquet if kind == "Parquet" else pl.read_ipc
-        return read(io.BytesIO(raw)).lazy()
-    if raw.startswith(ARROW_MESSAGE) and not raw.endswith(ARROW_END):
+        return pl.scan_ipc(source, glob=False)
+    is_marked = content.head.startswith(ARROW_MESSAGE)
+    if is_marked and isinstance(source, bytes) and not source.endswith(ARROW_END):
         hint = content.guess() or "copy or download it again"
         raise content.error("E202", "the Arrow stream has no end mark", hint=hint)
-    return pl.read_ipc_stream(io.BytesIO(raw)).lazy()
+    return pl.read_ipc_stream(source).lazy()
 
 
 def read_frame(
@@ -556,29 +558,25 @@ def read_frame(
     notices += check_names(schema.names(), Place(file=file))
     texts = _find_text_columns(frame, file, notices)
     frame = frame.with_columns(pl.col(texts).cast(pl.String))
-    odd_columns = [name for name, dtype in frame.collect_schema().items() if not is_plain(dtype)]
     count = int(frame.select(pl.len()).collect().item())
     number = 0
     for offset in range(0, count, FRAME_ROWS):
         part = frame.slice(offset, FRAME_ROWS).collect()
         for fields in part.iter_rows(named=True):
             number += 1
-            convert_columns(fields, odd_columns, file)
-            yield Record(number, fields, measure_fields(fields))
+            yield Record(number, _convert_fields(fields, file), measure_fields(fields))
 
 
-def convert_columns(
-    fields: dict[str, object],
-    odd_columns: Sequence[str],
-    file: str,
-) -> None:
-    """Give the cells of these columns a form that JSON has."""
-    for name in odd_columns:
+def _convert_fields(fields: Mapping[str, object], file: str) -> dict[str, object]:
+    """Return the cells of a row in the form that JSON has."""
+    converted: dict[str, object] = {}
+    for name, cell in fields.items():
         try:
-            fields[name] = plain(fields[name])
+            converted[name] = plain(cell)
         except TypeError as error:
             message = f"column `{name}` holds {error}, which has no form in JSON"
             raise refuse_file("E202", message, file) from None
+    return converted
 
 
 def measure_fields(fields: Mapping[str, object]) -> int:
@@ -592,16 +590,6 @@ def measure_fields(fields: Mapping[str, object]) -> int:
         else:
             size += 8
     return size
-
-
-def is_plain(dtype: pl.DataType) -> bool:
-    """Return whether Polars gives the values of a type as JSON has them."""
-    if isinstance(dtype, pl.List):
-        return is_plain(dtype.inner)  # type: ignore[arg-type]  # an instance, of a schema
-    if isinstance(dtype, pl.Struct):
-        return all(is_plain(field.dtype) for field in dtype.fields)  # type: ignore[arg-type]
-    scalars = (pl.String, pl.Boolean, pl.Null, pl.Categorical, pl.Enum)
-    return isinstance(dtype, scalars) or dtype.is_integer() or dtype.is_float()
 
 
 def holds_bytes(dtype: pl.DataType) -> bool:
@@ -629,7 +617,8 @@ def _find_text_columns(
 
 def _is_utf8(column: pl.LazyFrame) -> bool:
     try:
-        column.select(pl.all().cast(pl.String).is_null().sum()).collect()
+        texts = pl.all().cast(pl.String)
+        column.select(texts.is_null().sum()).collect()
     except pl.exceptions.PolarsError:
         return False
     return True

@@ -81,7 +81,10 @@ def _widen(shape: Any, value: object, depth: int = 0) -> Any:  # noqa: ANN401 - 
         fields = shape or dict.fromkeys(value)
         if not value or list(fields) != list(value):
             raise MixedTypesError
-        return {name: _widen(fields[name], value[name], depth + 1) for name in value}
+        widened = {}
+        for name, inner in fields.items():
+            widened[name] = _widen(inner, value[name], depth + 1)
+        return widened
     if isinstance(value, int) and value not in INT64:
         raise MixedTypesError
     return type(value)

@@ -166,7 +166,8 @@ def _parse_list(text: str) -> object:
     with suppress(ValueError, RecursionError):
         return json.loads(bare)
     quoted = _QUOTED.findall(bare)
-    is_printed = len(quoted) > 1 and not _QUOTED.sub("", bare).strip("[] \t\r\n")
+    unquoted = _QUOTED.sub("", bare)
+    is_printed = len(quoted) > 1 and not unquoted.strip("[] \t\r\n")
     with suppress(ValueError):
         if is_printed:
             return list(map(parse_python, quoted))
@@ -374,7 +375,8 @@ def find_lettered(prompt: str) -> tuple[str, Texts | None]:
     options = []
     for match, following in pairwise(matches):
         options.append(text[match.end() : following.start()].strip())
-    last_line = text[matches[-1].end() :].partition("\n")[0]
+    last_text = text[matches[-1].end() :]
+    last_line, _, _ = last_text.partition("\n")
     options.append(last_line.strip())
     cut = len(text) - matches[0].start() - 1
     return prompt[: len(prompt) - cut], tuple(options)
@@ -413,4 +415,5 @@ def split_question(text: str | None) -> tuple[str | None, list[str] | None]:
     question, options = find_lettered(text)
     if options is None:
         return _HEADING.sub("", text).strip() or text, None
-    return _HEADING.sub("", question.strip()).strip() or text, list(options)
+    bare = _HEADING.sub("", question.strip())
+    return bare.strip() or text, list(options)

@@ -137,7 +137,8 @@ class Preview:
     @classmethod
     def of(cls, rows: Rows) -> Preview:
         """Return the first rows of a table."""
-        return cls(list(rows.columns), list(rows.slice(0, FIRST_ROWS).load().rows()))
+        first = rows.slice(0, FIRST_ROWS).load()
+        return cls(list(rows.columns), list(first.rows()))
 
     def has(self, name: str) -> bool:
         """Return whether there is a column, or a field in a column that a dotted name reaches."""

@@ -281,13 +281,16 @@ class _Table:
         labels = columns.get("choices", "")
         if lists or labels not in options or find_numbered(self.rows.columns):
             return lists
-        if labels in self.usual["choices"] and self._read_first(labels)[0] in {*"Aa10"}:
+        first_label = self._read_first(labels)[0]
+        if labels in self.usual["choices"] and first_label in {*"Aa10"}:
             return lists
         return [columns.pop("choices")]
 
     def _read_first(self, name: str) -> list[str | None]:
         """Return the list that the first row has in a column; one empty text if it has none."""
-        return read_option_cell(get_inside(self.preview.rows[0], name))[0] or [""]
+        cell = get_inside(self.preview.rows[0], name)
+        texts, _ = read_option_cell(cell)
+        return texts or [""]
 
     def _list_sources(
         self,
@@ -402,7 +405,8 @@ class _Table:
             raise self._refuse_options(self.usual["options"][0])
         if not missing:
             return
-        flags = [_write_flag(*guess) for guess in self._guess_columns(result, missing).items()]
+        guess = self._guess_columns(result, missing)
+        flags = [_write_flag(part, name) for part, name in guess.items()]
         hint = f"name the columns: `{' '.join(flags)}`; there are {listing(self.rows.columns)}"
         if str(self.rows.file).lower().endswith((".csv", ".tsv")):
             hint += "; if the first line is a question, put one above it such as "
@@ -460,7 +464,8 @@ class _Table:
             elif name not in result.taken:
                 texts.append(name)
         if texts:
-            texts.sort(key=lambda name: len(str(self.preview.rows[0][name])))
+            first = self.preview.rows[0]
+            texts.sort(key=lambda name: len(str(first[name])))
             guess |= {"question": texts[-1], "truth": texts[0]}
         guess = {part: guess.get(part, "") for part in missing}
         with suppress(DataError):
@@ -554,4 +559,5 @@ def _are_labels(texts: tuple[str | None, ...]) -> bool:
     # A lone text is an option.
     if len(places) == 1 and around != {("", "")}:
         return False
-    return len(around) == 1 and all(after == before + 1 for before, after in pairwise(places))
+    is_counting = all(after == before + 1 for before, after in pairwise(places))
+    return is_counting and len(around) == 1

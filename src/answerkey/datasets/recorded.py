@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import polars as pl
 
@@ -28,7 +28,7 @@ from answerkey.datasets.rows import (
 )
 from answerkey.errors import DataError, listing, suggest
 from answerkey.models.responses import read_message
-from answerkey.reader.markup import THOUGHT_BEGIN, split_thoughts
+from answerkey.reader.markup import split_thoughts
 from answerkey.types import (
     THEIR_SCHEMA,
     Completion,
@@ -70,8 +70,6 @@ STATUSES = tuple(status.value for status in CompletionStatus)
 SHOWN_IDS = 5
 #: Stands for a field that a value does not have; null is a value.
 ABSENT = object()
-#: What a text may hold that has thoughts in it, for a first look.
-MAYBE_THOUGHTS = "[<\\[\u25c1]|assistantfinal|" + THOUGHT_BEGIN
 
 
 @dataclass(frozen=True)
@@ -124,11 +122,13 @@ class CompletionColumn:
             hint = f"name a field: {listing(fields)}"
         errors.add("E209", message, where=sample.place(self.name), hint=hint)
 
-    def read(self, table: Samples, ids: pl.Series) -> Completions:
+    def read(self, table: Samples, ids: Iterable[str]) -> Completions:
         """Return the completions of rows that `check` has found in order, under these ids."""
         cells = self.cells(table)
-        if not self.beside and set(map(type, cells)) <= {str, type(None)}:
-            return Completions.build_texts(ids, cells, source=SOURCE)
+        are_texts = set(map(type, cells)) <= {str, type(None)}
+        if are_texts and not self.beside:
+            texts = cast("list[str | None]", cells)
+            return Completions.build_texts(ids, texts, source=SOURCE)
         completions: list[Completion] = []
         for sample, cell in zip(table, cells, strict=True):
             completions.append(self._read_completion(sample, cell))
@@ -142,7 +142,7 @@ class CompletionColumn:
             value = _READERS[name](sample.fields[name])
             if value is not None:
                 fields[name] = value
-        status = sample.fields.get(STATUS_COLUMN)
+        status = _read_text(sample.fields.get(STATUS_COLUMN))
         if status and status != CompletionStatus.OK.value:
             if completion.text is not None and completion.reply is None:
                 fields["reply"] = _write_reply(completion.text, status)
@@ -195,8 +195,7 @@ def _read_logprobs(cell: object) -> object:
     return cell if isinstance(cell, dict) else None
 
 
-#: How the columns beside a completion are read: those that are part of it, and another tool's
-#: verdict.
+#: How the columns beside a completion are read; the last two are another tool's verdict.
 _READERS: dict[str, Callable[[object], object]] = {
     LOGPROBS_COLUMN: _read_logprobs,
     END_COLUMN: _read_text,
@@ -350,21 +349,20 @@ class SplitCompletions:
 
     def read(self, samples: Samples) -> Completions:
         """Return the completions with their thoughts apart; `raw` is the text as it was."""
-        completions = self.recorded.read(samples)
-        frame = completions.frame
-        columns = {name: frame[name].to_list() for name in ("completion", "reasoning", "raw")}
-        texts = frame["completion"]
-        for row in texts.str.contains(MAYBE_THOUGHTS).fill_null(value=False).arg_true():
-            parts = split_thoughts(texts[row])
-            if parts is None:
-                continue
-            thought, answer = parts
-            declared = columns["reasoning"][row]
-            columns["reasoning"][row] = f"{declared}\n{thought}" if declared else thought
-            columns["raw"][row] = texts[row]
-            columns["completion"][row] = answer
-        series = [pl.Series(name, cells, dtype=pl.String) for name, cells in columns.items()]
-        return Completions.from_frame(frame.with_columns(series))
+        completions: list[Completion] = []
+        for completion in self.recorded.read(samples):
+            completions.append(_split_completion(completion))
+        return Completions(completions)
+
+
+def _split_completion(completion: Completion) -> Completion:
+    parts = split_thoughts(completion.text or "")
+    if parts is None:
+        return completion
+    thought, answer = parts
+    if completion.reasoning:
+        thought = f"{completion.reasoning}\n{thought}"
+    return completion.with_fields(text=answer, reasoning=thought, raw=completion.text)
 
 
 def find_own_completions(rows: Rows, *, column: str | None = None) -> TableCompletions | None:
@@ -416,19 +414,27 @@ def _find_ids(table: Rows, dataset: Dataset) -> pl.Series | None:
     It does where each sample has one of its values, here or as its own id, and the order is
     another.
     """
-    column = find_columns(tuple(table.columns), ("id",)).columns.get("id")
+    roles = find_columns(tuple(table.columns), ("id",))
+    column = roles.columns.get("id")
     if column is None or len(table) > len(dataset.table):
         return None
     names = _read_names(table, column)
+    if names is None:
+        return None
     ids = dataset.table.ids
     candidates = [ids, _read_names(dataset.table, column)]
     for candidate in candidates:
-        if names is None or candidate is None or not names.is_in(candidate.implode()).all():
+        if candidate is None:
+            continue
+        is_known = names.is_in(candidate.implode())
+        if not is_known.all():
             continue
         if names.equals(candidate.head(len(names))):
             return None
-        named = pl.DataFrame({"name": candidate, "id": ids})
-        return pl.DataFrame({"name": names}).join(named, on="name", maintain_order="left")["id"]
+        table_names = pl.DataFrame({"name": names})
+        dataset_names = pl.DataFrame({"name": candidate, "id": ids})
+        joined = table_names.join(dataset_names, on="name", maintain_order="left")
+        return joined["id"]
     return None
 
 

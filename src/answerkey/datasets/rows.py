@@ -72,8 +72,10 @@ class StoredRows:
     @property
     def ids(self: Rows) -> pl.Series:
         """The ids of all rows."""
-        nothing = pl.Series(ID_COLUMN, [], dtype=pl.String)
-        return pl.concat([nothing, *(block.ids for _, block in iterate_blocks(self))])
+        parts = [pl.Series(ID_COLUMN, [], dtype=pl.String)]
+        for _, block in iterate_blocks(self):
+            parts.append(block.ids)
+        return pl.concat(parts)
 
     def __reduce__(self: Rows) -> tuple[Callable[..., Samples], tuple[object, ...]]:
         """Send the rows themselves: another machine may not have the file."""
@@ -137,7 +139,8 @@ class PickedRows(RowsOver):
             count = remaining.search_sorted(start + BLOCK_ROWS)
             near = remaining.head(count)
             remaining = remaining.slice(count)
-            yield self.rows.slice(start, int(near[-1]) + 1 - start), near - start
+            length = int(near[-1]) + 1 - start
+            yield self.rows.slice(start, length), near - start
 
 
 @dataclass(frozen=True)

@@ -292,16 +292,14 @@ class UrlSource(FileFields):
         return unquote(PurePosixPath(urlsplit(self.url).path).name)
 
 
-SOURCES: Registry[Source] = Registry(
-    "answerkey.sources",
-    {
-        "local": LocalSource,
-        "folder": FolderSource,
-        "url": UrlSource,
-        "huggingface": HuggingFaceSource,
-        "inline": InlineSource,
-    },
-)
+_OWN: dict[str, type[Source]] = {
+    "local": LocalSource,
+    "folder": FolderSource,
+    "url": UrlSource,
+    "huggingface": HuggingFaceSource,
+    "inline": InlineSource,
+}
+SOURCES: Registry[Source] = Registry("answerkey.sources", _OWN, _OWN.__getitem__)
 
 
 def pin_source(source: Source) -> Source:

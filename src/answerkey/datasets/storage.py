@@ -223,7 +223,10 @@ def open_store(url: str) -> tuple[Store, str]:
     if kind is None:
         message = f"`{url}` is on no storage that is known"
         raise SpecError("E108", message, hint=f"schemes: {listing(STORES)}")
-    settings = [item for item in os.environ.items() if item[0].startswith(_SETTINGS)]
+    settings: list[tuple[str, str]] = []
+    for name, value in os.environ.items():
+        if name.startswith(_SETTINGS):
+            settings.append((name, value))
     key = (kind, os.getpid(), *sorted(settings))
     with _opening:
         if key not in _opened:
@@ -409,7 +412,8 @@ def refuse_large(
 
 def is_offline() -> bool:
     """Return whether the caller wants nothing to be fetched."""
-    return os.environ.get(OFFLINE, "0").strip().lower() not in {"", "0", "false", "no", "off"}
+    setting = os.environ.get(OFFLINE, "").strip().lower()
+    return setting not in {"", "0", "false", "no", "off"}
 
 
 def allow_fetching(*hosts: str) -> None:

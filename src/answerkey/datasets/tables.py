@@ -276,12 +276,13 @@ def collect_rows(
     if row_file is not None:
         row_file.write(held)
         return row_file.open_rows(list(columns))
+    names = list(columns)
     samples: list[Sample] = []
     for number, record in enumerate(held, 1):
-        fields = complete_fields(record.fields, columns)
+        fields = complete_fields(record.fields, names)
         file = files[record.file_index]
         samples.append(Sample(name_row(fields, number), fields, file, record.line))
-    return Samples(samples, list(columns), files[0])
+    return Samples(samples, names, files[0])
 
 
 def _refuse_long_cells(
@@ -398,7 +399,8 @@ def load_rows(
     try:
         digest = digest_rows(rows)
     except UnicodeEncodeError as error:
-        text = error.object[max(0, error.start - 40) : error.end + 40]
+        start = max(0, error.start - 40)
+        text = error.object[start : error.end + 40]
         message = f"the text {text!r} holds half of a surrogate pair, which is not a character"
         raise refuse_file("E203", message, name) from None
     check_ids(rows, by_trial=by_trial)
@@ -460,7 +462,11 @@ def _gather_columns(
             message = f"`{name}`: row {number} is a value of type {kind}, not a mapping"
             raise refuse_file("E202", message, name, NO_TABLE)
         names.update(dict.fromkeys(row))
-    return [(key, [row.get(key) for row in rows]) for key in names]
+    columns: list[tuple[object, Any]] = []
+    for key in names:
+        cells = [row.get(key) for row in rows]
+        columns.append((key, cells))
+    return columns
 
 
 def list_cells(column: Any) -> list[object] | None:  # noqa: ANN401 - of any library
@@ -490,8 +496,8 @@ def _read_columns(
         names.append(label)
     notices += check_names(names, Place(file=file))
     table: dict[str, list[object]] = {}
-    for name, column in zip(names, (cells for _, cells in columns), strict=True):
-        table[name] = _read_column(name, column, file)
+    for name, (_, cells) in zip(names, columns, strict=True):
+        table[name] = _read_column(name, cells, file)
     lengths = {len(cells) for cells in table.values()}
     if len(lengths) > 1:
         counts = ", ".join(f"`{name}` {len(cells)}" for name, cells in table.items())
@@ -681,9 +687,11 @@ def _join_files(
     rows = collect_rows(read_records(), [file.shown for file in files])
     check_ids(rows)
     # Which column has the completions does not change the questions.
-    roles = sorted((role, name) for role, name in how.questions.items() if role != "completion")
-    digest = _hash([contents, layout, how.file_column, list(how.derive.items()), roles])
-    return Table(rows, digest, tuple(notices))
+    roles = dict(how.questions)
+    roles.pop("completion", None)
+    derived = list(how.derive.items())
+    parts = [contents, layout, how.file_column, derived, sorted(roles.items())]
+    return Table(rows, _hash(parts), tuple(notices))
 
 
 def _extend_rows(
@@ -703,7 +711,8 @@ def _extend_rows(
         samples = block if questions is None else questions.derive(block)
         if how.file_column is not None:
             samples = samples.with_column(how.file_column, file.label)
-        for sample, fields in zip(samples, _derive(how, samples, errors), strict=True):
+        derived = _derive(how, samples, errors)
+        for sample, fields in zip(samples, derived, strict=True):
             yield sample.line or 1, fields
 
 

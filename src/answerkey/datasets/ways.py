@@ -112,9 +112,10 @@ class Way:
         self.missed += 1
         cell = self.columns.cell(fields, "truth")
         truth = read_truth(cell)
+        is_list = isinstance(cell, list) and len(cell) > 1
         if truth in _HIDDEN:
             self.hidden += 1
-        elif _SEVERAL.fullmatch(str(truth)) or (isinstance(cell, list) and len(cell) > 1):
+        elif is_list or _SEVERAL.fullmatch(str(truth)):
             self.several += 1
         if self.missed <= SHOWN_ROWS:
             self.shown.append(show_line(sample) + self.show(fields))

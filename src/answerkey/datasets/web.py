@@ -75,7 +75,9 @@ def fetch(
         raise refuse(url, "has not been fetched yet, and nothing is fetched now", hint)
     headers = dict(_HEADERS)
     if cached is not None:
-        headers |= {_VALIDATORS[name]: note[name] for name in _VALIDATORS if note.get(name)}
+        for name, condition in _VALIDATORS.items():
+            if note.get(name):
+                headers[condition] = note[name]
     fetched = _download(url, headers, endings, max_bytes) or cached
     if fetched is None:
         raise refuse(url, "is said to be unchanged, and was never fetched")

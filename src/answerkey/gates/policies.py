@@ -138,20 +138,32 @@ def _check_rule(
         problems.notice(f"{label} is for the evaluation {listing(evaluations)}, {skipped}", place)
         return
     keys = specifications or list(tasks)
-    in_scope = [tasks[key] for key in keys if key in tasks]
-    missing = [key for key in keys if key not in tasks]
+    in_scope = []
+    missing = []
+    for key in keys:
+        if key in tasks:
+            in_scope.append(tasks[key])
+        else:
+            missing.append(key)
     if evaluations is not None and len(evaluations) > 1:
-        missing = []  # the other evaluations may have the task specifications
+        # The other evaluations may have the task specifications.
         if not in_scope:
             message = f"{label} is for task specifications of other evaluations: it is skipped"
             problems.notice(message, place)
-    for key in missing:
-        message = f"{label} names the task specification `{key}`, which is not defined"
-        hint = suggest(key, tasks) or f"task specifications: {listing(tasks)}"
-        problems.add("E113", message, place, hint)
+    else:
+        _report_missing(missing, label, place, tasks, problems)
     if in_scope:
         for error in read_definition(rule["definition"]).find_errors(label, in_scope):
             problems.add(error.code, error.message, place, error.hint)
+
+
+def _report_missing(
+    keys: Sequence[str], label: str, place: Place, tasks: Mapping[str, Task], problems: Problems
+) -> None:
+    for key in keys:
+        message = f"{label} names the task specification `{key}`, which is not defined"
+        hint = suggest(key, tasks) or f"task specifications: {listing(tasks)}"
+        problems.add("E113", message, place, hint)
 
 
 def build_policies(
@@ -189,11 +201,14 @@ def build_policies(
 
 def _build_rule(node: Node, problems: Problems, base: Path) -> Plain | None:
     fields = validate_node(RuleFields, node, problems, name="the rule")
-    definition = node.get("definition")
-    built = definition and _build_definition(definition, problems, base)
-    if fields is None or built is None:
+    definition_node = node.get("definition")
+    if definition_node is None:
         return None
-    rule = _dump_fields(fields, fields.key) | {"definition": _dump(built)}
+    definition = _build_definition(definition_node, problems, base)
+    if fields is None or definition is None:
+        return None
+    rule = _dump_fields(fields, fields.key)
+    rule["definition"] = _dump(definition)
     rule["scope"] = rule.get("scope") or EVERYTHING
     return rule
 

@@ -95,7 +95,7 @@ class TaskRule:
 
     def check(self, run: Run, keys: Sequence[str]) -> list[GateCheck]:
         """Return the checks of all tasks, and of their repetitions."""
-        checks = []
+        checks: list[GateCheck] = []
         for key in keys:
             task_run = run.tasks[key]
             if not task_run.repetitions:
@@ -478,17 +478,23 @@ class NotWorse:
         p: Any = check.details.get("p_adjusted")
         if p is not None:
             parts.append(f"p {format_chance(p)}")
-        verdict = "not significantly worse"
-        if self.margin is not None:
-            word = "not worse" if check.status is PASS else "it may be worse"
-            verdict = f"{word} by more than {write(self.margin)}{unit}"
-        elif check.status is FAIL:
-            verdict = f"significantly worse (p below {self.alpha or ALPHA})"
-        elif loss > 0:  # no evidence of a loss is no evidence that there is none
-            verdict += f", but a loss of up to {write(loss)}{unit} is not ruled out"
+        verdict = self._write_verdict(check, loss, write, unit)
         if check.note:
             verdict += f"; {check.note}"
         return f"{', '.join(parts)} (n {check.n}): {verdict}"
+
+    def _write_verdict(
+        self, check: GateCheck, loss: float, write: Callable[[float], str], unit: str
+    ) -> str:
+        if self.margin is not None:
+            word = "not worse" if check.status is PASS else "it may be worse"
+            return f"{word} by more than {write(self.margin)}{unit}"
+        if check.status is FAIL:
+            return f"significantly worse (p below {self.alpha or ALPHA})"
+        if loss > 0:  # no evidence of a loss is no evidence that there is none
+            possible = f"a loss of up to {write(loss)}{unit} is not ruled out"
+            return f"not significantly worse, but {possible}"
+        return "not significantly worse"
 
     def advise(self, check: GateCheck, run: str) -> str:  # noqa: ARG002 - the form of all kinds
         """Return how to decide the rule, or the command that lists the samples that flipped."""
@@ -669,18 +675,22 @@ def explain_gate(gate: Gate, *, with_tasks: bool) -> list[str]:
         opening = f"all {len(gate.checks)} values; closest: "
     lines = []
     for check in checks[:SHOWN]:
-        place = []
-        if with_tasks:
-            place.append(check.task)
-        if check.group is not None:
-            place.append(check.group)
-        if check.repetition is not None:
-            place.append(f"run {check.repetition}")
-        where = f"{', '.join(place)}: " if place else ""
-        lines.append(f"{opening}{where}{rule.explain(check)}")
+        place = _name_place(check, with_task=with_tasks)
+        lines.append(f"{opening}{place}{rule.explain(check)}")
     if len(checks) > SHOWN:
         lines.append(f"and {len(checks) - SHOWN} more")
     return lines
+
+
+def _name_place(check: GateCheck, *, with_task: bool) -> str:
+    parts = []
+    if with_task:
+        parts.append(check.task)
+    if check.group is not None:
+        parts.append(check.group)
+    if check.repetition is not None:
+        parts.append(f"run {check.repetition}")
+    return f"{', '.join(parts)}: " if parts else ""
 
 
 def advise_gate(gate: Gate, run: Run) -> str | None:

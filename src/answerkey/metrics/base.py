@@ -208,8 +208,7 @@ class ValueCounts(Coverage):
     """The distinct combinations of some fields among the samples that count, with their counts.
 
     A metric goes over them once, and says of each whether it counts, is left out, or is unsuitable.
-    `seed` is for resampling, where None means not to; `is_share` says that a mean of the numbers
-    is a share although they are not all 0 or 1.
+    `is_share` says that a mean of the numbers is a share although they are not all 0 or 1.
     """
 
     def __init__(
@@ -224,7 +223,6 @@ class ValueCounts(Coverage):
         self.rows = sum(rows for _, rows in counts)
         self.unsuitable: Counter[str] = Counter()
         self.examples: dict[str, list[str]] = {}
-        self.seed: int | None = 0
         self.is_share = False
 
     def leave_out(self, reason: str, rows: int) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import importlib
 import logging
 import threading
 import weakref
@@ -54,8 +53,9 @@ SIGNAL_SECONDS = 0.25
 #: What was answered in the last moment is written within so many seconds, wherever it was sent
 #: from.
 WRITE_SECONDS = 1.0
-#: So long after one writing to a ledger comes the next: each costs as much as a few calls do.
-GATHER_SECONDS = 0.002
+#: The pause between two writings to a ledger: each costs as much as a few calls do. Connections
+#: rest about as long, so that nothing waits for it.
+GATHER_SECONDS = 0.004
 #: So long after a writing it is made safe, together with what has been written since.
 SETTLE_SECONDS = 0.02
 #: Nothing more is written while so many calls are not safe yet: the disk is slower than the
@@ -526,11 +526,7 @@ class Background:
             self._loop = None
 
     def _run(self) -> None:
-        try:  # the quicker loop, where it is installed
-            factory = importlib.import_module("uvloop").new_event_loop
-        except ImportError:
-            factory = None
-        with asyncio.Runner(loop_factory=factory) as runner:
+        with asyncio.Runner() as runner:
             loop = self._loop = runner.get_loop()
             loop.call_soon(self._is_ready.set)
             loop.run_forever()

@@ -39,7 +39,7 @@ LOG = logging.getLogger("answerkey.models")
 KEEP_ALIVE_SECONDS = 15.0
 #: A connection rests this long between a reply and the next request, so that a reply too many can
 #: arrive before it; longer where one did.
-QUIET_SECONDS, LONG_QUIET_SECONDS = 0.005, 0.25
+QUIET_SECONDS, LONG_QUIET_SECONDS = 0.01, 0.25
 #: The most bytes of one header; aiohttp takes at most 128 of them.
 LARGEST_HEADER = 16_384
 #: A body up to this size is read in any case.
@@ -139,8 +139,10 @@ class CheckedConnector(aiohttp.TCPConnector):
         now = self._loop.time()
         _, replied_at = self._replies.setdefault(protocol, (b"", now))
         quiet_seconds = QUIET_SECONDS if self._is_reusing else LONG_QUIET_SECONDS
-        await asyncio.sleep(max(0.0, replied_at + quiet_seconds - now))
-        await asyncio.sleep(0)  # the event loop reads what has arrived
+        rest_seconds = max(0.0, replied_at + quiet_seconds - now)
+        await asyncio.sleep(rest_seconds)
+        if not rest_seconds:
+            await asyncio.sleep(0)  # in this turn the event loop reads what has arrived
         is_open = protocol.is_connected()
         is_clean = is_open and not protocol.should_close
         if is_new and not is_open:

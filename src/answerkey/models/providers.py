@@ -259,7 +259,8 @@ class Connection:
             costs.append(float(cost.input_price) / _PRICED_TOKENS)
             if name == "output_tokens":
                 output_price = float(cost.output_price) / _PRICED_TOKENS
-        return Price(costs[0], output_price, *costs[1:])
+        prompt_price, cached, written = costs
+        return Price(prompt_price, output_price, cached, written)
 
     def price_cache(self, price: Price) -> Price:
         """Return a price with what tokens of the provider's prompt cache cost, where it does not

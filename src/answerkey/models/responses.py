@@ -757,16 +757,17 @@ def _count_said(usage: object, name: str) -> Sequence[object]:
     And these. Then come the tokens of the prompt that were read from the provider's cache, and
     those written to it.
     """
-    completion_tokens = get_field(usage, name)
-    details = get_field(get_field(usage, f"{name}_details"), "reasoning_tokens")
-    thought_tokens = read_count(
-        get_field(usage, "reasoning_tokens") if details is None else details
-    )
-    total = _add_counts(usage, name, "prompt_tokens", "input_tokens")
-    if not thought_tokens or total is None:
-        return completion_tokens, thought_tokens, *_count_cached(usage)
-    if get_field(usage, "total_tokens") == total + thought_tokens:
-        completion_tokens = (read_count(completion_tokens) or 0) + thought_tokens
+    if not isinstance(usage, _MAPPINGS):
+        return None, None, None, None
+    completion_tokens = usage.get(name)
+    thought_tokens = get_field(usage.get(f"{name}_details"), "reasoning_tokens")
+    if thought_tokens is None:
+        thought_tokens = usage.get("reasoning_tokens")
+    thought_tokens = read_count(thought_tokens)
+    if thought_tokens:
+        total = _add_counts(usage, name, "prompt_tokens", "input_tokens")
+        if total is not None and usage.get("total_tokens") == total + thought_tokens:
+            completion_tokens = (read_count(completion_tokens) or 0) + thought_tokens
     return completion_tokens, thought_tokens, *_count_cached(usage)
 
 
@@ -785,20 +786,16 @@ def _count_cached(usage: object) -> tuple[object, object]:
     """Return how many tokens of a prompt were read from the provider's cache, and how many written
     to it.
     """
-    if not isinstance(usage, _MAPPINGS):
-        return None, None
-    counts = dict(usage)
-    for name in ("prompt_tokens_details", "input_tokens_details"):
-        details = counts.get(name)
-        if isinstance(details, dict):
-            counts |= details
-    return _find_first(counts, _READ_NAMES), _find_first(counts, _WRITTEN_NAMES)
+    details = ("prompt_tokens_details", "input_tokens_details")
+    holders = [*(get_field(usage, name) for name in reversed(details)), usage]
+    return _find_first(holders, _READ_NAMES), _find_first(holders, _WRITTEN_NAMES)
 
 
-def _find_first(counts: Found, names: Sequence[str]) -> object:
+def _find_first(holders: Sequence[object], names: Sequence[str]) -> object:
     for name in names:
-        if name in counts:
-            return counts[name]
+        for holder in holders:
+            if isinstance(holder, dict) and name in holder:
+                return holder[name]
     return None
 
 

@@ -347,8 +347,8 @@ def _load_chunk(
 
 def _count_completions(tally: Tally, chunk: _Chunk) -> None:
     """Count statuses, texts, prompts and signs that a completion was cut off."""
-    for reason, count in chunk.left_out.items():
-        tally.counts["left_out", reason] += count
+    for excluded_by, count in chunk.left_out.items():
+        tally.counts["left_out", excluded_by] += count
     tally.counts["owners",] += find_owners(chunk.samples).n_unique()
     frame = chunk.completions.frame.select("completion", "status", "finish_reason", "prompt")
     texts: Counter[str] = Counter()
@@ -363,8 +363,8 @@ def _count_completions(tally: Tally, chunk: _Chunk) -> None:
             tally.add("prompts")
             for placeholder in set(PLACEHOLDER.findall(prompt)):
                 tally.add("placeholder", placeholder)
-    for text, count in texts.most_common(TEXTS):
-        tally.counts["text", text] += count
+    for beginning, count in texts.most_common(TEXTS):
+        tally.counts["text", beginning] += count
 
 
 def _count_cut_off(

@@ -215,7 +215,7 @@ def draw_both_rules(task: TaskRun, width: int, digits: int | None = None) -> lis
     audit = describe_counted(task)
     if audit is None:
         return []
-    values = {}
+    values: dict[str, str] = {}
     for reading in list_readings(task, audit):
         if reading["kind"] == "own" or reading["name"] in {FIRST, STATED}:
             values.setdefault(reading["name"], _say_share(reading["value"], digits))
@@ -586,8 +586,8 @@ def _draw_clean(task: TaskAudit, clean: CleanRows, width: int, digits: int | Non
         rows.append((label, every, format_value(value, digits), str(value.n)))
     for reader, on_clean in zip(task.readers, clean.readers, strict=False):
         if reader.kind != "lens":
-            label = f"accuracy by {make_visible(reader.name)}"
+            title = f"accuracy by {make_visible(reader.name)}"
             every = _say_share(reader.accuracy, digits)
-            rows.append((label, every, _say_share(on_clean.accuracy, digits), str(on_clean.n)))
+            rows.append((title, every, _say_share(on_clean.accuracy, digits), str(on_clean.n)))
     table = Table(("", "all", "clean", "n (clean)"), rows, "<>>>", flexible=0)
     return lines + lay_out(table, width)

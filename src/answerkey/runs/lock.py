@@ -196,8 +196,9 @@ def _is_gone(holder: Mapping[str, Any]) -> bool:
     if _find_age(holder) > GONE:
         return True
     process = holder.get("process")
-    is_here = isinstance(process, int) and holder.get("machine") == name_machine()
-    return is_here and not is_alive(process)
+    if not isinstance(process, int) or holder.get("machine") != name_machine():
+        return False
+    return not is_alive(process)
 
 
 def _find_age(holder: Mapping[str, Any]) -> float:

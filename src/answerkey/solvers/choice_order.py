@@ -187,7 +187,8 @@ def option_texts(
     for row, labels in zip(samples.rows(), choices, strict=True):
         texts: Sequence[str] | None = None
         with suppress(OptionError):
-            texts = None if labels is None else setting.read(row, labels).texts
+            if labels is not None:
+                texts = setting.read(row, labels).texts
         options.append(texts)
     return options
 

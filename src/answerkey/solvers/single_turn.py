@@ -39,10 +39,12 @@ from answerkey.types import Completions, Draws, Known, Request, Row, Samples
 
 Role = Literal["system", "developer", "user", "assistant"]
 ROLES: tuple[str, ...] = get_args(Role)
-#: Templates by the field they stand in, such as `input_messages.0.content`.
+#: Templates by the field of the solver, such as `input_builder.input_messages.0.content`.
 Templates = Mapping[str, Template]
 #: The source of each template by its field, and the names that it sees beside the solver's.
 Sources = dict[str, tuple[str, tuple[str, ...]]]
+_MESSAGES = "input_builder.input_messages"
+_TEMPLATE = "input_builder.template"
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ class ChatInput:
         sources: Sources = {}
         for number, message in enumerate(self.input_messages):
             names = ("example",) if message.for_each else ()
-            for field, source in message.list_sources(f"input_messages.{number}"):
+            for field, source in message.list_sources(f"{_MESSAGES}.{number}"):
                 sources[field] = source, names
         return sources
 
@@ -143,7 +145,7 @@ class ChatInput:
                 contexts = [{**common, "example": example} for example in examples]
             for names in contexts:
                 for number, message in members:
-                    prompt.append(message.build(templates, f"input_messages.{number}", names))
+                    prompt.append(message.build(templates, f"{_MESSAGES}.{number}", names))
         return prompt
 
 
@@ -158,11 +160,11 @@ class GenericInput:
 
     def list_sources(self) -> Sources:
         """Return the source of the one template by its field."""
-        return {"template": (self.template, ())}
+        return {_TEMPLATE: (self.template, ())}
 
     def build(self, templates: Templates, sample: Row, examples: Sequence[Row]) -> Prompt:
         """Return the messages for one sample with its examples. Raise RowError."""
-        return parse_messages(templates["template"].render(sample=sample, examples=examples))
+        return parse_messages(templates[_TEMPLATE].render(sample=sample, examples=examples))
 
 
 def parse_messages(text: str) -> Prompt:
@@ -237,15 +239,17 @@ def pick_examples(
     pool = _ExamplePool(setting, samples, examples)
     picked: list[list[Row] | RowError] = []
     for sample_id, row in zip(samples.ids, samples.rows(), strict=True):
-        group = _key(row[by]) if by else ""
-        places = pool.find(group, str(sample_id), row)
-        if len(places) == setting.num_examples:
-            picked.append([examples.row(place) for place in places])
+        rows = pool.find(str(sample_id), row)
+        if len(rows) == setting.num_examples:
+            picked.append(rows)
             continue
-        which = f" with `{by}` = {row[by]!r}" if by else ""
+        group = ""
+        hint = "lower `num_examples`"
+        if by is not None:
+            group = f" with `{by}` = {row[by]!r}"
+            hint += ", or leave `by` out"
         problem = f"{setting.num_examples} examples are wanted, and dataset `{setting.dataset}` has"
-        message = f"{problem} {len(places)}{which} that are not the sample itself"
-        hint = "lower `num_examples`" + (", or leave `by` out" if by else "")
+        message = f"{problem} {len(rows)}{group} that are not the sample itself"
         picked.append(ExamplesError(message, hint=hint))
     return picked
 
@@ -255,7 +259,8 @@ class _ExamplePool:
 
     def __init__(self, setting: Examples, samples: Samples, examples: Samples) -> None:
         self._count = setting.num_examples
-        self._ids = [str(example_id) for example_id in examples.ids]
+        self._by = setting.by
+        self._ids = list(map(str, examples.ids))
         self._is_same_file = samples.file is not None and samples.file == examples.file
         first = set(samples.columns) - {ID_COLUMN}
         second = set(examples.columns) - {ID_COLUMN}
@@ -266,22 +271,24 @@ class _ExamplePool:
         self._groups: dict[str, list[int]] = {}
         ranks = [(Draws(setting.seed, name).rank("example"), name) for name in self._ids]
         for place in sorted(range(len(ranks)), key=ranks.__getitem__):
-            group = _key(self._rows[place][setting.by]) if setting.by else ""
-            self._groups.setdefault(group, []).append(place)
+            self._groups.setdefault(self._find_group(self._rows[place]), []).append(place)
         self._digest_example = cache(lambda place: self._digest(self._rows[place]))
 
-    def find(self, group: str, sample_id: str, sample: Row) -> list[int]:
-        """Return the places of the examples of a sample, as many as there are."""
+    def find(self, sample_id: str, sample: Row) -> list[Row]:
+        """Return the examples of a sample, as many as there are."""
         content = self._digest(sample)
-        places: list[int] = []
-        for place in self._groups.get(group, ()):
-            if len(places) == self._count:
+        rows: list[Row] = []
+        for place in self._groups.get(self._find_group(sample), ()):
+            if len(rows) == self._count:
                 break
             is_same_row = self._is_same_file and sample_id == self._ids[place]
             is_same_content = content is not None and content == self._digest_example(place)
             if not is_same_row and not is_same_content:
-                places.append(place)
-        return places
+                rows.append(self._rows[place])
+        return rows
+
+    def _find_group(self, row: Row) -> str:
+        return "" if self._by is None else _key(row[self._by])
 
     def _digest(self, row: Row) -> bytes | None:
         if not self._columns:
@@ -322,9 +329,7 @@ class SingleTurnSolver(Solver):
 
     def compile_templates(self) -> Compiled:
         """Return the templates that compile and the errors of the others, by field."""
-        templates, errors = self._compiled
-        named = {f"input_builder.{field}": template for field, template in templates.items()}
-        return named, [(f"input_builder.{field}", error) for field, error in errors]
+        return self._compiled
 
     def list_columns(self, samples: Samples) -> frozenset[str] | None:  # noqa: ARG002 - for solvers
         """Return the columns that the templates read; None if they may read any."""

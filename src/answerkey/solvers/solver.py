@@ -220,8 +220,11 @@ def _list_requests(
     constrained to them.
     """
     nothing = [None] * len(samples)
-    choices: Sequence[Sequence[str] | None] = facts.choices if facts else nothing
-    truths: Sequence[str | None] = facts.truths if facts else nothing
+    choices: Sequence[Sequence[str] | None] = nothing
+    truths: Sequence[str | None] = nothing
+    if facts is not None:
+        choices = facts.choices
+        truths = facts.truths
     options = read_options(samples, facts)
     questions: Sequence[object] = nothing
     if QUESTION_COLUMN in samples.columns:

@@ -13,8 +13,16 @@ from answerkey.spec.plan import (
 )
 from answerkey.spec.project import Loaded, Overrides
 from answerkey.spec.ready_made import find_ready_made
-from answerkey.spec.sources import DatasetSpec, is_data_file, source_from
-from answerkey.spec.task import ScoringStep, Task, task_from_source
+from answerkey.spec.sources import (
+    DatasetSpec,
+    is_data_file,
+    source_from,
+)
+from answerkey.spec.task import (
+    ScoringStep,
+    Task,
+    task_from_source,
+)
 
 __all__ = [
     "DatasetSpec",

@@ -6,12 +6,32 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from dataclasses import (
+    dataclass,
+    field,
+    replace,
+)
+from types import MappingProxyType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    get_args,
+)
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import (
+    Field,
+    TypeAdapter,
+    ValidationError,
+)
 
-from answerkey.errors import Place, SpecError, listing, suggest
+from answerkey.errors import (
+    Place,
+    SpecError,
+    listing,
+    suggest,
+)
 from answerkey.spec import validation
 from answerkey.spec.nodes import (
     Node,
@@ -23,8 +43,18 @@ from answerkey.spec.nodes import (
     to_plain,
     walk_scalars,
 )
-from answerkey.spec.validation import Fields, Key, Number, Text, Whole
-from answerkey.templates import ConfigValue, embed_config, find_config_names
+from answerkey.spec.validation import (
+    Fields,
+    Key,
+    Number,
+    Text,
+    Whole,
+)
+from answerkey.templates import (
+    ConfigValue,
+    embed_config,
+    find_config_names,
+)
 
 ElementType = Literal["string", "integer", "float", "boolean"]
 _ADAPTERS: dict[ElementType, TypeAdapter[Any]] = {
@@ -43,7 +73,11 @@ class UnsuitableError(ValueError):
         self.hint = hint
 
 
-def read_element(value: object, dtype: ElementType, name: str = "") -> Any:  # noqa: ANN401 - of that type
+def read_element(
+    value: object,
+    dtype: ElementType,
+    name: str = "",
+) -> Any:  # noqa: ANN401 - of that type
     """Return a value as a type; `name` says which entry of a list or mapping it is."""
     if isinstance(value, float) and value.is_integer() and dtype == "integer":
         value = int(value)
@@ -63,7 +97,11 @@ def split_list(text: str) -> list[object]:
     return list(_parse_json(text, "a JSON list", 'write `a,b` or `["a", "b"]`'))
 
 
-def _parse_json(text: str, what: str, hint: str) -> Any:  # noqa: ANN401 - any JSON
+def _parse_json(
+    text: str,
+    what: str,
+    hint: str,
+) -> Any:  # noqa: ANN401 - any JSON
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -181,12 +219,11 @@ class CategoricalParameter(Parameter):
         for allowed in self.allowed_values:
             if value == allowed and isinstance(value, bool) == isinstance(allowed, bool):
                 return allowed
-        names = {str(allowed): allowed for allowed in reversed(self.allowed_values)}
+        names = list(map(str, self.allowed_values))
         if str(value) in names:
-            return names[str(value)]
-        known = list(map(str, self.allowed_values))
-        message = f"is {value!r}; allowed: {listing(known)}"
-        raise UnsuitableError(message, suggest(str(value), known))
+            return self.allowed_values[names.index(str(value))]
+        message = f"is {value!r}; allowed: {listing(names)}"
+        raise UnsuitableError(message, suggest(str(value), names))
 
     def substitute(self, value: object) -> object:
         """Return the mapped value, or the value itself where there is no mapping."""
@@ -332,11 +369,21 @@ class Config:
         is_code = getattr(parameter, "string_kind", "freeform") != "freeform"
         return ConfigValue(parameter.substitute(self.values[name]), is_code)
 
-    def fill(self, root: Node, problems: Problems, path: Path = ()) -> Node:
+    def fill(
+        self,
+        root: Node,
+        problems: Problems,
+        path: Path = (),
+    ) -> Node:
         """Return the tree with every `<< config.x >>` replaced, or reported and left."""
         return map_scalars(root, lambda way, node: self._fill_scalar(way, node, problems), path)
 
-    def _fill_scalar(self, path: Path, node: Node, problems: Problems) -> Node:
+    def _fill_scalar(
+        self,
+        path: Path,
+        node: Node,
+        problems: Problems,
+    ) -> Node:
         text = node.text or ""
         if "<<" not in text:
             return node
@@ -360,21 +407,34 @@ class Config:
         return from_plain(value, node.place)
 
 
-def report_unknown(given: Mapping[str, Given], names: Collection[str], problems: Problems) -> None:
+def report_unknown(
+    settings: Mapping[str, Given],
+    names: Collection[str],
+    problems: Problems,
+) -> None:
     """Report config values whose names are not declared."""
-    for name, value in given.items():
+    for name, value in settings.items():
         if name not in names:
             _refuse_name(name, names, value.place, problems)
 
 
-def _refuse_name(name: str, names: Collection[str], place: Place, problems: Problems) -> None:
+def _refuse_name(
+    name: str,
+    names: Collection[str],
+    place: Place,
+    problems: Problems,
+) -> None:
     hint = suggest(name, names) or f"names: {listing(names)}"
     if not names:
         hint = f"the task reads no `<< config.{name} >>`: leave it out"
     problems.add("E110", f"unknown config name `{name}`", place, hint)
 
 
-def _find_type(name: str, text: str, path: Path) -> str:
+def _find_type(
+    name: str,
+    text: str,
+    path: Path,
+) -> str:
     """Return the type of a parameter by where `<< config.name >>` stands."""
     if re.search(rf"sample\s*\.\s*<<\s*config\.{re.escape(name)}\s*>>", text):
         return "dataset_column"
@@ -404,10 +464,10 @@ def list_declared(node: Node) -> list[str]:
     return [entry.key for entry in node.at("config_spec").items if entry.key is not None]
 
 
-def pick_declared(given: Mapping[str, Given], node: Node) -> dict[str, Given]:
+def pick_declared(settings: Mapping[str, Given], node: Node) -> dict[str, Given]:
     """Return the values whose names a task or an evaluation declares."""
     names = list_declared(node)
-    return {name: value for name, value in given.items() if name in names}
+    return {name: value for name, value in settings.items() if name in names}
 
 
 def _imply_parameters(node: Node) -> dict[str, Parameter]:
@@ -449,7 +509,11 @@ def _read_parameters(
     return parameters, defaults
 
 
-def _read_parameter(entry: Node, label: str, problems: Problems) -> Parameter | None:
+def _read_parameter(
+    entry: Node,
+    label: str,
+    problems: Problems,
+) -> Parameter | None:
     kind = entry.field("type")
     types = f"types: {listing(PARAMETERS)}"
     if kind.is_null or not kind.is_scalar:
@@ -465,8 +529,8 @@ def _read_parameter(entry: Node, label: str, problems: Problems) -> Parameter | 
         return None
     mistake = parameter.find_mistake()
     if mistake is not None:
-        wrong, message, hint = mistake
-        problems.add("E111", message, entry.key_place(wrong), hint)
+        wrong, message, advice = mistake
+        problems.add("E111", message, entry.key_place(wrong), advice)
     try:
         if parameter.default_value is not None:
             parameter.accept(parameter.default_value)
@@ -478,10 +542,10 @@ def _read_parameter(entry: Node, label: str, problems: Problems) -> Parameter | 
 
 def resolve_config(
     node: Node,
-    given: Mapping[str, Given],
+    settings: Mapping[str, Given],
     problems: Problems,
     *,
-    fallbacks: Mapping[str, Given] | None = None,
+    fallbacks: Mapping[str, Given] = MappingProxyType({}),
     needs_all: bool = True,
 ) -> Config:
     """Return the config of a task or an evaluation: what is given, over its defaults, checked.
@@ -491,17 +555,17 @@ def resolve_config(
     """
     is_implied = "config_spec" not in node.entries
     parameters, defaults = _read_parameters(node, problems)
-    report_unknown(given, parameters, problems)
+    report_unknown(settings, parameters, problems)
     values: dict[str, object] = {}
     places: dict[str, Place] = {}
     for key, parameter in parameters.items():
-        chosen = given.get(key) or defaults.get(key) or (fallbacks or {}).get(parameter.type)
+        chosen = settings.get(key) or defaults.get(key) or fallbacks.get(parameter.type)
         if chosen is not None:
             try:
                 values[key] = parameter.accept(chosen.value, is_text=chosen.is_text)
                 places[key] = chosen.place
             except UnsuitableError as error:
-                if key in given:  # an unsuitable default was reported
+                if key in settings:  # an unsuitable default was reported
                     message = f"config value `{key}` {error}"
                     problems.add("E111", message, chosen.place, error.hint)
         elif parameter.nullable:
@@ -522,7 +586,12 @@ def refuse_config(node: Node, problems: Problems) -> None:
                 problems.add("E110", f"no config value `{name}` is known here", scalar.place, hint)
 
 
-def read_given(node: Node, problems: Problems, *, name: str) -> dict[str, Given]:
+def read_given(
+    node: Node,
+    problems: Problems,
+    *,
+    name: str,
+) -> dict[str, Given]:
     """Return the values of a `task_config` or `config` mapping."""
     if not node.is_map and not node.is_null:
         problems.add("E108", f"`{name}` must be a mapping of config names to values", node.place)

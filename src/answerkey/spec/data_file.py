@@ -20,11 +20,21 @@ from answerkey.datasets.questions import (
 )
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows, iterate_blocks
-from answerkey.errors import DataError, Place, SpecError, listing, suggest
+from answerkey.errors import (
+    DataError,
+    Place,
+    SpecError,
+    listing,
+    suggest,
+)
 from answerkey.spec.nodes import Problems, name_key
 from answerkey.spec.project import Overrides
 from answerkey.spec.ready_made import write_yaml
-from answerkey.spec.sources import DatasetSpec, is_remote, show_file
+from answerkey.spec.sources import (
+    DatasetSpec,
+    is_remote,
+    show_file,
+)
 
 _PASSAGE = "{% if sample.passage %}{{ sample.passage }}\n\n{% endif %}"
 _PROMPT = """\
@@ -76,7 +86,7 @@ class DataFile:
         return f"completions in `{self.completions}` are not used: {instead}"
 
 
-def recognise_file(given: str | Path, overrides: Overrides) -> DataFile:
+def recognise_file(path: str | Path, overrides: Overrides) -> DataFile:
     """Return what the columns of a data file are; raises as `recognise`."""
     columns = dict(overrides.columns)
     roles: tuple[str, ...] = DATASET_ROLES
@@ -89,21 +99,21 @@ def recognise_file(given: str | Path, overrides: Overrides) -> DataFile:
         hint = suggest(role, SAID_ROLES) or f"what a column can be: {listing(SAID_ROLES)}"
         raise SpecError("E119", message, hint=hint)
     stamp = None
-    if not is_remote(given) and Path(given).is_file():
-        stat = Path(given).stat()
+    if not is_remote(path) and Path(path).is_file():
+        stat = Path(path).stat()
         stamp = (stat.st_mtime_ns, stat.st_size)
-    return _recognise(str(given), tuple(columns.items()), roles, stamp)
+    return _recognise(str(path), tuple(columns.items()), roles, stamp)
 
 
 @lru_cache(maxsize=16)
 def _recognise(
-    given: str,
+    path: str,
     columns: tuple[tuple[str, str], ...],
     roles: tuple[str, ...],
     stamp: tuple[int, int] | None,  # noqa: ARG001 - a file that has changed is another one
 ) -> DataFile:
-    source = DatasetSpec.of_questions(given).source
-    rows = source.read(name=given).rows
+    source = DatasetSpec.of_questions(path).source
+    rows = source.read(name=path).rows
     completions = find_columns(tuple(rows.columns), ("completion",)).columns.get("completion")
     images = []
     for name in rows.columns:
@@ -118,9 +128,9 @@ def _is_filled(rows: Rows, name: str) -> bool:
     return any(any(block.values(name)) for _, block in iterate_blocks(rows, [name]))
 
 
-def describe_file(given: str | Path, overrides: Overrides) -> str:
+def describe_file(path: str | Path, overrides: Overrides) -> str:
     """Return the line that says what was recognised in a data file."""
-    file = recognise_file(given, overrides)
+    file = recognise_file(path, overrides)
     parts = ["1 row" if file.count == 1 else f"{file.count:,} rows"]
     if file.header:
         parts.append("no header line")
@@ -128,11 +138,15 @@ def describe_file(given: str | Path, overrides: Overrides) -> str:
     unused = file.note_unused(overrides)
     if unused:
         parts.append(unused)
-    return f"{Path(show_file(given)).name}: {'; '.join(parts)}"
+    return f"{Path(show_file(path)).name}: {'; '.join(parts)}"
 
 
 def make_run(
-    given: str | Path, overrides: Overrides, problems: Problems, *, shows_images: bool = False
+    path: str | Path,
+    overrides: Overrides,
+    problems: Problems,
+    *,
+    shows_images: bool = False,
 ) -> dict[str, Any]:
     """Return a data file as a run file would describe it, with the dataset and the task in it.
 
@@ -141,18 +155,18 @@ def make_run(
     is written.
     """
     if overrides.dataset is not None:
-        message = f"`{given}` is a data file: "
+        message = f"`{path}` is a data file: "
         message += "it brings its own samples, and `--dataset` is for a task"
-        command = f"answerkey run {shlex.quote(str(given))} --model MODEL"
+        command = f"answerkey run {shlex.quote(str(path))} --model MODEL"
         raise SpecError("E119", message, hint=f"leave `--dataset` out: `{command}`")
-    file = recognise_file(given, overrides)
+    file = recognise_file(path, overrides)
     unused = file.note_unused(overrides)
     if unused:
-        problems.notice(unused, Place(file=show_file(given)))
+        problems.notice(unused, Place(file=show_file(path)))
     columns = file.columns.say()
     is_asked = "completion" not in columns and overrides.completions is None
-    _check_file(given, file, is_asked=is_asked, shows_images=shows_images)
-    dataset = DatasetSpec.of_questions(given)
+    _check_file(path, file, is_asked=is_asked, shows_images=shows_images)
+    dataset = DatasetSpec.of_questions(path)
     key = name_key(dataset.key) or "data"
     path_field = getattr(dataset.source, "path_field", "url")
     source = {
@@ -173,13 +187,19 @@ def make_run(
     }
 
 
-def _check_file(given: str | Path, file: DataFile, *, is_asked: bool, shows_images: bool) -> None:
+def _check_file(
+    path: str | Path,
+    file: DataFile,
+    *,
+    is_asked: bool,
+    shows_images: bool,
+) -> None:
     """Raise DataError for images that would not be shown, and for labels that are not letters."""
-    place = Place(file=show_file(given))
+    place = Place(file=show_file(path))
     if is_asked and file.images and not shows_images:
         message = f"images in {listing(file.images)} are not shown without a task file: "
         message += "the model would guess"
-        command = f"answerkey init my-eval --dataset {shlex.quote(str(given))}"
+        command = f"answerkey init my-eval --dataset {shlex.quote(str(path))}"
         hint = f"write a project whose prompt shows them: `{command}`"
         raise DataError("E215", message, where=place, hint=hint)
     if not is_asked and file.columns.is_relabelled:
@@ -203,9 +223,13 @@ def _write_solver(columns: Collection[str], images: Sequence[str]) -> dict[str, 
     return {"type": "single_turn_solver", "input_builder": builder}
 
 
-def write_project(given: str | Path, overrides: Overrides, folder: Path) -> dict[str, str]:
+def write_project(
+    path: str | Path,
+    overrides: Overrides,
+    folder: Path,
+) -> dict[str, str]:
     """Return a data file as the files of a project in a folder, by their names."""
-    run = make_run(given, overrides, Problems(), shows_images=True)
+    run = make_run(path, overrides, Problems(), shows_images=True)
     dataset = run["datasets"][0]
     task = run["tasks"][0]
     entry = run["evaluation"]["task_specifications"][0]

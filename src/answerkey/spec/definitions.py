@@ -9,7 +9,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
+from answerkey.errors import (
+    AnswerkeyError,
+    Place,
+    SpecError,
+    listing,
+    suggest,
+)
 from answerkey.models.config import (
     Caller,
     CustomConfig,
@@ -21,11 +27,23 @@ from answerkey.models.config import (
 from answerkey.models.names import complete_name
 from answerkey.sandbox import check_snippet
 from answerkey.scorers import asks_model
-from answerkey.spec.config import Config, Given, resolve_config
-from answerkey.spec.nodes import Node, Problems, with_key
+from answerkey.spec.config import (
+    Config,
+    Given,
+    resolve_config,
+)
+from answerkey.spec.nodes import (
+    Node,
+    Problems,
+    with_key,
+)
 from answerkey.spec.project import YAML_ENDINGS, Project
 from answerkey.spec.ready_made import ReadyMade, open_raw_files
-from answerkey.spec.sources import DatasetSpec, build_dataset, is_remote
+from answerkey.spec.sources import (
+    DatasetSpec,
+    build_dataset,
+    is_remote,
+)
 from answerkey.spec.task import Task, build_task
 from answerkey.spec.yaml_text import resolve_path
 
@@ -106,25 +124,25 @@ def check_unused_task(node: Node, problems: Problems) -> None:
 
 def open_given_dataset(project: Project) -> None:
     """Open what `--dataset` names: a key of the run file, a dataset file, data, or an address."""
-    given = project.overrides.dataset
-    if given is None:
+    location = project.overrides.dataset
+    if location is None:
         return
-    if not isinstance(given, str | Path):
-        project.given_dataset = DatasetSpec("samples", given)
+    if not isinstance(location, str | Path):
+        project.given_dataset = DatasetSpec("samples", location)
         return
-    path = Path(given)
+    path = Path(location)
     # A folder may be called like the benchmark whose files it has.
-    if str(given) in project.datasets and not (project.open_files and path.exists()):
-        project.given_dataset = project.datasets[str(given)]
+    if str(location) in project.datasets and not (project.open_files and path.exists()):
+        project.given_dataset = project.datasets[str(location)]
         return
     try:
-        if is_remote(given):
-            project.given_dataset = (project.open_files or DatasetSpec.of_path)(given)
+        if is_remote(location):
+            project.given_dataset = (project.open_files or DatasetSpec.of_path)(location)
         elif path.suffix.lower() in YAML_ENDINGS:
             node = with_key(project.read(path, limit=path.parent))
             project.given_dataset = build_dataset(node, project.problems, base=path.parent)
         elif path.exists():
-            project.given_dataset = (project.open_files or DatasetSpec.of_path)(given)
+            project.given_dataset = (project.open_files or DatasetSpec.of_path)(location)
         else:
             raise _refuse_dataset_path(project, path)
     except AnswerkeyError as error:
@@ -140,7 +158,11 @@ def _refuse_dataset_path(project: Project, path: Path) -> SpecError:
     return SpecError("E119", message, where=Place(file=str(path)), hint=hint)
 
 
-def find_dataset(project: Project, key: str, place: Place) -> DatasetSpec | None:
+def find_dataset(
+    project: Project,
+    key: str,
+    place: Place,
+) -> DatasetSpec | None:
     """Return a dataset by key; report one that is not defined."""
     if key in project.datasets:
         return project.datasets[key]
@@ -167,7 +189,11 @@ def find_given_model(project: Project) -> str | None:
     return complete_name(name)
 
 
-def open_model_file(project: Project, path: str, typed: str | None = None) -> None:
+def open_model_file(
+    project: Project,
+    path: str,
+    typed: str | None = None,
+) -> None:
     """Define the model of a model file by its path; errors show the path as `typed`."""
     if path in project.models or path in project.broken:
         return
@@ -186,8 +212,17 @@ def open_model_file(project: Project, path: str, typed: str | None = None) -> No
     _check_adapter(project, path)
 
 
+def _open_given_model_file(project: Project, reference: str) -> None:
+    if reference.lower().endswith(YAML_ENDINGS) and reference == find_given_model(project):
+        open_model_file(project, reference, project.overrides.model_name)
+
+
 def choose_model(
-    project: Project, reference: str, place: Place, *, is_callers: bool = False
+    project: Project,
+    reference: str,
+    place: Place,
+    *,
+    is_callers: bool = False,
 ) -> str | ModelConfig:
     """Return the model that a reference means, for `open_model`; raise SpecError if it is none.
 
@@ -213,7 +248,12 @@ def choose_model(
         raise SpecError("E113", f"model `{reference}` is not defined", where=place, hint=hint)
     try:
         if is_live(name):
-            return read_name(name, caller=caller, is_callers=is_callers, place=place)
+            return read_name(
+                name,
+                caller=caller,
+                is_callers=is_callers,
+                place=place,
+            )
         from answerkey.models.model import open_model
 
         open_model(name)
@@ -222,7 +262,12 @@ def choose_model(
     return name
 
 
-def _suggest_model(project: Project, name: str, *, is_callers: bool) -> str:
+def _suggest_model(
+    project: Project,
+    name: str,
+    *,
+    is_callers: bool,
+) -> str:
     from answerkey.models.model import suggest_model
 
     near = suggest(name, project.models)
@@ -238,7 +283,12 @@ def _suggest_model(project: Project, name: str, *, is_callers: bool) -> str:
 
 
 def prepare_model(
-    project: Project, reference: str, place: Place, generation: Generation, *, is_callers: bool
+    project: Project,
+    reference: str,
+    place: Place,
+    generation: Generation,
+    *,
+    is_callers: bool,
 ) -> str | ModelConfig:
     """Return a model that will be called, with its generation; raise SpecError if it cannot be."""
     model = choose_model(project, reference, place, is_callers=is_callers)
@@ -275,8 +325,7 @@ def find_model(
 
     Without `generation` it is not called, and None is returned.
     """
-    if reference.lower().endswith(YAML_ENDINGS) and reference == find_given_model(project):
-        open_model_file(project, reference, project.overrides.model_name)
+    _open_given_model_file(project, reference)
     if reference in project.broken or "<<" in reference:
         return None
     try:
@@ -302,7 +351,12 @@ def list_judges(task: Task) -> dict[str, tuple[str, Place]]:
     return judges
 
 
-def find_judges(project: Project, task: Task, *, is_callers: bool = False) -> Judges:
+def find_judges(
+    project: Project,
+    task: Task,
+    *,
+    is_callers: bool = False,
+) -> Judges:
     """Return the model of each scorer that calls one, by the scorer's key; report mistakes."""
     judges: Judges = {}
     for key, (name, place) in list_judges(task).items():
@@ -321,7 +375,11 @@ def check_references(project: Project, config: Config) -> None:
         find_model(project, name, config.places.get(key, Place()), None)
 
 
-def resolve(project: Project, node: Node, given: Mapping[str, Given]) -> Config:
+def resolve(
+    project: Project,
+    node: Node,
+    settings: Mapping[str, Given],
+) -> Config:
     """Return the config of a task or an evaluation.
 
     `--dataset` and `--model` are for parameters that have neither a value nor a default.
@@ -332,26 +390,35 @@ def resolve(project: Project, node: Node, given: Mapping[str, Given]) -> Config:
         fallbacks["dataset"] = Given(project.given_dataset.key, Place(file="--dataset"))
     if model is not None:
         fallbacks["model"] = Given(model, Place(file="--model"))
-    return resolve_config(node, given, project.problems, fallbacks=fallbacks)
+    return resolve_config(node, settings, project.problems, fallbacks=fallbacks)
 
 
-def adopt(project: Project, ready: ReadyMade, given: Mapping[str, Given]) -> dict[str, Given]:
+def adopt(
+    project: Project,
+    ready: ReadyMade,
+    settings: Mapping[str, Given],
+) -> dict[str, Given]:
     """Add the datasets of a ready-made task; return its config values, which name them.
 
     They may depend on the config (`split`, `subset`): each kind of them has a key of its own.
     """
     mistakes = Problems()  # they are reported when the task is built
-    config = ready.config(given, mistakes)
-    chosen = dict(given)
+    config = ready.config(settings, mistakes)
+    chosen = dict(settings)
     if mistakes.errors:
         project.broken |= {ready.name, f"{ready.name}_examples"}
         return chosen
     problems = project.problems
-    project.open_files = partial(open_raw_files, ready=ready, config=config, problems=problems)
+    project.open_files = partial(
+        open_raw_files,
+        ready=ready,
+        config=config,
+        problems=problems,
+    )
     for parameter, node in ready.hub_datasets():
         dataset = build_dataset(config.fill(node, problems), problems, base=project.folder)
-        if dataset is not None and parameter in given:
-            name = str(given[parameter].value)
+        if dataset is not None and parameter in settings:
+            name = str(settings[parameter].value)
             path = project.folder / name
             if parameter != "examples" or name in project.datasets or not path.exists():
                 continue
@@ -367,8 +434,8 @@ def _add_dataset(project: Project, dataset: DatasetSpec) -> str:
     key = dataset.key
     numbers = count(2)
     while True:
-        known = project.datasets.setdefault(key, replace(dataset, key=key))
-        is_users = (known.place and known.place.file) != (dataset.place and dataset.place.file)
-        if is_users or known.source == dataset.source:
+        present = project.datasets.setdefault(key, replace(dataset, key=key))
+        is_users = (present.place and present.place.file) != (dataset.place and dataset.place.file)
+        if is_users or present.source == dataset.source:
             return key
         key = f"{dataset.key}-{next(numbers)}"

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+)
 
 from pydantic import Field
 
-from answerkey.errors import Place, SpecError, listing, suggest
+from answerkey.errors import (
+    Place,
+    SpecError,
+    listing,
+    suggest,
+)
 from answerkey.models.config import (
     INFERENCE_FUNCTION,
     LATER_INFERENCE_FUNCTION,
@@ -23,10 +32,30 @@ from answerkey.models.config import (
 from answerkey.models.names import PROVIDERS, ApiName
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.spec.config import refuse_config
-from answerkey.spec.nodes import BROKEN, Broken, Node, Problems, walk_scalars
-from answerkey.spec.shapes import Count, Described, Reference, SpecificationFields, TaskKind, part
+from answerkey.spec.nodes import (
+    BROKEN,
+    Broken,
+    Node,
+    Problems,
+    walk_scalars,
+)
+from answerkey.spec.shapes import (
+    Count,
+    Described,
+    Reference,
+    SpecificationFields,
+    TaskKind,
+    part,
+)
 from answerkey.spec.shapes import Generation as GenerationFields
-from answerkey.spec.validation import Fields, Number, SecretText, Text, report_text, validate_node
+from answerkey.spec.validation import (
+    Fields,
+    Number,
+    SecretText,
+    Text,
+    report_text,
+    validate_node,
+)
 from answerkey.templates import Template
 
 #: Adapters that need not be defined: with them the endpoint has the chat API.
@@ -232,7 +261,11 @@ def _build_provider_model(node: Node, problems: Problems) -> ModelSpec | None:
     return ModelSpec(provider_key(name), node.entries["$provider"].place, name, config=config)
 
 
-def _check_provider(provider: str, place: Place, problems: Problems) -> bool:
+def _check_provider(
+    provider: str,
+    place: Place,
+    problems: Problems,
+) -> bool:
     if provider not in PROVIDERS:
         providers = [*PROVIDERS, "builtin"]
         hint = suggest(provider, providers) or f"providers: {listing(providers)}"
@@ -256,7 +289,10 @@ def _read_connection(node: Node, problems: Problems) -> Fields | None:
 
 
 def _build_connection(
-    fields: Fields, node: Node, key: str, problems: Problems
+    fields: Fields,
+    node: Node,
+    key: str,
+    problems: Problems,
 ) -> Connection | Broken:
     """Return how a model is reached; None for one that is only named."""
     match fields:
@@ -279,7 +315,9 @@ def _build_connection(
 
 
 def _build_custom_connection(
-    fields: CustomConnection, node: Node, problems: Problems
+    fields: CustomConnection,
+    node: Node,
+    problems: Problems,
 ) -> CustomConfig:
     certificates = fields.tls_context.validation_context if fields.tls_context else None
     if certificates and certificates.trust_chain_verification == "accept_untrusted":
@@ -297,7 +335,10 @@ def _build_custom_connection(
 
 
 def _read_snippet(
-    fields: CustomInference, node: Node, key: str, problems: Problems
+    fields: CustomInference,
+    node: Node,
+    key: str,
+    problems: Problems,
 ) -> Snippet | None:
     """Return the snippet of a model, under either of its two names."""
     if fields.adapter is not None and fields.adapter.key not in OWN_ADAPTERS:
@@ -328,16 +369,16 @@ def _read_address(node: Node) -> Address | None:
 
 def build_generation(fields: ModelFields | ProviderModel | SpecificationFields) -> Generation:
     """Return how a model is to generate; `extra_body` may stand in `generation`, too."""
-    stated: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     if fields.generation is not None:
-        stated = fields.generation.model_dump(exclude_none=True)
+        parameters = fields.generation.model_dump(exclude_none=True)
     if fields.extra_body is not None:
-        stated["extra_body"] = {**stated.get("extra_body", {}), **fields.extra_body}
-    if isinstance(stated.get("stop"), str):
-        stated["stop"] = (stated["stop"],)
-    elif "stop" in stated:
-        stated["stop"] = tuple(stated["stop"])
-    return Generation(**stated)
+        parameters["extra_body"] = {**parameters.get("extra_body", {}), **fields.extra_body}
+    if isinstance(parameters.get("stop"), str):
+        parameters["stop"] = (parameters["stop"],)
+    elif "stop" in parameters:
+        parameters["stop"] = tuple(parameters["stop"])
+    return Generation(**parameters)
 
 
 def build_adapter(node: Node, problems: Problems) -> Adapter | None:

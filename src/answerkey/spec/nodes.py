@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import (
+    Callable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import (
+    dataclass,
+    field,
+    replace,
+)
 from functools import cache
 from pathlib import Path as FilePath
-from typing import Any, Final, Literal
+from typing import (
+    Any,
+    Final,
+    Literal,
+)
 
-from answerkey.errors import AnswerkeyError, Place, SpecError
+from answerkey.errors import (
+    AnswerkeyError,
+    Place,
+    SpecError,
+)
 from answerkey.types import Notice
 
 Path = tuple[str | int, ...]
@@ -181,7 +198,13 @@ class Problems:
     _seen: set[tuple[str, str, Place | None]] = field(default_factory=set)
     _broken: set[Place | None] = field(default_factory=set)
 
-    def add(self, code: str, message: str, where: Place | None, hint: str | None = None) -> None:
+    def add(
+        self,
+        code: str,
+        message: str,
+        where: Place | None,
+        hint: str | None = None,
+    ) -> None:
         """Keep a new SpecError."""
         self.report(SpecError(code, message, where=where, hint=hint))
 
@@ -201,7 +224,12 @@ class Problems:
             self._broken.add(place)
         return Node(BROKEN, place, is_broken=True)
 
-    def notice(self, message: str, where: Place | None, hint: str | None = None) -> None:
+    def notice(
+        self,
+        message: str,
+        where: Place | None,
+        hint: str | None = None,
+    ) -> None:
         """Keep a notice; one with the same message is kept once, wherever it arises."""
         if ("", message, None) not in self._seen:
             self.notices.append(Notice(message, where, hint))
@@ -284,7 +312,11 @@ def walk_scalars(node: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
         yield from walk_scalars(entry, (*path, step))
 
 
-def map_scalars(node: Node, change: Callable[[Path, Node], Node], path: Path = ()) -> Node:
+def map_scalars(
+    node: Node,
+    change: Callable[[Path, Node], Node],
+    path: Path = (),
+) -> Node:
     """Return the tree with every scalar replaced by the result of `change`."""
     if node.is_scalar:
         return change(path, node)
@@ -292,7 +324,11 @@ def map_scalars(node: Node, change: Callable[[Path, Node], Node], path: Path = (
     return _rebuild(node, entries)
 
 
-def prune(node: Node, paths: set[Path], path: Path = ()) -> Node:
+def prune(
+    node: Node,
+    paths: set[Path],
+    path: Path = (),
+) -> Node:
     """Return the tree without the nodes at these paths."""
     if node.is_scalar:
         return node

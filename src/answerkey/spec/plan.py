@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import (
+    Callable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import (
+    dataclass,
+    field,
+    replace,
+)
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +31,11 @@ from answerkey.errors import (
     raise_all,
     suggest,
 )
-from answerkey.models.config import Generation, ModelConfig, is_live
+from answerkey.models.config import (
+    Generation,
+    ModelConfig,
+    is_live,
+)
 from answerkey.sandbox import Snippet
 from answerkey.solvers import ChatInput, GenericInput
 from answerkey.spec import definitions, shapes
@@ -37,9 +50,21 @@ from answerkey.spec.config import (
     report_unknown,
 )
 from answerkey.spec.definitions import Judges
-from answerkey.spec.environment import load_environment
-from answerkey.spec.nodes import Node, Problems, from_plain, sort_errors, with_key
-from answerkey.spec.project import YAML_ENDINGS, Loaded, Overrides, Project, find_file
+from answerkey.spec.nodes import (
+    Node,
+    Problems,
+    from_plain,
+    sort_errors,
+    with_key,
+)
+from answerkey.spec.project import (
+    YAML_ENDINGS,
+    Loaded,
+    Overrides,
+    Project,
+    find_file,
+    load_environment,
+)
 from answerkey.spec.ready_made import (
     find_ready_made,
     list_ready_made,
@@ -55,7 +80,11 @@ from answerkey.spec.sources import (
     resolve_stated,
     show_file,
 )
-from answerkey.spec.task import Task, build_task, override_trials
+from answerkey.spec.task import (
+    Task,
+    build_task,
+    override_trials,
+)
 from answerkey.spec.validation import (
     Fields,
     Key,
@@ -178,8 +207,8 @@ def load_task(
     try:
         project, node = _open(task, overrides, problems)
         if not node.is_map or node.is_broken or _is_task(node):
-            given = given_by_caller({**overrides.config, **(config or {})})
-            values = definitions.resolve(project, node, given)
+            settings = given_by_caller({**overrides.config, **(config or {})})
+            values = definitions.resolve(project, node, settings)
             built = build_task(with_key(node), values, problems)
         else:
             message = "this is not a task file: it has no `definition`"
@@ -214,7 +243,11 @@ def load_dataset(path: str | Path, overrides: Overrides | None = None) -> Datase
 
 
 def load_model(
-    reference: str, path: str | Path, *, generation: Generation, overrides: Overrides
+    reference: str,
+    path: str | Path,
+    *,
+    generation: Generation,
+    overrides: Overrides,
 ) -> str | ModelConfig:
     """Return the model that a reference means in the project of a file, for `open_model`.
 
@@ -238,7 +271,11 @@ def load_model(
 
 
 def load_judges(
-    task: Task, *, run_file: str | Path | None, overrides: Overrides, is_callers: bool = False
+    task: Task,
+    *,
+    run_file: str | Path | None,
+    overrides: Overrides,
+    is_callers: bool = False,
 ) -> Judges:
     """Return the models that the scorers of a task call, by the scorer's key.
 
@@ -252,15 +289,15 @@ def load_judges(
     has_keys = any("/" not in name for name, _ in names.values())
     if run_file is None and has_keys:
         raise_all(list(_refuse_keys(names)))
-    project = Project.open(_folder_of(Path(run_file or task.file or "")), overrides, problems)
+    project = Project.open(_folder_of(run_file or task.file), overrides, problems)
     if run_file is not None and has_keys:
         node = project.read(find_file(Path(run_file)))
         if "definition" not in node.entries:
             definitions.define(project, node)
     # Other mistakes in the run file do not matter, unless a judge is what is wrong there.
-    others = len(problems.errors)
+    earlier = len(problems.errors)
     judges = definitions.find_judges(project, task, is_callers=is_callers)
-    raise_all(problems.errors[others:])
+    raise_all(problems.errors[earlier:])
     if len(judges) < len(names):
         raise_all(problems.errors)
     return judges
@@ -274,7 +311,8 @@ def _refuse_keys(names: Mapping[str, tuple[str, Place]]) -> Iterator[SpecError]:
             yield SpecError("E113", message, where=place, hint=hint)
 
 
-def _folder_of(path: Path) -> Path:
+def _folder_of(file: str | Path | None) -> Path:
+    path = Path(file or "")
     return path if path.is_dir() else path.parent
 
 
@@ -299,7 +337,9 @@ def load_plan(
 
 
 def _open(
-    path: str | Path | Mapping[str, object], overrides: Overrides, problems: Problems
+    path: str | Path | Mapping[str, object],
+    overrides: Overrides,
+    problems: Problems,
 ) -> tuple[Project, Node]:
     """Return the project and the tree of a file of any kind, or of a mapping."""
     ready = find_ready_made(path)
@@ -380,19 +420,28 @@ def _plan_file(project: Project, node: Node) -> Plan | None:
 
 def _plan_ready_made(project: Project, name: str) -> Plan | None:
     ready = load_ready_made(name)
-    given = definitions.adopt(project, ready, given_by_caller(project.overrides.config))
+    settings = definitions.adopt(project, ready, given_by_caller(project.overrides.config))
     definitions.open_given_dataset(project)
-    plan = _plan_task(project, ready.task, given)
+    plan = _plan_task(project, ready.task, settings)
     about = ready.about
-    return plan and replace(plan, key=name, display_name=about.title, description=about.summary)
+    return plan and replace(
+        plan,
+        key=name,
+        display_name=about.title,
+        description=about.summary,
+    )
 
 
-def _plan_task(project: Project, node: Node, given: Mapping[str, Given]) -> Plan | None:
+def _plan_task(
+    project: Project,
+    node: Node,
+    settings: Mapping[str, Given],
+) -> Plan | None:
     """Return the plan of one task, on the dataset that the caller names."""
     key = node.key or "task"
     project.tasks[key] = node
-    report_unknown(given, list_declared(node), project.problems)
-    specifications = _specify(project, [_ask_for(key, node)], given, {})
+    report_unknown(settings, list_declared(node), project.problems)
+    specifications = _specify(project, [_ask_for(key, node)], settings, {})
     return _plan_specifications(project, specifications, node)
 
 
@@ -405,7 +454,9 @@ def _plan_built_task(project: Project, task: Task) -> Plan | None:
 
 
 def _plan_specifications(
-    project: Project, specifications: Sequence[Specification | None], node: Node
+    project: Project,
+    specifications: Sequence[Specification | None],
+    node: Node,
 ) -> Plan | None:
     """Return the plan of one task and its variants."""
     built = tuple(filter(None, specifications))
@@ -434,10 +485,10 @@ def _plan_run(project: Project, node: Node) -> Plan:
     validate_node(shapes.RunFields, node, problems, name="the run file")
     definitions.define(project, node)
     definitions.open_given_dataset(project)
-    given = read_given(node.field("config"), problems, name="config")
-    given |= given_by_caller(project.overrides.config)
-    fields, config, entries, models = _read_evaluation(project, node, given)
-    for_tasks = {name: value for name, value in given.items() if name not in config.parameters}
+    settings = read_given(node.field("config"), problems, name="config")
+    settings |= given_by_caller(project.overrides.config)
+    fields, config, entries, models = _read_evaluation(project, node, settings)
+    for_tasks = {name: value for name, value in settings.items() if name not in config.parameters}
     _check_tasks(project, entries, for_tasks, config)
     common: dict[str, Any] = {}
     if fields is not None:
@@ -445,8 +496,8 @@ def _plan_run(project: Project, node: Node) -> Plan:
     common |= _read_run_config(node.field("run_config"), problems)
     matrix = {}
     for model in models:
-        asked = [entry.having("model_key", model) for entry in entries]
-        matrix[str(model.value)] = _specify(project, asked, for_tasks, common)
+        assigned = [entry.having("model_key", model) for entry in entries]
+        matrix[str(model.value)] = _specify(project, assigned, for_tasks, common)
     built = next(iter(matrix.values())) if matrix else _specify(project, entries, for_tasks, common)
     if fields is None:
         name = Path(node.place.file or "run.yaml").resolve().parent.name or "run"
@@ -466,7 +517,10 @@ def _plan_run(project: Project, node: Node) -> Plan:
 
 
 def _check_tasks(
-    project: Project, entries: Sequence[Node], given: Mapping[str, Given], config: Config
+    project: Project,
+    entries: Sequence[Node],
+    settings: Mapping[str, Given],
+    config: Config,
 ) -> None:
     """Report config values that no task declares, and mistakes in tasks that are not used."""
     names = list(config.parameters)
@@ -475,8 +529,8 @@ def _check_tasks(
         key = str(entry.field("task_key").value)
         unused.pop(key, None)
         names += list_declared(_find_task(project, key) or entry)
-    if "tasks" not in project.unread:
-        report_unknown(given, names, project.problems)
+    if entries and "tasks" not in project.unread:
+        report_unknown(settings, names, project.problems)
     for task in unused.values():
         definitions.check_unused_task(task, project.problems)
 
@@ -496,7 +550,9 @@ def _read_run_config(node: Node, problems: Problems) -> dict[str, Any]:
 
 
 def _read_evaluation(
-    project: Project, run: Node, given: Mapping[str, Given]
+    project: Project,
+    run: Node,
+    settings: Mapping[str, Given],
 ) -> tuple[shapes.EvaluationFields | None, Config, list[Node], list[Node]]:
     """Return the fields and the config of an evaluation, its task specifications, and the models.
 
@@ -510,7 +566,7 @@ def _read_evaluation(
     config = Config()
     models: list[Node] = []
     if node.is_map:
-        config = definitions.resolve(project, node, pick_declared(given, node))
+        config = definitions.resolve(project, node, pick_declared(settings, node))
         definitions.check_references(project, config)
         node = config.fill(node.without("config_spec"), problems)
         if not node.field("matrix").is_null:
@@ -556,17 +612,23 @@ def _read_matrix(evaluation: Node, project: Project) -> tuple[Node, list[Node]]:
             message += "every task is asked of all its `models`"
             hint = "leave it out, or use `task_specifications`"
             problems.add("E108", message, entry.key_place(name), hint)
+    models = _read_models(matrix.field("models"), problems)
+    if project.overrides.model is not None or project.overrides.brings_completions:
+        models = []
+    listed = Node(tuple(entries), tasks.place)
+    return evaluation.having("task_specifications", listed), models
+
+
+def _read_models(node: Node, problems: Problems) -> list[Node]:
+    """Return the models of a matrix; report one that is named twice."""
     models: dict[str, Node] = {}
-    for model in matrix.field("models").items:
+    for model in node.items:
         name = str(model.value)
         if name in models:
             problems.add("E114", f"model `{name}` is named twice", model.place, "name it once")
         if model.is_scalar and not model.is_broken:
             models.setdefault(name, model)
-    if project.overrides.model is not None or project.overrides.brings_completions:
-        models = {}
-    listed = Node(tuple(entries), tasks.place)
-    return evaluation.having("task_specifications", listed), list(models.values())
+    return list(models.values())
 
 
 def _find_task(project: Project, key: str) -> Node | None:
@@ -576,7 +638,11 @@ def _find_task(project: Project, key: str) -> Node | None:
 
 
 def _list_variants(
-    project: Project, task: Node, key: str, *, is_recorded: bool
+    project: Project,
+    task: Node,
+    key: str,
+    *,
+    is_recorded: bool,
 ) -> Iterator[tuple[Node, Variant | None]]:
     """Yield a task, and the same task with another prompt for each of its `variants`.
 
@@ -601,9 +667,9 @@ def _list_variants(
         message = "`variants` are other prompts, and the task's solver has none"
         problems.add("E108", message, listed.place, "give the task a `single_turn_solver`")
         return
-    wanted: list[tuple[str | None, str, Place]] = [(BASE, BASE, definition.place)]
-    wanted += [(entry.key, "variant", entry.place) for entry in listed.items]
-    assign_keys(wanted, problems, what="variant", within="in the task")
+    candidates: list[tuple[str | None, str, Place]] = [(BASE, BASE, definition.place)]
+    candidates += [(entry.key, "variant", entry.place) for entry in listed.items]
+    assign_keys(candidates, problems, what="variant", within="in the task")
     for entry in listed.items:
         fields = validate_node(variant_model(), entry, problems, name="the variant")
         if fields is not None and entry.key is not None:
@@ -614,20 +680,20 @@ def _list_variants(
 def _specify(
     project: Project,
     entries: Sequence[Node],
-    given: Mapping[str, Given],
+    settings: Mapping[str, Given],
     common: Mapping[str, Any],
 ) -> list[Specification | None]:
     """Return the specifications of an evaluation; None for one that cannot be built.
 
-    `given` are config values for the tasks, `common` is what the run says of all of them.
+    `settings` are config values for the tasks, `common` is what the run says of all of them.
     """
-    wanted: list[tuple[str | None, str, Place]] = []
+    candidates: list[tuple[str | None, str, Place]] = []
     for entry in entries:
-        wanted.append((entry.key, str(entry.field("task_key").value), entry.place))
-    keys = assign_keys(wanted, project.problems, what="task specification", within=_WITHIN)
+        candidates.append((entry.key, str(entry.field("task_key").value), entry.place))
+    keys = assign_keys(candidates, project.problems, what="task specification", within=_WITHIN)
     specifications: list[Specification | None] = []
     for entry, key in zip(entries, keys, strict=True):
-        specifications += _specify_entry(project, entry, key, keys, given, common)
+        specifications += _specify_entry(project, entry, key, keys, settings, common)
     for each in filter(None, specifications):
         if each.variant and each.variant.key != BASE and each.key in keys:
             message = f"task specification key `{each.key}` is used twice {_WITHIN}"
@@ -641,7 +707,7 @@ def _specify_entry(
     entry: Node,
     key: str,
     keys: Sequence[str],
-    given: Mapping[str, Given],
+    settings: Mapping[str, Given],
     common: Mapping[str, Any],
 ) -> list[Specification | None]:
     """Return the specification of one task, and those of its variants."""
@@ -661,7 +727,7 @@ def _specify_entry(
         return [None]
     if task_key not in project.tasks:
         values = definitions.adopt(project, load_ready_made(task_key), values)
-    values |= pick_declared(given, node)
+    values |= pick_declared(settings, node)
     node = override_trials(node, common.get("trials", Node(None, Place())), entry.field("trials"))
     is_recorded = project.overrides.brings_completions or fields.completions is not None
     specifications: list[Specification | None] = []
@@ -681,7 +747,10 @@ def _specify_entry(
 
 
 def _check_task_results(
-    config: Config, keys: Sequence[str], place: Place, problems: Problems
+    config: Config,
+    keys: Sequence[str],
+    place: Place,
+    problems: Problems,
 ) -> None:
     """Report `task_result` parameters that name no task specification."""
     for name, target in config.of_type("task_result").items():
@@ -735,7 +804,9 @@ def _build_specification(
 
 
 def _select_rows(
-    common: Mapping[str, Any], fields: SpecificationFields, overrides: Overrides
+    common: Mapping[str, Any],
+    fields: SpecificationFields,
+    overrides: Overrides,
 ) -> Selection:
     """Return which rows are used; the caller's word wins, then the task specification's."""
     selected = {name: value for name, value in common.items() if name in _SELECTION}
@@ -748,7 +819,12 @@ def _select_rows(
 
 
 def _choose_model(
-    project: Project, reference: str, fields: SpecificationFields, entry: Node, *, is_called: bool
+    project: Project,
+    reference: str,
+    fields: SpecificationFields,
+    entry: Node,
+    *,
+    is_called: bool,
 ) -> str | ModelConfig | None:
     """Return the model to call; None when recorded completions take its place."""
     from answerkey.spec.models import build_generation
@@ -762,7 +838,9 @@ def _choose_model(
 
 
 def _find_completions(
-    project: Project, fields: SpecificationFields, entry: Node
+    project: Project,
+    fields: SpecificationFields,
+    entry: Node,
 ) -> Path | str | None:
     """Return the file of recorded completions that a task specification names."""
     if fields.completions is None:
@@ -776,7 +854,9 @@ def _find_completions(
 
 
 def _choose_examples(
-    task: Task, dataset: DatasetSpec | None, project: Project
+    task: Task,
+    dataset: DatasetSpec | None,
+    project: Project,
 ) -> DatasetSpec | None:
     """Return the dataset that a solver takes its examples from."""
     examples = getattr(task.solver, "examples", None)

@@ -7,17 +7,42 @@ are values of the environment, or else of `.env`; `<< secrets.NAME >>` is used a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import (
+    Callable,
+    Mapping,
+    Sequence,
+)
+from dataclasses import (
+    dataclass,
+    field,
+    replace,
+)
+from os import environ
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Generic,
+    Literal,
+    TypeVar,
+)
 
 from answerkey.datasets.formats import split_endings
 from answerkey.datasets.sources import Source
-from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
-from answerkey.models.config import Adapter, ModelConfig, Secret
+from answerkey.errors import (
+    AnswerkeyError,
+    Place,
+    SpecError,
+    listing,
+    suggest,
+)
+from answerkey.models.config import (
+    SECRET_NAME,
+    Adapter,
+    ModelConfig,
+    Origin,
+    Secret,
+)
 from answerkey.spec import yaml_text
-from answerkey.spec.environment import Environment, load_environment
 from answerkey.spec.nodes import (
     Broken,
     Node,
@@ -29,7 +54,11 @@ from answerkey.spec.nodes import (
     to_plain,
 )
 from answerkey.spec.nodes import Path as Way
-from answerkey.spec.yaml_text import INCLUDE_TAG, MAX_NODES, resolve_path
+from answerkey.spec.yaml_text import (
+    INCLUDE_TAG,
+    MAX_NODES,
+    resolve_path,
+)
 from answerkey.types import Notice
 
 if TYPE_CHECKING:
@@ -45,6 +74,11 @@ YAML_ENDINGS = (".yaml", ".yml")
 MAX_FILES = 200
 MAX_INCLUDED = 20_000_000
 
+_VALUE = re.compile(r"\$(?:[A-Za-z_]|\{[A-Za-z_])\S*")
+_NAME = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+_LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)", re.DOTALL)
+_QUOTED = re.compile(r"""(?:'([^']*)'|"((?:[^"\\]|\\.)*)")\s*(?:#.*)?""")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$"}
 _WHOLE_START = re.compile(r"(?:\$[A-Za-z_][A-Za-z0-9_]*|\$\{[A-Za-z_][A-Za-z0-9_]*\})(?:/\S*)?")
 _SECRET = re.compile(r"\s*<<\s*secrets\.([A-Za-z_][A-Za-z0-9_]*)\s*>>\s*")
 _SECRET_ANYWHERE = re.compile(r"<<\s*secrets\.")
@@ -111,6 +145,95 @@ class Loaded(Generic[T]):
         return cls(value, sort_errors(problems.errors), problems.notices)
 
 
+@dataclass(frozen=True)
+class Environment:
+    """The values that `$NAME` can stand for; `project_names` are set by a file of the project.
+
+    One that `is_broken` lacks the values of a file that could not be read.
+    """
+
+    values: Mapping[str, str] = field(default_factory=dict, repr=False)
+    project_names: frozenset[str] = frozenset()
+    is_broken: bool = False
+
+    def expand(
+        self,
+        text: str,
+        place: Place,
+        *,
+        may_hold_secret: bool = False,
+    ) -> str:
+        """Return an environment value with its variables filled in; any other text as it is."""
+        if not _VALUE.fullmatch(text):
+            return text
+        for name in _find_names(text):
+            if SECRET_NAME.search(name) and not may_hold_secret:
+                message = f"`{name}` looks like a secret, and may not stand here"
+                hint = "secrets may be the value of "
+                hint += "`api_key`, of a header, of an environment value or under `secrets`"
+                raise SpecError("E117", message, where=place, hint=hint)
+        for name in _find_names(text):
+            if name not in self.values:
+                hint = f"set it in the environment or in `.env`: `{name}=…`"
+                near = suggest(name, self.values)
+                if near:
+                    hint = f"{near} or {hint}"
+                message = f"environment value `{name}` is not set"
+                raise SpecError("E106", message, where=place, hint=hint)
+        return _NAME.sub(lambda match: self.values[match[1] or match[2]], text)
+
+    def origin_of(self, text: str) -> Origin:
+        """Return whose value this is: the project's only if its files state all of it."""
+        return "project" if self.project_names.issuperset(_find_names(text)) else "caller"
+
+
+def _find_names(text: str) -> list[str]:
+    return [plain or braced for plain, braced in _NAME.findall(text)]
+
+
+def load_environment(folder: Path | None, env: str | Path | None) -> Environment:
+    """Return the process environment over the file `env`, or over `.env` in `folder`."""
+    file = None
+    if env is not None:
+        file = Path(env)
+    elif folder is not None and (folder / ".env").is_file():
+        file = folder / ".env"
+    if file is None:
+        return Environment({**environ})
+    stored = parse_env(yaml_text.read_text(file, file.as_posix()), file.as_posix())
+    names = frozenset[str]()
+    if folder is not None and file.resolve().is_relative_to(folder.resolve()):
+        names = frozenset(stored.keys() - environ.keys())
+    return Environment({**stored, **environ}, names)
+
+
+def parse_env(text: str, shown: str) -> dict[str, str]:
+    """Return the values of a `.env` text: `NAME=value`, `export`, quotes, comments.
+
+    Nothing is expanded.
+    """
+    values: dict[str, str] = {}
+    for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
+        if not line or line.startswith("#"):
+            continue
+        where = Place(shown, number)
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise SpecError("E102", "not a line of the form `NAME=value`", where=where)
+        name, value = match.groups()
+        if not value.startswith(("'", '"')):
+            values[name] = re.split(r"\s#", value, maxsplit=1)[0].strip()
+            continue
+        quoted = _QUOTED.fullmatch(value)
+        if quoted is None:
+            raise SpecError("E102", "quotes are not closed, or text follows them", where=where)
+        escaped = quoted[2] or ""
+        values[name] = quoted[1] or re.sub(
+            r"\\(.)", lambda match: _ESCAPES.get(match[1], match[0]), escaped
+        )
+    return values
+
+
 @dataclass
 class Inclusion:
     """Follows `!include` and `$ref`; `folder` may not be left."""
@@ -129,7 +252,11 @@ class Inclusion:
         return self.follow(node, (resolve_path(path, None),))
 
     def follow(
-        self, node: Node, trail: tuple[Path, ...] = (), *, is_material: bool = False
+        self,
+        node: Node,
+        trail: tuple[Path, ...] = (),
+        *,
+        is_material: bool = False,
     ) -> Node:
         """Return a tree with everything followed; `trail` are the files that lead to it.
 
@@ -179,7 +306,13 @@ class Inclusion:
             raise SpecError("E104", message, where=place)
         return self._texts[real]
 
-    def _refer(self, node: Node, trail: tuple[Path, ...], *, is_material: bool = False) -> Node:
+    def _refer(
+        self,
+        node: Node,
+        trail: tuple[Path, ...],
+        *,
+        is_material: bool = False,
+    ) -> Node:
         """Return the tree of the file that `$ref` names, with the keys beside `$ref` added."""
         reference = node.entries["$ref"]
         siblings = node.without("$ref")
@@ -197,15 +330,21 @@ class Inclusion:
             target = self.problems.mark_broken(reference.place)
         for key in siblings.entries.keys() & target.entries.keys():
             if to_plain(siblings.entries[key]) != to_plain(target.entries[key]):
-                other = target.key_place(key)
-                message = f"`{key}` contradicts the file that `$ref` names ({other})"
+                target_place = target.key_place(key)
+                message = f"`{key}` contradicts the file that `$ref` names ({target_place})"
                 where = siblings.key_place(key)
                 self.problems.add("E105", message, where, f"keep `{key}` in one of the two")
         entries = target.entries | siblings.entries
         keys = target.keys | siblings.keys
         return Node(entries, reference.place, keys=keys, is_broken=target.is_broken)
 
-    def _read_reference(self, node: Node, trail: tuple[Path, ...], *, is_material: bool) -> Node:
+    def _read_reference(
+        self,
+        node: Node,
+        trail: tuple[Path, ...],
+        *,
+        is_material: bool,
+    ) -> Node:
         """Return the tree of the file that `$ref` names; each file is read once."""
         if node.text is None:
             raise SpecError("E108", "`$ref` must be the path of a YAML file", where=node.place)
@@ -258,7 +397,12 @@ class Project:
     open_files: Callable[[str | Path], DatasetSpec | None] | None = None
 
     @classmethod
-    def open(cls, folder: Path, overrides: Overrides, problems: Problems) -> Project:
+    def open(
+        cls,
+        folder: Path,
+        overrides: Overrides,
+        problems: Problems,
+    ) -> Project:
         """Return the project of a folder; an `--env` file that cannot be read is reported."""
         try:
             environment = load_environment(folder, overrides.env)
@@ -308,7 +452,12 @@ class Project:
             return Node(expanded, node.place, "caller")
         return Node(expanded, node.place, node.style)
 
-    def _fill_secret(self, path: Way, node: Node, secrets: Mapping[str, Secret | Broken]) -> Node:
+    def _fill_secret(
+        self,
+        path: Way,
+        node: Node,
+        secrets: Mapping[str, Secret | Broken],
+    ) -> Node:
         """Return a scalar with `<< secrets.NAME >>` replaced; report one in the wrong place."""
         text = node.text or ""
         if not _SECRET_ANYWHERE.search(text) or kind_of(path) == "material":
@@ -354,14 +503,21 @@ def read_secrets(node: Node, problems: Problems) -> dict[str, Secret | Broken]:
         problems.add("E108", "`secrets` must be a mapping of names to values", node.place)
     secrets: dict[str, Secret | Broken] = {}
     for name, entry in pairs:
-        if isinstance(entry.value, Secret | Broken):
-            secrets[name] = entry.value
-        elif isinstance(entry.value, str | int) and not isinstance(entry.value, bool):
-            secrets[name] = Secret(str(entry.value), "project")
-        else:
+        secret = _read_secret(entry.value)
+        if secret is None:
             hint = "put the value in quotes, or name it as `$NAME`"
             problems.add("E108", f"secret `{name}` must be text", entry.place, hint)
+        else:
+            secrets[name] = secret
     return secrets
+
+
+def _read_secret(value: object) -> Secret | Broken | None:
+    if isinstance(value, Secret | Broken):
+        return value
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return Secret(str(value), "project")
+    return None
 
 
 def find_file(path: Path) -> Path:

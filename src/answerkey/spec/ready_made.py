@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import (
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
@@ -30,10 +34,25 @@ from answerkey.errors import (
     listing,
     raise_all,
 )
-from answerkey.spec.config import Config, Given, pick_declared, resolve_config
-from answerkey.spec.nodes import Node, Problems, from_plain, to_plain
+from answerkey.spec.config import (
+    Config,
+    Given,
+    pick_declared,
+    resolve_config,
+)
+from answerkey.spec.nodes import (
+    Node,
+    Problems,
+    from_plain,
+    to_plain,
+)
 from answerkey.spec.project import RUN_NAMES
-from answerkey.spec.sources import DatasetSpec, build_source, is_remote, name_dataset
+from answerkey.spec.sources import (
+    DatasetSpec,
+    build_source,
+    is_remote,
+    name_dataset,
+)
 from answerkey.spec.yaml_text import parse_yaml
 
 FOLDER = "benchmarks"
@@ -115,9 +134,9 @@ class ReadyMade:
         for entry in to_plain(self.task)["config_spec"]:
             yield entry["key"], entry.get("default_value"), entry.get("description", "")
 
-    def config(self, given: Mapping[str, Given], problems: Problems) -> Config:
+    def config(self, settings: Mapping[str, Given], problems: Problems) -> Config:
         """Return the config of the task; values that it does not declare are left out."""
-        return resolve_config(self.task, pick_declared(given, self.task), problems)
+        return resolve_config(self.task, pick_declared(settings, self.task), problems)
 
     def describe(self) -> dict[str, Any]:
         """Return everything about the task as plain values."""
@@ -174,29 +193,29 @@ def _fold_name(name: object) -> str:
     return str(name).lower().replace("-", "_")
 
 
-def find_ready_made(given: object) -> str | None:
+def find_ready_made(location: object) -> str | None:
     """Return the ready-made task that a caller means.
 
     A file, or a folder with a run file, comes first.
     """
-    if not isinstance(given, str | Path) or _fold_name(given) not in _paths():
+    if not isinstance(location, str | Path) or _fold_name(location) not in _paths():
         return None
-    for path in (Path(given), *(Path(given) / name for name in RUN_NAMES)):
+    for path in (Path(location), *(Path(location) / name for name in RUN_NAMES)):
         if path.is_file():
             return None
-    return _fold_name(given)
+    return _fold_name(location)
 
 
 def suggest_ready_made(name: str) -> str | None:
     """Return a hint to the ready-made task that a name may mean, or to a part of it."""
-    wanted = _fold_name(name)
-    near = find_near(wanted, _paths())
-    near += [known for known in _paths() if wanted.startswith(f"{known}_")]
+    folded = _fold_name(name)
+    near = find_near(folded, _paths())
+    near += [task for task in _paths() if folded.startswith(f"{task}_")]
     if not near:
         return None
     for entry in to_plain(load_ready_made(near[0]).task)["config_spec"]:
         for value in entry.get("allowed_values", ()):
-            if _fold_name(value) == wanted:
+            if _fold_name(value) == folded:
                 return f"did you mean `{near[0]}` with `--config {entry['key']}={value}`?"
     return f"did you mean `{near[0]}`?"
 
@@ -226,8 +245,8 @@ def load_ready_made(name: str) -> ReadyMade:
 
 def _read_form(node: Node) -> Form:
     names = {"description", "expects", "prefer", "extension"}
-    stated = {key: to_plain(entry) for key, entry in node.entries.items() if key in names}
-    return Form(how=node.without(*names), **stated)
+    fields = {key: to_plain(entry) for key, entry in node.entries.items() if key in names}
+    return Form(how=node.without(*names), **fields)
 
 
 #: What the config values of ready-made tasks are called, and what they are.
@@ -261,19 +280,23 @@ Answer with the letter of the right option and nothing else.
 Answer:"""
 
 
-def _write_task(name: str, about: About, own: Mapping[str, Any]) -> dict[str, Any]:
+def _write_task(
+    name: str,
+    about: About,
+    benchmark: Mapping[str, Any],
+) -> dict[str, Any]:
     """Return the task file of a benchmark, whose own file says how it differs from the others.
 
     `choose` has config values with all that they may be, `prompts` the wordings by name, ours
     first, `shots` what few-shot prompts are made of: `by`, `answer`, `from`. `images` are columns.
     """
-    prompts = own.get("prompts") or {"answerkey": _PROMPT}
-    messages: Any = {wording: _write_messages(text, own) for wording, text in prompts.items()}
-    choices: dict[str, Any] = dict(own.get("choose") or {})
+    prompts = benchmark.get("prompts") or {"answerkey": _PROMPT}
+    messages: Any = {wording: _write_messages(text, benchmark) for wording, text in prompts.items()}
+    choices: dict[str, Any] = dict(benchmark.get("choose") or {})
     definition: dict[str, Any] = {"dataset": {"key": "<< config.dataset >>"}}
-    if group := own.get("group_by", about.category):
+    if group := benchmark.get("group_by", about.category):
         definition["group_by"] = group
-    if own.get("shuffled"):
+    if benchmark.get("shuffled"):
         choices["orders"] = _ORDERS
         options = "{{ sample.options }}"
         definition["choice_order"] = {"options": options, "orders": "<< config.orders >>"}
@@ -284,7 +307,7 @@ def _write_task(name: str, about: About, own: Mapping[str, Any]) -> dict[str, An
     choices["extraction"] = _EXTRACTIONS
     definition["solver"] = {
         "type": "single_turn_solver",
-        **_write_examples(own),
+        **_write_examples(benchmark),
         "input_builder": {"type": "chat_completion", "input_messages": prompt},
     }
     definition["scorers"] = [
@@ -300,16 +323,19 @@ def _write_task(name: str, about: About, own: Mapping[str, Any]) -> dict[str, An
     return {
         "key": name,
         "display_name": about.title,
-        "description": own["description"],
+        "description": benchmark["description"],
         "tasks": ["chat_completion"],
-        "tags": ["ready-made", *own["tags"]],
-        "config_spec": _write_parameters(name, choices, has_shots="shots" in own),
+        "tags": ["ready-made", *benchmark["tags"]],
+        "config_spec": _write_parameters(name, choices, has_shots="shots" in benchmark),
         "definition": definition,
     }
 
 
 def _write_parameters(
-    name: str, choices: Mapping[str, Any], *, has_shots: bool
+    name: str,
+    choices: Mapping[str, Any],
+    *,
+    has_shots: bool,
 ) -> list[dict[str, Any]]:
     """Return the `config_spec` of a benchmark; `choices` are the categorical values."""
     parameters: list[dict[str, Any]] = []
@@ -329,28 +355,28 @@ def _write_parameters(
     return parameters
 
 
-def _write_examples(own: Mapping[str, Any]) -> dict[str, Any]:
+def _write_examples(benchmark: Mapping[str, Any]) -> dict[str, Any]:
     """Return the solver's field for few-shot examples, where there may be any."""
-    if "shots" not in own:
+    if "shots" not in benchmark:
         return {}
     examples = {"dataset": "<< config.examples >>", "num_examples": "<< config.shots >>"}
-    if "by" in own["shots"]:
-        examples["by"] = own["shots"]["by"]
+    if "by" in benchmark["shots"]:
+        examples["by"] = benchmark["shots"]["by"]
     return {"examples": examples}
 
 
-def _write_messages(prompt: str, own: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _write_messages(prompt: str, benchmark: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the messages of a wording; examples are turns of their own."""
     question = _OPTION.sub(rf"{{% for option in sample.options %}}{_LINE}{{%- endfor %}}", prompt)
-    if columns := own.get("images"):
+    if columns := benchmark.get("images"):
         content = [{"type": "text", "text": question}]
         for column in columns:
             image = f"{{{{ sample.{column} | default(none) }}}}"
             content.append({"type": "image", "image": image})
         return [{"role": "user", "content": content}]
     messages = []
-    if "shots" in own:
-        answer = own["shots"].get("answer", "{{ sample.answer }}")
+    if "shots" in benchmark:
+        answer = benchmark["shots"].get("answer", "{{ sample.answer }}")
         for role, text in (("user", question), ("assistant", answer)):
             example = re.sub(r"\bsample\b", "example", text)
             messages.append({"role": role, "content": example, "for_each": "examples"})
@@ -358,47 +384,53 @@ def _write_messages(prompt: str, own: Mapping[str, Any]) -> list[dict[str, Any]]
 
 
 def open_raw_files(
-    given: str | Path, ready: ReadyMade, config: Config, problems: Problems
+    location: str | Path,
+    ready: ReadyMade,
+    config: Config,
+    problems: Problems,
 ) -> DatasetSpec | None:
     """Return a caller's files as the dataset of a ready-made task, recognised by their columns.
 
     Report files that have none of its forms; raise DataError for a file that cannot be read.
     """
-    node = _describe_raw_files(given, ready, config, problems)
+    node = _describe_raw_files(location, ready, config, problems)
     if node is None:
         return None
     source = build_source(node, problems, base=Path())
     if source is None:
         return None
-    return DatasetSpec(name_dataset(given), source, ready.about.title, place=_PLACE)
+    return DatasetSpec(name_dataset(location), source, ready.about.title, place=_PLACE)
 
 
 def _describe_raw_files(
-    given: str | Path, ready: ReadyMade, config: Config, problems: Problems
+    location: str | Path,
+    ready: ReadyMade,
+    config: Config,
+    problems: Problems,
 ) -> Node | None:
     """Return the source of a dataset as a file would state it."""
     seen: list[str] = []
     for form in ready.forms:
-        candidate = _find_files(given, form)
+        candidate = _find_files(location, form)
         if candidate is None:
             continue
-        stated, first, notice = candidate
+        fields, first, notice = candidate
         filled = config.fill(form.how, problems, ("source",))
-        entries = {name: Node(value, _PLACE) for name, value in stated.items()}
+        entries = {name: Node(value, _PLACE) for name, value in fields.items()}
         node = Node(entries | filled.entries, _PLACE, keys=filled.keys)
         columns = _read_columns(first, node)
         if columns >= set(form.expects):
             if notice is not None:
                 hint = "to read others, give a single file or a folder with them alone"
-                problems.notice(notice, Place(file=str(given)), hint)
+                problems.notice(notice, Place(file=str(location)), hint)
             return node
         seen = seen or sorted(columns)
-    message = f"`--dataset {given}` is no data of `{ready.name}` in a form that is known"
+    message = f"`--dataset {location}` is no data of `{ready.name}` in a form that is known"
     if seen:
         message += f" (columns: {listing(seen)})"
     forms = "; ".join(form.description for form in ready.forms)
     hint = f"known are: {forms}. Or give a dataset file that derives these columns"
-    problems.report(DataError("E206", message, where=Place(file=str(given)), hint=hint))
+    problems.report(DataError("E206", message, where=Place(file=str(location)), hint=hint))
     return None
 
 
@@ -411,20 +443,24 @@ def _read_columns(path: Path, node: Node) -> set[str]:
         return set()
 
 
-def _find_files(given: str | Path, form: Form) -> tuple[dict[str, str], Path, str | None] | None:
+def _find_files(location: str | Path, form: Form) -> tuple[dict[str, str], Path, str | None] | None:
     """Return the fields of a source for files that may have a form, and the first of them.
 
     The third is a notice if not all files of a folder are read.
     """
-    path = Path(given)
-    if not is_remote(given) and path.is_dir():
+    path = Path(location)
+    if not is_remote(location) and path.is_dir():
         return _find_in_folder(path, form)
-    name = urlsplit(str(given)).path if is_remote(given) else path.name
+    name = urlsplit(str(location)).path if is_remote(location) else path.name
     if form.extension is not None and form.extension not in name.lower().split(".")[1:]:
         return None
-    if is_remote(given):
-        allow_fetching(str(given))
-        return {"type": "url", "url": str(given)}, UrlSource(url=str(given)).fetch().path, None
+    if is_remote(location):
+        allow_fetching(str(location))
+        return (
+            {"type": "url", "url": str(location)},
+            UrlSource(url=str(location)).fetch().path,
+            None,
+        )
     return {"type": "local", "file_path": str(path.resolve())}, path, None
 
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import (
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from functools import cache
 from typing import Any, Literal
 
@@ -15,7 +19,11 @@ from answerkey.spec import models, shapes
 from answerkey.spec.config import PARAMETERS
 from answerkey.spec.plan import variant_model
 from answerkey.spec.sources import SOURCE
-from answerkey.spec.task import METRIC, SCORER, SOLVER
+from answerkey.spec.task import (
+    METRIC,
+    SCORER,
+    SOLVER,
+)
 from answerkey.spec.validation import Part, fields_of
 from answerkey.templates import RowFilter
 

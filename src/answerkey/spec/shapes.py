@@ -8,14 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+)
 
 from pydantic import ConfigDict, Field
 
+from answerkey.errors import Place
 from answerkey.metrics import AggregatorName
-from answerkey.models.config import AnswerFormat, Effort, Thinking
-from answerkey.spec.nodes import Node, Problems, to_plain
-from answerkey.spec.validation import Fields, Key, Number, Text, Whole
+from answerkey.models.config import (
+    AnswerFormat,
+    Effort,
+    Thinking,
+)
+from answerkey.spec.nodes import (
+    Node,
+    Problems,
+    to_plain,
+)
+from answerkey.spec.validation import (
+    Fields,
+    Key,
+    Number,
+    Text,
+    Whole,
+)
 from answerkey.types import Purpose
 
 #: A reference to a model or an adapter may also contain `$`; a built-in model is named with its
@@ -108,7 +127,6 @@ class DesignFields(Fields):
     group_by: Column | list[Column] | None = None
     cluster_by: Column | None = None
     cluster_correction: bool | None = None
-    bootstrap_seed: Whole | None = None
 
 
 class Definition(DesignFields):
@@ -258,16 +276,15 @@ class RunFields(Fields):
 
 LATER_ERA = "the format of late 2026"
 DEBUG_SAMPLES = 10
-#: Returns a mapping with an old name, the second argument, rewritten to a new one, the third.
-Rewrite = Callable[[Node, str, str], Node]
 
 
 @dataclass(frozen=True)
 class Deprecation:
     """An old key (or an old value of a key) of one part of a file: since when, and its replacement.
 
-    `hint` says what to write, with the old value as `{}`. `scorer` limits it to the scorers of a
-    type. `is_moved`: the name is not old, its place is.
+    `hint` says what to write, with the old value as `{}`. `build` makes the new entry from the old
+    one, or returns None for a value that is wrong under any name. Without it, the old entry is
+    dropped, or kept if only its place is old. `scorer` limits it to the scorers of a type.
     """
 
     part: str
@@ -275,51 +292,42 @@ class Deprecation:
     since: str
     replacement: str
     hint: str
-    rewrite: Rewrite
+    build: Callable[[Node, Place], Node | None] | None = None
     value: str | None = None
     scorer: str | None = None
     is_moved: bool = False
 
-
-def _keep(node: Node, old: str, new: str) -> Node:  # noqa: ARG001 - the run's `run_config` wins over it
-    return node
-
-
-def _drop(node: Node, old: str, new: str) -> Node:  # noqa: ARG001
-    return node.without(old)
-
-
-def _rename(node: Node, old: str, new: str) -> Node:
-    return _replace(node, old, new, node.entries[old])
-
-
-def _rename_type(node: Node, old: str, new: str) -> Node:
-    return node.having(old, Node(new, node.entries[old].place))
+    def rewrite(self, node: Node) -> Node:
+        """Return a mapping with the old key replaced, unless the new one is given too."""
+        if self.build is None:
+            return node if self.is_moved else node.without(self.name)
+        entry = self.build(node.entries[self.name], node.key_place(self.name))
+        if entry is None:
+            return node
+        remaining = node.without(self.name)
+        if self.replacement in node.entries:
+            return remaining
+        return remaining.having(self.replacement, entry)
 
 
-def _read_column(node: Node, old: str, new: str) -> Node:
+def _keep(entry: Node, place: Place) -> Node:  # noqa: ARG001 - the place is for others
+    return entry
+
+
+def _read_column(entry: Node, place: Place) -> Node | None:  # noqa: ARG001 - same
     """Turn a column name into a template that reads the column."""
-    column = node.entries[old].value
-    if not isinstance(column, str | int) or isinstance(column, bool):
-        return node
-    template = f"{{{{ sample['{_escape(column)}'] }}}}"
-    return _replace(node, old, new, Node(template, node.entries[old].place))
+    if not isinstance(entry.value, str | int) or isinstance(entry.value, bool):
+        return None
+    return Node(f"{{{{ sample['{_escape(entry.value)}'] }}}}", entry.place)
 
 
-def _move_into_source(node: Node, old: str, new: str) -> Node:
-    path = node.entries[old]
-    entries = {"type": Node("local", path.place), old: path}
-    return _replace(node, old, new, Node(entries, path.place, keys={old: node.key_place(old)}))
+def _describe_source(entry: Node, place: Place) -> Node:
+    entries = {"type": Node("local", entry.place), "file_path": entry}
+    return Node(entries, entry.place, keys={"file_path": place})
 
 
-def _read_debug_mode(node: Node, old: str, new: str) -> Node:
-    return _replace(node, old, new, Node(DEBUG_SAMPLES, node.entries[old].place))
-
-
-def _replace(node: Node, old: str, new: str, entry: Node) -> Node:
-    """Return a mapping with an old key replaced, unless the new one is given too."""
-    rest = node.without(old)
-    return rest if new in node.entries else rest.having(new, entry)
+def _count_debug_samples(entry: Node, place: Place) -> Node:  # noqa: ARG001 - same
+    return Node(DEBUG_SAMPLES, entry.place)
 
 
 def _escape(value: object) -> str:
@@ -332,15 +340,25 @@ _ENTITY = (
 _SUBSET = "it is ignored; write `run_config: {{num_samples: …}}`"
 _COLUMNS = "scorers read templates"
 _MCQA = "string_equals_mcqa"
-_COLUMN_HINT = "write `%s: \"{{{{ sample['{}'] }}}}\"`"
 
 DEPRECATIONS: tuple[Deprecation, ...] = (
-    *(
-        Deprecation("scorer", old, _COLUMNS, new, _COLUMN_HINT % new, _read_column, scorer=_MCQA)
-        for old, new in (
-            ("ground_truth_choice_field", "ground_truth_choice"),
-            ("choices_field", "choices"),
-        )
+    Deprecation(
+        "scorer",
+        "ground_truth_choice_field",
+        _COLUMNS,
+        "ground_truth_choice",
+        "write `ground_truth_choice: \"{{{{ sample['{}'] }}}}\"`",
+        _read_column,
+        scorer=_MCQA,
+    ),
+    Deprecation(
+        "scorer",
+        "choices_field",
+        _COLUMNS,
+        "choices",
+        "write `choices: \"{{{{ sample['{}'] }}}}\"`",
+        _read_column,
+        scorer=_MCQA,
     ),
     Deprecation(
         "definition",
@@ -348,29 +366,26 @@ DEPRECATIONS: tuple[Deprecation, ...] = (
         LATER_ERA,
         "benchmark_task",
         "write `type: benchmark_task`",
-        _rename_type,
         value="declarative_task",
     ),
-    Deprecation(
-        "task", "evaluated_entity_type", "tasks have a `definition`", _ENTITY, _ENTITY, _drop
-    ),
+    Deprecation("task", "evaluated_entity_type", "tasks have a `definition`", _ENTITY, _ENTITY),
     Deprecation(
         "specification",
         "entity_key",
         "specifications have a `model_key`",
         "model_key",
         "write `model_key: …`",
-        _rename,
+        _keep,
     ),
-    Deprecation("definition", "evaluated_entity_type", LATER_ERA, _ENTITY, _ENTITY, _drop),
-    Deprecation("dataset choice", "fast_subset_size", LATER_ERA, _SUBSET, _SUBSET, _drop),
+    Deprecation("definition", "evaluated_entity_type", LATER_ERA, _ENTITY, _ENTITY),
+    Deprecation("dataset choice", "fast_subset_size", LATER_ERA, _SUBSET, _SUBSET),
     Deprecation(
         "dataset",
         "file_path",
         LATER_ERA,
         "source",
         "write `source: {{type: local, file_path: {}}}`",
-        _move_into_source,
+        _describe_source,
         is_moved=True,
     ),
     Deprecation(
@@ -379,14 +394,12 @@ DEPRECATIONS: tuple[Deprecation, ...] = (
         LATER_ERA,
         "num_samples",
         f"write `run_config: {{{{num_samples: {DEBUG_SAMPLES}}}}}`",
-        _read_debug_mode,
+        _count_debug_samples,
         value="debug",
     ),
-    Deprecation(
-        "evaluation", "mode", LATER_ERA, "leave it out", "leave it out", _drop, value="full"
-    ),
+    Deprecation("evaluation", "mode", LATER_ERA, "leave it out", "leave it out", value="full"),
     *(
-        Deprecation("evaluation", name, LATER_ERA, name, hint, _keep, is_moved=True)
+        Deprecation("evaluation", name, LATER_ERA, name, hint, is_moved=True)
         for name, hint in (
             ("num_samples", "write `run_config: {{num_samples: {}}}`"),
             ("subsampling", "write `run_config: {{subsampling: {}}}`"),
@@ -396,7 +409,11 @@ DEPRECATIONS: tuple[Deprecation, ...] = (
 )
 
 
-def carry_over(node: Node, part: str, problems: Problems) -> Node:
+def carry_over(
+    node: Node,
+    part: str,
+    problems: Problems,
+) -> Node:
     """Return a part of a file with its old names replaced; each old name is a notice."""
     written = node
     for old in DEPRECATIONS:
@@ -405,9 +422,7 @@ def carry_over(node: Node, part: str, problems: Problems) -> Node:
         entry = written.entries[old.name]
         if old.scorer not in {None, written.at("type").text} or old.value not in {None, entry.text}:
             continue
-        title = (
-            old.name if old.value is None or part == "evaluation" else f"{old.name}: {old.value}"
-        )
+        title = f"type: {old.value}" if old.name == "type" else old.name
         message = f"`{title}` is an old name (since {old.since})"
         hint = old.hint.format(_escape(to_plain(entry)))
         new = old.replacement
@@ -417,5 +432,5 @@ def carry_over(node: Node, part: str, problems: Problems) -> Node:
         elif old.is_moved:
             message = f"`{title}` in `{part}` stands in an old place (since {old.since})"
         problems.notice(message, written.key_place(old.name), hint)
-        node = old.rewrite(node, old.name, new)
+        node = old.rewrite(node)
     return node

@@ -6,7 +6,11 @@ import csv
 import re
 import string
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import (
+    dataclass,
+    field,
+    replace,
+)
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -15,14 +19,39 @@ from answerkey.datasets import sources
 from answerkey.datasets.formats import split_endings
 from answerkey.datasets.questions import TRUTH_ROLES, find_columns
 from answerkey.datasets.sources import SOURCES, Source
-from answerkey.datasets.storage import allow_fetching, hide_query, is_stored, require_address
-from answerkey.errors import AnswerkeyError, Place, SpecError, is_url
+from answerkey.datasets.storage import (
+    allow_fetching,
+    hide_query,
+    is_stored,
+    require_address,
+)
+from answerkey.errors import (
+    AnswerkeyError,
+    Place,
+    SpecError,
+    is_url,
+)
 from answerkey.spec.config import refuse_config
-from answerkey.spec.nodes import Node, Problems, from_plain
+from answerkey.spec.nodes import (
+    Node,
+    Problems,
+    from_plain,
+)
 from answerkey.spec.shapes import DatasetFields, carry_over
-from answerkey.spec.validation import Part, fields_of, report_template, try_build, validate_node
+from answerkey.spec.validation import (
+    Part,
+    fields_of,
+    report_template,
+    try_build,
+    validate_node,
+)
 from answerkey.spec.yaml_text import MAX_YAML_BYTES, resolve_path
-from answerkey.templates import DATASET_NAMES, RowFilter, Template, TemplateStopped
+from answerkey.templates import (
+    DATASET_NAMES,
+    RowFilter,
+    Template,
+    TemplateStopped,
+)
 
 SOURCE = Part("source", SOURCES)
 #: Filters with a `value` beside their expression.
@@ -142,12 +171,12 @@ def is_remote(name: str | Path) -> bool:
     return is_url(str(name)) or is_stored(str(name))
 
 
-def is_data_file(given: object) -> bool:
+def is_data_file(location: object) -> bool:
     """Return whether a caller gives a data file, by its name; JSON may also be a run file."""
-    if not isinstance(given, str | Path) or not split_endings(show_file(given))[0]:
+    if not isinstance(location, str | Path) or not split_endings(show_file(location))[0]:
         return False
-    path = Path(given)
-    if is_remote(given) or path.suffix.lower() != ".json" or not path.is_file():
+    path = Path(location)
+    if is_remote(location) or path.suffix.lower() != ".json" or not path.is_file():
         return not path.is_dir()
     with path.open("rb") as stream:
         head = stream.read(MAX_YAML_BYTES)
@@ -155,12 +184,16 @@ def is_data_file(given: object) -> bool:
     return not is_object or not _SPEC_KEY.search(head)
 
 
-def show_file(given: str | Path) -> str:
+def show_file(location: str | Path) -> str:
     """Return a file as it may be shown: an address without what may be secret in it."""
-    return hide_query(str(given)) if is_remote(given) else str(given)
+    return hide_query(str(location)) if is_remote(location) else str(location)
 
 
-def resolve_stated(text: str, place: Place, base: Path) -> Path | str:
+def resolve_stated(
+    text: str,
+    place: Place,
+    base: Path,
+) -> Path | str:
     """Return the address or full path that a file states, relative to that file.
 
     `base` is for a path that is stated in no file. Raises SpecError.
@@ -170,7 +203,12 @@ def resolve_stated(text: str, place: Place, base: Path) -> Path | str:
     return resolve_path((Path(place.file).parent if place.file else base) / text, place)
 
 
-def build_dataset(node: Node, problems: Problems, *, base: Path) -> DatasetSpec | None:
+def build_dataset(
+    node: Node,
+    problems: Problems,
+    *,
+    base: Path,
+) -> DatasetSpec | None:
     """Return the dataset that a node describes; `base` is for paths that are stated in no file."""
     refuse_config(node, problems)
     node = carry_over(node, "dataset", problems)
@@ -187,16 +225,21 @@ def build_dataset(node: Node, problems: Problems, *, base: Path) -> DatasetSpec 
     return DatasetSpec(fields.key, source, title, fields.description, node.place, node)
 
 
-def build_source(node: Node, problems: Problems, *, base: Path) -> Source | None:
+def build_source(
+    node: Node,
+    problems: Problems,
+    *,
+    base: Path,
+) -> Source | None:
     """Return where rows come from; a path is relative to the file that states it."""
-    rest = node
+    remaining = node
     filters: list[RowFilter | None] = []
     if node.field("filters").is_list:
         # Each is validated by itself, so that a mistake in one hides none in the next.
-        rest = node.without("filters")
+        remaining = node.without("filters")
         for entry in node.entries["filters"].items:
             filters.append(build_filter(entry, problems, names=DATASET_NAMES))
-    source: Any = SOURCE.read(rest, problems)[1]
+    source: Any = SOURCE.read(remaining, problems)[1]
     _check_derived(node.field("derive"), problems)
     if source is None:
         return None
@@ -226,7 +269,12 @@ def _check_derived(node: Node, problems: Problems) -> None:
             report_template(error, entry, problems)
 
 
-def build_filter(node: Node, problems: Problems, *, names: tuple[str, ...]) -> RowFilter | None:
+def build_filter(
+    node: Node,
+    problems: Problems,
+    *,
+    names: tuple[str, ...],
+) -> RowFilter | None:
     """Return a row filter whose expression compiles with these names."""
     fields: Any = validate_node(fields_of(RowFilter), node, problems, name="the filter")
     if fields is None:
@@ -262,8 +310,8 @@ def describe_filter(condition: RowFilter) -> dict[str, object]:
 def source_from(plain: Mapping[str, Any]) -> Source:
     """Return the source that `dataclasses.asdict` once described; raises SpecError."""
     problems = Problems()
-    stated = {key: value for key, value in plain.items() if value is not None}
-    source: Source | None = SOURCE.read(from_plain(stated, Place()), problems)[1]
+    fields = {key: value for key, value in plain.items() if value is not None}
+    source: Source | None = SOURCE.read(from_plain(fields, Place()), problems)[1]
     if source is None:
         raise problems.errors[0]
     return source

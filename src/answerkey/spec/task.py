@@ -5,11 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import (
+    asdict,
+    dataclass,
+    field,
+    replace,
+)
 from typing import Any, NamedTuple
 
-from answerkey import features, metrics, solvers
-from answerkey.errors import Place, SpecError, listing, suggest
+from answerkey import (
+    features,
+    metrics,
+    solvers,
+)
+from answerkey.errors import (
+    Place,
+    SpecError,
+    listing,
+    suggest,
+)
 from answerkey.metrics import (
     METRICS,
     Design,
@@ -21,17 +35,45 @@ from answerkey.metrics import (
     foresee_names,
 )
 from answerkey.sandbox import Snippet, check_snippet
-from answerkey.scorers import SCORERS, Action, Scorer, asks_model, compile_templates, find_role
-from answerkey.solvers import SOLVERS, ChoiceOrder, Solver
+from answerkey.scorers import (
+    SCORERS,
+    Action,
+    Scorer,
+    asks_model,
+    compile_templates,
+    find_role,
+)
+from answerkey.solvers import (
+    SOLVERS,
+    ChoiceOrder,
+    Solver,
+)
 from answerkey.spec import shapes, validation
 from answerkey.spec.config import Config
-from answerkey.spec.nodes import BROKEN, Node, Problems, from_plain, name_key, walk_scalars
+from answerkey.spec.nodes import (
+    BROKEN,
+    Node,
+    Problems,
+    from_plain,
+    name_key,
+    walk_scalars,
+)
 from answerkey.spec.shapes import carry_over
 from answerkey.spec.sources import build_filter, describe_filter
-from answerkey.spec.validation import Fields, Part, assign_keys, report_template, validate_node
+from answerkey.spec.validation import (
+    Fields,
+    Part,
+    assign_keys,
+    report_template,
+    validate_node,
+)
 from answerkey.templates import ACTION_NAMES, find_whole
 from answerkey.text import parse_syntax
-from answerkey.types import Known, Purpose, Samples
+from answerkey.types import (
+    Known,
+    Purpose,
+    Samples,
+)
 
 SCORER = Part("scorer", SCORERS, shapes.ScorerCommon, "Scorer")
 METRIC = Part("metric", METRICS, shapes.MetricCommon, "Metric")
@@ -152,7 +194,7 @@ def find_metrics(task: Task, name: str | None = None) -> list[ForeseenMetric]:
 
     The name may have the key of the metric in front, and that of the scorer.
     """
-    found = []
+    matching = []
     for step in task.scoring:
         for metric in step.metrics:
             names = foresee_names(metric.metric)
@@ -162,8 +204,8 @@ def find_metrics(task: Task, name: str | None = None) -> list[ForeseenMetric]:
                 for prefix in prefixes
                 if name.startswith(prefix)
             ):
-                found.append(ForeseenMetric(step, metric, names))
-    return found
+                matching.append(ForeseenMetric(step, metric, names))
+    return matching
 
 
 def find_compared(task: Task, name: str) -> tuple[str, str] | None:
@@ -186,7 +228,12 @@ def find_compared(task: Task, name: str) -> tuple[str, str] | None:
 def hash_definition(definition: object) -> str:
     """Return the SHA-256 of a resolved definition, without names and descriptions for readers."""
     plain = _strip_words(definition)
-    text = json.dumps(plain, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(
+        plain,
+        sort_keys=True,
+        ensure_ascii=False,
+        separators=(",", ":"),
+    )
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -202,7 +249,11 @@ def _strip_words(value: object) -> object:
     return value
 
 
-def build_task(node: Node, config: Config, problems: Problems) -> Task | None:
+def build_task(
+    node: Node,
+    config: Config,
+    problems: Problems,
+) -> Task | None:
     """Return the task with config values filled in; None when it cannot be built at all."""
     if not node.is_map:
         if not node.is_broken:
@@ -235,11 +286,12 @@ def task_from_source(source: Mapping[str, Any]) -> Task:
 
 
 def _build(
-    node: Node, config: Config, problems: Problems, columns: Mapping[str, str]
+    node: Node,
+    config: Config,
+    problems: Problems,
+    columns: Mapping[str, str],
 ) -> Task | None:
-    fields = validate_node(shapes.TaskFields, node, problems, name="the task")
-    if fields is None:  # stand-ins, so that the rest can still be checked
-        fields = shapes.TaskFields(key=name_key(node.key or "") or "task", definition=None)
+    fields = _read_names(node, problems)
     definition = _read_definition(node, problems)
     parts = validate_node(shapes.Definition, definition, problems, name="`definition`")
     if not definition.is_map:
@@ -300,6 +352,15 @@ def _build(
         places=node,
         config_places=config.places,
     )
+
+
+def _read_names(node: Node, problems: Problems) -> shapes.TaskFields:
+    """Return the fields of a task; stand-ins for wrong ones, so that the rest can be checked."""
+    fields = validate_node(shapes.TaskFields, node, problems, name="the task")
+    if fields is None:
+        key = name_key(node.key or "") or "task"
+        fields = shapes.TaskFields(key=key, definition=None)
+    return fields
 
 
 def _drop_unset(plain: Mapping[str, object]) -> dict[str, object]:
@@ -383,7 +444,10 @@ def _check_choice_order(
 
 
 def _add_order_metrics(
-    order: ChoiceOrder, steps: Sequence[ScoringStep], definition: Node, problems: Problems
+    order: ChoiceOrder,
+    steps: Sequence[ScoringStep],
+    definition: Node,
+    problems: Problems,
 ) -> list[ScoringStep]:
     """Return the steps with the metrics that `choice_order` brings along."""
     robustness = features.load_choice_order()
@@ -407,15 +471,22 @@ def _add_order_metrics(
     return ordered
 
 
-def _add_metric(step: ScoringStep, name: str, metric: Metric) -> ScoringStep:
+def _add_metric(
+    step: ScoringStep,
+    name: str,
+    metric: Metric,
+) -> ScoringStep:
     design = step.metrics[0].design if step.metrics else Design()
-    key = validation.number_key(name, {other.key for other in step.metrics})
+    key = validation.number_key(name, {keyed.key for keyed in step.metrics})
     keyed = KeyedMetric(key, metric, replace(design, group_by=()))
     return replace(step, metrics=(*step.metrics, keyed))
 
 
 def _check_ranking(
-    solver: Solver, steps: Sequence[ScoringStep], definition: Node, problems: Problems
+    solver: Solver,
+    steps: Sequence[ScoringStep],
+    definition: Node,
+    problems: Problems,
 ) -> None:
     for step in steps:
         if not _reads_logprobs(step):
@@ -427,7 +498,7 @@ def _check_ranking(
 
 def _build_actions(node: Node, problems: Problems) -> list[Action]:
     actions = []
-    wanted = []
+    candidates = []
     for number, entry in enumerate(node.items, start=1):
         fields = validate_node(shapes.ActionFields, entry, problems, name=f"action {number}")
         condition = None
@@ -435,8 +506,8 @@ def _build_actions(node: Node, problems: Problems) -> list[Action]:
             condition = build_filter(entry.entries["filter"], problems, names=ACTION_NAMES)
         if fields is not None and condition is not None:
             actions.append(Action(key=fields.key, filter=condition, action=fields.action))
-            wanted.append((fields.key, fields.key, entry.place))
-    assign_keys(wanted, problems, what="action", within="in the task")
+            candidates.append((fields.key, fields.key, entry.place))
+    assign_keys(candidates, problems, what="action", within="in the task")
     return actions
 
 
@@ -445,7 +516,10 @@ def _describe_action(action: Action) -> dict[str, object]:
 
 
 def _check_actions(
-    node: Node, steps: Sequence[ScoringStep], actions: Sequence[Action], problems: Problems
+    node: Node,
+    steps: Sequence[ScoringStep],
+    actions: Sequence[Action],
+    problems: Problems,
 ) -> None:
     """Report filters of actions that read a scorer or a value that does not exist (E113)."""
     scorers = {step.key: step.scorer for step in steps}
@@ -487,13 +561,12 @@ def build_design(fields: shapes.DesignFields | None, base: Design | None = None)
     columns = fields.group_by
     if isinstance(columns, str):
         columns = [columns]
-    stated = {
+    values = {
         "group_by": None if columns is None else tuple(dict.fromkeys(columns)),
         "cluster_by": fields.cluster_by,
-        "seed": fields.bootstrap_seed,
         "is_corrected": fields.cluster_correction,
     }
-    changes: dict[str, Any] = _drop_unset(stated)
+    changes: dict[str, Any] = _drop_unset(values)
     return replace(base or Design(), **changes)
 
 
@@ -561,19 +634,16 @@ def _check_aggregator(fields: shapes.AggregatorFields, num_trials: int) -> tuple
 
 
 def _check_aggregated_names(
-    trials: Trials, steps: Sequence[ScoringStep], node: Node, problems: Problems
+    trials: Trials,
+    steps: Sequence[ScoringStep],
+    node: Node,
+    problems: Problems,
 ) -> None:
     """Report aggregators of something that is no value of a scorer."""
     scorers = [step.scorer for step in steps]
     if not scorers or any(scorer.value_names is None for scorer in scorers):
         return
-    names: dict[str, bool] = {}  # whether the scorer of a value says which answer a trial gives
-    metadata: set[str] = set()
-    for scorer in scorers:
-        described = set(scorer.metadata_names or ())
-        votes = not described.isdisjoint(metrics.trials.VOTES)
-        names |= dict.fromkeys(scorer.value_names or (), votes)
-        metadata |= described
+    names, metadata = _list_score_names(scorers)
     for aggregate in trials.score_aggregators:
         name = aggregate.score_name
         if name not in names:
@@ -590,8 +660,26 @@ def _check_aggregated_names(
         problems.add("E115", message, places.get(name, node.place), hint)
 
 
+def _list_score_names(scorers: Sequence[Scorer]) -> tuple[dict[str, bool], set[str]]:
+    """Return the names of values and of metadata.
+
+    A value has True if its scorer says which answer a trial gives.
+    """
+    names: dict[str, bool] = {}
+    metadata: set[str] = set()
+    for scorer in scorers:
+        described = set(scorer.metadata_names or ())
+        votes = not described.isdisjoint(metrics.trials.VOTES)
+        names |= dict.fromkeys(scorer.value_names or (), votes)
+        metadata |= described
+    return names, metadata
+
+
 def _build_scoring(
-    node: Node, trials: Trials | None, design: Design, problems: Problems
+    node: Node,
+    trials: Trials | None,
+    design: Design,
+    problems: Problems,
 ) -> list[ScoringStep]:
     """Return the steps of a list of scorers, without those that have mistakes.
 
@@ -606,8 +694,8 @@ def _build_scoring(
         elif entry.at("type").text in SCORERS:
             for number, part in enumerate(entry.at("metrics").items, start=1):
                 METRIC.read(part, problems, number=number)
-    wanted = [(fields.key, fields.type, entry.place) for _, entry, fields, _ in entries]
-    keys = assign_keys(wanted, problems, what="scorer", within="in the task")
+    candidates = [(fields.key, fields.type, entry.place) for _, entry, fields, _ in entries]
+    keys = assign_keys(candidates, problems, what="scorer", within="in the task")
     steps = []
     for (index, entry, fields, scorer), key in zip(entries, keys, strict=True):
         _check_templates(scorer, entry, problems)
@@ -667,15 +755,19 @@ def _read_metrics(
     elif fields.metrics == [] and defaults and fields.purpose == "score":
         message = f"scorer `{key}` has no metrics: the run will have no number of it"
         problems.notice(message, listed.place, "leave `metrics` out to get the usual ones")
-    wanted = [(fields.key, metric.type, part.place) for part, fields, metric in read]
-    names = assign_keys(wanted, problems, what="metric", within=f"in scorer `{key}`")
+    candidates = [(fields.key, metric.type, part.place) for part, fields, metric in read]
+    names = assign_keys(candidates, problems, what="metric", within=f"in scorer `{key}`")
     return [
         (part, name, fields, metric)
         for (part, fields, metric), name in zip(read, names, strict=True)
     ]
 
 
-def _check_templates(scorer: Scorer | None, entry: Node, problems: Problems) -> None:
+def _check_templates(
+    scorer: Scorer | None,
+    entry: Node,
+    problems: Problems,
+) -> None:
     if scorer is None:
         return
     for name, error in compile_templates(scorer)[1]:
@@ -690,7 +782,12 @@ def _dump(fields: Fields) -> dict[str, object]:
     return fields.model_dump(mode="json", exclude_none=True, fallback=str)
 
 
-def _read_snippets(fields: Fields, node: Node, label: str, problems: Problems) -> list[Snippet]:
+def _read_snippets(
+    fields: Fields,
+    node: Node,
+    label: str,
+    problems: Problems,
+) -> list[Snippet]:
     """Return the snippets among the fields; one that cannot be run is reported."""
     snippets = []
     for name in type(fields).model_fields:
@@ -703,7 +800,11 @@ def _read_snippets(fields: Fields, node: Node, label: str, problems: Problems) -
     return snippets
 
 
-def _check_snippet(snippet: Snippet, node: Node, problems: Problems) -> None:
+def _check_snippet(
+    snippet: Snippet,
+    node: Node,
+    problems: Problems,
+) -> None:
     """Report a snippet that cannot be run, where it stops being Python."""
     error = check_snippet(snippet)
     if error is None:
@@ -740,7 +841,11 @@ def _list_default_metrics(
 
 
 def _check_metric_fields(
-    metric: Metric, scorer: type[Scorer], trials: Trials | None, entry: Node, problems: Problems
+    metric: Metric,
+    scorer: type[Scorer],
+    trials: Trials | None,
+    entry: Node,
+    problems: Problems,
 ) -> None:
     """Report a metric of something that the scorer does not produce, or not as a number."""
     names = _list_names(scorer, trials)

@@ -14,7 +14,11 @@ import math
 import operator
 import re
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import (
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import (
@@ -30,12 +34,32 @@ from typing import (
 )
 
 import pydantic
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+)
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from answerkey.errors import AnswerkeyError, Place, SpecError, find_near, listing, suggest
+from answerkey.errors import (
+    AnswerkeyError,
+    Place,
+    SpecError,
+    find_near,
+    listing,
+    suggest,
+)
 from answerkey.models.config import Secret
-from answerkey.spec.nodes import BROKEN, Node, Problems, prune, to_plain
+from answerkey.spec.nodes import (
+    BROKEN,
+    Node,
+    Problems,
+    prune,
+    to_plain,
+)
 from answerkey.spec.yaml_text import ELLIPSES, ELLIPSIS_HINT
 from answerkey.templates import UnresolvedConfig
 
@@ -130,7 +154,10 @@ class Fields(BaseModel):
     """The YAML fields of one piece of a file; unknown keys are refused."""
 
     model_config = ConfigDict(
-        extra="forbid", arbitrary_types_allowed=True, frozen=True, defer_build=True
+        extra="forbid",
+        arbitrary_types_allowed=True,
+        frozen=True,
+        defer_build=True,
     )
     built_class: ClassVar[type | None] = None
 
@@ -149,7 +176,12 @@ def fields_of(built: type) -> type[Fields]:
         elif entry.default_factory is not dataclasses.MISSING:
             default = Field(default_factory=entry.default_factory)
         members[entry.name] = (_convert(hints[entry.name]), default)
-    model = create_model(built.__name__, __base__=Fields, __module__=__name__, **members)
+    model = create_model(
+        built.__name__,
+        __base__=Fields,
+        __module__=__name__,
+        **members,
+    )
     model.built_class = built
     return model
 
@@ -158,7 +190,12 @@ def extend_fields(
     model: type[Fields], name: str, base: type[Fields], **members: Hint
 ) -> type[Fields]:
     """Return `model` with the common fields of `base`, and some members of its own."""
-    return create_model(name, __base__=(model, base), __module__=__name__, **members)
+    return create_model(
+        name,
+        __base__=(model, base),
+        __module__=__name__,
+        **members,
+    )
 
 
 _PLAIN: dict[Any, Any] = {str: Text, int: Whole, float: Number, object: Any}
@@ -222,7 +259,11 @@ def build(value: Any) -> Built:  # noqa: ANN401 - fields, or what they hold
     return value
 
 
-def try_build(fields: Fields | None, node: Node, problems: Problems) -> Built:
+def try_build(
+    fields: Fields | None,
+    node: Node,
+    problems: Problems,
+) -> Built:
     """Return the dataclass of a part, or None when its own checks refuse it, which is reported."""
     try:
         return build(fields)
@@ -260,7 +301,13 @@ _WORDS: dict[str, str] = {
 }
 
 
-def validate_node(model: type[M], node: Node, problems: Problems, *, name: str) -> M | None:
+def validate_node(
+    model: type[M],
+    node: Node,
+    problems: Problems,
+    *,
+    name: str,
+) -> M | None:
     """Return the model's values, or None when a required one is missing or wrong.
 
     `name` is for messages. Unknown keys and unsuitable optional values are reported and left out.
@@ -270,21 +317,21 @@ def validate_node(model: type[M], node: Node, problems: Problems, *, name: str) 
             message = f"{name} must be a mapping, not {_shorten(to_plain(node))}"
             problems.add("E108", message, node.place)
         return None
-    rest = node
+    sound = node
     while True:
         try:
-            return model.model_validate(to_plain(rest))
+            return model.model_validate(to_plain(sound))
         except ValidationError as error:
             details = error.errors(include_url=False)
-        if rest is node:
+        if sound is node:
             # A key that is missing is not reported if an unknown key was probably meant for it.
             merged = _merge_alternatives(details)
             for detail in sorted(merged, key=lambda detail: detail["type"] == "missing"):
                 _report(detail, model, node, problems, name)
-        faulty = {rest.find(detail["loc"])[1] for detail in details}
+        faulty = {sound.find(detail["loc"])[1] for detail in details}
         if () in faulty:
             return None
-        rest = prune(rest, faulty)
+        sound = prune(sound, faulty)
 
 
 def _merge_alternatives(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
@@ -299,7 +346,7 @@ def _merge_alternatives(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
         if detail["type"] in {*_EXTRA, "missing"}:
             mark = detail["loc"]
         elif detail["type"] == "string_type" and isinstance(detail["input"], list):
-            inside = [other for other in details if other["loc"][: len(parent)] == parent]
+            inside = [inner for inner in details if inner["loc"][: len(parent)] == parent]
             if len(inside) > 1:
                 continue
         merged.setdefault(mark, detail)
@@ -307,32 +354,41 @@ def _merge_alternatives(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
 
 
 def _report(
-    detail: ErrorDetails, model: type[BaseModel], node: Node, problems: Problems, name: str
+    detail: ErrorDetails,
+    model: type[BaseModel],
+    node: Node,
+    problems: Problems,
+    name: str,
 ) -> None:
     """Report what pydantic found, unless a broken value or an unresolved config name causes it."""
     kind = detail["type"]
     loc = detail["loc"]
     value = detail["input"]
     if kind in _EXTRA:
-        found, path = node.find(loc[:-1])
+        target, path = node.find(loc[:-1])
     else:
-        found, path = node.find(loc)
+        target, path = node.find(loc)
     steps = ".".join(map(str, path))
     within = f" in `{steps}` of {name}" if steps else f" in {name}"
     if kind == "missing":
-        if not found.is_broken and (found.place, str(loc[-1])) not in problems.misspelt:
+        if not target.is_broken and (target.place, str(loc[-1])) not in problems.misspelt:
             message = f"`{loc[-1]}` is missing{within}"
-            problems.add("E108", message, found.place, f"add `{loc[-1]}: …`")
+            problems.add("E108", message, target.place, f"add `{loc[-1]}: …`")
     elif kind in _EXTRA:
-        _report_unknown_key(str(loc[-1]), keys_at(model, loc[:-1]), found, problems, within)
+        _report_unknown_key(str(loc[-1]), keys_at(model, loc[:-1]), target, problems, within)
     elif value is not BROKEN and not _UNRESOLVED.search(str(value)):
         subject = f"`{steps}`" if steps else name
         is_secret = bool(_SECRETIVE.intersection(path))
-        _report_value(detail, found, problems, subject, is_secret=is_secret)
+        _report_value(detail, target, problems, subject, is_secret=is_secret)
 
 
 def _report_value(
-    detail: ErrorDetails, node: Node, problems: Problems, subject: str, *, is_secret: bool
+    detail: ErrorDetails,
+    node: Node,
+    problems: Problems,
+    subject: str,
+    *,
+    is_secret: bool,
 ) -> None:
     value = detail["input"]
     if detail["type"] == "union_tag_invalid":
@@ -355,7 +411,11 @@ def explain(detail: ErrorDetails, *, is_secret: bool = False) -> tuple[str, str 
 
 
 def _report_unknown_key(
-    key: str, keys: set[str], node: Node, problems: Problems, within: str
+    key: str,
+    keys: set[str],
+    node: Node,
+    problems: Problems,
+    within: str,
 ) -> None:
     where = node.key_place(key)
     if key in FOREIGN_KEYS:
@@ -393,15 +453,13 @@ def _advise(detail: ErrorDetails) -> str | None:
         return ELLIPSIS_HINT
     if kind == "string_type" and isinstance(value, bool | float):
         return "put the value in quotes to make it text"
-    if kind in {"leading_zero", "float_type"}:
-        return advise_leading_zero(value)
     if kind in {"list_type", "tuple_type"}:
         return "begin each entry with `- `" if isinstance(value, Mapping) else "write a list: `[…]`"
     if _WORDS.get(kind) == "must be a mapping" and re.match(r"[\w-]+:\S", str(value)):
         return "put a space after the colon"
     if kind == "literal_error":
         return suggest(str(value), re.findall(r"'([^']*)'", detail["ctx"]["expected"]))
-    return None
+    return advise_leading_zero(value)
 
 
 def _shorten(value: object) -> str:
@@ -516,7 +574,12 @@ class Part:
         self._refuse(name, kind.place, problems)
         return None
 
-    def _refuse(self, name: str, place: Place, problems: Problems) -> None:
+    def _refuse(
+        self,
+        name: str,
+        place: Place,
+        problems: Problems,
+    ) -> None:
         """Report a type that is not supported."""
         supported = f"supported: {listing(sorted(self.registry))}"
         foreign = FOREIGN_TYPES.get(self.name, {})
@@ -536,7 +599,11 @@ class Part:
             problems.add("E109", f"unknown {self.name} type {name!r}", place, hint)
 
     def read(
-        self, node: Node, problems: Problems, *, number: int | None = None
+        self,
+        node: Node,
+        problems: Problems,
+        *,
+        number: int | None = None,
     ) -> tuple[Any, Built]:
         """Return the fields of a node and the object they describe; None for what is refused.
 
@@ -552,21 +619,25 @@ class Part:
 
 
 def assign_keys(
-    wanted: Sequence[tuple[str | None, str, Place]], problems: Problems, *, what: str, within: str
+    candidates: Sequence[tuple[str | None, str, Place]],
+    problems: Problems,
+    *,
+    what: str,
+    within: str,
 ) -> list[str]:
     """Return a key for each `(given key, default, place)`; report one that is given twice (E114).
 
     A default that is taken is numbered: `-2`, `-3`, ….
     """
     taken: set[str] = set()
-    for key, _, place in wanted:
+    for key, _, place in candidates:
         if key in taken:
             message = f"{what} key `{key}` is used twice {within}"
             problems.add("E114", message, place, "give each its own `key`")
         if key is not None:
             taken.add(key)
     keys = []
-    for key, default, _ in wanted:
+    for key, default, _ in candidates:
         keys.append(number_key(default, taken) if key is None else key)
         taken.add(keys[-1])
     return keys
@@ -582,13 +653,21 @@ def number_key(name: str, taken: set[str]) -> str:
     return key
 
 
-def report_text(error: SpecError, node: Node, problems: Problems) -> None:
+def report_text(
+    error: SpecError,
+    node: Node,
+    problems: Problems,
+) -> None:
     """Report an error in a text at the line that it names."""
     line = error.where.line if error.where else None
     problems.add(error.code, error.message, node.place_of_line(line), error.hint)
 
 
-def report_template(error: SpecError, node: Node, problems: Problems) -> None:
+def report_template(
+    error: SpecError,
+    node: Node,
+    problems: Problems,
+) -> None:
     """Report a template that does not compile; an unknown config name was reported already."""
     if not isinstance(error, UnresolvedConfig):
         report_text(error, node, problems)

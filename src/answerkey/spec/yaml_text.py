@@ -26,7 +26,13 @@ from ruamel.yaml.events import (
     SequenceStartEvent,
 )
 
-from answerkey.errors import Place, SpecError, hide_values, listing, suggest
+from answerkey.errors import (
+    Place,
+    SpecError,
+    hide_values,
+    listing,
+    suggest,
+)
 from answerkey.spec.nodes import Node, Problems
 
 MAX_BYTES = 10_000_000
@@ -48,12 +54,24 @@ def resolve_path(path: Path, place: Place | None) -> Path:
         raise SpecError("E101", f"{str(path)!r} cannot be a path: {error}", where=place) from None
 
 
-def read_yaml(path: Path, shown: str, problems: Problems, *, place: Place | None = None) -> Node:
+def read_yaml(
+    path: Path,
+    shown: str,
+    problems: Problems,
+    *,
+    place: Place | None = None,
+) -> Node:
     """Return the tree of a file; messages call it `shown`, and `place` is where it is named."""
     return parse_yaml(read_text(path, shown, place=place, most=MAX_YAML_BYTES), shown, problems)
 
 
-def read_text(path: Path, shown: str, *, place: Place | None = None, most: int = MAX_BYTES) -> str:
+def read_text(
+    path: Path,
+    shown: str,
+    *,
+    place: Place | None = None,
+    most: int = MAX_BYTES,
+) -> str:
     """Return the text of a file, or raise E101, E102 or E104."""
     where = place or Place(file=shown)
     resolve_path(path, where)
@@ -105,7 +123,11 @@ def decode(raw: bytes, shown: str) -> str:
     return text
 
 
-def parse_yaml(text: str, shown: str | None, problems: Problems) -> Node:
+def parse_yaml(
+    text: str,
+    shown: str | None,
+    problems: Problems,
+) -> Node:
     """Return the tree of a YAML text; an empty text is a null scalar."""
     try:
         return _Builder(shown, problems, YAML(typ="safe", pure=True).parse(text)).build()
@@ -350,7 +372,12 @@ def resolve_scalar(text: str) -> object:
 class _Builder:
     """Builds one tree from parser events; every use of an alias counts its nodes again."""
 
-    def __init__(self, shown: str | None, problems: Problems, events: Iterator[Any]) -> None:
+    def __init__(
+        self,
+        shown: str | None,
+        problems: Problems,
+        events: Iterator[Any],
+    ) -> None:
         self.shown = shown
         self.problems = problems
         self.events = events  # ruamel.yaml has no types for them
@@ -370,7 +397,13 @@ class _Builder:
     def place(self, event: Any) -> Place:  # noqa: ANN401
         return Place(self.shown, event.start_mark.line + 1, event.start_mark.column + 1)
 
-    def refuse(self, code: str, message: str, event: Any, hint: str | None = None) -> SpecError:  # noqa: ANN401
+    def refuse(
+        self,
+        code: str,
+        message: str,
+        event: Any,  # noqa: ANN401
+        hint: str | None = None,
+    ) -> SpecError:
         return SpecError(code, message, where=self.place(event), hint=hint)
 
     def node(self, event: Any, depth: int) -> Node:  # noqa: ANN401
@@ -437,7 +470,13 @@ class _Builder:
             return self.break_off(message, place, "put it in quotes to make it text", "E108")
         return Node(value, place)
 
-    def break_off(self, message: str, place: Place, hint: str, code: str = "E102") -> Node:
+    def break_off(
+        self,
+        message: str,
+        place: Place,
+        hint: str,
+        code: str = "E102",
+    ) -> Node:
         self.problems.add(code, message, place, hint)
         return self.problems.mark_broken(place)
 

@@ -150,4 +150,4 @@ def test_installed_package_adds_a_solver(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(
         types, "entry_points", lambda group: points if group == SOLVERS.group else []
     )
-    assert Registry(SOLVERS.group, {})["own_solver"] is PassThroughSolver
+    assert Registry(SOLVERS.group, [], SOLVERS.__getitem__)["own_solver"] is PassThroughSolver

@@ -70,7 +70,7 @@ def value_of(loaded: Loaded[T]) -> T:
 def environ(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Return the process environment as spec sees it: empty, for tests to fill."""
     values: dict[str, str] = {}
-    monkeypatch.setattr("answerkey.spec.environment.environ", values)
+    monkeypatch.setattr("answerkey.spec.project.environ", values)
     return values
 
 

@@ -11,9 +11,8 @@ import pytest
 
 from answerkey.errors import Place, SpecError
 from answerkey.spec import yaml_text
-from answerkey.spec.environment import Environment, load_environment, parse_env
 from answerkey.spec.nodes import BROKEN, Node, Problems, to_plain
-from answerkey.spec.project import Inclusion
+from answerkey.spec.project import Environment, Inclusion, load_environment, parse_env
 from answerkey.spec.yaml_text import parse_yaml, read_yaml
 
 from .conftest import Write, list_errors

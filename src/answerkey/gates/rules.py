@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 import operator
 import shlex
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal
@@ -86,12 +87,12 @@ def _compare_with(
     return replace(check, number=number, status=PASS if is_met else FAIL)
 
 
-class TaskRule:
+class TaskRule(ABC):
     """A rule that looks at one task at a time."""
 
+    @abstractmethod
     def check_task(self, task_run: TaskRun) -> Iterator[GateCheck]:
         """Yield the checks of a task."""
-        raise NotImplementedError
 
     def check(self, run: Run, keys: Sequence[str]) -> list[GateCheck]:
         """Return the checks of all tasks, and of their repetitions."""

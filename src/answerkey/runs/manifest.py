@@ -7,6 +7,7 @@ computed with; fields that no model names are allowed and left alone.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -19,6 +20,7 @@ from pydantic import (
     Field,
     TypeAdapter,
     ValidationError,
+    ValidationInfo,
     model_validator,
 )
 
@@ -365,7 +367,9 @@ class Metrics(Stored):
     tally: Tally
 
     @model_validator(mode="after")
-    def _require_numbers(self) -> Self:
+    def _require_numbers(self, info: ValidationInfo) -> Self:
+        if info.context and info.context["is_in_memory"]:
+            return self  # a metric of the user's own may be infinite, and is not written
         for metric in self.metrics:
             _require_bounded(metric)
             for groups in metric.groups:
@@ -387,13 +391,18 @@ def _require_bounded(value: MetricValue | GroupValue) -> None:
 # ── reading
 
 Model = TypeVar("Model", bound=BaseModel)
+#: Half of a character, which no JSON reader takes: it is written out.
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _GATES = TypeAdapter(tuple[Gate, ...])
 
 
-def require_shape(model: type[Model], content: Mapping[str, Any], file: str) -> Model:
+def require_shape(
+    model: type[Model], content: Mapping[str, Any], file: str, *, is_in_memory: bool = False
+) -> Model:
     """Return what a JSON file holds; E503 names the first field that is wrong, and why."""
     try:
-        return model.model_validate_json(_encode(content))
+        context = {"is_in_memory": is_in_memory}
+        return model.model_validate_json(_encode(content), context=context)
     except ValidationError as error:
         problem = _describe(error)
         hint = "the run folder is damaged, or answerkey did not write it"
@@ -409,7 +418,8 @@ def restore_gates(stored: object) -> tuple[Gate, ...]:
 
 def _encode(content: object) -> bytes:
     # As JSON, an object may become a dataclass and a list a tuple, however strict the types are.
-    return json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")
+    text = json.dumps(content, ensure_ascii=False)
+    return _SURROGATE.sub(lambda match: f"\\\\u{ord(match[0]):04x}", text).encode()
 
 
 def _describe(error: ValidationError) -> str:

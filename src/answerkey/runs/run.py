@@ -200,6 +200,7 @@ class TaskRun:
         for aggregator in trials["score_aggregators"]:
             if aggregator["score_name"] == RIGHT:
                 usual = aggregator["aggregator"]["function"]
+                break
         return name == RIGHT and (function or usual) == "mean"
 
     def _find_field(self, metric: MetricValue) -> str:
@@ -537,7 +538,10 @@ class _TaskReader:
     def _read_folder(self, entry: Mapping[str, Any], folder: str, base: str) -> TaskRun:
         name = f"{folder}/metrics.json"
         stored = self._read_json(name)
-        metrics = require_shape(Metrics, stored, self.store.show(name)).metrics
+        is_in_memory = self.store.place is None
+        metrics = require_shape(
+            Metrics, stored, self.store.show(name), is_in_memory=is_in_memory
+        ).metrics
         return TaskRun(
             key=entry["key"],
             manifest=entry,

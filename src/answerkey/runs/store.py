@@ -54,6 +54,8 @@ RUN_FILE = re.compile(
     r"(?:(?:task|metrics|repeatability)\.json|agreement\.parquet|(?:scores|completions|samples)/part-[^/]+\.parquet)"
 )
 JOURNAL_NAME = "calls.sqlite"
+#: Statistics, which nothing here reads, would take a third of the time of writing.
+PARQUET: Any = {"compression_level": 1, "statistics": False}
 PART = re.compile(r".*/part-\d+\.parquet")
 #: What one JSON file of a run may hold at most: a stranger's could fill the memory.
 MAX_JSON_BYTES = 32_000_000
@@ -378,6 +380,9 @@ class FolderStore(RunStore):
     def write_bytes(self, name: str, content: bytes) -> None:
         write_whole(self.place / name, lambda temporary: temporary.write_bytes(content))
 
+    def write_frame(self, name: str, frame: pl.DataFrame) -> None:
+        write_whole(self.place / name, lambda temporary: frame.write_parquet(temporary, **PARQUET))
+
     def scan(self, file: RunFile) -> AbstractContextManager[pl.LazyFrame]:
         return nullcontext(pl.scan_parquet(_require_plain(self.place / file.name), glob=False))
 
@@ -575,9 +580,8 @@ def _encode_json(content: object) -> bytes:
 
 
 def _encode_frame(frame: pl.DataFrame) -> bytes:
-    """Return a frame as Parquet, quickly: statistics, which nothing here reads, take a third."""
     buffer = BytesIO()
-    frame.write_parquet(buffer, compression_level=1, statistics=False)
+    frame.write_parquet(buffer, **PARQUET)
     return buffer.getvalue()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import (
     Callable,
     Iterator,
@@ -86,6 +87,7 @@ from answerkey.spec.task import (
     override_trials,
 )
 from answerkey.spec.validation import (
+    KEY_PATTERN,
     Fields,
     Key,
     assign_keys,
@@ -439,6 +441,8 @@ def _plan_task(
 ) -> Plan | None:
     """Return the plan of one task, on the dataset that the caller names."""
     key = node.key or "task"
+    if not re.fullmatch(KEY_PATTERN, key):
+        key = "task"  # the task itself says what is wrong with its key
     project.tasks[key] = node
     report_unknown(settings, list_declared(node), project.problems)
     specifications = _specify(project, [_ask_for(key, node)], settings, {})

@@ -142,7 +142,8 @@ def _read_secret(value: object) -> object:
 Text = Annotated[str, BeforeValidator(_read_text)]
 Whole = Annotated[int, BeforeValidator(_read_whole)]
 Number = Annotated[float, BeforeValidator(_read_number)]
-Key = Annotated[Text, Field(pattern=r"^[a-zA-Z0-9_\-]+$", min_length=1, max_length=250)]
+KEY_PATTERN = r"^[a-zA-Z0-9_\-]+$"
+Key = Annotated[Text, Field(pattern=KEY_PATTERN, min_length=1, max_length=250)]
 SecretText = Annotated[
     pydantic.InstanceOf[Secret],
     BeforeValidator(_read_secret),

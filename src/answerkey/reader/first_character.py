@@ -17,7 +17,7 @@ from answerkey.reader.characters import (
     measure_character,
     skip_spaces,
 )
-from answerkey.reader.units import (
+from answerkey.reader.lexicon import (
     ANSWER,
     BE,
     BREAK,
@@ -29,11 +29,8 @@ from answerkey.reader.units import (
     OWN,
     RIGHT,
     WRAPPING,
-    Units,
-    begins_plainly,
-    read_labels,
-    split_units,
 )
+from answerkey.reader.units import Units, begins_plainly, read_labels, split_units
 
 # The extraction rule `first_character`: the first character, if it unambiguously names a choice.
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 
-from answerkey.reader.candidates import Scan, read_names
 from answerkey.reader.characters import WHITE_SPACE
-from answerkey.reader.statements import Findings, Statement, Weight, follow
-from answerkey.reader.units import (
+from answerkey.reader.lexicon import (
     AND,
     ANSWER,
     BREAK,
@@ -20,11 +18,13 @@ from answerkey.reader.units import (
     OR,
     WRAPPING,
     Branch,
-    Units,
     load_lexicon,
     normalize_word,
     split_tokens,
 )
+from answerkey.reader.names import read_names
+from answerkey.reader.statements import Findings, Followed, Statement, Weight, follow
+from answerkey.reader.units import Units
 
 # Thoughts, channels and turns of a conversation: where the answer may stand in the raw text.
 
@@ -344,31 +344,26 @@ _FORMULA = OPERATORS | DASHES | {"_", "<", ">"}
 MARKUP = BOXES | {OPEN_ANSWER, "["}
 
 
-def read_markup(scan: Scan, at: int, findings: Findings) -> None:
+def read_markup(units: Units, at: int, findings: Findings) -> None:
     """Note what the markup at `at` states."""
-    units, word = scan.units, scan.units.words[at]
+    word = units.words[at]
     if word == OPEN_ANSWER:
-        _note(
-            scan,
-            at,
-            _find_close(units, at + 1, OPEN_ANSWER, CLOSE_ANSWER),
-            findings,
-            part="answer_tag",
-        )
+        end = _find_close(units, at + 1, OPEN_ANSWER, CLOSE_ANSWER)
+        target = _follow_markup(units, at, end)
+        if target is not None:
+            findings.state(target, "answer_tag", Weight.DEFINITE, at)
     elif word in BOXES:
-        _note(scan, at, _find_close(units, at + 1, "{", "}"), findings, part="boxed")
+        _read_box(units, at, findings)
     elif units.words[at : at + 2] == ["[", "["]:
-        names = read_names(scan, at)
+        names = read_names(units, at)
         if names is not None and units.words[names.end - 2 : names.end] == ["]", "]"]:
-            found = Statement(
-                names.choices, "double_brackets", Weight.DEFINITE, at, names.end, names.clashes
-            )
-            findings.statements.append(found)
+            findings.state(names, "double_brackets", Weight.DEFINITE, at)
 
 
 def _find_close(units: Units, at: int, opening: str, closing: str) -> int:
     """Return where the markup is closed, or how far it is read if it is not."""
-    depth, end = int(opening != "{"), min(at + _MARKUP_REACH, units.size)
+    depth = int(opening != "{")
+    end = min(at + _MARKUP_REACH, units.size)
     for further in range(at, end):
         word = units.words[further]
         depth += (word == opening) - (word == closing)
@@ -377,35 +372,37 @@ def _find_close(units: Units, at: int, opening: str, closing: str) -> int:
     return end
 
 
-def _note(scan: Scan, at: int, end: int, findings: Findings, *, part: str) -> None:
-    """Note what stands between the markup and what closes it, or the end of a text that is cut
-    off.
-    """
-    units, found = scan.units, follow(scan, at + 1, is_linked=True)
-    if (
-        found is None
-        or found.is_negated
-        or (found.end > end + _CLOSERS and len(found.choices) == 1)
-    ):
+def _follow_markup(units: Units, at: int, end: int) -> Followed | None:
+    """Return what stands between the markup and what closes it at `end`."""
+    target = follow(units, at + 1, is_linked=True)
+    if target is None or target.is_negated:
+        return None
+    if target.end > end + _CLOSERS and len(target.choices) == 1:
+        return None
+    return target
+
+
+def _read_box(units: Units, at: int, findings: Findings) -> None:
+    """Note what stands in a box, unless the label is part of a formula."""
+    end = _find_close(units, at + 1, "{", "}")
+    target = _follow_markup(units, at, end)
+    if target is None:
         return
-    choices, further = found.choices, found.end
-    if part == "boxed" and choices:
-        inside = units.words[at + 1 : found.end]
-        is_formula = inside.count("'") == 1 or not _FORMULA.isdisjoint(inside)
-        if is_formula and scan.texts.find(units, at + 2) is None:
-            return
-        further += further < end and units.words[further] in COMMAS
-        while further < end and units.words[further] in WRAPPING:
-            further += 1
-    if further < end and part == "boxed" and choices:
+    choices, further = target.choices, target.end
+    is_text = any(place in units.options for place in range(at, further))
+    inside = units.words[at + 1 : further]
+    if choices and not is_text and (inside.count("'") == 1 or not _FORMULA.isdisjoint(inside)):
+        return
+    further += further < end and units.words[further] in COMMAS
+    while further < end and units.words[further] in WRAPPING:
+        further += 1
+    if choices and further < end:
         word = units.words[further]
-        is_formula = word in _FORMULA or (word[:1] == "\\" and word not in WRAPPING)
         is_ratio = word in COLONS and units.labels[further + 1] is not None
-        if (is_formula or is_ratio) and not scan.texts.is_own(units, further + 1, choices[0]):
+        if is_ratio or word in _FORMULA or (word[:1] == "\\" and word not in WRAPPING):
             return
         if units.roles[further] & (AND | OR):  # `A \\text{ and } C`
-            others = [label for label in units.labels[further:end] if label not in {None, *choices}]
-            choices = (*choices, *map(str, others[:1]))
-    findings.statements.append(
-        Statement(choices, part, Weight.DEFINITE, at, found.end, found.clashes)
-    )
+            others = (label for label in units.labels[further:end] if label)
+            choices = tuple(dict.fromkeys([*choices, *others]))
+    statement = Statement(choices, "boxed", Weight.DEFINITE, at, target.end, target.clashes)
+    findings.statements.append(statement)

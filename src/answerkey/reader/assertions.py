@@ -63,12 +63,13 @@ def list_texts(units: Units, begin: int, end: int) -> Iterator[Statement]:
     """Yield the option texts, with their own label if that stands before them, as statements.
 
     One without choices is the text of several options. A label in brackets may follow a text; one
-    of another option clashes with it, and so does a text that is another choice's label.
+    of another option clashes with it, and so does a text that is another choice's label. Several
+    texts with their labels are a list of options, and left out.
     """
     attached = {text_end - 1: label for label, text_end in units.text_ends.items()}
     for at, choice in units.options.items():
         first = attached.get(at, at)
-        if not begin <= first < end:
+        if not begin <= first < end or (first < at and len(attached) > 1):
             continue
         if not choice:
             yield Statement((), "option_text", Weight.TENTATIVE, at, at + 1)
@@ -256,10 +257,7 @@ def _is_asserted_alone(units: Units, text: Statement) -> bool:
         return False
     if "to" in units.words[max(before - 1, 0) : before + 1]:
         return False
-    if units.roles[before] & BE or units.words[before] in COLONS:
-        return True
-    # Without a verb before it, it has to end the reply.
-    return _is_last(units, end)
+    return bool(units.roles[before] & BE) or units.words[before] in COLONS
 
 
 def _is_of_label(units: Units, verb: int, text: Statement) -> bool:

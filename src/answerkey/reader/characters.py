@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 #: What `str.splitlines` breaks at.
@@ -49,6 +49,19 @@ class Reading:
         if self.doubted is not None:
             return "doubted"
         return None if self.choice is None else "stated"
+
+
+#: How sure a reading is, the surest first.
+GRADES = ("stated", "doubted", "weak")
+
+
+def accept_reading(reading: Reading, grade: str) -> Reading:
+    """Return a reading as it counts for those who accept this grade of confidence and better."""
+    if reading.doubted is None or reading.confidence is None:
+        return reading
+    if GRADES.index(reading.confidence) > GRADES.index(grade):
+        return reading
+    return replace(reading, choice=reading.doubted, reason=None)
 
 
 def strip_white_space(text: str) -> str:

@@ -27,7 +27,6 @@ PARTS: dict[str, dict[str, str]] = {
         "label_line": "it stands on a line of its own",
         "first_label": "it opens the text as a label",
         "last_label": "it opens the last line as a label",
-        "after_colon": "it opens the line after a verb and a colon",
         "marked_option": "it is the only one marked in a list of the options",
         "verdict_list": "it is the one called right where every option is judged",
         "conclusion": "it is what the text concludes with",

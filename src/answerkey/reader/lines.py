@@ -24,7 +24,6 @@ from answerkey.reader.lexicon import (
     HYPHENS,
     IT,
     LABEL_MARKS,
-    MATHEMATICS,
     MAYBE,
     NOT,
     NOT_AFTER,
@@ -196,6 +195,7 @@ def _may_trail(units: Units, at: int) -> bool:
         units.words[at] in TRAILING_MARKS
         or bool(units.roles[at] & OPTION)
         or _is_picture(units, at)
+        or (is_sign(units, at) and units.words[at] not in _NEGATIVE_SIGNS)
     )
 
 
@@ -490,7 +490,7 @@ def _read_verdicts(
     right = []
     choices = set()
     for line in judged:
-        verdict = judge(units, line, is_alone=len(judged) == 1)
+        verdict = judge(units, line, is_alone=len(judged) == len(line.choices))
         if verdict is None:
             continue
         choices.add(line.choices)
@@ -528,7 +528,8 @@ def is_listed(units: Units, item: Line) -> bool:
     """Say whether an item is an option and no more, and not a remark on it."""
     if item.is_echo or item.is_bare:
         return True
-    return not units.spellings and item.end - item.begin <= _SHORT_ITEM
+    is_short = not units.spellings and item.end - item.begin <= _SHORT_ITEM
+    return is_short and judge(units, item) is not False
 
 
 def _read_labelled(
@@ -538,10 +539,10 @@ def _read_labelled(
     labelled: Sequence[Line],
     findings: Findings,
 ) -> None:
-    """Note a label that opens or closes the text, or follows a verb and a colon."""
+    """Note a label that opens or closes the text."""
     first, last = lines[0], lines[-1]
     is_alone = len(labelled) == 1
-    if judge(units, labelled[0], is_alone=is_alone) is False:
+    if judge(units, labelled[0], is_alone=is_alone and len(labelled[0].choices) == 1) is False:
         return
     is_listing = _opens_list(units, labelled) or _is_inline_list(units, first)
     if first.is_labelled and not is_listing:
@@ -549,12 +550,6 @@ def _read_labelled(
     elif last.is_labelled and last is not first and _is_only(units, lists, labelled):
         if not _is_inline_list(units, last) and units.words[-1] not in COLONS:
             _state_line(last, "last_label", Weight.DEFINITE, findings)
-    elif is_alone and not first.is_labelled:
-        line = labelled[0]
-        before = lines[lines.index(line) - 1]
-        is_led = units.words[before.end - 1] in COLONS and units.roles[before.end - 2] & BE
-        if is_led and MATHEMATICS.isdisjoint(units.words[line.begin : line.begin + _LEAD]):
-            _state_line(line, "after_colon", Weight.VERDICT, findings)
 
 
 def _is_only(units: Units, lists: Sequence[Sequence[Line]], labelled: Sequence[Line]) -> bool:
@@ -577,7 +572,7 @@ def _state_first(units: Units, lines: Sequence[Line], findings: Findings) -> Non
     choices = list(lines[0].choices)
     end = lines[0].label_end
     for line in lines[1:]:
-        if not line.is_echo and not line.is_bare:
+        if not (line.is_labelled or line.is_bare) or not is_listed(units, line):
             break
         choices += line.choices
         end = line.end

@@ -53,7 +53,6 @@ from answerkey.reader.lexicon import (
     QUESTION_MARKS,
     REFUSE,
     RIGHT,
-    ROUND_OPEN,
     SAYS,
     SO,
     STOPS,
@@ -62,7 +61,6 @@ from answerkey.reader.lexicon import (
     WRONG,
 )
 from answerkey.reader.lines import (
-    SPEAKERS,
     TRAILING_MARKS,
     Line,
     find_lists,
@@ -77,16 +75,12 @@ from answerkey.reader.names import KEY, WRAPS, begins_well, is_small, is_word, r
 from answerkey.reader.statements import (
     BEFORE,
     SENTENCE_ENDS,
-    Context,
     Findings,
     Statement,
     Weight,
     is_inserted,
-    read_context,
     read_cue,
     read_subject,
-    read_text,
-    skip_back,
 )
 from answerkey.reader.units import Labels, Units, read_labels, split_units
 
@@ -136,8 +130,6 @@ def gather(units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]])
             read_cue(units, at, findings)
         if units.labels[at] is not None:
             read_subject(units, at, findings)
-            if units.options:
-                _read_label_of_text(units, at, findings)
     if not MARKUP.isdisjoint(units.known):
         for at, word in enumerate(units.words):
             if word in MARKUP:
@@ -214,29 +206,6 @@ def _is_plain_conclusion(units: Units, begin: int) -> bool:
     return True
 
 
-def _read_label_of_text(units: Units, at: int, findings: Findings) -> None:
-    """Note an option's text before its label, if a verb leads to it: `it is Canberra (B)`."""
-    bracket = at - 1
-    if bracket > 0 and units.roles[bracket] & OPTION:
-        bracket -= 1
-    if bracket < 1 or units.words[bracket] not in ROUND_OPEN:
-        return
-    text = bracket - 1
-    while text > 0 and units.words[text] in CLOSE:
-        text -= 1
-    choice = units.options.get(text)
-    if not choice:
-        return
-    before = skip_back(units, text, FILL)
-    while before >= max(text - WRAPS, 0) and units.words[before] in OPEN:
-        before -= 1
-    if before < 0 or not units.roles[before] & BE:
-        return
-    target = read_text(units, choice, text + 1)
-    if target.end > at and read_context(units, text) is Context.ASSERTED:
-        findings.state(target, "option_text", Weight.VERDICT, before)
-
-
 # One decision from everything that a text states.
 
 #: In a longer text what is excluded may be part of an argument.
@@ -252,7 +221,8 @@ def decide(units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]])
         decision = _combine(units, _list_strongest(statements))
         if decision.choice is None:
             return decision
-        return _raise_doubt(units, decision, statements, findings)
+        decision = _raise_doubt(units, decision, statements)
+        return _correct(units, decision) if decision.doubt == "taken_back" else decision
     choice = _eliminate(units, findings)
     if choice is not None:
         places = findings.excluded.values()
@@ -263,7 +233,7 @@ def decide(units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]])
     decision = Decision(text.choices[0], None, text.part, text.begin, text.end)
     if text.clashes:
         decision = replace(decision, reason=CLASH, doubt="other_text")
-    return _raise_doubt(units, decision, [], findings)
+    return _raise_doubt(units, decision, [])
 
 
 def _list_strongest(statements: Sequence[Statement]) -> list[Statement]:
@@ -362,7 +332,8 @@ def _name_silence(units: Units, findings: Findings) -> Decision:
     roles = units.roles
     if units.size > _SHORT_REPLY:
         roles = roles[:_FIRST_WORDS] + roles[-_FIRST_WORDS:]
-    if any(role & (REFUSE | NONE) for role in roles):
+    is_short = len(units.roles) <= _FIRST_WORDS
+    if any(role & REFUSE or (role & NONE and is_short) for role in roles):
         return Decision(reason=DECLINED)
     places = [at for at in units.named if _is_mention(units, at, 0)]
     choices = {str(units.labels[at]) for at in places}
@@ -404,9 +375,7 @@ _SPEECH = {
 }
 
 
-def _raise_doubt(
-    units: Units, decision: Decision, statements: Sequence[Statement], findings: Findings
-) -> Decision:
+def _raise_doubt(units: Units, decision: Decision, statements: Sequence[Statement]) -> Decision:
     """Return the decision with the first doubt that applies, and the reason that goes with it."""
     if decision.doubt is not None or decision.part in {"verdict_list", "elimination"}:
         return decision
@@ -427,6 +396,20 @@ def _is_taken_back(units: Units, decision: Decision, _statements: Sequence[State
         return False
     mentions = _list_mentions(units, fixes[-1], units.size)
     return not any(units.labels[at] == decision.choice for at in mentions)
+
+
+def _correct(units: Units, decision: Decision) -> Decision:
+    """Return the choice that replaces one that is taken back, if only one is named after that."""
+    fixes = [at for at in _list_roles(units, FIX) if at >= decision.end]
+    mentions = list(_list_mentions(units, fixes[-1], units.size))
+    if len({units.labels[at] for at in mentions}) != 1:
+        return decision
+    at = mentions[-1]
+    if units.labels[at] == decision.choice:
+        return decision
+    if any(roles & (_DENIAL | SAYS | IF) for roles in units.roles[fixes[-1] + 1 :]):
+        return decision
+    return Decision(units.labels[at], None, "correction", at, at + 1)
 
 
 def _is_quoted(units: Units, decision: Decision, _statements: Sequence[Statement]) -> bool:
@@ -496,9 +479,12 @@ def _asserts_other(units: Units, decision: Decision, _statements: Sequence[State
 
 
 def _leads_on(units: Units, text: int, end: int) -> bool:
-    """Say whether a conclusion is drawn between an option's text and an answer, or right before."""
+    """Say whether an answer is what follows from an option's text, or says which one it is."""
     between = range(text + 1, end)
-    if len(between) > 2 * WRAPS or not any(roles & SO for roles in units.roles[text - 2 : end]):
+    if len(between) > 2 * WRAPS:
+        return False
+    near = units.roles[max(text - 2, 0) : end + 1]
+    if not any(roles & (SO | MATCH) or not ~roles & (IT | BE) for roles in near):
         return False
     return not any(is_word(units, at) and not units.roles[at] & _LEADING_ON for at in between)
 
@@ -508,8 +494,9 @@ def _is_contradicted(units: Units, decision: Decision, statements: Sequence[Stat
 
     Before the answer, guesses and what is only called true count for nothing.
     """
-    if len(statements) < 2 or KEY in units.text:
+    if len(statements) < 2:
         return False
+    is_object = KEY in units.text
     turns = list(_find_corrections(units))
     for at in _list_roles(units, BUT):
         if decision.begin - _TO_CONTRAST <= at < decision.end:
@@ -518,6 +505,10 @@ def _is_contradicted(units: Units, decision: Decision, statements: Sequence[Stat
         if not statement.choices or decision.choice in statement.choices:
             continue
         if statement.part in _LIGHT_PARTS or decision.begin <= statement.begin < decision.end:
+            continue
+        if is_object:
+            if statement.part == "answer_cue" and len(statement.choices) == 1:
+                return True
             continue
         if "ii" in units.known and "I" in statement.choices:
             continue  # a Roman numeral
@@ -557,6 +548,8 @@ def _is_rivalled(units: Units, decision: Decision, statements: Sequence[Statemen
     """Say whether its own sentence names a further choice, or a later one supports another."""
     if KEY in units.text:
         return False
+    if units.size > decision.end and units.roles[-1] & (OR | PREP) == OR:
+        return True  # a text that is cut off after `or`
     agreeing = [one.begin for one in statements if one.choices == (decision.choice,)]
     for first, end in _list_sentences(units, decision.end):
         roles = units.roles[first:end]
@@ -701,28 +694,10 @@ def _read_part(text: str, labels: Labels, options: tuple[str, ...], offset: int)
         lists = find_lists(part, lines)
         if begin in questions and any(is_foreign(part, items) for items in lists):
             continue
-        found = _locate(part, decide(part, lines, lists), offset + first)
-        is_first = begin == min(questions) <= 1 and units.words[begin] not in SPEAKERS
-        if begin not in questions or _is_asked(part, lists, found, is_first=is_first):
-            reading = found
+        reading = _locate(part, decide(part, lines, lists), offset + first)
         if reading.reason != NOTHING:
             break
     return reading
-
-
-def _is_asked(
-    units: Units, lists: Sequence[Sequence[Line]], reading: Reading, *, is_first: bool
-) -> bool:
-    """Say whether what follows a question answers the one that was asked.
-
-    Its options are repeated, or named. `is_first`: the text begins with this question, which may
-    be the one that was asked.
-    """
-    if reading.part in {"first_label", "last_label"}:
-        return False  # an option of its question
-    if reading.part in {"option_text", "verdict_list"} or (lists and units.spellings):
-        return True
-    return is_first and (bool(units.options) or not units.spellings)
 
 
 def _locate(units: Units, decision: Decision, offset: int) -> Reading:

@@ -177,7 +177,7 @@ def follow(
             continue
         target = _read_target(units, at, has_link=way.has_link)
         if target is not None:
-            if way.has_paused and not way.has_link:
+            if way.has_paused and not way.has_link and not _ends_clause(units, target):
                 return None
             target.is_negated = way.is_negated
             target.is_maybe |= way.is_maybe

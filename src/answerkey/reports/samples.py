@@ -48,7 +48,7 @@ from answerkey.models import images
 from answerkey.reader import EXTRACTORS, Reading
 from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, measure_character
 from answerkey.reader.markup import find_thoughts
-from answerkey.reader.stated_answer import list_statements, narrow_options
+from answerkey.reader.stated_answer import list_statements
 from answerkey.reports.explain import count_trials, iterate_ids
 from answerkey.run_audit.audit import find_reading_step
 from answerkey.run_audit.findings import TaskAudit
@@ -694,11 +694,10 @@ def read_rows(
             None if text is None else EXTRACTORS[name].read(text, labels, options)
             for name in seeing
         )
-        few = narrow_options(text, labels, options) if text and options else options
         is_flipped, read = _describe_readings(
-            text, labels, few if is_told else None, truth, said, seen
+            text, labels, options if is_told else None, truth, said, seen
         )
-        stated = [] if only_rules or text is None else _list_stated(text, labels, few)
+        stated = [] if only_rules or text is None else _list_stated(text, labels, options)
         found[place] = is_flipped if is_counted else None, read, stated
     return found
 

@@ -147,7 +147,7 @@ def call() -> Callable[..., Called]:
 
 
 #: What worker processes import before they begin.
-WORK = ("answerkey.dataset_audit.audit", "answerkey.evaluate.runner", "answerkey.run_audit.audit")
+WORK = ("answerkey.dataset_audit.audit", "answerkey.evaluate.run", "answerkey.run_audit.audit")
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable
 
 import polars as pl
 
-from answerkey.types import Row, Sample, Samples
+from answerkey.scorers import Scorer, tabulate_scores
+from answerkey.types import Completions, Row, Sample, Samples, Scores
 
 
 def samples_from_frame(
@@ -33,3 +34,8 @@ def samples_from_frame(
         items.append(Sample(name, Row(fields), file, line))
     written = None if orders is None else items
     return Samples(items, frame.columns, file, orders, written)
+
+
+def score_table(scorer: Scorer, samples: Samples, completions: Completions) -> Scores:
+    """Return a scorer's scores as a run stores them."""
+    return tabulate_scores(scorer, scorer.score(samples, completions), samples)

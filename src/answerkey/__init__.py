@@ -24,18 +24,18 @@ if TYPE_CHECKING:  # each under its own name, so that type checkers see it from 
     from answerkey.errors import ScoringError as ScoringError
     from answerkey.errors import SolverError as SolverError
     from answerkey.errors import SpecError as SpecError
-    from answerkey.evaluate.matrix import Matrix as Matrix
-    from answerkey.evaluate.matrix import resume_matrix as resume_matrix
-    from answerkey.evaluate.matrix import run_matrix as run_matrix
-    from answerkey.evaluate.prepare import load_task as load_task
-    from answerkey.evaluate.prepare import mcqa as mcqa
+    from answerkey.evaluate.dry_run import check as check
+    from answerkey.evaluate.dry_run import plan_calls as plan_calls
     from answerkey.evaluate.rerun import rescore as rescore
     from answerkey.evaluate.rerun import resume as resume
-    from answerkey.evaluate.runner import arun as arun
-    from answerkey.evaluate.runner import check as check
-    from answerkey.evaluate.runner import plan_calls as plan_calls
-    from answerkey.evaluate.runner import run as run
-    from answerkey.evaluate.runner import score as score
+    from answerkey.evaluate.rerun import resume_matrix as resume_matrix
+    from answerkey.evaluate.run import Matrix as Matrix
+    from answerkey.evaluate.run import arun as arun
+    from answerkey.evaluate.run import run as run
+    from answerkey.evaluate.run import run_matrix as run_matrix
+    from answerkey.evaluate.run import score as score
+    from answerkey.evaluate.tasks import load_task as load_task
+    from answerkey.evaluate.tasks import mcqa as mcqa
     from answerkey.exporters import export as export
     from answerkey.importers.project import import_log as import_log
     from answerkey.reports.explain import explain as explain
@@ -55,10 +55,10 @@ _HOMES = {
     "answerkey.comparison.compare": ("Comparison", "compare"),
     "answerkey.comparison.power": ("plan_comparison",),
     "answerkey.dataset_audit.audit": ("audit_dataset",),
-    "answerkey.evaluate.matrix": ("Matrix", "resume_matrix", "run_matrix"),
-    "answerkey.evaluate.prepare": ("load_task", "mcqa"),
-    "answerkey.evaluate.rerun": ("rescore", "resume"),
-    "answerkey.evaluate.runner": ("arun", "check", "plan_calls", "run", "score"),
+    "answerkey.evaluate.dry_run": ("check", "plan_calls"),
+    "answerkey.evaluate.tasks": ("load_task", "mcqa"),
+    "answerkey.evaluate.rerun": ("rescore", "resume", "resume_matrix"),
+    "answerkey.evaluate.run": ("Matrix", "arun", "run", "run_matrix", "score"),
     "answerkey.exporters": ("export",),
     "answerkey.importers.project": ("import_log",),
     "answerkey.reports.explain": ("explain",),

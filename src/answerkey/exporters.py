@@ -31,10 +31,12 @@ import polars as pl
 from answerkey._version import __version__
 from answerkey.datasets.frames import build_column, infer_types
 from answerkey.errors import RunError, SpecError, listing, suggest
+from answerkey.evaluate.dry_run import build_prompts
+from answerkey.evaluate.job import SOLVE, Progress, ignore_progress
+from answerkey.evaluate.options import RunOptions
 from answerkey.evaluate.pairs import AnyRun
-from answerkey.evaluate.prepare import SOLVE, Progress, RunOptions, ignore_progress
-from answerkey.evaluate.rerun import Excerpt, Reopened, reopen
-from answerkey.evaluate.runner import TaskSource, build_prompts
+from answerkey.evaluate.reopen import Excerpt, Reopened, reopen
+from answerkey.evaluate.run import TaskSource
 from answerkey.models.calls import BATCH_SOURCE, PRICED_NAMES, charge
 from answerkey.models.config import Price
 from answerkey.runs import (

@@ -16,6 +16,7 @@ from enum import StrEnum
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from json import encoder
+from operator import attrgetter
 from pkgutil import resolve_name
 from typing import Any, Literal, Self, TypeVar
 
@@ -206,6 +207,7 @@ class CompletionStatus(StrEnum):
 
 CACHE_NAMES = ("cached_tokens", "cache_write_tokens")
 USAGE_NAMES = ("prompt_tokens", "completion_tokens", "reasoning_tokens", *CACHE_NAMES)
+_USAGE_SCHEMA = dict.fromkeys(USAGE_NAMES, pl.Int64())
 COMPLETION_SCHEMA: dict[str, pl.DataType] = {
     "sample_id": pl.String(),
     "trial": pl.Int32(),
@@ -213,7 +215,7 @@ COMPLETION_SCHEMA: dict[str, pl.DataType] = {
     "completion": pl.String(),
     "status": pl.String(),
     "finish_reason": pl.String(),
-    "usage": pl.Struct(dict.fromkeys(USAGE_NAMES, pl.Int64)),
+    "usage": pl.Struct(_USAGE_SCHEMA),
     "latency": pl.Float64(),
     "source": pl.String(),
     "reply": pl.String(),
@@ -223,17 +225,14 @@ COMPLETION_SCHEMA: dict[str, pl.DataType] = {
     "raw": pl.String(),
     "attempts": pl.Int32(),
 }
-
-
-#: The source of completions of rows that a run left out, being wrong.
-NOT_ASKED = "not asked"
-#: The fields of a completion that are columns of the same name, as JSON text and as they are.
-_JSON_FIELDS = ("prompt", "reply", "logprobs")
-_PLAIN_FIELDS = ("finish_reason", "latency", "reasoning", "error", "raw", "attempts")
-
 #: Columns that recorded completions may have beside those: how another tool judged them, 1 for
 #: right and 0 for wrong, and which answer it read in them.
 THEIR_SCHEMA: dict[str, pl.DataType] = {"their_score": pl.Float64(), "their_answer": pl.String()}
+#: The source of completions of rows that a run left out, being wrong.
+NOT_ASKED = "not asked"
+#: The fields of a completion that are stored as JSON text, and columns that are called otherwise.
+_JSON_FIELDS = ("prompt", "reply", "logprobs")
+_ATTRIBUTES = {"completion": "text", "status": "status.value"}
 
 
 @dataclass(frozen=True)
@@ -246,9 +245,9 @@ class Completion:
     part of the completion's. `cached_tokens` were read from the provider's prompt cache,
     `cache_write_tokens` written to it; both are part of the prompt's. `error` says why the status
     is ERROR, `raw` is the body that could not be read, or the text as it came before thoughts or
-    the JSON around a choice were taken off. `source` overrules the table's, for one answered from
-    the cache or in a batch. `asked_at` is when a completion of the cache was asked for, in seconds
-    since 1970.
+    the JSON around a choice were taken off. `source` is `live`, `batch`, `cache`, `recorded` or
+    `builtin`. `asked_at` is when a completion of the cache was asked for, in seconds since 1970.
+    `their_score` and `their_answer` are what another tool made of it, see `THEIR_SCHEMA`.
     """
 
     text: str | None
@@ -269,14 +268,18 @@ class Completion:
     attempts: int | None = None
     source: str | None = None
     asked_at: int | None = None
+    sample_id: str = ""
+    trial: int = 0
+    their_score: float | None = None
+    their_answer: str | None = None
 
     def with_fields(self, **fields: object) -> Self:
         """Return the completion with other values of some fields, ten times as fast as `replace`
         does.
         """
-        made = object.__new__(type(self))
-        vars(made).update(vars(self), **fields)
-        return made
+        completion = object.__new__(type(self))
+        vars(completion).update(vars(self), **fields)
+        return completion
 
     def solver_output(self) -> dict[str, object]:
         """Return the `solver_output` of templates and filters, with the names of both eras."""
@@ -302,120 +305,149 @@ _BLANK = Completion(None)
 _STATUSES = {status.value: status for status in CompletionStatus}
 
 
-@dataclass(frozen=True)
 class Completions:
-    """What the model said, one row per sample and trial in the order of the samples.
+    """What the model said, one completion per sample and trial in the order of the samples.
 
-    See `COMPLETION_SCHEMA`. `prompt` and `reply` hold JSON text. `source` is `live`, `batch`,
-    `cache`, `recorded` or `builtin`. Recorded ones that another tool has judged have the columns of
-    `THEIR_SCHEMA` as well.
+    They are rows. The table with the columns of `COMPLETION_SCHEMA` is built when it is first
+    asked for, and the rows of a stored table when they are.
     """
 
-    frame: pl.DataFrame
+    def __init__(self, items: Sequence[Completion]) -> None:
+        self.items = items
 
     @classmethod
-    def build(
-        cls,
-        ids: Sequence[str] | pl.Series,
-        completions: Sequence[Completion],
-        *,
-        source: str,
-        trial: int = 0,
-    ) -> Self:
-        """Return the table of these completions."""
-        rows = {
-            "sample_id": ids,
-            "trial": [trial] * len(completions),
-            "completion": [one.text for one in completions],
-            "status": [one.status.value for one in completions],
-            "usage": pl.DataFrame(
-                {name: [getattr(one, name) for one in completions] for name in USAGE_NAMES},
-                schema=dict.fromkeys(USAGE_NAMES, pl.Int64),
-            ).to_struct(),
-            "source": [one.source or source for one in completions],
-            **{
-                name: [_to_json(getattr(one, name)) for one in completions] for name in _JSON_FIELDS
-            },
-            **{name: [getattr(one, name) for one in completions] for name in _PLAIN_FIELDS},
-        }
-        return cls(pl.DataFrame(rows, schema=COMPLETION_SCHEMA))
+    def from_frame(cls, frame: pl.DataFrame) -> Self:
+        """Return the completions of a stored table."""
+        completions = cls.__new__(cls)
+        completions.frame = frame
+        return completions
+
+    @classmethod
+    def build(cls, ids: Iterable[str], completions: Sequence[Completion], *, source: str) -> Self:
+        """Return completions of the samples with these ids; `source` is for those without one."""
+        items = []
+        for sample_id, completion in zip(ids, completions, strict=True):
+            filled = completion.with_fields(sample_id=sample_id, source=completion.source or source)
+            items.append(filled)
+        return cls(items)
 
     @classmethod
     def build_texts(
         cls,
-        ids: pl.Series,
-        texts: pl.Series,
+        ids: Iterable[str],
+        texts: Iterable[str | None],
         *,
         source: str,
         absent: CompletionStatus = CompletionStatus.NO_TEXT,
     ) -> Self:
-        """Return the table of plain texts, where null has the status `absent`; no Python value is
-        made.
-        """
-        status = pl.when(pl.col("completion").is_null()).then(pl.lit(absent.value))
-        known = {
-            "sample_id": pl.col("sample_id"),
-            "trial": pl.lit(0, dtype=pl.Int32),
-            "completion": pl.col("completion"),
-            "status": status.otherwise(pl.lit(CompletionStatus.OK.value)),
-            "usage": pl.struct(pl.lit(None, dtype=pl.Int64).alias(name) for name in USAGE_NAMES),
-            "source": pl.lit(source),
-        }
-        nothing = {name: pl.lit(None, dtype=dtype) for name, dtype in COMPLETION_SCHEMA.items()}
-        frame = pl.DataFrame({"sample_id": ids, "completion": texts})
-        return cls(frame.select(one.alias(name) for name, one in (nothing | known).items()))
+        """Return completions with these texts, where None has the status `absent`."""
+        filled = Completion("", source=source)
+        empty = Completion(None, absent, source=source)
+        items = []
+        for sample_id, text in zip(ids, texts, strict=True):
+            completion = empty if text is None else filled
+            items.append(completion.with_fields(sample_id=sample_id, text=text))
+        return cls(items)
 
     @classmethod
-    def build_blank(cls, ids: pl.Series) -> Self:
-        """Return a table for samples that are evaluated without a completion."""
-        nothing = pl.Series([None], dtype=pl.String).new_from_index(0, len(ids))
-        return cls.build_texts(ids, nothing, source="dataset", absent=CompletionStatus.OK)
+    def build_blank(cls, ids: Sequence[str] | pl.Series) -> Self:
+        """Return completions for samples that are evaluated without any."""
+        texts = [None] * len(ids)
+        return cls.build_texts(ids, texts, source="dataset", absent=CompletionStatus.OK)
+
+    def __reduce__(self) -> tuple[Callable[..., Completions], tuple[object, ...]]:
+        return Completions.from_frame, (self.frame,)
 
     def __len__(self) -> int:
-        return self.frame.height
+        if self._is_stored:
+            return self.frame.height
+        return len(self.items)
 
-    def slice(self, offset: int, length: int) -> Self:
-        """Return the rows from `offset` on, at most `length` of them."""
-        return type(self)(self.frame.slice(offset, length))
+    def __iter__(self) -> Iterator[Completion]:
+        return iter(self.items)
 
-    def take(self, positions: Sequence[int] | pl.Series) -> Self:
-        """Return the rows at these positions, in this order."""
-        return type(self)(self.frame[pl.Series(positions, dtype=pl.UInt32)])
+    @property
+    def _is_stored(self) -> bool:
+        """Whether there is a table, and no rows yet."""
+        return "items" not in vars(self)
 
-    def number(self, trials: range) -> Self:
-        """Return the table with these trial numbers, for every sample over again."""
-        if len(trials) == 1:
-            return type(self)(
-                self.frame.with_columns(pl.lit(trials.start, pl.Int32).alias("trial"))
-            )
-        trial = trials.start + pl.int_range(pl.len()) % len(trials)
-        return type(self)(self.frame.with_columns(trial.cast(pl.Int32).alias("trial")))
-
-    def spread(self, positions: Sequence[int], ids: pl.Series, times: int = 1) -> Self:
-        """Return a table for all `ids`, these rows at `positions`; the others were not asked: no
-        text.
-
-        There are `times` rows for each position and each id, one after the other.
-        """
-        everyone = ids.gather(pl.int_range(len(ids) * times, dtype=pl.UInt32, eager=True) // times)
-        nothing = pl.repeat(None, len(everyone), dtype=pl.String, eager=True)
-        blank = self.build_texts(everyone, nothing, source=NOT_ASKED)
-        places = [position * times + trial for position in positions for trial in range(times)]
-        rows = pl.int_range(len(self), len(self) + len(blank), dtype=pl.UInt32, eager=True)
-        rows = rows.scatter(places, pl.int_range(len(self), dtype=pl.UInt32, eager=True))
-        return type(self)(pl.concat([self.frame, blank.frame])[rows])
-
-    def rows(self) -> Iterator[Completion]:
-        """Yield the completions one by one."""
-        usage = [pl.col("usage").struct.field(name) for name in USAGE_NAMES]
-        text = pl.col("completion").alias("text")
-        table = self.frame.select(text, "status", "source", *_PLAIN_FIELDS, *_JSON_FIELDS, *usage)
+    @cached_property
+    def items(self) -> Sequence[Completion]:
+        """The completions."""
+        columns = [pl.col("completion").alias("text"), pl.exclude("completion", "usage")]
+        table = self.frame.select(*columns, pl.col("usage").struct.unnest())
+        items = []
         for row in table.iter_rows(named=True):
             row["status"] = _STATUSES[row["status"]]
             for name in _JSON_FIELDS:
                 if row[name] is not None:
                     row[name] = json.loads(row[name])
-            yield _BLANK.with_fields(**row)
+            items.append(_BLANK.with_fields(**row))
+        return items
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """The completions as a table."""
+        names = list(COMPLETION_SCHEMA)
+        if any(completion.their_score is not None for completion in self.items):
+            names += THEIR_SCHEMA
+        return pl.DataFrame([self.column(name) for name in names])
+
+    def column(self, name: str) -> pl.Series:
+        """Return one column of the table, without building the others."""
+        if "frame" in vars(self):
+            return self.frame[name]
+        if name == "usage":
+            usage = pl.DataFrame({name: self._cells(name) for name in USAGE_NAMES}, _USAGE_SCHEMA)
+            return usage.to_struct("usage")
+        cells = self._cells(_ATTRIBUTES.get(name, name))
+        if name in _JSON_FIELDS:
+            cells = [_to_json(cell) for cell in cells]
+        return pl.Series(name, cells, dtype=(COMPLETION_SCHEMA | THEIR_SCHEMA)[name])
+
+    def _cells(self, name: str) -> list[Any]:
+        return list(map(attrgetter(name), self.items))
+
+    def slice(self, offset: int, length: int) -> Self:
+        """Return the rows from `offset` on, at most `length` of them."""
+        if self._is_stored:
+            return self.from_frame(self.frame.slice(offset, length))
+        return type(self)(self.items[offset : offset + length])
+
+    def take(self, positions: Sequence[int] | pl.Series) -> Self:
+        """Return the rows at these positions, in this order."""
+        if self._is_stored:
+            return self.from_frame(self.frame[pl.Series(positions, dtype=pl.UInt32)])
+        return type(self)([self.items[position] for position in positions])
+
+    def number(self, trials: range) -> Self:
+        """Return the completions with these trial numbers, for every sample over again."""
+        items = []
+        for row, completion in enumerate(self.items):
+            trial = trials[row % len(trials)]
+            if completion.trial == trial:
+                items.append(completion)
+            else:
+                items.append(completion.with_fields(trial=trial))
+        return type(self)(items)
+
+    def spread(
+        self, positions: Sequence[int], ids: Sequence[str] | pl.Series, times: int = 1
+    ) -> Self:
+        """Return completions for all `ids`, these at `positions`; the others were not asked.
+
+        There are `times` rows for each position and each id, one after the other.
+        """
+        repeated = [sample_id for sample_id in ids for _ in range(times)]
+        items = list(self.build_texts(repeated, [None] * len(repeated), source=NOT_ASKED))
+        for place, position in enumerate(positions):
+            rows = self.items[place * times : (place + 1) * times]
+            items[position * times : (position + 1) * times] = rows
+        return type(self)(items)
+
+    def rows(self) -> Iterator[Completion]:
+        """Yield the completions one by one."""
+        yield from self.items
 
 
 def make_encoder(
@@ -569,39 +601,16 @@ class Scores:
 
     def spread(self, positions: Sequence[int], length: int, reason: str) -> Self:
         """Return a table of `length` rows with these at `positions`; the others are FAILED."""
-        own = self.frame.with_columns(pl.Series("position", positions, dtype=pl.Int64))
-        rows = pl.DataFrame({"position": pl.int_range(length, eager=True)})
-        frame = rows.join(own, on="position", how="left", maintain_order="left").drop("position")
-        missing = pl.col("status").is_null()
-        frame = frame.with_columns(
-            pl.when(missing).then(pl.lit(reason)).otherwise("reason").alias("reason"),
-            pl.col("status").fill_null(ScoreStatus.FAILED.value),
+        failed = pl.lit(ScoreStatus.FAILED.value)
+        missing = self.frame.clear(1).with_columns(status=failed, reason=pl.lit(reason))
+        for name in ("values", "metadata"):
             # A struct that is null becomes one of nulls, as everywhere else.
-            *(frame[name].struct.unnest().to_struct(name) for name in ("values", "metadata")),
-        )
-        return type(self)(frame, self.encoded)
-
-    def fail(self, positions: Sequence[int], reason: str) -> Self:
-        """Return the table with these rows FAILED.
-
-        A row that has no score anyway keeps its own reason.
-        """
-        if not positions:
-            return self
-        rows = pl.zeros(len(self), pl.Int8, eager=True).scatter(list(positions), 1) == 1
-        hit = rows & (self.frame["status"] == ScoreStatus.SCORED.value)
-        frame = self.frame.with_columns(
-            pl.when(hit).then(pl.lit(ScoreStatus.FAILED.value)).otherwise("status").alias("status"),
-            pl.when(hit).then(pl.lit(reason)).otherwise("reason").alias("reason"),
-            *(
-                self.frame[name]
-                .struct.unnest()
-                .select(pl.when(~hit).then(pl.all()))
-                .to_struct(name)
-                for name in ("values", "metadata")
-            ),
-        )
-        return type(self)(frame, self.encoded)
+            nulls = missing[name].struct.unnest().to_struct(name)
+            missing = missing.with_columns(nulls)
+        order = [len(self)] * length
+        for row, position in enumerate(positions):
+            order[position] = row
+        return type(self)(pl.concat([self.frame, missing])[order], self.encoded)
 
     def rows(self) -> Iterator[Score]:
         """Yield the verdicts one by one."""

@@ -12,11 +12,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 from ruamel.yaml import YAML
-from tests.samples import samples_from_frame
+from tests.samples import samples_from_frame, score_table
 
 from answerkey.reader import REASONS
 from answerkey.scorers import StringEqualsMcqa, judge
-from answerkey.scorers.mcqa import METADATA_NAMES, VALUE_NAMES
+from answerkey.scorers.mcqa import METADATA_TYPES
 from answerkey.types import Completion, Completions, CompletionStatus, Score, ScoreStatus
 
 PAGE = Path(__file__).with_name("string_equals_mcqa.md")
@@ -92,7 +92,7 @@ def read_extraction(case: Case) -> str:
 
 def leave_blank(status: ScoreStatus, reason: str) -> Score:
     """Return a verdict without a score: the same names as any other, all null."""
-    return Score(status, reason, dict.fromkeys(VALUE_NAMES), dict.fromkeys(METADATA_NAMES))
+    return Score(status, reason, {"is_correct": None}, dict.fromkeys(METADATA_TYPES))
 
 
 def expect_score(case: Case) -> Score:
@@ -173,7 +173,9 @@ def score_rows(
     samples = samples_from_frame(
         pl.DataFrame(rows), pl.Series([str(number) for number in range(len(rows))])
     )
-    scores = scorer.score(samples, Completions.build(samples.ids, completions, source="recorded"))
+    scores = score_table(
+        scorer, samples, Completions.build(samples.ids, completions, source="recorded")
+    )
     return list(scores.rows())
 
 
@@ -196,7 +198,9 @@ def test_choices_and_truth_are_read_in_every_spelling(case: Case) -> None:
     samples = samples_from_frame(pl.DataFrame([row]), pl.Series(["1"]), encoded=frozenset(row))
     scorer = StringEqualsMcqa("{{ sample.truth }}", "{{ sample.choices }}")
     from_column = next(
-        scorer.score(samples, Completions.build(["1"], [Completion(right)], source="x")).rows()
+        score_table(
+            scorer, samples, Completions.build(["1"], [Completion(right)], source="x")
+        ).rows()
     )
     for score in (judge(right, choices, truth), from_column):
         if status == "FAILED":

@@ -18,8 +18,8 @@ import pytest
 
 import answerkey as ak
 from answerkey.datasets import tables
-from answerkey.evaluate import prepare
-from answerkey.evaluate.prepare import Prepared
+from answerkey.evaluate import job
+from answerkey.evaluate.job import Job
 
 TEXTS = [
     "A",
@@ -156,7 +156,7 @@ def test_every_shard_size_gives_the_same_numbers(
     expected: tuple[Any, list[dict[str, Any]]],
 ) -> None:
     """36, 5 and 2 shards agree with one, bit for bit."""
-    monkeypatch.setattr(prepare, "SHARD_ROWS", size)
+    monkeypatch.setattr(job, "CHUNK_ROWS", size)
     assert run_rows(tmp_path, "rows.parquet", ROWS) == expected
 
 
@@ -180,12 +180,12 @@ def test_streamed_files_in_shards_give_the_same_numbers(
 ) -> None:
     """A file that is too large to be held gives the same numbers."""
     monkeypatch.setattr(tables, "HELD_CHARACTERS", 100)
-    monkeypatch.setattr(prepare, "SHARD_ROWS", size)
+    monkeypatch.setattr(job, "CHUNK_ROWS", size)
     assert run_rows(tmp_path, name, ROWS) == expected
 
 
 @pytest.mark.usefixtures("quick_workers")
-@pytest.mark.parametrize("spread", ["alone", "threads", "processes"])
+@pytest.mark.parametrize("spread", ["alone", "apart", "processes"])
 @pytest.mark.parametrize("with_copy", [False, True])
 def test_every_spread_gives_the_same_numbers(
     tmp_path: Path,
@@ -198,8 +198,8 @@ def test_every_spread_gives_the_same_numbers(
     """One thread, several, and worker processes agree, whether rows are checked on the way or
     before.
     """
-    monkeypatch.setattr(prepare, "SHARD_ROWS", 43)
-    monkeypatch.setattr(prepare, "choose_spread", lambda _: spread)
+    monkeypatch.setattr(job, "CHUNK_ROWS", 43)
+    monkeypatch.setattr(job, "choose_spread", lambda _: spread)
     assert run_rows(tmp_path, "rows.parquet", ROWS, copy=with_copy) == expected
 
 
@@ -214,7 +214,7 @@ def test_completions_of_another_file_give_the_same_numbers(
     expected: tuple[Any, list[dict[str, Any]]],
 ) -> None:
     """Whether the file has the order of the dataset or another."""
-    monkeypatch.setattr(prepare, "SHARD_ROWS", size)
+    monkeypatch.setattr(job, "CHUNK_ROWS", size)
     said = [{name: row[name] for name in ("sample_id", "completion")} for row in ROWS]
     WRITERS["rows.jsonl"](tmp_path / "said.jsonl", said[::-1] if turned else said)
     questions = [
@@ -231,20 +231,20 @@ def test_templates_of_every_plan_give_the_same_numbers_in_processes(
     """A task whose templates are rendered for every row is spread over processes, and says the
     same.
     """
-    monkeypatch.setattr(prepare, "SHARD_ROWS", 43)
-    monkeypatch.setattr(prepare, "WORKER_ROWS", 10)
+    monkeypatch.setattr(job, "CHUNK_ROWS", 43)
+    monkeypatch.setattr(job, "WORKER_ROWS", 10)
     task = json.loads(json.dumps(TASK))
     scorer = task["definition"]["scorers"][0]
     scorer["ground_truth_choice"] = (
         "{% set n = sample.sample_id %}{{ sample.answer | upper if n else 'no' }}"
     )
     chosen: list[str] = []
-    choose_spread = prepare.choose_spread
+    choose_spread = job.choose_spread
 
-    def choose(prepared: Prepared) -> str:
+    def choose(prepared: Job) -> str:
         chosen.append(choose_spread(prepared))
         return chosen[-1]
 
-    monkeypatch.setattr(prepare, "choose_spread", choose)
+    monkeypatch.setattr(job, "choose_spread", choose)
     assert run_rows(tmp_path, "rows.parquet", ROWS, task) == expected
     assert chosen == ["processes"]

@@ -324,7 +324,7 @@ class Desk:
             ]
         names: dict[str, object] = {"__name__": "page"}
         with contextlib.redirect_stdout(io.StringIO()):
-            exec(compile(block.above, block.page, "exec"), names)  # noqa: S102  # our own pages
+            exec(compile(block.above, block.page, "exec", dont_inherit=True), names)  # noqa: S102  # our own pages
         try:
             return [f"{block.place}: {one}" for one in follow_python(block.source, names)]
         except Exception:  # noqa: BLE001  # whatever it is, the page is wrong
@@ -357,7 +357,7 @@ def follow_python(source: str, names: dict[str, object]) -> Iterator[str]:
         comment = COMMENT.search(lines[(statement.end_lineno or 1) - 1])
         with contextlib.redirect_stdout(out):
             if not isinstance(statement, ast.Expr):
-                exec(compile(ast.Module([statement], []), "page", "exec"), names)  # noqa: S102  # ours
+                exec(compile(ast.Module([statement], []), "page", "exec", dont_inherit=True), names)  # noqa: S102  # ours
                 continue
             value = eval(compile(ast.Expression(statement.value), "page", "eval"), names)  # noqa: S307  # same
         if comment is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import fields
 from pathlib import Path
 
-from answerkey.evaluate.prepare import Options, RunOptions, ScoreOptions
+from answerkey.evaluate.options import Options, RunOptions, ScoreOptions
 
 SNIPPET = """\
 import answerkey as ak

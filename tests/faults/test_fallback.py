@@ -18,7 +18,7 @@ import pytest
 from tests.forked import Forked
 
 import answerkey as ak
-from answerkey.evaluate import prepare
+from answerkey.evaluate import job
 from answerkey.models.store import CallStore
 from answerkey.reports.overview import describe_overview
 from answerkey.spec import load_plan
@@ -282,7 +282,7 @@ def test_every_shard_size_gives_the_same_numbers(
     file = write_run(project, server.url)
     whole = read_numbers(ak.run(file, out=project / "whole", cache_policy="no-cache"))
     server.forget()
-    monkeypatch.setattr(prepare, "SHARD_ROWS", size)
+    monkeypatch.setattr(job, "CHUNK_ROWS", size)
     found = ak.run(file, out=project / "shards", cache_policy="no-cache")
     assert read_numbers(found) == whole
     assert count_asked(server) == (16, ASKED)

@@ -18,7 +18,7 @@ import pytest
 from tests.forked import Forked
 
 import answerkey as ak
-from answerkey.evaluate import prepare
+from answerkey.evaluate import job
 from answerkey.testing import Behaviour, TestServer, answer_by_hash
 
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
@@ -55,7 +55,7 @@ SHARD_ROWS = SAMPLES // 6
 DIE_WRITING = """
 import os
 from pathlib import Path
-from answerkey.evaluate import prepare
+from answerkey.evaluate import job
 
 left = [None] * NUMBER
 
@@ -65,7 +65,7 @@ def replace(self, other, rename=Path.replace):
         os.kill(os.getpid(), 9)
     return rename(self, other)
 
-prepare.SHARD_ROWS, Path.replace = COUNT, replace
+job.CHUNK_ROWS, Path.replace = COUNT, replace
 """
 
 
@@ -315,7 +315,7 @@ def test_a_recorded_run_that_is_killed_is_finished_by_resume(
         "".join(json.dumps({"completion": "ABCDX"[n % 5]}) + "\n" for n in range(SAMPLES))
     )
     words = ["score", str(task), "--dataset", str(rows), "--completions", str(said), "--out"]
-    monkeypatch.setattr(prepare, "SHARD_ROWS", SHARD_ROWS)
+    monkeypatch.setattr(job, "CHUNK_ROWS", SHARD_ROWS)
     whole = ak.run(task, dataset=str(rows), completions=str(said), out=project / "whole")
     assert die_writing(project, SHARD_ROWS, number, *words, str(project / "half")) == -9
     cut_off = ak.load_run(project / "half")

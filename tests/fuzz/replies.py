@@ -15,7 +15,7 @@ from functools import partial
 from typing import get_args
 
 import polars as pl
-from tests.samples import samples_from_frame
+from tests.samples import samples_from_frame, score_table
 
 from answerkey.models.batch import read_lines
 from answerkey.models.calls import Limits
@@ -89,7 +89,7 @@ def check_probabilities(table: Completions) -> None:
     samples = samples_from_frame(pl.DataFrame({"truth": ["A"]}), pl.Series(["x"]))
     for normalise in get_args(Normalise):
         scorer = ChoiceProbabilities("{{ sample.truth }}", ["A", "B"], normalise=normalise)
-        (score,) = scorer.score(samples, table).rows()
+        (score,) = score_table(scorer, samples, table).rows()
         for value in score.values.values():
             assert not isinstance(value, float) or math.isfinite(value)
 

@@ -10,7 +10,7 @@ from typing import get_args
 from xml.etree import ElementTree as ET
 
 import polars as pl
-from tests.samples import samples_from_frame
+from tests.samples import samples_from_frame, score_table
 
 from answerkey.exporters import guard_column
 from answerkey.reader import PART_REASONS, PARTS, REASONS
@@ -89,7 +89,7 @@ def check_judge(extraction: str | dict[str, str], raw: bytes) -> None:
     completions = Completions.build(
         samples.ids, [Completion(text) for text in texts], source="recorded"
     )
-    assert list(scorer.score(samples, completions).rows()) == expected
+    assert list(score_table(scorer, samples, completions).rows()) == expected
     _check_reading(rule.name, raw, choices, extraction)
 
 

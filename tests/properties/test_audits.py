@@ -11,7 +11,7 @@ from unittest.mock import patch
 import polars as pl
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.samples import samples_from_frame
+from tests.samples import samples_from_frame, score_table
 
 from answerkey.datasets.questions import QuestionColumns
 from answerkey.datasets.tables import load_rows
@@ -66,11 +66,13 @@ def make_tables(rows: list[tuple[str | None, str]]) -> tuple[Samples, Completion
 def test_a_rule_reads_what_scoring_by_it_reads(rows: list[tuple[str | None, str]]) -> None:
     """What the audit says of a rule is what a run with this `extraction` would predict."""
     samples, completions = make_tables(rows)
-    passages = list_passages(SCORER, samples, completions, SCORER.score(samples, completions))
+    passages = list_passages(
+        SCORER, samples, completions, score_table(SCORER, samples, completions)
+    )
     found = reread(passages, RULE_NAMES, is_told=True)
     for name in RULE_NAMES:
-        scored = (
-            replace(SCORER, extraction=name).score(samples, completions).column("predicted_choice")
+        scored = score_table(replace(SCORER, extraction=name), samples, completions).column(
+            "predicted_choice"
         )
         assert scored is not None
         assert found[name].to_list() == scored.to_list()
@@ -80,7 +82,7 @@ def test_a_rule_reads_what_scoring_by_it_reads(rows: list[tuple[str | None, str]
 def test_readings_of_parts_add_up(rows: list[tuple[str | None, str]], cut: int) -> None:
     """The short form of two parts is that of the whole."""
     samples, completions = make_tables(rows)
-    scores = SCORER.score(samples, completions)
+    scores = score_table(SCORER, samples, completions)
     whole = count_readings(SCORER, samples, completions, scores, range(len(rows)))
     parts = [
         count_readings(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.samples import samples_from_frame
 
 from answerkey import exporters
-from answerkey.evaluate.rerun import Excerpt
+from answerkey.evaluate.reopen import Excerpt
 from answerkey.exporters import (
     describe_rows,
     describe_verdict,

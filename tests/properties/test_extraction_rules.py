@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.samples import samples_from_frame
+from tests.samples import samples_from_frame, score_table
 
 from answerkey.reader import PARTS
 from answerkey.scorers import StringEqualsMcqa, judge
@@ -132,7 +132,7 @@ def test_the_table_holds_what_judge_gives(name: str) -> None:
             judge(text, choices, names[0], extraction, options)
             for text, options in zip(texts, told, strict=True)
         ]
-        assert list(scorer.score(samples, completions).rows()) == expected
+        assert list(score_table(scorer, samples, completions).rows()) == expected
 
     check()
 

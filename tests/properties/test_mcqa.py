@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.samples import samples_from_frame
+from tests.samples import samples_from_frame, score_table
 
 from answerkey.reader import REASONS
 from answerkey.scorers import StringEqualsMcqa, judge
@@ -120,7 +120,7 @@ def build_samples(choices: Sequence[str], truths: Sequence[str]) -> Samples:
     )
 
 
-def score_table(
+def score_texts(
     choices: Sequence[str],
     completions: Sequence[Completion],
     truths: Sequence[str],
@@ -130,7 +130,9 @@ def score_table(
     scorer = StringEqualsMcqa("{{ sample.truth }}", "{{ sample.choices }}", extraction=extraction)
     samples = build_samples(choices, truths)
     return list(
-        scorer.score(samples, Completions.build(samples.ids, completions, source="recorded")).rows()
+        score_table(
+            scorer, samples, Completions.build(samples.ids, completions, source="recorded")
+        ).rows()
     )
 
 
@@ -148,7 +150,7 @@ def test_the_table_holds_what_judge_gives(extraction: str) -> None:
             judge(completion, choices, truth, extraction)
             for completion, truth in zip(completions, truths, strict=True)
         ]
-        assert score_table(choices, completions, truths, extraction) == expected
+        assert score_texts(choices, completions, truths, extraction) == expected
 
     check()
 
@@ -179,7 +181,7 @@ def test_the_table_holds_what_judge_gives_with_choices_of_each_row(extraction: s
         expected = [
             judge(completion, names, truth, extraction) for names, completion, truth in rows
         ]
-        assert list(scorer.score(samples, completions).rows()) == expected
+        assert list(score_table(scorer, samples, completions).rows()) == expected
 
     check()
 
@@ -250,7 +252,7 @@ def test_the_table_holds_what_judge_gives_where_choices_are_odd(extraction: str,
         question: Any = fields
         expected.append(judge(text, question["choices"], question["truth"], extraction))
     assert {one.status for one in expected} == {ScoreStatus.SCORED, ScoreStatus.FAILED}
-    assert list(scorer.score(samples, completions).rows()) == expected
+    assert list(score_table(scorer, samples, completions).rows()) == expected
 
 
 @given(st.data())
@@ -280,10 +282,10 @@ def test_order_and_shards_change_nothing(
 ) -> None:
     """Rows shuffled, or split and joined again, have the same scores each."""
     choices, completions, truths = table
-    whole = score_table(choices, completions, truths, "first_character")
+    whole = score_texts(choices, completions, truths, "first_character")
     order = list(range(len(truths)))
     random.shuffle(order)
-    shuffled = score_table(
+    shuffled = score_texts(
         choices, [completions[i] for i in order], [truths[i] for i in order], "first_character"
     )
     assert shuffled == [whole[i] for i in order]
@@ -292,7 +294,7 @@ def test_order_and_shards_change_nothing(
         score
         for texts, right in parts
         if right
-        for score in score_table(choices, texts, right, "first_character")
+        for score in score_texts(choices, texts, right, "first_character")
     ]
     assert joined == whole
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.samples import samples_from_frame
+from tests.samples import samples_from_frame, score_table
 
 from answerkey.errors import DataError
 from answerkey.scorers import Action, apply_actions
@@ -109,7 +109,7 @@ def test_string_equals_is_the_same_for_a_table_and_for_each_row(scorer: StringEq
             score_alone(scorer, dict(sample), completion)
             for sample, completion in zip(samples.rows(), completions, strict=True)
         ]
-        assert list(scorer.score(samples, answers).rows()) == expected
+        assert list(score_table(scorer, samples, answers).rows()) == expected
 
     check()
 
@@ -137,7 +137,7 @@ def test_actions_are_the_same_for_a_table_and_for_each_row(
     """
     samples, completions = table
     answers = Completions.build(samples.ids, completions, source="recorded")
-    scores = {"s": StringEquals("{{ sample.answer }}").score(samples, answers)}
+    scores = {"s": score_table(StringEquals("{{ sample.answer }}"), samples, answers)}
     actions = [Action(f"rule {place}", one) for place, one in enumerate(filters)]
     expected: list[str | None] = []
     problem: tuple[str, str] | None = None

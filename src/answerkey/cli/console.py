@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from answerkey.errors import AnswerkeyError
-    from answerkey.evaluate.session import Observer
+    from answerkey.evaluate.observer import Observer
     from answerkey.reports.terminal import RunProgress
     from answerkey.text import Line
     from answerkey.types import Notice
@@ -267,7 +267,7 @@ class LastingStream:
 
 
 class Display:
-    """Shows progress, and is the `Listener` of a run; this one, of `--quiet`, shows nothing."""
+    """Shows progress, and is the `Display` of a run; this one, of `--quiet`, shows nothing."""
 
     def __init__(self) -> None:
         self.lanes: list[Lane] = []

@@ -95,7 +95,7 @@ def show_command(
         found = find_run(run)
         is_measured = bool(group_by or cluster_by or uncorrected)
         if is_measured:
-            from answerkey.evaluate.rerun import regroup
+            from answerkey.evaluate.reopen import regroup
 
             corrected = False if uncorrected else None
             found = regroup(found, group_by=group_by, cluster_by=cluster_by, is_corrected=corrected)

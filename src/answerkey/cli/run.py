@@ -45,7 +45,7 @@ from answerkey.errors import AnswerkeyError, DataError, NoModelError, Place, Pro
 SHOWN = 8
 
 if TYPE_CHECKING:
-    from answerkey.evaluate.matrix import Matrix
+    from answerkey.evaluate.run import Matrix
     from answerkey.runs import Run
 
 #: Options as the verbs take them: name to value.
@@ -233,7 +233,7 @@ def run_command(
                 return finish(
                     console, run_file(console, file, out=out, options=options | varied), write=write
                 )
-            from answerkey.evaluate.runner import plan_calls
+            from answerkey.evaluate.dry_run import plan_calls
             from answerkey.reports.preview import describe_plan, draw_plan
 
             each = product(models or (None,), completion_columns or (None,))
@@ -344,7 +344,7 @@ def _is_data(file: str, *, is_scored: bool) -> bool:
 
     if not is_data_file(file):
         return False
-    from answerkey.evaluate.prepare import Options
+    from answerkey.evaluate.options import Options
     from answerkey.spec.data_file import recognise_file
 
     try:
@@ -367,7 +367,7 @@ def open_data_file(
 
     folder = options.pop("save", None)
     if is_data_file(file):
-        from answerkey.evaluate.prepare import Options
+        from answerkey.evaluate.options import Options
         from answerkey.spec.data_file import describe_file, write_project
 
         first = {"model": next(iter(models), None), "completion_column": next(iter(columns), None)}
@@ -387,7 +387,7 @@ def run_file(
     """Run a file, with several `models` or `completion_columns` once for each, and show how far it
     is.
     """
-    from answerkey.evaluate.matrix import run_matrix
+    from answerkey.evaluate.run import run_matrix
 
     with console.display() as display:
         return run_matrix(file, out=out, display=display, **options)
@@ -568,7 +568,7 @@ def check_command(
     It checks files, config, templates on every row, columns, truths, choices and metric fields, and
     reports all mistakes at once. Exit code 2 on errors, 0 on warnings alone.
     """
-    from answerkey.evaluate import runner
+    from answerkey.evaluate.dry_run import check
     from answerkey.reports.preview import describe_check, draw_check
     from answerkey.text import Span, line
 
@@ -578,7 +578,7 @@ def check_command(
             open_data_file(console, file, chosen, (), completion_columns)
     with console.display() as display:
         checked = {
-            f"{file}, column {column}" if len(completion_columns) > 1 else file: runner.check(
+            f"{file}, column {column}" if len(completion_columns) > 1 else file: check(
                 file, progress=display.report, **chosen | {"completion_column": column}
             )
             for file in files
@@ -631,7 +631,7 @@ def resume_command(console: Console, run: str, **options: Any) -> int:
     RUN is a run folder, its name below `runs`, `latest`, or a folder of runs: all of them. Failed
     calls are repeated. A complete run does not change.
     """
-    from answerkey.evaluate import matrix, rerun
+    from answerkey.evaluate import rerun
     from answerkey.reports.view import find_run
     from answerkey.runs import begin_noted, find_place, is_run, load_manifest
 
@@ -643,12 +643,12 @@ def resume_command(console: Console, run: str, **options: Any) -> int:
         if not is_run(place):
             with console.display() as display:
                 return finish(
-                    console, matrix.resume_matrix(place, display=display, **options), write=write
+                    console, rerun.resume_matrix(place, display=display, **options), write=write
                 )
         if load_manifest(place)["status"] == "complete":
             console.say_text("the run is complete: there is nothing to go on with")
         with console.display() as display:
-            resumed = rerun.resume(place, progress=display.report, listener=display, **options)
+            resumed = rerun.resume(place, display=display, **options)
         return finish(console, resumed, write=write)
 
 
@@ -676,7 +676,5 @@ def rescore_command(
     with keep_files(options) as write:
         options = find_baseline(options)
         with console.display() as display:
-            scored = rerun.rescore(
-                find_run(run), file, out=out, progress=display.report, listener=display, **options
-            )
+            scored = rerun.rescore(find_run(run), file, out=out, display=display, **options)
         return finish(console, scored, write=write)

@@ -42,7 +42,8 @@ from answerkey.datasets.rows import Rows
 from answerkey.datasets.tables import DataFile, FileFields, Tabular, load_rows, read_files
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import DataError, Place, SpecError, listing, raise_all, refuse_column
-from answerkey.evaluate.prepare import Progress, fit_rows, ignore_progress, refuse_unknown
+from answerkey.evaluate.job import Progress, fit_rows, ignore_progress
+from answerkey.evaluate.options import refuse_unknown
 from answerkey.metrics import wilson
 from answerkey.metrics.intervals import ChiSquare, compare_counts, student
 from answerkey.metrics.task_counts import measure_chance

@@ -160,6 +160,8 @@ class CompletionColumn:
     def read(self, table: Samples, ids: pl.Series) -> Completions:
         """Return the completions of rows that `check` has found in order, under these ids."""
         completions = self._read_cells(table, ids)
+        if not self.beside:
+            return completions
         frame = completions.frame
         if LOGPROBS_COLUMN in self.beside:
             texts = [_write_logprobs(cell) for cell in table.values(LOGPROBS_COLUMN)]
@@ -175,15 +177,14 @@ class CompletionColumn:
                 )
         if STATUS_COLUMN in self.beside:
             frame = _apply_statuses(frame, [_read_status(sample) for sample in table])
-        return Completions(frame)
+        return Completions.from_frame(frame)
 
     def _read_cells(self, table: Samples, ids: pl.Series) -> Completions:
         cells = self.cells(table)
         kinds = set(map(type, cells))
         if kinds <= {str, int, type(None)}:
             texts = [cell if cell is None else str(cell) for cell in cells]
-            series = pl.Series(texts, dtype=pl.String)
-            return Completions.build_texts(ids, series, source=SOURCE)
+            return Completions.build_texts(ids, texts, source=SOURCE)
         completions: list[Completion] = [read_message(cell) for cell in cells]
         return Completions.build(ids, completions, source=SOURCE)
 
@@ -469,7 +470,7 @@ class SplitCompletions:
             columns["raw"][row] = texts[row]
             columns["completion"][row] = answer
         series = [pl.Series(name, cells, dtype=pl.String) for name, cells in columns.items()]
-        return Completions(frame.with_columns(series))
+        return Completions.from_frame(frame.with_columns(series))
 
 
 def find_own_completions(rows: Rows, *, column: str | None = None) -> TableCompletions | None:

@@ -1,8 +1,7 @@
-"""Shards on this machine: on threads, or on worker processes.
+"""The protocol of an engine, and the engine of this machine: this process, or worker processes.
 
-And the protocol that every engine follows. A worker process is sent the function once and then
-shards, one at a time; both travel as pickles, between our own processes alone. What a worker does
-with a shard is the same on a Ray node.
+A worker process is sent the function once and then chunks, one at a time; both travel as pickles,
+between our own processes alone. What a worker does with a chunk is the same on a Ray node.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from itertools import chain, islice
 from types import ModuleType
@@ -29,10 +28,9 @@ if TYPE_CHECKING:
 
 Shard = TypeVar("Shard")
 Part = TypeVar("Part")
-#: How work may be spread: not at all, one shard to a process (code that nobody told of threads),
-#: over threads (column work, during which Python's lock is free), or over processes (Python code
-#: for each row, which needs the lock).
-Spread = Literal["alone", "apart", "threads", "processes"]
+#: Where work may go: nowhere but this process, to other machines one chunk at a time, or to worker
+#: processes as well.
+Spread = Literal["alone", "apart", "processes"]
 #: A function, or why it cannot be loaded.
 Loaded = Callable[[Any], object] | str
 #: So many shards for each core are handed out before the first of them is waited for.
@@ -88,9 +86,6 @@ class LocalEngine:
         """
         if spread == "processes":
             return map_processes(function, shards, count_cores())
-        if spread == "threads":
-            # One more than cores: there is work while one of them waits for its turn in Python.
-            return map_threads(function, shards, count_cores() + 1)
         return (function(shard) for shard in shards)
 
 
@@ -99,27 +94,6 @@ def count_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def map_threads(
-    function: Callable[[Shard], Part], shards: Iterable[Shard], count: int
-) -> Iterator[Part]:
-    """Yield the function's value for each shard in order, with `count` shards under way at a time.
-
-    Whatever ends it, an error, Ctrl-C, or nobody asking for more: what is under way is finished
-    first, and nothing else is begun.
-    """
-    pool = ThreadPoolExecutor(count, thread_name_prefix="answerkey-shard")
-    waiting: deque[Future[Part]] = deque()
-    try:
-        for shard in shards:
-            waiting.append(pool.submit(function, shard))
-            if len(waiting) >= AHEAD * count:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def map_processes(

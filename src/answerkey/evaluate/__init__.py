@@ -1,6 +1,8 @@
-"""The one path of a task, and the functions that take it: run, score, check, resume, rescore.
+"""The one path of every run, and the functions that take it: run, score, check, resume, rescore.
 
-prepare ──► checks ──► pipeline ──► runner
-everything  rows       shard by     the run
-opened                 shard        closed
+job ─────► checks ──► chunk ───────► evaluate ─────► run, rerun
+everything every      one chunk      the jobs of a   the commands
+opened     row        of rows        run
 """
+
+from answerkey.evaluate.job import Job as Job

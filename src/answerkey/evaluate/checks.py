@@ -25,12 +25,12 @@ from answerkey.datasets.questions import read_option_cell
 from answerkey.datasets.rows import Rows
 from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, distinct, listing
 from answerkey.evaluate.choice_order import find_order_problems
-from answerkey.evaluate.prepare import SHARD_ROWS, Prepared
+from answerkey.evaluate.job import CHUNK_ROWS, Job
 from answerkey.models.config import sees_samples
 from answerkey.models.images import list_images
 from answerkey.scorers import (
     Scorer,
-    build_scores,
+    build_table,
     compile_templates,
     reads_choices,
     try_action,
@@ -43,7 +43,7 @@ from answerkey.spec import ScoringStep, Task
 from answerkey.spec.nodes import Node
 from answerkey.templates import RowError, Template, TemplateStopped
 from answerkey.text import show_place
-from answerkey.types import Completion, Completions, Notice, Samples, Scores, ScoreStatus
+from answerkey.types import Completion, Completions, Notice, Samples, Score, Scores, ScoreStatus
 
 #: How many rows of one kind are shown before only their number is.
 SHOWN = 20
@@ -94,17 +94,17 @@ class RowProblems:
         self.image_files |= found.image_files
         self.notices = list(dict.fromkeys((*self.notices, *found.notices)))
 
-    def errors(self, prepared: Prepared) -> list[AnswerkeyError]:
+    def errors(self, job: Job) -> list[AnswerkeyError]:
         """Return the errors to show: what many rows have in common, then single rows, then how many
         more.
 
         Each row says how to go on all the same, if a row would be left.
         """
-        common, left, rows = list[AnswerkeyError](), len(self.failed), prepared.dataset.rows
-        for step in prepared.task.scoring:
+        common, left, rows = list[AnswerkeyError](), len(self.failed), job.dataset.rows
+        for step in job.task.scoring:
             kind, above = (
                 f"scorer `{step.key}`",
-                prepared.task.places.at("definition", "scorers", step.index),
+                job.task.places.at("definition", "scorers", step.index),
             )
             codes = [
                 code for code in _COMMON if self.counts[kind, code] >= max(FEWEST, len(rows) / 2)
@@ -121,7 +121,7 @@ class RowProblems:
             self.shown = [(name, error) for name, error in self.shown if name != kind]
             self.counts = Counter({key: n for key, n in self.counts.items() if key[0] != kind})
         left = max(left, len({error.where for _, error in self.shown}))
-        own = _list_own_columns(prepared)
+        own = _list_own_columns(job)
         allow = f"run with `--allow-failed {left}` to score the rest and report"
         shown: list[AnswerkeyError] = []
         for error in (_name_own_column(error, own) for _, error in self.shown):
@@ -140,9 +140,9 @@ class RowProblems:
         return [*self.fatal, *common, *shown]
 
 
-def _list_own_columns(prepared: Prepared) -> dict[str | None, str]:
+def _list_own_columns(job: Job) -> dict[str | None, str]:
     """Return the file's own names of the columns that `questions` derives from it."""
-    said = getattr(prepared.specification.dataset.source, "questions", {})
+    said = getattr(job.specification.dataset.source, "questions", {})
     own: dict[str | None, str] = {}
     for part, columns in said.items():
         own[part] = columns if isinstance(columns, str) else ", ".join(columns)
@@ -162,13 +162,13 @@ def _name_own_column(error: AnswerkeyError, own: Mapping[str | None, str]) -> An
     return DataError(error.code, message, where=where, hint=hint)
 
 
-def find_odd_options(prepared: Prepared) -> list[Notice]:
+def find_odd_options(job: Job) -> list[Notice]:
     """Return notices of questions with one option only, and of those with the same option twice."""
     odd: dict[str, list[Place]] = {"only one option": [], "the same option twice": []}
-    scorers = [step.scorer for step in prepared.task.scoring if reads_choices(step.scorer)]
-    rows = prepared.dataset.rows
-    for start in range(0, len(rows) if scorers else 0, SHARD_ROWS):
-        samples = rows.slice(start, SHARD_ROWS).load(prepared.columns)
+    scorers = [step.scorer for step in job.task.scoring if reads_choices(step.scorer)]
+    rows = job.dataset.rows
+    for start in range(0, len(rows) if scorers else 0, CHUNK_ROWS):
+        samples = rows.slice(start, CHUNK_ROWS).load(job.columns)
         for row, options in enumerate(scorers[0].option_texts(samples, only_told=False)):
             texts = [option.strip() for option in options or ()]
             if len(texts) == 1:
@@ -186,13 +186,13 @@ def find_odd_options(prepared: Prepared) -> list[Notice]:
     return notices
 
 
-def check_samples(prepared: Prepared, shard: Shard, samples: Samples) -> RowProblems:
+def check_samples(job: Job, shard: Shard, samples: Samples) -> RowProblems:
     """Return what is wrong with rows of a shard.
 
     Prompts do not matter where completions are recorded. A problem of the whole, such as a missing
     column, is placed where the task asks for it.
     """
-    found, task = RowProblems(len(samples)), prepared.task
+    found, task = RowProblems(len(samples)), job.task
 
     def add(kind: str, position: int, error: AnswerkeyError) -> None:
         if error.code == "E206":  # a column that is not there is no fault of a row
@@ -209,7 +209,7 @@ def check_samples(prepared: Prepared, shard: Shard, samples: Samples) -> RowProb
                 error: AnswerkeyError = problem.error
                 if error.code == "E206" and problem.field is not None:
                     at = task.place("definition", "scorers", step.index, problem.field)
-                    message = f"{error.message} of dataset `{prepared.dataset.name}`"
+                    message = f"{error.message} of dataset `{job.dataset.name}`"
                     error = DataError(error.code, message, where=at, hint=error.hint)
                 elif error.code != "E206" and len(task.scoring) > 1:
                     message = f"{error.message} (scorer `{step.key}`)"
@@ -221,7 +221,7 @@ def check_samples(prepared: Prepared, shard: Shard, samples: Samples) -> RowProb
         prompts: list[Prompt | RowError] = []
         wrong: list[tuple[int, DataError]] = []
         if solver is not None:
-            prompts, wrong = solver.check_prompts(samples, prepared.examples)
+            prompts, wrong = solver.check_prompts(samples, job.examples)
         for prompt in prompts:
             for image in [] if isinstance(prompt, RowError) else list_images(prompt):
                 found.images.add(image.kind)
@@ -246,20 +246,20 @@ def check_samples(prepared: Prepared, shard: Shard, samples: Samples) -> RowProb
     return found
 
 
-def check_whole(problems: RowProblems, prepared: Prepared) -> None:
+def check_whole(problems: RowProblems, job: Job) -> None:
     """Add what is wrong with the task as a whole: what the model must know, and templates of
     completions.
     """
-    if prepared.model is not None:
+    if job.model is not None:
         try:
-            if sees_samples(prepared.model):
-                samples = prepared.dataset.rows.slice(0, SHARD_ROWS).load(prepared.columns)
-                require_known(prepared.model, samples, prepared.task.sample_facts(samples))
-            if (connection := getattr(prepared.model, "connection", None)) is not None:
+            if sees_samples(job.model):
+                samples = job.dataset.rows.slice(0, CHUNK_ROWS).load(job.columns)
+                require_known(job.model, samples, job.task.sample_facts(samples))
+            if (connection := getattr(job.model, "connection", None)) is not None:
                 connection.require_images(problems.images)
         except SpecError as error:
             problems.fatal.append(error)
-    problems.fatal.extend(find_unreadable(prepared))
+    problems.fatal.extend(find_unreadable(job))
 
 
 # What most rows have in common: one error in place of thousands, and a hint by what their values
@@ -553,15 +553,15 @@ _LINE = re.compile(r" \(line (?P<line>\d+) of the template\)$")
 Try = Callable[[Samples, Completions, dict[str, Scores]], RowError | None]
 
 
-def find_unreadable(prepared: Prepared) -> list[AnswerkeyError]:
+def find_unreadable(job: Job) -> list[AnswerkeyError]:
     """Return an error for each template that reads a field which a completion or a score cannot
     have.
     """
-    task, rows = prepared.task, prepared.dataset.rows.slice(0, TRIED_ROWS)
+    task, rows = job.task, job.dataset.rows.slice(0, TRIED_ROWS)
     tries: list[tuple[tuple[str | int, ...], Try]] = [
         (("definition", "scorers", step.index, name), _try_field(step, name))
         for step in task.scoring
-        for name in getattr(step.scorer, "completion_fields", ())
+        for name in step.scorer.completion_fields
     ]
     tries += [
         (("definition", "actions", index, "filter", "expression"), partial(try_action, action))
@@ -569,7 +569,7 @@ def find_unreadable(prepared: Prepared) -> list[AnswerkeyError]:
     ]
     if not tries or not len(rows):
         return []
-    samples = rows.load(prepared.columns)
+    samples = rows.load(job.columns)
     errors: list[AnswerkeyError] = []
     for path, attempt in tries:
         problem = None
@@ -592,7 +592,7 @@ def find_unreadable(prepared: Prepared) -> list[AnswerkeyError]:
 
 
 def _try_field(step: ScoringStep, name: str) -> Try:
-    return lambda samples, completions, _: step.scorer.try_field(name, samples, completions)  # type: ignore[attr-defined]
+    return lambda samples, completions, _: step.scorer.try_field(name, samples, completions)
 
 
 def _try_row(attempt: Try, task: Task, sample: Samples) -> RowError | None:
@@ -604,7 +604,6 @@ def _try_row(attempt: Try, task: Task, sample: Samples) -> RowError | None:
     """
     told: dict[str, RowError] = {}
     is_in_parts = False
-    blank, status = pl.Series([None], dtype=pl.String), pl.Series([ScoreStatus.SCORED.value])
     for _ in range(MOST_NAMES):
         more = dict.fromkeys(told, TEXT)
         content: object = [{"type": "text", "text": TEXT, **more}] if is_in_parts else TEXT
@@ -615,8 +614,8 @@ def _try_row(attempt: Try, task: Task, sample: Samples) -> RowError | None:
         scores = {}
         for step in task.scoring:
             known = (*(step.scorer.value_names or ()), *(step.scorer.metadata_names or ()), *told)
-            values = {name: pl.Series([1.0]) for name in known}
-            scores[step.key] = build_scores(status, blank, values, metadata={})
+            made_up = Score(ScoreStatus.SCORED, values=dict.fromkeys(known, 1.0))
+            scores[step.key] = build_table([made_up], dict.fromkeys(known, pl.Float64()), {})
         problem = attempt(sample, completions, scores)
         if problem is None or not problem.is_undefined:
             return None

@@ -19,9 +19,11 @@ from importlib.resources import files
 from typing import Any, cast
 
 from answerkey.errors import SolverError, SpecError, hide_secrets, listing, suggest
-from answerkey.evaluate.prepare import Prepared, mcqa, read_options
-from answerkey.evaluate.runner import TaskSource, prepare_all, read_plan
-from answerkey.evaluate.session import choose_price, require_askable
+from answerkey.evaluate.job import Job, open_jobs
+from answerkey.evaluate.options import read_options
+from answerkey.evaluate.run import TaskSource, read_plan
+from answerkey.evaluate.session import choose_price, require_callable
+from answerkey.evaluate.tasks import mcqa
 from answerkey.models.calls import Limits, charge
 from answerkey.models.client import encode_body
 from answerkey.models.config import Price
@@ -135,23 +137,23 @@ def examine(
         source = mcqa(**{part: f"{{{{ sample.{name} }}}}" for part, name in names.items()})
         given["dataset"] = QUESTIONS
     chosen = read_options("doctor", given)
-    prepared = prepare_all(read_plan(source, chosen)[0].specifications[:1], chosen)[0]
-    called = prepared.model
-    solver = prepared.task.solver
+    job = open_jobs(read_plan(source, chosen)[0].specifications[:1], chosen)[0]
+    called = job.model
+    solver = job.task.solver
     if not calls_endpoint(called) or solver is None or not solver.sends_prompts:
         message = f"`doctor` asks an endpoint: `{model}` is none, or the task asks nothing"
         raise SpecError(
             "E119", message, hint="name a model as `provider/NAME` or `http://HOST/v1#NAME`"
         )
-    require_askable([prepared], chosen)
+    require_callable([job], chosen)
     price, begun = choose_price(called, chosen), time.monotonic()
-    examination = Examination(prepared, price, seconds, max_cost)
+    examination = Examination(job, price, seconds, max_cost)
     examination.is_own = task is not None
     checks = asyncio.run(examination.run())
     asked, said = examination.tokens
     return {
         "model": called.name,
-        "task": None if task is None else prepared.key,
+        "task": None if task is None else job.key,
         "good": all(one["status"] != "failed" for one in checks),
         "answered": examination.is_answered,
         "checks": checks,
@@ -170,14 +172,12 @@ class Examination:
     have, `few` the same for the other calls.
     """
 
-    def __init__(
-        self, prepared: Prepared, price: Price | None, seconds: float, max_cost: float
-    ) -> None:
-        self.task, self.price, self.seconds, self.max_cost = prepared.task, price, seconds, max_cost
-        self.connection = cast("LiveModel", prepared.model).connection
-        self.samples = prepared.dataset.rows.slice(0, len(QUESTIONS)).load(prepared.columns)
-        solver = cast("SingleTurnSolver", prepared.task.solver)
-        self.prompts = cast("list[Prompt]", solver.build_prompts(self.samples, prepared.examples))
+    def __init__(self, job: Job, price: Price | None, seconds: float, max_cost: float) -> None:
+        self.task, self.price, self.seconds, self.max_cost = job.task, price, seconds, max_cost
+        self.connection = cast("LiveModel", job.model).connection
+        self.samples = job.dataset.rows.slice(0, len(QUESTIONS)).load(job.columns)
+        solver = cast("SingleTurnSolver", job.task.solver)
+        self.prompts = cast("list[Prompt]", solver.build_prompts(self.samples, job.examples))
         raise_row_errors(self.samples, self.prompts)
         self.calls, self.tokens, self.spent = 0, (0, 0), 0.0
         self.is_own, self.is_answered, self.headers = True, False, dict[str, str]()
@@ -302,12 +302,15 @@ class Examination:
             return tell("note", check, f"a model judges the replies: not tried{example}")
         completions = [one.completion for one in said]
         scores = scorer.score(asked, Completions.build(asked.ids, completions, source="live"))
-        validity, correct = scores.column("completion_validity"), scores.column("is_correct")
-        right = 0 if correct is None else int(correct.fill_null(0).sum())
-        if validity is None:
+        right = sum(score.values.get("is_correct") == 1 for score in scores)
+        if "completion_validity" not in (scorer.metadata_names or ()):
             return tell("note", check, f"scorer `{rule}`: {right} of {count} right{example}")
-        unread = scores.frame.filter(validity == Validity.INVALID.value)["metadata"]
-        if reasons := unread.struct.field("validity_reason").to_list():
+        reasons = [
+            str(score.metadata["validity_reason"])
+            for score in scores
+            if score.metadata.get("completion_validity") == Validity.INVALID.value
+        ]
+        if reasons:
             most = max(reasons, key=reasons.count)
             how = {
                 "TRUNCATED_THINKING": "thoughts",

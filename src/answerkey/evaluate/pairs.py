@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from answerkey.errors import Place, RunError, listing, suggest
-from answerkey.evaluate.rerun import reopen_dataset, require_column
+from answerkey.evaluate.reopen import reopen_dataset, require_column
 from answerkey.metrics import Mean
 from answerkey.metrics.base import name_left_out, read_number
 from answerkey.metrics.exact import divide, sum_exactly

@@ -1,89 +1,71 @@
-"""A run opened again: read row by row, measured by other groups, scored anew, or gone on with.
+"""`rescore`, `resume`: a run scored anew, or continued where it stopped.
 
-A resumed run is scored anew, from the journal or from recorded completions, so that its tables are
-those of a run that never stopped.
+A resumed run is scored anew, from the store of calls or from recorded completions, so that its
+tables are those of a run that never stopped.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import Any, Unpack
 
-import polars as pl
-
-from answerkey.datasets.dataset import Dataset, Recorded, Selection, open_dataset
-from answerkey.datasets.formats import Record
-from answerkey.datasets.recorded import BlankCompletions, SplitCompletions, find_own_completions
-from answerkey.datasets.rows import Rows
-from answerkey.datasets.sources import MemorySource, Source
-from answerkey.datasets.storage import digest_file, is_stored
-from answerkey.datasets.tables import SAMPLE_COLUMN, RowCollector, load_rows, load_table
-from answerkey.datasets.tables import Table as LoadedTable
+from answerkey.datasets.dataset import Selection
+from answerkey.datasets.storage import digest_file
 from answerkey.engines import open_engine
 from answerkey.errors import (
+    AnswerkeyError,
     DataError,
     Place,
     RunError,
     SpecError,
     listing,
     raise_all,
-    refuse_column,
     suggest,
 )
-from answerkey.evaluate.choice_order import order_dataset
-from answerkey.evaluate.pipeline import measure_task, read_scores
-from answerkey.evaluate.prepare import (
-    STORED,
-    Opened,
-    Options,
-    Prepared,
-    Progress,
-    RunOptions,
-    find_completions,
-    find_traced,
-    fit_rows,
-    ignore_progress,
-    prepare_opened,
-    read_options,
-    take_policies,
-)
-from answerkey.evaluate.runner import (
-    Started,
-    TaskSource,
-    check_beforehand,
+from answerkey.evaluate.display import Display, choose_display
+from answerkey.evaluate.job import Job, Progress, Shared, open_job_of, open_jobs
+from answerkey.evaluate.manifest import (
+    describe_job,
     describe_run,
     describe_sources,
     describe_system,
-    describe_task,
-    prepare_all,
-    run_new,
-    trust_snippets,
 )
-from answerkey.metrics import KeyedMetric, describe_samples
+from answerkey.evaluate.options import STORED, Options, RunOptions, read_options, show_options
+from answerkey.evaluate.reopen import CHANGED, find_kept, find_source, refuse_gone, reopen
+from answerkey.evaluate.run import (
+    BegunRun,
+    Matrix,
+    PendingRun,
+    TaskSource,
+    choose_policies,
+    finish_together,
+    make_run,
+    require_trusted,
+)
 from answerkey.models.config import Generation, ModelConfig
 from answerkey.runs import (
-    KeptCompletions,
     Run,
     RunPlace,
     RunWriter,
     StoredFolder,
     Table,
-    TaskRun,
     begin_noted,
     choose_place,
     find_place,
     forget_journal,
     is_run,
+    list_places,
     load_manifest,
     load_run,
+    name_answerer,
     reopen_run,
 )
 from answerkey.spec import (
     DatasetSpec,
+    Plan,
     Specification,
     Task,
     is_task_file,
@@ -95,626 +77,436 @@ from answerkey.spec import (
     task_from_source,
 )
 from answerkey.spec.project import GATES
-from answerkey.types import Completions, MetricValue, Notice, Samples
+from answerkey.types import Notice
 
-if TYPE_CHECKING:
-    from answerkey.evaluate.session import Listener
-
-#: What belongs to an old run and cannot be chosen again when it is scored anew, or gone on with.
+#: What belongs to an old run and cannot be chosen again when it is scored anew, or resumed.
 FIXED = (
-    *("model", "dataset", "completions", "completion_column", "split_thinking"),
-    *("num_samples", "subsampling", "seed"),
+    "model",
+    "dataset",
+    "completions",
+    "completion_column",
+    "split_thinking",
+    "num_samples",
+    "subsampling",
+    "seed",
 )
-#: What may stop a run, and ends with that.
+#: Options that may stop a run; one that did holds no more when the run is resumed.
 LIMITS = frozenset({"max_calls", "max_cost"})
-#: Rows that are read together; they stay columns.
-READ_TOGETHER = 65_536
-
-
-# The samples and completions of a run, as they were, read part by part.
-
-
-@dataclass(frozen=True)
-class Excerpt:
-    """Some rows of a run, one per sample and trial: samples, completions and scores, row for
-    row.
-    """
-
-    samples: Samples
-    completions: Completions
-    scores: pl.DataFrame
-
-    def slice(self, offset: int, length: int) -> Self:
-        """Return the rows from `offset` on, at most `length` of them."""
-        samples, completions = (
-            self.samples.slice(offset, length),
-            self.completions.slice(offset, length),
-        )
-        return type(self)(samples, completions, self.scores.slice(offset, length))
-
-
-@dataclass(frozen=True)
-class Reopened:
-    """One task of a run with its dataset and its completions; nothing of them is loaded yet."""
-
-    task: Task
-    task_run: TaskRun
-    dataset: Dataset
-    recorded: Recorded
-
-    def __len__(self) -> int:
-        return len(self.dataset) * self.task.num_trials
-
-    def read(self, offset: int, length: int) -> Excerpt:
-        """Return the rows of `length` samples from the one at `offset` on, with all their
-        trials.
-        """
-        size = self.task.num_trials
-        samples = self.dataset.rows.slice(offset, length).load()
-        completions = self.recorded.slice(offset, len(samples)).read(samples)
-        scores = self.task_run.stored_scores.read(offset * size, len(samples) * size)
-        return Excerpt(samples.repeat(size), completions, scores)
-
-    def iterate(self) -> Iterator[Excerpt]:
-        """Yield all rows, some samples at a time."""
-        most = min(READ_TOGETHER, fit_rows(self.dataset.rows, None, self.recorded))
-        step = max(1, most // self.task.num_trials)
-        for offset in range(0, len(self.dataset), step):
-            yield self.read(offset, step)
-
-
-def reopen(run: Run, task_key: str | None = None) -> Reopened:
-    """Return a task of a run with its samples and completions.
-
-    E505 when files are gone or have changed.
-    """
-    task_run = find_task(run, task_key)
-    task = task_from_source(task_run.source["task"])
-    dataset, entry = reopen_rows(task_run, task), task_run.manifest["completions"]
-    recorded: Recorded | None = find_kept(task_run, dataset)
-    if recorded is not None:
-        return Reopened(task, task_run, dataset, recorded)
-    if entry["source"] == "recorded":
-        table = _reload_completions(entry)
-        recorded = find_completions(task, dataset, table, entry["column"], calls_model=False)
-    if entry["source"] == "trace":
-        recorded = find_traced(task, dataset)
-    recorded = (
-        recorded or find_own_completions(dataset.rows, column=entry["column"]) or BlankCompletions()
-    )
-    if entry.get("split_thinking"):
-        recorded = SplitCompletions(recorded)
-    return Reopened(task, task_run, dataset, recorded)
-
-
-def find_task(run: Run, key: str | None) -> TaskRun:
-    """Return the task with this key, or the only one."""
-    if key is None and len(run.tasks) == 1:
-        return next(iter(run.tasks.values()))
-    if key is None or key not in run.tasks:
-        problem = (
-            f"the run has {len(run.tasks)} tasks" if key is None else f"the run has no task `{key}`"
-        )
-        hint = suggest(key or "", run.tasks) or f"name one with `--task`: {listing(run.tasks)}"
-        raise RunError("E504", problem, hint=hint)
-    return run.tasks[key]
-
-
-def reopen_rows(task_run: TaskRun, task: Task | None = None) -> Dataset:
-    """Return the dataset of a task with a row for each row of its scores, trials aside."""
-    task = task or task_from_source(task_run.source["task"])
-    dataset, entry = reopen_dataset(task_run), task_run.manifest["completions"]
-    table = None
-    if task.choice_order is not None and entry["source"] == "recorded":
-        table = _reload_completions(entry) if entry["file"] else _restore_orders(task, task_run)
-    return order_dataset(task, dataset, table)
-
-
-def _restore_orders(task: Task, task_run: TaskRun) -> Rows:
-    """Return in which orders completions that came from memory say that samples were shown."""
-    scores, told = task_run.scores.gather_every(task.num_trials), pl.col(task.main_step.key).struct
-    names = {"sample_id": "base_sample_id", "option_order": "option_order"}
-    columns = [told.field("metadata").struct.field(one).alias(name) for name, one in names.items()]
-    try:
-        orders = scores.select(columns)
-    except pl.exceptions.PolarsError as error:
-        raise _gone("completions", None, str(error)) from error
-    if any(orders.null_count().row(0)):
-        raise _gone(
-            "completions", None, "in which order a sample was shown that failed is not known"
-        )
-    return load_rows(orders, name="completions", by_trial=True).rows
-
-
-def reopen_dataset(task_run: TaskRun) -> Dataset:
-    """Return the dataset of a task with the rows that were used.
-
-    E505 when it is gone or has changed.
-    """
-    entry: Mapping[str, Any] = task_run.manifest["dataset"]
-    selection = Selection(**task_run.manifest["selection"])
-    try:
-        source = find_source(task_run.source["dataset"], task_run.stored_samples, entry["key"])
-        dataset = open_dataset(source, selection=selection, name=entry["key"])
-    except DataError as error:
-        raise _gone("dataset", entry["file"], error.message) from error
-    if dataset.fingerprint != entry["fingerprint"]:
-        raise _gone("dataset", entry["file"], CHANGED)
-    return dataset
-
-
-def find_source(stated: Mapping[str, Any], kept: Table, name: str) -> Source:
-    """Return where the rows of a run come from: those that were in memory are among its own
-    files.
-    """
-    if stated["type"] != MemorySource.type:
-        return source_from(stated)
-    frame = kept.read_all()
-    try:
-        rows = [json.loads(text) for text in frame[SAMPLE_COLUMN]]
-        collector = RowCollector([name], is_limited=False)
-        for number, fields in enumerate(rows, 1):
-            collector.add(Record(number, fields, 0))
-        return MemorySource(LoadedTable(collector.finish(), str(stated["digest"])))
-    except (pl.exceptions.PolarsError, AttributeError, KeyError, TypeError, ValueError) as error:
-        message = f"cannot read `{kept.store.show(kept.base)}`: {error}"
-        raise RunError("E503", message, hint="the run folder is damaged") from error
-
-
-def find_kept(task_run: TaskRun, dataset: Dataset) -> KeptCompletions | None:
-    """Return the completions that the run keeps, if it does."""
-    kept = task_run.stored_completions
-    return KeptCompletions(kept, len(kept) // max(len(dataset), 1)) if len(kept) else None
-
-
-def _reload_completions(entry: Mapping[str, Any]) -> Rows:
-    file = str(entry["file"])
-    try:
-        if not is_stored(file) and not Path(file).is_file():
-            raise _gone("completions", file, "the file is not there any more")
-        if digest_file(file) != entry["sha256"]:
-            raise _gone("completions", file, CHANGED)
-    except DataError as error:
-        raise _gone("completions", file, error.message) from error
-    return load_table(file, by_trial=True).rows
-
-
-CHANGED = "its content has changed since the run"
-
-
-def _gone(what: str, file: str | None, why: str) -> RunError:
-    """Return E505 for something that a run refers to."""
-    message = f"the run's {what} cannot be opened again: {why}"
-    hint = (
-        "put the file back as it was, or run again with `--copy` so that the run keeps the "
-        "completions"
-    )
-    return RunError("E505", message, where=Place(file=file), hint=hint)
-
-
-# The metrics of a finished run, measured by other groups or clusters; nothing is scored or written.
-
-
-def regroup(
-    run: Run,
-    *,
-    group_by: Sequence[str] = (),
-    cluster_by: str | None = None,
-    is_corrected: bool | None = None,
-) -> Run:
-    """Return the run with its metrics by these groups and clusters, in place of those of its tasks.
-
-    The dataset must still be there (E505). Metrics of your own functions stay as they are.
-    """
-    changes: dict[str, Any] = {}
-    changes |= {"group_by": tuple(dict.fromkeys(group_by))} if group_by else {}
-    changes |= {"cluster_by": cluster_by} if cluster_by else {}
-    changes |= {} if is_corrected is None else {"is_corrected": is_corrected}
-
-    def change(one: KeyedMetric) -> KeyedMetric:
-        return replace(one, design=replace(one.design, **changes))
-
-    def regroup_task(task_run: TaskRun) -> TaskRun:
-        values = remeasure(task_run, change)
-        own = {name: value for name, value in task_run.metrics.items() if value.type == "python"}
-        order = {name: place for place, name in enumerate(task_run.metrics)}
-        found = sorted((values | own).items(), key=lambda pair: order.get(pair[0], len(order)))
-        return replace(task_run, metrics=dict(found))
-
-    return replace(run, tasks={key: regroup_task(one) for key, one in run.tasks.items()})
-
-
-def remeasure(
-    task_run: TaskRun,
-    change: Callable[[KeyedMetric], KeyedMetric] = lambda metric: metric,
-    *,
-    columns: Collection[str] = (),
-    keep: Callable[[Samples], pl.Series] | None = None,
-) -> dict[str, MetricValue]:
-    """Return the metrics of a finished task, changed as said, measured again from its stored
-    scores.
-
-    Metrics of own functions are left out: measuring them would run code. `keep` gives the positions
-    of the samples that count, of some that have these `columns`.
-    """
-    task = task_from_source(task_run.source["task"])
-    steps = [
-        replace(
-            step, metrics=tuple(change(one) for one in step.metrics if one.metric.type != "python")
-        )
-        for step in task.scoring
-    ]
-    task = replace(task, scoring=tuple(steps))
-    dataset, offset, size = reopen_rows(task_run), 0, task.num_trials
-    wanted = frozenset({*columns, *task.design_columns})
-    for name in (*columns, *task.design_columns):
-        require_column(name, dataset.columns, task_run)
-    parts = []
-    facts = []
-    for part in task_run.score_parts():
-        samples = dataset.rows.slice(offset, part.height // size).load(wanted)
-        offset += part.height // size
-        if keep is None:
-            parts.append(part)
-        else:
-            places = keep(samples)
-            samples = samples.take(places)
-            rows = [place * size + trial for place in places.to_list() for trial in range(size)]
-            parts.append(part[pl.Series(rows, dtype=pl.UInt32)])
-        facts.append(describe_samples(samples.repeat(size), task.design_columns))
-    if not parts:
-        return {}
-    encoded = task_run.manifest.get("encoded") or {}
-    scores = read_scores(task, parts, encoded)
-    values = measure_task(task, scores, pl.concat(facts))
-    return {value.name: value for value in values}
-
-
-def require_column(name: str, columns: Sequence[str], task_run: TaskRun) -> None:
-    """Raise E206 when the dataset of a task has no such column."""
-    if name not in columns:
-        entry = task_run.manifest["dataset"]
-        message = f"dataset `{entry['key']}` has no column `{name}`"
-        raise refuse_column(message, name, columns, Place(file=entry.get("file")))
 
 
 # `rescore`: new scores for the completions of an old run, as a new run.
 
 
+@show_options(RunOptions)
 def rescore(
     run: Run | str | RunPlace,
     task: TaskSource | None = None,
     *,
     out: str | RunPlace | None = None,
     progress: Progress | None = None,
-    listener: Listener | None = None,
+    display: Display | None = None,
     **options: Unpack[RunOptions],
 ) -> Run:
-    """Score an old run's completions again, by its own tasks or by changed ones, and return the new
-    run.
+    """Score an old run's completions again, by its own tasks or by changed ones, as a new run.
 
     `task` is a task file, a mapping or a Task for the tasks of the run with the same key (or its
     only one), or a run file. Options as in `Options`; the samples and the completions are those of
-    the old run. Scorers that ask a model ask it; `listener` hears of that. Of a run in memory, the
-    new one is there as well, unless `out` says where it goes.
+    the old run. Scorers that call a model call it. Of a run in memory, the new one is in memory as
+    well, unless `out` says where it goes.
     """
     old = load_run(run)
     chosen = read_options("rescore", options)
-    if old.status == "running" or "stopped" in old.manifest or not old.tasks:
-        message = "a run that is not finished cannot be scored again"
-        hint = f"finish it first: `answerkey resume {old.path}`"
-        raise RunError(
-            "E507", message, where=Place(file=str(old.path)) if old.path else None, hint=hint
-        )
+    _require_finished(old)
     for name in FIXED:
         if getattr(chosen, name) is not None:
-            raise SpecError(
-                "E119",
+            message = (
                 f"`{name}` cannot be chosen: an old run is scored again with its own "
-                "samples and completions",
-                hint="leave it out, or use `answerkey run` or `answerkey score`",
+                "samples and completions"
             )
+            hint = "leave it out, or use `answerkey run` or `answerkey score`"
+            raise SpecError("E119", message, hint=hint)
     if chosen.allow_failed is None:
         chosen = replace(chosen, allow_failed=old.manifest.get("options", {}).get("allow_failed"))
-    place = None if out is None and old.path is None else choose_place(out, old.key)
+    place = None
+    if out is not None or old.path is not None:
+        place = choose_place(out, old.key)
     plan = None
-    if isinstance(task, str | Path) and not is_task_file(
-        task
-    ):  # read as if no model were to be asked
-        loaded = load_plan(task, replace(chosen, completions="those of the old run"))
-        raise_all(loaded.errors)
-        plan = loaded.value
-        tasks, notices = _choose_tasks(
-            old, {one.key: one.task for one in plan.specifications} if plan else {}, loaded.notices
-        )
-        file: str | None = str(Path(task).resolve())
+    file = old.manifest.get("file")
+    if isinstance(task, str | Path) and not is_task_file(task):
+        plan, notices = _load_rescore_plan(task, chosen)
+        new_tasks = {entry.key: entry.task for entry in plan.specifications} if plan else {}
+        file = str(Path(task).resolve())
     else:
-        new, told = task, list[Notice]()
-        if new is not None and not isinstance(new, Task):
-            first = load_task(new, overrides=chosen)
-            # Config values that nobody gives are those of the old run.
-            values = {
-                key: one
-                for run in old.tasks.values()
-                for key, one in run.manifest["config"].items()
-            }
-            said = {error.message for error in first.errors}
-            missing = {
-                key: one
-                for key, one in values.items()
-                if f"config value `{key}` is missing" in said
-            }
-            again = load_task(new, config=missing, overrides=chosen) if missing else first
-            raise_all(again.errors)
-            new, told = again.value, again.notices
-        tasks, notices = _choose_tasks(old, {f"task {new.key}": new} if new else {}, told)
-        file = old.manifest.get("file")
+        new_task, notices = _load_new_task(old, task, chosen)
+        new_tasks = {f"task {new_task.key}": new_task} if new_task else {}
+    tasks, more = _choose_tasks(old, new_tasks)
     if chosen.policies is None and plan is not None:
         policies: Sequence[Mapping[str, Any]] = plan.policies
-        more: Sequence[Notice] = ()
         raise_all(plan.find_baseline_errors(old.key))
+        heard: Sequence[Notice] = ()
     else:
         stored = old.manifest.get("policies") or ()
-        policies, more = take_policies(tasks, old.key, chosen, stored=stored)
-    prepared = [_prepare_rescored(old, key, new, file, chosen) for key, new in tasks.items()]
-    trust_snippets((one.specification for one in prepared), chosen)
-    path = str(old.path.resolve()) if old.path else None
-    source = {"path": path, "started_at": old.manifest.get("started_at")}
-    name, notices = old.manifest["display_name"], [*notices, *more]
-    about = {"rescored_from": source, "options": chosen.stored(), "file": file}
-    manifest = describe_run(old.key, name, prepared, notices, policies, **about)
+        policies, heard = choose_policies(tasks, old.key, chosen, stored=stored)
+    jobs = [_open_rescored(old, key, new, file, chosen) for key, new in tasks.items()]
+    require_trusted((job.specification for job in jobs), chosen)
+    manifest = describe_run(
+        old.key,
+        old.manifest["display_name"],
+        jobs,
+        [*notices, *more, *heard],
+        policies,
+        rescored_from={
+            "path": str(old.path.resolve()) if old.path else None,
+            "started_at": old.manifest.get("started_at"),
+        },
+        options=chosen.stored(),
+        file=file,
+    )
     for entry in manifest["tasks"]:  # the samples and the model are those of the old run
         before = old.tasks[entry["key"]].manifest
-        entry |= {name: before[name] for name in ("dataset", "model")}
+        entry |= {"dataset": before["dataset"], "model": before["model"]}
     engine = open_engine(chosen.engine, chosen.ray_address)
-    report = progress or ignore_progress
-    return run_new(prepared, place, manifest, engine, report, options=chosen, listener=listener)
+    pending = PendingRun(old.key, jobs, manifest, engine, chosen)
+    return make_run(pending, place, choose_display(display, progress))
 
 
-def _choose_tasks(
-    run: Run, new: Mapping[str, Task], notices: Sequence[Notice]
-) -> tuple[dict[str, Task], list[Notice]]:
-    """Return the task to score with for each task of the run, and what is to be said about them.
+def _require_finished(run: Run) -> None:
+    if run.status == "running" or "stopped" in run.manifest or not run.tasks:
+        where = Place(file=str(run.path)) if run.path else None
+        hint = f"finish it first: `answerkey resume {run.path}`"
+        message = "a run that is not finished cannot be scored again"
+        raise RunError("E507", message, where=where, hint=hint)
 
-    Without new tasks they are the old ones. Some are left out, or would ask something else now.
+
+def _load_rescore_plan(file: str | Path, options: Options) -> tuple[Plan | None, list[Notice]]:
+    """Return the plan of a run file, read as if no model were to be called."""
+    loaded = load_plan(file, replace(options, completions="those of the old run"))
+    raise_all(loaded.errors)
+    return loaded.value, list(loaded.notices)
+
+
+def _load_new_task(
+    old: Run, task: TaskSource | None, options: Options
+) -> tuple[Task | None, list[Notice]]:
+    """Return the task to score with; config values that nobody gives are those of the old run."""
+    if task is None or isinstance(task, Task):
+        return task, []
+    loaded = load_task(task, overrides=options)
+    messages = {error.message for error in loaded.errors}
+    values: dict[str, object] = {}
+    for task_run in old.tasks.values():
+        values |= task_run.manifest["config"]
+    missing = {
+        key: value
+        for key, value in values.items()
+        if f"config value `{key}` is missing" in messages
+    }
+    if missing:
+        loaded = load_task(task, config=missing, overrides=options)
+    raise_all(loaded.errors)
+    return loaded.value, list(loaded.notices)
+
+
+def _choose_tasks(run: Run, new: Mapping[str, Task]) -> tuple[dict[str, Task], list[Notice]]:
+    """Return the task to score with for each task of the run, and notices about them.
+
+    Without new tasks they are the old ones. Some may be left out, or send other prompts now.
     """
-    old = {key: task_from_source(one.source["task"]) for key, one in run.tasks.items()}
+    old = {key: task_from_source(task_run.source["task"]) for key, task_run in run.tasks.items()}
     if not new:
         return old, []
-    chosen = {
-        key: found for key in old if (found := new.get(key) or new.get(f"task {old[key].key}"))
-    }
+    chosen: dict[str, Task] = {}
+    for key, old_task in old.items():
+        task = new.get(key) or new.get(f"task {old_task.key}")
+        if task is not None:
+            chosen[key] = task
     if not chosen and len(old) == len(new) == 1:
         chosen = {next(iter(old)): next(iter(new.values()))}
     if not chosen:
-        names = sorted({one.key for one in new.values()})
+        names = sorted({task.key for task in new.values()})
         hint = suggest(names[0], old) or f"tasks of the run: {listing(old)}"
         raise RunError("E504", f"the run has no task {listing(names)}", hint=hint)
-    gone = [key for key in old if key not in chosen]
-    left = [Notice(f"task `{key}` is left out: it is not among the new tasks") for key in gone]
-    definitions: dict[str, tuple[Any, Any]] = {
-        key: (task.source["definition"], old[key].source["definition"])
-        for key, task in chosen.items()
-    }
-    other = [
-        Notice(
-            f"task `{key}` would send other prompts now; these completions answer the old ones",
-            where=chosen[key].place("definition", "solver"),
-            hint="`answerkey run` calls the model anew",
-        )
-        for key, (now, then) in definitions.items()
-        if now.get("solver") != then.get("solver")
-    ]
-    return chosen, [*notices, *left, *other]
+    notices = []
+    for key in old:
+        if key not in chosen:
+            notices.append(Notice(f"task `{key}` is left out: it is not among the new tasks"))
+    for key, task in chosen.items():
+        if _find_solver(task) != _find_solver(old[key]):
+            notice = Notice(
+                f"task `{key}` would send other prompts now; these completions answer the old ones",
+                where=task.place("definition", "solver"),
+                hint="`answerkey run` calls the model anew",
+            )
+            notices.append(notice)
+    return chosen, notices
 
 
-def _prepare_rescored(
-    run: Run, key: str, task: Task, run_file: str | None, options: Options
-) -> Prepared:
-    """Return a task ready to be scored: the samples and completions of the old run, the new
-    task.
-    """
-    found = reopen(run, key)
-    task_run, entry, source = found.task_run, found.task_run.manifest, found.task_run.source
-    kept = [find_kept(one, found.dataset) for one in task_run.repetitions]
-    repeated = tuple(one for one in kept if one is not None)
-    for completions in (found.recorded, *repeated):
-        if (asked := completions.num_trials) != task.num_trials:
+def _find_solver(task: Task) -> object:
+    definition: Any = task.source["definition"]
+    return definition.get("solver")
+
+
+def _open_rescored(run: Run, key: str, task: Task, run_file: str | None, options: Options) -> Job:
+    """Return the job of a task on the samples and completions of an old run."""
+    reopened = reopen(run, key)
+    task_run = reopened.task_run
+    entry, source = task_run.manifest, task_run.source
+    repeated = []
+    for repetition in task_run.repetitions:
+        kept = find_kept(repetition, reopened.dataset)
+        if kept is not None:
+            repeated.append(kept)
+    for completions in (reopened.recorded, *repeated):
+        if completions.num_trials != task.num_trials:
+            asked = completions.num_trials
             before = f"the old run called its model {asked} times for each sample"
             message = f"task `{task.key}` has {task.num_trials} trials; {before}"
             hint = f"set `num_trials` to {asked}, or use `answerkey run`"
             raise RunError("E507", message, where=task.place("definition", "trials"), hint=hint)
-    if task.choice_order != found.task.choice_order:
+    if task.choice_order != reopened.task.choice_order:
         message = f"task `{task.key}` has another `choice_order` than the old run"
         hint = "leave `choice_order` as it was, or use `answerkey run`"
         raise RunError("E507", message, where=task.place("definition", "choice_order"), hint=hint)
     origin = find_source(source["dataset"], task_run.stored_samples, entry["dataset"]["key"])
-    dataset = DatasetSpec(entry["dataset"]["key"], origin, entry["dataset"]["display_name"])
     specification = Specification(
         key=key,
         task=task,
-        dataset=dataset,
+        dataset=DatasetSpec(entry["dataset"]["key"], origin, entry["dataset"]["display_name"]),
         display_name=entry["display_name"],
         model_key=source["model_key"],
         selection=Selection(**entry["selection"]),
         num_runs=1 + len(task_run.repetitions),
         judges=load_judges(task, run_file=run_file, overrides=options),
     )
-    # The new run needs the completions that the old one has, and those that only its own solver
+    # The new run keeps the completions that the old one has, and those that only its own solver
     # finds.
-    is_kept = bool(len(task_run.stored_completions)) or entry["completions"]["source"] == "trace"
-    return prepare_opened(
+    is_kept = len(task_run.stored_completions) or entry["completions"]["source"] == "trace"
+    return open_job_of(
         specification,
-        found.dataset,
-        recorded=found.recorded,
-        repeated=repeated,
+        reopened.dataset,
+        recorded=reopened.recorded,
+        repeated=tuple(repeated),
         completions=dict(entry["completions"]),
-        keep_completions=options.copy or is_kept,
+        keep_completions=options.copy or bool(is_kept),
         is_rescored=True,
     )
 
 
-# `resume`: a run that stopped, gone on with.
+# `resume`: a run that stopped, continued.
 
 
+@show_options(RunOptions)
 def resume(
     path: str | Path | StoredFolder,
     *,
     progress: Progress | None = None,
-    listener: Listener | None = None,
+    display: Display | None = None,
     **options: Unpack[RunOptions],
 ) -> Run:
-    """Go on with a run where it stopped and return it finished.
+    """Continue a run where it stopped and return it finished.
 
     A complete run is returned as it is. Options as in `Options`; those that the run was started
     with hold unless they are given again. A limit that stopped the run holds no more. A model that
     is a function is given again.
     """
-    report = progress or ignore_progress
-    found = reopen_stopped(find_place(path), options, report)
-    return found if isinstance(found, Run) else found.finish(report, listener)
+    display = choose_display(display, progress)
+    stopped = reopen_stopped(find_place(path), options, display)
+    if isinstance(stopped, Run):
+        return stopped
+    pending, writer = stopped
+    return pending.finish(writer, display)
+
+
+@show_options(RunOptions)
+def resume_matrix(
+    folder: str | RunPlace, *, display: Display | None = None, **options: Unpack[RunOptions]
+) -> Matrix:
+    """Continue every run below a folder and return all of them; options as in `resume`."""
+    shared = Shared()
+    parent = find_place(folder)
+    display = choose_display(display, None)
+    begin_noted(parent)
+    places = list_places(parent)
+    if not places:
+        message = f"`{parent}` is no run folder, and there is none below it"
+        raise RunError("E501", message, hint="`answerkey runs` lists the runs of a folder")
+    begun: list[BegunRun] = []
+    siblings: dict[RunPlace, None] = {}
+    with ExitStack() as undo:
+        for place in places:
+            name = place.name
+            try:
+                manifest = load_run(place).manifest
+                name = next(map(name_answerer, manifest["tasks"]), name)
+                for sibling in manifest.get("matrix") or ():
+                    siblings[find_place(place.parent) / sibling] = None
+                stopped = reopen_stopped(place, options, display, shared)
+            except AnswerkeyError as error:
+                begun.append(BegunRun(name, place, result=error))
+                continue
+            if isinstance(stopped, Run):
+                begun.append(BegunRun(name, place, result=stopped))
+                continue
+            pending, writer = stopped
+            undo.callback(writer.close)
+            begun.append(BegunRun(name, place, pending, writer))
+        undo.pop_all()
+    for place in siblings:
+        if place not in places:
+            message = f"`{place}` is gone, or was never begun: no model was called then"
+            lost = RunError("E507", message, hint="start it again with `answerkey run`")
+            begun.append(BegunRun(place.name, place, result=lost))
+    return finish_together(parent, begun, display)
 
 
 def reopen_stopped(
-    place: RunPlace, options: Mapping[str, Any], progress: Progress, opened: Opened | None = None
-) -> Run | Started:
-    """Return a run that stopped, ready to go on; one that is complete as it is."""
+    place: RunPlace, options: Mapping[str, Any], display: Display, shared: Shared | None = None
+) -> Run | tuple[PendingRun, RunWriter]:
+    """Return a run that stopped, ready to continue, with its writer; a complete one as it is."""
     begin_noted(place)
     if load_manifest(place)["status"] == "complete":
-        forget_journal(place)  # a disk that had failed may have kept it
+        forget_journal(place)  # a failing disk may have kept it
         return load_run(place)
     with ExitStack() as stack:
         writer = stack.enter_context(reopen_run(place))
         if writer.manifest["status"] == "complete":  # the process that held it has just finished
             forget_journal(place)
             return load_run(place)
-        manifest, given = (
-            writer.manifest,
-            {key: one for key, one in options.items() if one is not None},
-        )
-        fixed = {*FIXED, "config", *GATES}
-        fixed -= {"model"} if callable(given.get("model")) else set()  # a function is in no folder
-        for name in given.keys() & fixed:
+        chosen, kept = _choose_options(writer.manifest, options)
+        engine = open_engine(chosen.engine, chosen.ray_address)
+        jobs = []
+        for job in _open_again(writer, chosen, shared):
+            if job.recorded is None:
+                num_asked = writer.count_asked(job.key) // job.task.num_trials
+                job = replace(job, num_asked=num_asked)  # noqa: PLW2901
+            jobs.append(job)
+        pending = PendingRun(place.name, jobs, writer.manifest, engine, chosen)
+        pending = pending.check(display, shared)
+        writer.restart({**describe_system(), "options": kept.stored()})
+        for job in jobs:
+            for number in range(job.specification.num_runs):
+                writer.task(job.key).repetition(number).clear()
+        stack.pop_all()
+        return pending, writer
+
+
+def _choose_options(
+    manifest: Mapping[str, Any], options: Mapping[str, Any]
+) -> tuple[Options, Options]:
+    """Return the options with which a run continues, and those that its folder keeps.
+
+    A limit that is lifted stays lifted; whatever else is chosen now holds for this time alone.
+    """
+    chosen = {name: value for name, value in options.items() if value is not None}
+    fixed = {*FIXED, "config", *GATES}
+    if callable(chosen.get("model")):
+        fixed.remove("model")  # a function is in no folder
+    for name in chosen:
+        if name in fixed:
             message = f"`{name}` cannot be chosen: a run goes on with what it was started with"
             hint = "leave it out, or start a new run with `answerkey run`"
             raise SpecError("E119", message, hint=hint)
-        stored = manifest.get("options")
-        if not isinstance(stored, Mapping):
-            raise _refuse("it does not say which options it was started with")
-        if unknown := stored.keys() - set(STORED):
-            raise _refuse(
-                f"its folder states options that it cannot decide: {listing(sorted(unknown))}"
-            )
-        # Who resumes a run that a limit stopped has seen that, and wants it to go on.
-        ended = (
-            LIMITS if (manifest.get("stopped") or {}).get("code") == "E305" else frozenset[str]()
-        )
-        if "engine" in given:
-            ended |= {"ray_address"}  # the cluster of before belongs to the engine of before
-        held = {name: value for name, value in stored.items() if name not in ended}
-        held |= {"stop_on_nonsense": False} if ended >= LIMITS else {}
-        chosen = read_options("resume", {**held, **given})
-        engine = open_engine(chosen.engine, chosen.ray_address)
-        tasks: Sequence[Prepared] = [
-            replace(one, num_asked=writer.count_asked(one.key) // one.task.num_trials)
-            if one.recorded is None
-            else one
-            for one in _prepare_again(writer, chosen, opened)
-        ]
-        tasks, _ = check_beforehand(tasks, chosen, engine, progress, opened)
-        # A limit that is lifted stays lifted; what else is chosen holds for this time alone.
-        limits = {name: value for name, value in given.items() if name in LIMITS}
-        kept = read_options("resume", {**held, **limits})
-        writer.restart({**describe_system(), "options": kept.stored()})
-        for one in tasks:
-            for number in range(one.specification.num_runs):
-                writer.task(one.key).repetition(number).clear()
-        stack.pop_all()
-        return Started(writer, tasks, engine, chosen)
+    stored = manifest.get("options")
+    if not isinstance(stored, Mapping):
+        raise _refuse("it does not say which options it was started with")
+    unknown = sorted(stored.keys() - set(STORED))
+    if unknown:
+        raise _refuse(f"its folder states options that it cannot decide: {listing(unknown)}")
+    held = dict(stored)
+    if (manifest.get("stopped") or {}).get("code") == "E305":
+        # Whoever resumes a run that a limit stopped has seen that, and wants it to continue.
+        for name in LIMITS:
+            held.pop(name, None)
+        held["stop_on_nonsense"] = False
+    if "engine" in chosen:
+        held.pop("ray_address", None)  # that cluster belongs to the engine of before
+    limits = {name: value for name, value in chosen.items() if name in LIMITS}
+    return read_options("resume", {**held, **chosen}), read_options("resume", {**held, **limits})
 
 
-def _prepare_again(writer: RunWriter, options: Options, opened: Opened | None) -> list[Prepared]:
-    """Return the tasks of a run that stopped.
+def _open_again(writer: RunWriter, options: Options, shared: Shared | None) -> list[Job]:
+    """Return the jobs of a run that stopped.
 
     E505 or E507 when what decides the numbers is not as it was.
     """
     manifest = writer.manifest
     sources = {entry["key"]: writer.read_source(entry["key"]) for entry in manifest["tasks"]}
     if "rescored_from" in manifest:
-        source = manifest["rescored_from"]
-        old = load_run(str(source["path"])) if is_run(find_place(str(source["path"]))) else None
-        if old is None or old.manifest.get("started_at") != source["started_at"]:
-            raise RunError(
-                "E507",
-                f"the run cannot be resumed: `{source['path']}` is not the run any more "
-                "that it scores again",
-                hint="start again with `answerkey rescore`",
-            )
-        tasks = [
-            _prepare_rescored(
-                old, key, task_from_source(one["task"]), manifest.get("file"), options
-            )
-            for key, one in sources.items()
-        ]
-        trust_snippets((one.specification for one in tasks), options)
+        jobs = _open_rescored_again(manifest, sources, options)
     else:
-        specifications = [
-            _specify(entry, sources[entry["key"]], writer, options) for entry in manifest["tasks"]
-        ]
-        trust_snippets(specifications, options)
+        specifications = []
+        for entry in manifest["tasks"]:
+            specifications.append(_specify(entry, sources[entry["key"]], writer, options))
+        require_trusted(specifications, options)
         try:
-            tasks = prepare_all(specifications, options, opened)
+            jobs = open_jobs(specifications, options, shared)
         except DataError as error:
-            raise _gone(
-                "dataset", error.where.file if error.where else None, error.message
-            ) from error
-    for entry, one in zip(manifest["tasks"], tasks, strict=True):
-        found, source = describe_task(one), sources[entry["key"]]
+            file = error.where.file if error.where else None
+            raise refuse_gone("dataset", file, error.message) from error
+    for entry, job in zip(manifest["tasks"], jobs, strict=True):
+        described = describe_job(job)
         if "rescored_from" not in manifest:
-            shown = describe_sources(one)["examples_fingerprint"]
-            if found["dataset"]["fingerprint"] != entry["dataset"]["fingerprint"]:
-                raise _gone("dataset", entry["dataset"]["file"], CHANGED)
-            for image, digest in source["image_files"].items():
-                if not Path(image).is_file() or digest_file(image) != digest:
-                    raise _gone("image", image, CHANGED)
-            if found["completions"]["sha256"] != entry["completions"]["sha256"]:
-                raise _gone("completions", entry["completions"]["file"], CHANGED)
-            if shown != source["examples_fingerprint"]:
-                raise _gone("examples", (source["examples"] or {}).get("file_path"), CHANGED)
-            if found["model"] != entry["model"]:
-                raise _refuse(f"its model `{entry['model']['name']}` is not the same any more")
-        for before, now in zip(entry["scorers"], found["scorers"], strict=True):
+            _require_unchanged(job, described, entry, sources[entry["key"]])
+        for before, now in zip(entry["scorers"], described["scorers"], strict=True):
             if now.get("model") != before.get("model"):
                 raise _refuse(f"the model of its scorer `{before['key']}` is not the same any more")
-    return tasks
+    return jobs
+
+
+def _open_rescored_again(
+    manifest: Mapping[str, Any], sources: Mapping[str, Mapping[str, Any]], options: Options
+) -> list[Job]:
+    origin = manifest["rescored_from"]
+    path = str(origin["path"])
+    old = load_run(path) if is_run(find_place(path)) else None
+    if old is None or old.manifest.get("started_at") != origin["started_at"]:
+        message = (
+            f"the run cannot be resumed: `{path}` is not the run any more that it scores again"
+        )
+        raise RunError("E507", message, hint="start again with `answerkey rescore`")
+    jobs = []
+    for key, source in sources.items():
+        task = task_from_source(source["task"])
+        jobs.append(_open_rescored(old, key, task, manifest.get("file"), options))
+    require_trusted((job.specification for job in jobs), options)
+    return jobs
+
+
+def _require_unchanged(
+    job: Job, described: Mapping[str, Any], entry: Mapping[str, Any], source: Mapping[str, Any]
+) -> None:
+    """Raise unless dataset, images, completions, examples and model are as the run left them."""
+    if described["dataset"]["fingerprint"] != entry["dataset"]["fingerprint"]:
+        raise refuse_gone("dataset", entry["dataset"]["file"], CHANGED)
+    for image, digest in source["image_files"].items():
+        if not Path(image).is_file() or digest_file(image) != digest:
+            raise refuse_gone("image", image, CHANGED)
+    if described["completions"]["sha256"] != entry["completions"]["sha256"]:
+        raise refuse_gone("completions", entry["completions"]["file"], CHANGED)
+    if describe_sources(job)["examples_fingerprint"] != source["examples_fingerprint"]:
+        raise refuse_gone("examples", (source["examples"] or {}).get("file_path"), CHANGED)
+    if described["model"] != entry["model"]:
+        raise _refuse(f"its model `{entry['model']['name']}` is not the same any more")
 
 
 def _specify(
     entry: Mapping[str, Any], source: Mapping[str, Any], writer: RunWriter, options: Options
 ) -> Specification:
     """Return what a task of a run was to do, from its entry in `run.json` and its `task.json`."""
-    dataset, examples, completions = entry["dataset"], source["examples"], entry["completions"]
-    task, model, file = task_from_source(source["task"]), None, writer.manifest.get("file")
-    is_recorded = completions["source"] == "recorded" and completions["file"]
-    if entry[
-        "model"
-    ]:  # as it was named; what is secret, and what its file defines, is looked up again
-        reference, stated = source["model_key"], dict(source["generation"] or {})
-        if "stop" in stated:
-            stated["stop"] = tuple(stated["stop"])
-        model = options.model
-        if bool(entry["model"].get("is_function")) != isinstance(model, ModelConfig):
-            what = f"its model is `{reference}`, and a function is given"
-            if not isinstance(model, ModelConfig):
-                what = f"its model is the Python function `{reference}`, which is in no folder"
-            raise _refuse(
-                what, "in Python, give the same function again: `ak.resume(run, model=FUNCTION)`"
-            )
-        if not isinstance(model, ModelConfig):
-            generation = Generation(**stated)
-            model = load_model(reference, file or "", generation=generation, overrides=options)
-    kept = Table(writer.store, f"tasks/{entry['key']}/samples")
-    origin = find_source(source["dataset"], kept, dataset["key"])
+    dataset, completions = entry["dataset"], entry["completions"]
+    task = task_from_source(source["task"])
+    file = writer.manifest.get("file")
+    samples = Table(writer.store, f"tasks/{entry['key']}/samples")
+    origin = find_source(source["dataset"], samples, dataset["key"])
+    examples = None
+    if source["examples"]:
+        examples = DatasetSpec("examples", source_from(source["examples"]))
+    recorded_file = None
+    if completions["source"] == "recorded" and completions["file"]:
+        recorded_file = str(completions["file"])
+    model = None
+    if entry["model"]:
+        model = _find_model(entry["model"], source, file, options)
     return Specification(
         key=entry["key"],
         task=task,
@@ -724,13 +516,32 @@ def _specify(
         model_key=source["model_key"],
         model_name=completions.get("model"),
         selection=Selection(**entry["selection"]),
-        examples=DatasetSpec("examples", source_from(examples)) if examples else None,
+        examples=examples,
         num_runs=source["num_runs"],
         judges=load_judges(task, run_file=file, overrides=options),
-        completions=str(completions["file"]) if is_recorded else None,
+        completions=recorded_file,
     )
 
 
-def _refuse(why: str, hint: str | None = None) -> RunError:
-    hint = hint or "start again with `answerkey run`"
-    return RunError("E507", f"the run cannot be resumed: {why}", hint=hint)
+def _find_model(
+    entry: Mapping[str, Any], source: Mapping[str, Any], file: str | None, options: Options
+) -> str | ModelConfig | None:
+    """Return the model by its name; secrets, and what its file defines, are looked up again."""
+    name = source["model_key"]
+    is_function = isinstance(options.model, ModelConfig)
+    if bool(entry.get("is_function")) != is_function:
+        reason = f"its model is the Python function `{name}`, which is in no folder"
+        if is_function:
+            reason = f"its model is `{name}`, and a function is given"
+        hint = "in Python, give the same function again: `ak.resume(run, model=FUNCTION)`"
+        raise _refuse(reason, hint)
+    if is_function:
+        return options.model
+    stored = dict(source["generation"] or {})
+    if "stop" in stored:
+        stored["stop"] = tuple(stored["stop"])
+    return load_model(name, file or "", generation=Generation(**stored), overrides=options)
+
+
+def _refuse(reason: str, hint: str = "start again with `answerkey run`") -> RunError:
+    return RunError("E507", f"the run cannot be resumed: {reason}", hint=hint)

@@ -28,9 +28,9 @@ import polars as pl
 from answerkey._version import __version__
 from answerkey.datasets.content import describe_long, require_plain
 from answerkey.errors import AnswerkeyError, DataError, Place, RunError, SpecError, listing, suggest
-from answerkey.evaluate.prepare import Options
-from answerkey.evaluate.runner import check
-from answerkey.evaluate.runner import run as run_project
+from answerkey.evaluate.dry_run import check
+from answerkey.evaluate.options import Options
+from answerkey.evaluate.run import run as run_project
 from answerkey.importers.evidence import EvidenceReader
 from answerkey.importers.harnesses import LightevalReader, LmEvalReader
 from answerkey.importers.helm import HelmReader

@@ -109,18 +109,21 @@ def describe_completions(completions: Completions, scores: Scores) -> pl.DataFra
     `scores` are those of the main scorer. The beginning of a text is kept where it may be shown as
     an example: where the completion is not simply valid.
     """
-    frame = completions.frame
-    text = frame["completion"]
-    is_thinking = (frame["source"] == "recorded") & text.str.contains(THOUGHT_BEGIN)
+    text = completions.column("completion")
+    status = completions.column("status")
+    is_thinking = completions.column("source") == "recorded"
+    is_thinking &= text.str.contains(THOUGHT_BEGIN)
     disputes = _find_disputes(completions, scores)
     is_shown = scores.frame["status"] != ScoreStatus.SCORED.value
-    is_shown |= find_invalid_reasons(scores, frame["status"]).is_not_null()
+    is_shown |= find_invalid_reasons(scores, status).is_not_null()
     if "dispute" in disputes.columns:
         is_shown |= disputes["dispute"].is_not_null()
     head = pl.when(is_shown).then(text.str.slice(0, EXAMPLE_CHARACTERS))
     return pl.select(
-        frame["status"].alias("call_status"),
-        (frame["finish_reason"] == "length").fill_null(value=False).alias("is_cut_off"),
+        status.alias("call_status"),
+        (completions.column("finish_reason") == "length")
+        .fill_null(value=False)
+        .alias("is_cut_off"),
         is_thinking.fill_null(value=False).alias("is_thinking"),
         head.alias("example"),
         *disputes,
@@ -134,23 +137,16 @@ def _find_disputes(completions: Completions, scores: Scores) -> pl.DataFrame:
     THEY_READ_NOTHING, FORMAT_FAILURE where they compared the whole text, or READ_ALIKE where the
     same answer was read and the truths differ.
     """
-    frame = completions.frame
     correct = scores.column("is_correct")
-    if "their_score" not in frame.columns or correct is None:
+    if correct is None or "is_correct" in scores.encoded or not correct.dtype.is_numeric():
         return pl.DataFrame()
-    if "is_correct" in scores.encoded or not correct.dtype.is_numeric():
+    if all(completion.their_score is None for completion in completions):
         return pl.DataFrame()
-    answer = pl.repeat(
-        None,
-        frame.height,
-        dtype=pl.String,
-        eager=True,
-    )
-    if "their_answer" in frame.columns:
-        answer = frame["their_answer"]
+    score = pl.Series([completion.their_score for completion in completions], dtype=pl.Float64)
+    answer = pl.Series([completion.their_answer for completion in completions], dtype=pl.String)
     stripped = answer.fill_null("").str.strip_chars()
-    is_whole_text = stripped == frame["completion"].str.strip_chars()
-    is_theirs = frame["their_score"] == 1
+    is_whole_text = stripped == completions.column("completion").str.strip_chars()
+    is_theirs = score == 1
     is_invalid = scores.text("completion_validity") == Validity.INVALID.value
     reason = (
         pl.when(is_invalid & is_theirs)
@@ -164,10 +160,10 @@ def _find_disputes(completions: Completions, scores: Scores) -> pl.DataFrame:
         .otherwise(pl.lit(READ_ANOTHER))
     )
     is_disputed = scores.frame["status"] == ScoreStatus.SCORED.value
-    is_disputed &= correct.is_in([0.0, 1.0]) & frame["their_score"].is_in([0.0, 1.0])
-    is_disputed &= correct != frame["their_score"]
+    is_disputed &= correct.is_in([0.0, 1.0]) & score.is_in([0.0, 1.0])
+    is_disputed &= correct != score
     return pl.select(
-        frame["their_score"],
+        score.alias("their_score"),
         pl.when(is_disputed).then(reason).alias("dispute"),
         pl.when(is_disputed).then(answer).alias("their_answer"),
     )

@@ -12,7 +12,7 @@ import polars as pl
 
 from answerkey.errors import RunError, find_near, listing
 from answerkey.evaluate.pairs import AnyRun
-from answerkey.evaluate.rerun import find_task, reopen
+from answerkey.evaluate.reopen import find_task, reopen
 from answerkey.exporters import describe_verdict, find_encoded, to_json
 from answerkey.models.images import hide_images, write_content
 from answerkey.runs import Run, TaskRun, load_run
@@ -128,7 +128,9 @@ def _explain_in_task(run: Run, task: TaskRun, position: int) -> dict[str, Any]:
         opened = reopen(run, task.key)
     except RunError as error:
         missing, kept = error.message, task.stored_completions
-        completion = next(Completions(kept.read(position, 1)).rows(), None) if len(kept) else None
+        completion = (
+            next(Completions.from_frame(kept.read(position, 1)).rows(), None) if len(kept) else None
+        )
     else:
         part = opened.read(position // size, 1)
         samples, own = (

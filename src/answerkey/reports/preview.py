@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from answerkey.errors import hide_secrets
-from answerkey.evaluate.runner import Checked, DryRun, PlannedTask
+from answerkey.evaluate.dry_run import Checked, DryRun, PlannedTask
 from answerkey.importers import Imported
 from answerkey.reports.explain import draw_messages
 from answerkey.reports.terminal import UNLIMITED, format_cost

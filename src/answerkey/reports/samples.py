@@ -36,9 +36,9 @@ from answerkey.dataset_audit.questions import (
 from answerkey.datasets.dataset import Recorded, open_dataset
 from answerkey.datasets.rows import Rows
 from answerkey.errors import AnswerkeyError, Place, RunError, SpecError, listing
+from answerkey.evaluate.job import CHUNK_ROWS, fit_rows
 from answerkey.evaluate.pairs import read_numbers
-from answerkey.evaluate.prepare import SHARD_ROWS, fit_rows
-from answerkey.evaluate.rerun import reopen
+from answerkey.evaluate.reopen import reopen
 from answerkey.exporters import COMPACT, describe_verdict, to_json
 from answerkey.metrics import Mean
 from answerkey.metrics.base import read_number
@@ -189,7 +189,7 @@ class SampleSource:
         self.missing: str | None = None
         self.category: str | None = None
         self.fields: QuestionFields | None = None
-        self.most = SHARD_ROWS  # as many as a row group mostly has
+        self.most = CHUNK_ROWS  # as many as a row group mostly has
         try:
             opened = reopen(run, task_run.key)
         except RunError as error:
@@ -207,7 +207,7 @@ class SampleSource:
         # A row group as a whole, or in equal parts: what goes beyond its end takes longer, and more
         # memory.
         self.most = max(
-            1, SHARD_ROWS // (SHARD_ROWS // fit_rows(rows, None, recorded)) // self.num_trials
+            1, CHUNK_ROWS // (CHUNK_ROWS // fit_rows(rows, None, recorded)) // self.num_trials
         )
         category = task_run.totals.get("category_column")
         self.category = category if category in rows.columns else None
@@ -254,7 +254,7 @@ class SampleSource:
                 said = self.recorded.slice(first, last - first).read(asked) if completions else None
                 samples = asked.repeat(size)
             elif self.kept is not None and completions:
-                said = Completions(self.kept.read(offset, length))
+                said = Completions.from_frame(self.kept.read(offset, length))
             if len(places) < length:
                 scores = scores[places]
                 samples = None if samples is None else samples.take(places)

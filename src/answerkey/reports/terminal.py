@@ -41,7 +41,7 @@ from answerkey.text import (
 )
 
 if TYPE_CHECKING:  # showing a run needs nothing that makes one
-    from answerkey.evaluate.session import CallProgress
+    from answerkey.evaluate.observer import CallProgress
 
 #: A width for lines that must stay whole: a command is copied as it stands.
 UNLIMITED = 10_000

@@ -26,8 +26,8 @@ from answerkey.datasets.dataset import (
 from answerkey.datasets.rows import Rows
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import RunError
-from answerkey.evaluate.prepare import FEWEST_ROWS, Progress, fit_rows, ignore_progress
-from answerkey.evaluate.rerun import Reopened, find_task, remeasure, reopen, require_column
+from answerkey.evaluate.job import FEWEST_ROWS, Progress, fit_rows, ignore_progress
+from answerkey.evaluate.reopen import Reopened, find_task, remeasure, reopen, require_column
 from answerkey.metrics.base import count_left_out, sort_keys
 from answerkey.metrics.rows import find_owners
 from answerkey.metrics.task_counts import count_choices, count_letters, find_invalid_reasons

@@ -421,7 +421,9 @@ class KeptCompletions:
     def read(self, samples: Samples) -> Completions:
         """Return the completions of the samples."""
         length = len(samples) if self.length is None else self.length
-        return Completions(self.parts.read(self.offset * self.num_trials, length * self.num_trials))
+        return Completions.from_frame(
+            self.parts.read(self.offset * self.num_trials, length * self.num_trials)
+        )
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,7 +1,7 @@
 """A run under way, written to a store; a crash at any moment leaves what is there readable.
 
-Parts are put where they belong by whoever worked on them, on any machine. What says that a run is
-there, and that it is finished, is written by the process that has the lock, last.
+One process, which has the lock, writes everything. What says that a run is there, and that it is
+finished, is written last.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -51,7 +51,14 @@ from answerkey.runs.store import (
     open_store,
     remove_empty,
 )
-from answerkey.types import COMPLETION_SCHEMA, NOT_ASKED, Completions, CompletionStatus, MetricValue
+from answerkey.types import (
+    COMPLETION_SCHEMA,
+    NOT_ASKED,
+    Completions,
+    CompletionStatus,
+    MetricValue,
+    Notice,
+)
 
 if TYPE_CHECKING:
     from answerkey.models.store import CallStore
@@ -350,13 +357,13 @@ class RunWriter:
         self.close()
 
     def task(self, key: str) -> TaskWriter:
-        """Return the writer of one task, whichever process or machine it is sent to."""
-        store = self.store
-        if isinstance(
-            store, FolderStore
-        ):  # which may be named by the current folder of this process
-            store = FolderStore(store.place.absolute())
-        return TaskWriter(store, f"tasks/{key}", self._journal).make()
+        """Return the writer of one task."""
+        return TaskWriter(self.store, f"tasks/{key}", self._journal).make()
+
+    def add_notices(self, notices: Iterable[Notice]) -> None:
+        """Add notices to `run.json`, each text once."""
+        texts = [*self.manifest["notices"], *map(str, notices)]
+        self.manifest["notices"] = list(dict.fromkeys(texts))
 
     def read_source(self, key: str) -> dict[str, Any]:
         """Return a task's `task.json`."""
@@ -440,38 +447,34 @@ class RunWriter:
 
 @dataclass(frozen=True)
 class TaskWriter:
-    """Writes the tables and numbers of one task, or of a repetition of it, below a folder of a run.
-
-    The journal, where the run has one, stays in the process that has the lock.
+    """Writes the tables and numbers of one task, or of a repetition of it, below a folder of a
+    run.
     """
 
     store: RunStore
     base: str
     journal: CallStore | None = field(default=None, repr=False, compare=False)
 
-    def __getstate__(self) -> dict[str, object]:
-        """Refuse to be sent elsewhere with tables in memory: what another process wrote would be
-        lost.
-        """
-        if self.store.place is None:
-            raise TypeError("tables in memory belong to one process")
-        return {**self.__dict__, "journal": None}
-
     def make(self) -> Self:
         """Make the folders of the tables."""
         self.store.make_folders(f"{self.base}/{table}" for table in TABLES)
         return self
 
-    def write_part(self, table: str, index: int, frame: pl.DataFrame) -> None:
-        """Take the `scores` or `completions` of shard `index`."""
-        self.store.write_frame(f"{self.base}/{table}/part-{index:05d}.parquet", frame)
-
-    def keep_part(self, index: int) -> None:
-        """Note that the completions of shard `index` are written, so that a resumed run reads them
-        there.
-        """
-        if self.journal is not None and (part := self._find_completions(index)) is not None:
+    def write_chunk(
+        self, index: int, scores: pl.DataFrame | None, completions: pl.DataFrame | None
+    ) -> None:
+        """Write the rows of a chunk; the journal notes completions, for a run that is resumed."""
+        if completions is not None:
+            self.write_part("completions", index, completions)
+        if scores is not None:
+            self.write_part("scores", index, scores)
+        part = self._find_completions(index)
+        if self.journal is not None and part is not None:
             self.journal.keep_part(part.name, self.store.digest(part))
+
+    def write_part(self, table: str, index: int, frame: pl.DataFrame) -> None:
+        """Write the `scores` or `completions` of one chunk."""
+        self.store.write_frame(f"{self.base}/{table}/part-{index:05d}.parquet", frame)
 
     def _find_completions(self, index: int) -> RunFile | None:
         # A part on object storage would have to be fetched as a whole for its digest.
@@ -491,7 +494,11 @@ class TaskWriter:
             pl.col("source") == NOT_ASKED
         )
         is_same = frame.schema == COMPLETION_SCHEMA and frame["sample_id"].equals(ids)
-        return Completions(frame) if is_same and frame.filter(is_missing).is_empty() else None
+        return (
+            Completions.from_frame(frame)
+            if is_same and frame.filter(is_missing).is_empty()
+            else None
+        )
 
     @property
     def scores(self) -> Table:

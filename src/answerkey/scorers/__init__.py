@@ -12,11 +12,12 @@ from answerkey.scorers.base import (
     Scorer,
     apply_actions,
     asks_model,
-    build_scores,
+    build_table,
     compile_templates,
     find_role,
     join_scores,
     score_rows,
+    tabulate_scores,
     try_action,
 )
 from answerkey.scorers.mcqa import (
@@ -86,7 +87,7 @@ __all__ = [
     "StringEqualsMcqa",
     "apply_actions",
     "asks_model",
-    "build_scores",
+    "build_table",
     "choose_audited",
     "compile_templates",
     "count_readings",
@@ -100,5 +101,6 @@ __all__ = [
     "reads_by_templates",
     "reads_choices",
     "score_rows",
+    "tabulate_scores",
     "try_action",
 ]

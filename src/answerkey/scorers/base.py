@@ -1,16 +1,16 @@
-"""The base class of scorers, the table of their scores, and action rules."""
+"""The base class of scorers, how their scores become a table, and action rules."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeGuard, runtime_checkable
 
 import polars as pl
 
-from answerkey.errors import DataError, Place, SpecError
+from answerkey.errors import DataError, InternalError, Place, SpecError
 from answerkey.sandbox import Snippet
 from answerkey.templates import RowError, RowFilter, Template
 from answerkey.types import (
@@ -18,6 +18,7 @@ from answerkey.types import (
     PRIOR_SCHEMA,
     Completion,
     Completions,
+    CompletionStatus,
     Known,
     Notice,
     Request,
@@ -40,8 +41,9 @@ FieldErrors = list[tuple[str, SpecError]]
 Prompt = Sequence[Mapping[str, object]]
 #: Sends the requests of one trial, whose number is the second argument, to a model.
 ModelCall = Callable[[Sequence[Request], int], Sequence[Completion]]
-#: The type of each value or metadata field of a score, by name.
-Types = Mapping[str, pl.DataType]
+#: The type of each value or metadata field of a score, by name; None for one that is stored as
+#: JSON text.
+Types = Mapping[str, pl.DataType | None]
 
 
 @dataclass(frozen=True)
@@ -62,28 +64,44 @@ class RowProblem:
 RowChecks = tuple[list[RowProblem], list[Notice]]
 
 
-class Scorer(ABC):
-    """Turns samples and completions into scores; its dataclass fields are its YAML fields.
+class Scorer:
+    """Gives each completion a score; its dataclass fields are its YAML fields.
 
-    `value_names` and `metadata_names` are None when only the scores can tell. `main_value` is what
-    the default metric, named `default_metric_name`, averages; without it `metrics` are required.
-    Third-party scorers build on this class, or have the same methods.
+    A scorer says in `judge` what one completion is worth. One that works on many rows at once, or
+    calls a model, overrides `score` instead. `value_types` and `metadata_types` are None when only
+    the scores can tell. `main_value` is what the default metric, named `default_metric_name`,
+    averages; without it `metrics` are required.
     """
 
     type: ClassVar[str]
     title: ClassVar[str]
     template_fields: ClassVar[tuple[str, ...]] = ()
+    value_types: ClassVar[Types | None] = {}
+    metadata_types: ClassVar[Types | None] = {}
+    #: The names of the values and metadata, and those among them that hold no numbers.
     value_names: ClassVar[tuple[str, ...] | None]
     metadata_names: ClassVar[tuple[str, ...] | None]
-    main_value: ClassVar[str | None]
-    default_metric_name: ClassVar[str | None]
+    text_names: ClassVar[tuple[str, ...]]
+    main_value: ClassVar[str | None] = None
+    default_metric_name: ClassVar[str | None] = None
     #: Whether it reads a choice out of the text of a completion.
     reads_choices: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        types = {**(cls.value_types or {}), **(cls.metadata_types or {})}
+        cls.text_names = tuple(name for name, dtype in types.items() if not _is_numeric(dtype))
+        cls.value_names = None if cls.value_types is None else tuple(cls.value_types)
+        cls.metadata_names = None if cls.metadata_types is None else tuple(cls.metadata_types)
 
     @property
     def needs_completion(self) -> bool:
         """Whether completions are needed; False for a scorer that looks at the sample alone."""
         return True
+
+    @property
+    def completion_fields(self) -> tuple[str, ...]:
+        """The template fields that read the completion."""
+        return ()
 
     def check_fields(self) -> FieldErrors:
         """Return what is wrong with the fields themselves, each with the field's name."""
@@ -113,17 +131,46 @@ class Scorer(ABC):
         """Return the rows that cannot be scored, and warnings for the user."""
         return [], []
 
+    def try_field(self, field: str, samples: Samples, completions: Completions) -> RowError | None:
+        """Return the first error of a field that reads the completion; None if there is none."""
+        output = view_completions(completions)
+        values = self.templates()[field].values(samples, solver_output=output)
+        return next((value for value in values if isinstance(value, RowError)), None)
+
     def sample_facts(self, samples: Samples) -> Known | None:  # noqa: ARG002 - for scorers that know choices
         """Return what is known of each sample before a model is called; None if nothing is."""
         return None
 
-    @abstractmethod
-    def score(
-        self,
-        samples: Samples,
-        completions: Completions,
-    ) -> Scores:
-        """Return one score per sample, in order."""
+    def questions(self, samples: Samples) -> Sequence[Any]:
+        """Return what `judge` needs to know of each sample: by default the sample itself."""
+        return samples.items
+
+    def judge(self, question: Any, completion: Completion) -> Score:  # noqa: ANN401, ARG002 - for scorers that judge row by row
+        """Return the score of one completion, which is there: its call did not fail."""
+        message = f"scorer `{self.type}` says neither how to judge a row nor how to score many"
+        raise InternalError("E901", message)
+
+    def score(self, samples: Samples, completions: Completions) -> list[Score]:
+        """Return the score of each completion, in order."""
+        scores = []
+        for question, completion in zip(self.questions(samples), completions, strict=True):
+            if self.needs_completion and completion.status is CompletionStatus.ERROR:
+                scores.append(UNANSWERED)
+            else:
+                scores.append(self.judge(question, completion))
+        return scores
+
+    def column_types(self, scores: Sequence[Score]) -> tuple[Types, Types]:  # noqa: ARG002 - for scorers that cannot tell before
+        """Return the types of the stored values and of the stored metadata."""
+        return self.value_types or {}, self.metadata_types or {}
+
+
+def _is_numeric(dtype: pl.DataType | None) -> bool:
+    return dtype is not None and dtype.is_numeric()
+
+
+#: The score of a completion whose call failed.
+UNANSWERED = Score(ScoreStatus.ERROR, CALL_FAILED)
 
 
 @runtime_checkable
@@ -177,17 +224,15 @@ def call_model(
 
 
 def call_by_trial(
-    call: ModelCall,
-    prompts: Mapping[int, Prompt],
-    samples: Samples,
-    completions: Completions,
+    call: ModelCall, prompts: Mapping[int, Prompt], completions: Completions
 ) -> dict[int, Completion]:
-    """Return the reply to the prompt of each row."""
-    trials = completions.frame["trial"].to_list()
+    """Return the reply to the prompt about each of these completions."""
+    rows_by_trial: dict[int, list[int]] = {}
+    for row in prompts:
+        rows_by_trial.setdefault(completions.items[row].trial, []).append(row)
     replies: dict[int, Completion] = {}
-    for trial in sorted({trials[row] for row in prompts}):
-        rows = [row for row in prompts if trials[row] == trial]
-        requests = [Request(str(samples.ids[row]), prompts[row]) for row in rows]
+    for trial, rows in sorted(rows_by_trial.items()):
+        requests = [Request(completions.items[row].sample_id, prompts[row]) for row in rows]
         replies.update(zip(rows, call(requests, trial), strict=True))
     return replies
 
@@ -314,83 +359,13 @@ def name_column(template: Template) -> str | None:
     return ".".join(map(str, template.path))
 
 
-# The table of scores.
-
-
-def build_scores(
-    statuses: pl.Series,
-    reasons: pl.Series,
-    values: Mapping[str, pl.Series],
-    *,
-    metadata: Mapping[str, pl.Series],
-    encoded: frozenset[str] = frozenset(),
-) -> Scores:
-    """Return the table of scores; values and metadata become null where the status is not SCORED.
-
-    `encoded` as in `Scores`.
-    """
-    nothing = pl.repeat(
-        None,
-        len(statuses),
-        dtype=pl.String,
-        eager=True,
-    )
-    columns = {"status": statuses, "reason": reasons}
-    is_scored = pl.lit(statuses == ScoreStatus.SCORED.value)
-    for group, fields in (("values", values), ("metadata", metadata)):
-        table = pl.DataFrame(fields or {EMPTY_STRUCT_FIELD: nothing.cast(pl.Boolean)})
-        columns[group] = table.select(pl.when(is_scored).then(pl.all())).to_struct()
-    return Scores(pl.DataFrame({**columns, "excluded_by": nothing}), encoded)
-
-
-def tabulate_scores(
-    scores: Sequence[Score],
-    values: Types,
-    metadata: Types,
-    encoded: frozenset[str] = frozenset(),
-) -> Scores:
-    """Return the table of scores with these values and metadata; what a score lacks is null."""
-    columns = {
-        "status": pl.Series([score.status.value for score in scores], dtype=pl.String),
-        "reason": pl.Series([score.reason for score in scores], dtype=pl.String),
-        "values": _build_structs([score.values for score in scores], values),
-        "metadata": _build_structs([score.metadata for score in scores], metadata),
-        "excluded_by": pl.Series([None] * len(scores), dtype=pl.String),
-    }
-    return Scores(pl.DataFrame(columns), encoded)
-
-
-def _build_structs(rows: Sequence[Mapping[str, Any]], types: Types) -> pl.Series:
-    """Return rows as a column of structs."""
-    columns = {}
-    for name, dtype in (types or {EMPTY_STRUCT_FIELD: pl.Boolean()}).items():
-        cells = [row.get(name) for row in rows]
-        build = _build_lists if dtype.is_nested() else pl.Series
-        columns[name] = build(name, cells, dtype)
-    return pl.DataFrame(columns).to_struct()
-
-
-def _build_lists(
-    name: str,
-    cells: Sequence[Any],
-    dtype: pl.DataType,
-) -> pl.Series:
-    """Return a column of lists; each distinct list is built once, since that takes long."""
-    places: dict[object, int] = {}
-    order = []
-    for cell in cells:
-        key = None if cell is None else tuple(cell)
-        order.append(places.setdefault(key, len(places)))
-    return pl.Series(name, list(places), dtype).gather(order)
-
-
 # What templates and filters see beside the sample: `solver_output` and `scores`.
 
 
 def view_completions(completions: Completions) -> Samples:
     """Return the `solver_output` of every row."""
-    rows = [completion.solver_output() for completion in completions.rows()]
-    return Samples.from_rows(rows, completions.frame["sample_id"])
+    rows = [completion.solver_output() for completion in completions]
+    return Samples.from_rows(rows, [completion.sample_id for completion in completions])
 
 
 def view_scores(scores: Mapping[str, Scores], ids: pl.Series) -> Samples:
@@ -409,25 +384,21 @@ BAD_ROW = "BAD_ROW"
 
 
 def score_rows(
-    scorer: Scorer,
-    samples: Samples,
-    completions: Completions,
-    failed: Sequence[int],
+    scorer: Scorer, samples: Samples, completions: Completions, failed: Collection[int]
 ) -> Scores:
     """Return a scorer's scores with these rows FAILED; no model is called about a failed row."""
-    calls_model = asks_model(scorer)
-    if not failed or not calls_model:
-        scores = scorer.score(samples, completions).fail(failed, BAD_ROW)
-        return note_orders(scores, samples)
-    rows = sorted(set(range(len(samples))).difference(failed))
-    scores = scorer.score(samples.take(rows), completions.take(rows))
-    return note_orders(scores.spread(rows, len(samples), BAD_ROW), samples)
-
-
-def join_scores(completions: Completions, scores: Mapping[str, Scores]) -> pl.DataFrame:
-    """Return a chunk's scores as stored: `sample_id`, `trial`, then one struct per scorer key."""
-    structs = [table.frame.to_struct(key) for key, table in scores.items()]
-    return completions.frame.select("sample_id", "trial").with_columns(structs)
+    if not failed:
+        return tabulate_scores(scorer, scorer.score(samples, completions), samples)
+    rows: Sequence[int] = range(len(samples))
+    if asks_model(scorer):
+        rows = sorted(set(rows).difference(failed))
+    scores = [Score(ScoreStatus.FAILED, BAD_ROW)] * len(samples)
+    judged = scorer.score(samples.take(rows), completions.take(rows))
+    for row, score in zip(rows, judged, strict=True):
+        # A row that has no score anyway keeps its own reason.
+        if row not in failed or score.status is not ScoreStatus.SCORED:
+            scores[row] = score
+    return tabulate_scores(scorer, scores, samples)
 
 
 def restore_label(
@@ -441,53 +412,103 @@ def restore_label(
     return choices[order[choices.index(label)]]
 
 
-def note_orders(scores: Scores, samples: Samples) -> Scores:
-    """Return the scores with what they say about the order, whatever their status.
-
-    Without orders, they stay as they are.
-    """
-    if samples.orders is None:
-        return scores
-    orders = samples.orders["order"].to_list()
-    labels = _list_cells(scores, "choices")
-    shown = pl.Series(
-        "option_order",
-        map(
-            _order_labels,
-            labels,
-            orders,
-        ),
-        pl.List(pl.String),
-    )
-    columns = [samples.orders["base_sample_id"], shown]
-    for kind in ("predicted", "ground_truth"):
-        restored = map(
-            restore_label,
-            _list_cells(scores, f"{kind}_choice"),
-            labels,
-            orders,
-        )
-        columns.append(pl.Series(f"{kind}_option", restored, pl.String))
-    columns.append(samples.orders["left_in_place"])
-    columns += [samples.orders[name] for name in PRIOR_SCHEMA if name in samples.orders.columns]
-    metadata = scores.frame["metadata"].struct.unnest().with_columns(columns)
-    frame = scores.frame.with_columns(metadata.to_struct("metadata"))
-    return Scores(frame, scores.encoded)
+#: What scores say about the order of the options, where that is not the one of the file.
+ORDER_TYPES: Types = {
+    "base_sample_id": pl.String(),
+    "option_order": pl.List(pl.String),
+    "predicted_option": pl.String(),
+    "ground_truth_option": pl.String(),
+    "left_in_place": pl.String(),
+}
 
 
-def _order_labels(labels: Sequence[str] | None, order: Sequence[int]) -> list[str] | None:
-    """Return the labels in this order; None where they are others."""
-    if labels is None or len(order) != len(labels):
-        return None
-    return [labels[place] for place in order]
+def note_orders(scores: Sequence[Score], orders: pl.DataFrame) -> list[Score]:
+    """Return the scores with what they say about the order, whatever their status."""
+    noted = []
+    for score, row in zip(scores, orders.iter_rows(named=True), strict=True):
+        order = row.pop("order")
+        metadata: dict[str, Any] = {**score.metadata, **row, "option_order": None}
+        labels = metadata.get("choices")
+        if labels is not None and len(order) == len(labels):
+            metadata["option_order"] = [labels[place] for place in order]
+        for kind in ("predicted", "ground_truth"):
+            label = metadata.get(f"{kind}_choice")
+            metadata[f"{kind}_option"] = restore_label(label, labels, order)
+        noted.append(replace(score, metadata=metadata))
+    return noted
 
 
-def _list_cells(scores: Scores, name: str) -> list[Any]:
-    """Return a field of the scores, row by row; all None where there is no such field."""
-    column = scores.column(name)
-    if column is None:
-        return [None] * len(scores)
-    return column.to_list()
+# The table of scores.
+
+
+def tabulate_scores(scorer: Scorer, scores: Sequence[Score], samples: Samples) -> Scores:
+    """Return a scorer's scores as a table, with what they say about the order of the options."""
+    value_types, metadata_types = scorer.column_types(scores)
+    if samples.orders is not None:
+        scores = note_orders(scores, samples.orders)
+        prior = {name: PRIOR_SCHEMA[name] for name in PRIOR_SCHEMA if name in samples.orders}
+        metadata_types = {**metadata_types, **ORDER_TYPES, **prior}
+    return build_table(scores, value_types, metadata_types)
+
+
+def build_table(scores: Sequence[Score], value_types: Types, metadata_types: Types) -> Scores:
+    """Return the table of scores with these values and metadata; what a score lacks is null."""
+    # Rows with the same reading share one score, which is converted once.
+    places: dict[int, int] = {}
+    distinct: list[Score] = []
+    order = []
+    for score in scores:
+        place = places.setdefault(id(score), len(distinct))
+        if place == len(distinct):
+            distinct.append(score)
+        order.append(place)
+    columns = {
+        "status": pl.Series([score.status.value for score in distinct], dtype=pl.String),
+        "reason": pl.Series([score.reason for score in distinct], dtype=pl.String),
+        "values": _build_structs([score.values for score in distinct], value_types),
+        "metadata": _build_structs([score.metadata for score in distinct], metadata_types),
+        "excluded_by": pl.Series([None] * len(distinct), dtype=pl.String),
+    }
+    types = {**value_types, **metadata_types}
+    encoded = frozenset(name for name, dtype in types.items() if dtype is None)
+    return Scores(pl.DataFrame(columns)[order], encoded)
+
+
+def _build_structs(rows: Sequence[Mapping[str, Any]], types: Types) -> pl.Series:
+    """Return rows as a column of structs."""
+    columns = []
+    for name, dtype in (types or {EMPTY_STRUCT_FIELD: pl.Boolean()}).items():
+        cells = [row.get(name) for row in rows]
+        if dtype is None:
+            columns.append(pl.Series(name, map(_write_json, cells), pl.String))
+        elif dtype == pl.Float64:
+            numbers = [cell if cell is None else float(cell) for cell in cells]
+            columns.append(pl.Series(name, numbers, pl.Float64))
+        elif dtype.is_nested():
+            columns.append(_build_lists(name, cells, dtype))
+        else:
+            columns.append(pl.Series(name, cells, dtype))
+    return pl.DataFrame(columns).to_struct()
+
+
+def _write_json(cell: object) -> str | None:
+    return None if cell is None else json.dumps(cell, ensure_ascii=False)
+
+
+def _build_lists(name: str, cells: Sequence[Any], dtype: pl.DataType) -> pl.Series:
+    """Return a column of lists; each distinct list is built once, since that takes long."""
+    places: dict[object, int] = {}
+    order = []
+    for cell in cells:
+        key = None if cell is None else tuple(cell)
+        order.append(places.setdefault(key, len(places)))
+    return pl.Series(name, list(places), dtype).gather(order)
+
+
+def join_scores(completions: Completions, scores: Mapping[str, Scores]) -> pl.DataFrame:
+    """Return a chunk's scores as stored: `sample_id`, `trial`, then one struct per scorer key."""
+    structs = [table.frame.to_struct(key) for key, table in scores.items()]
+    return pl.DataFrame([completions.column("sample_id"), completions.column("trial"), *structs])
 
 
 # Action rules: what happens to samples after scoring.

@@ -25,33 +25,12 @@ from answerkey.models.logprobs import Position, read_logprob, read_positions
 from answerkey.models.responses import ANSWER
 from answerkey.reader.characters import compose
 from answerkey.reader.markup import split_thoughts
-from answerkey.scorers.base import FieldErrors, RowChecks, Scorer, tabulate_scores
+from answerkey.scorers.base import FieldErrors, RowChecks, Scorer, Types
 from answerkey.scorers.mcqa import Extraction, StringEqualsMcqa
 from answerkey.templates import Template
-from answerkey.types import Completions, Known, Samples, Score, Scores, ScoreStatus
+from answerkey.types import Completions, Known, Samples, Score, ScoreStatus
 
 Normalise = Literal["none", "tokens", "bytes"]
-
-VALUE_NAMES = (
-    "is_correct",
-    "confidence",
-    "truth_probability",
-    "nll",
-    "brier",
-    "choice_mass",
-    "text_mismatch",
-    "is_partial",
-)
-VALUE_TYPES = dict.fromkeys(VALUE_NAMES, pl.Float64())
-METADATA_TYPES: dict[str, pl.DataType] = {
-    "predicted_choice": pl.String(),
-    "ground_truth_choice": pl.String(),
-    "choices": pl.List(pl.String),
-    "probabilities": pl.List(pl.Float64),
-    "text_choice": pl.String(),
-    "answer_token": pl.String(),
-    "choices_outside": pl.Int64(),
-}
 
 
 def judge_probabilities(
@@ -134,14 +113,30 @@ class ChoiceProbabilities(Scorer):
     type = "choice_probabilities"
     title = "Choice Probabilities"
     template_fields = ("ground_truth_choice", "choices", "options")
-    value_names = VALUE_NAMES
-    metadata_names = tuple(METADATA_TYPES)
+    value_types: ClassVar[Types] = {
+        "is_correct": pl.Float64(),
+        "confidence": pl.Float64(),
+        "truth_probability": pl.Float64(),
+        "nll": pl.Float64(),
+        "brier": pl.Float64(),
+        "choice_mass": pl.Float64(),
+        "text_mismatch": pl.Float64(),
+        "is_partial": pl.Float64(),
+    }
+    metadata_types: ClassVar[Types] = {
+        "predicted_choice": pl.String(),
+        "ground_truth_choice": pl.String(),
+        "choices": pl.List(pl.String),
+        "probabilities": pl.List(pl.Float64),
+        "text_choice": pl.String(),
+        "answer_token": pl.String(),
+        "choices_outside": pl.Int64(),
+    }
     scales: ClassVar[Mapping[str, tuple[float, float]]] = {
-        **dict.fromkeys(VALUE_NAMES, (0.0, 1.0)),
+        **dict.fromkeys(value_types, (0.0, 1.0)),
         "nll": (0.0, math.inf),
         "brier": (0.0, 2.0),
     }
-    text_names = tuple(name for name in METADATA_TYPES if name != "choices_outside")
     main_value = "is_correct"
     default_metric_name = "Accuracy by Probability"
     default_metrics = (
@@ -185,17 +180,14 @@ class ChoiceProbabilities(Scorer):
         """Return choices, truth and option texts of each sample."""
         return self._text.sample_facts(samples)
 
-    def score(
-        self,
-        samples: Samples,
-        completions: Completions,
-    ) -> Scores:
+    def score(self, samples: Samples, completions: Completions) -> list[Score]:
         """Return the scores of the log-probabilities of each completion."""
-        readings = self._text.judge_rows(samples, completions)
         scores = []
-        for reading, completion in zip(readings, completions.rows(), strict=True):
+        for reading, completion in zip(
+            self._text.score(samples, completions), completions, strict=True
+        ):
             scores.append(self._judge(reading, completion.logprobs))
-        return tabulate_scores(scores, VALUE_TYPES, METADATA_TYPES)
+        return scores
 
     def _judge(
         self,

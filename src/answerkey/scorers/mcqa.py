@@ -10,11 +10,11 @@ shown in another order than in the file, the truth moves with its option.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
 import polars as pl
 
@@ -32,12 +32,12 @@ from answerkey.scorers.base import (
     RowChecks,
     RowFault,
     Scorer,
+    Types,
     call_by_trial,
     call_model,
     compile_templates,
     name_column,
     report_faults,
-    tabulate_scores,
 )
 from answerkey.scorers.extraction import ExtractionRule, find_rule
 from answerkey.scorers.fallback import (
@@ -66,7 +66,6 @@ from answerkey.types import (
     Notice,
     Samples,
     Score,
-    Scores,
     ScoreStatus,
     Validity,
 )
@@ -76,7 +75,6 @@ if TYPE_CHECKING:
 
 Extraction = str | dict[str, str]
 
-VALUE_TYPES = {"is_correct": pl.Float64()}
 METADATA_TYPES: dict[str, pl.DataType] = {
     "completion_validity": pl.String(),
     "validity_reason": pl.String(),
@@ -85,8 +83,6 @@ METADATA_TYPES: dict[str, pl.DataType] = {
     "choices": pl.List(pl.String),
     "extraction_rule": pl.String(),
 }
-VALUE_NAMES = tuple(VALUE_TYPES)
-METADATA_NAMES = tuple(METADATA_TYPES)
 #: What is meant for a column, without the braces of a template.
 _COLUMN = re.compile(r"\W*(?:sample\.)?([A-Za-z_]\w+)\W*")
 _NUMBER = re.compile("[1-9][0-9]{0,3}")
@@ -119,15 +115,14 @@ def judge(
     if scorer.model_key is not None:
         hint = "leave `fallback` out, or use `score`"
         raise SpecError("E108", "`judge` asks no model", hint=hint)
+    find_rule(extraction)
     cells = {"choices": choices, "ground_truth_choice": truth}
-    rule = find_rule(extraction)
     question = build_question(cells, scorer.check_labels)
     if options is not None:
         question = replace(question, options=tuple(options))
     if not isinstance(completion, Completion):
         completion = Completion(completion)
-    [reading] = read_completions(rule, [question], [completion])
-    return judge_reading(rule, question, completion, reading)
+    return scorer.judge(question, completion)
 
 
 def check_characters(labels: Labels, reason: FaultReason) -> None:
@@ -221,7 +216,7 @@ def _leave_unscored(
 ) -> Score:
     """Return a score with the names of every other score, all null."""
     metadata = dict.fromkeys(_name_metadata(rule))
-    return Score(status, reason, dict.fromkeys(VALUE_NAMES), metadata)
+    return Score(status, reason, {"is_correct": None}, metadata)
 
 
 def _name_metadata(rule: ExtractionRule) -> dict[str, pl.DataType]:
@@ -291,9 +286,8 @@ class StringEqualsMcqa(Scorer):
     type = "string_equals_mcqa"
     title = "String Equality (Multiple Choice)"
     template_fields = ("ground_truth_choice", "choices", "options")
-    value_names = VALUE_NAMES
-    metadata_names = METADATA_NAMES
-    text_names = METADATA_NAMES
+    value_types: ClassVar[Types] = {"is_correct": pl.Float64()}
+    metadata_types: ClassVar[Types] = METADATA_TYPES
     main_value = "is_correct"
     default_metric_name = "Accuracy"
     follows_order = True
@@ -441,57 +435,44 @@ class StringEqualsMcqa(Scorer):
                     texts[row] = read_options(cell)
         return texts
 
-    def score(
-        self,
-        samples: Samples,
-        completions: Completions,
-    ) -> Scores:
-        """Return the table of scores."""
+    def column_types(self, scores: Sequence[Score]) -> tuple[Types, Types]:  # noqa: ARG002 - known before
+        """Return the types of what is stored; a rule with parts and a fallback add metadata."""
         types = _name_metadata(find_rule(self.extraction))
         if self._call is not None:
             types |= dict.fromkeys(("fallback_text", "fallback_error"), pl.String())
-        scores = self.judge_rows(samples, completions)
-        return tabulate_scores(scores, VALUE_TYPES, types)
+        return self.value_types, types
 
-    def judge_rows(
-        self,
-        samples: Samples,
-        completions: Completions,
-    ) -> list[Score]:
+    def judge(self, question: Question, completion: Completion) -> Score:
+        """Return the score of one completion by the rule alone."""
+        rule = find_rule(self.extraction)
+        [reading] = read_completions(rule, [question], [completion])
+        return judge_reading(rule, question, completion, reading)
+
+    def score(self, samples: Samples, completions: Completions) -> list[Score]:
         """Return the score of each completion; rows with the same reading may share one.
 
         A fallback reads what the rule cannot; if its call fails, the sample is an ERROR.
         """
         rule = find_rule(self.extraction)
         questions = self.questions(samples)
-        replies = list(completions.rows())
-        readings = read_completions(rule, questions, replies)
+        readings = read_completions(rule, questions, completions.items)
         shared = {}
         scores = []
-        for question, reply, reading in zip(questions, replies, readings, strict=True):
+        for question, completion, reading in zip(questions, completions, readings, strict=True):
             key = (id(question), id(reading))
             if key not in shared or reading.choice is None:
-                shared[key] = judge_reading(rule, question, reply, reading)
+                shared[key] = judge_reading(rule, question, completion, reading)
             scores.append(shared[key])
-        if self._call is not None:
-            prompts = {}
-            for row, score in enumerate(scores):
-                reason = score.metadata["validity_reason"]
-                if reason is not None and reason not in NOTHING_TO_READ:
-                    question = questions[row]
-                    text = write_prompt(
-                        replies[row].text or "",
-                        question.labels,
-                        question.options,
-                    )
-                    prompts[row] = [{"role": "user", "content": text}]
-            for row, reply in call_by_trial(
-                self._call,
-                prompts,
-                samples,
-                completions,
-            ).items():
-                scores[row] = self._judge_again(scores[row], questions[row], reply)
+        if self._call is None:
+            return scores
+        prompts = {}
+        for row in find_unread(scores):
+            question = questions[row]
+            text = completions.items[row].text or ""
+            prompt = write_prompt(text, question.labels, question.options)
+            prompts[row] = [{"role": "user", "content": prompt}]
+        for row, reply in call_by_trial(self._call, prompts, completions).items():
+            scores[row] = self._judge_again(scores[row], questions[row], reply)
         return scores
 
     def _judge_again(
@@ -551,10 +532,14 @@ def _describe_trimmed(
     )
 
 
-def find_unread(scores: Scores) -> pl.Series:
+def find_unread(scores: Iterable[Score]) -> list[int]:
     """Return the rows with a text in which the rule reads no choice: those a fallback reads."""
-    reasons = scores.frame["metadata"].struct.field("validity_reason")
-    return (reasons.is_not_null() & ~reasons.is_in(sorted(NOTHING_TO_READ))).arg_true()
+    rows = []
+    for row, score in enumerate(scores):
+        reason = score.metadata.get("validity_reason")
+        if reason is not None and reason not in NOTHING_TO_READ:
+            rows.append(row)
+    return rows
 
 
 def reads_choices(scorer: object) -> TypeGuard[StringEqualsMcqa]:

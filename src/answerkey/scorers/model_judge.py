@@ -25,7 +25,7 @@ from answerkey.reader.characters import WHITE_SPACE
 from answerkey.reader.explain import shorten
 from answerkey.reader.markup import split_thoughts
 from answerkey.scorers.base import (
-    CALL_FAILED,
+    UNANSWERED,
     FieldErrors,
     Prompt,
     RowChecks,
@@ -37,7 +37,6 @@ from answerkey.scorers.base import (
     compile_templates,
     reads_completion,
     report_faults,
-    tabulate_scores,
 )
 from answerkey.templates import RowError, Template
 from answerkey.text import parse_syntax
@@ -49,7 +48,6 @@ from answerkey.types import (
     Row,
     Samples,
     Score,
-    Scores,
     ScoreStatus,
 )
 
@@ -125,8 +123,6 @@ class ModelJudge(Scorer):
         compare=False,
     )
 
-    value_types: ClassVar[Types]
-    metadata_types: ClassVar[Types]
     template_fields = ("system_prompt", "user_prompt")
 
     @property
@@ -218,11 +214,7 @@ class ModelJudge(Scorer):
             raise InternalError("E901", f"the judge `{self.model_key}` was not bound to a model")
         return self._model
 
-    def score(
-        self,
-        samples: Samples,
-        completions: Completions,
-    ) -> Scores:
+    def score(self, samples: Samples, completions: Completions) -> list[Score]:
         """Return the scores.
 
         A reply that cannot be read is asked for once more, then the row is FAILED.
@@ -231,39 +223,33 @@ class ModelJudge(Scorer):
         scores = {}
         templates = self.templates()
         needs_completion = self.needs_completion
-        rows = zip(samples.rows(), completions.rows(), strict=True)
+        rows = zip(samples.rows(), completions, strict=True)
         for row, (sample, completion) in enumerate(rows):
             if needs_completion and completion.status is CompletionStatus.ERROR:
-                scores[row] = Score(ScoreStatus.ERROR, CALL_FAILED)
+                scores[row] = UNANSWERED
                 continue
             try:
                 prompts[row] = build_prompt(templates, sample, completion, self.form)
             except RowError as problem:
                 scores[row] = _fail("TEMPLATE_FAILED", problem.message)
-        scores |= self._judge(prompts, samples, completions)
+        scores |= self._judge(prompts, completions)
         repairs = {}
         for row, score in scores.items():
             if score.reason == JUDGE_UNREADABLE:
                 repairs[row] = build_repair(prompts[row], score.metadata, self.form)
-        for row, score in self._judge(repairs, samples, completions).items():
+        for row, score in self._judge(repairs, completions).items():
             text = score.metadata.get("judge_text") or scores[row].metadata["judge_text"]
             scores[row] = replace(score, metadata={**score.metadata, "judge_text": text})
-        in_order = [scores[row] for row in range(len(samples))]
-        return tabulate_scores(in_order, self.value_types, self.metadata_types)
+        return [scores[row] for row in range(len(samples))]
 
     def close(self) -> None:
         """Close the judge's own connections; whoever opened the model it was given closes that."""
         if "_structured" in self.__dict__ and self._structured is not None:
             self._structured.close()
 
-    def _judge(
-        self,
-        prompts: Mapping[int, Prompt],
-        samples: Samples,
-        completions: Completions,
-    ) -> dict[int, Score]:
+    def _judge(self, prompts: Mapping[int, Prompt], completions: Completions) -> dict[int, Score]:
         """Return the judge's score for each prompt."""
-        replies = call_by_trial(self._call, prompts, samples, completions)
+        replies = call_by_trial(self._call, prompts, completions)
         return {row: self._read(reply) for row, reply in replies.items()}
 
     def _call(
@@ -343,8 +329,6 @@ class ModelAsAJudge(ModelJudge):
         "raw_score": pl.Float64(),
         **_WORDS,
     }
-    value_names = tuple(value_types)
-    metadata_names = tuple(metadata_types)
     main_value = "score"
     default_metric_name = "Mean Score"
     schema = SCHEMA
@@ -467,9 +451,6 @@ class ModelClassifier(_LabelJudge):
     label_fields = ("correct_labels", "incorrect_labels")
     value_types: ClassVar[Types] = {"is_correct": pl.Float64()}
     metadata_types: ClassVar[Types] = {"label": pl.String(), **_WORDS}
-    value_names = tuple(value_types)
-    metadata_names = tuple(metadata_types)
-    text_names = metadata_names
     main_value = "is_correct"
     default_metric_name = "Accuracy"
 
@@ -486,11 +467,6 @@ class ModelLabeler(_LabelJudge):
     label_fields = ("valid_labels",)
     value_types: ClassVar[Types] = {"label": pl.String()}
     metadata_types: ClassVar[Types] = _WORDS
-    value_names = tuple(value_types)
-    metadata_names = tuple(metadata_types)
-    text_names = value_names + metadata_names
-    main_value = None
-    default_metric_name = None
     default_metrics = ({"type": "frequency", "field": "label"},)
 
 

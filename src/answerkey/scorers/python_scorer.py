@@ -10,16 +10,15 @@ A sample on which the function fails is FAILED: the reason says how, the metadat
 from __future__ import annotations
 
 import ast
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import polars as pl
 
 from answerkey.errors import ScoringError
 from answerkey.sandbox import Snippet, SnippetError, SnippetProcess
-from answerkey.scorers.base import CALL_FAILED, Scorer, Types, tabulate_scores
+from answerkey.scorers.base import UNANSWERED, Scorer, Types
 from answerkey.text import parse_syntax
 from answerkey.types import (
     TRACEBACK_FIELD,
@@ -27,7 +26,6 @@ from answerkey.types import (
     CompletionStatus,
     Samples,
     Score,
-    Scores,
     ScoreStatus,
 )
 
@@ -48,10 +46,8 @@ class PythonScorer(Scorer):
 
     type = "python"
     title = "Python"
-    value_names = None
-    metadata_names = None
-    main_value = None
-    default_metric_name = None
+    value_types = None
+    metadata_types = None
 
     @property
     def needs_completion(self) -> bool:
@@ -73,26 +69,32 @@ class PythonScorer(Scorer):
         """Return the one snippet, which must be trusted before it is run."""
         return (Snippet(FUNCTION, self.compute_scores_snippet, label=self.type),)
 
-    def score(
-        self,
-        samples: Samples,
-        completions: Completions,
-    ) -> Scores:
+    def score(self, samples: Samples, completions: Completions) -> list[Score]:
         """Return the scores. Raise ScoringError E401 when the snippet cannot even be loaded."""
         needs_completion = self.needs_completion
-        scores = [Score(ScoreStatus.ERROR, CALL_FAILED)] * len(samples)
-        positions = []
-        calls = []
-        rows = zip(samples.rows(), completions.rows(), strict=True)
-        for position, (sample, completion) in enumerate(rows):
-            if needs_completion and completion.status is CompletionStatus.ERROR:
-                continue
-            positions.append(position)
-            calls.append([dict(sample), completion.exchange()])
+        scores = [UNANSWERED] * len(samples)
+        calls = {}
+        rows = zip(samples.rows(), completions, strict=True)
+        for row, (sample, completion) in enumerate(rows):
+            if not needs_completion or completion.status is not CompletionStatus.ERROR:
+                calls[row] = [dict(sample), completion.exchange()]
         if calls:
-            for position, outcome in zip(positions, self._call(calls), strict=True):
-                scores[position] = _read_outcome(outcome)
-        return _tabulate(scores)
+            for row, outcome in zip(calls, self._call(list(calls.values())), strict=True):
+                scores[row] = _read_outcome(outcome)
+        return scores
+
+    def column_types(self, scores: Sequence[Score]) -> tuple[Types, Types]:
+        """Return the types of what the function gave: numbers as such, the rest as JSON text."""
+        values: dict[str, pl.DataType | None] = {}
+        metadata: dict[str, pl.DataType | None] = {}
+        for score in scores:
+            metadata.update(dict.fromkeys(score.metadata))
+            for name, value in score.values.items():
+                values.setdefault(name, pl.Float64())
+                if not isinstance(value, int | float | None):
+                    values[name] = None
+        metadata.pop(TRACEBACK_FIELD, None)
+        return values, {**metadata, TRACEBACK_FIELD: pl.String()}
 
     def _call(self, calls: Sequence[Sequence[object]]) -> Iterator[object]:
         """Yield what the function returns for each call, or its SnippetError."""
@@ -132,39 +134,3 @@ def _fail(
     reason = " ".join(f"SNIPPET_FAILED ({kind}): {message}".split())
     metadata = {TRACEBACK_FIELD: traceback}
     return Score(ScoreStatus.FAILED, reason[:_LONGEST_REASON], metadata=metadata)
-
-
-def _tabulate(scores: Sequence[Score]) -> Scores:
-    """Return the table of scores: values that are always numbers as such, the rest as JSON text."""
-    values: dict[str, pl.DataType] = {}
-    metadata = {}
-    for score in scores:
-        metadata.update(dict.fromkeys(score.metadata, pl.String()))
-        for name, value in score.values.items():
-            values.setdefault(name, pl.Float64())
-            if not isinstance(value, int | float | None):
-                values[name] = pl.String()
-    metadata.pop(TRACEBACK_FIELD, None)
-    texts = [name for name, dtype in values.items() if dtype == pl.String]
-    rows = [
-        replace(
-            score,
-            values=_write_cells(score.values, values),
-            metadata=_write_cells(score.metadata, metadata),
-        )
-        for score in scores
-    ]
-    types = {**metadata, TRACEBACK_FIELD: pl.String()}
-    return tabulate_scores(rows, values, types, frozenset([*texts, *metadata]))
-
-
-def _write_cells(cells: Mapping[str, object], types: Types) -> dict[str, object]:
-    """Return cells as decimals or JSON text, whichever their types are."""
-    written = {}
-    for name, cell in cells.items():
-        written[name] = cell
-        if isinstance(cell, int | float) and types[name] == pl.Float64:
-            written[name] = float(cell)
-        elif cell is not None and name in types:
-            written[name] = json.dumps(cell, ensure_ascii=False)
-    return written

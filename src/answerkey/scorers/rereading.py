@@ -52,10 +52,8 @@ def list_passages(
 
 def list_texts(completions: Completions) -> list[str | None]:
     """Return the texts of completions; None for a refusal and for a reply without any."""
-    texts = []
-    for text, status in completions.frame.select("completion", "status").iter_rows():
-        texts.append(text if status == CompletionStatus.OK.value else None)
-    return texts
+    is_text = completions.column("status") == CompletionStatus.OK.value
+    return pl.select(pl.when(is_text).then(completions.column("completion"))).to_series().to_list()
 
 
 def list_labels(scores: Scores) -> list[Labels]:
@@ -170,13 +168,13 @@ def count_readings(
         "rules": rules,
         "own_rule": {scorer.rule_name: len(chosen)},
     }
-    if "their_score" not in completions.frame.columns:
+    if all(completion.their_score is None for completion in completions):
         return counts
     disputed = {}
-    for row, score in enumerate(completions.frame["their_score"]):
-        is_right = readings[OWN][row] == truths[row]
-        if score in {0.0, 1.0} and score != float(is_right):
-            disputed[row] = score
+    for row, completion in enumerate(completions):
+        is_right = float(readings[OWN][row] == truths[row])
+        if completion.their_score in {0.0, 1.0} and completion.their_score != is_right:
+            disputed[row] = completion.their_score
     # A reader agrees with the other tool if it makes right what that tool calls right.
     readers = {}
     if disputed:

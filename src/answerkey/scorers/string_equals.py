@@ -7,6 +7,7 @@ compared.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 
@@ -15,10 +16,10 @@ from answerkey.scorers.base import (
     RowChecks,
     RowFault,
     Scorer,
+    Types,
     compile_templates,
     reads_completion,
     report_faults,
-    tabulate_scores,
     view_completions,
 )
 from answerkey.templates import RowError, Template
@@ -28,7 +29,6 @@ from answerkey.types import (
     CompletionStatus,
     Samples,
     Score,
-    Scores,
     ScoreStatus,
 )
 
@@ -46,9 +46,8 @@ class StringEquals(Scorer):
     type = "string_equals"
     title = "String Equality"
     template_fields = ("ground_truth", "value")
-    value_names = ("is_correct",)
-    metadata_names = ("answer_gt", "answer_pred")
-    text_names = ("answer_gt", "answer_pred")
+    value_types: ClassVar[Types] = {"is_correct": pl.Float64()}
+    metadata_types: ClassVar[Types] = {"answer_gt": pl.String(), "answer_pred": pl.String()}
     main_value = "is_correct"
     default_metric_name = "Accuracy"
 
@@ -70,19 +69,6 @@ class StringEquals(Scorer):
             return ()
         return ("value",)
 
-    def try_field(
-        self,
-        field: str,
-        samples: Samples,
-        completions: Completions,
-    ) -> RowError | None:
-        """Return the first error of `value` on these rows; None if there is none."""
-        output = view_completions(completions)
-        for value in self.templates()[field].values(samples, solver_output=output):
-            if isinstance(value, RowError):
-                return value
-        return None
-
     def check_rows(self, samples: Samples) -> RowChecks:
         """Return the rows without a ground truth, and those on which a template fails."""
         templates, errors = compile_templates(self)
@@ -98,37 +84,20 @@ class StringEquals(Scorer):
                     faults.append((row, fault))
         return report_faults(faults, templates, samples), []
 
-    def score(
-        self,
-        samples: Samples,
-        completions: Completions,
-    ) -> Scores:
+    def score(self, samples: Samples, completions: Completions) -> list[Score]:
         """Return the scores.
 
         A completion without text is wrong, a row without ground truth FAILED.
         """
         truths = self.templates()["ground_truth"].values(samples)
         values = self._list_values(samples, completions)
-        scores = []
-        for truth, value, completion in zip(
-            truths,
-            values,
-            completions.rows(),
-            strict=True,
-        ):
-            scores.append(self._judge(truth, value, completion))
-        texts = dict.fromkeys(self.metadata_names, pl.String())
-        return tabulate_scores(scores, {"is_correct": pl.Float64()}, texts)
+        return list(map(self._judge, truths, values, completions))
 
-    def _list_values(
-        self,
-        samples: Samples,
-        completions: Completions,
-    ) -> list[object]:
+    def _list_values(self, samples: Samples, completions: Completions) -> list[object]:
         """Return what is compared in each row."""
         template = self.compile_field("value")
         if template is None:
-            return completions.frame["completion"].to_list()
+            return [completion.text for completion in completions]
         if not self.needs_completion:
             return template.values(samples)
         return template.values(samples, solver_output=view_completions(completions))

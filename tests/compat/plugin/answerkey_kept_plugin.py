@@ -10,9 +10,18 @@ from typing import Any, ClassVar
 import polars as pl
 
 from answerkey.datasets.tables import load_rows
-from answerkey.scorers import BaseScorer, build_scores
+from answerkey.scorers import BaseScorer
 from answerkey.solvers import Solver
-from answerkey.types import Completion, Completions, MetricValue, Samples, Scores
+from answerkey.types import (
+    Completion,
+    Completions,
+    MetricValue,
+    Sample,
+    Samples,
+    Score,
+    Scores,
+    ScoreStatus,
+)
 
 
 @dataclass(frozen=True)
@@ -23,17 +32,14 @@ class KeptScorer(BaseScorer):
 
     type: ClassVar[str] = "kept_scorer"
     title: ClassVar[str] = "Length"
-    value_names: ClassVar[tuple[str, ...]] = ("points",)
-    metadata_names: ClassVar[tuple[str, ...]] = ()
+    value_types: ClassVar = {"points": pl.Float64()}
     main_value: ClassVar[str] = "points"
     default_metric_name: ClassVar[str] = "Mean Points"
 
-    def score(self, samples: Samples, completions: Completions) -> Scores:
-        """Return the length of each completion."""
-        status = pl.Series(["SCORED"] * len(samples))
-        reasons = pl.Series([None] * len(samples), dtype=pl.String)
-        points = completions.frame["completion"].str.len_chars().cast(pl.Float64) * self.factor
-        return build_scores(status, reasons, {"points": points}, metadata={})
+    def judge(self, question: Sample, completion: Completion) -> Score:  # noqa: ARG002 - the interface's
+        """Return the length of a completion."""
+        points = len(completion.text or "") * self.factor
+        return Score(ScoreStatus.SCORED, values={"points": points})
 
 
 @dataclass(frozen=True)

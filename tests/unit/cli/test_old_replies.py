@@ -13,7 +13,8 @@ import pytest
 
 import answerkey as ak
 from answerkey.errors import SolverError
-from answerkey.evaluate.session import NullProgress, Observer
+from answerkey.evaluate.display import NullProgress
+from answerkey.evaluate.observer import Observer
 from answerkey.testing import Reply, TestServer
 
 from .conftest import Call, write_rows
@@ -185,7 +186,7 @@ def test_the_accuracy_so_far_of_a_resumed_run_counts_all_answers(words: list[str
     with pytest.raises(SolverError, match="stopped at the limit of 30 calls"):
         ak.run(words[0], dataset=words[2], model=words[4], out="half", max_calls=30)
     onlooker = Onlooker()
-    ak.resume("half", listener=onlooker)
+    ak.resume("half", display=onlooker)
     seen = onlooker.observer.look()
     assert (seen.done, seen.known) == (40, 30)
     assert (seen.judged.scored, seen.judged.correct) == (40, 10)

@@ -29,8 +29,8 @@ from answerkey.cli.console import (
     write_lines,
 )
 from answerkey.errors import DataError, Problems, SolverError, SpecError
-from answerkey.evaluate import runner
-from answerkey.evaluate.session import CallProgress, Judged, Observer
+from answerkey.evaluate import run as evaluate_run
+from answerkey.evaluate.observer import CallProgress, Judged, Observer
 from answerkey.models.calls import BatchSeen
 from answerkey.testing import Behaviour, TestServer
 from answerkey.text import Line, Span, line, make_visible, plain_text
@@ -246,14 +246,14 @@ def test_every_trouble_has_its_exit_code(
     call: Call, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int
 ) -> None:
     """The exit code tells what kind of trouble it was."""
-    monkeypatch.setattr(runner, "read_plan", raising(error))
+    monkeypatch.setattr(evaluate_run, "read_plan", raising(error))
     assert call("run", "x").code == code
 
 
 def test_several_errors_are_shown_together(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both are on stderr, and both in the JSON object."""
     both = Problems([SpecError("E107", "unknown key `x`"), DataError("E206", "no column `y`")])
-    monkeypatch.setattr(runner, "read_plan", raising(both))
+    monkeypatch.setattr(evaluate_run, "read_plan", raising(both))
     assert call("run", "x").err == "error[E107]: unknown key `x`\n\nerror[E206]: no column `y`\n"
     assert [one["code"] for one in call("run", "x", "--json").json["errors"]] == ["E107", "E206"]
 
@@ -262,7 +262,7 @@ def test_a_bug_of_ours_is_words_and_a_traceback_only_on_demand(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """E901 asks for a report; the traceback comes with `-v`, wherever it stands."""
-    monkeypatch.setattr(runner, "read_plan", raising(ZeroDivisionError("division by zero")))
+    monkeypatch.setattr(evaluate_run, "read_plan", raising(ZeroDivisionError("division by zero")))
     short = call("run", "x").err
     assert short.startswith(
         "error[E901]: a bug in answerkey: ZeroDivisionError: division by zero\n  = help: "

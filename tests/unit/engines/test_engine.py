@@ -6,7 +6,6 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,7 +15,7 @@ from typing import get_args
 import pytest
 
 from answerkey.engines import Spread, local, open_engine
-from answerkey.engines.local import count_cores, find_deadly_rows, map_processes, map_threads
+from answerkey.engines.local import count_cores, find_deadly_rows, map_processes
 from answerkey.errors import DataError, EngineError, Place, raise_all
 
 SPREADS: tuple[Spread, ...] = get_args(Spread)
@@ -40,7 +39,7 @@ def test_every_spread_keeps_shard_order(spread: Spread) -> None:
 
 
 def test_shards_are_handed_out_as_they_are_needed() -> None:
-    """No more shards are read than twice the threads beyond the last value that was taken."""
+    """No more shards are read than twice the processes beyond the last value that was taken."""
     read: list[int] = []
 
     def shards() -> Iterator[int]:
@@ -48,17 +47,11 @@ def test_shards_are_handed_out_as_they_are_needed() -> None:
             read.append(number)
             yield number
 
-    found = map_threads(abs, shards(), 2)
-    assert next(found) == 0
+    values = map_processes(abs, shards(), 2)
+    assert next(values) == 0
     assert len(read) <= 5
-    found.close()  # type: ignore[attr-defined]  # a generator
+    values.close()  # type: ignore[attr-defined]  # a generator
     assert len(read) <= 5
-
-
-def test_threads_work_at_the_same_time() -> None:
-    """Two shards are under way together: each waits for the other."""
-    both = threading.Barrier(2, timeout=300)
-    assert sorted(map_threads(lambda _: both.wait(), range(2), 2)) == [0, 1]
 
 
 def test_workers_are_other_processes() -> None:

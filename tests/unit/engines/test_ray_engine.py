@@ -85,7 +85,7 @@ def test_shards_come_in_order_without_rows_that_end_workers(
     said = capfd.readouterr()
     assert "(raylet)" not in said.out + said.err
     assert list(engine.map(os.getsid, [0])) == [os.getsid(0)]
-    assert list(engine.map(lambda _: os.getpid(), [0, 1], spread="threads")) == [os.getpid()] * 2
+    assert list(engine.map(lambda _: os.getpid(), [0, 1], spread="apart")) == [os.getpid()] * 2
 
 
 @dataclass(frozen=True)

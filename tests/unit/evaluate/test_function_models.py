@@ -23,7 +23,7 @@ import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey.evaluate import pipeline
+from answerkey.evaluate import chunk
 from answerkey.evaluate.checks import check_samples
 from answerkey.models.config import Secret
 from answerkey.models.store import CallStore
@@ -328,15 +328,15 @@ def test_rows_of_finished_shards_are_not_checked_again(
             max_calls=60,
             allow_failed=1,
         )
-    monkeypatch.setattr("answerkey.evaluate.prepare.SHARD_ROWS", 10)
-    monkeypatch.setattr("answerkey.evaluate.prepare.choose_shard_rows", lambda *_: 10)
+    monkeypatch.setattr("answerkey.evaluate.job.CHUNK_ROWS", 10)
+    monkeypatch.setattr("answerkey.evaluate.job.choose_chunk_rows", lambda *_: 10)
     seen, check = list[int](), check_samples
 
     def look(*arguments: Any) -> Any:  # noqa: ANN401 - as `check_samples`
         seen.append(arguments[1].offset)
         return check(*arguments)
 
-    monkeypatch.setattr(pipeline, "check_samples", look)
+    monkeypatch.setattr(chunk, "check_samples", look)
     run = ak.resume(tmp_path / "run", model=Asked().say)
     assert sorted(seen) == list(range(50 if wrong is None else 0, 80, 10))
     assert run.tasks["quiz"].scores["string_equals_mcqa"].struct["status"].to_list().count(

@@ -11,7 +11,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.errors import AnswerkeyError
-from answerkey.evaluate.runner import plan_calls
+from answerkey.evaluate.dry_run import plan_calls
 from answerkey.testing import Reply, TestServer
 
 if TYPE_CHECKING:

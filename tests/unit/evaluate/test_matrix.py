@@ -18,7 +18,8 @@ import pytest
 
 import answerkey as ak
 from answerkey.datasets.dataset import open_dataset
-from answerkey.evaluate import matrix, pipeline, prepare, runner
+from answerkey.evaluate import chunk, evaluate, job
+from answerkey.evaluate import run as evaluate_run
 from answerkey.evaluate.checks import check_samples
 from answerkey.testing import Behaviour, TestServer, answer_by_hash
 
@@ -153,8 +154,8 @@ def test_each_dataset_is_opened_and_checked_once(
         checked.append(prepared.key)
         return real_check(prepared, *given)
 
-    monkeypatch.setattr(prepare, "open_dataset", open_one)
-    monkeypatch.setattr(pipeline, "check_samples", check_one)
+    monkeypatch.setattr(job, "open_dataset", open_one)
+    monkeypatch.setattr(chunk, "check_samples", check_one)
     folder = project.plan()
     plan = json.loads((folder / "run.yaml").read_text())
     tasks = ["quiz", {"task_key": "quiz", "key": "b"}]
@@ -254,7 +255,7 @@ def test_ctrl_c_stops_all_runs_and_says_how_to_go_on(
     project: Project, serve: Callable[..., TestServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that run, and one that was to begin later; going on, each sample is asked once."""
-    monkeypatch.setattr(matrix, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(evaluate_run, "MAX_CONCURRENT_RUNS", 2)
     project.write_rows([{"question": f"q{n}", "answer": "AB"[n % 2]} for n in range(40)])
     servers = [
         serve(Interrupting(5), Behaviour(delay=0.01)),
@@ -273,13 +274,14 @@ def test_an_error_of_ours_stops_all_runs(
     project: Project, serve: Callable[..., TestServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What nobody foresaw comes out, after the others were stopped in order."""
+    evaluate_rows = evaluate.evaluate_rows
 
-    def break_one(prepared: Any, *given: Any, **more: Any) -> object:  # noqa: ANN401 - as `run_task`
+    def break_one(prepared: Any, *given: Any, **more: Any) -> object:  # noqa: ANN401 - as `evaluate_rows`
         if prepared.model.name.endswith("#broken"):
             raise ZeroDivisionError
-        return pipeline.run_task(prepared, *given, **more)
+        return evaluate_rows(prepared, *given, **more)
 
-    monkeypatch.setattr(runner, "run_task", break_one)
+    monkeypatch.setattr(evaluate, "evaluate_rows", break_one)
     with pytest.raises(ZeroDivisionError) as stopped:
         run_matrix(
             project, [name(serve(LETTERS), "broken"), name(serve(LETTERS, Behaviour(delay=0.2)))]

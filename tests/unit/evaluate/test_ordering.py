@@ -11,9 +11,9 @@ import pytest
 
 import answerkey as ak
 from answerkey.errors import AnswerkeyError
-from answerkey.evaluate import prepare
-from answerkey.evaluate.rerun import reopen
-from answerkey.evaluate.runner import plan_calls
+from answerkey.evaluate import job
+from answerkey.evaluate.dry_run import plan_calls
+from answerkey.evaluate.reopen import reopen
 from answerkey.testing import TestServer
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def test_shards_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     model = "builtin/simulated?accuracy=0.6&seed=3"
     whole = ak.score(make_task(group_by="topic"), rows, model=model)
     for size in (1, 5, 16):
-        monkeypatch.setattr(prepare, "SHARD_ROWS", size)
+        monkeypatch.setattr(job, "CHUNK_ROWS", size)
         parts = ak.score(make_task(group_by="topic"), rows, model=model)
         assert parts.tasks["quiz"].metrics == whole.tasks["quiz"].metrics
         assert parts.tasks["quiz"].totals == whole.tasks["quiz"].totals

@@ -19,11 +19,9 @@ from answerkey.datasets.recorded import find_own_completions
 from answerkey.datasets.sources import InlineSource
 from answerkey.datasets.tables import load_rows
 from answerkey.engines import Spread
-from answerkey.evaluate import prepare
-from answerkey.evaluate.pipeline import run_shard
-from answerkey.evaluate.prepare import Prepared
-from answerkey.runs import TaskWriter
-from answerkey.runs.store import MemoryStore
+from answerkey.evaluate import job
+from answerkey.evaluate.chunk import evaluate_chunk
+from answerkey.evaluate.job import Job
 from answerkey.spec import DatasetSpec, Specification
 
 if TYPE_CHECKING:
@@ -55,7 +53,7 @@ GOOD = [row for row in ROWS if row["answer"] != "E"]
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Let shards be small, and temporary files lie where they can be seen."""
-    monkeypatch.setattr(prepare, "SHARD_ROWS", 20)
+    monkeypatch.setattr(job, "CHUNK_ROWS", 20)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
@@ -77,7 +75,7 @@ def refuse(folder: Path, rows: list[dict[str, Any]], out: Path | str, **changes:
 
 
 @pytest.mark.usefixtures("quick_workers")
-@pytest.mark.parametrize("spread", ["alone", "apart", "threads", "processes"])
+@pytest.mark.parametrize("spread", ["alone", "apart", "processes"])
 def test_wrong_rows_are_told_the_same_and_leave_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spread: str
 ) -> None:
@@ -85,7 +83,7 @@ def test_wrong_rows_are_told_the_same_and_leave_nothing(
 
     No folder is left, and the same command works on mended rows.
     """
-    monkeypatch.setattr(prepare, "choose_spread", lambda _: spread)
+    monkeypatch.setattr(job, "choose_spread", lambda _: spread)
     out = tmp_path / "new" / "folders" / "run"
     told = refuse(tmp_path, ROWS, out)
     assert told.count("error[E204]") == 21
@@ -202,12 +200,12 @@ def test_what_is_read_is_what_is_needed() -> None:
     rows = [{**row, "subject": "s"} for row in GOOD[:3]]
     read: list[object] = []
 
-    def note(prepared: Prepared) -> str:
+    def note(prepared: Job) -> str:
         read.append(prepared.columns)
         return "alone"
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prepare, "choose_spread", note)
+        patch.setattr(job, "choose_spread", note)
         ak.score(task, rows)
         anything = {**SCORER, "choices": "{{ sample[sample.unused[:0] ~ 'choices'] }}"}
         ak.score({**task, "definition": {"scorers": [anything]}}, rows)
@@ -218,16 +216,16 @@ def test_rows_are_cut_smaller_where_they_are_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A shard holds a bearable number of bytes, of which completions in another file are a part."""
-    monkeypatch.setattr(prepare, "SHARD_ROWS", 100_000)
-    monkeypatch.setattr(prepare, "SHARD_BYTES", 40_000_000)
+    monkeypatch.setattr(job, "CHUNK_ROWS", 100_000)
+    monkeypatch.setattr(job, "CHUNK_BYTES", 40_000_000)
     sizes: list[int] = []
-    choose = prepare.choose_shard_rows
+    choose = job.choose_chunk_rows
 
-    def note(prepared: Prepared, spread: Spread) -> int:
+    def note(prepared: Job, spread: Spread) -> int:
         sizes.append(choose(prepared, spread))
         return sizes[-1]
 
-    monkeypatch.setattr(prepare, "choose_shard_rows", note)
+    monkeypatch.setattr(job, "choose_chunk_rows", note)
     rows = [{"answer": "A", "choices": ["A", "B"]}] * 2500
     for length in (1, 10_000):
         said = tmp_path / "said.jsonl"
@@ -243,13 +241,13 @@ def test_rows_are_cut_smaller_where_they_are_long(
         pytest.param(
             "stated_answer", 1200, "The answer is A, point {}.", "processes", id="many characters"
         ),
-        pytest.param("stated_answer", 1200, "A {}", "threads", id="few characters"),
-        pytest.param("stated_answer", 1000, "The answer is A, point {}.", "threads", id="few rows"),
+        pytest.param("stated_answer", 1200, "A {}", "apart", id="few characters"),
+        pytest.param("stated_answer", 1000, "The answer is A, point {}.", "apart", id="few rows"),
         pytest.param(
             "leading_label",
             1200,
             "The answer is A, point {}.",
-            "threads",
+            "apart",
             id="read at the beginning",
         ),
     ],
@@ -260,7 +258,7 @@ def test_texts_that_take_long_to_read_are_spread_over_processes(
     """The amount of text decides where each word is read, and there are shards for all
     processes.
     """
-    monkeypatch.setattr(prepare, "WORKER_CHARACTERS", 20_000)
+    monkeypatch.setattr(job, "WORKER_CHARACTERS", 20_000)
     rows = [
         {"answer": "A", "choices": ["A", "B"], "completion": text.format(row)}
         for row in range(count)
@@ -268,17 +266,17 @@ def test_texts_that_take_long_to_read_are_spread_over_processes(
     task = ak.load_task({**TASK, "definition": {"scorers": [{**SCORER, "extraction": extraction}]}})
     dataset = Dataset.of(load_rows(rows, name="rows").rows, name="rows")
     specification = Specification(task.key, task, DatasetSpec("rows", InlineSource(rows=())))
-    prepared = Prepared(specification, dataset, recorded=find_own_completions(dataset.rows))
-    assert prepare.choose_spread(prepared) == spread
-    monkeypatch.setattr(prepare, "SHARD_ROWS", 100_000)
-    monkeypatch.setattr(prepare, "FEWEST_ROWS", 10)
-    assert prepare.choose_shard_rows(prepared, "processes") == count // 16
+    prepared = Job(specification, dataset, recorded=find_own_completions(dataset.rows))
+    assert job.choose_spread(prepared) == spread
+    monkeypatch.setattr(job, "CHUNK_ROWS", 100_000)
+    monkeypatch.setattr(job, "FEWEST_ROWS", 10)
+    assert job.choose_chunk_rows(prepared, "processes") == count // 16
 
 
 def test_many_rows_are_checked_by_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The messages of few rows are in memory together."""
-    monkeypatch.setattr(prepare, "WORKER_ROWS", 10)
-    monkeypatch.setattr(prepare, "PROCESS_ROWS", 7)
+    monkeypatch.setattr(job, "WORKER_ROWS", 10)
+    monkeypatch.setattr(job, "WORKER_CHUNK_ROWS", 7)
     message = {"role": "user", "content": "{{ sample.answer }}"}
     builder = {"type": "chat_completion", "input_messages": [message]}
     solver = {"type": "single_turn_solver", "input_builder": builder}
@@ -286,24 +284,25 @@ def test_many_rows_are_checked_by_several_processes(monkeypatch: pytest.MonkeyPa
     rows = [{"answer": "A", "choices": ["A", f"B{n}"]} for n in range(100)]
     dataset = Dataset.of(load_rows(rows, name="rows").rows, name="rows")
     specification = Specification(task.key, task, DatasetSpec("rows", InlineSource(rows=())))
-    checked = Prepared(specification, dataset).only_checked()
-    assert (checked.spread, checked.shard_rows) == ("processes", 7)
+    checked = Job(specification, dataset).only_check()
+    assert (checked.spread, checked.chunk_rows) == ("processes", 7)
 
 
-def cut() -> tuple[Prepared, Shard]:
+def cut() -> tuple[Job, Shard]:
     """Return a task with four rows, which are one shard."""
     task = ak.load_task({**TASK, "definition": {"scorers": [SCORER]}})
     dataset = Dataset.of(load_rows(GOOD[:4], name="rows").rows, name="rows")
     specification = Specification(task.key, task, DatasetSpec("rows", InlineSource(rows=())))
     shard = next(cut_shards(dataset, 9, find_own_completions(dataset.rows)))
-    return Prepared(specification, dataset, keep_completions=False), shard
+    return Job(specification, dataset, keep_completions=False), shard
 
 
-def work(shard: Shard, prepared: Prepared) -> pl.DataFrame:
+def work(shard: Shard, prepared: Job) -> pl.DataFrame:
     """Return the scores of a shard as they are stored, one column for each field of a verdict."""
-    writer = TaskWriter(MemoryStore(), "tasks/task")
-    assert run_shard(prepared, writer, shard).rows == 4
-    return writer.scores.read_all().unnest(prepared.task.main_step.key)
+    result = evaluate_chunk(prepared, None, shard)
+    assert result.rows == 4
+    assert result.scores is not None
+    return result.scores.unnest(prepared.task.main_step.key)
 
 
 @pytest.mark.parametrize("skipped", [(1,), (0, 3), (0, 1, 2, 3)])
@@ -317,14 +316,3 @@ def test_skipped_rows_are_failed_and_change_no_other(skipped: tuple[int, ...]) -
     assert set(found[list(skipped)].select("status", "reason").rows()) == {
         ("FAILED", "ENDED_WORKER")
     }
-
-
-def test_a_trial_leaves_nothing_behind() -> None:
-    """What is done to find a row is not written."""
-    prepared, shard = cut()
-    store = MemoryStore()
-    assert (
-        run_shard(prepared, TaskWriter(store, "tasks/task"), replace(shard, is_trial=True)).rows
-        == 4
-    )
-    assert store.content == {}

@@ -12,7 +12,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.errors import DataError, Problems, RunError
-from answerkey.evaluate.rerun import regroup, reopen
+from answerkey.evaluate.reopen import regroup, reopen
 
 if TYPE_CHECKING:
     from tests.unit.evaluate.conftest import Project

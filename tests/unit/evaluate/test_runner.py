@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey.evaluate.prepare import Options
-from answerkey.evaluate.runner import plan_calls
+from answerkey.evaluate.dry_run import plan_calls
+from answerkey.evaluate.options import Options
 
 if TYPE_CHECKING:
     from tests.unit.evaluate.conftest import Project

@@ -16,8 +16,8 @@ from answerkey.datasets.dataset import Dataset
 from answerkey.datasets.sources import InlineSource
 from answerkey.datasets.tables import load_rows
 from answerkey.errors import SolverError
-from answerkey.evaluate.prepare import Prepared
-from answerkey.evaluate.session import CallProgress, Observer, Reasons, count_calls
+from answerkey.evaluate.job import Job
+from answerkey.evaluate.observer import CallProgress, Observer, Reasons, count_calls
 from answerkey.models.calls import BatchLeft, BatchSeen, Call, Finished, Remembered, Retried, Reused
 from answerkey.models.config import Price
 from answerkey.models.store import CallStore
@@ -48,7 +48,7 @@ def observe(truth: str = "A", **options: Any) -> tuple[Observer, Clock, list[Not
     dataset = Dataset.of(load_rows(rows, name="rows").samples, name="rows")
     specification = Specification("quiz", task, DatasetSpec("rows", InlineSource(rows=())))
     clock, heard = Clock(), list[Notice]()
-    prepared = Prepared(specification, dataset)
+    prepared = Job(specification, dataset)
     return Observer(prepared, total=200, warn=heard.append, clock=clock, **options), clock, heard
 
 
@@ -212,7 +212,7 @@ def test_the_calls_of_a_judge_are_counted_apart() -> None:
 
 def test_many_completions_are_judged_though_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits to be judged is judged in portions, none of it twice."""
-    monkeypatch.setattr("answerkey.evaluate.session.WAITING", 10)
+    monkeypatch.setattr("answerkey.evaluate.observer.WAITING", 10)
     observer, _, _ = observe()
     for number in range(25):
         observer.hear(finish(number, "A"))

@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey.evaluate import prepare
-from answerkey.evaluate.rerun import reopen
-from answerkey.evaluate.runner import plan_calls
+from answerkey.evaluate import job
+from answerkey.evaluate.dry_run import plan_calls
+from answerkey.evaluate.reopen import reopen
 from answerkey.testing import TestServer
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def test_shards_change_nothing(
     """The numbers, the tally and the tables are the same in one shard and in many."""
     plan = write_plan(project)
     whole = ak.run(plan, out=tmp_path / "whole").tasks["quiz"]
-    monkeypatch.setattr(prepare, "SHARD_ROWS", 7)
+    monkeypatch.setattr(job, "CHUNK_ROWS", 7)
     parts = ak.run(plan, out=tmp_path / "parts").tasks["quiz"]
     assert len(list((tmp_path / "parts" / "tasks" / "quiz" / "scores").iterdir())) == 10
     assert (parts.metrics, parts.totals) == (whole.metrics, whole.totals)

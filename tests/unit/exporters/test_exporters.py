@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import answerkey as ak
-from answerkey.evaluate import prepare, rerun
+from answerkey.evaluate import job, reopen
 from answerkey.exporters import (
     FORMS,
     PARQUET,
@@ -140,7 +140,7 @@ def test_what_nobody_sees_hides_no_formula(unseen: str) -> None:
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return a run in shards of seven rows."""
-    monkeypatch.setattr(prepare, "SHARD_ROWS", 7)
+    monkeypatch.setattr(job, "CHUNK_ROWS", 7)
     (tmp_path / "task.yaml").write_text(str(TASK))
     pl.DataFrame(ROWS).write_parquet(tmp_path / "rows.parquet")
     dataset = str(tmp_path / "rows.parquet")
@@ -154,7 +154,7 @@ def test_an_export_does_not_depend_on_how_much_is_read_at_once(
     """JSON Lines, CSV and Parquet have the same rows in the same order."""
     written: list[object] = []
     for count in (1000, 4):
-        monkeypatch.setattr(rerun, "READ_TOGETHER", count)
+        monkeypatch.setattr(reopen, "READ_ROWS", count)
         file = tmp_path / f"{count}.{form}"
         found = export(run, form, file)
         assert found.rows + found.left_out == 50

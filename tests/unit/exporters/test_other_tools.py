@@ -19,7 +19,7 @@ from ruamel.yaml import YAML
 
 import answerkey as ak
 from answerkey import exporters
-from answerkey.evaluate.rerun import reopen
+from answerkey.evaluate.reopen import reopen
 from answerkey.exporters import export
 from answerkey.runs import Run
 

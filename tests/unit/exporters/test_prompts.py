@@ -15,7 +15,7 @@ import pytest
 import answerkey as ak
 from answerkey.cli import main
 from answerkey.errors import SpecError
-from answerkey.evaluate import runner
+from answerkey.evaluate import dry_run
 from answerkey.exporters import export_prompts
 from answerkey.testing import TestServer
 
@@ -101,7 +101,7 @@ def test_rows_have_what_is_asked(
     system = {"role": "system", "content": "Answer with a letter."}
     assert whole["messages"].to_list()[3] == [system, {"role": "user", "content": user}]
     assert whole["prompt"][3] == f"Answer with a letter.\n\n{user}"
-    monkeypatch.setattr(runner, "PROMPT_ROWS", 5)
+    monkeypatch.setattr(dry_run, "PROMPT_ROWS", 5)
     export_prompts(file, f"parts.{form}")
     assert read(f"parts.{form}").equals(whole)
 

@@ -360,7 +360,7 @@ def make_said(
     texts = pl.Series([f"text {number}" for number in range(len(theirs))], dtype=pl.String)
     told = [pl.Series("their_score", theirs, dtype=pl.Float64)]
     told += [] if read is None else [pl.Series("their_answer", read, dtype=pl.String)]
-    return Completions(
+    return Completions.from_frame(
         Completions.build_texts(ids, texts, source="recorded").frame.with_columns(told)
     )
 
@@ -418,7 +418,7 @@ def test_verdicts_are_compared_where_both_say_right_or_wrong() -> None:
 def test_what_is_not_said_is_not_compared() -> None:
     """Neither without their column, nor where our scorer does not say right or wrong in numbers."""
     said = make_said([1.0, 0.0])
-    ids, plain = said.frame["sample_id"], Completions(said.frame.drop("their_score"))
+    ids, plain = said.frame["sample_id"], Completions.from_frame(said.frame.drop("their_score"))
     right = make_scores({"is_correct": [1.0, 0.0]})
     words = make_scores({"is_correct": ["yes", "no"]})
     mixed = make_scores({"is_correct": [1.0, "no"]}, encoded=["is_correct"])

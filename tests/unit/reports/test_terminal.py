@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.evaluate.session import CallProgress, Judged
+from answerkey.evaluate.observer import CallProgress, Judged
 from answerkey.models.calls import BatchSeen
 from answerkey.reports.terminal import (
     PLAIN_BAR,

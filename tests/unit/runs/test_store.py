@@ -107,12 +107,6 @@ def test_a_damaged_part_is_e503(store: RunStore, ask: object) -> None:
         ask(Table(store, "tasks/quiz/scores"))  # type: ignore[operator]  # a function
 
 
-def test_tables_in_memory_stay_with_their_process() -> None:
-    """What another process wrote would be lost."""
-    with pytest.raises(TypeError, match="belong to one process"):
-        pickle.dumps(fill(MemoryStore()))
-
-
 def test_kept_completions_are_cut_by_samples(tmp_path: Path) -> None:
     """Each sample has the completions of all its trials, in another process, too."""
     ids = [name for name in "abc" for _ in range(2)]

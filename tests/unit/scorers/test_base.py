@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 import pytest
-from tests.samples import samples_from_frame
+from tests.samples import samples_from_frame, score_table
 
 from answerkey import scorers
 from answerkey.errors import DataError, SpecError
-from answerkey.scorers import Action, Scorer, StringEqualsMcqa, apply_actions, build_scores
+from answerkey.scorers import Action, Scorer, StringEqualsMcqa, apply_actions, build_table
 from answerkey.scorers.base import view_completions, view_scores
 from answerkey.templates import RowFilter
-from answerkey.types import Completion, Completions, CompletionStatus, Samples, Scores
+from answerkey.types import (
+    Completion,
+    Completions,
+    CompletionStatus,
+    Sample,
+    Score,
+    ScoreStatus,
+)
 
 
 @dataclass(frozen=True)
@@ -25,18 +33,33 @@ class Bare(Scorer):
     other: str | None = None
 
     template_fields = ("wanted", "other")
+    value_types: ClassVar = {"length": pl.Float64()}
+    metadata_types: ClassVar = {"id": pl.String()}
 
-    def score(self, samples: Samples, completions: Completions) -> Scores:
-        """Return no verdicts."""
-        return build_scores(samples.ids, completions.frame["status"], {}, metadata={})
+    def judge(self, question: Sample, completion: Completion) -> Score:
+        """Return the length of the text, and the id of the sample."""
+        values = {"length": len(completion.text or "")}
+        return Score(ScoreStatus.SCORED, values=values, metadata={"id": question.id})
 
 
 ONE_ROW = samples_from_frame(pl.DataFrame({"x": ["1"]}), pl.Series(["a"]))
 
 
-def test_a_scorer_of_one_s_own_needs_nothing_but_its_score() -> None:
-    """It is given completions, takes every row, knows no choices and runs no code of the user's."""
+def test_a_scorer_of_one_s_own_needs_nothing_but_judge() -> None:
+    """It judges one completion of one sample; one whose call failed is an error before that.
+
+    It takes every row, knows no choices and runs no code of the user's.
+    """
     scorer = Bare("{{ sample.x }}")
+    samples = ONE_ROW.repeat(2)
+    failed = Completion(None, CompletionStatus.ERROR)
+    completions = Completions.build(samples.ids, [Completion("four"), failed], source="live")
+    assert list(score_table(scorer, samples, completions).rows()) == [
+        Score(ScoreStatus.SCORED, None, {"length": 4.0}, {"id": "a"}),
+        Score(ScoreStatus.ERROR, "CALL_FAILED", {"length": None}, {"id": None}),
+    ]
+    assert (scorer.value_names, scorer.metadata_names) == (("length",), ("id",))
+    assert scorer.text_names == ("id",)
     assert scorer.needs_completion
     assert scorer.check_fields() == []
     assert scorer.check_rows(ONE_ROW) == ([], [])
@@ -72,7 +95,7 @@ ANSWERS = Completions.build(
 def exclude(*actions: Action) -> list[str | None]:
     """Return the key of the rule that keeps each sample out of the metrics."""
     scorer = StringEqualsMcqa("{{ sample.answer }}", "['A', 'B']")
-    scores: dict[str, Scores] = {"mcqa": scorer.score(SAMPLES, ANSWERS)}
+    scores = {"mcqa": score_table(scorer, SAMPLES, ANSWERS)}
     return apply_actions(actions, SAMPLES, ANSWERS, scores)["mcqa"].frame["excluded_by"].to_list()
 
 
@@ -131,7 +154,8 @@ def test_sample_is_kept_out_with_all_its_trials() -> None:
     answers = Completions.build(
         samples.ids, [Completion(text) for text in texts], source="recorded"
     )
-    scores = {"mcqa": StringEqualsMcqa("{{ sample.answer }}", "['A', 'B']").score(samples, answers)}
+    scorer = StringEqualsMcqa("{{ sample.answer }}", "['A', 'B']")
+    scores = {"mcqa": score_table(scorer, samples, answers)}
     content = "{{ solver_output.output.choices[0].message.content }}"
     actions = [Action(text, RowFilter("equals", content, text)) for text in ("no", "Hmm")]
     found = apply_actions(actions, samples, answers, scores, num_trials=2)["mcqa"].frame[
@@ -169,21 +193,17 @@ def test_table_of_solver_outputs_is_that_of_each_completion(completions: list[Co
     assert [json.dumps(row) for row in table.rows()] == [json.dumps(row) for row in expected]
 
 
-def build_table(values: pl.Series, encoded: frozenset[str] = frozenset()) -> Scores:
-    """Return scores with this value, and the same name twice among the metadata."""
-    return build_scores(
-        pl.Series(["SCORED", "SCORED", "ERROR"]),
-        pl.Series([None, None, "CALL_FAILED"]),
-        {"score": values},
-        metadata={"score": pl.Series(['"hidden"'] * 3), "note": pl.Series(["x", None, "y"])},
-        encoded=encoded,
-    )
-
-
 def test_table_of_scores_has_values_and_metadata_by_scorer() -> None:
     """A value hides metadata of its name; without a score all are null."""
-    table = view_scores({"first": build_table(pl.Series([0.5, 1.0, 0.0]))}, SAMPLES.ids)
-    assert [dict(row) for row in table.rows()] == [
+    scores = [
+        Score(ScoreStatus.SCORED, None, {"score": 0.5}, {"score": "hidden", "note": "x"}),
+        Score(ScoreStatus.SCORED, None, {"score": 1}),
+        Score(ScoreStatus.ERROR, "CALL_FAILED"),
+    ]
+    types = {"score": pl.String(), "note": pl.String()}
+    table = build_table(scores, {"score": pl.Float64()}, types)
+    view = view_scores({"first": table}, SAMPLES.ids)
+    assert [dict(row) for row in view.rows()] == [
         {"first": {"score": 0.5, "note": "x"}},
         {"first": {"score": 1.0, "note": None}},
         {"first": {"score": None, "note": None}},
@@ -195,14 +215,11 @@ def test_scores_without_a_common_type_are_decoded() -> None:
 
     A scorer without any is empty.
     """
-    mixed = build_table(pl.Series(['"text"', "[1, 2]", None]), frozenset({"score"}))
-    nothing = build_scores(
-        pl.Series(["SCORED"] * 3), pl.Series([None] * 3, dtype=pl.String), {}, metadata={}
-    )
-    table = view_scores({"mixed": mixed, "nothing": nothing}, SAMPLES.ids)
-    assert [row["mixed"] for row in table.rows()] == [
-        {"score": "text", "note": "x"},
-        {"score": [1, 2], "note": None},
-        {"score": None, "note": None},
-    ]
-    assert [row["nothing"] for row in table.rows()] == [{}] * 3
+    cells: list[object] = ["text", [1, 2], None]
+    scores = [Score(ScoreStatus.SCORED, values={"score": cell}) for cell in cells]
+    mixed = build_table(scores, {"score": None}, {})
+    assert mixed.column("score").to_list() == ['"text"', "[1, 2]", None]  # type: ignore[union-attr]
+    nothing = build_table([Score(ScoreStatus.SCORED)] * 3, {}, {})
+    view = view_scores({"mixed": mixed, "nothing": nothing}, SAMPLES.ids)
+    assert [row["mixed"] for row in view.rows()] == [{"score": cell} for cell in cells]
+    assert [row["nothing"] for row in view.rows()] == [{}] * 3

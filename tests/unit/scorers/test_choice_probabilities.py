@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import polars as pl
 import pytest
-from tests.samples import samples_from_frame
+from tests.samples import samples_from_frame, score_table
 
 from answerkey.errors import SpecError
 from answerkey.scorers import compile_templates
@@ -205,8 +205,10 @@ def test_the_column_form_says_the_same_row_by_row() -> None:
     ids = pl.Series(["1", "2", "3", "4"])
     scorer = ChoiceProbabilities("{{ sample.answer }}", list(CHOICES))
     rows = list(
-        scorer.score(
-            samples_from_frame(frame, ids), Completions.build(ids, completions, source="live")
+        score_table(
+            scorer,
+            samples_from_frame(frame, ids),
+            Completions.build(ids, completions, source="live"),
         ).rows()
     )
     assert [(one.status.value, one.reason) for one in rows] == [
@@ -228,7 +230,9 @@ def test_samples_may_have_different_numbers_of_choices() -> None:
     completions = [Completion("A", logprobs=one) for one in told]
     scorer = ChoiceProbabilities("A", "{{ sample.choices }}")
     rows = list(
-        scorer.score(samples, Completions.build(samples.ids, completions, source="live")).rows()
+        score_table(
+            scorer, samples, Completions.build(samples.ids, completions, source="live")
+        ).rows()
     )
     alone = [
         judge_probabilities(one, names, "A", "A") for one, names in zip(told, choices, strict=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.samples import samples_from_frame
+from tests.samples import samples_from_frame, score_table
 
 from answerkey.errors import SpecError
 from answerkey.reader import Reading
@@ -108,7 +108,7 @@ def build(options: str | None) -> tuple[StringEqualsMcqa, Samples, Completions]:
 def test_scorer_tells_the_rule_what_its_field_gives() -> None:
     """With `options` a text counts; without it the column of that name does not."""
     scorer, samples, completions = build("{{ sample.texts }}")
-    told = list(scorer.score(samples, completions).rows())
+    told = list(score_table(scorer, samples, completions).rows())
     assert [one.metadata["predicted_choice"] for one in told] == ["B", "C", "A", None, None]
     assert [one.metadata["validity_reason"] for one in told] == [None, None, None, "REFUSED", None]
     assert [one.metadata["answer_span"] for one in told] == [[4, 18], [0, 9], [4, 18], None, None]
@@ -116,7 +116,7 @@ def test_scorer_tells_the_rule_what_its_field_gives() -> None:
     scorer, samples, completions = build(None)
     judged = judge("The answer is Rome.", ["A", "B"], "B", "stated_answer", ["Paris", "Rome"])
     assert judged.values == {"is_correct": 1.0}  # one completion as in a column
-    untold = list(scorer.score(samples, completions).rows())
+    untold = list(score_table(scorer, samples, completions).rows())
     assert [one.metadata["predicted_choice"] for one in untold] == [None, "C", None, None, None]
 
 

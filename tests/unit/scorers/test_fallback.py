@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.samples import samples_from_frame
+from tests.samples import samples_from_frame, score_table
 
 from answerkey.errors import SpecError
 from answerkey.models.model import open_model
@@ -82,8 +82,9 @@ def score(
     samples = samples_from_frame(pl.DataFrame({"n": range(len(said))}), ids)
     table = Completions.build(ids, said, source="recorded")
     if trials is not None:
-        table = Completions(table.frame.with_columns(pl.Series("trial", trials, pl.Int32)))
-    return build_scorer(extraction, **fields).bind(reader, key="quiz").score(samples, table)
+        numbered = zip(table, trials, strict=True)
+        table = Completions([one.with_fields(trial=trial) for one, trial in numbered])
+    return score_table(build_scorer(extraction, **fields).bind(reader, key="quiz"), samples, table)
 
 
 def list_metadata(scores: Scores, name: str) -> list[Any]:
@@ -132,7 +133,7 @@ def test_truth_changes_nothing_that_is_asked() -> None:
         samples = samples_from_frame(pl.DataFrame({"n": [0]}), pl.Series(["s"]))
         table = Completions.build(samples.ids, [Completion(VAGUE)], source="recorded")
         scorer = StringEqualsMcqa(truth, list(CHOICES), extraction=STATED, options=list(OPTIONS))
-        scorer.bind(reader, key="quiz").score(samples, table)
+        score_table(scorer.bind(reader, key="quiz"), samples, table)
         asked.append(
             [(one.messages, one.choices, one.options, one.truth, one.text) for one in reader.asked]
         )
@@ -315,7 +316,7 @@ def test_options_of_each_row_are_shown() -> None:
         pl.DataFrame({"texts": [["a", "b", "c", "d"], ["e", "f", "g", "h"]]}), pl.Series(["1", "2"])
     )
     table = Completions.build(samples.ids, [Completion(VAGUE)] * 2, source="recorded")
-    build_scorer(options="{{ sample.texts }}").bind(reader, key="q").score(samples, table)
+    score_table(build_scorer(options="{{ sample.texts }}").bind(reader, key="q"), samples, table)
     assert ["B. f\n" in prompt for prompt in reader.prompts] == [False, True]
 
 

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from tests.samples import samples_from_frame
+from tests.samples import samples_from_frame, score_table
 
 from answerkey.errors import Place, SpecError
 from answerkey.scorers import RowProblem, StringEqualsMcqa, compile_templates, judge
 from answerkey.scorers.base import FaultReason, RowFault
-from answerkey.scorers.mcqa import METADATA_NAMES, check_characters
+from answerkey.scorers.mcqa import METADATA_TYPES, check_characters
 from answerkey.scorers.question import (
     Labels,
     build_question,
@@ -43,7 +43,9 @@ def score(
     """Return the scorer's verdicts on these completions."""
     answers = [one if isinstance(one, Completion) else Completion(one) for one in completions]
     return list(
-        scorer.score(samples, Completions.build(samples.ids, answers, source="recorded")).rows()
+        score_table(
+            scorer, samples, Completions.build(samples.ids, answers, source="recorded")
+        ).rows()
     )
 
 
@@ -63,12 +65,12 @@ def test_judge_states_everything_about_a_verdict() -> None:
     What is the dataset's fault is FAILED, not a wrong answer; choices are looked at first.
     """
     stated = ("VALID", None, "B", "B", LETTERS, "first_character")
-    metadata = dict(zip(METADATA_NAMES, stated, strict=True))
+    metadata = dict(zip(METADATA_TYPES, stated, strict=True))
     assert judge(" B. Lyon", LETTERS, "B") == Score(
         ScoreStatus.SCORED, values={"is_correct": 1.0}, metadata=metadata
     )
     failed = Score(
-        ScoreStatus.FAILED, "BAD_TRUTH", {"is_correct": None}, dict.fromkeys(METADATA_NAMES)
+        ScoreStatus.FAILED, "BAD_TRUTH", {"is_correct": None}, dict.fromkeys(METADATA_TYPES)
     )
     assert judge("A", LETTERS, "E") == failed
     assert judge("A", ["yes", "no"], "yes").reason == "BAD_CHOICES"
@@ -81,13 +83,15 @@ def test_table_has_one_row_per_sample_with_fixed_types() -> None:
     row.
     """
     metadata = {
-        name: pl.List(pl.String) if name == "choices" else pl.String() for name in METADATA_NAMES
+        name: pl.List(pl.String) if name == "choices" else pl.String() for name in METADATA_TYPES
     }
     texts = dict.fromkeys(["status", "reason", "excluded_by"], pl.String())
     structs = {"values": pl.Struct({"is_correct": pl.Float64}), "metadata": pl.Struct(metadata)}
     for samples in (build_samples("A", "E"), build_samples("E"), build_samples("A").slice(0, 0)):
         answers = [Completion("A")] * len(samples)
-        scores = SCORER.score(samples, Completions.build(samples.ids, answers, source="recorded"))
+        scores = score_table(
+            SCORER, samples, Completions.build(samples.ids, answers, source="recorded")
+        )
         assert dict(scores.frame.schema) == {**texts, **structs}
         assert len(scores) == len(samples)
 

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.samples import samples_from_frame
+from tests.samples import samples_from_frame, score_table
 
 from answerkey.errors import InternalError, SpecError
 from answerkey.models.model import open_model
@@ -213,8 +213,8 @@ def score(
 ) -> tuple[list[Score], FakeModel]:
     """Return the scores of completions to the question `why`, and the model that was asked."""
     model = FakeModel(say)
-    scores: Scores = (
-        (judge or build_judge()).bind(model, key="quality").score(*build_table(*completions))
+    scores: Scores = score_table(
+        (judge or build_judge()).bind(model, key="quality"), *build_table(*completions)
     )
     return list(scores.rows()), model
 
@@ -427,12 +427,12 @@ def test_models_that_answer_from_choices_cannot_judge() -> None:
     with pytest.raises(SpecError, match=r"error\[E301\]: model `builtin/random` .* cannot judge"):
         build_judge().bind(open_model("builtin/random"), key="quality")
     constant = open_model(f"builtin/constant?choice={json.dumps({'score': 5})}")
-    (found,) = (
-        build_judge().bind(constant, key="quality").score(*build_table(Completion("x"))).rows()
-    )
+    (found,) = score_table(
+        build_judge().bind(constant, key="quality"), *build_table(Completion("x"))
+    ).rows()
     assert found.values == {"score": 1.0}
     with pytest.raises(InternalError, match=r"error\[E901\]"):
-        build_judge().score(*build_table(Completion("x")))
+        score_table(build_judge(), *build_table(Completion("x")))
 
 
 def test_page_lists_fields_and_outputs() -> None:
@@ -446,7 +446,7 @@ def test_page_lists_fields_and_outputs() -> None:
     assert rows["Fields"] == [
         one.name for one in dataclasses.fields(ModelAsAJudge) if not one.name.startswith("_")
     ]
-    assert rows["Outputs"] == [*ModelAsAJudge.value_names, *ModelAsAJudge.metadata_names]
+    assert rows["Outputs"] == [*ModelAsAJudge.value_types, *ModelAsAJudge.metadata_types]
     reasons = ["TEMPLATE_FAILED", "JUDGE_UNREADABLE", "JUDGE_CALL_FAILED", "CALL_FAILED"]
     assert rows["Samples without a score"] == reasons
 
@@ -454,7 +454,7 @@ def test_page_lists_fields_and_outputs() -> None:
 def test_names_are_those_of_the_scores() -> None:
     """The names that a file may use in metrics are those that the scores have."""
     judge = build_judge().bind(FakeModel(lambda _: GOOD), key="quality")
-    scores = judge.score(*build_table(Completion("x")))
+    scores = score_table(judge, *build_table(Completion("x")))
     assert tuple(scores.value_names) == ModelAsAJudge.value_names
     assert tuple(scores.metadata_names) == ModelAsAJudge.metadata_names
     assert isinstance(build_judge(), ModelScorer)

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.samples import samples_from_frame
+from tests.samples import samples_from_frame, score_table
 
 from answerkey.models.calls import MemoryLedger
 from answerkey.models.model import LiveModel, open_model
@@ -50,7 +50,7 @@ def judge_all(model: LiveModel, **changes: Any) -> Scores:  # noqa: ANN401 - fie
     )
     bound = judge.bind(model, key="quality")
     try:
-        return bound.score(samples, table)
+        return score_table(bound, samples, table)
     finally:
         bound.close()
 
@@ -128,7 +128,7 @@ def test_a_single_answer_is_a_single_call(server: TestServer) -> None:
     table = Completions.build(samples.ids, [Completion("Canberra")], source="recorded")
     with open_judge(server) as model:
         bound = judge.bind(model, key="quality")
-        assert [one.values for one in bound.score(samples, table).rows()] == [{"score": 1.0}]
+        assert [one.values for one in score_table(bound, samples, table).rows()] == [{"score": 1.0}]
         bound.close()
     assert server.asked.total == 1
 
@@ -149,7 +149,7 @@ def test_enum_of_the_labels_is_asked_for() -> None:
     table = Completions.build(samples.ids, [Completion("Canberra")], source="recorded")
     with TestServer('{"label": "right"}') as server, open_judge(server) as model:
         bound = judge.bind(model, key="quality")
-        (found,) = bound.score(samples, table).rows()
+        (found,) = score_table(bound, samples, table).rows()
         bound.close()
         (sent,) = server.asked.requests
     assert (found.values, found.metadata["label"]) == ({"is_correct": 1.0}, "right")
@@ -186,5 +186,5 @@ def test_label_of_any_kind_has_no_enum(server: TestServer) -> None:
     samples = samples_from_frame(pl.DataFrame({"question": ["capital?"]}), pl.Series(["a"]))
     table = Completions.build(samples.ids, [Completion("Canberra")], source="recorded")
     with open_judge(server) as model:
-        free.bind(model, key="tone").score(samples, table)
+        score_table(free.bind(model, key="tone"), samples, table)
     assert not any(one.body and "response_format" in one.body for one in server.asked.requests)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from tests.samples import samples_from_frame
+from tests.samples import samples_from_frame, score_table
 
 from answerkey.errors import ScoringError
 from answerkey.sandbox import Snippet, SnippetProcess
@@ -21,8 +21,8 @@ def score(source: str, *numbers: object, completion: Completion | None = None) -
     """Return the scores of a snippet over samples with these numbers."""
     samples = build_samples(*numbers)
     answers = [completion or Completion("B")] * len(samples)
-    return PythonScorer(source).score(
-        samples, Completions.build(samples.ids, answers, source="recorded")
+    return score_table(
+        PythonScorer(source), samples, Completions.build(samples.ids, answers, source="recorded")
     )
 
 

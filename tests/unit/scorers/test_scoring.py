@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.samples import samples_from_frame
+from tests.samples import samples_from_frame, score_table
 
 from answerkey.reader import EXTRACTORS
 from answerkey.scorers import (
@@ -91,7 +91,7 @@ def test_the_stored_form_has_a_struct_for_each_scorer() -> None:
     samples, completions = make_tables("A", "A")
     scorers: dict[str, Scorer] = {"mcqa": ORDERED, "same": StringEquals("A")}
     table = join_scores(
-        completions, {key: one.score(samples, completions) for key, one in scorers.items()}
+        completions, {key: score_table(one, samples, completions) for key, one in scorers.items()}
     )
     assert table.columns == ["sample_id", "trial", "mcqa", "same"]
     assert table.row(0, named=True)["mcqa"]["values"] == {"is_correct": 1.0}
@@ -171,12 +171,12 @@ def read(
     scores.
     """
     samples, said = make_tables(answers, TEXTS)
-    said = Completions(
+    said = Completions.from_frame(
         said.frame.with_columns(
             pl.Series(*one) for one in columns.items() if one[0] == "their_score"
         )
     )
-    scores = SCORER.score(samples, said)
+    scores = score_table(SCORER, samples, said)
     kept = [pl.Series(*one, dtype=pl.String) for one in columns.items() if one[0] == "excluded_by"]
     return count_readings(
         SCORER, samples, said, replace(scores, frame=scores.frame.with_columns(kept)), rows
@@ -213,7 +213,9 @@ def test_passages_of_a_scorer_have_its_choices_and_options() -> None:
             None,
         ),
     ):
-        passages = list_passages(SCORER, given, completions, SCORER.score(given, completions))
+        passages = list_passages(
+            SCORER, given, completions, score_table(SCORER, given, completions)
+        )
         assert passages == [(text, LETTERS, options) for text in TEXTS]
 
 
@@ -231,7 +233,7 @@ def test_counts_are_of_the_rows_asked_for() -> None:
     kept_out = read(excluded_by=[None, "rule", None, None, None, None])
     assert (kept_out["n"], kept_out["samples"]) == (5, 5)
     samples, completions = make_tables("A", "x")
-    scores = SCORER.score(samples, completions)
+    scores = score_table(SCORER, samples, completions)
     assert count_readings(StringEquals("x"), samples, completions, scores, [0]) == {}
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from tests.samples import samples_from_frame
+from tests.samples import samples_from_frame, score_table
 
 from answerkey.scorers import compile_templates
 from answerkey.scorers.string_equals import StringEquals
@@ -26,7 +26,9 @@ def score(scorer: StringEquals, samples: Samples, *completions: Completion | str
     """Return the scorer's verdicts on these completions."""
     answers = [one if isinstance(one, Completion) else Completion(one) for one in completions]
     return list(
-        scorer.score(samples, Completions.build(samples.ids, answers, source="recorded")).rows()
+        score_table(
+            scorer, samples, Completions.build(samples.ids, answers, source="recorded")
+        ).rows()
     )
 
 

@@ -17,7 +17,7 @@ from answerkey.cli import main
 from answerkey.datasets.dataset import open_dataset
 from answerkey.datasets.hub import HuggingFaceSource
 from answerkey.errors import SpecError
-from answerkey.evaluate.runner import check
+from answerkey.evaluate.dry_run import check
 from answerkey.solvers import SingleTurnSolver
 from answerkey.spec import Overrides, Specification, load_plan, load_task
 from answerkey.spec.ready_made import (

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import polars as pl
 
-from answerkey.scorers import build_scores
+from answerkey.scorers import build_table
 from answerkey.types import Score, Scores, ScoreStatus
 
 
 def make_scores(values: list[float]) -> Scores:
     """Return a table in which everything is scored."""
-    column = pl.Series(values, dtype=pl.Float64)
-    return build_scores(
-        pl.Series(["SCORED"] * len(values), dtype=pl.String),
-        pl.Series([None] * len(values), dtype=pl.String),
-        {"score": column},
-        metadata={"twice": column * 2},
-    )
+    scores = []
+    for value in values:
+        metadata = {"twice": 2 * value}
+        scores.append(Score(ScoreStatus.SCORED, values={"score": value}, metadata=metadata))
+    return build_table(scores, {"score": pl.Float64()}, {"twice": pl.Float64()})
 
 
 def test_spread_table_has_failed_rows_between() -> None:
@@ -46,7 +44,7 @@ def test_counted_rows_are_scored_and_not_excluded() -> None:
     scores = make_scores([0.5, 1.0, 0.0])
     assert scores.are_all_counted
     assert scores.counted().to_list() == [True, True, True]
-    failed = scores.fail([1], "BAD_ROW")
+    failed = scores.take(pl.Series([0, 2])).spread([0, 2], 3, "BAD_ROW")
     assert not failed.are_all_counted
     excluded = pl.Series("excluded_by", [None, None, "rule"], dtype=pl.String)
     kept_out = Scores(failed.frame.with_columns(excluded))

@@ -1,0 +1,703 @@
+"""From a task specification to a job: dataset, completions, model, judges and examples opened.
+
+Which columns are read, how many rows make one chunk, and whether chunks go to worker processes is
+decided here as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any, Self
+
+from answerkey.datasets.dataset import Dataset, Recorded, Selection, Shard, cut_shards, open_dataset
+from answerkey.datasets.formats import measure_fields
+from answerkey.datasets.recorded import (
+    BlankCompletions,
+    SplitCompletions,
+    find_own_completions,
+    match_completions,
+    refuse_single,
+)
+from answerkey.datasets.rows import Rows
+from answerkey.datasets.sources import InlineSource, Source, pin_source
+from answerkey.datasets.storage import digest_file, name_lasting
+from answerkey.datasets.tables import load_table
+from answerkey.engines import Spread
+from answerkey.errors import (
+    AnswerkeyError,
+    DataError,
+    NoModelError,
+    Place,
+    SpecError,
+    distinct,
+    listing,
+    raise_all,
+    refuse_column,
+)
+from answerkey.evaluate.choice_order import name_completions, order_dataset, refuse_unordered
+from answerkey.evaluate.options import Options
+from answerkey.metrics import find_category_column
+from answerkey.models.config import Model, ModelConfig
+from answerkey.scorers import (
+    Scorer,
+    asks_model,
+    choose_audited,
+    compile_templates,
+    find_role,
+    reads_by_templates,
+    reads_choices,
+)
+from answerkey.scorers.extraction import find_rule
+from answerkey.solvers import Solver, require_echo
+from answerkey.spec import DatasetSpec, ScoringStep, Specification, Task
+from answerkey.types import Completions, Samples
+
+#: The purpose of the calls of a solver.
+SOLVE = "solve"
+#: A chunk has at most so many rows, and about so many bytes of cells.
+CHUNK_ROWS = 32_768
+CHUNK_BYTES = 20 * 2**20
+FEWEST_ROWS = 1_000
+#: Rows that are slow go to workers in smaller chunks, so that no core waits long for another.
+WORKER_CHUNK_ROWS = 16_384
+WORKER_CHUNKS = 16
+#: Starting worker processes takes as long as scoring so many rows,
+WORKER_ROWS = 50_000
+#: or as reading so many characters of completions word by word.
+WORKER_CHARACTERS = 12_000_000
+
+#: Called with a stage, how many rows of it are done, and how many there are.
+Progress = Callable[[str, int, int], None]
+#: The columns that are read; None for all.
+Columns = frozenset[str] | None
+
+
+def ignore_progress(stage: str, done: int, total: int) -> None:
+    """Accept a progress report and show nothing."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A task with everything opened: nothing is left but the work.
+
+    Either `recorded` has the completions (`repeated` those of further repetitions), or the task's
+    solver gets them, with `model` if it needs one; `completions` is what `run.json` says about
+    where they come from. `judges` are the models of scorers that call one, by the scorer's key.
+    When rows are checked before they are scored (`is_checked`), `failed` holds, in order, the
+    positions of rows that are wrong in the dataset: they are not sent to a model, and are FAILED
+    for every scorer. `image_files` has the SHA-256 of each image file in the prompts. The rows at
+    `audited` are read by other extraction rules as well. The model has answered the first
+    `num_asked` rows before, if the run was stopped.
+    """
+
+    specification: Specification
+    dataset: Dataset
+    model: Model | None = None
+    judges: Mapping[str, Model] = field(default_factory=dict)
+    recorded: Recorded | None = None
+    repeated: tuple[Recorded, ...] = ()
+    completions: Mapping[str, object] = field(default_factory=dict)
+    examples: Samples | None = None
+    keep_completions: bool = True
+    is_rescored: bool = False
+    is_checked: bool = False
+    failed: Sequence[int] = ()
+    image_files: Mapping[str, str] = field(default_factory=dict)
+    repetition: int = 0
+    columns: Columns = None
+    spread: Spread = "alone"
+    chunk_rows: int = CHUNK_ROWS
+    audited: Sequence[int] = ()
+    num_asked: int = 0
+
+    @property
+    def key(self) -> str:
+        """The key of the specification, which names the task in a run."""
+        return self.specification.key
+
+    @property
+    def task(self) -> Task:
+        """The task itself."""
+        return self.specification.task
+
+    @property
+    def trials(self) -> range:
+        """The numbers of the trials of each sample; every repetition has its own."""
+        size = self.task.num_trials
+        return range(self.repetition * size, (self.repetition + 1) * size)
+
+    @property
+    def models(self) -> dict[str, Model]:
+        """Every model that the task calls, by the purpose of its calls."""
+        models = {}
+        if self.model is not None:
+            models[SOLVE] = self.model
+        for step in self.task.scoring:
+            if step.key in self.judges:
+                models[name_purpose(step)] = self.judges[step.key]
+        return models
+
+    @property
+    def calls_models(self) -> bool:
+        """Whether a model would be called; then all rows are checked before the first call."""
+        if self.model is not None:
+            return True
+        return any(asks_model(step.scorer) for step in self.task.scoring)
+
+    @property
+    def runs_foreign_code(self) -> bool:
+        """Whether snippets of the user, or scorers of another package, are run."""
+        if self.task.snippets:
+            return True
+        return not all(reads_by_templates(step.scorer) for step in self.task.scoring)
+
+    @property
+    def num_calls(self) -> int:
+        """How many prompts there are: every sample that is in order, in every trial."""
+        return (len(self.dataset) - len(self.failed)) * len(self.trials)
+
+    def chunks(self) -> Iterator[Shard]:
+        """Yield the chunks of the dataset; nothing is loaded yet."""
+        rows = max(1, min(self.chunk_rows, CHUNK_ROWS) // self.task.num_trials)
+        return cut_shards(self.dataset, rows, self.recorded, self.failed)
+
+    def stages(self, first: int) -> Iterator[Iterable[Shard]]:
+        """Yield the chunk of the `first` samples, then the chunks of the others.
+
+        For 0 all chunks come together.
+        """
+        chunks = self.chunks()
+        if not 0 < first < len(self.dataset):
+            yield chunks
+            return
+        size = len(next(self.dataset.cut(first)))
+        whole = next(chunks)
+        yield [whole.cut(0, size)]
+        remainder = []
+        if size < len(whole.samples):
+            remainder.append(whole.cut(size, len(whole.samples)))
+        later = enumerate(chain(remainder, chunks), start=1)
+        yield (replace(chunk, index=index) for index, chunk in later)
+
+    def repeat(self, number: int) -> Job:
+        """Return the job of one repetition, which has trials, or recorded completions, of its
+        own.
+        """
+        if number and self.repeated:
+            return replace(self, repetition=number, recorded=self.repeated[number - 1])
+        return replace(self, repetition=number)
+
+    def only_check(self) -> Job:
+        """Return the job of checking the rows: no model is needed, and fewer columns may be."""
+        bare = replace(
+            self,
+            columns=list_checked_columns(self.task, self.dataset, self.recorded),
+            model=None,
+            judges={},
+            failed=(),
+            is_checked=False,
+        )
+        kinds: list[object] = [step.scorer for step in self.task.scoring]
+        sends_prompts = self.recorded is None and self.task.solver is not None
+        if sends_prompts:
+            kinds.append(self.task.solver)
+        spread: Spread = "apart"
+        are_ours = all(type(kind).__module__.startswith("answerkey.") for kind in kinds)
+        if are_ours and len(self.dataset) - self.num_asked >= WORKER_ROWS:
+            spread = "processes"
+        rows = choose_chunk_rows(bare, spread)
+        if sends_prompts:
+            rows = min(rows, WORKER_CHUNK_ROWS)  # the messages of a row are many objects
+        return replace(bare, spread=spread, chunk_rows=rows)
+
+    def without_rows(self) -> Job:
+        """Return what the work on a chunk needs beside it, small enough to be sent to a worker."""
+        empty = DatasetSpec(self.dataset.name, InlineSource(rows=()))
+        return replace(
+            self,
+            specification=Specification(self.key, self.task, empty),
+            dataset=self.dataset.without_rows(),
+            image_files={},
+            recorded=None,
+            repeated=(),
+            failed=(),
+            audited=choose_audited(len(self.dataset)),
+        )
+
+
+class Shared:
+    """What several runs share, such as datasets: each is fetched, opened and checked once."""
+
+    def __init__(self) -> None:
+        self._values: list[tuple[object, Any]] = []
+
+    def get(self, make: Callable[..., Any], *key: object) -> Any:  # noqa: ANN401 - what `make` makes
+        """Return what is made of a key, or was made before."""
+        for known_key, value in self._values:
+            if known_key == (make, *key):
+                return value
+        value = make(*key)
+        self._values.append(((make, *key), value))
+        return value
+
+
+def open_jobs(
+    specifications: Iterable[Specification], options: Options, shared: Shared | None = None
+) -> list[Job]:
+    """Return a job for each specification, with everything opened; raise all errors at once."""
+    jobs: list[Job] = []
+    errors: list[AnswerkeyError] = []
+    for specification in specifications:
+        job, problems = open_job(specification, options, shared)
+        errors.extend(problems)
+        if job is not None:
+            jobs.append(job)
+    raise_all(errors)
+    return jobs
+
+
+def open_job(
+    specification: Specification,
+    options: Options,
+    shared: Shared | None = None,
+    *,
+    is_check: bool = False,
+    needs_model: bool = True,
+) -> tuple[Job | None, list[AnswerkeyError]]:
+    """Open everything a specification names; return the job, if any, and every error.
+
+    A check opens the whole dataset, and needs no model.
+    """
+    errors: list[AnswerkeyError] = []
+    shared = shared or Shared()
+    if specification.completions is not None and options.completions is None:
+        options = replace(options, completions=str(specification.completions))
+        model_name = specification.model_name
+    else:
+        model_name = None
+    specification = _pin_sources(specification, shared, errors)
+    if errors:
+        return None, errors
+    task = specification.task
+    source = specification.dataset
+    selection = Selection() if is_check else specification.selection
+    dataset: Dataset | None = None
+    with collecting(errors, source):
+        dataset = shared.get(_open_samples, source.source, selection, source.key)
+    if dataset is None:
+        return None, errors
+    table = None
+    with collecting(errors):
+        if options.completions is not None:
+            table = load_table(options.completions, by_trial=True).rows
+        dataset = order_dataset(task, dataset, table)
+    errors += find_missing_columns(specification, dataset)
+    calls_model = bool(task.solver and task.solver.needs_model and not options.brings_completions)
+    if specification.num_runs > 1 and not calls_model:
+        message = (
+            f"`repeatability` of `{specification.key}`: recorded completions are the same "
+            "in every run"
+        )
+        errors.append(SpecError("E119", message, hint="leave `repeatability` out, or name a model"))
+    recorded = None
+    with collecting(errors):
+        if table is not None or options.completions is None:
+            column = options.completion_column
+            recorded = find_completions(task, dataset, table, column, calls_model=calls_model)
+        if options.split_thinking:
+            recorded = split_recorded(task, dataset, recorded, calls_model=calls_model)
+    model = None
+    with collecting(errors):
+        if calls_model:
+            model = _open_model(specification, is_required=needs_model and not is_check)
+    errors.extend(_find_missing_logprobs(task, model))
+    judges, problems = open_judges(task, specification.judges)
+    errors.extend(problems)
+    examples = None
+    with collecting(errors, specification.examples):
+        if specification.examples is not None:
+            source = specification.examples
+            opened = shared.get(_open_samples, source.source, Selection(), source.key)
+            examples = opened.samples()
+    job = Job(
+        specification=specification,
+        dataset=dataset,
+        model=model,
+        judges=judges,
+        recorded=recorded,
+        examples=examples,
+        keep_completions=options.copy or model is not None,
+    )
+    if errors:
+        return job, errors
+    origin = describe_completions(job, options, model_name)
+    return plan_work(replace(job, completions=origin)), errors
+
+
+def open_job_of(specification: Specification, dataset: Dataset, **parts: Any) -> Job:  # noqa: ANN401 - fields of Job
+    """Return the job of a task whose samples and completions are open; raise what is wrong."""
+    judges, errors = open_judges(specification.task, specification.judges)
+    raise_all([*errors, *find_missing_design(specification.task, dataset)])
+    return plan_work(Job(specification, dataset, judges=judges, **parts))
+
+
+@contextmanager
+def collecting(errors: list[AnswerkeyError], dataset: DatasetSpec | None = None) -> Iterator[None]:
+    """Keep what goes wrong; an error of a dataset is placed where its file names the dataset."""
+    try:
+        yield
+    except AnswerkeyError as error:
+        inner: Sequence[AnswerkeyError] = getattr(error, "errors", (error,))
+        if dataset is not None:
+            inner = list(map(dataset.locate, inner))
+        errors.extend(inner)
+
+
+def _open_samples(source: Source, selection: Selection, name: str) -> Dataset:
+    return open_dataset(source, selection=selection, name=name)
+
+
+def _pin_sources(
+    specification: Specification, shared: Shared, errors: list[AnswerkeyError]
+) -> Specification:
+    """Return the specification with its files and addresses fixed, as far as they are there."""
+    source, examples = specification.dataset, specification.examples
+    with collecting(errors, source):
+        source = replace(source, source=shared.get(pin_source, source.source))
+    with collecting(errors, examples):
+        if examples is not None:
+            examples = replace(examples, source=shared.get(pin_source, examples.source))
+    return replace(specification, dataset=source, examples=examples)
+
+
+def _open_model(specification: Specification, *, is_required: bool) -> Model | None:
+    """Return the model that the task calls; E119 when one is required and none is named."""
+    if specification.model is not None:
+        from answerkey.models.model import open_model
+
+        return open_model(specification.model)
+    if not is_required:
+        return None
+    task = specification.task
+    raise NoModelError(
+        "E119",
+        f"task `{task.key}` calls a model, and none is named",
+        where=task.place("definition", "solver"),
+        hint="add `--model builtin/random`, or bring recorded completions with "
+        "`--completions FILE`",
+    )
+
+
+def describe_completions(job: Job, options: Options, model_name: str | None) -> dict[str, object]:
+    """Return what `run.json` says about where the completions come from."""
+    origin: dict[str, object] = {"source": "trace", "file": None, "sha256": None}
+    if options.completions is not None:
+        file = name_lasting(options.completions)
+        origin = {"source": "recorded", "file": file, "sha256": digest_file(file)}
+    elif job.recorded is not None and (
+        job.task.solver is None or options.completion_column is not None
+    ):
+        origin["source"] = "dataset"
+    elif job.model is not None:
+        origin["source"] = "builtin" if job.model.name.startswith("builtin/") else "live"
+    origin["column"] = options.completion_column
+    if options.split_thinking:
+        origin["split_thinking"] = True
+    if model_name:
+        origin["model"] = model_name
+    return origin
+
+
+# Columns that the task names, and columns that it reads.
+
+
+def find_missing_columns(specification: Specification, dataset: Dataset) -> list[AnswerkeyError]:
+    """Return an error for each column that the specification names and the dataset lacks."""
+    task = specification.task
+    references = []
+    for name, column in task.dataset_columns.items():
+        references.append((f"config value `{name}`", column, task.place("config_spec", name)))
+    errors = list(_refuse_columns(references, dataset))
+    stratify_by = specification.selection.stratify_by
+    if stratify_by is not None:  # a check opens all rows and selects none
+        errors += _refuse_columns([("`stratify_by`", stratify_by, None)], dataset)
+    return [*errors, *find_missing_design(task, dataset)]
+
+
+def find_missing_design(task: Task, dataset: Dataset) -> list[AnswerkeyError]:
+    """Return an error for each `group_by` and `cluster_by` that names no column."""
+    references: list[tuple[str, str, Place | None]] = []
+    for step in task.scoring:
+        for number, metric in enumerate(step.metrics):
+            above = ("definition", "scorers", step.index, "metrics", number)
+            named = [("group_by", column) for column in metric.design.group_by]
+            if metric.design.cluster_by is not None:
+                named.append(("cluster_by", metric.design.cluster_by))
+            for field_name, column in named:
+                place = task.place(*above, field_name)
+                if place == task.place(*above):  # the task says it, for all of its metrics
+                    place = task.place("definition", field_name)
+                references.append((f"`{field_name}`", column, place))
+    return distinct(_refuse_columns(references, dataset))
+
+
+def _refuse_columns(
+    references: Iterable[tuple[str, str, Place | None]], dataset: Dataset
+) -> Iterator[AnswerkeyError]:
+    for owner, column, where in references:
+        if column not in dataset.columns:
+            message = f"{owner} names the column `{column}`: dataset `{dataset.name}` has none such"
+            yield refuse_column(message, column, dataset.columns, where)
+
+
+def list_checked_columns(task: Task, dataset: Dataset, recorded: Recorded | None) -> Columns:
+    """Return the columns that checking the rows reads."""
+    parts: list[Columns] = []
+    for step in task.scoring:
+        if reads_by_templates(step.scorer):
+            templates, _ = compile_templates(step.scorer)
+            parts.extend(template.columns for template in templates.values())
+        else:
+            parts.append(None)
+    if task.choice_order:
+        parts.append(task.choice_order.columns)
+    if recorded is None and task.solver is not None:
+        parts.append(task.solver.list_columns(dataset.rows.slice(0, 0).load()))
+    return _join_columns(parts, dataset)
+
+
+def list_columns(job: Job) -> Columns:
+    """Return the columns that the work on a job reads."""
+    parts = [
+        list_checked_columns(job.task, job.dataset, job.recorded),
+        frozenset(job.task.design_columns),
+    ]
+    parts.extend(action.filter.template.columns for action in job.task.actions)
+    category = find_category_column(job.dataset.columns)
+    if category:
+        parts.append(frozenset([category]))
+    if job.recorded is not None:
+        parts.append(job.recorded.columns)
+    return _join_columns(parts, job.dataset)
+
+
+def _join_columns(parts: Iterable[Columns], dataset: Dataset) -> Columns:
+    """Return all columns; None where one may be any, or does not exist.
+
+    With all columns at hand, the error about a missing one can name those that exist.
+    """
+    columns: frozenset[str] = frozenset()
+    for part in parts:
+        if part is None:
+            return None
+        columns |= part
+    if columns <= set(dataset.columns):
+        return columns
+    return None
+
+
+# Completions that are there already.
+
+
+def find_completions(
+    task: Task, dataset: Dataset, table: Rows | None, column: str | None, *, calls_model: bool
+) -> Recorded | None:
+    """Return the recorded completions, in a table or beside the questions; None to be solved.
+
+    A task whose scorers look at the samples alone gets completions without text.
+    """
+    if table is not None:
+        table = name_completions(task, table, dataset)
+        return match_completions(table, dataset, column=column, num_trials=task.num_trials)
+    if task.num_trials > 1 and not calls_model:
+        raise refuse_single(task.num_trials)
+    if task.solver and column is None:
+        return None
+    beside = find_own_completions(dataset.rows, column=column)
+    if beside is not None:
+        refuse_unordered(task)
+        return beside
+    for step in task.scoring:
+        if step.scorer.needs_completion:
+            raise _refuse_missing(step, dataset)
+    return BlankCompletions()
+
+
+def _refuse_missing(step: ScoringStep, dataset: Dataset) -> DataError:
+    message = (
+        f"scorer `{step.key}` needs completions: the task has no solver, and dataset "
+        f"`{dataset.name}` has no column `completion`, `output`, `response` or `model_output`"
+    )
+    hint = (
+        "name the column with `--completion-column NAME`, or bring a file with "
+        f"`--completions FILE`; columns: {listing(dataset.columns)}"
+    )
+    return DataError("E209", message, where=Place(file=dataset.rows.file), hint=hint)
+
+
+@dataclass(frozen=True)
+class TracedCompletions:
+    """Completions that a solver finds in the dataset, without calling a model."""
+
+    solver: Solver
+    columns: frozenset[str]
+    num_trials: int = 1
+
+    def slice(self, offset: int, length: int) -> Self:  # noqa: ARG002 - the samples bring their own
+        """Return the same."""
+        return self
+
+    def read(self, samples: Samples) -> Completions:
+        """Return what the solver finds."""
+        return self.solver.solve(samples, model=None, known=None, examples=None)
+
+
+def find_traced(task: Task, dataset: Dataset) -> TracedCompletions | None:
+    """Return the completions that the task's solver finds in the dataset; None without a solver."""
+    if task.solver is None:
+        return None
+    columns = task.solver.list_columns(dataset.rows.slice(0, 0).load())
+    if columns is None:
+        columns = frozenset(dataset.columns)
+    return TracedCompletions(task.solver, columns)
+
+
+def split_recorded(
+    task: Task, dataset: Dataset, recorded: Recorded | None, *, calls_model: bool
+) -> Recorded | None:
+    """Return completions with their thoughts apart; SpecError E119 where a model writes them."""
+    if calls_model:
+        message = "`--split-thinking` is about recorded completions, and a model is called"
+        hint = (
+            "leave it out: thoughts in a model's reply are taken out, unless `thinking: "
+            "keep` is set"
+        )
+        raise SpecError("E119", message, hint=hint)
+    completions = recorded or find_traced(task, dataset)
+    if completions is None:
+        return None
+    return SplitCompletions(completions)
+
+
+# Models that scorers call, and what a model must be able to send.
+
+
+def name_purpose(step: ScoringStep) -> str:
+    """Return the purpose of the calls of a scorer."""
+    return f"{find_role(step.scorer)}:{step.key}"
+
+
+def open_judges(
+    task: Task, judges: Mapping[str, str | ModelConfig]
+) -> tuple[dict[str, Model], list[AnswerkeyError]]:
+    """Return the models of scorers that call one, by the scorer's key, and why some cannot be
+    opened.
+    """
+    models: dict[str, Model] = {}
+    errors: list[AnswerkeyError] = []
+    for step in task.scoring:
+        if step.key not in judges or not asks_model(step.scorer):
+            continue
+        from answerkey.models.model import open_model
+
+        try:
+            model = open_model(judges[step.key])
+            step.scorer.bind(model, key=step.key)
+        except SpecError as error:
+            where = error.where or task.place(*step.model_path)
+            errors.append(SpecError(error.code, error.message, where=where, hint=error.hint))
+        else:
+            models[step.key] = model
+    return models, errors
+
+
+def _find_missing_logprobs(task: Task, model: Model | None) -> list[AnswerkeyError]:
+    """Return an error for each scorer that reads log-probabilities which the model does not
+    send.
+    """
+    errors: list[AnswerkeyError] = []
+    if model is None:
+        return errors
+    if task.solver is not None and task.solver.ranks_continuations:
+        with collecting(errors):
+            require_echo(model)
+        return errors
+    explain = getattr(model, "explain_missing_logprobs", None)
+    reason = explain() if explain is not None else None
+    if not reason:
+        return errors
+    for step in task.scoring:
+        if getattr(step.scorer, "reads_logprobs", False):
+            message = f"scorer `{step.key}` reads log-probabilities, and {reason}"
+            hint = "add `generation: {logprobs: true, top_logprobs: 10}` to the model"
+            hint += ", or `?top_logprobs=10` to its name"
+            where = task.place("definition", "scorers", step.index)
+            errors.append(SpecError("E108", message, where=where, hint=hint))
+    return errors
+
+
+# How many rows make a chunk, and whether chunks go to worker processes.
+
+
+def plan_work(job: Job) -> Job:
+    """Return the job with the columns that are read, the size of chunks, and where they go."""
+    job = replace(job, columns=list_columns(job))
+    spread = choose_spread(job)
+    return replace(job, spread=spread, chunk_rows=choose_chunk_rows(job, spread))
+
+
+def choose_spread(job: Job) -> Spread:
+    """Return where a job's chunks are worked on; whatever calls a model does so from here."""
+    if job.calls_models:
+        return "alone"
+    if job.runs_foreign_code:
+        return "apart"
+    scorers = [step.scorer for step in job.task.scoring]
+    num_rows = len(job.dataset)
+    if num_rows >= WORKER_ROWS:
+        return "processes"
+    if job.recorded is None or num_rows <= FEWEST_ROWS or not _reads_words(scorers):
+        return "apart"
+    first = job.dataset.rows.slice(0, FEWEST_ROWS).load(job.columns)
+    completions = job.recorded.slice(0, len(first)).read(first).frame["completion"]
+    characters = int(completions.str.len_chars().sum()) * num_rows // len(completions)
+    if characters >= WORKER_CHARACTERS:
+        return "processes"
+    return "apart"
+
+
+def _reads_words(scorers: Sequence[Scorer]) -> bool:
+    """Return whether a scorer reads completions word by word, which takes long."""
+    with suppress(SpecError):  # it is reported elsewhere, with its place
+        for scorer in scorers:
+            if reads_choices(scorer) and find_rule(scorer.extraction).reads_options:
+                return True
+    return False
+
+
+def choose_chunk_rows(job: Job, spread: Spread) -> int:
+    """Return how many rows one chunk has: fewer where rows are long, or take long."""
+    rows = fit_rows(job.dataset.rows, job.columns, job.recorded)
+    if spread != "processes":
+        return rows
+    share = max(FEWEST_ROWS, len(job.dataset) // WORKER_CHUNKS)
+    return min(rows, share, WORKER_CHUNK_ROWS)
+
+
+def fit_rows(rows: Rows, columns: Collection[str] | None, recorded: Recorded | None) -> int:
+    """Return how many rows fit into one chunk, judged by the first and the middle ones."""
+    if len(rows) <= FEWEST_ROWS:
+        return CHUNK_ROWS
+    size = 0
+    seen = 0
+    for offset in (0, len(rows) // 2):
+        samples = rows.slice(offset, FEWEST_ROWS).load(columns)
+        size += sum(map(measure_fields, samples.rows()))
+        seen += len(samples)
+        if recorded is not None and not recorded.columns:  # they are in a file of their own
+            completions = recorded.slice(offset, len(samples)).read(samples)
+            size += int(completions.frame["completion"].estimated_size())
+    return min(CHUNK_ROWS, max(FEWEST_ROWS, CHUNK_BYTES * seen // max(size, 1)))

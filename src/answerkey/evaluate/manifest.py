@@ -1,0 +1,172 @@
+"""What the run folder says about a run and its tasks before the work begins."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, cast
+
+import polars as pl
+
+from answerkey._version import __version__
+from answerkey.datasets.dataset import Dataset
+from answerkey.datasets.sources import MemorySource, Source
+from answerkey.datasets.tables import SAMPLE_COLUMN
+from answerkey.evaluate.job import Job
+from answerkey.metrics import find_category_column
+from answerkey.models.config import Model, ModelConfig
+from answerkey.scorers import Scorer, find_role
+from answerkey.spec import ScoringStep
+from answerkey.types import Notice
+
+
+def describe_run(
+    key: str,
+    display_name: str | None,
+    jobs: Sequence[Job],
+    notices: Sequence[Notice],
+    policies: Sequence[Mapping[str, Any]],
+    **more: object,
+) -> dict[str, Any]:
+    """Return what `run.json` says before the work begins."""
+    manifest = {
+        **describe_system(),
+        "key": key,
+        "display_name": display_name or key,
+        "notices": [str(notice) for notice in notices],
+        "tasks": [describe_job(job) for job in jobs],
+        **more,
+    }
+    if policies:
+        manifest["policies"] = list(policies)
+    return manifest
+
+
+def describe_system() -> dict[str, str]:
+    """Return what a run runs on."""
+    return {
+        "answerkey_version": __version__,
+        "python": platform.python_version(),
+        "platform": platform.system().lower(),
+    }
+
+
+def describe_job(job: Job) -> dict[str, Any]:
+    """Return a task's entry in `run.json`; settings that are not used are left out."""
+    specification, task, dataset = job.specification, job.task, job.dataset
+    entry = {
+        "key": job.key,
+        "display_name": specification.display_name or task.display_name,
+        "task": {
+            "key": task.key,
+            "display_name": task.display_name,
+            "fingerprint": task.fingerprint,
+            "file": task.file,
+        },
+        "dataset": {
+            "key": specification.dataset.key,
+            "display_name": specification.dataset.display_name,
+            "file": getattr(specification.dataset.source, "origin", None),
+            "fingerprint": dataset.fingerprint,
+            "rows_read": dataset.rows_read,
+            "rows_filtered": dataset.rows_filtered,
+            "samples": dataset.num_samples,
+            "category": find_category_column(dataset.columns),
+        },
+        "model": _describe_model(job.model),
+        "completions": job.completions,
+        "config": task.config,
+        "scorers": [_describe_step(step, job.judges.get(step.key)) for step in task.scoring],
+        "selection": asdict(specification.selection),
+    }
+    if task.trials is not None:
+        entry["trials"] = asdict(task.trials)
+    if specification.variant is not None:
+        entry["variant"] = asdict(specification.variant)
+    if task.choice_order is not None:
+        entry["choice_order"] = asdict(task.choice_order)
+    if specification.num_runs > 1:
+        entry["repeatability"] = {"num_runs": specification.num_runs}
+    entry["counts"] = None
+    return entry
+
+
+def _describe_step(step: ScoringStep, judge: Model | None) -> dict[str, object]:
+    return {
+        "key": step.key,
+        "type": step.scorer.type,
+        "title": step.scorer.title,
+        "purpose": step.purpose,
+        "display_name": step.display_name,
+        "validity": "completion_validity" in (step.scorer.metadata_names or ()),
+        **_describe_judge(step.scorer, judge),
+    }
+
+
+def _describe_model(model: Model | None) -> dict[str, object] | None:
+    """Return what decides a model's answers, without secrets."""
+    if model is None:
+        return None
+    described: dict[str, object] = {"name": model.name, "simulated": model.is_simulated}
+    for name in ("identity", "is_function"):
+        value = getattr(model, name, None)
+        if value:
+            described[name] = value
+    connection: Any = getattr(model, "connection", None)
+    if connection is not None:
+        described |= connection.generation.forced()
+    return described
+
+
+def _describe_judge(scorer: Scorer, model: Model | None) -> dict[str, object]:
+    """Return what is said about the model that a scorer calls; a fallback has a prompt of ours."""
+    described = _describe_model(model)
+    if described is None:
+        return {}
+    role = find_role(scorer)
+    if role != "judge":
+        prompt = str(getattr(scorer, "model_prompt", ""))
+        described |= {"role": role, "prompt": hashlib.sha256(prompt.encode()).hexdigest()}
+    return {"model": described}
+
+
+def describe_sources(job: Job) -> dict[str, Any]:
+    """Return `task.json`: the task as resolved and where its samples come from."""
+    specification = job.specification
+    examples = None
+    if specification.examples is not None:
+        examples = _describe_source(specification.examples.source)
+    fingerprint = None
+    if job.examples is not None:
+        fingerprint = Dataset.of(job.examples, name="examples").fingerprint
+    generation = None
+    if isinstance(specification.model, ModelConfig):
+        generation = specification.model.generation.given()
+    return {
+        "task": specification.task.source,
+        "dataset": _describe_source(specification.dataset.source),
+        "examples": examples,
+        "examples_fingerprint": fingerprint,
+        "model_key": specification.model_key,
+        "generation": generation,
+        "num_runs": specification.num_runs,
+        "image_files": job.image_files,
+    }
+
+
+def _describe_source(source: Source) -> dict[str, Any]:
+    if isinstance(source, MemorySource):
+        return {"type": source.type, "digest": source.table.digest}
+    return asdict(cast("Any", source))
+
+
+def store_samples(job: Job) -> pl.DataFrame | None:
+    """Return the samples that are in no file as a table of JSON texts; None for those of a file."""
+    source = job.specification.dataset.source
+    if not isinstance(source, MemorySource):
+        return None
+    texts = [json.dumps(fields, ensure_ascii=False) for fields in source.table.samples.rows()]
+    return pl.DataFrame({SAMPLE_COLUMN: pl.Series(texts, dtype=pl.String)})

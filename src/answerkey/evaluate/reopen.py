@@ -1,0 +1,299 @@
+"""A finished run opened again: read row by row, or measured by other groups."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import polars as pl
+
+from answerkey.datasets.dataset import Dataset, Recorded, Selection, open_dataset
+from answerkey.datasets.formats import Record
+from answerkey.datasets.recorded import BlankCompletions, SplitCompletions, find_own_completions
+from answerkey.datasets.rows import Rows
+from answerkey.datasets.sources import MemorySource, Source
+from answerkey.datasets.storage import digest_file, is_stored
+from answerkey.datasets.tables import SAMPLE_COLUMN, RowCollector, load_rows, load_table
+from answerkey.datasets.tables import Table as LoadedTable
+from answerkey.errors import DataError, Place, RunError, listing, refuse_column, suggest
+from answerkey.evaluate.choice_order import order_dataset
+from answerkey.evaluate.evaluate import load_scores, measure_task
+from answerkey.evaluate.job import find_completions, find_traced, fit_rows
+from answerkey.metrics import KeyedMetric, describe_samples
+from answerkey.runs import KeptCompletions, Run, Table, TaskRun
+from answerkey.spec import Task, source_from, task_from_source
+from answerkey.types import Completions, MetricValue, Samples
+
+#: Rows that are read together at most.
+READ_ROWS = 65_536
+CHANGED = "its content has changed since the run"
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """Some rows of a run, one per sample and trial: samples, completions and scores."""
+
+    samples: Samples
+    completions: Completions
+    scores: pl.DataFrame
+
+    def slice(self, offset: int, length: int) -> Self:
+        """Return the rows from `offset` on, at most `length` of them."""
+        return type(self)(
+            self.samples.slice(offset, length),
+            self.completions.slice(offset, length),
+            self.scores.slice(offset, length),
+        )
+
+
+@dataclass(frozen=True)
+class Reopened:
+    """One task of a run with its dataset and its completions; nothing of them is loaded yet."""
+
+    task: Task
+    task_run: TaskRun
+    dataset: Dataset
+    recorded: Recorded
+
+    def __len__(self) -> int:
+        return len(self.dataset) * self.task.num_trials
+
+    def read(self, offset: int, length: int) -> Excerpt:
+        """Return the rows of `length` samples from `offset` on, with all their trials."""
+        size = self.task.num_trials
+        samples = self.dataset.rows.slice(offset, length).load()
+        completions = self.recorded.slice(offset, len(samples)).read(samples)
+        scores = self.task_run.stored_scores.read(offset * size, len(samples) * size)
+        return Excerpt(samples.repeat(size), completions, scores)
+
+    def iterate(self) -> Iterator[Excerpt]:
+        """Yield all rows, some samples at a time."""
+        rows = min(READ_ROWS, fit_rows(self.dataset.rows, None, self.recorded))
+        step = max(1, rows // self.task.num_trials)
+        for offset in range(0, len(self.dataset), step):
+            yield self.read(offset, step)
+
+
+def reopen(run: Run, task_key: str | None = None) -> Reopened:
+    """Return a task of a run with its samples and completions.
+
+    E505 when files are gone or have changed.
+    """
+    task_run = find_task(run, task_key)
+    task = task_from_source(task_run.source["task"])
+    dataset = reopen_rows(task_run, task)
+    recorded: Recorded | None = find_kept(task_run, dataset)
+    if recorded is None:
+        recorded = _reopen_completions(task, task_run.manifest["completions"], dataset)
+    return Reopened(task, task_run, dataset, recorded)
+
+
+def _reopen_completions(task: Task, entry: Mapping[str, Any], dataset: Dataset) -> Recorded:
+    """Return the completions that a run refers to, as its entry says."""
+    recorded: Recorded | None = None
+    if entry["source"] == "recorded":
+        table = _reload_completions(entry)
+        recorded = find_completions(task, dataset, table, entry["column"], calls_model=False)
+    elif entry["source"] == "trace":
+        recorded = find_traced(task, dataset)
+    if recorded is None:
+        recorded = find_own_completions(dataset.rows, column=entry["column"]) or BlankCompletions()
+    if entry.get("split_thinking"):
+        return SplitCompletions(recorded)
+    return recorded
+
+
+def find_task(run: Run, key: str | None) -> TaskRun:
+    """Return the task with this key, or the only one."""
+    if key is None and len(run.tasks) == 1:
+        return next(iter(run.tasks.values()))
+    if key is not None and key in run.tasks:
+        return run.tasks[key]
+    message = f"the run has no task `{key}`"
+    if key is None:
+        message = f"the run has {len(run.tasks)} tasks"
+    hint = suggest(key or "", run.tasks) or f"name one with `--task`: {listing(run.tasks)}"
+    raise RunError("E504", message, hint=hint)
+
+
+def reopen_rows(task_run: TaskRun, task: Task | None = None) -> Dataset:
+    """Return the dataset of a task with a row for each row of its scores, trials aside."""
+    task = task or task_from_source(task_run.source["task"])
+    dataset = reopen_dataset(task_run)
+    entry = task_run.manifest["completions"]
+    table = None
+    if task.choice_order is not None and entry["source"] == "recorded":
+        table = _reload_completions(entry) if entry["file"] else _restore_orders(task, task_run)
+    return order_dataset(task, dataset, table)
+
+
+def _restore_orders(task: Task, task_run: TaskRun) -> Rows:
+    """Return in which orders samples were shown, by completions that were in memory."""
+    scores = task_run.scores.gather_every(task.num_trials)
+    metadata = pl.col(task.main_step.key).struct.field("metadata").struct
+    try:
+        orders = scores.select(
+            metadata.field("base_sample_id").alias("sample_id"), metadata.field("option_order")
+        )
+    except pl.exceptions.PolarsError as error:
+        raise refuse_gone("completions", None, str(error)) from error
+    if any(orders.null_count().row(0)):
+        reason = "in which order a sample was shown that failed is not known"
+        raise refuse_gone("completions", None, reason)
+    return load_rows(orders, name="completions", by_trial=True).rows
+
+
+def reopen_dataset(task_run: TaskRun) -> Dataset:
+    """Return the dataset of a task with the rows that were used.
+
+    E505 when it is gone or has changed.
+    """
+    entry: Mapping[str, Any] = task_run.manifest["dataset"]
+    selection = Selection(**task_run.manifest["selection"])
+    try:
+        source = find_source(task_run.source["dataset"], task_run.stored_samples, entry["key"])
+        dataset = open_dataset(source, selection=selection, name=entry["key"])
+    except DataError as error:
+        raise refuse_gone("dataset", entry["file"], error.message) from error
+    if dataset.fingerprint != entry["fingerprint"]:
+        raise refuse_gone("dataset", entry["file"], CHANGED)
+    return dataset
+
+
+def find_source(stored: Mapping[str, Any], samples: Table, name: str) -> Source:
+    """Return where the rows of a run come from; those that were in memory are among its files."""
+    if stored["type"] != MemorySource.type:
+        return source_from(stored)
+    frame = samples.read_all()
+    try:
+        collector = RowCollector([name], is_limited=False)
+        for number, text in enumerate(frame[SAMPLE_COLUMN], 1):
+            collector.add(Record(number, json.loads(text), 0))
+        return MemorySource(LoadedTable(collector.finish(), str(stored["digest"])))
+    except (pl.exceptions.PolarsError, AttributeError, KeyError, TypeError, ValueError) as error:
+        message = f"cannot read `{samples.store.show(samples.base)}`: {error}"
+        raise RunError("E503", message, hint="the run folder is damaged") from error
+
+
+def find_kept(task_run: TaskRun, dataset: Dataset) -> KeptCompletions | None:
+    """Return the completions that the run keeps, if it does."""
+    kept = task_run.stored_completions
+    if not len(kept):
+        return None
+    return KeptCompletions(kept, len(kept) // max(len(dataset), 1))
+
+
+def _reload_completions(entry: Mapping[str, Any]) -> Rows:
+    file = str(entry["file"])
+    try:
+        if not is_stored(file) and not Path(file).is_file():
+            raise refuse_gone("completions", file, "the file is not there any more")
+        if digest_file(file) != entry["sha256"]:
+            raise refuse_gone("completions", file, CHANGED)
+    except DataError as error:
+        raise refuse_gone("completions", file, error.message) from error
+    return load_table(file, by_trial=True).rows
+
+
+def refuse_gone(part: str, file: str | None, reason: str) -> RunError:
+    """Return E505 for a part of a run that cannot be opened again."""
+    message = f"the run's {part} cannot be opened again: {reason}"
+    hint = (
+        "put the file back as it was, or run again with `--copy` so that the run keeps the "
+        "completions"
+    )
+    return RunError("E505", message, where=Place(file=file), hint=hint)
+
+
+# The metrics of a finished run, measured by other groups or clusters; nothing is scored or written.
+
+
+def regroup(
+    run: Run,
+    *,
+    group_by: Sequence[str] = (),
+    cluster_by: str | None = None,
+    is_corrected: bool | None = None,
+) -> Run:
+    """Return the run with its metrics by these groups and clusters, in place of its own.
+
+    The dataset must still be there (E505). Metrics of the user's functions stay as they are.
+    """
+    changes: dict[str, Any] = {}
+    if group_by:
+        changes["group_by"] = tuple(dict.fromkeys(group_by))
+    if cluster_by:
+        changes["cluster_by"] = cluster_by
+    if is_corrected is not None:
+        changes["is_corrected"] = is_corrected
+
+    def change(metric: KeyedMetric) -> KeyedMetric:
+        return replace(metric, design=replace(metric.design, **changes))
+
+    tasks = {}
+    for key, task_run in run.tasks.items():
+        metrics = dict(task_run.metrics)  # whose order stays
+        measured = remeasure(task_run, change)
+        for name, value in task_run.metrics.items():
+            if value.type != "python" and name not in measured:
+                del metrics[name]
+        tasks[key] = replace(task_run, metrics=metrics | measured)
+    return replace(run, tasks=tasks)
+
+
+def remeasure(
+    task_run: TaskRun,
+    change: Callable[[KeyedMetric], KeyedMetric] = lambda metric: metric,
+    *,
+    columns: Collection[str] = (),
+    keep: Callable[[Samples], pl.Series] | None = None,
+) -> dict[str, MetricValue]:
+    """Return the metrics of a finished task, changed as said, from its stored scores.
+
+    Metrics of the user's functions are left out: measuring them would run code. `keep` returns the
+    positions of the samples that count, given samples with these `columns`.
+    """
+    task = _change_metrics(task_from_source(task_run.source["task"]), change)
+    size = task.num_trials
+    dataset = reopen_rows(task_run)
+    needed = [*columns, *task.design_columns]
+    for name in needed:
+        require_column(name, dataset.columns, task_run)
+    parts = []
+    facts = []
+    offset = 0
+    for part in task_run.score_parts():
+        samples = dataset.rows.slice(offset, part.height // size).load(frozenset(needed))
+        offset += part.height // size
+        if keep is not None:
+            places = keep(samples)
+            samples = samples.take(places)
+            rows = [place * size + trial for place in places.to_list() for trial in range(size)]
+            part = part[pl.Series(rows, dtype=pl.UInt32)]  # noqa: PLW2901
+        parts.append(part)
+        facts.append(describe_samples(samples.repeat(size), task.design_columns))
+    if not parts:
+        return {}
+    scores = load_scores(task, parts, task_run.manifest.get("encoded") or {})
+    values = measure_task(task, scores, pl.concat(facts))
+    return {value.name: value for value in values}
+
+
+def _change_metrics(task: Task, change: Callable[[KeyedMetric], KeyedMetric]) -> Task:
+    """Return a task with changed metrics, and without those of the user's functions."""
+    steps = []
+    for step in task.scoring:
+        metrics = [change(metric) for metric in step.metrics if metric.metric.type != "python"]
+        steps.append(replace(step, metrics=tuple(metrics)))
+    return replace(task, scoring=tuple(steps))
+
+
+def require_column(name: str, columns: Sequence[str], task_run: TaskRun) -> None:
+    """Raise E206 when the dataset of a task has no such column."""
+    if name not in columns:
+        entry = task_run.manifest["dataset"]
+        message = f"dataset `{entry['key']}` has no column `{name}`"
+        raise refuse_column(message, name, columns, Place(file=entry.get("file")))

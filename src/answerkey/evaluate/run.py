@@ -1,0 +1,627 @@
+"""`run`, `run_matrix` and `score`: from a file, or from tables in memory, to finished runs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any, Unpack, cast
+
+from answerkey.datasets.dataset import Dataset, Recorded, open_dataset
+from answerkey.datasets.recorded import find_own_completions, refuse_single
+from answerkey.datasets.rows import Rows
+from answerkey.datasets.sources import MemorySource
+from answerkey.datasets.storage import hide_query, name_lasting
+from answerkey.datasets.tables import Tabular, load_rows, load_table
+from answerkey.engines import Engine, open_engine
+from answerkey.errors import (
+    AnswerkeyError,
+    Place,
+    SpecError,
+    Stop,
+    Stopped,
+    is_url,
+    raise_all,
+)
+from answerkey.evaluate.choice_order import order_dataset, refuse_unordered
+from answerkey.evaluate.display import Display, choose_display
+from answerkey.evaluate.evaluate import check_jobs, evaluate
+from answerkey.evaluate.job import (
+    Job,
+    Progress,
+    Shared,
+    find_completions,
+    open_job_of,
+    open_jobs,
+    split_recorded,
+)
+from answerkey.evaluate.manifest import describe_run, describe_sources, store_samples
+from answerkey.evaluate.options import Options, RunOptions, ScoreOptions, read_options, show_options
+from answerkey.models.config import CachePolicy, FunctionConfig, ModelConfig
+from answerkey.runs import (
+    NewFolder,
+    Run,
+    RunPlace,
+    RunWriter,
+    choose_place,
+    forget_beginnings,
+    load_run,
+    remove_empty,
+    start_run,
+    write_beginnings,
+)
+from answerkey.sandbox import Snippet, require_trust
+from answerkey.spec import (
+    DatasetSpec,
+    Plan,
+    Specification,
+    Task,
+    is_data_file,
+    load_dataset,
+    load_feature,
+    load_judges,
+    load_plan,
+    load_task,
+)
+from answerkey.types import Notice
+
+#: A task or run file, a folder, the name of a ready-made task, a Task, or a mapping as in a file.
+TaskSource = Task | Mapping[str, object] | str | Path
+#: So many runs are under way at a time.
+MAX_CONCURRENT_RUNS = 32
+#: The main thread wakes up this often, so that Ctrl-C is heard.
+SIGNAL_SECONDS = 0.25
+
+
+@dataclass(frozen=True)
+class PendingRun:
+    """A run that can begin: its jobs are open, and `manifest` is what `run.json` says first.
+
+    `name` is that of its model or completion column, where several runs are made.
+    """
+
+    name: str
+    jobs: Sequence[Job]
+    manifest: dict[str, Any]
+    engine: Engine
+    options: Options
+
+    def check(self, display: Display, shared: Shared | None = None) -> PendingRun:
+        """Return the run with all rows checked, if it calls a model; raise what is wrong.
+
+        Not one call is paid for as long as a row of any job is wrong.
+        """
+        if not any(job.calls_models for job in self.jobs):
+            return self
+        from answerkey.evaluate.session import require_callable
+
+        jobs, notices = check_jobs(self.jobs, self.options, self.engine, display.report, shared)
+        require_callable(jobs, self.options)
+        messages = [*self.manifest["notices"], *map(str, notices)]
+        return replace(self, jobs=jobs, manifest={**self.manifest, "notices": messages})
+
+    @property
+    def sources(self) -> dict[str, dict[str, Any]]:
+        """The `task.json` of each job."""
+        return {job.key: describe_sources(job) for job in self.jobs}
+
+    def begin(self, place: RunPlace | NewFolder | None) -> RunWriter:
+        """Create the run folder and lock it; without a place the run is kept in memory."""
+        samples = {}
+        for job in self.jobs:
+            table = store_samples(job)
+            if table is not None:
+                samples[job.key] = table
+        return start_run(place, self.manifest, self.sources, samples)
+
+    def finish(self, writer: RunWriter, display: Display, num_beside: int = 0) -> Run:
+        """Evaluate the jobs and return the finished run."""
+        return evaluate(
+            self.jobs, writer, self.engine, self.options, display, num_beside=num_beside
+        )
+
+
+def make_run(pending: PendingRun, place: RunPlace | NewFolder | None, display: Display) -> Run:
+    """Check a run, begin it, evaluate it, and return it finished."""
+    checked = pending.check(display)
+    return checked.finish(checked.begin(place), display)
+
+
+# `run`.
+
+
+@show_options(RunOptions)
+def run(
+    path: TaskSource,
+    *,
+    out: str | RunPlace | None = None,
+    progress: Progress | None = None,
+    **options: Unpack[RunOptions],
+) -> Run:
+    """Check everything, solve, score, write the run folder, and return the run.
+
+    Options as in `Options`.
+    """
+    chosen = read_options("run", options)
+    plan, notices = read_plan(path, chosen)
+    if len(plan.matrix) > 1:
+        message = (
+            f"the matrix of `{plan.file}` has {len(plan.matrix)} models, and `run` makes one run"
+        )
+        raise SpecError("E119", message, hint="use `ak.run_matrix`, or name one with `model=`")
+    engine = open_engine(chosen.engine, chosen.ray_address)
+    place = choose_place(out, plan.key)
+    pending = open_run(path, plan, notices, chosen, engine)
+    return make_run(pending, place, choose_display(None, progress))
+
+
+@show_options(RunOptions)
+async def arun(
+    path: TaskSource,
+    *,
+    out: str | RunPlace | None = None,
+    progress: Progress | None = None,
+    **options: Unpack[RunOptions],
+) -> Run:
+    """Run in a thread, so that the event loop stays free; cancelling stops the run as Ctrl-C does.
+
+    An async function is called in this event loop.
+    """
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    values = dict[str, Any](options)
+    model = values.get("model")
+    if callable(model):
+        config = FunctionConfig(model, loop)
+        values["model"] = ModelConfig(config.name, config)
+    stop = Stop()
+
+    def work() -> Run:
+        with stop.followed():
+            return run(path, out=out, progress=progress, **values)
+
+    pool = ThreadPoolExecutor(1, thread_name_prefix="answerkey-run")
+    running = loop.run_in_executor(pool, work)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        stop.message = "interrupted"
+        with suppress(AnswerkeyError, KeyboardInterrupt):
+            await running
+        raise
+    finally:
+        pool.shutdown(wait=False)
+
+
+def read_plan(path: TaskSource, options: Options) -> tuple[Plan, list[Notice]]:
+    """Load a run or task file; raise all its errors at once, and E118 for untrusted code."""
+    source: object = path
+    if not isinstance(source, Task | Mapping | str | Path):
+        message = f"a task, a task file or a data file is needed, not a {type(source).__name__}"
+        hint = "for a table: `ak.score(ak.mcqa(question=…, options=…, truth=…), table, model=…)`"
+        raise SpecError("E119", message, hint=hint)
+    loaded = load_plan(path, options)
+    raise_all(loaded.errors)
+    plan = loaded.value
+    if plan is None or not plan.specifications:
+        name = str(path) if isinstance(path, str | Path) else "the mapping"
+        message = f"`{name}` names nothing to run"
+        hint = (
+            "a run file needs an `evaluation` with `task_specifications`, or `tasks` and a dataset"
+        )
+        raise SpecError("E119", message, where=Place(file=name), hint=hint)
+    for part in plan.split():
+        require_trusted(part.specifications, options)
+    raise_all(plan.find_baseline_errors())
+    return plan, list(loaded.notices)
+
+
+def require_trusted(specifications: Iterable[Specification], options: Options) -> None:
+    """Raise E118 for code of the user that is not trusted."""
+    snippets: list[Snippet] = []
+    for specification in specifications:
+        snippets += specification.snippets
+    require_trust(snippets, trust_code=options.trust_code)
+
+
+def open_run(
+    path: TaskSource,
+    plan: Plan,
+    notices: Sequence[Notice],
+    options: Options,
+    engine: Engine,
+    *,
+    name: str = "",
+    shared: Shared | None = None,
+) -> PendingRun:
+    """Return the run of a plan, which has one model, with everything opened."""
+    policy = options.cache_policy or cast("CachePolicy | None", plan.cache_policy)
+    options = replace(options, cache_policy=policy)
+    jobs = open_jobs(plan.specifications, options, shared)
+    file = None
+    if isinstance(path, str | Path):
+        file = hide_query(str(path)) if is_url(str(path)) else name_lasting(path)
+    manifest = describe_run(
+        plan.key,
+        plan.display_name,
+        jobs,
+        notices,
+        plan.policies,
+        file=file,
+        options=options.stored(),
+    )
+    return PendingRun(name, jobs, manifest, engine, options)
+
+
+# `run_matrix`: several runs at once.
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Several runs below one folder, in the order in which they were asked for.
+
+    `errors` say what kept runs from their end, by the names of their models or columns. What is
+    there of such a run is among the runs all the same.
+    """
+
+    path: RunPlace
+    runs: tuple[Run, ...]
+    errors: Mapping[str, AnswerkeyError]
+
+    @property
+    def status(self) -> str:
+        """`complete` if every run is."""
+        is_complete = not self.errors and all(run.status == "complete" for run in self.runs)
+        return "complete" if is_complete else "incomplete"
+
+
+@show_options(RunOptions)
+def run_matrix(
+    path: TaskSource,
+    *,
+    models: Sequence[str | Callable[..., object] | None] = (),
+    completion_columns: Sequence[str | None] = (),
+    out: str | RunPlace | None = None,
+    display: Display | None = None,
+    calls_model: bool = True,
+    **options: Unpack[RunOptions],
+) -> Matrix:
+    """Run a file once for each model, or each completion column.
+
+    Without `models`, they are those of the file's `matrix`. Everything is read, opened and checked
+    first, each dataset once. Each run has a folder below `out`; one alone has `out` itself, and
+    raises what ends it. Options as in `Options`; limits are those of each run. Without
+    `calls_model`, a task that has no recorded completions is E119.
+    """
+    if len(models) > 1 and len(completion_columns) > 1:
+        message = "`--model` and `--completion-column` are both given several times"
+        raise SpecError("E119", message, hint="name several models, or several columns")
+    values = dict[str, Any](options)
+    first = read_options("run_matrix", values)
+    values["dataset"] = first.dataset  # a table is read once
+    planned = []
+    for model, column in product(
+        models or (values.get("model"),), completion_columns or (first.completion_column,)
+    ):
+        chosen = read_options("run_matrix", {**values, "model": model, "completion_column": column})
+        plan, notices = read_plan(path, chosen)
+        if not calls_model:
+            _refuse_calls(plan)
+        names = list(plan.matrix) or ["-".join(filter(None, (chosen.model_name, column)))]
+        for name, part in zip(names, plan.split(), strict=True):
+            planned.append((name, part, notices, chosen))
+    engine = open_engine(first.engine, first.ray_address)
+    place = choose_place(out, planned[0][1].key)
+    display = choose_display(display, None)
+    shared = Shared()
+    runs = []
+    for name, part, notices, chosen in planned:
+        pending = open_run(path, part, notices, chosen, engine, name=name, shared=shared)
+        runs.append(pending.check(display, shared))
+    if len(runs) == 1:
+        finished = runs[0].finish(runs[0].begin(place), display)
+        return Matrix(finished.path or Path(), (finished,), {})
+    parent, begun = _begin_together(runs, place)
+    return finish_together(parent, begun, display)
+
+
+def _refuse_calls(plan: Plan) -> None:
+    """Raise E119 for a task that would call a model."""
+    for specification in plan.specifications:
+        task = specification.task
+        if specification.completions is None and task.solver and task.solver.needs_model:
+            message = f"task `{task.key}` calls a model, and `score` calls none"
+            hint = "add `--completions FILE` or `--completion-column NAME`, or use `answerkey run`"
+            raise SpecError("E119", message, hint=hint)
+
+
+@dataclass(frozen=True)
+class BegunRun:
+    """One of several runs: its name and folder, and what there is of it.
+
+    That is a run that has begun (`pending` and `writer`), one that was complete already, or what is
+    wrong with it.
+    """
+
+    name: str
+    place: RunPlace
+    pending: PendingRun | None = None
+    writer: RunWriter | None = None
+    result: Run | AnswerkeyError | None = None
+
+
+def _begin_together(
+    runs: Sequence[PendingRun], parent: RunPlace | NewFolder
+) -> tuple[RunPlace, list[BegunRun]]:
+    """Create a folder for each run below `parent`: all of them, or none.
+
+    A note of what is about to begin lets `resume` begin the runs if this process is killed.
+    """
+    folders = []
+    for number, pending in enumerate(runs, start=1):
+        slug = re.sub(r"[^A-Za-z0-9_.-]+", "-", pending.name).strip("-")
+        folders.append(f"{number}-{slug}")
+    begun: list[BegunRun] = []
+    with ExitStack() as undo:
+        if isinstance(parent, NewFolder):
+            parent, created = parent.make()
+            for path in reversed(created):
+                undo.callback(remove_empty, path)
+        beginnings = {}
+        for folder, pending in zip(folders, runs, strict=True):
+            pending.manifest["matrix"] = folders
+            if not any(store_samples(job) is not None for job in pending.jobs):
+                beginnings[folder] = {"manifest": pending.manifest, "tasks": pending.sources}
+        write_beginnings(parent, beginnings)
+        undo.callback(forget_beginnings, parent)
+        for folder, pending in zip(folders, runs, strict=True):
+            writer = pending.begin(parent / folder)
+            undo.callback(writer.discard)
+            begun.append(BegunRun(pending.name, parent / folder, pending, writer))
+        undo.pop_all()
+    forget_beginnings(parent)
+    return parent, begun
+
+
+def finish_together(parent: RunPlace, begun: Sequence[BegunRun], display: Display) -> Matrix:
+    """Evaluate all runs, at the same time where models are called, and return them.
+
+    Models of one endpoint take turns, so that its limits hold for them together. What ends one run
+    does not end the others. Ctrl-C, and an error of ours, stop all of them.
+    """
+    workers = _open_workers(begun, display)
+    is_live = any(worker.is_live for worker in workers.values())
+    pool = ThreadPoolExecutor(MAX_CONCURRENT_RUNS, thread_name_prefix="answerkey-run")
+    stop = Stop()
+    outcomes: dict[int, Run | AnswerkeyError] = {}
+    try:
+        if is_live:
+            futures = {
+                number: pool.submit(worker.work, stop, len(workers) - 1)
+                for number, worker in workers.items()
+            }
+            outcomes = _wait_for_all(futures)
+        else:
+            for number, worker in workers.items():
+                outcomes[number] = worker.work(stop, 0)
+    except BaseException as error:
+        error.__notes__ = [f"answerkey resume {shlex.quote(str(parent))}"]
+        stop.message = getattr(error, "message", "interrupted")
+        pool.shutdown(cancel_futures=True)
+        for worker in workers.values():  # some had not begun; those that have ended stay as is
+            with suppress(Stopped), worker.writer:
+                raise Stopped from None
+        raise
+    pool.shutdown()
+    runs: list[Run] = []
+    errors: dict[str, AnswerkeyError] = {}
+    for number, begun_run in enumerate(begun):
+        result = outcomes.get(number) or begun_run.result
+        if isinstance(result, AnswerkeyError):
+            name = begun_run.name
+            if name in errors:
+                name = f"{name} ({number + 1})"
+            errors[name] = result
+            with suppress(AnswerkeyError):
+                result = load_run(begun_run.place)
+        if isinstance(result, Run):
+            runs.append(result)
+    return Matrix(parent, tuple(runs), errors)
+
+
+@dataclass(frozen=True)
+class RunWorker:
+    """One of several runs that is evaluated, perhaps in a thread of its own."""
+
+    pending: PendingRun
+    writer: RunWriter
+    display: Display
+    is_live: bool
+
+    def work(self, stop: Stop, num_beside: int) -> Run | AnswerkeyError:
+        """Return the finished run, or what ended it."""
+        try:
+            with stop.followed():
+                result = self.pending.finish(self.writer, self.display, num_beside)
+        except AnswerkeyError as error:
+            self.display.close(error)
+            return error
+        self.display.close(None)
+        return result
+
+
+def _open_workers(begun: Sequence[BegunRun], display: Display) -> dict[int, RunWorker]:
+    from answerkey.evaluate.session import calls_live, count_questions, share_turns
+
+    turns: dict[object, threading.Lock] = {}
+    workers = {}
+    for number, begun_run in enumerate(begun):
+        pending, writer = begun_run.pending, begun_run.writer
+        if pending is None or writer is None:
+            continue
+        jobs = share_turns(pending.jobs, turns, pending.options)
+        own_display = display.open_run(begun_run.name, count_questions(jobs))
+        is_live = calls_live(jobs)
+        workers[number] = RunWorker(replace(pending, jobs=jobs), writer, own_display, is_live)
+    return workers
+
+
+def _wait_for_all(
+    futures: Mapping[int, Future[Run | AnswerkeyError]],
+) -> dict[int, Run | AnswerkeyError]:
+    """Return what every future comes to; raise the first error at once."""
+    while wait(futures.values(), SIGNAL_SECONDS, FIRST_EXCEPTION).not_done:
+        for future in futures.values():
+            if future.done():
+                future.result()
+    return {number: future.result() for number, future in futures.items()}
+
+
+# `score`: tables in, a run out, nothing written.
+
+
+@show_options(ScoreOptions)
+def score(
+    task: TaskSource,
+    samples: Tabular | str | Path | None = None,
+    completions: Tabular | Iterable[str | None] | str | Path | None = None,
+    **options: Unpack[ScoreOptions],
+) -> Run:
+    """Score completions against samples in memory and return the run; options as in `Options`.
+
+    Tables are those of any library. `completions` is a table, a file, or texts in the order of the
+    samples; without it the samples' own completion column is scored, or a model that is given is
+    called. A data file in place of the task brings its samples: its columns are recognised. A
+    scorer that calls a model must name it by provider or URL; it is called.
+    """
+    chosen = read_options("score", options, ScoreOptions)
+    if is_data_file(task) == (samples is not None):
+        message = "a data file in place of a task brings its samples; a task needs some"
+        raise SpecError("E119", message, hint="pass a task and `samples`, or a data file alone")
+    if samples is None:
+        planned_options = chosen
+        if completions is not None:
+            planned_options = replace(chosen, completions="given")
+        specification = read_plan(str(task), planned_options)[0].specifications[0]
+        ready, source = specification.task, specification.dataset
+    else:
+        ready, source = _load_ready(task, chosen), _find_samples(samples, chosen)
+    engine = open_engine(chosen.engine, chosen.ray_address)
+    is_callers = isinstance(task, Mapping)
+    judges = load_judges(ready, run_file=None, overrides=chosen, is_callers=is_callers)
+    require_trust(ready.snippets, trust_code=chosen.trust_code)
+    table = _load_completions(completions)
+    selection = chosen.selection()
+    dataset = open_dataset(source.source, selection=selection, name=source.key)
+    dataset = order_dataset(ready, dataset, table)
+    recorded = _find_recorded(ready, dataset, table, chosen)
+    model = None
+    if chosen.model:
+        from answerkey.models.model import open_model
+
+        model = open_model(chosen.model)
+    specification = Specification(
+        ready.key,
+        ready,
+        source,
+        model=chosen.model,
+        model_key=chosen.model_name,
+        selection=selection,
+        judges=judges,
+    )
+    origin = "dataset"
+    if completions is not None:
+        origin = "recorded"
+    elif recorded is None:
+        origin = "builtin"
+    described: dict[str, object] = {
+        "source": origin,
+        "file": None,
+        "sha256": None,
+        "column": None,
+    }
+    if chosen.split_thinking:
+        described["split_thinking"] = True
+    job = open_job_of(specification, dataset, model=model, recorded=recorded, completions=described)
+    policies, notices = choose_policies({ready.key: ready}, ready.key, chosen)
+    manifest = describe_run(ready.key, ready.display_name, [job], notices, policies)
+    pending = PendingRun(ready.key, [job], manifest, engine, chosen)
+    return make_run(pending, None, choose_display(None, None))
+
+
+def _load_ready(task: TaskSource, options: Options) -> Task:
+    """Return the task, loaded if it is not one; raise all its errors."""
+    if isinstance(task, Task):
+        return task
+    loaded = load_task(task, config=options.config, overrides=options)
+    raise_all(loaded.errors)
+    if loaded.value is None:
+        hint = "give a task file, a mapping or a Task"
+        raise SpecError("E119", "there is no task to score with", hint=hint)
+    return loaded.value
+
+
+def _find_samples(samples: Tabular | str | Path, options: Options) -> DatasetSpec:
+    """Return where samples come from: a file, the YAML of a dataset, or a table in memory."""
+    if not isinstance(samples, str | Path):
+        return DatasetSpec("samples", MemorySource(load_rows(samples, name="samples")))
+    if Path(samples).suffix.lower() in {".yaml", ".yml"}:
+        dataset = load_dataset(samples, options)
+        if dataset is not None:
+            return dataset
+    return DatasetSpec.of_path(samples)
+
+
+def _load_completions(
+    completions: Tabular | Iterable[str | None] | str | Path | None,
+) -> Rows | None:
+    if completions is None:
+        return None
+    if isinstance(completions, str | Path):
+        return load_table(completions, by_trial=True).rows
+    return load_rows(completions, name="completions", by_trial=True, lone="completion").rows
+
+
+def _find_recorded(
+    task: Task, dataset: Dataset, table: Rows | None, options: Options
+) -> Recorded | None:
+    """Return the completions to score; None where the model that is given is called."""
+    column = options.completion_column
+    needs_model = bool(task.solver and task.solver.needs_model)
+    recorded: Recorded | None
+    if table is not None or not needs_model or options.model is not None:
+        calls_model = needs_model and column is None
+        recorded = find_completions(task, dataset, table, column, calls_model=calls_model)
+    else:  # the samples' own completions stand in for calling a model
+        recorded = find_own_completions(dataset.rows, column=column)
+        if recorded is None:
+            message = (
+                f"task `{task.key}` calls a model, and there are neither completions nor a model"
+            )
+            hint = "pass `completions`, `model`, or samples with a column `completion`"
+            raise SpecError("E119", message, hint=hint)
+        refuse_unordered(task)
+        if task.num_trials > 1:
+            raise refuse_single(task.num_trials)
+    if not options.split_thinking:
+        return recorded
+    calls_model = options.model is not None and recorded is None
+    return split_recorded(task, dataset, recorded, calls_model=calls_model)
+
+
+def choose_policies(
+    tasks: Mapping[str, Task], evaluation: str, options: Options, *, stored: Sequence[object] = ()
+) -> tuple[Sequence[Mapping[str, Any]], list[Notice]]:
+    """Return the caller's policies, else the stored ones, checked against the loaded tasks."""
+    if not options.states_gates and not stored:
+        return (), []
+    take: Callable[..., tuple[Sequence[Mapping[str, Any]], list[Notice]]]
+    take = load_feature("policies").take_policies
+    return take(tasks, evaluation, options, stored=stored)

@@ -55,7 +55,8 @@ _DOUBT = WRONG | IF | SAYS | REFUSE | NONE | NOT | NOT_AFTER | DROP
 _CLAUSE_ENDS = SENTENCE_ENDS | COMMAS
 SETTING_OFF = _CLAUSE_ENDS | COLONS | DASHES
 _SAYING = COLONS | EQUALS | ARROWS | {"\u2208", "\u2248"}
-_BEFORE_TEXT = OPEN | BULLETS | {CHECKED}
+_TICKS = frozenset({CHECKED, "\u2705"})
+_BEFORE_TEXT = OPEN | BULLETS | _TICKS
 _ENDINGS = TRAILING_MARKS | {"\n"}
 
 
@@ -82,9 +83,7 @@ def list_texts(units: Units, begin: int, end: int) -> Iterator[Statement]:
 
 def _has_other_label(units: Units, at: int) -> bool:
     """Say whether the label of another option stands before a text: `B) Canberra`."""
-    before = at - 1
-    while before > 0 and units.words[before] in LABEL_MARKS | OPEN:
-        before -= 1
+    before = units.skip_back(at - 1, LABEL_MARKS | OPEN)
     return 0 <= before < at - 1 and units.labels[before] is not None
 
 
@@ -96,9 +95,7 @@ def read_text_lines(units: Units, lines: Sequence[Line]) -> list[Statement]:
     texts: dict[int, Statement] = {}
     first = int(_continues_prompt(units, lines))
     for place, line in enumerate(lines[first:], first):
-        begin = line.begin
-        while begin < line.end and units.words[begin] in _BEFORE_TEXT:
-            begin += 1
+        begin = units.skip(line.begin, _BEFORE_TEXT)
         for text in list_texts(units, begin, begin + 1):
             rest = units.words[text.end : line.end]
             if not line.names and all(word in TRAILING_MARKS for word in rest):
@@ -107,7 +104,7 @@ def read_text_lines(units: Units, lines: Sequence[Line]) -> list[Statement]:
         return []
     stated = []
     for place, text in texts.items():
-        is_outer = place in {0, len(lines) - 1} or CHECKED in units.known
+        is_outer = place in {0, len(lines) - 1} or not _TICKS.isdisjoint(units.known)
         if is_outer and text.choices and (units.size <= MOST_ASSERTED or _has_words(units, text)):
             stated.append(text)
     return stated
@@ -158,12 +155,8 @@ def _is_undoubted(units: Units, texts: Sequence[Statement]) -> bool:
 
 def _skip_dress(units: Units, text: Statement) -> tuple[int, int]:
     """Return the unit before a text, its articles and what opens it, and the one after it."""
-    before, end = skip_back(units, text.begin, FILL), text.end
-    while before >= max(text.begin - WRAPS, 0) and units.words[before] in OPEN:
-        before -= 1
-    while end < min(text.end + WRAPS, units.size) and units.words[end] in CLOSE:
-        end += 1
-    return before, end
+    before = units.skip_back(skip_back(units, text.begin, FILL), OPEN)
+    return before, units.skip(text.end, CLOSE)
 
 
 def _opens(units: Units, text: Statement) -> bool:
@@ -172,7 +165,7 @@ def _opens(units: Units, text: Statement) -> bool:
     if before >= 0:
         return False
     if end >= units.size - 1:
-        return end >= units.size or units.words[end] in SETTING_OFF
+        return units.words[end] in SETTING_OFF
     mark, after = units.words[end], units.roles[end + 1]
     if mark not in SETTING_OFF or mark in QUESTION_MARKS or not _has_words(units, text):
         return False
@@ -228,8 +221,6 @@ def _is_last(units: Units, end: int) -> bool:
     if rest[0] in COLONS:
         return True
     at = end + (rest[0] in COMMAS)
-    if at >= units.size:
-        return False
     roles = units.roles[at]
     if roles & NOT and units.size <= at + WRAPS:
         return True
@@ -239,7 +230,7 @@ def _is_last(units: Units, end: int) -> bool:
 def is_asserted(units: Units, text: Statement) -> bool:
     """Say whether a clause says that it is this text: after a verb, or as its first words."""
     before, end = _skip_dress(units, text)
-    is_over = end >= units.size or units.words[end] in SETTING_OFF
+    is_over = units.words[end] in SETTING_OFF
     if not is_over or not _has_words(units, text) or _is_of_label(units, before, text):
         return False
     if before < 0:
@@ -250,12 +241,14 @@ def is_asserted(units: Units, text: Statement) -> bool:
 def _is_asserted_alone(units: Units, text: Statement) -> bool:
     """Say whether a sentence is about this text, or ends with it."""
     before, end = _skip_dress(units, text)
-    is_over = end >= units.size or units.words[end] in SETTING_OFF
+    is_over = units.words[end] in SETTING_OFF
     if before < 0 or units.words[before] in SENTENCE_ENDS:
         return is_over or bool(units.roles[end] & BE)
     if not is_over or _is_of_label(units, before, text):
         return False
     if "to" in units.words[max(before - 1, 0) : before + 1]:
+        return False
+    if end < units.size and units.words[end] not in _CLAUSE_ENDS:
         return False
     return bool(units.roles[before] & BE) or units.words[before] in COLONS
 

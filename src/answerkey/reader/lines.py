@@ -24,6 +24,7 @@ from answerkey.reader.lexicon import (
     HYPHENS,
     IT,
     LABEL_MARKS,
+    MATHEMATICS,
     MAYBE,
     NOT,
     NOT_AFTER,
@@ -159,7 +160,7 @@ def _describe(units: Units, line: Line, names: Named, lead: int) -> None:
         names = replace(names, end=end + 1)  # `A项`
     if not BOXES.isdisjoint(units.words[line.begin : end]):
         return
-    if any(roles & NOT_AFTER for roles in units.roles[end : min(end + 3, line.end)]):
+    if units.plays(end, min(end + 3, line.end), NOT_AFTER):
         return
     is_cell = "|" in units.words[line.begin : names.begin] and not lead & (OPTION | ANSWER)
     is_over = all(_may_trail(units, at) for at in range(names.end, line.end))
@@ -207,13 +208,13 @@ def _is_picture(units: Units, at: int) -> bool:
 def _is_labelled(units: Units, names: Named) -> bool:
     """Say whether something sets the labels off: brackets, a mark such as `.`, or `because`."""
     at = names.end
-    if at < units.size and units.words[at] == "|":  # a row of a table
+    if units.words[at] == "|":  # a row of a table
         return False
     closing = units.words[at - 1]
     if names.is_wrapped and (closing in ROUND_CLOSE or units.words[names.begin] in OPEN):
         if closing not in QUOTES:
             return True
-    if len(names.choices) > 1 or at >= units.size:
+    if len(names.choices) > 1 or at == units.size:
         return True
     if units.roles[at] & AFTER or (units.gaps[at] and units.words[at] in _LABELLED):
         return True
@@ -228,9 +229,7 @@ def _is_labelled(units: Units, names: Named) -> bool:
 
 def _is_text(units: Units, at: int) -> bool:
     """Say whether text begins here: `B.Lyon`, `B:**Lyon**`; single letters are noise."""
-    while at < units.size and units.words[at] in OPEN:
-        at += 1
-    word = units.words[at] if at < units.size else "."
+    word = units.words[units.skip(at, OPEN)]
     return len(word) != 1 or not word.isascii()
 
 
@@ -321,12 +320,10 @@ def _says_something(units: Units, items: Sequence[int], at: int) -> bool:
 def _find_mark(units: Units, at: int) -> str:
     """Return the mark that sets a label off as the item of a list; nothing if there is none."""
     at += 1
-    while at < units.size and not units.gaps[at]:
+    while not units.gaps[at]:
         if units.words[at] not in DRESS and not units.roles[at] & OPTION:
             break
         at += 1  # `A项:`
-    if at >= units.size:
-        return ""
     if is_sign(units, at):
         return UNCHECKED
     word = units.words[at]
@@ -334,7 +331,7 @@ def _find_mark(units: Units, at: int) -> str:
         return word
     if units.roles[at] & _VERDICTS and not units.token(at).isascii():
         return UNCHECKED
-    is_judged = at + 1 < units.size and units.roles[at + 1] & _VERDICTS
+    is_judged = units.roles[at + 1] & _VERDICTS
     return word if is_judged and (word in DASHES or word in ROUND_OPEN) else ""
 
 
@@ -367,7 +364,7 @@ def _opens_question(units: Units, at: int) -> bool:
     before = at - 1
     while before >= max(at - _MOST_QUESTION_MARKS, 0) and units.words[before] in _BEFORE_QUESTION:
         before -= 1
-    if before >= 0 and units.words[before] != BREAK:
+    if units.words[before] != BREAK:
         return False
     word = units.words[at]
     after = units.words[at + 1 : at + 5]
@@ -422,7 +419,7 @@ def is_foreign(units: Units, items: Sequence[Line]) -> bool:
         begin = item.label_end
         here = _list_content(units.raw[units.places[item.begin] + 1 : units.places[item.end]])
         option = options.get(item.choices[0])
-        remarks += any(roles & IT for roles in units.roles[begin : begin + 3])
+        remarks += units.plays(begin, begin + 3, IT)
         if option and here:
             compared += 1
             shared += not option.isdisjoint(here)
@@ -539,7 +536,7 @@ def _read_labelled(
     labelled: Sequence[Line],
     findings: Findings,
 ) -> None:
-    """Note a label that opens or closes the text."""
+    """Note a label that opens or closes the text, or follows a verb and a colon."""
     first, last = lines[0], lines[-1]
     is_alone = len(labelled) == 1
     if judge(units, labelled[0], is_alone=is_alone and len(labelled[0].choices) == 1) is False:
@@ -548,8 +545,13 @@ def _read_labelled(
     if first.is_labelled and not is_listing:
         _state_first(units, lines, findings)
     elif last.is_labelled and last is not first and _is_only(units, lists, labelled):
-        if not _is_inline_list(units, last) and units.words[-1] not in COLONS:
+        if not _is_inline_list(units, last) and units.words[units.size - 1] not in COLONS:
             _state_line(last, "last_label", Weight.DEFINITE, findings)
+    elif is_alone and not first.is_labelled:
+        before = lines[lines.index(labelled[0]) - 1].end
+        is_led = units.words[before - 1] in COLONS and units.roles[before - 2] & BE
+        if is_led and units.words[labelled[0].begin] not in MATHEMATICS:
+            _state_line(labelled[0], "after_colon", Weight.VERDICT, findings)
 
 
 def _is_only(units: Units, lists: Sequence[Sequence[Line]], labelled: Sequence[Line]) -> bool:
@@ -600,7 +602,7 @@ def judge(units: Units, line: Line, *, is_alone: bool = False) -> bool | None:
     at = begin
     while at < line.end and units.words[at] in _LABELLED:
         at += 1
-    if is_alone and not any(roles & (BE | NOT) for roles in units.roles[at : at + 1]):
+    if is_alone and not units.plays(at, at + 1, (BE | NOT)):
         return None
     if at + 1 == line.end and units.labels[at] is None and units.words[at] in _INITIALS:
         return units.words[at] != "f"
@@ -622,24 +624,15 @@ def judge(units: Units, line: Line, *, is_alone: bool = False) -> bool | None:
 
 def _is_remark(units: Units, at: int, line: Line) -> bool:
     """Say whether `answer` is all that is said of an option: `<-- answer`, `(answer)`."""
-    before, after = at - 1, at + 1
-    while before > line.begin and units.words[before] in DRESS:
-        before -= 1
-    while after < line.end and units.words[after] in DRESS:
-        after += 1
-    if units.words[before] not in _BEFORE_ANSWER:
-        return False
-    return after >= line.end or not is_word(units, after)
+    before = units.skip_back(at - 1, DRESS)
+    after = units.skip(at + 1, DRESS)
+    return units.words[before] in _BEFORE_ANSWER and not is_word(units, after)
 
 
 def _is_negated(units: Units, begin: int, at: int) -> bool:
     """Say whether the word before a verdict turns it round: `not correct`, `not **correct**`."""
-    before = at - 1
-    while before > begin and units.words[before] in DRESS:
-        before -= 1
-    if before < begin:
-        return False
-    return units.roles[before] & (NOT | WRONG) == NOT
+    before = units.skip_back(at - 1, DRESS)
+    return before >= begin and units.roles[before] & (NOT | WRONG) == NOT
 
 
 def _is_verdict(units: Units, at: int, line: Line) -> bool:

@@ -43,7 +43,7 @@ _FRAME = re.compile(
     | (?P<turn> <[|\uff5c](?!(?:begin|end)_of_box)(?P<name>[^<>|\uff5c\n]{{1,40}})[|\uff5c]>
         | <\|\w{{1,20}}> | <\w{{1,20}}\|> | </s> | \A\s{{0,4}}<s> | <(?:[be]os|pad)> | <(?:start|end)_of_turn>
         | (?P<inst>\[inst\]) | \[/inst\] )
-      (?:\s{{0,2}}(?P<role>assistant|model|user|system|developer|tool)\b)?""",  # noqa: E501 - the text as it is written
+      (?:\s{{0,2}}(?P<role>assistant|model|user|system|developer|tool)\b)?""",
     re.IGNORECASE | re.VERBOSE,
 )
 #: How each of these tokens begins.

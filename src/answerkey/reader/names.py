@@ -39,13 +39,9 @@ from answerkey.reader.lexicon import (
     STOPS,
     WRONG,
 )
-from answerkey.reader.units import Units
+from answerkey.reader.units import WRAPS, Units
 
 # Where a label can stand: what may be before it and after it without making it something else.
-
-#: How many brackets and marks of emphasis may stand around a label: the work at one place is
-#: bounded.
-WRAPS = 6
 
 #: Labels that are words, too, and the verbs that may follow them all the same.
 _WORDS = frozenset({"a", "i"})
@@ -63,9 +59,7 @@ _PARTICLES = BE | OPTION | FILL | RIGHT | WRONG | AND | OR | AFTER | MAYBE
 
 def find_label(units: Units, at: int) -> int | None:
     """Return where the label is that begins here, after brackets and emphasis."""
-    if at >= units.size:
-        return None
-    for position in range(at, min(at + WRAPS, units.size)):
+    for position in range(at, at + WRAPS):
         if units.labels[position] is not None:
             return position
         if units.words[position] not in OPEN:
@@ -78,19 +72,19 @@ def find_label(units: Units, at: int) -> int | None:
 def close_label(units: Units, position: int) -> int:
     """Return the first unit after a label, its own option's text, and what closes its wrapping."""
     begin = at = units.text_ends.get(position, position + 1)
-    while at < min(begin + WRAPS, units.size) and units.words[at] in CLOSE and not units.gaps[at]:
+    while at < begin + WRAPS and units.words[at] in CLOSE and not units.gaps[at]:
         at += 1
     return at
 
 
 def is_word(units: Units, at: int) -> bool:
     """Say whether the unit is a word, a number, a phrase or an option's text."""
-    return at < units.size and (not units.words[at] or units.words[at][0].isalnum())
+    return not units.words[at] or units.words[at][0].isalnum()
 
 
 def is_plain(units: Units, at: int) -> bool:
     """Say whether a unit is a longer word that plays no role and names nothing."""
-    if at >= units.size or units.roles[at] or units.labels[at] is not None or at in units.options:
+    if units.roles[at] or units.labels[at] is not None or at in units.options:
         return False
     word = units.token(at)
     return len(word) > 1 and word[0].isalnum()
@@ -98,7 +92,7 @@ def is_plain(units: Units, at: int) -> bool:
 
 def is_end(units: Units, at: int) -> bool:
     """Say whether the text or its line ends here."""
-    return at >= units.size or units.words[at] == BREAK
+    return units.words[at] == BREAK
 
 
 def is_small(units: Units, position: int) -> bool:
@@ -146,9 +140,7 @@ def stands(units: Units, position: int, at: int) -> bool:
 
 def _may_open(units: Units, at: int) -> bool:
     """Say whether a mark after a label and a space sets it off; emphasis belongs to its word."""
-    end = at
-    while end < min(at + WRAPS, units.size) and units.words[end] in DRESS:
-        end += 1
+    end = units.skip(at, DRESS)
     return end == at or not is_word(units, end)
 
 
@@ -159,8 +151,6 @@ def _spoils(units: Units, at: int) -> bool:
         return at + 1 not in units.options
     if word in SPOILING:
         return True
-    if at + 1 >= units.size:
-        return False
     if word in HYPHENS or word == "/":
         return not units.gaps[at + 1] and is_word(units, at + 1) and units.labels[at + 1] is None
     following = units.words[at + 1]
@@ -207,8 +197,6 @@ _JOINING = JOINTS | DASHES
 
 def _find_joined(units: Units, position: int, end: int) -> int | None:
     """Return where the label is that is joined to one that is closed before `end`."""
-    if end >= units.size:
-        return None
     if _is_row(units, position, end):
         return end + 1
     is_wrapped = end > position + 1
@@ -224,7 +212,7 @@ def _find_joined(units: Units, position: int, end: int) -> int | None:
 
 def _is_row(units: Units, position: int, end: int) -> bool:
     """Say whether a label in brackets follows one in brackets: `(A) (B)`, not `(E) (i) and`."""
-    if end + 2 >= units.size or units.words[end - 1] not in ROUND_CLOSE:
+    if units.words[end - 1] not in ROUND_CLOSE:
         return False
     if units.words[end] not in ROUND_OPEN or units.labels[end + 1] is None:
         return False
@@ -234,9 +222,9 @@ def _is_row(units: Units, position: int, end: int) -> bool:
 
 def skip_remark(units: Units, at: int) -> int:
     """Return the first unit after a remark in brackets; `at` if there is none."""
-    if at >= units.size or units.words[at] not in ROUND_OPEN:
+    if units.words[at] not in ROUND_OPEN:
         return at
-    for end in range(at + 1, min(at + _ASIDE, units.size)):
+    for end in range(at + 1, at + _ASIDE):
         if units.words[end] in ROUND_CLOSE:
             return end + 1
         if units.words[end] == BREAK:
@@ -246,21 +234,19 @@ def skip_remark(units: Units, at: int) -> int:
 
 def _skip_joint(units: Units, at: int) -> int | None:
     """Return where a joined label may begin: after `,`, `/`, `or`, or a dash without spaces."""
-    if at >= units.size:
-        return None
     begin = at
     if units.words[at] in DASHES:
-        is_tight = not units.gaps[at] and at + 1 < units.size and not units.gaps[at + 1]
+        is_tight = not units.gaps[at] and not units.gaps[at + 1]
         return at + 1 if is_tight else None
     if units.words[at] in JOINTS:
         at += 1
-    if at < units.size and units.roles[at] & (OR | AND):
+    if units.roles[at] & (OR | AND):
         # A letter that is a word for `and`, too, may be a label: `C, E, or G`.
         if units.labels[at] is None or find_label(units, at + 1) is not None:
             at += 1
     if at == begin:
         return None
-    for further in range(at, min(at + _MOST_LIGHT, units.size)):
+    for further in range(at, at + _MOST_LIGHT):
         is_label = units.labels[further] is not None and not is_word(units, further + 1)
         if is_label or not units.roles[further] & (FILL | OPTION | MAYBE):
             return further
@@ -271,9 +257,9 @@ def _is_another(units: Units, position: int, *, is_direct: bool, is_wrapped: boo
     """Say whether a label after a joint is one more answer, and not the beginning of a clause."""
     at = close_label(units, position)
     if stands(units, position, at):
-        if at >= units.size or not units.roles[at] & BE or units.words[at] in PLURALS:
+        if not units.roles[at] & BE or units.words[at] in PLURALS:
             return True
-        return not any(roles & (NOT | WRONG) for roles in units.roles[at : at + 2])
+        return not units.plays(at, at + 2, (NOT | WRONG))
     if is_direct and not _JOINING.isdisjoint(units.words[position + 1 : position + 2]):
         return True
     # `A, C i D`: whatever the word is, the letter is none of a sentence.
@@ -364,11 +350,7 @@ def _clashes(units: Units, position: int, end: int) -> bool:
         return False
     if units.token(position) not in units.option_texts[units.choices.choices.index(owner)]:
         return False  # `C` is not the text `c`
-    before = position - 1
-    while before >= 0 and units.words[before] in DRESS:
-        before -= 1
-    if before < 0:
-        return True
+    before = units.skip_back(position - 1, DRESS)
     is_bracketed = units.words[before] in _BRACKETS and not units.words[position].isdecimal()
     return not (units.roles[before] & OPTION or is_bracketed)
 

@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from answerkey.reader.assertions import (
     MOST_ASSERTED,
-    is_asserted,
     SETTING_OFF,
+    is_asserted,
     list_texts,
     read_assertion,
     read_text_lines,
@@ -39,6 +39,7 @@ from answerkey.reader.lexicon import (
     LEAVE,
     MATCH,
     MATHEMATICS,
+    MAYBE,
     MUTE,
     NONE,
     NOT,
@@ -61,6 +62,7 @@ from answerkey.reader.lexicon import (
     WRONG,
 )
 from answerkey.reader.lines import (
+    SPEAKERS,
     TRAILING_MARKS,
     Line,
     find_lists,
@@ -118,7 +120,7 @@ _SENTENCE = 40
 _LISTED = 3
 _DENIAL = NOT | WRONG | DROP | NOT_AFTER | REFUSE
 #: `Let me check the next: option D.`
-_PLANS = frozenset("let let's next check compare consider possible examine verify mistake".split())
+_PLANS = frozenset(["let", "let's", "next", "check", "compare", "consider", "possible", "examine", "verify", "mistake"])
 
 
 def gather(units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -> Findings:
@@ -165,10 +167,7 @@ def _drop_listed(
 
 def _read_last(units: Units, findings: Findings) -> None:
     """Note a label with which the text ends, after a colon, an arrow or `option`."""
-    fewest = max(units.size - WRAPS, 0)
-    last = units.size - 1
-    while last >= fewest and units.words[last] in _ENDINGS:
-        last -= 1
+    last = units.skip_back(units.size - 1, _ENDINGS)
     if last < 1 or units.labels[last] is None or is_small(units, last):
         return
     if not QUESTION_MARKS.isdisjoint(units.words[last:]):
@@ -282,7 +281,7 @@ def _combine(units: Units, statements: Sequence[Statement]) -> Decision:
     if len(current.choices) > 1:
         decision.reason = SEVERAL
     elif not current.choices:
-        is_declined = any(roles & NONE for roles in units.roles[current.begin : current.end])
+        is_declined = units.plays(current.begin, current.end, NONE)
         decision.reason = DECLINED if is_declined else "NOT_A_CHOICE"
     elif current.clashes:
         return replace(decision, reason=CLASH, doubt="other_text")
@@ -331,8 +330,8 @@ def _name_silence(units: Units, findings: Findings) -> Decision:
     """
     roles = units.roles
     if units.size > _SHORT_REPLY:
-        roles = roles[:_FIRST_WORDS] + roles[-_FIRST_WORDS:]
-    is_short = len(units.roles) <= _FIRST_WORDS
+        roles = roles[:_FIRST_WORDS] + roles[units.size - _FIRST_WORDS :]
+    is_short = units.size <= _FIRST_WORDS
     if any(role & REFUSE or (role & NONE and is_short) for role in roles):
         return Decision(reason=DECLINED)
     places = [at for at in units.named if _is_mention(units, at, 0)]
@@ -419,9 +418,9 @@ def _is_quoted(units: Units, decision: Decision, _statements: Sequence[Statement
     if quote < 0 or (words[quote] == '"' and KEY in units.text):
         return False
     before = quote - 1
-    if before >= 0 and words[before] in COMMAS | COLONS:
+    if words[before] in COMMAS | COLONS:
         before -= 1
-    if before >= 0 and roles[before] & (IF | SAYS):
+    if roles[before] & (IF | SAYS):
         return True  # `Tom said: "It is C."`
     if before > 0 and words[before + 1] in COLONS:
         if not any(role & ~PREP for role in roles[before - 1 : before + 1]):
@@ -433,9 +432,9 @@ def _is_quoted(units: Units, decision: Decision, _statements: Sequence[Statement
     else:
         return False
     end += 1
-    if end < units.size and words[end] in COMMAS:
+    if words[end] in COMMAS:
         end += 1
-    if end < units.size and words[end] in DASHES:
+    if words[end] in DASHES:
         end += 1  # `«C», — сказал Иван`
     if quote == decision.begin and end <= decision.end + 1:  # `"C", said Tom`, not `"C", I think`
         return any(role & (IF | SAYS) for role in roles[end : end + 1])
@@ -517,7 +516,8 @@ def _is_contradicted(units: Units, decision: Decision, statements: Sequence[Stat
         if not any(units.labels[statement.begin : statement.end]):
             continue  # an option's text may be a step of the argument
         is_turned = any(statement.end <= turn < decision.end for turn in turns)
-        if statement.weight is not Weight.TENTATIVE and not is_turned:
+        is_guess = units.plays(statement.begin, statement.end, MAYBE)
+        if statement.weight is not Weight.TENTATIVE and not is_guess and not is_turned:
             return True
     return False
 
@@ -548,7 +548,7 @@ def _is_rivalled(units: Units, decision: Decision, statements: Sequence[Statemen
     """Say whether its own sentence names a further choice, or a later one supports another."""
     if KEY in units.text:
         return False
-    if units.size > decision.end and units.roles[-1] & (OR | PREP) == OR:
+    if units.size > decision.end and units.roles[units.size - 1] & (OR | PREP) == OR:
         return True  # a text that is cut off after `or`
     agreeing = [one.begin for one in statements if one.choices == (decision.choice,)]
     for first, end in _list_sentences(units, decision.end):
@@ -568,7 +568,7 @@ def _is_rivalled(units: Units, decision: Decision, statements: Sequence[Statemen
 
 def _is_alternative(units: Units, begin: int, at: int) -> bool:
     """Say whether the sentence of an answer offers a further choice: `or C`, not `because C`."""
-    if any(roles & _DENIAL for roles in units.roles[max(at - _BACK, begin) : at + _BACK]):
+    if units.plays(max(at - _BACK, begin), at + _BACK, _DENIAL):
         return False
     if any(roles & (OR | PREP) == OR for roles in units.roles[max(at - _BACK, begin) : at]):
         return True
@@ -598,7 +598,7 @@ def _list_mentions(units: Units, begin: int, end: int) -> Iterator[int]:
 def _is_mention(units: Units, at: int, begin: int) -> bool:
     """Say whether a letter is a label where nothing states it: no article, no part of a formula."""
     token = units.token(at)
-    before = units.words[at - 1] if at else BREAK
+    before = units.words[at - 1]
     around = units.roles[max(at - 1, 0) : at + 2]
     is_set_off = before in _BRACKETS and at > 0 and bool(units.gaps[at - 1])
     is_set_off = is_set_off and not is_small(units, at)
@@ -606,14 +606,14 @@ def _is_mention(units: Units, at: int, begin: int) -> bool:
         return read_names(units, at) is not None
     if not token.isupper() or token == "I" or not begins_well(units, at):
         return False
-    after = units.words[at + 1] if at + 1 < units.size else ""
+    after = units.words[at + 1]
     if token == "A" and at <= begin + 1 and not any(roles & BE for roles in around[-1:]):
         return False
     if before == "." and not units.gaps[at]:
         return False  # an abbreviation
     if before in _FORMULA or before in _BRACKETS or after in _FORMULA or before[:1].isdecimal():
         return False
-    return not after or bool(units.gaps[at + 1]) or not (is_word(units, at + 1) or after == "(")
+    return bool(units.gaps[at + 1]) or not (is_word(units, at + 1) or after == "(")
 
 
 _Doubt = Callable[[Units, Decision, Sequence[Statement]], bool]
@@ -692,7 +692,7 @@ def _read_part(text: str, labels: Labels, options: tuple[str, ...], offset: int)
         part = split_units(text[first : units.end(end - 1)], labels, options)
         lines = split_lines(part)
         lists = find_lists(part, lines)
-        if begin in questions and any(is_foreign(part, items) for items in lists):
+        if part.words[0] in SPEAKERS or any(is_foreign(part, items) for items in lists):
             continue
         reading = _locate(part, decide(part, lines, lists), offset + first)
         if reading.reason != NOTHING:

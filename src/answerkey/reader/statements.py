@@ -58,7 +58,6 @@ from answerkey.reader.lexicon import (
 )
 from answerkey.reader.names import (
     PLURALS,
-    WRAPS,
     Named,
     close_label,
     is_end,
@@ -257,13 +256,9 @@ def _read_target(units: Units, at: int, *, has_link: bool) -> Followed | None:
 
 def _ends_answer(units: Units, end: int) -> bool:
     """Say whether an option's text is complete here: no further word, no joint to another."""
-    at = end
-    while at < min(end + WRAPS, units.size) and units.words[at] in CLOSE:
-        at += 1
-    if at >= units.size:
-        return True
+    at = units.skip(end, CLOSE)
     roles = units.roles[at]
-    if units.words[at] in COMMAS and at + 1 < units.size and units.roles[at + 1] & OR:
+    if units.words[at] in COMMAS and units.roles[at + 1] & OR:
         return False
     if is_word(units, at):
         if roles & BE and not units.token(at).isascii():
@@ -276,12 +271,10 @@ def _ends_answer(units: Units, end: int) -> bool:
 
 def read_text(units: Units, choice: str, end: int) -> Followed:
     """Return the choice of an option text; the label in brackets after it has to be the same."""
-    at = end
-    while at < min(end + WRAPS, units.size) and units.words[at] in _PAUSES:
-        at += 1
-    if at >= units.size or units.words[at] not in _BRACKETS:
+    at = units.skip(end, _PAUSES)
+    if units.words[at] not in _BRACKETS:
         return Followed((choice,), end)
-    if at + 1 < units.size and units.roles[at + 1] & OPTION:
+    if units.roles[at + 1] & OPTION:
         at += 2
     names = read_names(units, at)
     if names is None:
@@ -291,10 +284,8 @@ def read_text(units: Units, choice: str, end: int) -> Followed:
 
 def _read_foreign(units: Units, at: int) -> Followed | None:
     """Return an answer that is no choice when a label stands here that is not among them."""
-    position = at
-    while position < min(at + WRAPS, units.size) and units.words[position] in OPEN:
-        position += 1
-    if position >= units.size or not units.choices.resembles(units.token(position)):
+    position = units.skip(at, OPEN)
+    if not units.choices.resembles(units.token(position)):
         return None
     end = close_label(units, position)
     if units.labels[position] or is_word(units, end) or not stands(units, position, end):
@@ -329,14 +320,12 @@ def _skip_preposition(units: Units, at: int) -> int | None:
 def _look_after(units: Units, target: Followed, *, has_verb: bool) -> Followed | None:
     """Return the target, negated if a negation follows; None for a condition or a question."""
     at = target.end
-    if at >= units.size:
-        return target
     if units.words[at] == _OF and is_word(units, at + 1):
         return None
     if _is_denied_after(units, at):
         target.is_negated = not target.is_negated
         return target
-    for further in range(at, min(at + _NEGATION, units.size)):
+    for further in range(at, at + _NEGATION):
         roles = units.roles[further]
         if roles & NOT_AFTER:
             return replace(target, is_negated=True, end=further + 1)
@@ -362,11 +351,7 @@ def _is_denied_after(units: Units, at: int) -> bool:
 
 def _follow_contrast(units: Units, end: int) -> Followed | None:
     """Return what follows an exclusion: `not A but B`, `nicht A, sondern B`, `B가 아니라 C`."""
-    at = end
-    while at < min(end + WRAPS, units.size) and units.words[at] in _PAUSES:
-        at += 1
-    if at >= units.size:
-        return None
+    at = units.skip(end, _PAUSES)
     if units.roles[at] & BUT:
         return follow(units, at + 1, is_linked=True)
     return follow(units, at, is_linked=True) if units.roles[at - 1] & NOT_AFTER else None
@@ -452,14 +437,14 @@ def is_inserted(units: Units, at: int) -> bool:
 
 def is_followed(units: Units, at: int) -> bool:
     """Say whether a comma, a colon or a stop sets the unit off from what follows."""
-    return at + 1 < units.size and units.words[at + 1] in _INTERJECTION_ENDS
+    return units.words[at + 1] in _INTERJECTION_ENDS
 
 
 def _depends(units: Units, at: int) -> bool:
     """Say whether the clause that begins here depends on the one before: `, that`, `, is that`."""
-    if at + 1 < units.size and units.roles[at] & BE:
+    if units.roles[at] & BE:
         at += 1
-    return at < units.size and bool(units.roles[at] & THAT)
+    return bool(units.roles[at] & THAT)
 
 
 def _denies(units: Units, at: int, cue: int) -> bool:
@@ -550,7 +535,7 @@ def _read_noun(units: Units, at: int, findings: Findings) -> None:
 def _weigh(units: Units, at: int) -> Weight:
     """Return the weight of a cue: `the closest answer`, `my guess` and `answers` say less."""
     before = skip_back(units, at, FILL | RIGHT | OWN)
-    is_guess = any(roles & (THINK | MAYBE) for roles in units.roles[before + 1 : at + 1])
+    is_guess = units.plays(before + 1, at + 1, (THINK | MAYBE))
     return Weight.TENTATIVE if is_guess else Weight.DEFINITE
 
 
@@ -588,7 +573,7 @@ def _note(
 def _is_judged_wrong(units: Units, target: Followed) -> bool:
     """Say whether a verdict follows that excludes the label: `so C cannot be right`."""
     at = target.end
-    if not target.choices or at >= units.size or not units.roles[at] & (BE | NOT):
+    if not target.choices or not units.roles[at] & (BE | NOT):
         return False
     verdict = _read_verdict(units, target)
     return verdict is not None and verdict.is_wrong != verdict.is_negated
@@ -604,7 +589,7 @@ def _follow_answer(units: Units, at: int) -> Followed | None:
     if target.has_link:
         return target
     end = target.end
-    if end < units.size and units.roles[end] & BE and not roles & BARE:
+    if units.roles[end] & BE and not roles & BARE:
         return target if _has_verb_after(units, end) else None  # `answers B and C are too small`
     if not starts_line(units, at) and end >= units.size and not target.is_wrapped:
         return None  # a text that is cut off
@@ -613,13 +598,13 @@ def _follow_answer(units: Units, at: int) -> Followed | None:
     if roles & BARE or starts_line(units, at) or target.is_wrapped:
         return target
     before = skip_back(units, at, FILL | OWN | RIGHT)
-    has_verb = before >= 0 and bool(units.roles[before] & BE)
+    has_verb = bool(units.roles[before] & BE)
     return target if has_verb or _has_verb_after(units, end) else None
 
 
 def _has_verb_after(units: Units, at: int) -> bool:
     """Say whether the clause ends with the verb, as in German: `dass die Antwort B ist`."""
-    if at >= units.size or not units.roles[at] & BE:
+    if not units.roles[at] & BE:
         return False
     return is_end(units, at + 1) or units.words[at + 1] in _CLAUSE_ENDS
 
@@ -629,11 +614,7 @@ def _follow_option(units: Units, at: int) -> Followed | None:
     if at > 0 and units.labels[at - 1] is not None and not units.gaps[at]:
         return None  # `A项`
     before = skip_back(units, at, FILL & ~(RIGHT | OWN))
-    around = units.roles[at]
-    if before >= 0:
-        around |= units.roles[before]
-    if at + 1 < units.size:
-        around |= units.roles[at + 1] & RIGHT
+    around = units.roles[at] | units.roles[before] | units.roles[at + 1] & RIGHT
     if not around & (RIGHT | OWN) and not _is_key(units, at):
         return None
     if units.roles[at] & MAYBE and not around & RIGHT:
@@ -659,7 +640,7 @@ def _follow_right(units: Units, at: int) -> Followed | None:
             return None
         if units.roles[before] & PREP:
             return None  # `from the right`
-    if at + 1 < units.size and units.roles[at + 1] & (ANSWER | OPTION):
+    if units.roles[at + 1] & (ANSWER | OPTION):
         return None
     target = follow(units, at + 1)
     return target if target and target.has_link and target.choices else None
@@ -667,7 +648,7 @@ def _follow_right(units: Units, at: int) -> Followed | None:
 
 def _follow_pick(units: Units, at: int) -> Followed | None:
     """Return what is chosen; a variable (`choose $A$`) is not."""
-    if at + 1 < units.size and units.words[at + 1] in MATHEMATICS:
+    if units.words[at + 1] in MATHEMATICS:
         return None
     target = follow(units, at + 1, is_linked=True, may_pause=False)
     if target is not None:
@@ -704,11 +685,11 @@ def _follow_hint(units: Units, at: int) -> Followed | None:
     roles = units.roles[at]
     begin = at + 1
     if roles & (IT | BE) == IT:
-        if begin >= units.size or not units.roles[begin] & BE:
+        if not units.roles[begin] & BE:
             return None
         begin += not units.roles[begin] & NOT
-    while roles & FIX and begin < min(at + _BACK, units.size) and units.words[begin] in STOPS:
-        begin += 1
+    if roles & FIX:
+        begin = units.skip(begin, STOPS, _BACK)
     may_pause = bool(roles & (FIX | SO | NOT_AFTER))
     target = follow(units, begin, is_linked=True, may_pause=may_pause)
     if target is None or not target.choices or not _ends_clause(units, target):
@@ -718,7 +699,7 @@ def _follow_hint(units: Units, at: int) -> Followed | None:
     for between in range(begin, min(target.end, begin + _NEAR)):
         if not _is_light(units, between):
             return None
-    is_option = any(between & OPTION for between in units.roles[begin : target.end])
+    is_option = units.plays(begin, target.end, OPTION)
     if target.is_wrapped or is_option or target.end - 1 in units.options:
         return target
     return None if roles & MATCH or units.token(target.end - 1).islower() else target
@@ -751,7 +732,7 @@ def _ends_clause(units: Units, target: Followed) -> bool:
     if not is_word(units, at):
         return not units.gaps[at]
     begin = at
-    while at < min(begin + _NEAR, units.size) and units.roles[at] & (BE | FILL):
+    while at < begin + _NEAR and units.roles[at] & (BE | FILL):
         if units.gaps[at]:
             break
         at += 1  # `よってBです`
@@ -761,7 +742,7 @@ def _ends_clause(units: Units, target: Followed) -> bool:
 def _exclude(units: Units, at: int, findings: Findings) -> None:
     """Note the labels after `not`, `neither`, `eliminate`, `rule out options`."""
     names = None
-    for further in range(at + 1, min(at + 1 + _BACK, units.size)):
+    for further in range(at + 1, at + 1 + _BACK):
         names = read_names(units, further)
         is_light = units.roles[further] & (FILL | OPTION | BE) or units.words[further] in OPEN
         if names is not None or not is_light:
@@ -813,10 +794,9 @@ def read_subject(units: Units, at: int, findings: Findings) -> None:
     verdict = _read_verdict(units, names, has_verb=is_inverted)
     if verdict is None or (is_inverted and not verdict.is_full):
         return
-    if verdict.end < units.size:
-        roles = units.roles[verdict.end]
-        if roles & (IF | AFTER) == IF or units.words[verdict.end] in QUESTION_MARKS:
-            return  # `D would be correct if`
+    is_condition = units.roles[verdict.end] & (IF | AFTER) == IF
+    if is_condition or units.words[verdict.end] in QUESTION_MARKS:
+        return  # `D would be correct if`
     context = read_context(units, begin)
     if context is Context.HYPOTHETICAL or (context is Context.DENIED and verdict.is_wrong):
         return
@@ -846,12 +826,8 @@ def _find_begin(units: Units, at: int) -> int | None:
 
     An article or a pronoun cannot; and a label that is joined to another is read with it.
     """
-    before = at - 1
-    while before >= 0 and units.words[before] in OPEN and before >= at - WRAPS:
-        before -= 1
-    word, roles = BREAK, 0
-    if before >= 0:
-        word, roles = units.words[before], units.roles[before]
+    before = units.skip_back(at - 1, OPEN)
+    word, roles = units.words[before], units.roles[before]
     if before == at - 1 and not roles & OPTION and _is_article(units, at):
         return None
     if word == BREAK:
@@ -869,7 +845,7 @@ def _is_article(units: Units, at: int) -> bool:
     token = units.token(at)
     if token != "a":
         return token == "i"
-    return at + 1 >= units.size or not units.roles[at + 1] & BE
+    return not units.roles[at + 1] & BE
 
 
 def _is_after_label(units: Units, at: int) -> bool:
@@ -892,7 +868,7 @@ def _read_verdict(
     verdict.end = at
     if verdict.is_full and (verdict.has_verb or not units.text.isascii()):
         return verdict
-    is_over = at < units.size and units.words[at] in _VERDICT_ENDS
+    is_over = units.words[at] in _VERDICT_ENDS
     return verdict if verdict.has_verb and not verdict.is_negated and is_over else None
 
 
@@ -923,7 +899,7 @@ def _add_to_verdict(units: Units, at: int, verdict: _Verdict) -> bool:
 
 def _goes_on(units: Units, at: int) -> bool:
     """Say whether a verdict is only the beginning of another word: 对称, `right-handed`."""
-    if at + 2 >= units.size or units.gaps[at + 1]:
+    if units.gaps[at + 1]:
         return False
     if units.words[at + 1] in HYPHENS:
         return not units.gaps[at + 2] and is_word(units, at + 2)

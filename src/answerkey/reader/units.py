@@ -120,7 +120,7 @@ def _kind(character: str) -> tuple[bool, bool, str]:
 # The texts of the options, and where a completion writes one of them in full.
 
 _ARTICLES = frozenset(
-    ("the a an le la les un une el los las una il lo gli os as um uma der die das ein eine").split()
+    ["the", "a", "an", "le", "la", "les", "un", "une", "el", "los", "las", "una", "il", "lo", "gli", "os", "as", "um", "uma", "der", "die", "das", "ein", "eine"]
 )
 _AFTER_LABEL = LABEL_MARKS | CLOSE
 #: Every dash in an option's text, and in what is compared with it.
@@ -320,14 +320,20 @@ def _find_choice(labels: Labels, token: str, word: str) -> str | None:
 _OTHER_BREAKS = frozenset({*LINE_BREAKS[1:], "\r\n"})
 #: A letter that an apostrophe follows: a token such as `B'dir` may be a label with its ending.
 _LETTER_APOSTROPHE = re.compile("'(?<=(?<![A-Za-z])[A-Za-z]')")
-#: What may stand between a label and its own option's text, and how much of it.
+#: What may stand between a label and its own option's text.
 _BEFORE_TEXT = (LABEL_MARKS | CLOSE | OPEN | DASHES | EQUALS) - {","}
-_MOST_BEFORE_TEXT = 6
+#: How many brackets and marks of emphasis may stand around a label: the work at one place is
+#: bounded.
+WRAPS = 6
+#: Line breaks that follow the last unit and, by negative indices, stand before the first.
+_MARGIN = 8
 
 
 @dataclass(slots=True)
 class Units:
-    """Lists of the same `size`: words, roles, the choices that are named, the spaces before each.
+    """Lists of words, roles, the choices that are named, and the spaces before each.
+
+    Behind the `size` units there is a margin of line breaks.
 
     A unit is a token, a phrase, or the full text of an option; the word of the last two is empty.
     `options` has the choices of option texts by their unit, an empty one if several options have
@@ -361,6 +367,24 @@ class Units:
     spellings: list[_Spelling] = field(default_factory=list)
     #: What `read_names` found, by the place of the first label.
     names: dict[int, object] = field(default_factory=dict)
+
+    def plays(self, begin: int, end: int, roles: int) -> bool:
+        """Say whether a unit from `begin` to `end` plays one of these roles."""
+        return any(role & roles for role in self.roles[max(begin, 0) : end])
+
+    def skip(self, at: int, marks: frozenset[str], most: int = WRAPS) -> int:
+        """Return the first unit from `at` on that is none of these marks, or the last of `most`."""
+        end = at + most
+        while at < end and self.words[at] in marks:
+            at += 1
+        return at
+
+    def skip_back(self, at: int, marks: frozenset[str], most: int = WRAPS) -> int:
+        """Return the nearest unit from `at` back that is none of these marks."""
+        end = at - most
+        while at > end and self.words[at] in marks:
+            at -= 1
+        return at
 
     def start(self, at: int) -> int:
         """Return where a unit begins in the text."""
@@ -479,12 +503,16 @@ def _join_tokens(
         labels = list(compress(labels, is_kept))
         units.gaps = list(compress(units.gaps, is_kept))
         units.places = [*compress(range(size), is_kept), size]
-    units.words, units.roles, units.labels = words, roles, labels
-    units.size = len(words)
-    for at in compress(range(units.size), roles):
-        units.played |= roles[at]
     if BREAK in units.known:
         units.breaks += (at for at, word in enumerate(words) if word == BREAK)
+    for at in compress(range(len(words)), roles):
+        units.played |= roles[at]
+    units.size = len(words)
+    units.words = words + [BREAK] * _MARGIN
+    units.roles = roles + [0] * _MARGIN
+    units.labels = labels + [None] * _MARGIN
+    units.gaps = units.gaps + [""] * _MARGIN
+    units.places = [*units.places, *[size] * _MARGIN]
 
 
 def _attach_texts(units: Units, spans: Sequence[_Span]) -> None:
@@ -496,9 +524,7 @@ def _attach_texts(units: Units, spans: Sequence[_Span]) -> None:
     for label, choice in enumerate(units.labels):
         if choice is None:
             continue
-        at = label + 1
-        while at < min(label + _MOST_BEFORE_TEXT, units.size) and units.words[at] in _BEFORE_TEXT:
-            at += 1
+        at = units.skip(label + 1, _BEFORE_TEXT)
         if units.options.get(at) == choice:
             units.text_ends[label] = at + 1
             units.roles[at] = 0

@@ -33,7 +33,6 @@ from answerkey.reader.lexicon import (
 )
 from answerkey.reader.lines import BOLD, TRAILING_MARKS, Line
 from answerkey.reader.markup import CHECKED
-from answerkey.reader.names import WRAPS
 from answerkey.reader.statements import (
     SENTENCE_ENDS,
     Statement,
@@ -41,7 +40,7 @@ from answerkey.reader.statements import (
     read_text,
     skip_back,
 )
-from answerkey.reader.units import Units
+from answerkey.reader.units import WRAPS, Units
 
 #: A longer text argues; an option's text in it need not be its answer.
 MOST_ASSERTED = 60
@@ -97,17 +96,17 @@ def read_text_lines(units: Units, lines: Sequence[Line]) -> list[Statement]:
     for place, line in enumerate(lines[first:], first):
         begin = units.skip(line.begin, _BEFORE_TEXT)
         for text in list_texts(units, begin, begin + 1):
-            rest = units.words[text.end : line.end]
-            if not line.names and all(word in TRAILING_MARKS for word in rest):
+            following = units.words[text.end : line.end]
+            if not line.names and all(word in TRAILING_MARKS for word in following):
                 texts[place] = text
     if len({text.choices for text in texts.values()}) != 1:
         return []
-    stated = []
+    statements = []
     for place, text in texts.items():
         is_outer = place in {0, len(lines) - 1} or not _TICKS.isdisjoint(units.known)
         if is_outer and text.choices and (units.size <= MOST_ASSERTED or _has_words(units, text)):
-            stated.append(text)
-    return stated
+            statements.append(text)
+    return statements
 
 
 def _continues_prompt(units: Units, lines: Sequence[Line]) -> bool:
@@ -123,7 +122,7 @@ def _has_words(units: Units, text: Statement) -> bool:
 
 
 def read_assertion(units: Units, lines: Sequence[Line]) -> Statement | None:
-    """Return the only option whose text a reply asserts: as its first words, as its last, or alone."""
+    """Return the only option whose text a reply asserts: first, last, or alone."""
     if not units.options:
         return None
     is_short = units.size <= MOST_ASSERTED
@@ -181,9 +180,9 @@ def _concludes(units: Units, text: Statement) -> bool:
         return False
     if before < 0:
         return False
-    if not (units.words[before] in _SAYING or units.roles[before] & BE):
-        if units.words[text.begin - 1] not in BOLD:
-            return False
+    is_said = units.words[before] in _SAYING or units.roles[before] & BE
+    if not is_said and units.words[text.begin - 1] not in BOLD:
+        return False
     if _is_of_label(units, before, text):
         return False
     # A longer text may be cut off if there is no full stop, and a number in it be any step.
@@ -213,14 +212,12 @@ def _is_plain_clause(units: Units, before: int) -> bool:
 
 def _is_last(units: Units, end: int) -> bool:
     """Say whether nothing follows but marks, what it is not, or, in a short text, why it is so."""
-    rest = units.words[end : end + WRAPS]
-    if units.size <= end + WRAPS and all(word in _ENDINGS for word in rest):
-        return QUESTION_MARKS.isdisjoint(rest)
+    following = units.words[end : end + WRAPS]
+    if units.size <= end + WRAPS and all(word in _ENDINGS for word in following):
+        return QUESTION_MARKS.isdisjoint(following)
     if units.size > MOST_ASSERTED:
         return False
-    if rest[0] in COLONS:
-        return True
-    at = end + (rest[0] in COMMAS)
+    at = end + (following[0] in COMMAS)
     roles = units.roles[at]
     if roles & NOT and units.size <= at + WRAPS:
         return True

@@ -71,8 +71,8 @@ def strip_white_space(text: str) -> str:
 
 def skip_spaces(text: str, at: int) -> int:
     """Return the first position from `at` on that is no space; line breaks are not spaces."""
-    found = _SPACES.match(text, at)
-    return at if found is None else found.end()
+    match = _SPACES.match(text, at)
+    return at if match is None else match.end()
 
 
 def is_word_character(character: str) -> bool:
@@ -105,8 +105,8 @@ def measure_character(text: str, at: int = 0) -> int:
     """Return how many code points the user-perceived character at `at` has; 0 at the end."""
     if text[at : at + 2].isascii():
         return min(1, len(text) - at)
-    found = _clusters().match(text, at)
-    end = found.end() if found else at
+    match = _clusters().match(text, at)
+    end = match.end() if match else at
     # What follows is part of the question: a head of a text that ends here cannot tell.
     return len(text[at : end + 1]) - len(text[end : end + 1])
 

@@ -241,7 +241,25 @@ _ARABIC_FORMS: dict[int, str | None] = {
 
 _FIRST_ARABIC = "\u0622"
 
-WORD_FILES = ["arabic", "central_europe", "chinese", "dutch", "english", "french", "german", "hindi", "italian", "japanese", "korean", "nordic", "others", "portuguese", "russian", "signs", "spanish"]
+WORD_FILES = (
+    "arabic",
+    "central_europe",
+    "chinese",
+    "dutch",
+    "english",
+    "french",
+    "german",
+    "hindi",
+    "italian",
+    "japanese",
+    "korean",
+    "nordic",
+    "others",
+    "portuguese",
+    "russian",
+    "signs",
+    "spanish",
+)
 
 #: A longer token is no word of the lexicon; composing long runs of marks takes quadratic time.
 LONGEST_TOKEN = 64
@@ -305,10 +323,10 @@ def _add_phrase(branch: Branch, words: list[str], roles: int) -> None:
 def list_words() -> Iterator[tuple[list[str], list[str]]]:
     """Yield the roles of each line of the word lists, and the words and phrases that play them."""
     # The loader also reads from an archive, and needs no module of `importlib.resources`.
-    folder = os.path.dirname(__file__)
+    folder = os.path.dirname(__file__)  # noqa: PTH120
     loader = globals()["__loader__"]
     for name in WORD_FILES:
-        data: bytes = loader.get_data(os.path.join(folder, "words", f"{name}.txt"))
+        data: bytes = loader.get_data(os.path.join(folder, "words", f"{name}.txt"))  # noqa: PTH118
         for line in data.decode().splitlines():
             if not line.startswith("#"):
                 roles, _, words = line.partition(": ")

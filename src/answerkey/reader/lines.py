@@ -48,7 +48,7 @@ from answerkey.reader.lexicon import (
 from answerkey.reader.markup import BOXES, UNCHECKED
 from answerkey.reader.names import Named, find_label, is_end, is_small, is_word, read_names
 from answerkey.reader.statements import Findings, Statement, Weight
-from answerkey.reader.units import Units
+from answerkey.reader.units import Units, spell_options
 
 #: Units that a label may stand after at the beginning of a line.
 _LEAD = 8
@@ -167,10 +167,10 @@ def _describe(units: Units, line: Line, names: Named, lead: int) -> None:
     position = find_label(units, names.begin)
     line.is_echo = is_over and position in units.text_ends
     line.is_bare = is_over and not line.is_echo and (not is_cell or line.end == units.size)
-    if position is not None and is_small(units, position) and not line.is_echo:
-        if units.size > _SHORT_TEXT:
-            line.is_bare = False
-            return
+    is_part = position is not None and is_small(units, position) and not line.is_echo
+    if is_part and units.size > _SHORT_TEXT:
+        line.is_bare = False
+        return
     line.names = names
     line.is_maybe = bool(lead & MAYBE)
     if not line.is_bare and not lead & (MAYBE | SO | OWN | FILL):
@@ -211,9 +211,9 @@ def _is_labelled(units: Units, names: Named) -> bool:
     if units.words[at] == "|":  # a row of a table
         return False
     closing = units.words[at - 1]
-    if names.is_wrapped and (closing in ROUND_CLOSE or units.words[names.begin] in OPEN):
-        if closing not in QUOTES:
-            return True
+    is_closed = closing in ROUND_CLOSE or units.words[names.begin] in OPEN
+    if names.is_wrapped and is_closed and closing not in QUOTES:
+        return True
     if len(names.choices) > 1 or at == units.size:
         return True
     if units.roles[at] & AFTER or (units.gaps[at] and units.words[at] in _LABELLED):
@@ -239,11 +239,11 @@ def _is_text(units: Units, at: int) -> bool:
 def find_lists(units: Units, lines: Sequence[Line]) -> list[list[Line]]:
     """Return the lists in a text: each item names one choice, later ones name later choices."""
     choices = units.choices.choices
-    named = {units.labels[at] for at in units.named}
-    if len(named) < _FEWEST:
+    labelled_lines = {units.labels[at] for at in units.named}
+    if len(labelled_lines) < _FEWEST:
         return []
     lists = list(_find_vertical(units, lines))
-    if named.issuperset(choices[:_LISTED]):
+    if labelled_lines.issuperset(choices[:_LISTED]):
         lists += _find_inline(units, lines)
     return lists
 
@@ -254,9 +254,9 @@ def _find_vertical(units: Units, lines: Sequence[Line]) -> Iterator[list[Line]]:
     last = -1
     for line in lines:
         place = -1
-        if len(line.choices) == 1:
-            if line.is_labelled or line.is_bare or _has_mark(units, line):
-                place = choices.index(line.choices[0])
+        is_item = line.is_labelled or line.is_bare or _has_mark(units, line)
+        if is_item and len(line.choices) == 1:
+            place = choices.index(line.choices[0])
         if place <= last:
             if len(items) >= _FEWEST:
                 yield items
@@ -335,7 +335,7 @@ def _find_mark(units: Units, at: int) -> str:
     return word if is_judged and (word in DASHES or word in ROUND_OPEN) else ""
 
 
-# Questions in a reply: a model may go on with a question of its own, or repeat the one it was asked.
+# Questions in a reply: a model may go on with one of its own, or repeat the one it was asked.
 
 _MOST_QUESTION_MARKS = 8
 _BEFORE_QUESTION = frozenset({"*", "**", "[", "\u3010", *("#" * count for count in range(1, 7))})
@@ -412,7 +412,7 @@ def _is_numbered(units: Units, line: Line) -> bool:
 def is_foreign(units: Units, items: Sequence[Line]) -> bool:
     """Say whether a list has other options than those that were asked about: few share a word."""
     options: dict[str, set[str]] = {}
-    for words, choice in units.spellings:
+    for words, choice in spell_options(units.option_texts, units.choices):
         options.setdefault(choice, set()).update(_list_content(words))
     compared = shared = remarks = 0
     for item in items:
@@ -440,14 +440,14 @@ def read_lines(
     units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]], findings: Findings
 ) -> None:
     """Note what the lines state."""
-    named = [line for line in lines if line.names]
-    if not named and not lists:
+    labelled_lines = [line for line in lines if line.names]
+    if not labelled_lines and not lists:
         return
     _read_bare(units, lines, lists, findings)
     _read_verdicts(units, lines, lists, findings)
     for items in lists:
         _read_marked(units, items, findings)
-    labelled = [line for line in named if line.is_labelled]
+    labelled = [line for line in labelled_lines if line.is_labelled]
     if labelled and not _is_numeral(units, labelled[0]):
         _read_labelled(units, lines, lists, labelled, findings)
 
@@ -455,14 +455,15 @@ def read_lines(
 def _state_line(line: Line, part: str, weight: Weight, findings: Findings) -> None:
     if line.is_maybe:
         weight = max(weight, Weight.TENTATIVE)
-    if line.names:
-        findings.state(line.names, part, weight, line.begin)
+    clashes = line.names is not None and line.names.clashes
+    statement = Statement(line.choices, part, weight, line.begin, line.label_end, clashes)
+    findings.statements.append(statement)
 
 
 def _read_bare(
     units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]], findings: Findings
 ) -> None:
-    listed = set()
+    listed: set[int] = set()
     for items in lists:
         if len(items) >= _LISTED and not all(item.is_bare for item in items):
             listed.update(item.begin for item in items if not item.sign)
@@ -511,8 +512,8 @@ def _read_marked(units: Units, items: Sequence[Line], findings: Findings) -> Non
     if not marked and False not in verdicts:
         marked = [item for item in items if _is_set_apart(units, item)]
     unjudged = [item for item, verdict in zip(items, verdicts, strict=True) if verdict is None]
-    others = (item for item in unjudged if item not in marked)
-    if len(marked) == 1 and all(is_listed(units, item) for item in others):
+    other_items = (item for item in unjudged if item not in marked)
+    if len(marked) == 1 and all(is_listed(units, item) for item in other_items):
         _state_line(marked[0], "marked_option", Weight.VERDICT, findings)
 
 
@@ -525,7 +526,7 @@ def is_listed(units: Units, item: Line) -> bool:
     """Say whether an item is an option and no more, and not a remark on it."""
     if item.is_echo or item.is_bare:
         return True
-    is_short = not units.spellings and item.end - item.begin <= _SHORT_ITEM
+    is_short = not units.option_texts and item.end - item.begin <= _SHORT_ITEM
     return is_short and judge(units, item) is not False
 
 
@@ -599,13 +600,16 @@ def judge(units: Units, line: Line, *, is_alone: bool = False) -> bool | None:
     begin = line.label_end
     if _STRUCK in units.words[line.begin : begin]:
         return False
-    at = begin
-    while at < line.end and units.words[at] in _LABELLED:
-        at += 1
-    if is_alone and not units.plays(at, at + 1, (BE | NOT)):
+    first = units.skip(begin, _LABELLED)
+    if is_alone and not units.roles[first] & (BE | NOT):
         return None
-    if at + 1 == line.end and units.labels[at] is None and units.words[at] in _INITIALS:
-        return units.words[at] != "f"
+    if first + 1 == line.end and units.words[first] in _INITIALS and not units.labels[first]:
+        return units.words[first] != "f"
+    return _find_verdict(units, line, begin)
+
+
+def _find_verdict(units: Units, line: Line, begin: int) -> bool | None:
+    """Return the first verdict on a line, as far as no other label is named."""
     for at in range(begin, line.end):
         roles = units.roles[at]
         if units.labels[at] not in {None, *line.choices} and not units.token(at).islower():
@@ -617,12 +621,12 @@ def judge(units: Units, line: Line, *, is_alone: bool = False) -> bool | None:
             if roles & WRONG:
                 return False
             return not _is_negated(units, begin, at)
-        if roles & ANSWER and _is_remark(units, at, line):
+        if roles & ANSWER and _is_remark(units, at):
             return True
     return None
 
 
-def _is_remark(units: Units, at: int, line: Line) -> bool:
+def _is_remark(units: Units, at: int) -> bool:
     """Say whether `answer` is all that is said of an option: `<-- answer`, `(answer)`."""
     before = units.skip_back(at - 1, DRESS)
     after = units.skip(at + 1, DRESS)
@@ -667,9 +671,9 @@ def _opens_list(units: Units, labelled: Sequence[Line]) -> bool:
     choices = units.choices.choices
     if labelled[0].choices[0] != choices[0]:
         return False
-    others = {line.choices[0] for line in labelled} - {choices[0]}
+    other_items = {line.choices[0] for line in labelled} - {choices[0]}
     needed = 1 if choices[0].isdecimal() else max(1, min(2, len(choices) - 1))
-    return len(others) >= needed
+    return len(other_items) >= needed
 
 
 def _is_inline_list(units: Units, line: Line) -> bool:
@@ -680,8 +684,8 @@ def _is_inline_list(units: Units, line: Line) -> bool:
     mark = _find_mark(units, first) if first is not None else ""
     if not mark:
         return False
-    others = 0
+    other_items = 0
     for at in range(line.label_end + 1, line.end - 1):
         if units.labels[at] not in {None, *line.choices} and _find_mark(units, at) == mark:
-            others += 1
-    return others > (mark in DASHES)
+            other_items += 1
+    return other_items > (mark in DASHES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from answerkey.reader.lexicon import (
     AFTER,
@@ -145,7 +145,7 @@ def _may_open(units: Units, at: int) -> bool:
 
 
 def _spoils(units: Units, at: int) -> bool:
-    """Say whether the mark right after a label makes it something else: `C++`, `A-level`, `f(x)`."""
+    """Say whether the mark right after a label makes it something else: `C++`, `A-level`."""
     word = units.words[at]
     if word in {"(", "["}:
         return at + 1 not in units.options
@@ -240,10 +240,10 @@ def _skip_joint(units: Units, at: int) -> int | None:
         return at + 1 if is_tight else None
     if units.words[at] in JOINTS:
         at += 1
-    if units.roles[at] & (OR | AND):
-        # A letter that is a word for `and`, too, may be a label: `C, E, or G`.
-        if units.labels[at] is None or find_label(units, at + 1) is not None:
-            at += 1
+    # A letter that is a word for `and`, too, may be a label: `C, E, or G`.
+    is_label = units.labels[at] is not None and find_label(units, at + 1) is None
+    if units.roles[at] & (OR | AND) and not is_label:
+        at += 1
     if at == begin:
         return None
     for further in range(at, at + _MOST_LIGHT):
@@ -310,7 +310,9 @@ def read_names(units: Units, at: int) -> Named | None:
     names = units.names[position]
     if not isinstance(names, Named):
         return None
-    return names if position == at else replace(names, begin=at)
+    if position == at:
+        return names
+    return Named(names.choices, at, names.end, names.is_wrapped, names.clashes)
 
 
 def _read_names_at(units: Units, position: int) -> Named | None:
@@ -342,7 +344,7 @@ def _clashes(units: Units, position: int, end: int) -> bool:
     is_object = KEY in units.text  # the text may be the value of the next key
     for at in range(end, min(end + _TO_TEXT, units.size)):
         if at in units.options:
-            return units.options[at] != choice and ends_text(units, at + 1)
+            return units.options[at] not in {choice, ""} and ends_text(units, at + 1)
         if not is_object and not _may_lead_to_text(units, at):
             break
     owner = units.options.get(position)

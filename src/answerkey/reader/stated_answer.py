@@ -73,7 +73,7 @@ from answerkey.reader.lines import (
     split_lines,
 )
 from answerkey.reader.markup import MARKUP, find_parts, read_markup, simplify
-from answerkey.reader.names import KEY, WRAPS, begins_well, is_small, is_word, read_names
+from answerkey.reader.names import KEY, begins_well, is_small, is_word, read_names
 from answerkey.reader.statements import (
     BEFORE,
     SENTENCE_ENDS,
@@ -84,7 +84,7 @@ from answerkey.reader.statements import (
     read_cue,
     read_subject,
 )
-from answerkey.reader.units import Labels, Units, read_labels, split_units
+from answerkey.reader.units import WRAPS, Labels, Units, read_labels, split_units
 
 NOTHING = "NOTHING_STATED"
 SEVERAL = "SEVERAL_CHOICES"
@@ -120,7 +120,20 @@ _SENTENCE = 40
 _LISTED = 3
 _DENIAL = NOT | WRONG | DROP | NOT_AFTER | REFUSE
 #: `Let me check the next: option D.`
-_PLANS = frozenset(["let", "let's", "next", "check", "compare", "consider", "possible", "examine", "verify", "mistake"])
+_PLANS = frozenset(
+    {
+        "let",
+        "let's",
+        "next",
+        "check",
+        "compare",
+        "consider",
+        "possible",
+        "examine",
+        "verify",
+        "mistake",
+    }
+)
 
 
 def gather(units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -> Findings:
@@ -214,7 +227,7 @@ _MOST_ELIMINATED = 160
 def decide(units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -> Decision:
     """Return the answer that the text states."""
     findings = gather(units, lines, lists)
-    statements = sorted(findings.statements, key=lambda one: (one.begin, one.end))
+    statements = sorted(findings.statements, key=lambda statement: (statement.begin, statement.end))
     if statements:
         statements = _drop_undone(units, statements)
         decision = _combine(units, _list_strongest(statements))
@@ -241,8 +254,12 @@ def _list_strongest(statements: Sequence[Statement]) -> list[Statement]:
     A list that calls one option right and all others wrong says as much as a final answer.
     """
     weight = min(statement.weight for statement in statements)
-    right = [one for one in statements if one.part == "verdict_list" and one.weight is not weight]
-    strongest = [one for one in statements if one.weight is weight]
+    right = [
+        statement
+        for statement in statements
+        if statement.part == "verdict_list" and statement.weight is not weight
+    ]
+    strongest = [statement for statement in statements if statement.weight is weight]
     return [*right, *strongest] if len(right) == 1 else strongest
 
 
@@ -357,6 +374,7 @@ _LEADING_ON = SO | FILL | OWN | MATCH | OPTION | IT | BE | RIGHT | ANSWER
 _LAST_WORDS = 24
 _BACK = 4
 _TO_CONTRAST = 16
+_ARTICLE, _PRONOUN = "A", "I"
 _BRACKETS = frozenset("([\uff08\u3010")
 _FORMULA = OPERATORS | EQUALS | HYPHENS | MATHEMATICS | frozenset("\u00b0\u00ba_^<>{")
 _LONGEST_SPEECH = 120
@@ -387,6 +405,8 @@ def _raise_doubt(units: Units, decision: Decision, statements: Sequence[Statemen
 def _is_taken_back(units: Units, decision: Decision, _statements: Sequence[Statement]) -> bool:
     """Say whether the last words of a text, or those right after the answer, take it back."""
     end = decision.end
+    if not units.played & (UNDO | FIX):
+        return False
     last = max(end, units.size - _LAST_WORDS)
     if any(roles & UNDO for roles in units.roles[last:]):
         return True
@@ -422,22 +442,17 @@ def _is_quoted(units: Units, decision: Decision, _statements: Sequence[Statement
         before -= 1
     if roles[before] & (IF | SAYS):
         return True  # `Tom said: "It is C."`
-    if before > 0 and words[before + 1] in COLONS:
-        if not any(role & ~PREP for role in roles[before - 1 : before + 1]):
-            return True  # `María dijo: «Es C»`, whatever the word for saying is
-    closing = _SPEECH[words[quote]]
-    for end in range(max(quote + 1, decision.begin), min(decision.end + _SENTENCE, units.size)):
-        if words[end] in closing:
-            break
-    else:
+    is_led = before > 0 and words[before + 1] in COLONS
+    if is_led and not units.plays(before - 1, before + 1, ~PREP):
+        return True  # `María dijo: «Es C»`, whatever the word for saying is
+    near = words[decision.end - 1 : decision.end + _SENTENCE]
+    closing = [at for at, word in enumerate(near) if word and word in _SPEECH[words[quote]]]
+    if not closing:
         return False
-    end += 1
-    if words[end] in COMMAS:
-        end += 1
-    if words[end] in DASHES:
-        end += 1  # `«C», — сказал Иван`
-    if quote == decision.begin and end <= decision.end + 1:  # `"C", said Tom`, not `"C", I think`
-        return any(role & (IF | SAYS) for role in roles[end : end + 1])
+    # `«C», — сказал Иван`
+    end = units.skip(decision.end + closing[0], COMMAS | DASHES)
+    if quote == decision.begin and not closing[0]:  # `"C", said Tom`, not `"C", I think`
+        return bool(roles[end] & (IF | SAYS))
     return is_word(units, end)
 
 
@@ -464,7 +479,7 @@ def _asserts_other(units: Units, decision: Decision, _statements: Sequence[State
 
     `It is Lyon, so the answer is A`; `The answer is A. The capital is Lyon.`
     """
-    if decision.choice in units.options.values():
+    if not units.options or decision.choice in units.options.values():
         return False
     for text in list_texts(units, max(decision.begin - _SENTENCE, 0), units.size):
         if not text.choices or text.begin not in units.options:
@@ -493,33 +508,35 @@ def _is_contradicted(units: Units, decision: Decision, statements: Sequence[Stat
 
     Before the answer, guesses and what is only called true count for nothing.
     """
-    if len(statements) < 2:
-        return False
-    is_object = KEY in units.text
-    turns = list(_find_corrections(units))
-    for at in _list_roles(units, BUT):
-        if decision.begin - _TO_CONTRAST <= at < decision.end:
-            turns.append(at)
     for statement in statements:
+        begin = statement.begin
         if not statement.choices or decision.choice in statement.choices:
             continue
-        if statement.part in _LIGHT_PARTS or decision.begin <= statement.begin < decision.end:
-            continue
-        if is_object:
-            if statement.part == "answer_cue" and len(statement.choices) == 1:
-                return True
+        if statement.part in _LIGHT_PARTS or decision.begin <= begin < decision.end:
             continue
         if "ii" in units.known and "I" in statement.choices:
             continue  # a Roman numeral
-        if statement.begin >= decision.end:
-            return True
-        if not any(units.labels[statement.begin : statement.end]):
-            continue  # an option's text may be a step of the argument
-        is_turned = any(statement.end <= turn < decision.end for turn in turns)
-        is_guess = units.plays(statement.begin, statement.end, MAYBE)
-        if statement.weight is not Weight.TENTATIVE and not is_guess and not is_turned:
+        if KEY in units.text:
+            if statement.part == "answer_cue" and len(statement.choices) == 1:
+                return True
+        elif begin >= decision.end or _is_firm(units, statement, decision):
             return True
     return False
+
+
+def _is_firm(units: Units, statement: Statement, decision: Decision) -> bool:
+    """Say whether a statement before the answer still holds: no guess, and nothing turns from it.
+
+    An option's text without a label may be a step of the argument.
+    """
+    begin, end = statement.begin, statement.end
+    if statement.weight is Weight.TENTATIVE or units.plays(begin, end, MAYBE):
+        return False
+    if not any(units.labels[begin:end]):
+        return False
+    if units.plays(max(end, decision.begin - _TO_CONTRAST), decision.end, BUT):
+        return False
+    return not any(end <= at < decision.end for at in _find_corrections(units))
 
 
 def _is_denied(units: Units, decision: Decision, _statements: Sequence[Statement]) -> bool:
@@ -550,7 +567,9 @@ def _is_rivalled(units: Units, decision: Decision, statements: Sequence[Statemen
         return False
     if units.size > decision.end and units.roles[units.size - 1] & (OR | PREP) == OR:
         return True  # a text that is cut off after `or`
-    agreeing = [one.begin for one in statements if one.choices == (decision.choice,)]
+    agreeing = [
+        statement.begin for statement in statements if statement.choices == (decision.choice,)
+    ]
     for first, end in _list_sentences(units, decision.end):
         roles = units.roles[first:end]
         mentions = [
@@ -589,8 +608,8 @@ def _list_sentences(units: Units, begin: int) -> Iterator[tuple[int, int]]:
 
 def _list_mentions(units: Units, begin: int, end: int) -> Iterator[int]:
     """Yield the labels that are spoken of from one unit to another."""
-    named = units.named
-    for at in named[bisect_left(named, begin) : bisect_left(named, end)]:
+    labels = units.named
+    for at in labels[bisect_left(labels, begin) : bisect_left(labels, end)]:
         if _is_mention(units, at, begin):
             yield at
 
@@ -604,10 +623,10 @@ def _is_mention(units: Units, at: int, begin: int) -> bool:
     is_set_off = is_set_off and not is_small(units, at)
     if is_set_off or any(roles & OPTION for roles in around) or not token.isascii():
         return read_names(units, at) is not None
-    if not token.isupper() or token == "I" or not begins_well(units, at):
+    if not token.isupper() or token in _PRONOUN or not begins_well(units, at):
         return False
     after = units.words[at + 1]
-    if token == "A" and at <= begin + 1 and not any(roles & BE for roles in around[-1:]):
+    if token in _ARTICLE and at <= begin + 1 and not any(roles & BE for roles in around[-1:]):
         return False
     if before == "." and not units.gaps[at]:
         return False  # an abbreviation
@@ -661,15 +680,15 @@ def list_statements(
     """
     labels = read_labels(tuple(choices))
     options = _simplify_options(tuple(options or ()))
-    stated = set()
+    passages = set()
     for begin, end in find_parts(text) or ():
         units = split_units(simplify(text[begin:end]), labels, options)
         lines = split_lines(units)
         for statement in gather(units, lines, find_lists(units, lines)).statements:
             first = begin + units.start(statement.begin)
             last = begin + units.end(statement.end - 1)
-            stated.add(((first, last), statement.choices))
-    return [(named, span) for span, named in sorted(stated)]
+            passages.add(((first, last), statement.choices))
+    return [(names, span) for span, names in sorted(passages)]
 
 
 @lru_cache(maxsize=4096)

@@ -211,19 +211,21 @@ def _step(units: Units, at: int, way: _Way) -> int | None:
     elif roles & (BE | _LIGHT_AFTER_CUE) or (roles & ANSWER and way.has_link):
         if not _pass_light_word(roles, way):
             return None
-    elif word in LINKS:
-        way.has_link = way.may_pause = True
-        way.may_break |= word not in EQUALS
-    elif word in COMMAS:
-        way.has_paused = True
-        if not way.may_pause:
-            return None
-    elif word == BREAK:
-        if not way.may_break:
-            return None
-    elif word not in WRAPPING:
+    elif not _pass_mark(word, way):
         return None
     return at + 1
+
+
+def _pass_mark(word: str, way: _Way) -> bool:
+    """Note what a mark means; say whether it may stand between a cue and what it leads to."""
+    if word in LINKS:
+        way.has_link = way.may_pause = True
+        way.may_break |= word not in EQUALS
+        return True
+    if word in COMMAS:
+        way.has_paused = True
+        return way.may_pause
+    return way.may_break if word == BREAK else word in WRAPPING
 
 
 def _pass_light_word(roles: int, way: _Way) -> bool:
@@ -521,8 +523,7 @@ def _read_noun(units: Units, at: int, findings: Findings) -> None:
     if roles & ANSWER:
         target = _follow_answer(units, at)
     elif roles & OPTION:
-        if not roles & PICK:
-            target = _follow_option(units, at)
+        target = _follow_option(units, at)
     elif not roles & WRONG:
         target = _follow_right(units, at)
     if target is not None:
@@ -593,8 +594,6 @@ def _follow_answer(units: Units, at: int) -> Followed | None:
         return target if _has_verb_after(units, end) else None  # `answers B and C are too small`
     if not starts_line(units, at) and end >= units.size and not target.is_wrapped:
         return None  # a text that is cut off
-    if not target.choices:
-        return None
     if roles & BARE or starts_line(units, at) or target.is_wrapped:
         return target
     before = skip_back(units, at, FILL | OWN | RIGHT)
@@ -671,8 +670,6 @@ def _read_before(units: Units, at: int) -> Followed | None:
     names = read_names(units, before) if before >= 0 else None
     if names is None or units.labels[before] is None:
         return None
-    if before > 1 and units.labels[before - 2] is not None and units.words[before - 1] in JOINTS:
-        return None
     if units.roles[at] & ENDING or not is_word(units, at + 1):
         return Followed(names.choices, at + 1, clashes=names.clashes)
     # Otherwise those who choose it are spoken of.
@@ -713,11 +710,11 @@ def _is_light(units: Units, at: int) -> bool:
 
 def _ends_clause(units: Units, target: Followed) -> bool:
     """Say whether nothing more is said of the label: `so B.`, not `so B is wrong`, `so $B = 2$`."""
-    for before in range(target.end - 1, max(target.end - _NEAR - 1, -1), -1):
-        if units.words[before] == BREAK:
-            break
-        if units.words[before] in MATHEMATICS:
-            return False
+    near = units.words[max(target.end - _NEAR, 0) : target.end]
+    if BREAK in near:
+        near = near[near.index(BREAK) :]
+    if not MATHEMATICS.isdisjoint(near):
+        return False
     at = skip_remark(units, target.end)
     if is_end(units, at) or units.words[at] in _CLAUSE_ENDS:
         return True
@@ -842,10 +839,10 @@ def _find_begin(units: Units, at: int) -> int | None:
 
 def _is_article(units: Units, at: int) -> bool:
     """Say whether a small letter is a word: an article has no verb after it, `i` never has one."""
-    token = units.token(at)
-    if token != "a":
-        return token == "i"
-    return not units.roles[at + 1] & BE
+    letter = units.token(at)
+    if letter not in _SMALL:
+        return False
+    return letter == "i" or not units.roles[at + 1] & BE
 
 
 def _is_after_label(units: Units, at: int) -> bool:

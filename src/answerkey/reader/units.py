@@ -120,7 +120,32 @@ def _kind(character: str) -> tuple[bool, bool, str]:
 # The texts of the options, and where a completion writes one of them in full.
 
 _ARTICLES = frozenset(
-    ["the", "a", "an", "le", "la", "les", "un", "une", "el", "los", "las", "una", "il", "lo", "gli", "os", "as", "um", "uma", "der", "die", "das", "ein", "eine"]
+    [
+        "the",
+        "a",
+        "an",
+        "le",
+        "la",
+        "les",
+        "un",
+        "une",
+        "el",
+        "los",
+        "las",
+        "una",
+        "il",
+        "lo",
+        "gli",
+        "os",
+        "as",
+        "um",
+        "uma",
+        "der",
+        "die",
+        "das",
+        "ein",
+        "eine",
+    ]
 )
 _AFTER_LABEL = LABEL_MARKS | CLOSE
 #: Every dash in an option's text, and in what is compared with it.
@@ -197,13 +222,15 @@ def _find_texts(units: Units, spellings: Iterable[_Spelling]) -> Iterator[_Span]
             by_first.setdefault(words[0], []).append((words, choice))
     if not by_first:
         return
+    places: Iterable[int] = range(len(raw))
+    if is_ascii:
+        places = [at for at in places if raw[at] in by_first]
     done = 0
-    for begin, word in enumerate(raw):
+    for begin in places:
+        word = raw[begin]
         if begin < done:
             continue
-        entries = by_first.get(word)
-        if entries is None and not word.isascii():
-            entries = _find_variant(by_first, word)
+        entries = by_first.get(word) or _find_variant(by_first, word)
         if entries is None or (word[0].isdecimal() and _is_inside_number(units, begin)):
             continue
         if word in DASHES and "".join(units.gaps[begin + 1 : begin + 2]):
@@ -363,10 +390,16 @@ class Units:
     breaks: list[int] = field(default_factory=list)
     size: int = 0
     played: int = 0
-    #: The words of each option, with its choice.
-    spellings: list[_Spelling] = field(default_factory=list)
     #: What `read_names` found, by the place of the first label.
     names: dict[int, object] = field(default_factory=dict)
+
+    def known_or_empty(self, option: str) -> str:
+        """Return an option's text, or nothing if a plain word of it is missing in this text."""
+        if not self.choices.is_plain:
+            return option
+        words = set(filter(str.isalpha, option.lower().split()))
+        missing = words - self.known - _ARTICLES - self.choices.by_key.keys()
+        return "" if any(map(str.isascii, missing)) else option
 
     def plays(self, begin: int, end: int, roles: int) -> bool:
         """Say whether a unit from `begin` to `end` plays one of these roles."""
@@ -412,8 +445,9 @@ def split_units(text: str, labels: Labels, options: Sequence[str] | None = None)
     units = Units(text, labels, pieces, raw, set(raw), pieces[1::3], tuple(options or ()))
     spans: list[_Span] = []
     if options:
-        units.spellings = spell_options(tuple(options), labels)
-        spans = list(_find_texts(units, units.spellings))
+        possible = tuple(map(units.known_or_empty, options))
+        if any(possible):
+            spans = list(_find_texts(units, spell_options(possible, labels)))
     _read_entries(units, entries, spans)
     if spans:
         _attach_texts(units, spans)
@@ -424,7 +458,7 @@ def split_units(text: str, labels: Labels, options: Sequence[str] | None = None)
 
 
 def begins_plainly(text: str, at: int, labels: Labels) -> bool:
-    """Say whether a text begins with a word without a role that begins no phrase and is no label."""
+    """Say whether a text begins with a word that has no role and is no label."""
     match = PIECE.match(text, at)
     word = match[2].lower() if match and labels.is_plain else ""
     return word.isascii() and word.isalnum() and word not in _list_entries(labels)
@@ -521,7 +555,8 @@ def _attach_texts(units: Units, spans: Sequence[_Span]) -> None:
         at = bisect_left(units.places, begin)
         if units.places[at] == begin and units.places[at + 1] == end:
             units.options[at] = choice
-    for label, choice in enumerate(units.labels):
+    for label in range(units.size):
+        choice = units.labels[label]
         if choice is None:
             continue
         at = units.skip(label + 1, _BEFORE_TEXT)

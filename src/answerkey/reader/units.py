@@ -555,12 +555,9 @@ def _attach_texts(units: Units, spans: Sequence[_Span]) -> None:
         at = bisect_left(units.places, begin)
         if units.places[at] == begin and units.places[at + 1] == end:
             units.options[at] = choice
-    for label in range(units.size):
-        choice = units.labels[label]
-        if choice is None:
-            continue
+    for label in compress(range(units.size), units.labels):
         at = units.skip(label + 1, _BEFORE_TEXT)
-        if units.options.get(at) == choice:
+        if at in units.options and units.options[at] == units.labels[label]:
             units.text_ends[label] = at + 1
             units.roles[at] = 0
             units.labels[at] = None

@@ -6,8 +6,10 @@ The public names, loaded when first used so that `import answerkey` stays fast.
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
+from answerkey import features
 from answerkey._version import __version__ as __version__
 
 if TYPE_CHECKING:  # each under its own name, so that type checkers see it from outside
@@ -83,6 +85,52 @@ _HOMES = {
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = sorted(["__version__", *_NAMES])  # noqa: PLE0605 - computed
+
+
+def _load_gates() -> ModuleType:
+    from answerkey.gates import policies
+
+    return policies
+
+
+def _load_choice_order() -> ModuleType:
+    from answerkey.robustness import choice_order
+
+    return choice_order
+
+
+def _draw_error(error: AnswerkeyError) -> str:
+    from answerkey.text import write_problem
+
+    return write_problem(error, for_python=True)
+
+
+features.draw_error = _draw_error
+features.load_gates = _load_gates
+features.load_choice_order = _load_choice_order
+
+
+def _load_exporters() -> ModuleType:
+    from answerkey import exporters
+
+    return exporters
+
+
+def _load_importers() -> ModuleType:
+    from answerkey.importers import project
+
+    return project
+
+
+def _load_terminal() -> ModuleType:
+    from answerkey.reports import terminal
+
+    return terminal
+
+
+features.load_exporters = _load_exporters
+features.load_importers = _load_importers
+features.load_terminal = _load_terminal
 
 
 def __getattr__(name: str) -> object:

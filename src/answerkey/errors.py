@@ -1,24 +1,15 @@
 """Every error that answerkey raises on purpose.
 
-    AnswerkeyError
-    ├── SpecError       E1xx   what the user wrote (files, config, templates, command line)
-    exit 2
-    ├── DataError       E2xx   datasets and recorded completions
-    exit 2
-    ├── SolverError     E3xx   asking a model
-    exit 3
-    ├── ScoringError    E4xx   scorers and metrics
-    exit 2
-    ├── RunError        E5xx   runs on disk
-    exit 2
-    ├── EngineError     E6xx   where work happens
-    exit 2
-    ├── ServeError      E7xx   requests to the viewer, which are answered and end nothing
-    exit 2
-    ├── InternalError   E9xx   our own bug
-    exit 70
-    └── Problems               several of the above, shown together                              the
-    worst
+    AnswerkeyError                                                                      exit code
+    ├── SpecError       E1xx   what the user wrote: files, config, templates, commands      2
+    ├── DataError       E2xx   datasets and recorded completions                            2
+    ├── SolverError     E3xx   asking a model                                               3
+    ├── ScoringError    E4xx   scorers and metrics                                          2
+    ├── RunError        E5xx   runs on disk                                                 2
+    ├── EngineError     E6xx   where work happens                                           2
+    ├── ServeError      E7xx   requests to the viewer                                       2
+    ├── InternalError   E9xx   our own bug                                                 70
+    └── Problems               several of the above, shown together                 the highest
 
 `CODES` names every code once; `docs/reference/errors.md` has a paragraph for each (a test
 compares).
@@ -33,8 +24,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
-from importlib import import_module
 from urllib.parse import unquote
+
+from answerkey import features
 
 CODES: dict[str, str] = {
     "E101": "file not found or unreadable",
@@ -112,22 +104,23 @@ class Place:
     field: str | None = None
 
     def __str__(self) -> str:
-        numbers = [str(number) for number in (self.line, self.column) if number is not None]
-        place = ":".join([self.file, *numbers]) if self.file else ":".join(numbers)
-        parts = [place, f"sample `{self.sample}`" if self.sample and not place else ""]
-        parts.append(f"column `{self.field}`" if self.field else "")
-        return ", ".join(part for part in parts if part)
+        steps = (self.file or None, self.line, self.column)
+        parts = [":".join(str(step) for step in steps if step is not None)]
+        if self.sample and not parts[0]:
+            parts.append(f"sample `{self.sample}`")
+        if self.field:
+            parts.append(f"column `{self.field}`")
+        return ", ".join(filter(None, parts))
 
     def without_secrets(self) -> Place:
-        """Return the place as it may be shown: a file may be the address of one."""
-        return self if self.file is None else replace(self, file=hide_secrets(self.file))
+        """Return the place as it may be shown: a file may be an address with a secret in it."""
+        if self.file is None:
+            return self
+        return replace(self, file=hide_secrets(self.file))
 
 
 class AnswerkeyError(Exception):
-    """What happened, where, and what to do about it, without secrets.
-
-    The base of every error here.
-    """
+    """What happened, where, and what to do about it, without secrets."""
 
     exit_code = 2
 
@@ -141,12 +134,8 @@ class AnswerkeyError(Exception):
         super().__init__(self.message)
 
     def __str__(self) -> str:
-        """Return the error as Python shows it, with its line of the file.
-
-        Drawn above, so named here only.
-        """
-        text: str = import_module("answerkey.text").write_problem(self, for_python=True)
-        return text
+        """Return the error as Python shows it, with its line of the file."""
+        return features.draw_error(self)
 
     def __reduce__(self) -> tuple[object, ...]:
         return partial(_build_again, where=self.where, hint=self.hint), (
@@ -253,11 +242,12 @@ def raise_all(errors: Sequence[AnswerkeyError]) -> None:
 
 def distinct(errors: Iterable[AnswerkeyError]) -> list[AnswerkeyError]:
     """Return errors in their order, each once."""
-    return list({(one.code, one.message, one.where, one.hint): one for one in errors}.values())
+    unique = {(error.code, error.message, error.where, error.hint): error for error in errors}
+    return list(unique.values())
 
 
-#: Everyday words for what has another name here, the first that is known; with none, for what there
-#: is not.
+#: Everyday words for what has another name here, of which the first that exists is meant; none for
+#: something that does not exist.
 ALIASES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("accuracy", "acc"), ("mean", "is_correct", "string_equals_mcqa")),
     **dict.fromkeys(("avg", "average"), ("mean",)),
@@ -272,31 +262,33 @@ ALIASES: dict[str, tuple[str, ...]] = {
 }
 
 
-def suggest(name: str, known: Iterable[str]) -> str | None:
-    """Return the hint "did you mean `x`?" for a known name that is near, or None when none is."""
-    near = find_near(name, known)
+def suggest(name: str, names: Iterable[str]) -> str | None:
+    """Return the hint "did you mean `x`?" for the nearest of the names, or None."""
+    near = find_near(name, names)
     return f"did you mean `{near[0]}`?" if near else None
 
 
-def find_near(name: str, known: Iterable[str], *, most: int = 1) -> list[str]:
-    """Return the known names that a name may be a slip of, nearest first.
+def find_near(name: str, names: Iterable[str], *, most: int = 1) -> list[str]:
+    """Return the names that a name may be a slip of, nearest first.
 
     Near is the same but for case, `-` and `_`, an everyday word for it, its first half or more, or
     nearly the same letters in the same order.
     """
-    wanted, folded = _fold(name), {one: _fold(one) for one in known}
-    called = [one for one in ALIASES.get(wanted, ()) if one in folded]
-    if called or ALIASES.get(wanted) == ():
-        return called[:most]
-    begun = [
-        one
-        for one, text in folded.items()
-        if text.startswith(wanted) and 2 * len(wanted) >= len(text)
-    ]
-    least = 0.66 if len(wanted) < 5 else 0.75  # noqa: PLR2004 - two letters of three, three of four
-    alike = get_close_matches(wanted, folded.values(), n=most, cutoff=least)
-    near = [one for text in alike for one in folded if folded[one] == text]
-    return list(dict.fromkeys([*sorted(begun, key=len), *near]))[:most]
+    typed = _fold(name)
+    folded = {candidate: _fold(candidate) for candidate in names}
+    if typed in ALIASES:
+        aliases = [alias for alias in ALIASES[typed] if alias in folded]
+        if aliases or not ALIASES[typed]:
+            return aliases[:most]
+    near = []
+    for candidate, text in folded.items():
+        if text.startswith(typed) and 2 * len(typed) >= len(text):
+            near.append(candidate)
+    near.sort(key=len)
+    cutoff = 0.66 if len(typed) < 5 else 0.75  # noqa: PLR2004 - two letters of three, three of four
+    for text in get_close_matches(typed, folded.values(), n=most, cutoff=cutoff):
+        near += [candidate for candidate in folded if folded[candidate] == text]
+    return list(dict.fromkeys(near))[:most]
 
 
 def _fold(name: str) -> str:
@@ -306,24 +298,23 @@ def _fold(name: str) -> str:
 def refuse_column(
     message: str, name: str, columns: Iterable[str], where: Place | None = None
 ) -> DataError:
-    """Return E206 for a column that is not there, with a hint to one that is near, or to all there
-    are.
-    """
-    known = list(columns)
-    return DataError(
-        "E206", message, where=where, hint=suggest(name, known) or f"columns: {listing(known)}"
-    )
+    """Return E206 for a column that does not exist, with a hint to the nearest one, or to all."""
+    names = list(columns)
+    hint = suggest(name, names) or f"columns: {listing(names)}"
+    return DataError("E206", message, where=where, hint=hint)
 
 
 def listing(names: Iterable[str], *, limit: int = 20) -> str:
     """Return names in backticks, comma separated, cut after `limit` with the count of the rest."""
     names = list(names)
     shown = ", ".join(f"`{name}`" for name in names[:limit])
-    return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown or "none"
+    if len(names) > limit:
+        return f"{shown} and {len(names) - limit} more"
+    return shown or "none"
 
 
 HIDDEN = "***"
-#: A shorter secret is not hidden by its letters alone: they may be a word of ours.
+#: A shorter secret may be an ordinary word, which is not hidden everywhere.
 SHORTEST_WORD = 8
 #: Names of URL parameters that hold a secret: keys, tokens, passwords, the signatures of presigned
 #: URLs.
@@ -338,15 +329,15 @@ _USER = re.compile(
     r"(:/{1,3})(?:[^\s/?#:@\[]*:(?!\d*[/?#])[^\s?#]{0,500}|[^\s/?#]*)@"
     r"|(?<![^\s`'\"(=,])()[^\s/?#:@`'\"(=,]+:[^\s/@`'\"]+@(?=[\w\[])"
 )
-#: Every secret that this process has come to know.
+#: Every secret that this process has seen.
 _KNOWN: set[str] = set()
 
 
 def hide_secrets(text: str) -> str:
-    """Return a text for people with every secret in it as `***`, whoever wrote it.
+    """Return a text for people with `***` in place of every secret.
 
-    Hidden are the secrets that are known, and of any URL its user name, password and secret
-    parameters.
+    Hidden are the secrets that this process has seen, and of any URL its user name, password and
+    secret parameters.
     """
     for secret in sorted(_KNOWN, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
@@ -355,7 +346,7 @@ def hide_secrets(text: str) -> str:
     return _PARAMETER.sub(rf"\1={HIDDEN}", text) if "=" in text else text
 
 
-#: All that follows the name of a secret in a line of a file, unless it only refers to one.
+#: The value after the name of a secret in a line of a file, unless it only refers to one.
 _VALUE = re.compile(
     r"""((?:api[_-]?key|token|secret|passw(?:or)?d|authorization|credentials?)["']?\s*:\s*)"""
     r"""(?!["']?(?:\$|<<))[^\s`][^`]*""",
@@ -364,9 +355,7 @@ _VALUE = re.compile(
 
 
 def hide_values(line: str) -> str:
-    """Return a line of a file as `hide_secrets` does, and without the values of `api_key:` and its
-    like.
-    """
+    """Return a line of a file without secrets, nor the values of `api_key:` and the like."""
     return _VALUE.sub(rf"\1{HIDDEN}", hide_secrets(line))
 
 
@@ -384,30 +373,28 @@ def is_url(name: str) -> bool:
 def remember_url(url: str) -> None:
     """Hide the secrets of a URL from now on, also where a library writes them without their URL."""
     user, at, _ = url.partition("://")[2].rpartition("@")
-    found = [user.partition(":")[2]] if at and "?" not in user else []
-    found += [value for _, value in _PARAMETER.findall(url)]
-    for secret in found:
+    secrets = [value for _, value in _PARAMETER.findall(url)]
+    if at and "?" not in user:
+        secrets.append(user.partition(":")[2])
+    for secret in secrets:
         remember_secret(secret)
         remember_secret(unquote(secret))
 
 
 class Stopped(KeyboardInterrupt):
-    """What ends the work of a thread, as Ctrl-C ends that of the main thread."""
+    """Ends the work of a thread, as Ctrl-C ends that of the main thread."""
 
     message = "interrupted"
 
 
 class Stop:
-    """Ends the work of the threads that follow it, once it has a message.
-
-    Work that waits looks at it.
-    """
+    """Ends the work of the threads that follow it, once it has a message."""
 
     message: str | None = None
 
     @contextmanager
     def followed(self) -> Iterator[None]:
-        """Let this thread follow it meanwhile."""
+        """Let this thread follow it for the duration of the block."""
         _following.stop = self
         try:
             yield
@@ -419,7 +406,7 @@ _following = threading.local()
 
 
 def raise_if_interrupted() -> None:
-    """Raise, once, what stops this thread, if it follows something that does."""
+    """Raise `Stopped`, once, if this thread follows a `Stop` that has a message."""
     stop: Stop | None = getattr(_following, "stop", None)
     if stop is not None and stop.message is not None:
         _following.stop = None

@@ -17,7 +17,6 @@ from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from json import encoder
 from operator import attrgetter
-from pkgutil import resolve_name
 from typing import Any, Literal, Self, TypeVar
 
 import polars as pl
@@ -395,7 +394,7 @@ class Completions:
 
     def column(self, name: str) -> pl.Series:
         """Return one column of the table, without building the others."""
-        if "frame" in vars(self):
+        if "frame" in vars(self) and name in self.frame.columns:
             return self.frame[name]
         if name == "usage":
             usage = pl.DataFrame({name: self._cells(name) for name in USAGE_NAMES}, _USAGE_SCHEMA)
@@ -808,23 +807,29 @@ Kind = TypeVar("Kind")
 
 
 class Registry(Mapping[str, type[Kind]]):
-    """Classes by the name that stands in `type:`, imported when one is asked for if given as
-    `module:Class`.
+    """Classes by the name that stands in `type:`; `load` imports one of ours when it is needed.
 
     A package adds one through an entry point of the group, under its name; a name of ours cannot be
-    taken over. Other packages are looked at only when ours do not have a name, and loaded when
-    theirs is asked for.
+    taken over. Entry points are looked at only for names that are not ours.
     """
 
-    def __init__(self, group: str, own: Mapping[str, type[Kind] | str]) -> None:
+    def __init__(
+        self,
+        group: str,
+        names: Iterable[str],
+        load: Callable[[str], type[Kind]],
+    ) -> None:
         self.group = group
-        self._own = dict(own)
+        self._own = dict.fromkeys(names)
+        self._load_own = load
         self._loaded: dict[str, type[Kind]] = {}
 
     def __getitem__(self, name: str) -> type[Kind]:
         if name not in self._loaded:
-            own = self._own[name] if name in self._own else self._load(self._foreign[name])
-            self._loaded[name] = resolve_name(own) if isinstance(own, str) else own
+            if name in self._own:
+                self._loaded[name] = self._load_own(name)
+            else:
+                self._loaded[name] = self._load(self._foreign[name])
         return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:
@@ -839,13 +844,15 @@ class Registry(Mapping[str, type[Kind]]):
 
     @cached_property
     def _foreign(self) -> dict[str, EntryPoint]:
-        found: dict[str, EntryPoint] = {}
-        for point in sorted(entry_points(group=self.group), key=lambda one: (one.name, one.value)):
-            known = found.setdefault(point.name, point)
-            if known.value != point.value and point.name not in self._own:
-                both = f"{_name_package(known)} and by {_name_package(point)}"
-                raise self._refuse(f"`{point.name}` is brought by {both}")
-        return {name: point for name, point in found.items() if name not in self._own}
+        points: dict[str, EntryPoint] = {}
+        for point in sorted(entry_points(group=self.group), key=attrgetter("name", "value")):
+            if point.name in self._own:
+                continue
+            first = points.setdefault(point.name, point)
+            if first.value != point.value:
+                packages = f"{_name_package(first)} and by {_name_package(point)}"
+                raise self._refuse(f"`{point.name}` is brought by {packages}")
+        return points
 
     def _load(self, point: EntryPoint) -> type[Kind]:
         try:

@@ -219,5 +219,5 @@ def test_a_wrong_value_of_an_old_name_is_an_error_alone(tmp_path: Path) -> None:
 
 def test_every_entry_of_the_table_says_since_and_replacement() -> None:
     """The table of old names is complete: since when, and what replaces each."""
-    assert len(DEPRECATIONS) == 12
+    assert len(DEPRECATIONS) == 13
     assert all(entry.since and entry.replacement and entry.name for entry in DEPRECATIONS)

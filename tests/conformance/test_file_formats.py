@@ -147,7 +147,7 @@ def test_every_format_is_the_same_when_it_is_read_from_a_file(
     """A file that is too large to be held has the same rows, ids, lines, fingerprint and choice."""
     selection = Selection(7, "random", 3)
     held = [open_rows(path), open_rows(path, selection)]
-    monkeypatch.setattr(tables, "HELD_CHARACTERS", 0)
+    monkeypatch.setattr(tables, "HELD_BYTES", 0)
     monkeypatch.setattr(tables, "MARK_ROWS", 13)
     monkeypatch.setattr(rows, "MARK_ROWS", 13)
     for dataset, whole in zip([open_rows(path), open_rows(path, selection)], held, strict=True):

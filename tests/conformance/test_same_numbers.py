@@ -179,7 +179,7 @@ def test_streamed_files_in_shards_give_the_same_numbers(
     expected: tuple[Any, list[dict[str, Any]]],
 ) -> None:
     """A file that is too large to be held gives the same numbers."""
-    monkeypatch.setattr(tables, "HELD_CHARACTERS", 100)
+    monkeypatch.setattr(tables, "HELD_BYTES", 100)
     monkeypatch.setattr(job, "CHUNK_ROWS", size)
     assert run_rows(tmp_path, name, ROWS) == expected
 

@@ -177,7 +177,7 @@ def test_keys_are_in_no_error_whoever_words_it(
         sent = self.connection.reveal_headers()
         raise RuntimeError(f"cannot send {sent}") from KeyError(sent["X-Extra"])
 
-    monkeypatch.setattr(LiveModel, "answer", fail)
+    monkeypatch.setattr(LiveModel, "complete", fail)
     bugs = [call("-v", "run", project, "--out", project / name, "--json") for name in "cd"]
     assert all(
         "Traceback" in one.err and "cannot send" in one.err and "***" in one.err for one in bugs
@@ -442,7 +442,7 @@ def test_an_exception_of_a_library_shows_no_secret(
         said = "GET http://me:{0}@host/x?a=1&sas_token={0} refused", "me:{0}@host"
         raise RuntimeError(said[0].format("zQbugX")) from KeyError(said[1].format("zQbugX"))
 
-    monkeypatch.setattr(LiveModel, "answer", fail)
+    monkeypatch.setattr(LiveModel, "complete", fail)
     done = call("-v", "run", project, "--out", project / "run", "--json")
     assert done.code == 70
     assert "RuntimeError: GET http://***@host/x?a=1&sas_token=*** refused" in done.err

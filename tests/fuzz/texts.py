@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 import polars as pl
 from tests.samples import samples_from_frame, score_table
 
-from answerkey.exporters import guard_column
+from answerkey.exporters.rows import guard_column
 from answerkey.reader import PART_REASONS, PARTS, REASONS
 from answerkey.reports.markdown import clean_xml
 from answerkey.scorers import StringEqualsMcqa, judge

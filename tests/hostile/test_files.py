@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.spec.nodes import Problems, read_yaml
+from answerkey.spec.nodes import Problems
+from answerkey.spec.yaml_text import read_yaml
 
 from .corpus import GOOD, Outcome, require_refusal, run_cases
 

@@ -121,7 +121,7 @@ SPOILED: dict[str, Callable[[Path], object]] = {
         '{"format_version": NaN}', encoding="utf-8"
     ),
     "a manifest with too many values": lambda run: (run / "run.json").write_text(
-        '{"format_version": 2, "a": [' + "[]," * 600_000 + "0]}", encoding="utf-8"
+        '{"format_version": 3, "a": [' + "[]," * 600_000 + "0]}", encoding="utf-8"
     ),
     "a manifest of another version": lambda run: change_json(
         run / "run.json", lambda found: found.update(format_version=99)

@@ -17,7 +17,6 @@ from answerkey.datasets.questions import QuestionColumns
 from answerkey.datasets.tables import load_rows
 from answerkey.metrics import add_counts
 from answerkey.reader import EXTRACTORS, extractors, first_character, read_leading_label
-from answerkey.run_audit.audit import merge_audit_parts
 from answerkey.scorers import StringEqualsMcqa, count_readings
 from answerkey.scorers.extraction import find_rule
 from answerkey.scorers.rereading import list_passages, reread
@@ -95,16 +94,6 @@ def test_readings_of_parts_add_up(rows: list[tuple[str | None, str]], cut: int) 
         for side in (True, False)
     ]
     assert add_counts(parts) == whole
-
-
-@given(
-    st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(0, 9)), max_size=6),
-    st.integers(0, 6),
-)
-def test_parts_merge_in_any_grouping(parts: list[dict[str, int]], cut: int) -> None:
-    """Merging some parts first changes nothing."""
-    grouped = [merge_audit_parts(parts[:cut]), merge_audit_parts(parts[cut:])]
-    assert merge_audit_parts(grouped) == merge_audit_parts(parts)
 
 
 CELLS = st.sampled_from(["A", "b", "(B)", "C. ", "A) one", "B) two", "one", "ONE", " two", "", "3"])

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import pairwise
 
@@ -24,7 +24,6 @@ from answerkey.metrics import (
     Trials,
     compute_metrics,
     describe_samples,
-    intervals,
 )
 from answerkey.metrics.classification import Frequency, MulticlassClassification, Precision
 from answerkey.metrics.moments import StdDev, WeightedAverage
@@ -48,7 +47,7 @@ DESIGNS = (
     Design(("group",)),
     Design(cluster_by="cluster"),
     Design(("group", "cluster"), "cluster"),
-    Design(("group",), "cluster", is_corrected=False, seed=7),
+    Design(("group",), "cluster", is_corrected=False),
 )
 letters = st.sampled_from(["A", "B", None])
 rows = st.fixed_dictionaries(
@@ -63,14 +62,6 @@ rows = st.fixed_dictionaries(
         "cluster": st.integers(0, 6) | st.none(),
     }
 )
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _resample_little() -> Iterator[None]:
-    """Draw few resamples: that they are the same is the law, not what they are."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(intervals, "RESAMPLES", 20)
-        yield
 
 
 def make_tables(sampled: Sequence[Row]) -> tuple[Scores, Samples]:

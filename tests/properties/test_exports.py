@@ -1,31 +1,28 @@
-"""Laws of exports: columns that become text as a whole are what Python writes value by value."""
+"""Laws of exports: a row is the JSON of its parts, and CSV says what its values say."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import math
 from datetime import date
-from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.samples import samples_from_frame
 
-from answerkey import exporters
 from answerkey.evaluate.reopen import Excerpt
-from answerkey.exporters import (
+from answerkey.exporters.rows import (
+    describe_replies,
     describe_rows,
     describe_verdict,
     guard_column,
     to_json,
     write_csv,
-    write_values,
 )
 from answerkey.runs import TaskRun
 from answerkey.text import clean_numbers
@@ -85,42 +82,6 @@ def columns(draw: st.DrawFn) -> pl.Series:
     dtype, values = draw(st.sampled_from(COLUMNS))
     cells = draw(st.lists(values, min_size=1, max_size=6) | values.map(lambda one: [one] * 3))
     return pl.Series("x", cells, dtype=dtype, strict=False)
-
-
-def join(pieces: exporters.Pieces, height: int) -> list[str]:
-    """Return the texts that pieces make up."""
-    frame = pl.DataFrame({"_": [0] * height})
-    texts: list[str] = frame.with_columns(exporters._join_pieces(pieces).alias("x"))["x"].to_list()
-    return texts
-
-
-@given(columns())
-@example(pl.Series("x", [chr(code) for code in range(0x250) if code]))
-@example(pl.Series("x", [['x",', "y"], ["a,", ",", ""]]))
-@example(pl.Series("x", [[], ["a"]]))
-@example(pl.Series("x", [0.0, -0.0]))
-@example(pl.Series("x", [[0.0], [-0.0]]))
-@example(pl.Series("x", [[math.nan], [1.0]]))
-@example(pl.Series("x", [[[1, 2]], [[3, 4]]], dtype=pl.Array(pl.List(pl.Int8), 1)))
-def test_a_column_is_the_json_of_its_values(values: pl.Series) -> None:
-    """Byte for byte, whatever the type and the text; and never a number that JSON lacks."""
-    texts = join(write_values(values), len(values))
-    assert texts == [to_json(one) for one in values.to_list()]
-    for text in texts:
-        json.loads(text, parse_constant=pytest.fail)
-
-
-@given(
-    st.lists(
-        st.none() | (FLOATS | TEXTS | st.lists(WHOLE, max_size=2)).map(to_json),
-        min_size=1,
-        max_size=5,
-    )
-)
-def test_what_is_json_already_is_written_as_what_it_says(texts: list[str | None]) -> None:
-    """Values of mixed types are stored as JSON text."""
-    made = join(write_values(pl.Series("x", texts, pl.String), is_encoded=True), len(texts))
-    assert made == [to_json(None if one is None else json.loads(one)) for one in texts]
 
 
 REPLIES = st.builds(
@@ -192,8 +153,8 @@ def test_a_row_is_the_json_of_its_parts(rows: list[Any], price: dict[str, Any] |
     stored: Any = SimpleNamespace(store=SimpleNamespace(place=None))
     task = TaskRun("t", entry, {}, {}, {}, stored, stored, stored)
     part = Excerpt(samples, said, scores)
-    lines = describe_rows(task, part).to_series().to_list()
-    told = exporters.describe_replies(task, part).to_dicts()
+    lines = [to_json(row) for row in describe_rows(task, part)]
+    told = describe_replies(task, part).to_dicts()
     parts = zip(told, found.to_list(), map(dict, samples.rows()), ids, strict=True)
     assert lines == [write_slowly(*one) for one in parts]
     for line in lines:
@@ -222,18 +183,3 @@ def test_csv_says_what_its_values_say(values: pl.Series, is_raw: bool) -> None: 
         assert [float(cell[0]) if cell[0] else None for cell in cells] == clean_numbers(
             values.to_list()
         )
-
-
-@given(st.lists(st.none() | TEXTS | st.text("=;\t\n -+1x'\u200b"), min_size=1, max_size=6))
-def test_a_column_without_formulas_is_not_guarded(texts: list[str | None]) -> None:
-    """It is left as it is, without a look at each.
-
-    With a formula beside them, texts come out the same.
-    """
-    column = pl.Series("x", [*texts, "=1"], dtype=pl.String)
-    assert guard_column(column.head(-1)).to_list() == guard_column(column).to_list()[:-1]
-
-
-def test_what_json_does_not_know_is_text() -> None:
-    """Decimals and days among them."""
-    assert join(write_values(pl.Series("x", [Decimal("1.50")])), 1) == ['"1.50"']

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.samples import samples_from_frame
 
-from answerkey.metrics import METRICS, Mean, Metric, describe_completions, describe_samples, wilson
+from answerkey.metrics import METRICS, Mean, Metric, RowFacts, describe_rows, wilson
 from answerkey.metrics.classification import (
     BinaryClassification,
     Calibration,
@@ -250,16 +250,16 @@ def test_tally_does_not_depend_on_chunks(sampled: list[Row], cuts: list[int]) ->
 
 
 def _tally(chunks: Sequence[Sequence[Row]]) -> dict[str, Any]:
-    rows = pl.concat([_describe_rows(chunk) for chunk in chunks])
+    rows = RowFacts.join([_describe_rows(chunk) for chunk in chunks])
     return count_rows(rows, join_chunks(chunks), "subject")
 
 
-def _describe_rows(chunk: Sequence[Row]) -> pl.DataFrame:
+def _describe_rows(chunk: Sequence[Row]) -> RowFacts:
     ids = pl.Series([row["id"] for row in chunk], dtype=pl.String)
     category = pl.Series([row["truth"] for row in chunk], dtype=pl.String)
     samples = samples_from_frame(pl.DataFrame({"subject": category}), ids)
     texts = [row["predicted"] for row in chunk]
     completions = [Completion(None if text is None else str(text)) for text in texts]
     built = Completions.build(ids, completions, source="recorded")
-    facts = describe_completions(built, make_scores(chunk))
-    return pl.concat([describe_samples(samples, ["subject"]), facts], how="horizontal")
+    scores = {"s": make_scores(chunk)}
+    return describe_rows(samples, built, scores, main="s", columns=["subject"])

@@ -2,8 +2,7 @@
 
 `main` finds the command, runs it, and turns whatever happens into text on stderr and an exit code
 (`exits`). Each command reads its options, calls a function, and prints what the reports drew
-(`console`). Modules of commands, and the heavy libraries they need, are imported when a command is
-called, so that `--help` is fast.
+(`console`). What a command needs is imported when it is called, so that `--help` is fast.
 """
 
 from __future__ import annotations
@@ -12,89 +11,70 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
 from answerkey._version import __version__
+from answerkey.cli import look, run, start
 from answerkey.cli.console import leave_stream, surviving_lost_reader
 from answerkey.cli.exits import catch_faults
 from answerkey.errors import SpecError, suggest
 
-#: Command name → module of this package, what it does in one line; in the order and groups of
-#: `--help`.
-COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
+#: The commands in the groups and the order of `--help`, and what each does in one line.
+COMMANDS: dict[str, dict[click.Command, str]] = {
     "Evaluate": {
-        "run": ("run", "Call a model, score its replies, write the run and print its summary."),
-        "score": ("run", "Score recorded completions; no model is called."),
-        "resume": ("run", "Continue an interrupted run where it stopped."),
-        "rescore": ("run", "Score an old run's completions again, as a new run."),
-        "export-prompts": ("run", "Write the prompts with their ids, for offline batch engines."),
-        "check": ("run", "Find every mistake that can be found without a model."),
-        "doctor": ("run", "Call a model a dozen times: will its numbers be worth their money?"),
-        "audit-dataset": (
-            "look",
-            "Find problems in the questions: duplicates, wrong truths, skew.",
+        run.run_command: "Call a model, score its replies, write the run and print its summary.",
+        run.score_command: "Score recorded completions; no model is called.",
+        run.resume_command: "Continue an interrupted run where it stopped.",
+        run.rescore_command: "Score an old run's completions again, as a new run.",
+        run.export_prompts_command: "Write the prompts with their ids, for offline batch engines.",
+        run.check_command: "Find every mistake that can be found without a model.",
+        run.doctor_command: "Call a model a dozen times: will its numbers be worth their money?",
+        look.audit_dataset_command: (
+            "Find problems in the questions: duplicates, wrong truths, skew."
         ),
     },
     "Look at runs": {
-        "show": ("look", "Print the summary of a run."),
-        "explain": ("look", "Show one sample from its row to its score."),
-        "audit": ("look", "Show how much of a number depends on format, position and chance."),
-        "compare": ("look", "Compare runs sample by sample."),
-        "power": ("look", "Plan a comparison: how many samples a difference needs."),
-        "report": ("look", "Write runs as one self-contained HTML file."),
-        "view": ("look", "Show the runs of a folder in a local web page."),
-        "runs": ("look", "List the runs of a folder."),
-        "export": ("look", "Write the per-sample rows of a run as JSONL, CSV or Parquet."),
+        look.show_command: "Print the summary of a run.",
+        look.explain_command: "Show one sample from its row to its score.",
+        look.audit_command: "Show how much of a number depends on format, position and chance.",
+        look.compare_command: "Compare runs sample by sample.",
+        look.power_command: "Plan a comparison: how many samples a difference needs.",
+        look.report_command: "Write runs as one self-contained HTML file.",
+        look.view_command: "Show the runs of a folder in a local web page.",
+        look.runs_command: "List the runs of a folder.",
+        look.export_command: "Write the per-sample rows of a run as JSONL, CSV or Parquet.",
     },
     "Start": {
-        "tasks": ("start", "List the ready-made tasks, or show one."),
-        "import": ("start", "Turn another tool's log into a project that can be scored."),
-        "demo": ("start", "Run the built-in example from end to end, offline."),
-        "init": ("start", "Create a working project to start from."),
-        "schema": ("start", "Print the JSON Schema of a file kind, for editors."),
-        "cache": ("start", "Show what is kept of earlier calls and datasets, or clear it."),
+        start.tasks_command: "List the ready-made tasks, or show one.",
+        start.import_command: "Turn another tool's log into a project that can be scored.",
+        start.demo_command: "Run the built-in example from end to end, offline.",
+        start.init_command: "Create a working project to start from.",
+        start.schema_command: "Print the JSON Schema of a file kind, for editors.",
+        start.cache_command: "Show what is kept of earlier calls and datasets, or clear it.",
     },
 }
-
-
 #: Python looks for garbage after so many new objects. Libraries make many while they load, and keep
 #: them.
 GARBAGE_THRESHOLD = 200_000
-_BY_NAME = {name: about for group in COMMANDS.values() for name, about in group.items()}
 
 
 def command_names() -> list[str]:
     """Return the commands there are, in the order of `--help`."""
-    return list(_BY_NAME)
+    return list(app.commands)
 
 
 class App(click.Group):
-    """A group that knows its commands by name and imports only the one that is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
-        """Return the names of the commands there are."""
-        return command_names()
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  same
-        """Return a command, imported now; None for a name that there is not."""
-        if cmd_name not in _BY_NAME:
-            return None
-        module, summary = _BY_NAME[cmd_name]
-        found = import_module(f"{__name__}.{module}")
-        command: click.Command = getattr(found, f"{cmd_name.replace('-', '_')}_command")
-        command.short_help = summary
-        return command
+    """The commands in their groups."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the arguments name, or say which one is near."""
         name = args[0]
-        if self.get_command(ctx, name) is None and not name.startswith("-"):
+        if name not in self.commands and not name.startswith("-"):
             near = suggest(name, command_names()) or f"commands: {', '.join(command_names())}"
             raise SpecError("E119", f"there is no command `{name}`", hint=near)
         return super().resolve_command(ctx, args)
@@ -119,11 +99,12 @@ class App(click.Group):
             leave_stream(sys.stdout)
             return 0
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  same
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's signature
         """Write the commands in their groups."""
         for title, group in COMMANDS.items():
             with formatter.section(title):
-                formatter.write_dl([(name, summary) for name, (_, summary) in group.items()])
+                rows = [(str(command.name), summary) for command, summary in group.items()]
+                formatter.write_dl(rows)
 
 
 @click.group(
@@ -142,21 +123,30 @@ def app(context: click.Context, *, verbose: bool, quiet: bool) -> None:
     context.obj = {"verbose": verbose, "quiet": quiet}
 
 
+for commands in COMMANDS.values():
+    for command, summary in commands.items():
+        command.short_help = summary
+        app.add_command(command)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Carry out one command line and return the exit code."""
-    words, is_last = list(sys.argv[1:] if arguments is None else arguments), arguments is None
-    if is_last:
-        for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-            if getattr(sys, name) is None:  # closed by the caller
-                setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - to the end
-        gc.set_threshold(GARBAGE_THRESHOLD)
-        # To find plugins, pydantic reads the metadata of every package that is installed.
-        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    code = catch_faults(
+    """Carry out one command line, by default that of the process, and return the exit code."""
+    if arguments is not None:
+        return _call(list(arguments), is_last=False)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - to the end
+    gc.set_threshold(GARBAGE_THRESHOLD)
+    # To find plugins, pydantic reads the metadata of every package that is installed.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    code = _call(sys.argv[1:], is_last=True)
+    gc.freeze()  # the system takes all memory back: nothing is searched once more at the end
+    return code
+
+
+def _call(words: list[str], *, is_last: bool) -> int:
+    return catch_faults(
         lambda: app.main(words, prog_name="answerkey", standalone_mode=False),
         words,
         is_last=is_last,
     )
-    if is_last:
-        gc.freeze()  # the system takes all memory back: nothing is searched once more at the end
-    return code

@@ -11,7 +11,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from answerkey.errors import AnswerkeyError
-    from answerkey.evaluate.observer import Observer
+    from answerkey.evaluate.observer import CallProgress, Observer
     from answerkey.reports.terminal import RunProgress
     from answerkey.text import Line
     from answerkey.types import Notice
@@ -97,26 +97,25 @@ class Console:
     def can_ask(self) -> bool:
         """Whether somebody at a terminal can be asked; nobody in a pipe can."""
         streams = (sys.stdin, sys.stdout, sys.stderr)
-        return not self.as_json and not self.quiet and all(one.isatty() for one in streams)
+        return not self.as_json and not self.quiet and all(stream.isatty() for stream in streams)
 
-    def ask(self, question: str, known: Container[str] | None = None) -> str:
-        """Return what somebody types: one of `known`, else any text.
-
-        Until then the question is repeated.
-        """
+    def ask(self, question: str, answers: Container[str] | None = None) -> str:
+        """Return what somebody types, asking until it is one of `answers`, or any text."""
         while True:
             sys.stderr.write(f"{question}: ")
             sys.stderr.flush()
             # Polars has a read begin anew after Ctrl-C, which ends this wait.
-            while os.name == "posix" and not select.select([sys.stdin], [], [], TICK_SECONDS)[0]:
+            while not select.select([sys.stdin], [], [], TICK_SECONDS)[0]:
                 pass
-            if not (typed := sys.stdin.readline()):
+            line = sys.stdin.readline()
+            if not line:
                 raise KeyboardInterrupt
-            if (typed := typed.strip()) and (known is None or typed in known):
-                return typed
+            answer = line.strip()
+            if answer and (answers is None or answer in answers):
+                return answer
 
     def display(self) -> AbstractContextManager[Display]:
-        """Return what shows progress on stderr: a block on a terminal, else a line now and then."""
+        """Return what shows progress on stderr."""
         return open_display(is_quiet=self.quiet)
 
 
@@ -124,8 +123,10 @@ def wants_colour(stream: TextIO) -> bool:
     """Return whether to colour what goes to a stream: `NO_COLOR`, then `FORCE_COLOR`, then a
     terminal.
     """
-    if os.environ.get("NO_COLOR") or os.environ.get("FORCE_COLOR"):
-        return not os.environ.get("NO_COLOR")
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
@@ -142,8 +143,8 @@ def write_lines(lines: Iterable[Line], stream: TextIO) -> None:
         file=stream, force_terminal=True, markup=False, highlight=False, emoji=False
     )
     with console.capture() as captured:
-        for one in lines:
-            console.print(colour_line(one), soft_wrap=True)
+        for line in lines:
+            console.print(colour_line(line), soft_wrap=True)
     write_text(captured.get(), stream)
 
 
@@ -173,14 +174,14 @@ def leave_stream(stream: TextIO) -> None:
     os.close(nowhere)
 
 
-def colour_line(one: Line) -> Text:
+def colour_line(line: Line) -> Text:
     """Return a line with its roles as colours."""
     from rich.text import Text
 
     from answerkey.text import make_line_visible
 
     text = Text()
-    for span in make_line_visible(one):
+    for span in make_line_visible(line):
         text.append(span.text, style=STYLES[span.role] or None)
     text.rstrip()
     return text
@@ -267,10 +268,12 @@ class LastingStream:
 
 
 class Display:
-    """Shows progress, and is the `Display` of a run; this one, of `--quiet`, shows nothing."""
+    """Takes the progress of a run; this one, of `--quiet`, shows nothing."""
 
     def __init__(self) -> None:
         self.lanes: list[Lane] = []
+        self.observer: Observer | None = None
+        self.stage: tuple[str, int, int] | None = None
 
     def open_run(self, name: str, total: int) -> Lane:
         """Return what takes the progress of one of several runs."""
@@ -279,15 +282,26 @@ class Display:
 
     def report(self, stage: str, done: int, total: int) -> None:
         """Take how far a stage is."""
+        self.stage = (STAGES.get(stage, stage), done, total)
 
     def follow(self, observer: Observer) -> None:
         """Take the observer of a task that begins to call a model."""
+        self.observer = observer
 
     def warn(self, notice: Notice) -> None:
         """Take a warning."""
+        from answerkey.text import draw_notice
+
+        self.write(draw_notice(notice))
 
     def say(self, text: str) -> None:
         """Take a line about how the run goes on."""
+        from answerkey.text import line
+
+        self.write([line(text)])
+
+    def write(self, lines: list[Line]) -> None:
+        """Write lines at once."""
 
     def close(self, error: AnswerkeyError | None) -> None:
         """Take that the run is over, and what kept it from its end."""
@@ -298,20 +312,17 @@ class Lane(Display):
 
     def __init__(self, display: Display, name: str, total: int) -> None:
         super().__init__()
+        self._display = display
         # The address of an endpoint is long, and says less than the name of the model.
-        self._display, self._name, self._total = display, name.rpartition("#")[2] or name, total
-        self._observers: list[Observer] = []
-        self._state, self._is_over = "", False
-
-    def report(self, stage: str, done: int, total: int) -> None:
-        """Take how far a stage is; calls are counted by observers."""
-        if not self._observers:
-            self._state = f"{STAGES.get(stage, stage)} {done}/{total}"
+        self._name = name.rpartition("#")[2] or name
+        self._total = total
+        self._solved: list[Observer] = []
+        self._end = ""
 
     def follow(self, observer: Observer) -> None:
         """Look at the next task."""
-        self._observers.append(observer)
-        self._state = ""
+        super().follow(observer)
+        self._solved.append(observer)
 
     def warn(self, notice: Notice) -> None:
         """Hand a warning on."""
@@ -323,22 +334,25 @@ class Lane(Display):
 
     def close(self, error: AnswerkeyError | None) -> None:
         """Show that the run is over."""
-        self._state, self._is_over = "done" if error is None else f"failed: {error.message}", True
+        self._end = "done" if error is None else f"failed: {error.message}"
 
     def look(self) -> RunProgress:
         """Return how far the run is."""
         from answerkey.reports.terminal import RunProgress
 
-        calls = self._observers[-1].look() if self._observers and not self._state else None
-        done = sum(one.solved for one in self._observers)
-        return RunProgress(self._name, done, self._total, calls, self._state, self._is_over)
+        calls = None
+        state = self._end
+        if not state and self.observer is not None:
+            calls = self.observer.look()
+        elif not state and self.stage is not None:
+            stage, done, total = self.stage
+            state = f"{stage} {done}/{total}"
+        solved = sum(observer.solved for observer in self._solved)
+        return RunProgress(self._name, solved, self._total, calls, state, bool(self._end))
 
 
 class LineDisplay(Display):
-    """Writes a line now and then while a model is asked.
-
-    `tick` looks whether it is time for one.
-    """
+    """Writes a line now and then while a model is called; `tick` looks whether it is time."""
 
     def __init__(
         self, write: Callable[[list[Line]], None], clock: Callable[[], float] = time.monotonic
@@ -346,78 +360,65 @@ class LineDisplay(Display):
         super().__init__()
         self._write = write
         self._clock = clock
-        self._observer: Observer | None = None
         self._written_at = clock()
         self._share = 0.0
         self._batches: list[tuple[str, str]] = []
 
     def follow(self, observer: Observer) -> None:
         """Begin to look at a task."""
-        self._observer, self._written_at, self._share = observer, self._clock(), 0.0
+        super().follow(observer)
+        self._written_at = self._clock()
+        self._share = 0.0
 
-    def warn(self, notice: Notice) -> None:
-        """Write a warning at once."""
-        from answerkey.text import draw_notice
-
-        self._write(draw_notice(notice))
-
-    def say(self, text: str) -> None:
-        """Write a line."""
-        from answerkey.text import line
-
-        self._write([line(text)])
+    def write(self, lines: list[Line]) -> None:
+        """Write lines at once."""
+        self._write(lines)
 
     def tick(self) -> None:
         """Write a line if it is time for one, or one for each of several runs."""
         from answerkey.reports.terminal import write_progress, write_runs
         from answerkey.text import line
 
-        runs = [one.look() for one in self.lanes]
-        progress = None if runs or self._observer is None else self._observer.look()
-        if not (shown := [progress] if progress else runs):
-            return
-        total = sum(one.total for one in shown)
-        share = sum(one.done for one in shown) / total if total else 1.0
+        runs = [lane.look() for lane in self.lanes]
+        if runs:
+            calls = [run.calls for run in runs if run.calls is not None]
+            if self._is_time(sum(run.done for run in runs), sum(run.total for run in runs), calls):
+                self._write(write_runs(runs))
+        elif self.observer is not None:
+            progress = self.observer.look()
+            if self._is_time(progress.done, progress.total, [progress]):
+                self._write([line(write_progress(progress))])
+
+    def _is_time(self, done: int, total: int, calls: Sequence[CallProgress]) -> bool:
+        """Return whether to write now, which is remembered."""
+        share = done / total if total else 1.0
+        batches = [(batch.batch, batch.status) for progress in calls for batch in progress.batches]
+        has_news = bool(batches) and batches != self._batches
+        if not has_news and not self._is_due(share):
+            return False
+        self._written_at = self._clock()
+        self._share = share
+        self._batches = batches
+        return True
+
+    def _is_due(self, share: float) -> bool:
         waited = self._clock() - self._written_at
-        is_due = waited >= LINE_SECONDS or (
-            waited >= LEAST_SECONDS and share >= self._share + LINE_SHARE
-        )
-        seen = [one.calls for one in runs if one.calls is not None] or (
-            [progress] if progress else []
-        )
-        batches = [(one.batch, one.status) for calls in seen for one in calls.batches]
-        if (is_due and self._share < 1) or (batches and batches != self._batches):
-            self._written_at, self._share, self._batches = self._clock(), share, batches
-            self._write(write_runs(runs) if progress is None else [line(write_progress(progress))])
+        has_advanced = share >= self._share + LINE_SHARE
+        is_time = waited >= LINE_SECONDS or (has_advanced and waited >= LEAST_SECONDS)
+        return is_time and self._share < 1
 
 
 class BlockDisplay(Display):
-    """Draws a small block on a terminal and draws it anew in place."""
+    """Draws a small block on a terminal, again and again in its place."""
 
     def __init__(self, console: RichConsole) -> None:
         super().__init__()
         self._console = console
-        self._observer: Observer | None = None
-        self._stage: tuple[str, int, int] | None = None
 
-    def report(self, stage: str, done: int, total: int) -> None:
-        """Take how far a stage is."""
-        self._stage = (STAGES.get(stage, stage), done, total)
-
-    def follow(self, observer: Observer) -> None:
-        """Show a task that begins to ask."""
-        self._observer = observer
-
-    def warn(self, notice: Notice) -> None:
-        """Print a warning above the block."""
-        from answerkey.text import draw_notice
-
-        for one in draw_notice(notice):
-            self._console.print(colour_line(one), soft_wrap=True)
-
-    def say(self, text: str) -> None:
-        """Print a line above the block."""
-        self._console.print(text, soft_wrap=True)
+    def write(self, lines: list[Line]) -> None:
+        """Print lines above the block."""
+        for line in lines:
+            self._console.print(colour_line(line), soft_wrap=True)
 
     def draw(self) -> Text:
         """Return the block as it is now."""
@@ -426,17 +427,20 @@ class BlockDisplay(Display):
         from answerkey.reports.terminal import BAR, PLAIN_BAR, draw_bar, draw_progress, draw_runs
 
         bar = BAR if is_unicode(sys.stderr) else PLAIN_BAR
-        lines = [draw_bar(*self._stage, bar=bar)] if self._stage else []
+        width = self._console.width
+        lines: list[Line] = []
         if self.lanes:
-            lines = draw_runs([one.look() for one in self.lanes], self._console.width, bar=bar)
-        elif self._observer is not None:
-            lines = draw_progress(self._observer.look(), self._console.width, bar=bar)
+            lines = draw_runs([lane.look() for lane in self.lanes], width, bar=bar)
+        elif self.observer is not None:
+            lines = draw_progress(self.observer.look(), width, bar=bar)
+        elif self.stage is not None:
+            lines = [draw_bar(*self.stage, bar=bar)]
         return Text("\n").join(map(colour_line, lines))
 
 
 @contextmanager
 def open_display(*, is_quiet: bool) -> Iterator[Display]:
-    """Yield what shows progress on stderr, fit for who looks at it."""
+    """Yield what shows progress on stderr: a block on a terminal, else a line now and then."""
     if is_quiet:
         yield Display()
         return

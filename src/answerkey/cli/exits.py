@@ -16,6 +16,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from types import FrameType
 
 import click
@@ -192,14 +193,12 @@ def _find_interrupt(error: BaseException, *, has_terminal: bool) -> BaseExceptio
     """
     if isinstance(error, click.Abort):
         return error.__cause__ or error
-    if (
-        has_terminal
-        and isinstance(error, OSError)
-        and error.errno == errno.EIO
-        and not error.filename
-    ):
-        return Interrupted(signal.SIGHUP)
-    return error if isinstance(error, KeyboardInterrupt) else None
+    if isinstance(error, KeyboardInterrupt):
+        return error
+    if isinstance(error, OSError) and error.errno == errno.EIO:
+        is_stream = has_terminal and not error.filename
+        return Interrupted(signal.SIGHUP) if is_stream else None
+    return None
 
 
 def _tell_error(error: BaseException, words: Sequence[str]) -> int:
@@ -209,13 +208,13 @@ def _tell_error(error: BaseException, words: Sequence[str]) -> int:
         return error.exit_code
     from answerkey.text import describe_problems, draw_problems
 
-    told = translate(error, words)
-    errors = told.errors if isinstance(told, Problems) else (told,)
+    problem = translate(error, words)
+    errors = problem.errors if isinstance(problem, Problems) else (problem,)
     if _wants_json(words):
-        write_json(describe_problems(errors) | _describe_notes(told))
+        write_json(describe_problems(errors) | _describe_notes(problem))
     write_lines(draw_problems(errors, Console().width), sys.stderr)
     _say_notes(error)
-    return told.exit_code
+    return problem.exit_code
 
 
 def _tell_interrupt(stop: BaseException, words: Sequence[str]) -> int:
@@ -256,7 +255,8 @@ def _describe_notes(error: BaseException) -> dict[str, object]:
 
 
 def _wants_json(words: Sequence[str]) -> bool:
-    return "--json" in (words[: words.index("--")] if "--" in words else words)
+    options = takewhile(lambda word: word != "--", words)
+    return "--json" in options
 
 
 def translate(error: BaseException, words: Sequence[str]) -> AnswerkeyError:
@@ -264,45 +264,55 @@ def translate(error: BaseException, words: Sequence[str]) -> AnswerkeyError:
     if isinstance(error, AnswerkeyError):
         return error
     if isinstance(error, click.UsageError):
-        near = getattr(error, "possibilities", None)
-        path = error.ctx.command_path if error.ctx else "answerkey"
-        message = error.message if near else error.format_message()
-        hint = f"did you mean `{near[0]}`?" if near else f"`{path} --help` shows what there is"
-        if isinstance(error, click.NoSuchOption) and error.ctx is not None:
-            from answerkey.cli.options import translate_option
-
-            known = [flag for one in error.ctx.command.params for flag in one.opts]
-            hint = translate_option(error.option_name, known) or hint
-        option = error.param if isinstance(error, click.BadParameter) else None
-        limits = option and option.type
-        if (
-            option
-            and isinstance(limits, click.IntRange | click.FloatRange)
-            and "not in the range" in message
-        ):
-            flag, value = option.opts[0], error.message.partition(" ")[0]
-            most = "" if limits.max is None else f" and at most {limits.max}"
-            message = f"`{flag} {value}`: the number must be at least {limits.min}{most}"
-            hint = f"write `{flag} {limits.min}`, for example"
-        return SpecError("E119", message.rstrip("."), hint=hint)
-    if isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}:
-        hint = "raise the limit of open files: `ulimit -n 4096`"
-        return RunError("E502", "this process may open no more files", hint=hint)
-    if isinstance(error, OSError) and error.errno in OUR_SURROUNDINGS:
-        try:
-            sys.stdout.flush()
-        except (
-            OSError
-        ):  # a full stdout is left behind: Python would try, and complain, once more at its end
-            leave_stream(sys.stdout)
-        what = f" `{error.filename}`" if error.filename else ""
-        hint = "choose another place, or make room"
-        return RunError("E502", f"cannot write{what}: {error.strerror}", hint=hint)
-    is_verbose = "--verbose" in words or any(re.fullmatch("-[vq]*v[vq]*", word) for word in words)
-    if is_verbose:
+        return _translate_usage(error)
+    if isinstance(error, OSError) and (refusal := _translate_refusal(error)):
+        return refusal
+    how = "the traceback that `-v` shows"
+    if "--verbose" in words or any(re.fullmatch("-[vq]*v[vq]*", word) for word in words):
+        how = "the traceback above"
         write_text(_show(hide_secrets("".join(traceback.format_exception(error)))), sys.stderr)
     versions = f"answerkey {__version__}, Python {platform.python_version()}, {platform.system()}"
-    how = "the traceback above" if is_verbose else "the traceback that `-v` shows"
     message = f"a bug in answerkey: {type(error).__name__}: {error}"
     hint = f"please report it with the command line, {how}, and: {versions}"
     return InternalError("E901", message, hint=hint)
+
+
+def _translate_refusal(error: OSError) -> RunError | None:
+    """Return what the machine says no to as an error of ours."""
+    if error.errno in {errno.EMFILE, errno.ENFILE}:
+        hint = "raise the limit of open files: `ulimit -n 4096`"
+        return RunError("E502", "this process may open no more files", hint=hint)
+    if error.errno not in OUR_SURROUNDINGS:
+        return None
+    try:
+        sys.stdout.flush()
+    except OSError:  # Python would try, and complain, once more at its end
+        leave_stream(sys.stdout)
+    file = f" `{error.filename}`" if error.filename else ""
+    hint = "choose another place, or make room"
+    return RunError("E502", f"cannot write{file}: {error.strerror}", hint=hint)
+
+
+def _translate_usage(error: click.UsageError) -> SpecError:
+    path = error.ctx.command_path if error.ctx else "answerkey"
+    hint = f"`{path} --help` shows what there is"
+    message = error.format_message().rstrip(".")
+    near = getattr(error, "possibilities", None)
+    if near:
+        message = error.message.rstrip(".")
+        hint = f"did you mean `{near[0]}`?"
+    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+        from answerkey.cli.options import translate_option
+
+        hint = translate_option(error.option_name, error.ctx.command) or hint
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        limits = error.param.type
+        if isinstance(limits, click.IntRange | click.FloatRange) and " not in the " in message:
+            return _refuse_number(error.param.opts[0], error.message.partition(" ")[0], limits)
+    return SpecError("E119", message, hint=hint)
+
+
+def _refuse_number(flag: str, value: str, limits: click.IntRange | click.FloatRange) -> SpecError:
+    most = "" if limits.max is None else f" and at most {limits.max}"
+    message = f"`{flag} {value}`: the number must be at least {limits.min}{most}"
+    return SpecError("E119", message, hint=f"write `{flag} {limits.min}`, for example")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,28 +15,33 @@ from answerkey.cli.options import (
     COLUMN,
     CONFIG,
     ENV,
+    NATURAL,
     POLICY_OPTIONS,
+    POSITIVE,
     REPORT_OPTIONS,
+    RUN,
+    RUNS,
     add_options,
     command,
-    complete_run,
     find_baseline,
     find_exit_code,
+    flag,
     keep_files,
     option,
 )
 from answerkey.errors import RunError, SpecError
 
-RUNS = "runs"
+if TYPE_CHECKING:
+    from answerkey.runs import Run
+
+FOLDER = "runs"
 REGRESSED = 1
 DIGITS = option(
     "--digits", "N", "Print N digits; shares as fractions.", type=click.IntRange(min=0, max=17)
 )
 CLUSTER_OPTIONS = (
     option("--cluster-by", "COLUMN", "Column of samples that belong together, such as a passage."),
-    click.option(
-        "--uncorrected", is_flag=True, help="Leave out the correction C/(C-1) for few clusters."
-    ),
+    flag("--uncorrected", "Leave out the correction C/(C-1) for few clusters."),
 )
 
 
@@ -47,7 +53,7 @@ CLUSTER_OPTIONS = (
     "show latest --format markdown > summary.md",
     "show latest --policies gates.yaml --junit gates.xml",
 )
-@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@RUN
 @option(
     "--group-by", "COLUMN", "Also measure for each value of a column.", "group_by", multiple=True
 )
@@ -87,39 +93,38 @@ def show_command(
     from answerkey.reports.view import describe_run, find_run
 
     if form == "markdown" and (console.as_json or digits is not None):
-        other = "--json" if console.as_json else "--digits"
-        raise SpecError(
-            "E119", f"`--format markdown` and `{other}` exclude each other", hint="leave one out"
-        )
+        flag = "--json" if console.as_json else "--digits"
+        message = f"`--format markdown` and `{flag}` exclude each other"
+        raise SpecError("E119", message, hint="leave one out")
     with keep_files(options) as write:
-        found = find_run(run)
+        shown = find_run(run)
         is_measured = bool(group_by or cluster_by or uncorrected)
         if is_measured:
             from answerkey.evaluate.reopen import regroup
 
             corrected = False if uncorrected else None
-            found = regroup(found, group_by=group_by, cluster_by=cluster_by, is_corrected=corrected)
-        if any(options.values()) or (is_measured and found.gates):
+            shown = regroup(shown, group_by=group_by, cluster_by=cluster_by, is_corrected=corrected)
+        if any(options.values()) or (is_measured and shown.gates):
             from answerkey.gates.policies import gate
 
-            found = gate(found, **find_baseline(options))
-        if console.as_json:
-            write_json(describe_run(found))
-        elif form == "markdown":
+            shown = gate(shown, **find_baseline(options))
+        if form == "markdown":
             from answerkey.reports.markdown import write_markdown
 
-            write_text(write_markdown(found), open_stream(is_json=False))
+            write_text(write_markdown(shown), open_stream(is_json=False))
         else:
-            console.print_lines(
-                draw_summary(found, console.width, verbose=console.verbose, digits=digits)
+            console.show(
+                lambda: describe_run(shown),
+                lambda: draw_summary(shown, console.width, verbose=console.verbose, digits=digits),
             )
-            console.say([(), *draw_next_steps(found)])
-        write([found])
-        return find_exit_code([found]) if found.gates else 0
+            if not console.as_json:
+                console.say([(), *draw_next_steps(shown)])
+        write([shown])
+        return find_exit_code([shown]) if shown.gates else 0
 
 
 @command("explain", "explain latest 000002")
-@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@RUN
 @click.argument("sample", metavar="SAMPLE")
 @option("--task", "KEY", "Task, if the run has several.")
 def explain_command(console: Console, run: str, sample: str, *, task: str | None) -> None:
@@ -130,10 +135,10 @@ def explain_command(console: Console, run: str, sample: str, *, task: str | None
     from answerkey.reports.explain import describe_explained, draw_explanation, explain
     from answerkey.reports.view import find_run
 
-    found = explain(find_run(run), sample, task=task)
+    explanation = explain(find_run(run), sample, task=task)
     console.show(
-        lambda: {"samples": [describe_explained(one) for one in found.samples]},
-        lambda: draw_explanation(found, console.width),
+        lambda: {"samples": [*map(describe_explained, explanation.samples)]},
+        lambda: draw_explanation(explanation, console.width),
     )
 
 
@@ -143,14 +148,16 @@ def runs_command(console: Console, folder: str | None) -> None:
     """List the runs below DIR (default `runs`), newest first."""
     from answerkey.reports.view import describe_listing, draw_listing, list_folder
 
-    has_none = folder is None and not Path(RUNS).is_dir()
-    rows = [] if has_none else list_folder(folder or RUNS)
-    described = {"runs": [describe_listing(row) for row in rows]}
-    console.show(lambda: described, lambda: draw_listing(rows, console.width) if rows else ())
-    if has_none:
+    if folder is None and not Path(FOLDER).is_dir():
+        console.show(lambda: {"runs": []}, tuple)
         console.say_text("no runs here yet; `answerkey demo` makes one")
-    elif not rows and not console.as_json:
-        console.say_text(f"no runs in `{folder or RUNS}`")
+        return
+    rows = list_folder(folder or FOLDER)
+    if rows or console.as_json:
+        described = {"runs": [*map(describe_listing, rows)]}
+        console.show(lambda: described, lambda: draw_listing(rows, console.width))
+    else:
+        console.say_text(f"no runs in `{folder or FOLDER}`")
 
 
 @command(
@@ -159,15 +166,15 @@ def runs_command(console: Console, folder: str | None) -> None:
     "report runs/a runs/b -o comparison.html",
     "report latest --baseline runs/released",
 )
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@RUNS
 @option("-o", "FILE", "File to write; default the run's name with `.html`.", "--out")
 @option("--baseline", "RUN", "Compare every RUN with this one and add it to the report.")
-@click.option("--common", is_flag=True, help="Compare on the samples that all runs have.")
+@flag("--common", "Compare on the samples that all runs have.")
 @option(
     "--max-samples",
     "N",
     "Embed at most N rows of each task; default 20000.",
-    type=click.IntRange(min=0),
+    type=NATURAL,
 )
 @option("--title", "TEXT", "Title of the page; default the name of the evaluation.")
 def report_command(
@@ -187,22 +194,26 @@ def report_command(
     from answerkey.reports.html import report
     from answerkey.reports.view import find_run, find_runs
 
-    found = find_runs(runs)
-    base = None if baseline is None else find_run(baseline)
-    one = found[0]
-    name = (
-        "comparison" if len(found) > 1 or base else one.path.resolve().name if one.path else one.key
-    )
-    path = Path(out or f"{name}.html")
+    shown = find_runs(runs)
+    compared = None if baseline is None else find_run(baseline)
+    path = out or f"{'comparison' if compared else _name_page(shown)}.html"
+    options = {name: value for name, value in chosen.items() if value is not None}
     with console.display() as display:
-        given = {name: value for name, value in chosen.items() if value is not None}
-        written = report(found, path, baseline=base, progress=display.report, **given)
-    left = "" if written["embedded"] == written["rows"] else f" of {written['rows']:,}"
-    kilobytes = written["bytes"] / 1000
-    size = f"{kilobytes / 1000:.1f} MB" if kilobytes >= 1000 else f"{kilobytes:.0f} kB"  # noqa: PLR2004
+        written = report(shown, path, baseline=compared, progress=display.report, **options)
     console.show(lambda: {"report": written}, tuple)
     if not console.as_json:
-        console.say_text(f"{path}: {size}, {written['embedded']:,}{left} rows embedded")
+        total = "" if written["embedded"] == written["rows"] else f" of {written['rows']:,}"
+        size = f"{written['bytes'] / 1e6:.1f} MB"
+        if written["bytes"] < 1e6:  # noqa: PLR2004 - a megabyte
+            size = f"{written['bytes'] / 1e3:.0f} kB"
+        console.say_text(f"{path}: {size}, {written['embedded']:,}{total} rows embedded")
+
+
+def _name_page(runs: Sequence[Run]) -> str:
+    run = runs[0]
+    if len(runs) > 1:
+        return "comparison"
+    return run.path.resolve().name if run.path else run.key
 
 
 @command(
@@ -221,9 +232,7 @@ def report_command(
 )
 @click.option("--open/--no-browser", "is_opened", default=False, help="Open the page in a browser.")
 @option("--host", "ADDRESS", "Listen on another address.", default="127.0.0.1")
-@click.option(
-    "--allow-network", is_flag=True, help="Allow --host to show your runs to other machines."
-)
+@flag("--allow-network", "Allow --host to show your runs to other machines.")
 def view_command(
     console: Console,
     folder: str | None,
@@ -242,16 +251,16 @@ def view_command(
     from answerkey.text import line
     from answerkey.viewer.server import open_browser, open_server
 
-    if folder is None and not Path(RUNS).is_dir():
+    if folder is None and not Path(FOLDER).is_dir():
         hint = "name the folder that holds your runs; `answerkey demo` makes one"
-        raise RunError("E501", f"there is no folder `{RUNS}` here", hint=hint)
+        raise RunError("E501", f"there is no folder `{FOLDER}` here", hint=hint)
     if folder is not None and is_stored(folder):
         hint = (
             f"`answerkey report {folder}/NAME` makes a page of a run; or copy the runs to "
             "this machine"
         )
         raise RunError("E501", "the viewer reads folders of this machine", hint=hint)
-    with open_server(folder or RUNS, host=host, port=port, allow_network=allow_network) as server:
+    with open_server(folder or FOLDER, host=host, port=port, allow_network=allow_network) as server:
         if console.verbose:
             server.listen = console.say_text
         try:
@@ -280,7 +289,7 @@ def view_command(
     "export runs/my-run --to parquet -o rows.parquet",
     "export latest --to inspect -o run.eval",
 )
-@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@RUN
 @option(
     "--to",
     "FORM",
@@ -290,7 +299,7 @@ def view_command(
 )
 @option("-o", "FILE", "File to write, in place of stdout; Parquet and Inspect need one.", "--out")
 @option("--task", "KEY", "Task, if the run has several.")
-@click.option("--raw", is_flag=True, help="CSV: write texts that look like formulas unchanged.")
+@flag("--raw", "CSV: write texts that look like formulas unchanged.")
 def export_command(
     console: Console, run: str, *, form: str, out: str | None, task: str | None, raw: bool
 ) -> None:
@@ -301,30 +310,33 @@ def export_command(
 
     In CSV, a text that looks like a formula gets an apostrophe in front, unless `--raw`.
     """
-    from answerkey.exporters import CSV, export
+    from answerkey.exporters import export
+    from answerkey.exporters.forms import CSV
     from answerkey.reports.view import find_run
 
     if raw and form != CSV:
         hint = f"the texts of {form} are always as they are"
         raise SpecError("E119", "`--raw` is for CSV", hint=hint)
-    if out is None and (form == "parquet" or (console.as_json and form != "inspect")):
-        reason = (
-            "Parquet is not text"
-            if form == "parquet"
-            else "`--json` keeps stdout for its own object"
-        )
+    reason = ""
+    if form == "parquet":
+        reason = "Parquet is not text"
+    elif console.as_json and form != "inspect":
+        reason = "`--json` keeps stdout for its own object"
+    if out is None and reason:
         raise SpecError("E119", f"the rows need a file: {reason}", hint=f"add `-o rows.{form}`")
     stream = open_stream(is_json=form != CSV)
-    found = export(find_run(run), form, out, task=task, stream=stream, is_raw=raw)
-    left_out = {"left_out": found.left_out} if found.left_out else {}
+    written = export(find_run(run), form, out, task=task, stream=stream, is_raw=raw)
     if console.as_json:
-        write_json({"export": {"file": out, "form": form, "rows": found.rows, **left_out}})
-    elif out:
-        console.say_text(f"{found.rows} rows written to {out}")
-    if found.left_out and not console.as_json:
-        console.say_text(
-            f"{found.left_out} rows without a score are left out: {form} has no place for them"
-        )
+        about: dict[str, object] = {"file": out, "form": form, "rows": written.rows}
+        if written.left_out:
+            about["left_out"] = written.left_out
+        write_json({"export": about})
+        return
+    if out:
+        console.say_text(f"{written.rows} rows written to {out}")
+    if written.left_out:
+        reason = f"{form} has no place for them"
+        console.say_text(f"{written.left_out} rows without a score are left out: {reason}")
 
 
 _CLEAN = option(
@@ -343,7 +355,7 @@ def _require_column(clean: object, label_quality: str | None) -> None:
     "audit latest",
     "audit runs/my-run --label-quality error_type --clean ok",
 )
-@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@RUN
 @option("--task", "KEY", "Task, if the run has several; default all.")
 @option(
     "--label-quality", "COLUMN", "Also show every metric on rows with clean labels, by this column."
@@ -362,11 +374,13 @@ def audit_command(console: Console, run: str, *, digits: int | None, **chosen: A
     from answerkey.run_audit.text import describe_audit, draw_audit
 
     _require_column(chosen["clean"], chosen["label_quality"])
-    found = find_run(run)
+    audited = find_run(run)
     with console.display() as display:
-        told = audit(found, progress=display.report, **chosen)
+        result = audit(audited, progress=display.report, **chosen)
     console.show(
-        lambda: describe_audit(told), lambda: draw_audit(told, console.width, digits), told.notices
+        lambda: describe_audit(result),
+        lambda: draw_audit(result, console.width, digits),
+        result.notices,
     )
 
 
@@ -399,7 +413,7 @@ def audit_command(console: Console, run: str, *, digits: int | None, **chosen: A
     "How similar two questions must be to be listed; default 0.75.",
     type=click.FloatRange(min=0.3, max=1),
 )
-@click.option("--no-duplicates", is_flag=True, help="Do not look for duplicate questions.")
+@flag("--no-duplicates", "Do not look for duplicate questions.")
 @option("--dataset", "FILE", "Dataset of a task file.")
 @DIGITS
 @CONFIG
@@ -421,25 +435,22 @@ def audit_dataset_command(
     `question.stem`, or a template; columns that you do not name are recognised. The exit code is 0
     whatever is found.
     """
-    from answerkey.dataset_audit.audit import (
-        SIMILARITY,
-        audit_dataset,
-        describe_dataset_audits,
-        draw_dataset_audit,
-    )
+    from answerkey.dataset_audit.audit import SIMILARITY, audit_dataset
+    from answerkey.dataset_audit.text import describe_dataset_audits, draw_dataset_audit
 
     _require_column(chosen["clean"], chosen["label_quality"])
     chosen["similarity"] = None if no_duplicates else similarity or SIMILARITY
     chosen["header"] = None if header is None else [name.strip() for name in header.split(",")]
     with console.display() as display:
-        found = audit_dataset(*files, progress=display.report, **chosen)
+        audits = audit_dataset(*files, progress=display.report, **chosen)
     if console.as_json:
-        write_json(describe_dataset_audits(found))
+        write_json(describe_dataset_audits(audits))
         return
-    for number, one in enumerate(found):
-        console.print_lines([()] if number else [])
-        console.print_lines(draw_dataset_audit(one, console.width, digits=digits))
-        console.warn(one.notices)
+    for number, result in enumerate(audits):
+        if number:
+            console.print_lines([()])
+        console.print_lines(draw_dataset_audit(result, console.width, digits=digits))
+        console.warn(result.notices)
 
 
 @command(
@@ -448,19 +459,17 @@ def audit_dataset_command(
     "compare runs/a runs/b runs/c --cluster-by passage",
     "compare latest --baseline runs/released --fail-on-regression",
 )
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@RUNS
 @option("--baseline", "RUN", "Compare every RUN with this one only.")
 @option("--task", "KEY", "Task, if the runs have several; default all that they share.")
 @option("--scorer", "KEY", "Scorer to compare; default the main one.")
 @option("--value", "NAME", "Value to compare; default the scorer's main one.")
 @option("--by", "COLUMN", "Column of the categories; default as in the summary.")
 @add_options(*CLUSTER_OPTIONS)
-@click.option("--common", is_flag=True, help="Compare on the samples that all runs have.")
-@option(
-    "--flips", "N", "List N flipped samples; default 10.", type=click.IntRange(min=0), default=10
-)
+@flag("--common", "Compare on the samples that all runs have.")
+@option("--flips", "N", "List N flipped samples; default 10.", type=NATURAL, default=10)
 @DIGITS
-@click.option("--fail-on-regression", is_flag=True, help="Exit 1 if a RUN is significantly worse.")
+@flag("--fail-on-regression", "Exit 1 if a RUN is significantly worse.")
 def compare_command(
     console: Console,
     runs: tuple[str, ...],
@@ -480,41 +489,51 @@ def compare_command(
     from answerkey.comparison.compare import compare, describe_comparison, draw_pairs
     from answerkey.reports.view import find_run, find_runs
     from answerkey.text import clean_numbers
-    from answerkey.types import Notice
 
     if fail_on_regression and baseline is None:
         message = "`--fail-on-regression` needs to know worse than what"
         raise SpecError("E119", message, hint="name a run with `--baseline RUN`")
-    each = find_runs(runs)
-    for run in [one for one in each if one.status != "complete"] if len(each) > len(runs) else []:
-        console.warn([Notice(f"`{run.path}` is left out: it is {run.status}")])
-        each.remove(run)
-    found = compare(
-        *each,
+    compared = find_runs(runs)
+    if len(compared) > len(runs):  # a folder of runs was named
+        compared = _choose_complete(console, compared)
+    result = compare(
+        *compared,
         baseline=None if baseline is None else find_run(baseline),
         is_corrected=not uncorrected,
         **options,  # type: ignore[arg-type]  # the options above have the names of `CompareOptions`
     )
     console.show(
-        lambda: clean_numbers(describe_comparison(found)),
-        lambda: draw_pairs(found, console.width, digits=digits, flips=flips),
-        found.notices,
+        lambda: clean_numbers(describe_comparison(result)),
+        lambda: draw_pairs(result, console.width, digits=digits, flips=flips),
+        result.notices,
     )
-    return REGRESSED if fail_on_regression and found.find_regressions() else 0
+    return REGRESSED if fail_on_regression and result.find_regressions() else 0
 
 
-def read_quantity(context: click.Context, option: click.Parameter, given: object) -> object:
+def _choose_complete(console: Console, runs: Sequence[Run]) -> list[Run]:
+    from answerkey.types import Notice
+
+    complete = []
+    for run in runs:
+        if run.status == "complete":
+            complete.append(run)
+        else:
+            console.warn([Notice(f"`{run.path}` is left out: it is {run.status}")])
+    return complete
+
+
+def read_quantity(context: click.Context, option: click.Parameter, value: object) -> object:
     """Return numbers as people write them (`0.03`, `1/9`, `3%`), one or several."""
-    if isinstance(given, tuple):
-        return tuple(read_quantity(context, option, one) for one in given)
-    if given is None:
+    if isinstance(value, tuple):
+        return tuple(read_quantity(context, option, text) for text in value)
+    if value is None:
         return None
     from answerkey.text import read_fraction
 
     try:
-        return read_fraction(str(given))
+        return read_fraction(str(value))
     except ValueError as error:
-        message = f"`{option.opts[0]} {given}` is no number"
+        message = f"`{option.opts[0]} {value}` is no number"
         raise SpecError("E119", message, hint="write it like 0.03, 1/9 or 3%") from error
 
 
@@ -527,7 +546,7 @@ def read_quantity(context: click.Context, option: click.Parameter, given: object
 )
 @click.argument("runs", metavar="[RUN [RUN]]", nargs=-1)
 @option("--difference", "D", "Difference to detect, such as 0.03.", callback=read_quantity)
-@option("--samples", "N", "Number of samples that you have.", type=click.IntRange(min=1))
+@option("--samples", "N", "Number of samples that you have.", type=POSITIVE)
 @option(
     "--accuracy",
     "P",
@@ -550,13 +569,13 @@ def read_quantity(context: click.Context, option: click.Parameter, given: object
     callback=read_quantity,
     multiple=True,
 )
-@option("--trials", "K", "Completions per sample.", type=click.IntRange(min=1), multiple=True)
-@option("--power", "P", "Power; default 0.8.", "wanted", callback=read_quantity, default="0.8")
+@option("--trials", "K", "Completions per sample.", type=POSITIVE, multiple=True)
+@option("--power", "P", "Power; default 0.8.", callback=read_quantity, default="0.8")
 @option("--alpha", "A", "Level of the test; default 0.05.", callback=read_quantity, default="0.05")
-@click.option("--unpaired", is_flag=True, help="The models answer different samples.")
+@flag("--unpaired", "The models answer different samples.")
 @option("--task", "KEY", "Task, if the runs have several.")
 def power_command(
-    console: Console, runs: tuple[str, ...], *, wanted: float, unpaired: bool, **options: object
+    console: Console, runs: tuple[str, ...], *, unpaired: bool, **options: object
 ) -> None:
     """Plan a comparison: how many samples a difference needs, or which difference your samples can
     show.
@@ -570,7 +589,6 @@ def power_command(
 
     plan = plan_comparison(
         *map(find_run, runs),
-        power=wanted,
         is_paired=not unpaired,
         **options,  # type: ignore[arg-type]  # the options above have the names of `PowerOptions`
     )

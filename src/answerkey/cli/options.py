@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -36,6 +36,13 @@ def option(flag: str, metavar: str, text: str, *names: str, **more: Any) -> Deco
     return click.option(flag, *names, metavar=metavar, help=text, **more)
 
 
+def flag(name: str, text: str, *names: str, **more: Any) -> Decorator:  # noqa: ANN401 - click's
+    """Return an option without a value; `text` and `names` are as for `option`."""
+    return click.option(name, *names, is_flag=True, help=text, **more)
+
+
+NATURAL = click.IntRange(min=0)
+POSITIVE = click.IntRange(min=1)
 POLICY_OPTIONS = (
     option("--policies", "FILE", "Policy file to use in place of the run's own policies."),
     option("--baseline", "RUN", "Baseline run: fail if this run is significantly worse."),
@@ -51,73 +58,62 @@ REPORT_OPTIONS = (
 def write_files(folder: Path, texts: Mapping[str, str], *, with_schemas: bool = True) -> list[Path]:
     """Write the files of a project into a folder, all or none, and return them.
 
-    E119 when one is there. The first line of a YAML file leads editors to its schema, which is
-    written, too.
+    E119 when one is there already. The first line of a YAML file leads editors to its JSON Schema,
+    which is written as well.
     """
     from answerkey.spec.schema import write_schema
 
-    found = dict(texts)
-    for kind in KINDS if with_schemas else ():
-        if (name := f"{kind}.yaml") in texts:
-            found[name] = f"# yaml-language-server: $schema=.schemas/{kind}.json\n{texts[name]}"
-            found[f".schemas/{kind}.json"] = write_schema(kind)
-    taken = [name for name in found if (folder / name).exists()]
-    if taken or (folder.exists() and not folder.is_dir()):
-        what = folder / taken[0] if taken else folder
-        message = f"`{what}` is there already; nothing was written"
+    files = dict(texts)
+    if with_schemas:
+        for kind in KINDS:
+            if text := texts.get(f"{kind}.yaml"):
+                mark = f"# yaml-language-server: $schema=.schemas/{kind}.json"
+                files[f"{kind}.yaml"] = f"{mark}\n{text}"
+                files[f".schemas/{kind}.json"] = write_schema(kind)
+    paths = {folder / name: text for name, text in files.items()}
+    taken = [path for path in paths if path.exists()]
+    if folder.is_file():
+        taken = [folder]
+    if taken:
+        message = f"`{taken[0]}` is there already; nothing was written"
         raise SpecError("E119", message, hint="choose a new or empty folder")
-    for name, text in found.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8", newline="\n")
-    return [folder / name for name in found]
+    for path, text in paths.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="\n")
+    return list(paths)
 
 
-#: Writes what others are to read, of finished runs or of what kept a run from its end.
+#: Writes `--junit` and `--summary`, of finished runs or of what kept a run from its end.
 WriteFiles = Callable[["Sequence[Run] | AnswerkeyError"], None]
 
 
 @contextmanager
 def keep_files(options: dict[str, Any]) -> Iterator[WriteFiles]:
-    """Take `--junit` and `--summary` out of the options and yield what writes the files that are
-    asked for.
+    """Take `--junit` and `--summary` out of the options and yield the function that writes them.
 
-    One that cannot be written is E119, before anything is asked. An error on the way is told in
-    them, too.
+    A file that cannot be written is E119, before any model is called. An error is written to them
+    as well.
     """
-    names: dict[str, str] = {}
-    for option in ("junit", "summary"):
-        if (name := options.pop(option)) is None:
-            continue
-        if not name.strip() or Path(name).is_dir():
-            what = "is a folder" if name.strip() else "names no file"
-            hint = 'name a file; on GitHub `--summary "$GITHUB_STEP_SUMMARY"`'
-            raise SpecError("E119", f"`--{option} {name}` {what}", hint=hint)
-        if not Path(name).absolute().parent.is_dir():
-            message = f"`--{option} {name}`: there is no folder `{Path(name).parent}`"
-            raise SpecError("E119", message, hint="make the folder first")
-        names[option] = name
+    junit = _take_file(options, "junit")
+    summary = _take_file(options, "summary")
 
     def write(outcome: Sequence[Run] | AnswerkeyError) -> None:
-        if not names:
+        if junit is None and summary is None:
             return
         from answerkey.reports import markdown
         from answerkey.runs import write_output
 
-        error, runs = (outcome, ()) if isinstance(outcome, AnswerkeyError) else (None, outcome)
-        if "junit" in names:
-            text = markdown.write_junit_fault(error) if error else markdown.write_junit(runs)
-            junit = Path(names["junit"])
-            write_output(junit, lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
-        if "summary" in names:
-            page = (
-                markdown.write_summary_fault(error) if error else markdown.write_step_summary(runs)
-            )
-            summary = Path(names["summary"])
-            if summary.is_file():  # of an earlier step
-                with summary.open("ab") as stream:
-                    stream.write(page.encode())
-            else:
-                write_output(summary, lambda path: path.write_bytes(page.encode()))
+        if isinstance(outcome, AnswerkeyError):
+            suites = markdown.write_junit_fault(outcome)
+            page = markdown.write_summary_fault(outcome)
+        else:
+            suites = markdown.write_junit(outcome)
+            page = markdown.write_step_summary(outcome)
+        if junit is not None:
+            write_output(junit, lambda path: path.write_bytes(suites.encode()))
+        if summary is not None:
+            with summary.open("ab") as stream:  # an earlier step may have written to it
+                stream.write(page.encode())
 
     try:
         yield write
@@ -126,15 +122,34 @@ def keep_files(options: dict[str, Any]) -> Iterator[WriteFiles]:
         raise
 
 
+def _take_file(options: dict[str, Any], name: str) -> Path | None:
+    file = options.pop(name)
+    if file is None:
+        return None
+    path = Path(file)
+    problem = ""
+    hint = 'name a file; on GitHub `--summary "$GITHUB_STEP_SUMMARY"`'
+    if not file.strip():
+        problem = " names no file"
+    elif path.is_dir():
+        problem = " is a folder"
+    elif not path.absolute().parent.is_dir():
+        problem = f": there is no folder `{path.parent}`"
+        hint = "make the folder first"
+    if problem:
+        raise SpecError("E119", f"`--{name} {file}`{problem}", hint=hint)
+    return path
+
+
 def find_baseline(options: Mapping[str, object]) -> dict[str, Any]:
     """Return the options with the folders of the runs that they name, as for `show`."""
     from answerkey.reports.view import find_run
 
-    named = {name: options[name] for name in ("baseline", "not_worse_than")}
-    found = {
-        key: None if name is None else str(find_run(str(name)).path) for key, name in named.items()
-    }
-    return {**options, **found}
+    resolved = dict(options)
+    for name in ("baseline", "not_worse_than"):
+        if options[name] is not None:
+            resolved[name] = str(find_run(str(options[name])).path)
+    return resolved
 
 
 def find_exit_code(runs: Sequence[Run]) -> int:
@@ -143,8 +158,10 @@ def find_exit_code(runs: Sequence[Run]) -> int:
 
     if any(run.status != "complete" for run in runs):
         return INCOMPLETE
-    closed = {GateStatus.FAIL, GateStatus.NOT_DECIDED}
-    return FAILED if any(gate.status in closed for run in runs for gate in run.gates) else 0
+    statuses = {gate.status for run in runs for gate in run.gates}
+    if statuses & {GateStatus.FAIL, GateStatus.NOT_DECIDED}:
+        return FAILED
+    return 0
 
 
 #: Written out: importing the models takes longer than anybody waits for a completion.
@@ -164,31 +181,32 @@ def _list_runs() -> list[str]:
     return ["latest", *names] if names else []
 
 
-def _complete(
-    list_names: Callable[[], Iterable[str]], also: str = ""
-) -> Callable[..., list[CompletionItem]]:
-    """Return what click calls to complete a word: by names that begin so, and by what the shell
-    knows.
+def _list_models() -> list[str]:
+    return [*(f"builtin/{name}" for name in BUILTIN), *(f"{name}/" for name in PROVIDERS)]
+
+
+def _complete(list_names: Callable[[], list[str]], kind: str = "") -> Callable[..., Any]:
+    """Return the function with which click completes a word: by names, and by what the shell knows
+    of a kind, `file` or `dir`.
     """
 
-    def complete(
-        _context: click.Context, _parameter: click.Parameter, begun: str
-    ) -> list[CompletionItem]:
-        found = [CompletionItem(name) for name in list_names() if name.startswith(begun)]
-        return [*found, CompletionItem(begun, type=also)] if also else found
+    def complete(_context: object, _parameter: object, begun: str) -> list[CompletionItem]:
+        items = [CompletionItem(name) for name in list_names() if name.startswith(begun)]
+        if kind:
+            items.append(CompletionItem(begun, type=kind))
+        return items
 
     return complete
 
 
 complete_ready_made = _complete(_list_ready_made)
 complete_task = _complete(_list_ready_made, "file")
-complete_model = _complete(
-    lambda: [*(f"builtin/{name}" for name in BUILTIN), *(f"{one}/" for one in PROVIDERS)]
-)
-complete_run = _complete(_list_runs, "dir")
+complete_model = _complete(_list_models)
+FILE = click.argument("file", metavar="FILE", shell_complete=complete_task)
+RUN = click.argument("run", metavar="RUN", shell_complete=_complete(_list_runs, "dir"))
+RUNS = click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 
-#: How other tools call what is here: their flags, and what to write; only where the command has
-#: that.
+#: Flags of other tools, and what to write instead, where the command has the option.
 FOREIGN = {
     "-n -l -L --limit --max-samples --filter-first-n --num-examples": (
         "did you mean `--num-samples`?"
@@ -237,51 +255,53 @@ to draw samples at random write `--num-samples 100 --subsampling random`""",
 }
 
 
-def translate_option(name: str, known: Iterable[str]) -> str | None:
-    """Return what to write for an option of another tool.
+def translate_option(name: str, command: click.Command) -> str | None:
+    """Return what to write for an option of another tool; None for one that no tool has.
 
-    None for one that no tool has, or that is not here. `known` are the options of the command.
+    What the command does not have is not suggested.
     """
-    wanted = name.replace("_", "-")
+    options = {flag for option in command.params for flag in option.opts}
     for flags, text in FOREIGN.items():
-        if wanted in flags.split() and set(re.findall(r"--[a-z-]+", text)) <= set(known):
+        is_meant = name.replace("_", "-") in flags.split()
+        if is_meant and options.issuperset(re.findall(r"--[a-z-]+", text)):
             return text
     return None
 
 
+FLAGS = {
+    ("--json", "as_json"): "Print one JSON object on stdout, nothing else.",
+    ("-v", "--verbose"): "Show more, and the traceback of an internal error.",
+    ("-q", "--quiet"): "Print only data and errors.",
+}
+
+
 def command(name: str, *examples: str) -> Callable[[Command], click.Command]:
-    """Return what makes a command of a function: it is given a console, and its help ends with the
-    examples.
+    """Return a decorator that makes a command of a function, which is given a console first.
 
-    Each of these begins with `answerkey`, which is left out here.
+    The help ends with the examples; `answerkey`, with which each begins, is left out here.
     """
-    lines = [f"answerkey {one}" for one in examples]
-    epilog = f"Example: {lines[0]}" if len(lines) == 1 else "\n  ".join(("\b\nExamples:", *lines))
-    flags = {
-        ("--json", "as_json"): "Print one JSON object on stdout, nothing else.",
-        ("-v", "--verbose"): "Show more, and the traceback of an internal error.",
-        ("-q", "--quiet"): "Print only data and errors.",
-    }
+    lines = [f"answerkey {example}" for example in examples]
+    epilog = "\n  ".join(("\b\nExamples:", *lines))
+    if len(lines) == 1:
+        epilog = f"Example: {lines[0]}"
 
-    def make(function: Command) -> click.Command:
+    def decorate(function: Command) -> click.Command:
         @wraps(function)
-        def speak(
+        def call(
             *args: object, as_json: bool, verbose: bool, quiet: bool, **options: object
         ) -> int | None:
             outer = click.get_current_context().obj or {}
-            verbose, quiet = (
-                verbose or outer.get("verbose", False),
-                quiet or outer.get("quiet", False),
+            console = Console(
+                as_json, verbose or outer.get("verbose", False), quiet or outer.get("quiet", False)
             )
-            return function(Console(as_json, verbose, quiet), *args, **options)
+            return function(console, *args, **options)
 
-        made = click.command(name, epilog=epilog)(speak)
-        made.params += [
-            click.Option(words, is_flag=True, help=text) for words, text in flags.items()
-        ]
-        return made
+        decorated = click.command(name, epilog=epilog)(call)
+        for flags, text in FLAGS.items():
+            decorated.params.append(click.Option(flags, is_flag=True, help=text))
+        return decorated
 
-    return make
+    return decorate
 
 
 def add_options(*options: Decorator) -> Decorator:
@@ -301,20 +321,18 @@ def pairs_option(name: str, form: str, example: str, *more: str, **options: Any)
     The last of a name wins. The value may be empty, and means none then.
     """
 
-    def read(
-        _context: click.Context, _option: click.Parameter, pairs: tuple[str, ...]
-    ) -> dict[str, str]:
-        found = {}
+    def parse(_context: object, _option: object, pairs: tuple[str, ...]) -> dict[str, str]:
+        values = {}
         for pair in pairs:
             key, mark, value = pair.partition("=")
             if not (key.strip() and mark):
                 message = f"`{name} {pair}` is not of the form `{form}`"
                 hint = f"write `{name} {example.format(pair)}`"
                 raise SpecError("E119", message, hint=hint)
-            found[key.strip()] = value
-        return found
+            values[key.strip()] = value
+        return values
 
-    return click.option(name, *more, multiple=True, callback=read, **options)
+    return click.option(name, *more, multiple=True, callback=parse, **options)
 
 
 # Read before the others: `--prompt` adds to it.
@@ -336,10 +354,8 @@ COLUMN = pairs_option(
 )
 TASK = option("--task", "NAME", "Task of the log, if it has several; default: all of them.")
 SCORE = option("--score", "NAME", "Score of the log to compare with, if it has several.")
-SINGLE_ANSWERS = click.option(
-    "--single-answers",
-    is_flag=True,
-    help="Leave out the log's questions with several right letters.",
+SINGLE_ANSWERS = flag(
+    "--single-answers", "Leave out the log's questions with several right letters."
 )
 ENV = option(
     "--env", "FILE", "Read environment values from FILE, not from the `.env` beside the project."

@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,13 @@ from answerkey.cli.options import (
     CONFIG,
     ENV,
     FAILED,
+    FILE,
     INCOMPLETE,
+    NATURAL,
     POLICY_OPTIONS,
+    POSITIVE,
     REPORT_OPTIONS,
+    RUN,
     SCORE,
     SINGLE_ANSWERS,
     TASK,
@@ -31,10 +35,10 @@ from answerkey.cli.options import (
     add_options,
     command,
     complete_model,
-    complete_run,
     complete_task,
     find_baseline,
     find_exit_code,
+    flag,
     keep_files,
     option,
     write_files,
@@ -68,9 +72,7 @@ PROMPT = option(
 SAVE = option(
     "--save", "DIR", "Also write a data file as a project of YAML files that does the same."
 )
-OUTSIDE = click.option(
-    "--allow-outside", is_flag=True, help="Allow FILE to use files outside its folder."
-)
+OUTSIDE = flag("--allow-outside", "Allow FILE to use files outside its folder.")
 OUT = option("--out", "DIR", "Folder of the run; default `runs/<time>-<key>`.")
 ENGINE, ENGINE_AGAIN = (
     option(
@@ -90,9 +92,7 @@ ALLOW_FAILED = option(
     "N|N%",
     "Accept up to N (or N %) FAILED samples, and score the rest.",
 )
-TRUST = click.option(
-    "--trust-code", is_flag=True, help="Run the task's Python snippets, and trust them from now on."
-)
+TRUST = flag("--trust-code", "Run the task's Python snippets, and trust them from now on.")
 ALLOW_HOST = option(
     "--allow-host",
     "HOST",
@@ -100,7 +100,7 @@ ALLOW_HOST = option(
     "allow_hosts",
     multiple=True,
 )
-COPY = click.option("--copy", is_flag=True, help="Copy recorded completions into the run folder.")
+COPY = flag("--copy", "Copy recorded completions into the run folder.")
 DATASET = option("--dataset", "FILE", "Dataset to use in place of the one in FILE.")
 PRICE = option(
     "--price",
@@ -109,7 +109,7 @@ PRICE = option(
 )
 ROW_OPTIONS = (
     COLUMN,
-    option("--num-samples", "N", "Use only N samples.", type=click.IntRange(min=1)),
+    option("--num-samples", "N", "Use only N samples.", type=POSITIVE),
     option(
         "--subsampling",
         "HOW",
@@ -160,7 +160,7 @@ CALL_OPTIONS = (
         "no-cache (default), update (write the call cache) or reuse (read and write it).",
         type=click.Choice(["no-cache", "update", "reuse"]),
     ),
-    option("--max-calls", "N", "Make at most N calls, then stop.", type=click.IntRange(min=0)),
+    option("--max-calls", "N", "Make at most N calls, then stop.", type=NATURAL),
     option(
         "--max-cost",
         "USD",
@@ -193,7 +193,7 @@ RUN_OPTIONS = (OUT, ENGINE, RAY_ADDRESS, ALLOW_FAILED, TRUST, COPY)
     "run task.yaml --dataset questions.jsonl --model builtin/longest",
     "run my-project --model builtin/random --model builtin/longest",
 )
-@click.argument("file", metavar="FILE", shell_complete=complete_task)
+@FILE
 @option(
     "--model",
     "NAME",
@@ -204,9 +204,7 @@ RUN_OPTIONS = (OUT, ENGINE, RAY_ADDRESS, ALLOW_FAILED, TRUST, COPY)
 )
 @add_options(*LOG_OPTIONS, *TASK_OPTIONS, SAVE, *RUN_OPTIONS)
 @add_options(*LIVE_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
-@click.option(
-    "--dry-run", is_flag=True, help="Show the first prompt, calls and tokens; call no model."
-)
+@flag("--dry-run", "Show the first prompt, calls and tokens; call no model.")
 def run_command(
     console: Console,
     file: str,
@@ -226,35 +224,39 @@ def run_command(
         options = find_baseline(options)
         file = open_given(file, options, console)
         open_data_file(console, file, options, models, completion_columns)
+        options["completion_columns"] = completion_columns
 
         def work(models: Sequence[str]) -> int:
-            if not dry_run:
-                varied = {"models": models, "completion_columns": completion_columns}
-                return finish(
-                    console, run_file(console, file, out=out, options=options | varied), write=write
-                )
-            from answerkey.evaluate.dry_run import plan_calls
-            from answerkey.reports.preview import describe_plan, draw_plan
-
-            each = product(models or (None,), completion_columns or (None,))
-            plans = [
-                plan_calls(file, **options, model=one, completion_column=column)
-                for one, column in each
-            ]
-            found = [describe_plan(plan) for plan in plans]
-            console.show(
-                lambda: {"dry_run": found[0] if len(found) == 1 else found},
-                lambda: [one for plan in plans for one in draw_plan(plan)],
-            )
-            return 0
+            if dry_run:
+                return _show_plans(console, file, {**options, "models": models})
+            made = run_file(console, file, out=out, options={**options, "models": models})
+            return finish(console, made, write=write)
 
         try:
             return work(models)
         except (NoModelError, Problems) as error:
-            errors = error.errors if isinstance(error, Problems) else (error,)
-            if not all(isinstance(one, NoModelError) for one in errors):
+            errors = getattr(error, "errors", (error,))
+            if not all(isinstance(problem, NoModelError) for problem in errors):
                 raise
             return work([_choose_model(console, file, options, errors[0])])
+
+
+def _show_plans(console: Console, file: str, options: Chosen) -> int:
+    """Print what a run would ask of each model, and of each column of completions."""
+    from answerkey.evaluate.dry_run import plan_calls
+    from answerkey.reports.preview import describe_plan, draw_plan
+
+    models = options.pop("models") or (None,)
+    columns = options.pop("completion_columns") or (None,)
+    plans = []
+    for model, column in product(models, columns):
+        plans.append(plan_calls(file, **options, model=model, completion_column=column))
+    described = list(map(describe_plan, plans))
+    console.show(
+        lambda: {"dry_run": described[0] if len(described) == 1 else described},
+        lambda: chain.from_iterable(map(draw_plan, plans)),
+    )
+    return 0
 
 
 #: What the beginning of a log has that another tool wrote, and a file of questions has not.
@@ -272,9 +274,10 @@ def open_given(file: str, options: Chosen, console: Console, *, is_scored: bool 
     The options that are about a log are taken out of the others.
     """
     read_as = options.pop("read_as")
-    chosen = {
-        name: value for name in ("task", "score", "single_answers") if (value := options.pop(name))
-    }
+    chosen = {}
+    for name in ("task", "score", "single_answers"):
+        if value := options.pop(name):
+            chosen[name] = value
     path = Path(file)
     kind = _find_kind(path, read_as, is_scored=is_scored)
     if kind is None:
@@ -309,33 +312,37 @@ def _find_kind(path: Path, read_as: str | None, *, is_scored: bool) -> str | Non
     """
     if read_as == "data" or not path.exists():
         return None
-    if read_as is None and (any(path.glob("run.y*ml")) if path.is_dir() else not _is_marked(path)):
+    if read_as is None and not _is_marked(path):
         return None
     from answerkey.importers.project import find_kind, find_logs, refuse_folder
 
     kind = find_kind(path)
     if kind is None and path.is_dir() and (logs := find_logs(path)):
         raise refuse_folder(path, logs, "score")
-    if kind is None or (kind == "plain" and read_as is None):
-        if read_as is None:
-            return None
-        raise DataError(
-            "E201", f"`{path}` is no log that is known", hint="`--as data`, or leave it out"
-        )
-    if read_as is None and _is_data(str(path), is_scored=is_scored):
+    if read_as is not None:
+        if kind is None:
+            message = f"`{path}` is no log that is known"
+            raise DataError("E201", message, hint="`--as data`, or leave it out")
+        return kind
+    if kind in {None, "plain"}:
+        return None
+    if _is_data(str(path), is_scored=is_scored):
         message = f"`{path}` is a log ({kind}) and a data file"
         raise SpecError("E119", message, hint="say which: `--as log` or `--as data`")
     return kind
 
 
 def _is_marked(path: Path) -> bool:
-    """Return whether a file may be a log: by its name, or by what it begins with."""
+    """Return whether a file or folder may be a log: by its name, or by what it begins with."""
+    if path.is_dir():
+        return not any(path.glob("run.y*ml"))
     if path.suffix in {".eval", ".zip"} or path.name.startswith(("details_", "samples_")):
         return True
     with path.open("rb") as stream:
-        first = stream.read(_LOOKED_AT)
-    is_yaml = path.suffix in {".yaml", ".yml"}
-    return first.startswith(b"evalId:") if is_yaml else _MARKS.search(first) is not None
+        beginning = stream.read(_LOOKED_AT)
+    if path.suffix in {".yaml", ".yml"}:
+        return beginning.startswith(b"evalId:")
+    return _MARKS.search(beginning) is not None
 
 
 def _is_data(file: str, *, is_scored: bool) -> bool:
@@ -348,11 +355,16 @@ def _is_data(file: str, *, is_scored: bool) -> bool:
     from answerkey.spec.data_file import recognise_file
 
     try:
-        said = recognise_file(file, Options()).columns.say()
+        columns = recognise_file(file, Options()).columns.say()
     except AnswerkeyError:
         return False
-    names = [name for one in said.values() for name in ([one] if isinstance(one, str) else one)]
-    return not any("." in name for name in names) and ("completion" in said or not is_scored)
+    if is_scored and "completion" not in columns:
+        return False
+    return not any("." in name for names in columns.values() for name in _list(names))
+
+
+def _list(names: str | Iterable[str]) -> Iterable[str]:
+    return [names] if isinstance(names, str) else names
 
 
 def open_data_file(
@@ -404,25 +416,25 @@ def _choose_model(console: Console, file: str, options: Chosen, error: Answerkey
     from answerkey.text import Table, lay_out
 
     path = Path(file)
-    env = options["env"]
-    found = load_environment(
-        path if path.is_dir() else path.parent, None if env is None else str(env)
-    )
-    offers = find_offers(Caller(found.values, found.project_names))
-    names = [f"{one.name}NAME" if one.name.endswith("/") else one.name for one in offers]
-    if not offers or not console.can_ask:
-        ways = [f"`--model {name}` ({one.why})" for name, one in zip(names, offers, strict=True)]
-        hint = f"add {', '.join(ways[:SHOWN])}; or {error.hint}"
-        if not offers:
-            hint = f"{error.hint}; no server answers on this machine, and no provider's key is set"
+    folder = path if path.is_dir() else path.parent
+    environment = load_environment(folder, options["env"])
+    offers = find_offers(Caller(environment.values, environment.project_names))
+    if not offers:
+        hint = f"{error.hint}; no server answers on this machine, and no provider's key is set"
         raise NoModelError(error.code, error.message, where=error.where, hint=hint)
-    numbers = [str(number + 1) for number in range(len(offers))]
-    rows = [(numbers[place], names[place], one.why) for place, one in enumerate(offers)]
+    rows = []
+    for number, offer in enumerate(offers, start=1):
+        name = f"{offer.name}NAME" if offer.name.endswith("/") else offer.name
+        rows.append((str(number), name, offer.why))
+    if not console.can_ask:
+        ways = [f"`--model {name}` ({why})" for _, name, why in rows[:SHOWN]]
+        hint = f"add {', '.join(ways)}; or {error.hint}"
+        raise NoModelError(error.code, error.message, where=error.where, hint=hint)
     console.say_text(f"{error.message}; these were found:")
     console.say(lay_out(Table(("", "", ""), rows, "><<", flexible=1), console.width))
-    name = offers[
-        numbers.index(console.ask(f"number of the model, 1 to {len(offers)}", numbers))
-    ].name
+    numbers = [row[0] for row in rows]
+    answer = console.ask(f"number of the model, 1 to {len(offers)}", numbers)
+    name = offers[int(answer) - 1].name
     if name.endswith("/"):
         name += console.ask(f"name of the model of {name[:-1]}").removeprefix(name)
     console.say_text(f"the same without the question: --model {shlex.quote(name)}")
@@ -440,44 +452,65 @@ def finish(
 
     Return the exit code. `write` is for what others are to read of it.
     """
-    from answerkey.reports.terminal import draw_next_for_several, draw_next_steps, draw_summary
     from answerkey.reports.view import describe_run
     from answerkey.runs import Run
     from answerkey.text import BLANK, describe_problems, draw_problems
 
-    runs, named = ([made], {}) if isinstance(made, Run) else (made.runs, made.errors)
-    errors = [
-        one
-        if f"`{name}`" in one.message
-        else AnswerkeyError(one.code, f"`{name}`: {one.message}", where=one.where, hint=one.hint)
-        for name, error in named.items()
-        for one in getattr(error, "errors", (error,))
-    ]
-    is_one, more, folder = len(runs) == 1 and not errors, dict[str, object](), str(made.path)
-    if errors:
-        more["resume"] = f"answerkey resume {shlex.quote(folder)}"
-    if console.as_json:
-        more |= describe_problems(errors) if errors else {}
-        write_json(
-            describe_run(runs[0]) if is_one else {"runs": [*map(describe_run, runs)], **more}
-        )
+    runs: Sequence[Run] = [made] if isinstance(made, Run) else made.runs
+    errors = [] if isinstance(made, Run) else _list_errors(made)
+    is_single = len(runs) == 1 and not errors
+    resume = f"answerkey resume {shlex.quote(str(made.path))}"
+    if not console.as_json:
+        _print_runs(console, runs, made, steps if is_single else None)
+    elif is_single:
+        write_json(describe_run(runs[0]))
     else:
-        for run in runs:
-            console.print_lines([*draw_summary(run, console.width, verbose=console.verbose), BLANK])
-        if is_one:
-            console.say(draw_next_steps(runs[0], steps))
-        elif runs:
-            from answerkey.reports.leaderboard import draw_leaderboard
-
-            console.print_lines(draw_leaderboard(runs, console.width))
-            if sum(run.status == "complete" for run in runs) > 1:
-                console.say([BLANK, *draw_next_for_several(folder)])
+        described: dict[str, object] = {"runs": [*map(describe_run, runs)]}
+        if errors:
+            described |= {"resume": resume, **describe_problems(errors)}
+        write_json(described)
     if errors:
         write_lines([BLANK, *draw_problems(errors, console.width)], sys.stderr)
-        console.say_text(f"to go on where it stopped: {more['resume']}")
+        console.say_text(f"to go on where it stopped: {resume}")
     if write is not None:
         write(runs)
     return INCOMPLETE if errors else find_exit_code(runs)
+
+
+def _list_errors(matrix: Matrix) -> list[AnswerkeyError]:
+    """Return what went wrong in several runs; each error names its run."""
+    problems = []
+    for name, error in matrix.errors.items():
+        for problem in getattr(error, "errors", (error,)):
+            message = problem.message
+            if f"`{name}`" not in message:
+                message = f"`{name}`: {message}"
+            problems.append(
+                AnswerkeyError(problem.code, message, where=problem.where, hint=problem.hint)
+            )
+    return problems
+
+
+def _print_runs(
+    console: Console,
+    runs: Sequence[Run],
+    made: Matrix | Run,
+    steps: Sequence[tuple[str, str]] | None,
+) -> None:
+    """Print summaries; then the next `steps` of a single run, or how several compare."""
+    from answerkey.reports.terminal import draw_next_for_several, draw_next_steps, draw_summary
+    from answerkey.text import BLANK
+
+    for run in runs:
+        console.print_lines([*draw_summary(run, console.width, verbose=console.verbose), BLANK])
+    if steps is not None:
+        console.say(draw_next_steps(runs[0], steps))
+    elif runs:
+        from answerkey.reports.leaderboard import draw_leaderboard
+
+        console.print_lines(draw_leaderboard(runs, console.width))
+        if sum(run.status == "complete" for run in runs) > 1:
+            console.say([BLANK, *draw_next_for_several(str(made.path))])
 
 
 @command(
@@ -486,7 +519,7 @@ def finish(
     "score task.yaml --dataset questions.jsonl --completions answers.jsonl",
     "score task.yaml --dataset both.jsonl --completion-column completions.my-model",
 )
-@click.argument("file", metavar="FILE", shell_complete=complete_task)
+@FILE
 @add_options(
     *LOG_OPTIONS, *TASK_OPTIONS, SAVE, *RUN_OPTIONS, *CALL_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS
 )
@@ -507,15 +540,14 @@ def score_command(
         options = find_baseline(options)
         file = open_given(file, options, console, is_scored=True)
         open_data_file(console, file, options, (), completion_columns)
-        is_recorded = options["completions"] is not None or bool(completion_columns)
-        varied = {"completion_columns": completion_columns, "calls_model": is_recorded}
-        return finish(
-            console, run_file(console, file, out=out, options=options | varied), write=write
-        )
+        options["calls_model"] = options["completions"] is not None or bool(completion_columns)
+        options["completion_columns"] = completion_columns
+        made = run_file(console, file, out=out, options=options)
+        return finish(console, made, write=write)
 
 
 @command("export-prompts", "export-prompts my-project -o prompts.parquet")
-@click.argument("file", metavar="FILE", shell_complete=complete_task)
+@FILE
 @option(
     "-o",
     "FILE",
@@ -574,24 +606,23 @@ def check_command(
 
     chosen = find_baseline(options)
     for file in files:
-        with suppress(AnswerkeyError):  # it is told with the others
+        with suppress(AnswerkeyError):  # it is reported with the others
             open_data_file(console, file, chosen, (), completion_columns)
+    checks = {}
     with console.display() as display:
-        checked = {
-            f"{file}, column {column}" if len(completion_columns) > 1 else file: check(
-                file, progress=display.report, **chosen | {"completion_column": column}
-            )
-            for file in files
-            for column in completion_columns or (None,)
-        }
+        for file, column in product(files, completion_columns or (None,)):
+            name = f"{file}, column {column}" if len(completion_columns) > 1 else file
+            chosen["completion_column"] = column
+            checks[name] = check(file, progress=display.report, **chosen)
     if console.as_json:
-        described = [describe_check(one, file) for file, one in checked.items()]
-        write_json(described[0] if len(checked) == 1 else {"checks": described})
+        described = [describe_check(result, name) for name, result in checks.items()]
+        write_json(described[0] if len(described) == 1 else {"checks": described})
     else:
-        for file, one in checked.items():
-            console.print_lines([line(Span(file, "title"))] if len(checked) > 1 else [])
-            console.print_lines(draw_check(one, console.width))
-    codes = (error.exit_code for one in checked.values() for error in one.errors)
+        for name, result in checks.items():
+            if len(checks) > 1:
+                console.print_lines([line(Span(name, "title"))])
+            console.print_lines(draw_check(result, console.width))
+    codes = [error.exit_code for result in checks.values() for error in result.errors]
     return max(codes, default=0)
 
 
@@ -616,13 +647,15 @@ def doctor_command(console: Console, model: str, task: str | None, **options: An
 
     cost = f"for at most {options['max_cost']:g} USD, where the price is known"
     console.say_text(f"a dozen small calls, each of at most {options['seconds']:g} s, {cost}")
-    found = examine(model, task, **options)
-    console.show(lambda: {"doctor": found}, lambda: draw_examination(found, console.width))
-    return (0 if found["good"] else FAILED) if found["answered"] else INCOMPLETE
+    result = examine(model, task, **options)
+    console.show(lambda: {"doctor": result}, lambda: draw_examination(result, console.width))
+    if not result["answered"]:
+        return INCOMPLETE
+    return 0 if result["good"] else FAILED
 
 
 @command("resume", "resume latest")
-@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@RUN
 @add_options(ENGINE_AGAIN, RAY_ADDRESS, ALLOW_FAILED, TRUST, ENV, ALLOW_HOST)
 @add_options(*LIVE_OPTIONS, *REPORT_OPTIONS)
 def resume_command(console: Console, run: str, **options: Any) -> int:
@@ -657,7 +690,7 @@ def resume_command(console: Console, run: str, **options: Any) -> int:
     "rescore latest",
     "rescore runs/my-run task.yaml --out runs/my-run-again",
 )
-@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@RUN
 @click.argument("file", metavar="[FILE]", required=False)
 @add_options(CONFIG, OUT, ALLOW_FAILED, TRUST, COPY, ENGINE, RAY_ADDRESS, ENV, OUTSIDE, ALLOW_HOST)
 @add_options(*CALL_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)

@@ -6,7 +6,8 @@ And the caches.
 from __future__ import annotations
 
 import shlex
-from itertools import count
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from answerkey.cli.options import (
     Kind,
     command,
     complete_ready_made,
+    flag,
     option,
     pairs_option,
     write_files,
@@ -29,6 +31,7 @@ from answerkey.cli.options import (
 from answerkey.errors import SpecError
 
 if TYPE_CHECKING:
+    from answerkey.models.cache import CacheUse
     from answerkey.text import Line
 
 
@@ -39,15 +42,11 @@ def copy_project(folder: Path, *, with_schemas: bool = False) -> list[Path]:
     """
     from importlib.resources import as_file, files
 
+    texts = {}
     with as_file(files("answerkey.spec") / "quickstart") as source:
-        paths = sorted(
-            path
-            for path in source.rglob("*")
-            if path.is_file() and path.suffix not in {".py", ".pyc"}
-        )
-        texts = {
-            path.relative_to(source).as_posix(): path.read_text(encoding="utf-8") for path in paths
-        }
+        for path in sorted(source.rglob("*")):
+            if path.is_file() and path.suffix not in {".py", ".pyc"}:
+                texts[path.relative_to(source).as_posix()] = path.read_text(encoding="utf-8")
     return write_files(folder, texts, with_schemas=with_schemas)
 
 
@@ -96,7 +95,7 @@ def init_command(
     else:
         from answerkey.spec import ready_made
 
-        ready = ready_made.load_ready_made(task.lower().replace("-", "_"))
+        ready = ready_made.load_ready_made(_find_key(task))
         written = write_files(Path(folder), ready_made.write_project(ready, dataset))
     names = [str(path) for path in written]
     console.show(lambda: {"folder": folder, "files": names}, lambda: map(line, names))
@@ -120,8 +119,8 @@ def schema_command(_console: Console, kind: Kind) -> None:
     "cache clear calls downloads",
 )
 @click.argument("words", metavar="[clear] [NAME]...", nargs=-1)
-@click.option("--clear", is_flag=True, help="The same as `clear`.")
-@click.option("--dry-run", is_flag=True, help="Only show what `clear` would delete.")
+@flag("--clear", "The same as `clear`.")
+@flag("--dry-run", "Only show what `clear` would delete.")
 def cache_command(console: Console, words: tuple[str, ...], *, clear: bool, dry_run: bool) -> None:
     """Show the sizes and limits of the caches; with `clear`, delete what they hold.
 
@@ -129,40 +128,50 @@ def cache_command(console: Console, words: tuple[str, ...], *, clear: bool, dry_
     and journals of unfinished runs are kept.
     """
     from answerkey.models.cache import clear_cache, default_cache_file, list_caches
-    from answerkey.text import Table, lay_out, line
+    from answerkey.text import line
 
     if words[:1] == ("clear",):
         clear, words = True, words[1:]
-    uses = list_caches(words)
+    caches = list_caches(words)
     if clear:
-        uses = [one for one in uses if one.is_clearable and (one.entries or one.size)]
-    for one in uses if clear and not dry_run else ():
-        clear_cache(one)
-    total, folder = sum(one.size for one in uses), str(default_cache_file().parent)
-    did = (
-        f"{'would delete' if dry_run else 'deleted'} {write_size(total)}"
-        if clear
-        else write_size(total)
-    )
+        caches = [cache for cache in caches if cache.is_clearable and (cache.entries or cache.size)]
+        if not dry_run:
+            for cache in caches:
+                clear_cache(cache)
+    total = sum(cache.size for cache in caches)
+    folder = str(default_cache_file().parent)
 
-    def describe() -> dict[str, object]:
-        rows = [
-            {"name": one.name, "path": str(one.path), "bytes": one.size, "entries": one.entries}
-            | ({} if clear else {"limit_bytes": one.limit, "is_clearable": one.is_clearable})
-            for one in uses
-        ]
-        return {"folder": folder, "caches": rows, "bytes": total, "deleted": clear and not dry_run}
+    verb = ""
+    if clear:
+        verb = "would delete " if dry_run else "deleted "
+    did = line(f"{verb}{write_size(total)} in {folder}")
+    described = {
+        "folder": folder,
+        "caches": [_describe_cache(cache, with_limit=not clear) for cache in caches],
+        "bytes": total,
+        "deleted": clear and not dry_run,
+    }
+    console.show(lambda: described, lambda: [*_draw_caches(caches, console.width), did])
 
-    def draw() -> list[Line]:
-        header = ("cache", "entries", "size", "limit", "holds")
-        rows = [
-            (one.name, f"{one.entries:,}", write_size(one.size), write_size(one.limit), one.holds)
-            for one in uses
-        ]
-        table = lay_out(Table(header, rows, "<>>><"), console.width) if rows else []
-        return [*table, line(f"{did} in {folder}")]
 
-    console.show(describe, draw)
+def _describe_cache(cache: CacheUse, *, with_limit: bool) -> dict[str, object]:
+    about: dict[str, object] = {"name": cache.name, "path": str(cache.path)}
+    about |= {"bytes": cache.size, "entries": cache.entries}
+    if with_limit:
+        about |= {"limit_bytes": cache.limit, "is_clearable": cache.is_clearable}
+    return about
+
+
+def _draw_caches(caches: Sequence[CacheUse], width: int) -> list[Line]:
+    from answerkey.text import Table, lay_out
+
+    if not caches:
+        return []
+    rows = []
+    for cache in caches:
+        sizes = (write_size(cache.size), write_size(cache.limit))
+        rows.append((cache.name, f"{cache.entries:,}", *sizes, cache.holds))
+    return lay_out(Table(("cache", "entries", "size", "limit", "holds"), rows, "<>>><"), width)
 
 
 def write_size(size: int | None) -> str:
@@ -190,10 +199,10 @@ def demo_command(console: Console, folder: str) -> int:
         console.say_text(f"using the project in {project}")
     else:
         console.say_text(f"example project: {len(copy_project(project))} files in {project}")
-    folders = (project / "runs" / f"demo-{number}" for number in count(1))
-    made = run_file(
-        console, project, out=next(one for one in folders if not one.exists()), options={}
-    )
+    number = 1
+    while (out := project / "runs" / f"demo-{number}").exists():
+        number += 1
+    made = run_file(console, project, out=out, options={})
     steps = [(f"answerkey run {shlex.quote(folder)} --model builtin/longest", "another model")]
     return finish(console, made, steps)
 
@@ -215,18 +224,20 @@ def tasks_command(console: Console, words: tuple[str, ...]) -> None:
 
     names = words[1:] if words[:1] == ("show",) else words
     if len(names) > 1 or (words and not names):
-        raise SpecError(
-            "E119", "`tasks show` shows one task", hint="write `answerkey tasks show mmlu`"
-        )
-    wanted = [name.lower().replace("-", "_") for name in names] or list_ready_made()
-    found = [load_ready_made(name) for name in wanted]
-    width = console.width
-    console.show(
-        lambda: describe_ready_made(found),
-        lambda: draw_ready_made_task(found[0], width) if names else draw_ready_made(found, width),
-    )
+        hint = "write `answerkey tasks show mmlu`"
+        raise SpecError("E119", "`tasks show` shows one task", hint=hint)
+    keys = [_find_key(name) for name in names] or list_ready_made()
+    tasks = list(map(load_ready_made, keys))
+    draw = partial(draw_ready_made, tasks)
+    if names:
+        draw = partial(draw_ready_made_task, tasks[0])
+    console.show(lambda: describe_ready_made(tasks), lambda: draw(console.width))
     if not names and not console.as_json:
         console.say_text("next: answerkey tasks show NAME")
+
+
+def _find_key(name: str) -> str:
+    return name.lower().replace("-", "_")
 
 
 @command(
@@ -272,15 +283,16 @@ def import_command(
     from answerkey.reports.preview import draw_import
 
     with console.display() as display:
-        found = import_log(kind, path, progress=display.report, **options)
-    quoted = shlex.quote(str(found.folder))
-    commands = [f"answerkey score TASK --dataset FILE --completions {quoted}/completions.parquet"]
-    if found.has_questions:
-        commands = [f"answerkey run {quoted}", "answerkey audit latest"]
+        project = import_log(kind, path, progress=display.report, **options)
+    folder = shlex.quote(str(project.folder))
+    commands = [f"answerkey score TASK --dataset FILE --completions {folder}/completions.parquet"]
+    if project.has_questions:
+        commands = [f"answerkey run {folder}", "answerkey audit latest"]
     console.show(
-        lambda: describe_import(found) | {"next": commands},
-        lambda: draw_import(found, console.width),
-        found.notices,
+        lambda: describe_import(project) | {"next": commands},
+        lambda: draw_import(project, console.width),
+        project.notices,
     )
-    for one in commands if not console.as_json else ():
-        console.say_text(f"next: {one}")
+    if not console.as_json:
+        for next_command in commands:
+            console.say_text(f"next: {next_command}")

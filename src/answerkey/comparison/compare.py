@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from itertools import combinations
 from statistics import median
 from string import ascii_uppercase
@@ -46,9 +47,7 @@ from answerkey.text import (
 from answerkey.types import Notice
 
 SHOWN_FLIPS, SHOWN_CATEGORIES = 10, 60
-
-
-#: A difference is called significant when chance gives one as large in fewer than so many cases.
+#: The level at which a difference is significant.
 ALPHA = 0.05
 
 
@@ -154,10 +153,11 @@ def adjust_pairs(tasks: Sequence[TaskComparison]) -> tuple[TaskComparison, ...]:
     """Return the comparisons with their p-values corrected for the number of all of them."""
     chances = [pair.difference.evidence.p for task in tasks for pair in task.pairs]
     adjusted = iter(adjust_by_holm(chances))
-    return tuple(
-        replace(task, pairs=tuple(replace(pair, p_adjusted=next(adjusted)) for pair in task.pairs))
-        for task in tasks
-    )
+    compared = []
+    for task in tasks:
+        pairs = [replace(pair, p_adjusted=next(adjusted)) for pair in task.pairs]
+        compared.append(replace(task, pairs=tuple(pairs)))
+    return tuple(compared)
 
 
 def _compare_pairs(
@@ -170,14 +170,15 @@ def _compare_pairs(
 ) -> TaskComparison:
     """Return every pair, or those with the baseline.
 
-    Categories are those of the first run's dataset. Where that is gone there are none, unless a
-    column was asked for.
+    Categories are those of the first run's dataset. If it is gone there are none, unless the caller
+    names a column.
     """
-    first, table = pairing.outcomes[0], pairing.table
-    category = by or first.task_run.manifest["dataset"]["category"]
+    run = pairing.outcomes[0]
+    table = pairing.table
+    category = by or run.task_run.manifest["dataset"]["category"]
     try:
         if category is not None:
-            labels = label_samples(first, category).rename({"label": "category"})
+            labels = label_samples(run, category).rename({"label": "category"})
             table = table.join(labels, on="sample_id", how="left", maintain_order="left")
     except RunError as error:
         if by is not None:
@@ -186,31 +187,9 @@ def _compare_pairs(
         category = None
     pairing = replace(pairing, table=table)
     pairs = []
-    for one, other in combinations([run.label for run in pairing.runs], 2):
-        if baseline not in {None, other}:
-            continue
-        both = pairing.pair_up(one, other)
-        # A sample without a value is counted by the reason of the first run, else of the second.
-        reasons = [pl.col(f"reason {label}") + pl.lit(f" in {label}") for label in (one, other)]
-        left_out = table.select(pl.coalesce(reasons).alias("reason")).drop_nulls()
-        categories = {}
-        for part in both.sort("category").partition_by("category") if category else ():
-            # One cluster says nothing of how clusters differ.
-            is_one = "cluster" in part.columns and part["cluster"].n_unique() == 1
-            categories[part["category"][0]] = pairing.measure(
-                part.drop("cluster") if is_one else part
-            )
-        pairs.append(
-            PairComparison(
-                first=one,
-                second=other,
-                difference=pairing.measure(both),
-                left_out=dict(left_out.group_by("reason").len().sort("reason").iter_rows()),
-                first_only=tuple(both.filter(pl.col("first") > pl.col("second"))["sample_id"]),
-                second_only=tuple(both.filter(pl.col("first") < pl.col("second"))["sample_id"]),
-                categories=categories,
-            )
-        )
+    for first, second in combinations([run.label for run in pairing.runs], 2):
+        if baseline in {None, second}:
+            pairs.append(_compare_pair(pairing, first, second, by_category=category is not None))
     return TaskComparison(
         key,
         pairing.runs,
@@ -219,6 +198,29 @@ def _compare_pairs(
         category,
         pairing.cluster_by,
         pairing.is_corrected,
+    )
+
+
+def _compare_pair(
+    pairing: Pairing, first: str, second: str, *, by_category: bool
+) -> PairComparison:
+    rows = pairing.pair_up(first, second)
+    # A sample without a value is counted by the reason of the first run, else of the second.
+    reasons = [pl.col(f"reason {label}") + pl.lit(f" in {label}") for label in (first, second)]
+    left_out = pairing.table.select(pl.coalesce(reasons).alias("reason")).drop_nulls()
+    categories = {}
+    for part in rows.sort("category").partition_by("category") if by_category else ():
+        if "cluster" in part.columns and part["cluster"].n_unique() == 1:
+            part = part.drop("cluster")  # noqa: PLW2901 - one cluster says nothing of their differences
+        categories[part["category"][0]] = pairing.measure(part)
+    return PairComparison(
+        first=first,
+        second=second,
+        difference=pairing.measure(rows),
+        left_out=dict(left_out.group_by("reason").len().sort("reason").iter_rows()),
+        first_only=tuple(rows.filter(pl.col("first") > pl.col("second"))["sample_id"]),
+        second_only=tuple(rows.filter(pl.col("first") < pl.col("second"))["sample_id"]),
+        categories=categories,
     )
 
 
@@ -247,42 +249,48 @@ def _describe_task(task: TaskComparison) -> dict[str, Any]:
         "cluster_by": task.cluster_by,
         "cluster_correction": task.is_corrected if task.cluster_by else None,
         "runs": [asdict(run) for run in task.runs],
-        "pairs": [
-            {
-                "first": pair.first,
-                "second": pair.second,
-                **_describe_difference(pair.difference),
-                "p_adjusted": pair.p_adjusted,
-                "is_significant": pair.is_significant(),
-                "left_out": dict(pair.left_out),
-                "first_only": list(pair.first_only),
-                "second_only": list(pair.second_only),
-                "categories": [
-                    {"category": category, **_describe_difference(found)}
-                    for category, found in pair.categories.items()
-                ],
-            }
-            for pair in task.pairs
-        ],
+        "pairs": [_describe_pair(pair) for pair in task.pairs],
     }
 
 
-def _describe_difference(found: Difference) -> dict[str, Any]:
-    evidence = found.evidence
+def _describe_pair(pair: PairComparison) -> dict[str, Any]:
+    categories = []
+    for category, difference in pair.categories.items():
+        categories.append({"category": category, **_describe_difference(difference)})
+    return {
+        "first": pair.first,
+        "second": pair.second,
+        **_describe_difference(pair.difference),
+        "p_adjusted": pair.p_adjusted,
+        "is_significant": pair.is_significant(),
+        "left_out": dict(pair.left_out),
+        "first_only": list(pair.first_only),
+        "second_only": list(pair.second_only),
+        "categories": categories,
+    }
+
+
+def _describe_difference(difference: Difference) -> dict[str, Any]:
+    evidence = difference.evidence
     described: dict[str, Any] = {
-        "n": found.n,
-        "first_value": found.first,
-        "second_value": found.second,
-        "difference": found.value,
-        **{name: getattr(evidence, name) for name in ("std_error", "interval", "interval_method")},
-        "flips": None if found.flips is None else asdict(found.flips),
+        "n": difference.n,
+        "first_value": difference.first,
+        "second_value": difference.second,
+        "difference": difference.value,
+        "std_error": evidence.std_error,
+        "interval": evidence.interval,
+        "interval_method": evidence.interval_method,
+        "flips": difference.flips and asdict(difference.flips),
         "p": evidence.p,
         "p_method": evidence.p_method,
-        "p_exact": found.p_exact,
-        "p_mid": found.p_mid,
+        "p_exact": difference.p_exact,
+        "p_mid": difference.p_mid,
     }
-    described |= {"interval_note": evidence.interval_note} if evidence.interval_note else {}
-    return described | ({} if evidence.clusters is None else {"clusters": evidence.clusters})
+    if evidence.interval_note:
+        described["interval_note"] = evidence.interval_note
+    if evidence.clusters is not None:
+        described["clusters"] = evidence.clusters
+    return described
 
 
 # For people
@@ -295,127 +303,171 @@ def draw_pairs(
 
     `flips` is how many samples are named that only one run has right.
     """
-    tasks = comparison.tasks
-    return join_blocks(
-        _draw_task(one, comparison, width, digits=digits, flips=flips) for one in tasks
-    )
+    blocks = []
+    for task in comparison.tasks:
+        drawing = _Drawing(task, comparison, width, digits)
+        block = drawing.draw_runs() + drawing.draw_differences()
+        if flips:
+            block += drawing.draw_flips(flips)
+        if len(task.pairs) == 1 and task.pairs[0].categories:
+            block += drawing.draw_categories(task.pairs[0])
+        blocks.append(block)
+    return join_blocks(blocks)
 
 
-def _draw_task(
-    task: TaskComparison, comparison: Comparison, width: int, *, digits: int | None, flips: int
-) -> list[Line]:
-    # Letters stand for the runs, or numbers where there are too many runs.
-    names = (
-        ascii_uppercase
-        if len(task.runs) <= len(ascii_uppercase)
-        else map(str, range(len(task.runs)))
-    )
-    letters = {run.label: letter for run, letter in zip(task.runs, names, strict=False)}
-    pairs = {f"{letters[pair.first]} - {letters[pair.second]}": pair for pair in task.pairs}
-    as_share, tests = all(run.is_share for run in task.runs), len(comparison.pairs)
-    in_points = as_share and digits is None
+@dataclass(frozen=True)
+class _Drawing:
+    """One task of a comparison, drawn table by table; letters stand for the runs."""
 
-    def figure(value: float | None) -> str:
-        return format_figure(value, as_share=as_share, digits=digits)
+    task: TaskComparison
+    comparison: Comparison
+    width: int
+    digits: int | None
 
-    def points(value: float, *, is_signed: bool = False) -> str:
+    @cached_property
+    def letters(self) -> dict[str, str]:
+        """The letters of the runs by label; numbers where there are too many runs."""
+        labels = [run.label for run in self.task.runs]
+        names: Sequence[str] = ascii_uppercase
+        if len(labels) > len(names):
+            names = [str(number) for number in range(len(labels))]
+        return dict(zip(labels, names, strict=False))
+
+    @cached_property
+    def is_share(self) -> bool:
+        """Whether the values of all runs are shares."""
+        return all(run.is_share for run in self.task.runs)
+
+    def name(self, pair: PairComparison) -> str:
+        return f"{self.letters[pair.first]} - {self.letters[pair.second]}"
+
+    def figure(self, value: float | None) -> str:
+        return format_figure(value, as_share=self.is_share, digits=self.digits)
+
+    def points(self, value: float) -> str:
         """Return a difference in points of a percentage, or as it is with the digits asked for."""
-        text = f"{100 * value:.2f}" if in_points else format_number(value, digits)
-        return f"+{text}" if is_signed and value > 0 else text
+        if self.is_share and self.digits is None:
+            return f"{100 * value:.2f}"
+        return format_number(value, self.digits)
 
-    def interval(found: Difference) -> str:
-        ends = found.evidence.interval
-        return "" if ends is None else f"[{points(ends[0])}, {points(ends[1])}]"
+    def signed(self, value: float) -> str:
+        return f"+{self.points(value)}" if value > 0 else self.points(value)
 
-    rows: list[Sequence[Cell]] = [
-        (
-            Span(letters[run.label], "strong"),
-            run.label + (" (baseline)" if run.label == comparison.baseline else ""),
-            run.model,
-            figure(run.mean),
-            str(run.n),
-        )
-        for run in task.runs
-    ]
-    values = " / ".join(dict.fromkeys(run.value for run in task.runs))
-    count = f"{len(task.runs)} runs on {format_count(task.samples, 'sample')}"
-    lines = [line(Span(task.key, "title"), f"  {count}"), BLANK]
-    lines += [
-        *lay_out(Table(("", "run", "model", values, "n"), rows, "<<<>>", flexible=2), width),
-        BLANK,
-    ]
-    rows, better, chance, notes = [], [], [], []
-    for name, pair in pairs.items():
-        found, evidence = pair.difference, pair.difference.evidence
-        rows.append(
-            (
-                Span(name, "strong"),
-                Span(points(found.value, is_signed=True), "strong"),
-                interval(found),
-                "" if evidence.std_error is None else points(evidence.std_error),
-                ""
-                if found.flips is None
-                else f"{found.flips.first_only}/{found.flips.second_only}",
-                format_chance(evidence.p),
-                format_chance(found.p_mid) if evidence.p_method == EXACT_TEST else "",
-                format_chance(pair.p_adjusted) if tests > 1 else "",
-            )
-        )
-        sides = (pair.first, pair.second) if found.value > 0 else (pair.second, pair.first)
-        if pair.is_significant():
-            better.append(" than ".join(letters[side] for side in sides))
-        else:
-            chance.append(name)
-        left_out = ", ".join(f"{reason} {count}" for reason, count in pair.left_out.items())
-        notes += [f"{name}: left out: {left_out}"] if left_out else []
-        notes += (
-            [f"{name}: no interval: {evidence.interval_note}"] if evidence.interval_note else []
-        )
-    unit = "points" if in_points else "value"
-    header: Sequence[str] = ("", unit, "95 % interval", "SE", "flips", "p", "mid-p", "p (Holm)")
-    lines += lay_out(Table(header, rows, "<>>>>>>>"), width)
-    for verdict, which in (("better", better), ("may be chance", chance)):
-        lines += draw_text(f"{verdict}: {', '.join(which)}", width) if which else []
-    for note in (*_list_methods(task, tests), *notes):
-        lines += draw_text(note, width, "dim")
-    for pair in task.pairs if flips else ():
-        lines.append(BLANK)
-        words = ("right", "not") if pair.difference.flips is not None else ("higher", "lower")
-        for one, other, ids in (
-            (pair.first, pair.second, pair.first_only),
-            (pair.second, pair.first, pair.second_only),
-        ):
-            title = f"{letters[one]} {words[0]}, {letters[other]} {words[1]} ({len(ids)})"
-            more = f" and {len(ids) - flips} more" if len(ids) > flips else ""
-            lines += draw_text(f"{title}: {', '.join(ids[:flips]) or 'none'}{more}", width)
-    if len(pairs) == 1 and (categories := task.pairs[0].categories):
-        largest = sorted(categories, key=lambda one: -categories[one].n)[:SHOWN_CATEGORIES]
-        rows = [
-            (
-                category,
-                str(found.n),
-                figure(found.first),
-                figure(found.second),
-                points(found.value, is_signed=True),
-                interval(found),
-            )
-            for category, found in categories.items()
-            if category in largest
-        ]
-        header = (f"By {task.category}", "n", *list(letters.values())[:2], *pairs, "95 % interval")
-        lines += [BLANK, *lay_out(Table(header, rows, "<>>>>>", flexible=0), width)]
+    def interval(self, difference: Difference) -> str:
+        if difference.evidence.interval is None:
+            return ""
+        low, high = map(self.points, difference.evidence.interval)
+        return f"[{low}, {high}]"
+
+    def draw_runs(self) -> list[Line]:
+        rows: list[Sequence[Cell]] = []
+        for run in self.task.runs:
+            label = run.label
+            if label == self.comparison.baseline:
+                label += " (baseline)"
+            letter = Span(self.letters[run.label], "strong")
+            rows.append((letter, label, run.model, self.figure(run.mean), str(run.n)))
+        values = " / ".join(dict.fromkeys(run.value for run in self.task.runs))
+        samples = format_count(self.task.samples, "sample")
+        title = line(Span(self.task.key, "title"), f"  {len(rows)} runs on {samples}")
+        table = Table(("", "run", "model", values, "n"), rows, "<<<>>", flexible=2)
+        return [title, BLANK, *lay_out(table, self.width), BLANK]
+
+    def draw_differences(self) -> list[Line]:
+        tests = len(self.comparison.pairs)
+        rows: list[Sequence[Cell]] = []
+        better = []
+        chance = []
+        notes = [*_list_methods(self.task, tests)]
+        for pair in self.task.pairs:
+            name = self.name(pair)
+            rows.append(self._make_row(pair, tests))
+            if pair.is_significant():
+                better.append(self._name_better(pair))
+            else:
+                chance.append(name)
+            if pair.left_out:
+                reasons = ", ".join(f"{reason} {count}" for reason, count in pair.left_out.items())
+                notes.append(f"{name}: left out: {reasons}")
+            if pair.difference.evidence.interval_note:
+                notes.append(f"{name}: no interval: {pair.difference.evidence.interval_note}")
+        unit = "points" if self.is_share and self.digits is None else "value"
+        header = ("", unit, "95 % interval", "SE", "flips", "p", "mid-p", "p (Holm)")
+        lines = lay_out(Table(header, rows, "<>>>>>>>"), self.width)
+        if better:
+            lines += draw_text(f"better: {', '.join(better)}", self.width)
+        if chance:
+            lines += draw_text(f"may be chance: {', '.join(chance)}", self.width)
+        for note in notes:
+            lines += draw_text(note, self.width, "dim")
+        return lines
+
+    def _name_better(self, pair: PairComparison) -> str:
+        first, second = self.letters[pair.first], self.letters[pair.second]
+        if pair.difference.value > 0:
+            return f"{first} than {second}"
+        return f"{second} than {first}"
+
+    def _make_row(self, pair: PairComparison, tests: int) -> Sequence[Cell]:
+        difference = pair.difference
+        evidence = difference.evidence
+        flips = mid = holm = error = ""
+        if evidence.std_error is not None:
+            error = self.points(evidence.std_error)
+        if difference.flips is not None:
+            flips = f"{difference.flips.first_only}/{difference.flips.second_only}"
+        if evidence.p_method == EXACT_TEST:
+            mid = format_chance(difference.p_mid)
+        if tests > 1:
+            holm = format_chance(pair.p_adjusted)
+        name = Span(self.name(pair), "strong")
+        value = Span(self.signed(difference.value), "strong")
+        chance = format_chance(evidence.p)
+        return name, value, self.interval(difference), error, flips, chance, mid, holm
+
+    def draw_flips(self, most: int) -> list[Line]:
+        lines: list[Line] = []
+        for pair in self.task.pairs:
+            high, low = "right", "not"
+            if pair.difference.flips is None:
+                high, low = "higher", "lower"
+            first, second = self.letters[pair.first], self.letters[pair.second]
+            lines.append(BLANK)
+            for winner, loser, ids in (
+                (first, second, pair.first_only),
+                (second, first, pair.second_only),
+            ):
+                title = f"{winner} {high}, {loser} {low} ({len(ids)})"
+                more = f" and {len(ids) - most} more" if len(ids) > most else ""
+                shown = ", ".join(ids[:most]) or "none"
+                lines += draw_text(f"{title}: {shown}{more}", self.width)
+        return lines
+
+    def draw_categories(self, pair: PairComparison) -> list[Line]:
+        categories = pair.categories
+        largest = sorted(categories, key=lambda name: -categories[name].n)[:SHOWN_CATEGORIES]
+        rows: list[Sequence[Cell]] = []
+        for category, difference in categories.items():
+            if category in largest:
+                values = (self.figure(difference.first), self.figure(difference.second))
+                change = (self.signed(difference.value), self.interval(difference))
+                rows.append((category, str(difference.n), *values, *change))
+        letters = (self.letters[pair.first], self.letters[pair.second])
+        title = f"By {self.task.category}"
+        header = (title, "n", *letters, self.name(pair), "95 % interval")
+        lines = [BLANK, *lay_out(Table(header, rows, "<>>>>>", flexible=0), self.width)]
         left = len(categories) - len(rows)
-        lines += [line(f"  and {left} smaller ones; `--json` has them all")] if left else []
+        if left:
+            lines.append(line(f"  and {left} smaller ones; `--json` has them all"))
         note = "Intervals of single categories are not corrected for their number."
-        lines.append(line(Span(f"  {note}", "dim")))
-    return lines
+        return [*lines, line(Span(f"  {note}", "dim"))]
 
 
 def _list_methods(task: TaskComparison, tests: int) -> Iterator[str]:
     """Yield which tests were made, and on which clusters."""
     differences = [pair.difference for pair in task.pairs]
-    methods = {one.evidence.p_method for one in differences}
-    if any(one.flips is not None for one in differences):
+    methods = {difference.evidence.p_method for difference in differences}
+    if any(difference.flips is not None for difference in differences):
         yield "flips: samples that only the first / only the second has right"
     if methods == {EXACT_TEST}:
         yield "p: McNemar's exact test; mid-p: its mid-p form"
@@ -432,7 +484,6 @@ def _list_methods(task: TaskComparison, tests: int) -> Iterator[str]:
 
 
 # Variants of a prompt: how far the numbers of a task depend on the wording
-# ---------------------------------
 
 
 def compare_variants(run: Run) -> list[dict[str, Any]]:
@@ -445,50 +496,63 @@ def compare_variants(run: Run) -> list[dict[str, Any]]:
     """
     groups: dict[str, dict[str, TaskRun]] = {}
     for task in run.tasks.values() if run.status == "complete" else ():
-        if (variant := task.manifest.get("variant")) is not None:
+        variant = task.manifest.get("variant")
+        if variant is not None:
             groups.setdefault(str(variant["of"]), {})[str(variant["key"])] = task
-    found = []
+    compared = []
     for key, variants in groups.items():
-        if len(variants) == 1:
-            continue
-        about: dict[str, Any] = {"task": key}
-        about["variants"] = [{"key": name, "task": task.key} for name, task in variants.items()]
-        # Metrics are compared by name; those of a quality check are not the task's numbers.
-        values = [
-            [value for value in task.metrics.values() if value.purpose == "score"]
-            for task in variants.values()
-        ]
-        about["metrics"] = metrics = []
-        for one in compare_repetitions(values):
-            known = [value for value in one["values"] if value is not None]
-            metrics.append(
-                {
-                    "name": one["name"],
-                    "values": dict(zip(variants, one["values"], strict=True)),
-                    "min": one["min"],
-                    "median": median(known) if known else None,
-                    "max": one["max"],
-                    "spread": one["max"] - one["min"] if known else None,
-                    "std_dev": one["std_dev"],
-                }
-            )
-        about["shares"] = {value.name for each in values for value in each if value.is_share}
-        try:
-            pairing = pair_samples({name: (run, task) for name, task in variants.items()}, [])
-            (about["comparison"],) = adjust_pairs([_compare_pairs(key, pairing, [])])
-        except RunError as error:
-            about |= {"comparison": None, "note": error.message}
-        found.append(about)
-    return found
+        if len(variants) > 1:
+            compared.append(_compare_variants(run, key, variants))
+    return compared
+
+
+def _compare_variants(run: Run, key: str, variants: Mapping[str, TaskRun]) -> dict[str, Any]:
+    # Metrics of a quality check are not the task's numbers.
+    values = []
+    for task in variants.values():
+        values.append([value for value in task.metrics.values() if value.purpose == "score"])
+    metrics = []
+    for metric in compare_repetitions(values):
+        by_variant = dict(zip(variants, metric["values"], strict=True))
+        metrics.append(_describe_spread(metric, by_variant))
+    compared: dict[str, Any] = {
+        "task": key,
+        "variants": [{"key": name, "task": task.key} for name, task in variants.items()],
+        "metrics": metrics,
+        "shares": {value.name for column in values for value in column if value.is_share},
+        "comparison": None,
+    }
+    try:
+        pairing = pair_samples({name: (run, task) for name, task in variants.items()}, [])
+        (compared["comparison"],) = adjust_pairs([_compare_pairs(key, pairing, [])])
+    except RunError as error:
+        compared["note"] = error.message
+    return compared
+
+
+def _describe_spread(
+    metric: Mapping[str, Any], values: Mapping[str, float | None]
+) -> dict[str, Any]:
+    numbers = [value for value in values.values() if value is not None]
+    return {
+        "name": metric["name"],
+        "values": values,
+        "min": metric["min"],
+        "median": median(numbers) if numbers else None,
+        "max": metric["max"],
+        "spread": metric["max"] - metric["min"] if numbers else None,
+        "std_dev": metric["std_dev"],
+    }
 
 
 def describe_variants(run: Run) -> list[dict[str, Any]]:
     """Return the variants as plain values, for `--json`."""
-    return [
-        {name: value for name, value in one.items() if name != "shares"}
-        | {"comparison": one["comparison"] and _describe_task(one["comparison"])}
-        for one in compare_variants(run)
-    ]
+    described = []
+    for task in compare_variants(run):
+        del task["shares"]
+        task["comparison"] = task["comparison"] and _describe_task(task["comparison"])
+        described.append(task)
+    return described
 
 
 def draw_variants(run: Run, width: int, digits: int | None = None) -> list[Line]:
@@ -497,23 +561,21 @@ def draw_variants(run: Run, width: int, digits: int | None = None) -> list[Line]
     for task in compare_variants(run):
         title = f"  {format_count(len(task['variants']), 'variant')} of the prompt"
         lines += [BLANK, line(Span(task["task"], "title"), title), BLANK]
-        rows: list[list[Cell]] = []
-        for one in task["metrics"]:
-            numbers = [
-                *(one[name] for name in ("min", "median", "max", "spread")),
-                *one["values"].values(),
-            ]
-            as_share = one["name"] in task["shares"]
-            texts = [
-                "" if number is None else format_figure(number, as_share=as_share, digits=digits)
-                for number in numbers
-            ]
-            rows.append([Span(one["name"], "strong"), *texts])
-        header = ("", "min", "median", "max", "spread", *(one["key"] for one in task["variants"]))
+        rows: list[Sequence[Cell]] = []
+        for metric in task["metrics"]:
+            cells: list[Cell] = [Span(metric["name"], "strong")]
+            summary = [metric[name] for name in ("min", "median", "max", "spread")]
+            as_share = metric["name"] in task["shares"]
+            for number in (*summary, *metric["values"].values()):
+                figure = format_figure(number, as_share=as_share, digits=digits)
+                cells.append("" if number is None else figure)
+            rows.append(cells)
+        keys = [variant["key"] for variant in task["variants"]]
+        header = ("", "min", "median", "max", "spread", *keys)
         lines += lay_out(Table(header, rows, "<" + ">" * (len(header) - 1), flexible=0), width)
         if task["comparison"] is None:
             lines += draw_text(f"pairs are not compared: {task['note']}", width, "dim")
         else:
-            compared = Comparison((task["comparison"],))
-            lines += [BLANK, *draw_pairs(compared, width, digits=digits, flips=0)]
+            comparison = Comparison((task["comparison"],))
+            lines += [BLANK, *draw_pairs(comparison, width, digits=digits, flips=0)]
     return lines

@@ -7,7 +7,7 @@ comes from finished runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
@@ -28,8 +28,8 @@ from answerkey.types import Notice
 
 T = TypeVar("T")
 
-#: Differences that are looked up when none is asked for; of values that are no shares, parts of
-#: their spread.
+#: The differences that are shown when the caller names none; of values that are no shares, parts
+#: of their standard deviation.
 USUAL = (0.01, 0.02, 0.03, 0.05, 0.1)
 FRACTIONS = (0.05, 0.1, 0.2, 0.5)
 PAIR = 2
@@ -97,85 +97,106 @@ def plan_comparison(  # noqa: PLR0913 - each is an option of the command
     once, or as in the runs, unless given. One number stands for both models.
     """
     has_parts = omega2 is not None or bool(sigma2)
-    hint = "a difference of 3 points is `--difference 0.03`"
-    sources = "the variance is to come from one of: runs, `omega2` and `sigma2`, `accuracy`"
-    for is_wrong, message, advice in (
-        (not 0 < alpha < 1, f"`alpha` is {alpha!r}, not between 0 and 1", None),
-        (not 0 < power < 1, f"`power` is {power!r}, not between 0 and 1", None),
-        (
-            difference is not None and not difference > 0,
-            f"`difference` is {difference!r}, not above 0",
-            hint,
-        ),
-        (samples is not None and samples <= 0, f"`samples` is {samples!r}, not above 0", None),
-        (bool(runs) + has_parts + bool(accuracy) > 1, sources, SOURCES),
-        (
-            not -1 <= correlation <= 1,
-            f"`correlation` is {correlation!r}, not between -1 and 1",
-            None,
-        ),
-    ):
-        if is_wrong:
-            raise SpecError("E119", message, hint=advice)
+    _refuse_wrong(difference, samples, correlation, Aim(alpha, power))
+    if bool(runs) + has_parts + bool(accuracy) > 1:
+        message = "the variance is to come from one of: runs, `omega2` and `sigma2`, `accuracy`"
+        raise SpecError("E119", message, hint=SOURCES)
     planned = _for_both("trials", trials) if trials else None
-    aim = Aim(alpha, power)
-    plan = PowerPlan(aim, 0.0, "", is_paired, difference=difference)
-    # Samples of their own have nothing to do with each other.
-    tie = correlation if is_paired else 0.0
-    told = f", correlation {correlation:g}" if is_paired else ""
+    plan = PowerPlan(Aim(alpha, power), 0.0, "", is_paired, difference=difference)
     if runs:
-        plan = _use_runs(plan, runs, planned, tie, told, task)
+        plan = _use_runs(plan, runs, planned, correlation, task)
     elif has_parts:
-        chances = _for_both("sigma2", sigma2 or (0.0,))
-        spread = Spread(omega2 or 0.0, *chances, *(planned or (1, 1)))
-        if min(spread.between, *chances) < 0:
-            hint = "`--omega2` and `--sigma2` are squares"
-            raise SpecError("E119", "a variance cannot be negative", hint=hint)
-        if not is_paired:
-            hint = (
-                "leave `--unpaired` out, or write `--accuracy` in place of `--omega2` and "
-                "`--sigma2`"
-            )
-            raise SpecError("E119", "`omega2` is the variance of paired differences", hint=hint)
-        plan = replace(plan, variance=spread.total, basis="as given", spread=spread)
+        plan = _use_parts(plan, omega2 or 0.0, sigma2 or (0.0,), planned or (1, 1))
     else:
-        rates = _for_both("accuracy", accuracy or (WORST,))
-        if not all(0 <= one <= 1 for one in rates):
-            raise SpecError("E119", f"`accuracy` is {rates}, not between 0 and 1")
-        if max(planned or (1, 1)) > 1:
-            hint = "write `--omega2` and `--sigma2`, or name runs with trials"
-            raise SpecError("E119", NO_CHANCE, hint=hint)
-        basis = f"accuracy {' and '.join(f'{one:g}' for one in dict.fromkeys(rates))}{told}"
-        first, second = (one * (1 - one) for one in rates)
-        variance = _subtract(first, second, tie)
-        notices = () if accuracy else (UNKNOWN,)
-        plan = replace(plan, variance=variance, basis=basis, notices=notices)
-    wanted: tuple[float, ...] = USUAL
-    if difference is not None:
-        wanted = (difference,)
+        plan = _use_accuracy(plan, accuracy, planned or (1, 1), correlation)
+    samples = samples or plan.samples
+    plan = replace(plan, needed=tuple(_list_needed(plan)), samples=samples)
+    if samples is None:
+        return plan
+    plan = replace(plan, smallest=find_smallest(plan.variance, samples, plan.aim))
+    if difference is None:
+        return plan
+    achieved = measure_power(plan.variance, samples, difference, alpha)
+    return replace(plan, achieved=achieved)
+
+
+def _refuse_wrong(
+    difference: float | None, samples: int | None, correlation: float, aim: Aim
+) -> None:
+    """Raise E119 for a number that makes no sense."""
+    if not 0 < aim.alpha < 1:
+        raise SpecError("E119", f"`alpha` is {aim.alpha!r}, not between 0 and 1")
+    if not 0 < aim.power < 1:
+        raise SpecError("E119", f"`power` is {aim.power!r}, not between 0 and 1")
+    if difference is not None and not difference > 0:
+        hint = "a difference of 3 points is `--difference 0.03`"
+        raise SpecError("E119", f"`difference` is {difference!r}, not above 0", hint=hint)
+    if samples is not None and samples <= 0:
+        raise SpecError("E119", f"`samples` is {samples!r}, not above 0")
+    if not -1 <= correlation <= 1:
+        raise SpecError("E119", f"`correlation` is {correlation!r}, not between -1 and 1")
+
+
+def _list_needed(plan: PowerPlan) -> Iterator[tuple[float, int]]:
+    """Yield how many samples each difference takes."""
+    differences: Sequence[float] = USUAL
+    if plan.difference is not None:
+        differences = (plan.difference,)
     elif not plan.is_share:
         deviation = math.sqrt(plan.variance / 2)
-        wanted = tuple(float(f"{share * deviation:.1g}") for share in FRACTIONS if deviation)
-    needed = tuple((one, count_samples(plan.variance, one, aim)) for one in wanted)
-    samples = samples or plan.samples
-    if samples is None:
-        return replace(plan, needed=needed)
-    smallest = find_smallest(plan.variance, samples, aim)
-    achieved = difference and measure_power(plan.variance, samples, difference, aim.alpha)
-    return replace(plan, needed=needed, samples=samples, smallest=smallest, achieved=achieved)
+        differences = [float(f"{share * deviation:.1g}") for share in FRACTIONS if deviation]
+    for difference in differences:
+        yield difference, count_samples(plan.variance, difference, plan.aim)
 
 
-def _for_both(name: str, given: Sequence[T]) -> tuple[T, T]:
+def _use_parts(
+    plan: PowerPlan, omega2: float, sigma2: Sequence[float], trials: tuple[int, int]
+) -> PowerPlan:
+    """Return the plan with a variance whose parts the caller gives."""
+    chances = _for_both("sigma2", sigma2)
+    if min(omega2, *chances) < 0:
+        hint = "`--omega2` and `--sigma2` are squares"
+        raise SpecError("E119", "a variance cannot be negative", hint=hint)
+    if not plan.is_paired:
+        hint = "leave `--unpaired` out, or write `--accuracy` in place of `--omega2` and `--sigma2`"
+        raise SpecError("E119", "`omega2` is the variance of paired differences", hint=hint)
+    spread = Spread(omega2, *chances, *trials)
+    return replace(plan, variance=spread.total, basis="as given", spread=spread)
+
+
+def _use_accuracy(
+    plan: PowerPlan, accuracy: Sequence[float], trials: tuple[int, int], correlation: float
+) -> PowerPlan:
+    """Return the plan with the variance that follows from accuracies."""
+    first, second = _for_both("accuracy", accuracy or (WORST,))
+    if not (0 <= first <= 1 and 0 <= second <= 1):
+        raise SpecError("E119", f"`accuracy` is {(first, second)}, not between 0 and 1")
+    if max(trials) > 1:
+        hint = "write `--omega2` and `--sigma2`, or name runs with trials"
+        raise SpecError("E119", NO_CHANCE, hint=hint)
+    rates = f"{first:g}" if first == second else f"{first:g} and {second:g}"
+    basis = f"accuracy {rates}{_say_correlation(plan, correlation)}"
+    variance = _subtract(plan, first * (1 - first), second * (1 - second), correlation)
+    notices = () if accuracy else (UNKNOWN,)
+    return replace(plan, variance=variance, basis=basis, notices=notices)
+
+
+def _for_both(name: str, numbers: Sequence[T]) -> tuple[T, T]:
     """Return the numbers of both models; one number stands for both."""
-    if len(given) > PAIR:
+    if len(numbers) > PAIR:
         hint = "once for both models, or twice"
-        raise SpecError("E119", f"`{name}` is given {len(given)} times", hint=hint)
-    return given[0], given[-1]
+        raise SpecError("E119", f"`{name}` is given {len(numbers)} times", hint=hint)
+    return numbers[0], numbers[-1]
 
 
-def _subtract(first: float, second: float, correlation: float) -> float:
-    """Return the variance of a difference."""
-    return max(0.0, first + second - 2 * correlation * float((first * second) ** 0.5))
+def _subtract(plan: PowerPlan, first: float, second: float, correlation: float) -> float:
+    """Return the variance of a difference; different samples are not correlated."""
+    covariance = correlation * math.sqrt(first * second) if plan.is_paired else 0.0
+    return max(0.0, first + second - 2 * covariance)
+
+
+def _say_correlation(plan: PowerPlan, correlation: float) -> str:
+    return f", correlation {correlation:g}" if plan.is_paired else ""
 
 
 def _use_runs(
@@ -183,46 +204,49 @@ def _use_runs(
     runs: Sequence[AnyRun],
     planned: tuple[int, int] | None,
     correlation: float,
-    told: str,
     task: str | None,
 ) -> PowerPlan:
-    """Return the plan with the variance of one or two finished runs, or of the differences between
-    them.
+    """Return the plan with the variance of one or two finished runs, or of their differences.
 
-    As many trials are planned as they have, unless told otherwise.
+    As many trials are planned as the runs have, unless the caller says otherwise.
     """
     if len(runs) > PAIR:
         message = f"there are {len(runs)} runs; a comparison is planned for two"
         raise SpecError("E119", message, hint="name one or two")
     notices: list[Notice] = []
-    chosen = choose_tasks(label_runs(runs, fewest=1), task, notices)
-    if len(chosen) > 1:
-        raise RunError(
-            "E504", "the runs have several tasks", hint=f"`--task` one of {listing(chosen)}"
-        )
-    (tasks,) = chosen.values()
-    found = [read_outcomes(run, one, label=label) for label, (run, one) in tasks.items()]
-    first, last = found[0], found[-1]
+    tasks_by_key = choose_tasks(label_runs(runs, fewest=1), task, notices)
+    if len(tasks_by_key) > 1:
+        hint = f"`--task` one of {listing(tasks_by_key)}"
+        raise RunError("E504", "the runs have several tasks", hint=hint)
+    (tasks,) = tasks_by_key.values()
+    outcomes = [
+        read_outcomes(run, task_run, label=label) for label, (run, task_run) in tasks.items()
+    ]
+    first, last = outcomes[0], outcomes[-1]
     trials = planned or (first.num_trials, last.num_trials)
-    values = [one.table["value"].drop_nulls() for one in found]
+    between, chance = _split_variance(first, trials[0] if len(runs) > 1 else max(trials))
+    last_between, last_chance = between, chance
+    values = [run.table["value"].drop_nulls() for run in outcomes]
     samples = min(map(len, values))
-    if len(found) == 1:
-        between, chance = _split_variance(first, max(trials))
-        spread = Spread(_subtract(between, between, correlation), chance, chance, *trials)
-        basis = f"variance of `{first.label}` for both models{told}"
+    if len(outcomes) == 1:
+        basis = f"variance of `{first.label}` for both models{_say_correlation(plan, correlation)}"
+        between = _subtract(plan, between, between, correlation)
         notices = [UNRELATED] if plan.is_paired and not correlation else []
-    elif plan.is_paired:
-        require_alike(found, common=True, notices=notices)
-        both = first.table.join(last.table, on="sample_id").drop_nulls(["value", "value_right"])
-        seen = _variance(both["value"] - both["value_right"], f"`{first.label}` and `{last.label}`")
-        (_, chance), (_, other) = map(_split_variance, found, trials)
-        between = max(0.0, seen - chance / first.num_trials - other / last.num_trials)
-        spread, samples = Spread(between, chance, other, *trials), both.height
-        basis = f"differences of `{first.label}` and `{last.label}`"
     else:
-        (between, chance), (between_last, other) = map(_split_variance, found, trials)
-        spread, notices = Spread(between + between_last, chance, other, *trials), []
-        basis = f"variances of `{first.label}` and `{last.label}`"
+        last_between, last_chance = _split_variance(last, trials[1])
+        names = f"`{first.label}` and `{last.label}`"
+        basis = f"variances of {names}"
+        between += last_between
+        if plan.is_paired:
+            require_alike(outcomes, common=True, notices=notices)
+            rows = first.table.join(last.table, on="sample_id").drop_nulls(["value", "value_right"])
+            variance = _variance(rows["value"] - rows["value_right"], names)
+            by_chance = chance / first.num_trials + last_chance / last.num_trials
+            between, samples = max(0.0, variance - by_chance), rows.height
+            basis = f"differences of {names}"
+        else:
+            notices = []
+    spread = Spread(between, chance, last_chance, *trials)
     return replace(
         plan,
         variance=spread.total,
@@ -230,29 +254,25 @@ def _use_runs(
         spread=spread if min(first.num_trials, last.num_trials) > 1 else None,
         samples=samples,
         notices=tuple(notices),
-        is_share=all(one.is_between(0, 1).all() for one in values),
+        is_share=all(column.is_between(0, 1).all() for column in values),
     )
 
 
-def _split_variance(one: Outcomes, planned: int) -> tuple[float, float]:
-    """Return the variance between samples, and that by chance.
-
-    All is the former where it is not known.
-    """
-    seen = _variance(one.table["value"].drop_nulls(), f"`{one.label}`")
-    if one.num_trials == 1 and planned > 1:
+def _split_variance(outcomes: Outcomes, planned: int) -> tuple[float, float]:
+    """Return the variance between samples, and that by chance, 0 where it is not known."""
+    variance = _variance(outcomes.table["value"].drop_nulls(), f"`{outcomes.label}`")
+    if outcomes.num_trials == 1 and planned > 1:
+        message = f"`{outcomes.label}` has one trial of each sample: {NO_CHANCE}"
         hint = "name runs with trials, or write `--omega2` and `--sigma2`"
-        raise SpecError(
-            "E119", f"`{one.label}` has one trial of each sample: {NO_CHANCE}", hint=hint
-        )
-    return max(0.0, seen - one.chance / one.num_trials), one.chance
+        raise SpecError("E119", message, hint=hint)
+    by_chance = outcomes.chance / outcomes.num_trials
+    return max(0.0, variance - by_chance), outcomes.chance
 
 
 def _variance(values: pl.Series, name: str) -> float:
     if len(values) <= 1:
-        raise RunError(
-            "E508", f"{name}: fewer than two samples have a value, and a variance needs two"
-        )
+        message = f"{name}: fewer than two samples have a value, and a variance needs two"
+        raise RunError("E508", message)
     return float(str(values.var()))
 
 
@@ -260,49 +280,44 @@ def _variance(values: pl.Series, name: str) -> float:
 
 
 def draw_power(plan: PowerPlan, width: int) -> list[Line]:
-    """Return how many samples each difference takes, what those there are show, and what that rests
-    on.
+    """Return how many samples each difference takes, what the available ones show, and what that
+    rests on.
     """
-
-    def write(difference: float) -> str:
-        """Return a difference of shares in points, with two digits as far as they are needed."""
-        if not plan.is_share:
-            return format_number(difference)
-        points = f"{100 * difference:.2f}".removesuffix("0").removesuffix(".0")
-        return f"{points} point{'' if points == '1' else 's'}"
-
-    rows = [(write(difference), Span(str(count), "strong")) for difference, count in plan.needed]
+    rows = [(_write(plan, value), Span(str(count), "strong")) for value, count in plan.needed]
     head = "samples" if plan.is_paired else "samples of each"
     lines = lay_out(Table(("difference", head), rows, ">>"), width)
     if plan.samples is not None and plan.smallest is not None:
-        smallest = Span(write(plan.smallest), "strong")
-        lines += [
-            BLANK,
-            line(f"  {plan.samples} samples show a difference of ", smallest, " and more"),
-        ]
+        smallest = Span(_write(plan, plan.smallest), "strong")
+        text = f"  {plan.samples} samples show a difference of "
+        lines += [BLANK, line(text, smallest, " and more")]
     if plan.achieved is not None and plan.difference is not None:
         share = Span(f"{100 * plan.achieved:.1f} %", "strong")
-        lines.append(line(f"  and one of {write(plan.difference)} in ", share, " of all cases"))
-    kind = (
-        "paired: both models on the same samples"
-        if plan.is_paired
-        else "unpaired: other samples each"
-    )
-    notes = [
-        f"{kind}; power {100 * plan.aim.power:g} %, two-sided test at {100 * plan.aim.alpha:g} %"
-    ]
-    notes.append(
-        f"variance of a sample's difference: {format_number(plan.variance)} ({plan.basis})"
-    )
-    if (spread := plan.spread) is not None:
-        parts = [f"{format_number(spread.between)} between samples"]
-        for chance, trials in (
-            (spread.first, spread.first_trials),
-            (spread.second, spread.second_trials),
-        ):
-            parts.append(f"{format_number(chance)} by chance / {trials}")
-        notes.append(f"= {' + '.join(parts)} (trials)")
-    return [*lines, BLANK, *(part for note in notes for part in draw_text(note, width, "dim"))]
+        text = f"  and one of {_write(plan, plan.difference)} in "
+        lines.append(line(text, share, " of all cases"))
+    kind = "unpaired: other samples each"
+    if plan.is_paired:
+        kind = "paired: both models on the same samples"
+    test = f"power {100 * plan.aim.power:g} %, two-sided test at {100 * plan.aim.alpha:g} %"
+    variance = f"{format_number(plan.variance)} ({plan.basis})"
+    notes = [f"{kind}; {test}", f"variance of a sample's difference: {variance}"]
+    spread = plan.spread
+    if spread is not None:
+        between = f"{format_number(spread.between)} between samples"
+        first = f"{format_number(spread.first)} by chance / {spread.first_trials}"
+        second = f"{format_number(spread.second)} by chance / {spread.second_trials}"
+        notes.append(f"= {between} + {first} + {second} (trials)")
+    lines.append(BLANK)
+    for note in notes:
+        lines += draw_text(note, width, "dim")
+    return lines
+
+
+def _write(plan: PowerPlan, difference: float) -> str:
+    """Return a difference of shares in points, with two digits as far as they are needed."""
+    if not plan.is_share:
+        return format_number(difference)
+    points = f"{100 * difference:.2f}".removesuffix("0").removesuffix(".0")
+    return "1 point" if points == "1" else f"{points} points"
 
 
 def describe_power(plan: PowerPlan) -> dict[str, Any]:
@@ -314,8 +329,8 @@ def describe_power(plan: PowerPlan) -> dict[str, Any]:
             "is_share": plan.is_share,
             "basis": plan.basis,
             "variance": plan.variance,
-            "spread": None if plan.spread is None else asdict(plan.spread),
-            "needed": [{"difference": one, "samples": count} for one, count in plan.needed],
+            "spread": plan.spread and asdict(plan.spread),
+            "needed": [{"difference": value, "samples": count} for value, count in plan.needed],
             "samples": plan.samples,
             "smallest_difference": plan.smallest,
             "difference": plan.difference,

@@ -1,6 +1,4 @@
-"""The questions of a dataset: where their parts are, what they say, and what is odd about single
-ones.
-"""
+"""The questions of a dataset: where their parts are, what they say, and what is odd about them."""
 
 from __future__ import annotations
 
@@ -8,14 +6,14 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from html.entities import html5
+from itertools import permutations
 from typing import Literal, NamedTuple, TypedDict, Unpack
 
-import polars as pl
-
 from answerkey.datasets import questions as ask
+from answerkey.datasets.options import label_options, read_option_cell
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows
 from answerkey.errors import DataError, Place, listing, refuse_column
@@ -24,22 +22,22 @@ from answerkey.solvers import find_reference
 from answerkey.templates import RowError, Template
 from answerkey.types import Samples
 
-# ------------------------------------------------------------------------------- where the parts
-# are
-
-#: How a truth names its option: by its label, its place counted from 0 or from 1, or its text; each
-#: as `--column truth=NAME:FORM` says it.
+#: How a truth names its option: by label, by place counted from 0 or from 1, or by text; each with
+#: its name in `--column truth=NAME:FORM`.
 TruthForm = Literal["label", "index", "number", "text"]
 TRUTH_FORMS: dict[TruthForm, str] = {"label": "label", "index": "0", "number": "1", "text": "text"}
+
+
+# Where the parts are
 
 
 @dataclass(frozen=True)
 class QuestionFields:
     """Templates for the parts of a question.
 
-    `options` is one template that yields the list, or one for each option. `labels` yields what the
-    options are called; without it they have names of their own, or letters. `shown` says where each
-    part is found.
+    `options` is one template that yields the list, or one for each option. `labels` yields the
+    labels of the options; without it they are `names`, or letters. `shown` says where each part is
+    found.
     """
 
     questions: tuple[Template, ...]
@@ -53,13 +51,14 @@ class QuestionFields:
     @property
     def columns(self) -> frozenset[str] | None:
         """The columns that are read; None for all."""
-        found: frozenset[str] = frozenset()
+        columns: frozenset[str] = frozenset()
         for template in (*self.questions, *self.options, self.labels, self.truth):
-            if template is not None:
-                if template.columns is None:
-                    return None
-                found |= template.columns
-        return found
+            if template is None:
+                continue
+            if template.columns is None:
+                return None
+            columns |= template.columns
+        return columns
 
 
 class FieldOptions(TypedDict, total=False):
@@ -76,88 +75,127 @@ class FieldOptions(TypedDict, total=False):
 
 
 def find_fields(
-    rows: Rows, scorer: StringEqualsMcqa | None = None, **said: Unpack[FieldOptions]
+    rows: Rows, scorer: StringEqualsMcqa | None = None, **stated: Unpack[FieldOptions]
 ) -> QuestionFields:
-    """Return where the parts are: what the caller says wins, then the scorer of a task, then usual
-    names.
+    """Return where the parts are: as the caller states, else as the scorer of a task has them, else
+    by usual names.
     """
-    columns, where = rows.columns, Place(file=rows.file)
+    usual = ask.find_columns(tuple(rows.columns), ask.DATASET_ROLES)
+    first = rows.slice(0, ask.LOOKED_AT)
+    texts = recognise(first, roles=("passage", "question"), needs_all=False).columns
+    templates = {}
+    for role, name in {**usual.columns, **texts}.items():
+        templates[role] = _compile(name, rows)
+    scored = scorer.templates() if scorer else {}
 
-    def read(text: str) -> Template:
-        """Return what the caller means."""
-        if "{{" in text or "{%" in text:
-            return Template.compile(text)
-        path = (text,) if text in columns else tuple(text.split("."))
-        if path[0] not in columns:
-            raise refuse_column(f"there is no column `{path[0]}`", path[0], columns, where)
-        return Template.compile("{{ sample" + "".join(f"[{step!r}]" for step in path) + " }}")
+    def choose(name: str | None, field: str, roles: Sequence[str]) -> Template | None:
+        if name:
+            return _compile(name, rows)
+        if scored.get(field):
+            return scored[field]
+        return next(iter(_pick(templates, *roles)), None)
 
-    known = ask.find_columns(tuple(columns), ask.DATASET_ROLES)
-    asking = recognise(
-        rows.slice(0, ask.LOOKED_AT), roles=("passage", "question"), needs_all=False
-    ).columns
-    found = {role: read(name) for role, name in {**known.columns, **asking}.items()}
-    asked = [read(one) for one in said.get("question") or ()]
-    if not asked:
-        if "question" not in found:
-            hint = f"name it with `--question COLUMN`; columns: {listing(columns)}"
-            raise DataError("E206", "no column holds the question", where=where, hint=hint)
-        asked = [found[role] for role in ("passage", "question") if role in found]
-    told = scorer.templates() if scorer else {}
+    questions = _compile_all(stated.get("question") or (), rows)
+    if not questions:
+        if "question" not in templates:
+            raise _refuse_question(rows, "--question COLUMN")
+        questions = _pick(templates, "passage", "question")
+    columns: Sequence[str] = stated.get("options") or ()
     names: tuple[str, ...] = ()
-    cells = [read(one) for one in said.get("options") or ()]
-    if not cells and (listed := told.get("options") or found.get("options")):
-        cells = [listed]
-    elif not cells:
-        cells = [read(name) for name in known.spread]
-        names = known.spread if all(len(name) == 1 for name in known.spread) else ()
-    labels = read(choices) if (choices := said.get("choices")) else told.get("choices")
-    labels = labels or found.get("choices")
-    right = read(truth) if (truth := said.get("truth")) else told.get("ground_truth_choice")
-    right = right or next(
-        (found[role] for role in ("answer", "index", "key") if role in found), None
-    )
-    parts: dict[str, Sequence[Template | None]] = {
-        "question": asked,
-        "options": cells,
-        "choices": [labels],
-        "truth": [right],
-    }
+    listed = choose(None, "options", ("options",))
+    if not columns and listed is None:
+        columns = usual.spread
+        if max(map(len, columns), default=0) == 1:
+            names = usual.spread
+    options = _compile_all(columns, rows)
+    if not options and listed is not None:
+        options = [listed]
+    labels = choose(stated.get("choices"), "choices", ("choices",))
+    truth = choose(stated.get("truth"), "ground_truth_choice", ("answer", "index", "key"))
+    form = stated.get("truth_form") or "label"
     shown = {
-        name: ", ".join(_show_template(one) for one in templates if one is not None) or "none"
-        for name, templates in parts.items()
+        "question": _show_templates(questions),
+        "options": _show_templates(options),
+        "choices": _show_templates([labels]),
+        "truth": _show_templates([truth]),
+        "truth form": form,
     }
-    form = said.get("truth_form") or "label"
-    shown["truth form"] = form
-    return QuestionFields(tuple(asked), tuple(cells), labels, names, right, form, shown)
+    return QuestionFields(tuple(questions), tuple(options), labels, names, truth, form, shown)
+
+
+def _compile_all(names: Sequence[str], rows: Rows) -> list[Template]:
+    return [_compile(name, rows) for name in names]
+
+
+def _pick(templates: Mapping[str, Template], *roles: str) -> list[Template]:
+    """Return the templates of the roles that there are."""
+    return [templates[role] for role in roles if role in templates]
+
+
+def _compile(text: str, rows: Rows) -> Template:
+    """Return the template of a column, of a path such as `question.stem`, or of a template."""
+    if "{{" in text or "{%" in text:
+        return Template.compile(text)
+    path = [text] if text in rows.columns else text.split(".")
+    if path[0] not in rows.columns:
+        message = f"there is no column `{path[0]}`"
+        raise refuse_column(message, path[0], rows.columns, Place(file=rows.file))
+    steps = "".join(f"[{step!r}]" for step in path)
+    return Template.compile(f"{{{{ sample{steps} }}}}")
+
+
+def _refuse_question(rows: Rows, option: str) -> DataError:
+    hint = f"name it with `{option}`; columns: {listing(rows.columns)}"
+    where = Place(file=rows.file)
+    return DataError("E206", "no column holds the question", where=where, hint=hint)
+
+
+def recognise_fields(rows: Rows, stated: Mapping[str, str]) -> ask.QuestionColumns:
+    """Return the columns of a data file that hold questions."""
+    columns = recognise(rows, stated, needs_all=False)
+    if "question" not in columns.columns:
+        raise _refuse_question(rows, "--column question=NAME")
+    return columns
 
 
 def find_derived(columns: ask.QuestionColumns) -> QuestionFields:
     """Return the parts of rows that `derive` made; they are shown as the table has them."""
-    names = {
-        name: ", ".join([one] if isinstance(one, str) else one)
-        for name, one in columns.say().items()
+    names = {}
+    for part, name in columns.say().items():
+        names[part] = name if isinstance(name, str) else ", ".join(name)
+    parts = set(names)
+    if columns.has("options"):
+        parts |= {"options", "choices"}
+    templates = {part: Template.compile(f"{{{{ sample.{part} }}}}") for part in parts}
+    forms = {name: form for form, name in TRUTH_FORMS.items()}
+    shown_texts = [names[part] for part in ("passage", "question") if part in names]
+    shown = {
+        "question": ", ".join(shown_texts),
+        "options": names.get("options", "none"),
+        "choices": names.get("choices", "none"),
+        "truth": columns.columns.get("truth", "none"),
+        "truth form": forms.get(columns.form or "label", str(columns.form)),
     }
-    has = {*names, *(("options", "choices") if columns.has("options") else ())}
-
-    def read(name: str) -> Template | None:
-        return Template.compile(f"{{{{ sample.{name} }}}}") if name in has else None
-
-    forms = {form: name for name, form in TRUTH_FORMS.items()}
-    shown = {name: names.get(name, "none") for name in ("question", "options", "choices")}
-    shown["question"] = ", ".join(names[one] for one in ("passage", "question") if one in names)
-    shown["truth"] = columns.columns.get("truth", "none")
-    shown["truth form"] = forms.get(columns.form or "label", str(columns.form))
-    asked = tuple(one for one in (read("passage"), read("question")) if one)
-    options = tuple(one for one in (read("options"),) if one)
-    return QuestionFields(asked, options, read("choices"), truth=read("truth"), shown=shown)
+    return QuestionFields(
+        tuple(_pick(templates, "passage", "question")),
+        tuple(_pick(templates, "options")),
+        templates.get("choices"),
+        truth=templates.get("truth"),
+        shown=shown,
+    )
 
 
-def _show_template(template: Template) -> str:
-    return str(template.source) if template.path is None else ".".join(map(str, template.path))
+def _show_templates(templates: Sequence[Template | None]) -> str:
+    shown = []
+    for template in templates:
+        if template is not None and template.path is not None:
+            shown.append(".".join(map(str, template.path)))
+        elif template is not None:
+            shown.append(str(template.source))
+    return ", ".join(shown) or "none"
 
 
-# ------------------------------------------------------------------------------- what they say
+# What they say
 
 _LABELLED = re.compile(r"\s*[(\[]?([A-Z]|\d)[)\].:\u3001\uff0e]\s*")
 
@@ -178,161 +216,119 @@ class Question:
     @property
     def texts(self) -> tuple[str, ...]:
         """The texts of the options, empty where there is none."""
-        return tuple(one or "" for one in self.options)
+        return tuple(option or "" for option in self.options)
 
     @property
     def size(self) -> int:
-        """How many choices there are."""
+        """The number of choices."""
         return max(len(self.options), len(self.labels))
 
 
-@dataclass(frozen=True)
-class Questions:
-    """The questions of some samples: the text of each row, and all else as one of the distinct
-    `parts`.
-
-    A part is a question without its text; `codes` says which part each row has.
-    """
-
-    texts: pl.Series
-    parts: Sequence[Question]
-    codes: pl.Series
-
-    def __iter__(self) -> Iterator[Question]:
-        for text, code in zip(self.texts, self.codes, strict=True):
-            yield replace(self.parts[code], text=text)
-
-
-def read_questions(samples: Samples, fields: QuestionFields) -> Questions:
+def read_questions(samples: Samples, fields: QuestionFields) -> list[Question]:
     """Return the questions of some samples."""
-    templates = [*fields.options, fields.labels, fields.truth]
-    columns = [template.values(samples) for template in templates if template is not None]
-    codes: list[int] = []
-    parts: list[Question] = []
-    known: dict[str, int] = {}
-    rows = zip(*columns, strict=True) if columns else [()] * len(samples)
-    for row in rows:
+    count = len(fields.questions)
+    templates = [*fields.questions, *fields.options]
+    templates += [template for template in (fields.labels, fields.truth) if template is not None]
+    questions = []
+    for row in zip(*(template.values(samples) for template in templates), strict=True):
         cells = [None if isinstance(cell, RowError) else cell for cell in row]
-        code = known.setdefault(repr(cells), len(parts))
-        if code == len(parts):
-            parts.append(_read_part(cells, fields))
-        codes.append(code)
-    return Questions(
-        _read_texts(samples, fields.questions), parts, pl.Series(codes, dtype=pl.UInt32)
-    )
+        truth = cells.pop() if fields.truth is not None else None
+        answer = None if truth is None else str(truth)
+        options, labels = _read_options(cells[count:], fields)
+        place = find_place(answer, labels, options, fields.truth_form)
+        text = _join_texts(cells[:count])
+        questions.append(Question(text, tuple(options), tuple(labels), place, answer))
+    return questions
 
 
-def _read_part(cells: list[object], fields: QuestionFields) -> Question:
-    """Return the question that cells make, without its text: options, then labels, then the
-    truth.
+def _join_texts(cells: Sequence[object]) -> str | None:
+    """Return the passage and the question below each other; None without the question, which comes
+    last.
     """
-    truth = None
-    if fields.truth is not None:
-        cell = cells.pop()
-        truth = None if cell is None else str(cell)
-    options, labels = _read_options(cells, fields)
-    place = find_place(truth, labels, options, fields.truth_form)
-    return Question(None, tuple(options), tuple(labels), place, truth)
-
-
-def _read_texts(samples: Samples, templates: Sequence[Template]) -> pl.Series:
-    """Return what is asked: texts that are not blank, one below the other.
-
-    Null without the last of them. The question itself comes last; a passage alone asks nothing.
-    """
-    texts: list[str | None] = []
-    for values in zip(*(template.values(samples) for template in templates), strict=True):
-        lines = [str(value) for value in values if not isinstance(value, RowError | None)]
-        shown = [line for line in lines if line.strip()]
-        has_question = not isinstance(values[-1], RowError | None)
-        texts.append("\n".join(shown) if has_question else None)
-    return pl.Series("text", texts, dtype=pl.String)
+    if cells[-1] is None:
+        return None
+    texts = [str(cell) for cell in cells if cell is not None]
+    return "\n".join(text for text in texts if text.strip())
 
 
 def _read_options(
     cells: list[object], fields: QuestionFields
 ) -> tuple[list[str | None], list[str]]:
-    """Return the texts of the options and what they are called.
-
-    The last cell is that of the labels.
-    """
-    told = () if fields.labels is None else ask.read_option_cell(cells.pop())[0] or ()
+    """Return the texts of the options and their labels; the last cell is that of the labels."""
+    labels: list[str] = []
+    if fields.labels is not None:
+        cell_labels, _ = read_option_cell(cells.pop())
+        labels = [label.strip() for label in cell_labels or () if label is not None]
     if len(fields.options) == 1:
-        found, names = ask.read_option_cell(cells[0])
+        listed, names = read_option_cell(cells[0])
+        options = list(listed or ())
     else:
-        found, names = [None if one is None else str(one) for one in cells], list(fields.names)
-    options, named = list(found or ()), [one for one in told if one is not None]
-    names = [one.strip() for one in named or names] or list(ask.label_options(len(options)) or ())
-    if not named and len(names) == len(options):
-        options = strip_labels(options, names)
-    return options, names
+        options = [None if cell is None else str(cell) for cell in cells]
+        names = list(fields.names)
+    if labels:
+        return options, labels
+    labels = [name.strip() for name in names] or list(label_options(len(options)) or ())
+    if len(labels) == len(options):
+        options = strip_labels(options, labels)
+    return options, labels
 
 
 def strip_labels(options: Sequence[str | None], names: Sequence[str]) -> list[str | None]:
-    """Return options without the labels that they begin with, if all do, in order: `(A)…`,
-    `(B)…`.
-    """
-    found = [_LABELLED.match(one or "") for one in options]
-    if not options or [match and match[1] for match in found] != list(names):
-        return list(options)
-    return [
-        (one or "")[match.end() :] if match else one
-        for one, match in zip(options, found, strict=True)
-    ]
+    """Return options without their labels, if they all begin with one, in order: `(A)…`, `(B)…`."""
+    stripped: list[str | None] = []
+    for option, name in zip(options, names, strict=False):
+        match = _LABELLED.match(option or "")
+        if match is None or match[1] != name:
+            return list(options)
+        stripped.append(match.string[match.end() :])
+    return stripped if len(names) == len(options) else list(options)
 
 
 def find_place(
-    said: str | None, labels: Sequence[str], options: Sequence[str | None], form: TruthForm
+    truth: str | None, labels: Sequence[str], options: Sequence[str | None], form: TruthForm
 ) -> int | None:
-    """Return the place of the option that a truth means, None when it means none of them."""
-    if said is None:
+    """Return the place of the option that a truth names, None when it names none of them."""
+    if truth is None:
         return None
-    wanted = said.strip()
+    truth = truth.strip()
     if form in ("label", "text"):
-        names = list(labels) if form == "label" else [(one or "").strip() for one in options]
-        return names.index(wanted) if wanted in names else None
-    place = int(wanted) - (form == "number") if re.fullmatch(r"\d{1,4}", wanted) else -1
+        names = labels if form == "label" else [(option or "").strip() for option in options]
+        return names.index(truth) if truth in names else None
+    if not re.fullmatch(r"\d{1,4}", truth):
+        return None
+    place = int(truth) - (form == "number")
     return place if 0 <= place < max(len(options), len(labels)) else None
 
 
-# ------------------------------------------------------------------------------- what is odd
+# What is odd about them
 
 #: What table tools write for an empty cell.
 _EMPTY_WORDS = frozenset({"", "nan", "NaN", "null", "NULL"})
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 
 
-def find_odd_texts(texts: pl.Series) -> list[int]:
-    """Return the rows whose text may be odd, some of them wrongly."""
-    return (texts.is_null() | texts.str.contains(_MAYBE_ODD)).arg_true().to_list()
-
-
 def find_text_oddities(text: str | None) -> Iterator[tuple[str, str]]:
-    """Yield each kind of oddity of a text once, with a note; it stands before that of an option."""
+    """Yield each kind of oddity of a question's text once, with a note."""
     if _is_empty(text):
         yield "MISSING_QUESTION", ""
     yield from find_damage(text or "")
 
 
 def find_part_oddities(question: Question) -> Iterator[tuple[str, str]]:
-    """Yield each kind of oddity of a question once, with a note, whatever its text."""
-    labels, truth, said = question.labels, question.truth, question.said
-    found = study_options(question.options, labels)
-    if _is_empty(said):
+    """Yield each kind of oddity of options, labels and truth once, with a note."""
+    labels, truth = question.labels, question.truth
+    facts = study_options(question.options, labels)
+    if _is_empty(question.said):
         yield "MISSING_TRUTH", ""
     elif question.size and truth is None:
-        yield "TRUTH_NOT_A_CHOICE", f"{said!r}, choices {', '.join(labels)}"
-    if truth is not None and truth < len(found.folded) and found.folded[truth] in found.repeated:
-        yield "RIGHT_OPTION_TWICE", repr(found.folded[truth])
-    yield from found.kinds.items()
+        yield "TRUTH_NOT_A_CHOICE", f"{question.said!r}, choices {', '.join(labels)}"
+    if truth is not None and truth < len(facts.folded) and facts.folded[truth] in facts.repeated:
+        yield "RIGHT_OPTION_TWICE", repr(facts.folded[truth])
+    yield from facts.kinds.items()
 
 
 class OptionFacts(NamedTuple):
-    """What is found in the options of a question: kinds of oddities with notes, and which texts
-    repeat.
-
-    `lengths` is how long they are without white space around them.
-    """
+    """The oddities of options with notes, how long the options are, and which texts repeat."""
 
     kinds: dict[str, str]
     lengths: tuple[int, ...]
@@ -344,30 +340,36 @@ class OptionFacts(NamedTuple):
 def study_options(options: tuple[str | None, ...], labels: tuple[str, ...]) -> OptionFacts:
     """Return what is odd about options; many rows may have the same."""
     kinds: dict[str, str] = {}
-    if empty := [label for label, one in zip(labels, options, strict=False) if _is_empty(one)]:
+    texts = [option or "" for option in options]
+    for text in reversed(texts):
+        kinds |= dict(find_damage(text))
+    empty = [label for label, text in zip(labels, texts, strict=False) if _is_empty(text)]
+    if empty:
         kinds["MISSING_OPTION"] = f"option {', '.join(empty)}"
     if options and len(options) != len(labels):
         kinds["CHOICES_DO_NOT_FIT"] = f"{len(options)} options, {len(labels)} labels"
     if max(len(options), len(labels)) == 1:
-        kinds["ONE_CHOICE"] = labels[0] if labels else ""
-    written = [one or "" for one in options]
-    folded = tuple(map(fold_text, written))
-    counts = Counter(one for one in folded if one)
-    repeated = [one for one, count in counts.items() if count > 1]
+        kinds["ONE_CHOICE"] = "".join(labels)
+    folded = tuple(map(fold_text, texts))
+    counts = Counter(filter(None, folded))
+    repeated = [text for text, count in counts.items() if count > 1]
     if repeated:
         kinds["DUPLICATE_OPTIONS"] = repr(repeated[0])
-    texts = [one.casefold() for one in counts]
-    pairs = (
-        (one, other) for one in texts for other in texts if len(one) < len(other) and one in other
-    )
-    if nested := next(((one, other) for one, other in pairs if _is_within(one, other)), None):
-        kinds["NESTED_OPTIONS"] = f"{nested[0]!r} in {nested[1]!r}"
-    if options and (reference := find_reference(written, labels)) is not None:
-        kinds[reference] = next((one for one in written if find_reference([one], labels)), "")
-    for text in written:
-        kinds = dict(find_damage(text)) | kinds
-    lengths = tuple(len(one.strip()) for one in written)
+    nested = _find_nested([text.casefold() for text in counts])
+    if nested:
+        kinds["NESTED_OPTIONS"] = nested
+    reference = find_reference(texts, labels) if texts else None
+    if reference is not None:
+        kinds[reference] = next((text for text in texts if find_reference([text], labels)), "")
+    lengths = tuple(len(text.strip()) for text in texts)
     return OptionFacts(kinds, lengths, folded, frozenset(repeated))
+
+
+def _find_nested(texts: Sequence[str]) -> str | None:
+    for inner, outer in permutations(texts, 2):
+        if len(inner) < len(outer) and _is_within(inner, outer):
+            return f"{inner!r} in {outer!r}"
+    return None
 
 
 def _is_empty(text: str | None) -> bool:
@@ -379,9 +381,9 @@ def fold_text(text: str) -> str:
 
     Upper and lower case stay apart: *Bb* and *bb* are two options.
     """
-    return " ".join(
-        (text if text.isascii() else unicodedata.normalize("NFKC", text)).split()
-    ).rstrip(".")
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    return " ".join(text.split()).rstrip(".")
 
 
 def _is_within(inner: str, outer: str) -> bool:
@@ -417,32 +419,26 @@ _FOREIGN_RUN = re.compile(r"[^\x00-\x7f]{2,}")
 #: The first byte of a character of several, read as Latin-1; only such runs can be mojibake.
 _LEAD = re.compile("[\xc2-\xf4]")
 _SHOWN = 12
-#: What every text has that is damaged, or that no question stands in.
-_MAYBE_ODD = (
-    r"^\W*(?:nan|NaN|null|NULL)?\W*$|&#?\w+;|\x{fffd}|[^\x00-\x7f][\xc2-\xf4]|[\xc2-\xf4][^\x00-\x7f]"
-    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\x{200b}\x{2060}\x{202a}-\x{202e}\x{2066}-\x{2069}\x{feff}\x{fff9}-\x{fffb}]"
-)
 
 
 def find_damage(text: str) -> Iterator[tuple[str, str]]:
     """Yield each kind of damage once, with the passage that shows it."""
     if text.isascii() and not _ODD_ASCII.search(text):
         return
-    broken = next(
-        (run.start() for run in _FOREIGN_RUN.finditer(text) if _is_mojibake(run[0])), None
-    )
-    control = _CONTROL.search(text) if broken is None else None
-    entities = (one for one in _ENTITY.finditer(text) if one[1] is None or f"{one[1]};" in html5)
-    entity = next(entities, None)
-    found = {
-        "REPLACEMENT_CHARACTER": text.index("\ufffd") if "\ufffd" in text else None,
-        "MOJIBAKE": broken,
-        "CONTROL_CHARACTER": control and control.start(),
-        "HTML_ENTITY": entity and entity.start(),
-    }
-    for kind, at in found.items():
-        if at is not None:
-            yield kind, text[max(0, at - _SHOWN) : at + _SHOWN]
+    places = {}
+    if "\ufffd" in text:
+        places["REPLACEMENT_CHARACTER"] = text.index("\ufffd")
+    for run in _FOREIGN_RUN.finditer(text):
+        if _is_mojibake(run[0]):
+            places.setdefault("MOJIBAKE", run.start())
+    control = _CONTROL.search(text)
+    if control and "MOJIBAKE" not in places:
+        places["CONTROL_CHARACTER"] = control.start()
+    for entity in _ENTITY.finditer(text):
+        if entity[1] is None or f"{entity[1]};" in html5:
+            places.setdefault("HTML_ENTITY", entity.start())
+    for kind, start in places.items():
+        yield kind, text[max(0, start - _SHOWN) : start + _SHOWN]
 
 
 def _is_mojibake(run: str) -> bool:

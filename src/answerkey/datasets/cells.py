@@ -6,7 +6,6 @@ type of a cell.
 
 from __future__ import annotations
 
-import ast
 import base64
 import datetime as dt
 import io
@@ -14,16 +13,14 @@ import json
 import math
 import re
 import tokenize
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
 from typing import Literal
 
-from answerkey.datasets.content import describe_long
 from answerkey.errors import DataError, Place, listing, raise_all
-from answerkey.text import parse_syntax
+from answerkey.text import parse_python
 from answerkey.types import Notice
 
 ColumnKind = Literal["text", "int", "float", "bool", "list", "json"]
@@ -186,22 +183,17 @@ def refuse_size(error: RecursionError | ValueError) -> BadJsonError:
     return BadJsonError("E202", "a number has too many digits", "write it as text")
 
 
-def check_object(
-    value: object,
-    source: str,
-    cell_limit: int,
-) -> dict[str, object]:
+def check_object(value: object, source: str) -> dict[str, object]:
     """Return the row that a JSON value is, or raise BadJsonError; `source` is its JSON text."""
     if not isinstance(value, dict):
         kind = JSON_KINDS.get(type(value), "null")
         hint = 'write `{"column": value, ...}`'
         raise BadJsonError("E202", f"the row is {kind}, not an object", hint)
-    if len(source) > 2 * MAX_DEPTH and source.count("[") + source.count("{") > MAX_DEPTH:
+    brackets = source.count("[") + source.count("{")
+    if brackets > MAX_DEPTH:
         _refuse_deep_nesting(value)
     if "\\u" in source and SURROGATE_ESCAPE.search(source):
         _refuse_surrogates(value)
-    if len(source) > cell_limit:
-        _refuse_long_cells(value, cell_limit)
     return value
 
 
@@ -231,12 +223,6 @@ def _refuse_surrogates(fields: Mapping[str, object]) -> None:
             )
 
 
-def _refuse_long_cells(fields: Mapping[str, object], cell_limit: int) -> None:
-    for name, cell in fields.items():
-        if len(json.dumps(cell, ensure_ascii=False)) > cell_limit:
-            raise BadJsonError("E202", describe_long("the cell", cell_limit), key=name)
-
-
 def has_surrogate(value: object) -> bool:
     """Return whether a text within a value holds half of a surrogate pair."""
     return SURROGATE.search(json.dumps(value, ensure_ascii=False)) is not None
@@ -246,36 +232,25 @@ class UnfitCellError(Exception):
     """A cell that does not have the declared type; the text says why, if there is more to say."""
 
 
-class CellTyper:
-    """Gives the cells of one column the declared type; each distinct text is parsed once."""
+def convert_cell(cell: object, kind: ColumnKind) -> object:
+    """Return a cell with the declared type; raises UnfitCellError with what is wrong with it."""
+    if isinstance(cell, str):
+        return _parse_cell(cell, kind)
+    if cell is None or kind == "json" or type(cell) is KIND_TYPES[kind]:
+        return cell
+    if kind == "float" and type(cell) is int:
+        return float(cell)
+    if kind == "text" and type(cell) is int:
+        return str(cell)
+    raise UnfitCellError
 
-    def __init__(self, kind: ColumnKind) -> None:
-        self.kind = kind
-        self._parsed: dict[str, object] = {}
 
-    def convert(self, cell: object) -> object:
-        """Return the typed cell; raises UnfitCellError with what is wrong with it."""
-        if not isinstance(cell, str):
-            return self._convert_value(cell)
-        if cell not in self._parsed:
-            self._parsed[cell] = _parse_cell(cell, self.kind)
-        return self._parsed[cell]
-
-    def describe(self, cell: object, error: UnfitCellError) -> str:
-        """Return the message about a cell that is unfit."""
-        shown = repr(cell)
-        if len(shown) > SHOWN_CHARACTERS:
-            shown = f"{shown[:SHOWN_CHARACTERS]}..."
-        return f"{shown} is not {KIND_NAMES[self.kind]}{error}"
-
-    def _convert_value(self, cell: object) -> object:
-        if cell is None or self.kind == "json" or type(cell) is KIND_TYPES[self.kind]:
-            return cell
-        if self.kind == "float" and type(cell) is int:
-            return float(cell)
-        if self.kind == "text" and type(cell) is int:
-            return str(cell)
-        raise UnfitCellError
+def describe_unfit(cell: object, kind: ColumnKind, error: UnfitCellError) -> str:
+    """Return the message about a cell that does not have the declared type."""
+    shown = repr(cell)
+    if len(shown) > SHOWN_CHARACTERS:
+        shown = f"{shown[:SHOWN_CHARACTERS]}..."
+    return f"{shown} is not {KIND_NAMES[kind]}{error}"
 
 
 def _parse_cell(cell: str, kind: ColumnKind) -> object:
@@ -342,44 +317,23 @@ def _parse_literal(text: str) -> object:
         message = f": Python literals are read up to {LITERAL_LIMIT} characters; write JSON"
         raise UnfitCellError(message)
     try:
-        with warnings.catch_warnings():
-            # A stray backslash makes the compiler warn; the cell keeps the backslash.
-            warnings.simplefilter("ignore")
-            tree = parse_syntax(text, "eval")
-            value = ast.literal_eval(tree)
+        value = parse_python(text)
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError, tokenize.TokenError):
+    except (ValueError, SyntaxError, tokenize.TokenError):
         raise UnfitCellError(": neither JSON nor a Python literal") from None
     _refuse_joined_texts(tokens)
-    _refuse_repeated_keys(tree)
-    return _literal_to_json(value)
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError):
+        raise UnfitCellError(": it holds a value that has no form in JSON") from None
 
 
 def _refuse_joined_texts(tokens: Sequence[tokenize.TokenInfo]) -> None:
     """Refuse two texts without a comma between them: Python would make one choice of them."""
-    kinds = [token.type for token in tokens if token.type not in {tokenize.NL, tokenize.COMMENT}]
+    blanks = {tokenize.NL, tokenize.COMMENT}
+    kinds = [token.type for token in tokens if token.type not in blanks]
     if (tokenize.STRING, tokenize.STRING) in pairwise(kinds):
         raise UnfitCellError(": two texts follow each other without a comma between them")
-
-
-def _refuse_repeated_keys(tree: ast.AST) -> None:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Dict):
-            keys = [ast.dump(key) for key in node.keys if key is not None]
-            if len(set(keys)) < len(keys):
-                raise UnfitCellError(": a key appears twice")
-
-
-def _literal_to_json(value: object) -> object:
-    if isinstance(value, list | tuple):
-        return [_literal_to_json(element) for element in value]
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {key: _literal_to_json(element) for key, element in value.items()}
-    if value is None or isinstance(value, str | int):
-        return value
-    if isinstance(value, float) and math.isfinite(value):
-        return value
-    raise UnfitCellError(f": {value!r} has no form in JSON")
 
 
 def check_names(names: Sequence[str], where: Place) -> list[Notice]:
@@ -388,26 +342,13 @@ def check_names(names: Sequence[str], where: Place) -> list[Notice]:
     errors: list[DataError] = []
     for number, name in enumerate(names, 1):
         if not name.strip():
+            message = f"column {number} has no name"
             hint = "give the column a name; a table written by pandas needs `index=False`"
-            errors.append(
-                DataError(
-                    "E202",
-                    f"column {number} has no name",
-                    where=where,
-                    hint=hint,
-                )
-            )
+            errors.append(DataError("E202", message, where=where, hint=hint))
         elif name in first:
             message = f"column `{name}` appears twice, as column {first[name]} and column {number}"
             hint = "rename or remove one of them"
-            errors.append(
-                DataError(
-                    "E212",
-                    message,
-                    where=where,
-                    hint=hint,
-                )
-            )
+            errors.append(DataError("E212", message, where=where, hint=hint))
         first.setdefault(name, number)
     raise_all(errors)
     spaced = [repr(name) for name in names if name != name.strip()]
@@ -415,10 +356,4 @@ def check_names(names: Sequence[str], where: Place) -> list[Notice]:
         return []
     message = f"white space around column names is part of the name: {listing(spaced)}"
     hint = "remove it, or write `sample[' name']` in templates"
-    return [
-        Notice(
-            message,
-            where=where,
-            hint=hint,
-        )
-    ]
+    return [Notice(message, where=where, hint=hint)]

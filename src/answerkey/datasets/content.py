@@ -16,7 +16,7 @@ from typing import BinaryIO, Literal, TextIO
 import polars as pl
 
 from answerkey.errors import DataError, Place, listing, raise_all, suggest
-from answerkey.types import read_limit
+from answerkey.types import Notice, read_limit
 
 #: How many gigabytes a line, a row or an element of JSON may have; a cell may have half of that.
 LINE_VARIABLE = "ANSWERKEY_MAX_LINE"
@@ -91,6 +91,18 @@ def iterate_lines(
         yield line
 
 
+def refuse_file(
+    code: str,
+    message: str,
+    file: str | None,
+    hint: str | None = None,
+    *,
+    field: str | None = None,
+) -> DataError:
+    """Return the error about a file, or about one of its columns."""
+    return DataError(code, message, where=Place(file=file, field=field), hint=hint)
+
+
 @dataclass
 class RowErrors:
     """The bad rows of one file so far: the first `SHOWN` as errors, the rest as a count."""
@@ -109,14 +121,7 @@ class RowErrors:
     ) -> None:
         """Remember one bad row."""
         if len(self.errors) < SHOWN:
-            self.errors.append(
-                DataError(
-                    code,
-                    message,
-                    where=where,
-                    hint=hint,
-                )
-            )
+            self.errors.append(DataError(code, message, where=where, hint=hint))
         else:
             self.unshown += 1
 
@@ -129,25 +134,21 @@ class RowErrors:
         unshown = self.unshown + len(self.errors) - len(errors)
         if unshown:
             message = f"{unshown} more bad rows in this file are not shown"
-            where = Place(file=self.file)
             hint = "correct the others first"
-            errors.append(
-                DataError(
-                    errors[-1].code,
-                    message,
-                    where=where,
-                    hint=hint,
-                )
-            )
+            errors.append(refuse_file(errors[-1].code, message, self.file, hint))
         raise_all(errors)
 
 
 @dataclass(frozen=True)
 class Content:
-    """What a data file holds after decompression; `file` is its name in errors."""
+    """What a data file holds after decompression; `file` is its name in errors.
+
+    Its readers add to `notices` what is odd about the file.
+    """
 
     file: str
     path: Path
+    notices: list[Notice] = field(default_factory=list, compare=False)
 
     @property
     def is_packed(self) -> bool:
@@ -256,8 +257,7 @@ class Content:
         if self.wide is not None:
             self._check_wide_text()
             return
-        broken = RowErrors(self.file)
-        nul = RowErrors(self.file)
+        errors = RowErrors(self.file)
         limit = find_line_limit()
         with self.open() as stream:
             number = 0
@@ -265,14 +265,8 @@ class Content:
                 number += 1
                 if number == 1:
                     raw = raw.removeprefix(UTF8_MARK)
-                self._check_line(
-                    raw.removesuffix(b"\n"),
-                    number,
-                    broken,
-                    nul,
-                )
-        broken.raise_any()
-        nul.raise_any()
+                self._check_line(raw.removesuffix(b"\n"), number, errors)
+        errors.raise_any()
 
     def _check_wide_text(self) -> None:
         try:
@@ -283,35 +277,20 @@ class Content:
             message = f"not valid {self.wide}, as its byte order mark calls it: {error.reason}"
             raise self.error("E203", message, hint="save the file as UTF-8") from None
 
-    def _check_line(
-        self,
-        line: bytes,
-        number: int,
-        broken: RowErrors,
-        nul: RowErrors,
-    ) -> None:
+    def _check_line(self, line: bytes, number: int, errors: RowErrors) -> None:
         try:
             nul_position = line.decode().find("\0")
         except UnicodeDecodeError as error:
-            where = self.place(number, len(line[: error.start].decode()) + 1)
+            before = line[: error.start].decode()
+            where = self.place(number, len(before) + 1)
             message = f"byte 0x{line[error.start]:02x} is not valid UTF-8"
             hint = self.guess() or ENCODING_HINT
-            broken.add(
-                "E203",
-                message,
-                where=where,
-                hint=hint,
-            )
+            errors.add("E203", message, where=where, hint=hint)
             return
         if nul_position >= 0:
             where = self.place(number, nul_position + 1)
             hint = self.guess() or "the file is damaged, or is UTF-16: save it as UTF-8"
-            nul.add(
-                "E203",
-                "NUL byte in the text",
-                where=where,
-                hint=hint,
-            )
+            errors.add("E203", "NUL byte in the text", where=where, hint=hint)
 
 
 def describe_unreadable(
@@ -325,19 +304,14 @@ def describe_unreadable(
         reason = "it is a folder"
     shown = file or str(path)
     message = f"cannot read data file `{shown}`: {reason.lower()}"
-    return DataError("E201", message, where=Place(file=shown))
+    return refuse_file("E201", message, shown)
 
 
 def require_plain(path: Path) -> None:
     """Raise E201 for a pipe, a socket or a device: it may never end, and cannot be read twice."""
     if path.exists() and not path.is_file() and not path.is_dir():
         hint = "write what it gives to a file, and name that"
-        raise DataError(
-            "E201",
-            f"`{path}` is not a plain file",
-            where=Place(file=str(path)),
-            hint=hint,
-        )
+        raise refuse_file("E201", f"`{path}` is not a plain file", str(path), hint)
 
 
 def open_blocks(
@@ -439,12 +413,7 @@ def _refuse_packed(
     if error is not None:
         message = f"not a valid {kind} file: {error}"
         hint += f"; a file that is not compressed must not be named as {kind}"
-    return DataError(
-        "E202",
-        message,
-        where=Place(file=file),
-        hint=hint,
-    )
+    return refuse_file("E202", message, file, hint)
 
 
 #: Ending of a compressed file to what expands its bytes.

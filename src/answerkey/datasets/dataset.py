@@ -9,20 +9,27 @@ from __future__ import annotations
 import json
 from array import array
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from hashlib import blake2b, sha256
+from heapq import nsmallest
 from itertools import pairwise
 from typing import Literal, Protocol, Self
 
 import polars as pl
 
-from answerkey.datasets.rows import Positions, Rows, iterate_blocks, join_positions
+from answerkey.datasets.content import refuse_file
+from answerkey.datasets.rows import (
+    Positions,
+    Rows,
+    iterate_blocks,
+    iterate_samples,
+    join_positions,
+)
 from answerkey.datasets.sources import Source
 from answerkey.datasets.tables import TemplateErrors, digest_rows
-from answerkey.errors import DataError, Place, SpecError, refuse_column
+from answerkey.errors import Place, SpecError, refuse_column
 from answerkey.templates import RowError, RowFilter
 from answerkey.types import Completions, Notice, Samples
 
@@ -130,13 +137,8 @@ def open_dataset(
     kept = filter_rows(table.rows, source.filters)
     if not len(kept):
         message = f"dataset `{name}`: the filters leave none of its {len(table.rows)} rows"
-        where = Place(file=table.rows.file)
-        raise DataError(
-            "E210",
-            message,
-            where=where,
-            hint="loosen the filters of the dataset",
-        )
+        hint = "loosen the filters of the dataset"
+        raise refuse_file("E210", message, table.rows.file, hint)
     chosen = select_rows(table.rows.take(kept), selection)
     notices = table.notices
     count = selection.num_samples
@@ -194,8 +196,7 @@ def filter_rows(rows: Rows, filters: Sequence[RowFilter]) -> Positions:
         return range(len(rows))
     errors = [TemplateErrors() for _ in filters]
     kept = array("q")
-    columns = _list_filter_columns(rows, filters)
-    for offset, block in iterate_blocks(rows, columns):
+    for offset, block in iterate_blocks(rows):
         positions = list(range(len(block)))
         for row_filter, failures in zip(filters, errors, strict=True):
             verdicts = row_filter.sift(block.take(positions))
@@ -211,17 +212,6 @@ def filter_rows(rows: Rows, filters: Sequence[RowFilter]) -> Positions:
     for failures in errors:
         failures.raise_any()
     return pl.Series(kept, dtype=pl.Int64)
-
-
-def _list_filter_columns(rows: Rows, filters: Sequence[RowFilter]) -> set[str] | None:
-    """Return the columns that filters read; None for all, also when one does not exist."""
-    names: set[str] = set()
-    for row_filter in filters:
-        columns = row_filter.row_template.columns
-        if columns is None:
-            return None
-        names |= columns
-    return names if names <= set(rows.columns) else None
 
 
 def select_rows(rows: Rows, selection: Selection) -> Positions:
@@ -242,40 +232,27 @@ def select_rows(rows: Rows, selection: Selection) -> Positions:
         return range(len(rows))
     if column is None and selection.subsampling == "head":
         return range(count)
-    strata = _list_strata(rows, column)
-    sizes = Counter(strata)
-    names = sorted(sizes)
-    shares = share_out(count, [sizes[name] for name in names])
-    ranks = pl.Series(rank_ids(rows.ids, selection.seed), dtype=pl.UInt64)
-    table = pl.DataFrame({"stratum": strata, "rank": ranks}).with_row_index("row")
-    chosen: list[pl.Series] = []
-    for name, share in zip(names, shares, strict=True):
-        ranked = table.filter(pl.col("stratum") == name).sort("rank", "row")
-        chosen.append(ranked["row"].head(share))
-    return pl.concat(chosen).sort().cast(pl.Int64)
+    ranks = array("Q")
+    strata: dict[str, array[int]] = {}
+    for position, sample in enumerate(iterate_samples(rows)):
+        ranks.append(rank_id(sample.id, selection.seed))
+        stratum = "" if column is None else repr(sample.fields[column])
+        strata.setdefault(stratum, array("q")).append(position)
+    positions = [strata[stratum] for stratum in sorted(strata)]
+    shares = share_out(count, list(map(len, positions)))
+    chosen: list[int] = []
+    for places, share in zip(positions, shares, strict=True):
+        chosen += nsmallest(share, places, key=ranks.__getitem__)
+    return pl.Series(sorted(chosen), dtype=pl.Int64)
 
 
-def _list_strata(rows: Rows, column: str | None) -> list[str]:
-    if column is None:
-        return [""] * len(rows)
-    strata: list[str] = []
-    for _, block in iterate_blocks(rows, [column]):
-        strata += map(repr, block.values(column))
-    return strata
-
-
-def rank_ids(ids: Iterable[str], seed: int) -> array[int]:
-    """Return the rank of each row, which depends on the seed and its id alone.
+def rank_id(sample_id: str, seed: int) -> int:
+    """Return the rank of a row, which depends on the seed and its id alone.
 
     Rows with smaller ranks are chosen first.
     """
-    start = blake2b(f"{seed}\0".encode(), digest_size=RANK_BYTES)
-    ranks = array("Q")
-    for sample_id in ids:
-        digest = start.copy()
-        digest.update(sample_id.encode())
-        ranks.append(int.from_bytes(digest.digest()[:8], "big"))
-    return ranks
+    digest = blake2b(f"{seed}\0{sample_id}".encode(), digest_size=RANK_BYTES).digest()
+    return int.from_bytes(digest[:8], "big")
 
 
 def share_out(count: int, sizes: Sequence[int]) -> list[int]:
@@ -320,8 +297,7 @@ class Shard:
 
     `recorded` are their completions, where there are any; `failed` the positions of rows that are
     wrong. Of rows at the positions `skipped` nothing but the ids is used, for `reason`: they end
-    the process that works on them, unless it says otherwise. What comes of a shard that `is_trial`
-    is not kept.
+    the process that works on them, unless it says otherwise.
     """
 
     index: int
@@ -330,7 +306,6 @@ class Shard:
     recorded: Recorded | None = None
     failed: tuple[int, ...] = ()
     skipped: tuple[int, ...] = ()
-    is_trial: bool = False
     reason: str = "ENDED_WORKER"
 
     @property
@@ -358,15 +333,21 @@ class Shard:
         One without rows where there is none.
         """
         ends = [-1, *self.skipped, len(self.samples)]
-        spans = [(before + 1, after) for before, after in pairwise(ends) if after > before + 1]
-        return [self.cut(*span) for span in spans or [(0, 0)]]
+        stretches: list[Shard] = []
+        for before, after in pairwise(ends):
+            if after > before + 1:
+                stretches.append(self.cut(before + 1, after))
+        return stretches or [self.cut(0, 0)]
 
     def split(self, count: int) -> list[Shard]:
-        """Return at most so many parts of like size, for trial only; one part is a single row."""
+        """Return at most `count` parts of like size, of one row at least."""
         size = len(self.samples)
-        trial = replace(self, is_trial=True)
         step = max(1, -(-size // count))
-        return [trial.cut(start, min(start + step, size)) for start in range(0, size, step)]
+        parts: list[Shard] = []
+        for start in range(0, size, step):
+            stop = min(start + step, size)
+            parts.append(self.cut(start, stop))
+        return parts
 
     def leave_out(self, reason: str) -> Shard:
         """Return the shard with all its rows left out of the work."""

@@ -1,7 +1,7 @@
 """The formats of data files: CSV, TSV, JSON Lines, JSON, paragraphs, Parquet and Arrow.
 
 A reader yields the rows of a content in their order, each with the line it starts on (in Parquet
-and Arrow its number), and adds to `notices` what is odd about the file. A cell of CSV and TSV is
+and Arrow its number). A cell of CSV and TSV is
 always text, and every row has as many cells as the header. A row of JSON is an object. The ending
 of the name tells the format, unless the user states it.
 """
@@ -12,10 +12,11 @@ import csv
 import io
 import json
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from hashlib import sha256
 from itertools import chain
+from operator import itemgetter
 from os.path import relpath
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Literal, NamedTuple, TextIO
@@ -41,6 +42,7 @@ from answerkey.datasets.content import (
     find_cell_limit,
     find_line_limit,
     iterate_lines,
+    refuse_file,
 )
 from answerkey.errors import DataError, Place
 from answerkey.types import Notice
@@ -70,18 +72,19 @@ ARROW_END = ARROW_MESSAGE + b"\x00\x00\x00\x00"
 class Record(NamedTuple):
     """One row of a file: the line it starts on, its cells, its size in characters.
 
-    `offset` is where its line begins in the bytes of a JSON Lines file.
+    `offset` is where its line begins in the bytes of a JSON Lines file. `file_index` says which of
+    several files it is from.
     """
 
     line: int
     fields: Mapping[str, object]
     size: int
     offset: int = 0
+    file_index: int = 0
 
 
 def read_delimited(
     content: Content,
-    notices: list[Notice],
     *,
     separator: str,
     names: tuple[str, ...] | None = None,
@@ -97,7 +100,8 @@ def read_delimited(
         rows = _iterate_cells(content, stream, separator)
         for _ in range(skipped):
             next(rows, None)
-        line, first = next(((line, cells) for line, cells in rows if cells), (1, []))
+        filled_rows = filter(itemgetter(1), rows)
+        line, first = next(filled_rows, (1, []))
         if not first:
             raise content.error("E210", "the file is empty", hint=content.guess() or ROWS_HINT)
         if names is None:
@@ -113,7 +117,7 @@ def read_delimited(
                     hint="leave `header` out",
                 )
             rows = chain([(line, first)], rows)
-        notices += check_names(header, content.place(line))
+        content.notices.extend(check_names(header, content.place(line)))
         yield from _read_cells(content, header, rows)
 
 
@@ -244,7 +248,7 @@ def _iterate_text(content: Content, stream: TextIO) -> Iterator[str]:
         yield line
 
 
-def read_paragraphs(content: Content, notices: list[Notice]) -> Iterator[Record]:  # noqa: ARG001 - none is odd
+def read_paragraphs(content: Content) -> Iterator[Record]:
     """Yield the original files of LogiQA: the lines between blank ones are a row."""
     lines: list[str] = []
     with content.open_text() as stream:
@@ -257,10 +261,18 @@ def read_paragraphs(content: Content, notices: list[Notice]) -> Iterator[Record]
                 lines = []
 
 
-def read_json_lines(content: Content, notices: list[Notice]) -> Iterator[Record]:  # noqa: ARG001 - none is odd
+def read_document(content: Content) -> Iterator[Record]:
+    """Yield a text as one row, whose id is the hash of the text."""
+    content.check_text()
+    with content.open_text() as stream:
+        text = stream.read(find_line_limit() + 1)
+    digest = sha256(text.encode()).hexdigest()
+    yield Record(1, {"sample_id": digest, "content": text}, len(text))
+
+
+def read_json_lines(content: Content) -> Iterator[Record]:
     """Yield the rows of a file with one JSON object per line; all bad rows are told together."""
-    errors = JsonErrors(content)
-    cell_limit = find_cell_limit()
+    errors = RowErrors(content.file)
     is_first = True
     for number, offset, raw in _iterate_raw_lines(content):
         source = raw.decode().strip(SPACES)
@@ -277,9 +289,9 @@ def read_json_lines(content: Content, notices: list[Notice]) -> Iterator[Record]
             )
         is_first = False
         try:
-            fields = check_object(_parse_line(raw.decode(), number), source, cell_limit)
+            fields = check_object(_parse_line(raw.decode(), number), source)
         except BadJsonError as error:
-            errors.add(error, number, source)
+            _add_json_error(errors, content, error, number, source)
         else:
             yield Record(
                 number,
@@ -342,47 +354,27 @@ def _refuse_syntax(
     )
 
 
-class JsonErrors:
-    """The bad rows of a JSON file, which are raised together."""
-
-    def __init__(self, content: Content) -> None:
-        self._content = content
-        self._errors = RowErrors(content.file)
-
-    def add(
-        self,
-        error: BadJsonError,
-        line: int,
-        source: str,
-    ) -> None:
-        """Remember what is wrong with the row that begins on a line."""
-        where = Place(
-            file=self._content.file,
-            line=error.line or line,
-            column=error.column,
-            field=error.key,
-        )
-        hint = error.hint
-        if error.column:
-            guess = self._content.guess()
-            if guess:  # no row of such a file will do
-                raise DataError(
-                    error.code,
-                    error.message,
-                    where=where,
-                    hint=guess,
-                ) from None
-            hint = hint or _advise_syntax(source, error.column)
-        self._errors.add(
-            error.code,
-            error.message,
-            where=where,
-            hint=hint,
-        )
-
-    def raise_any(self) -> None:
-        """Raise what was found; nothing if nothing was."""
-        self._errors.raise_any()
+def _add_json_error(
+    errors: RowErrors,
+    content: Content,
+    error: BadJsonError,
+    line: int,
+    source: str,
+) -> None:
+    """Remember what is wrong with the row that begins on a line."""
+    where = Place(
+        file=content.file,
+        line=error.line or line,
+        column=error.column,
+        field=error.key,
+    )
+    hint = error.hint
+    if error.column:
+        guess = content.guess()
+        if guess:  # no row of such a file will do
+            raise DataError(error.code, error.message, where=where, hint=guess) from None
+        hint = hint or _advise_syntax(source, error.column)
+    errors.add(error.code, error.message, where=where, hint=hint)
 
 
 def _advise_syntax(source: str, column: int) -> str:
@@ -397,163 +389,116 @@ def _advise_syntax(source: str, column: int) -> str:
     return 'a row is one line such as `{"question": "…", "answer": "A"}`'
 
 
-def read_json_list(content: Content, notices: list[Notice]) -> Iterator[Record]:  # noqa: ARG001 - none is odd
+def read_json_list(content: Content) -> Iterator[Record]:
     """Yield the rows of a file that is one JSON list of objects, up to a syntax error."""
-    errors = JsonErrors(content)
-    cell_limit = find_cell_limit()
+    errors = RowErrors(content.file)
     with content.open_text() as stream:
         elements = JsonList(content, stream)
         try:
             for value, source in elements.iterate():
                 try:
-                    fields = check_object(value, source, cell_limit)
+                    fields = check_object(value, source)
                 except BadJsonError as error:
-                    errors.add(error, elements.line, source)
+                    _add_json_error(errors, content, error, elements.line, source)
                 else:
                     yield Record(elements.line, fields, len(source))
         except BadJsonError as error:
-            errors.add(error, elements.line, "")
+            _add_json_error(errors, content, error, elements.line, "")
         except (RecursionError, ValueError) as error:
-            errors.add(refuse_size(error), elements.line, "")
+            _add_json_error(errors, content, refuse_size(error), elements.line, "")
     errors.raise_any()
 
 
-class JsonWindow(ABC):
-    """A JSON text that is read value by value.
+class JsonList:
+    """The elements of a JSON list one by one, so that each has its line.
 
-    Only a window of it is in memory, which grows with a value. `at` is a place in the window,
-    `line` its line.
+    Only a window of the text is in memory, which grows with an element. `line` is the line of the
+    place that has been reached.
     """
 
-    def __init__(
-        self,
-        stream: TextIO,
-        decoder: json.JSONDecoder,
-        block: int,
-        file: str | None = None,
-    ) -> None:
-        self.text = ""
-        self.at = 0
-        self.line = 1
-        self.file = file
-        self._stream = stream
-        self._decoder = decoder
-        self._block = block
-
-    def peek(self) -> str:
-        """Go to the next character that is no white space, and return it; "" at the end."""
-        while True:
-            space = SPACE.match(self.text, self.at)
-            end = space.end() if space else self.at
-            self.line += self.text.count("\n", self.at, end)
-            self.at = end
-            if end < len(self.text):
-                return self.text[end]
-            if not self.read_on():
-                return ""
-
-    def take(self, mark: str) -> bool:
-        """Return whether a mark comes next, and go behind it."""
-        is_there = self.peek() == mark
-        self.at += is_there
-        return is_there
-
-    def decode(self) -> tuple[object, int]:
-        """Return the value that starts here, and where it ends; raises what `fail` returns."""
-        while True:
-            try:
-                value, end = self._decoder.raw_decode(self.text, self.at)
-            except json.JSONDecodeError as error:
-                is_cut = error.msg.startswith("Unterminated") or error.pos > len(self.text) - EDGE
-                if not is_cut or not self.read_on():
-                    raise self.fail(error.msg, error.pos) from None
-            else:
-                # A number may go on in the next block: `1` and `.5`, or `1e-` and `5`.
-                is_whole = self.text[end - 1] in '}]"' or end <= len(self.text) - EDGE
-                if is_whole or not self.read_on():
-                    return value, end
-
-    def read_on(self) -> bool:
-        """Let go of what has been read and add to the window; return whether there was more.
-
-        DataError E202 for a value that is too long.
-        """
-        limit = find_line_limit()
-        if len(self.text) - self.at > limit:
-            where = Place(self.file, self.line)
-            raise DataError("E202", describe_long("an element", limit), where=where)
-        more = self._stream.read(max(self._block, len(self.text) - self.at))
-        if more:
-            self.text = self.text[self.at :] + more
-            self.at = 0
-        return bool(more)
-
-    @abstractmethod
-    def fail(self, message: str, position: int) -> Exception:
-        """Return the error about a text that breaks off."""
-
-
-class JsonList(JsonWindow):
-    """The elements of a JSON list one by one, so that each has its line."""
-
     def __init__(self, content: Content, stream: TextIO) -> None:
-        super().__init__(
-            stream,
-            DECODER,
-            WINDOW,
-            content.file,
-        )
-        self._lines_before = 0
-        self._columns_before = 0
-        if not self.peek():
-            raise content.error("E210", "the file is empty", hint=ROWS_HINT)
-        if not self.take("["):
-            hint = _advise_list(content, self.text + stream.read(BEGINNING))
-            message = "the file is not a JSON list of objects"
-            raise content.error(
-                "E202",
-                message,
-                self.line,
-                hint=hint,
-            )
+        self.line = 1
+        self._content = content
+        self._stream = stream
+        self._text = ""
+        self._at = 0
+        self._line_start = 0
 
     def iterate(self) -> Iterator[tuple[object, str]]:
         """Yield each element and its source; `line` is meanwhile the line on which it starts."""
+        content = self._content
+        if not self._peek():
+            raise content.error("E210", "the file is empty", hint=ROWS_HINT)
+        if not self._take("["):
+            hint = _advise_list(content, self._text + self._stream.read(BEGINNING))
+            message = "the file is not a JSON list of objects"
+            raise content.error("E202", message, self.line, hint=hint)
         is_first = True
-        while not self.take("]"):
-            if not is_first and not self.take(","):
-                raise self.fail("Expecting ',' or ']'", self.at)
+        while not self._take("]"):
+            if not is_first and not self._take(","):
+                raise self._refuse("Expecting ',' or ']'", self._at)
             is_first = False
-            self.peek()
-            value, end = self.decode()
-            source = self.text[self.at : end]
-            yield value, source
-            self.line += source.count("\n")
-            self.at = end
-        if self.peek():
-            raise self.fail("Extra text after the list", self.at)
+            self._peek()
+            value, end = self._decode()
+            yield value, self._text[self._at : end]
+            self._advance(end)
+        if self._peek():
+            raise self._refuse("Extra text after the list", self._at)
 
-    def read_on(self) -> bool:
-        """Add to the window, and remember what was before it."""
-        before = self._locate(self.at)
-        is_more = super().read_on()
-        if is_more:
-            self._lines_before, self._columns_before = before
-        return is_more
+    def _peek(self) -> str:
+        """Go to the next character that is no white space, and return it; "" at the end."""
+        while True:
+            space = SPACE.match(self._text, self._at)
+            self._advance(space.end() if space else self._at)
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if not self._read_on():
+                return ""
 
-    def _locate(self, position: int) -> tuple[int, int]:
-        """Return the lines before a position, and the characters before it on its own line."""
-        lines = self.text.count("\n", 0, position)
-        start = self.text.rfind("\n", 0, position)
-        columns = position - start - 1
-        if not lines:
-            columns += self._columns_before
-        return self._lines_before + lines, columns
+    def _take(self, mark: str) -> bool:
+        """Return whether a mark comes next, and go behind it."""
+        is_there = self._peek() == mark
+        self._at += is_there
+        return is_there
 
-    def fail(self, message: str, position: int) -> BadJsonError:
-        """Return the error, with line and column."""
-        lines, columns = self._locate(position)
-        return _refuse_syntax(message, lines + 1, columns + 1)
+    def _decode(self) -> tuple[object, int]:
+        """Return the value that starts here, and where it ends."""
+        while True:
+            try:
+                value, end = DECODER.raw_decode(self._text, self._at)
+            except json.JSONDecodeError as error:
+                is_cut = error.msg.startswith("Unterminated") or error.pos > len(self._text) - EDGE
+                if not is_cut or not self._read_on():
+                    raise self._refuse(error.msg, error.pos) from None
+            else:
+                # A number may go on in the next block: `1` and `.5`, or `1e-` and `5`.
+                is_whole = self._text[end - 1] in '}]"' or end <= len(self._text) - EDGE
+                if is_whole or not self._read_on():
+                    return value, end
+
+    def _read_on(self) -> bool:
+        """Let go of what has been read and add to the window; return whether there was more."""
+        limit = find_line_limit()
+        size = len(self._text) - self._at
+        if size > limit:
+            raise self._content.error("E202", describe_long("an element", limit), self.line)
+        more = self._stream.read(max(WINDOW, size))
+        if more:
+            self._text = self._text[self._at :] + more
+            self._line_start -= self._at
+            self._at = 0
+        return bool(more)
+
+    def _advance(self, end: int) -> None:
+        self.line += self._text.count("\n", self._at, end)
+        line_end = self._text.rfind("\n", self._at, end)
+        if line_end >= 0:
+            self._line_start = line_end + 1
+        self._at = end
+
+    def _refuse(self, message: str, position: int) -> BadJsonError:
+        self._advance(position)
+        return _refuse_syntax(message, self.line, position - self._line_start + 1)
 
 
 def _advise_list(content: Content, beginning: str) -> str:
@@ -571,16 +516,11 @@ def _advise_list(content: Content, beginning: str) -> str:
 BinaryKind = Literal["Parquet", "Arrow"]
 
 
-def read_binary(
-    content: Content,
-    notices: list[Notice],
-    *,
-    kind: BinaryKind,
-) -> Iterator[Record]:
+def read_binary(content: Content, *, kind: BinaryKind) -> Iterator[Record]:
     """Yield the rows of a Parquet or Arrow file, or an Arrow stream."""
     try:
         frame = _open_frame(content, kind)
-        yield from read_frame(frame, content.file, notices)
+        yield from read_frame(frame, content.file, content.notices)
     except FOREIGN as error:
         raise content.refuse_damage(kind, error) from None
 
@@ -593,19 +533,19 @@ def _open_frame(content: Content, kind: BinaryKind) -> pl.LazyFrame:
         raise content.error("E202", "Feather version 1 is not read", hint=hint)
     if not content.head:
         raise content.error("E210", "the file is empty")
-    if kind == "Parquet" and not content.is_packed:
-        return pl.scan_parquet(content.path, glob=False)
-    if not is_stream and not content.is_packed:
-        return pl.scan_ipc(content.path, glob=False)
-    with content.open() as stream:
-        raw = stream.read()
+    source: Path | bytes = content.path
+    if is_stream or content.is_packed:
+        with content.open() as stream:
+            source = stream.read()
+    if kind == "Parquet":
+        return pl.scan_parquet(source, glob=False)
     if not is_stream:
-        read = pl.read_parquet if kind == "Parquet" else pl.read_ipc
-        return read(io.BytesIO(raw)).lazy()
-    if raw.startswith(ARROW_MESSAGE) and not raw.endswith(ARROW_END):
+        return pl.scan_ipc(source, glob=False)
+    is_marked = content.head.startswith(ARROW_MESSAGE)
+    if is_marked and isinstance(source, bytes) and not source.endswith(ARROW_END):
         hint = content.guess() or "copy or download it again"
         raise content.error("E202", "the Arrow stream has no end mark", hint=hint)
-    return pl.read_ipc_stream(io.BytesIO(raw)).lazy()
+    return pl.read_ipc_stream(source).lazy()
 
 
 def read_frame(
@@ -618,29 +558,25 @@ def read_frame(
     notices += check_names(schema.names(), Place(file=file))
     texts = _find_text_columns(frame, file, notices)
     frame = frame.with_columns(pl.col(texts).cast(pl.String))
-    odd_columns = [name for name, dtype in frame.collect_schema().items() if not is_plain(dtype)]
     count = int(frame.select(pl.len()).collect().item())
     number = 0
     for offset in range(0, count, FRAME_ROWS):
         part = frame.slice(offset, FRAME_ROWS).collect()
         for fields in part.iter_rows(named=True):
             number += 1
-            convert_columns(fields, odd_columns, file)
-            yield Record(number, fields, measure_fields(fields))
+            yield Record(number, _convert_fields(fields, file), measure_fields(fields))
 
 
-def convert_columns(
-    fields: dict[str, object],
-    odd_columns: Sequence[str],
-    file: str,
-) -> None:
-    """Give the cells of these columns a form that JSON has."""
-    for name in odd_columns:
+def _convert_fields(fields: Mapping[str, object], file: str) -> dict[str, object]:
+    """Return the cells of a row in the form that JSON has."""
+    converted: dict[str, object] = {}
+    for name, cell in fields.items():
         try:
-            fields[name] = plain(fields[name])
+            converted[name] = plain(cell)
         except TypeError as error:
             message = f"column `{name}` holds {error}, which has no form in JSON"
-            raise DataError("E202", message, where=Place(file=file)) from None
+            raise refuse_file("E202", message, file) from None
+    return converted
 
 
 def measure_fields(fields: Mapping[str, object]) -> int:
@@ -654,16 +590,6 @@ def measure_fields(fields: Mapping[str, object]) -> int:
         else:
             size += 8
     return size
-
-
-def is_plain(dtype: pl.DataType) -> bool:
-    """Return whether Polars gives the values of a type as JSON has them."""
-    if isinstance(dtype, pl.List):
-        return is_plain(dtype.inner)  # type: ignore[arg-type]  # an instance, of a schema
-    if isinstance(dtype, pl.Struct):
-        return all(is_plain(field.dtype) for field in dtype.fields)  # type: ignore[arg-type]
-    scalars = (pl.String, pl.Boolean, pl.Null, pl.Categorical, pl.Enum)
-    return isinstance(dtype, scalars) or dtype.is_integer() or dtype.is_float()
 
 
 def holds_bytes(dtype: pl.DataType) -> bool:
@@ -691,13 +617,14 @@ def _find_text_columns(
 
 def _is_utf8(column: pl.LazyFrame) -> bool:
     try:
-        column.select(pl.all().cast(pl.String).is_null().sum()).collect()
+        texts = pl.all().cast(pl.String)
+        column.select(texts.is_null().sum()).collect()
     except pl.exceptions.PolarsError:
         return False
     return True
 
 
-FormatName = Literal["csv", "tsv", "jsonl", "json", "parquet", "arrow", "paragraphs"]
+FormatName = Literal["csv", "tsv", "jsonl", "json", "parquet", "arrow", "paragraphs", "document"]
 READERS: dict[FormatName, Callable[..., Iterator[Record]]] = {
     "csv": partial(read_delimited, separator=","),
     "tsv": partial(read_delimited, separator="\t"),
@@ -706,8 +633,9 @@ READERS: dict[FormatName, Callable[..., Iterator[Record]]] = {
     "parquet": partial(read_binary, kind="Parquet"),
     "arrow": partial(read_binary, kind="Arrow"),
     "paragraphs": read_paragraphs,
+    "document": read_document,
 }
-#: Ending of a file name to its format; paragraphs have none.
+#: Ending of a file name to its format; paragraphs and documents have none.
 FORMATS: dict[str, FormatName] = {
     ".csv": "csv",
     ".tsv": "tsv",

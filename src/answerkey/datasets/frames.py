@@ -7,29 +7,43 @@ column is JSON text, so that `1` never turns into `1.0`, and no mapping gains a 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from itertools import chain
-from typing import cast
+from collections.abc import Sequence
+from typing import Any
 
 import polars as pl
 
-from answerkey.datasets.rows import Rows, iterate_blocks
+from answerkey.datasets.rows import Rows, iterate_samples
 
-#: The type of some values: Null where only nulls are known, None where they have no common type.
-Shape = pl.DataType | None
-LEAVES = {str: pl.String(), bool: pl.Boolean(), float: pl.Float64(), int: pl.Int64()}
+#: The types of columns by those of their values; where all are null, text.
+LEAVES: dict[type | None, pl.DataType] = {
+    str: pl.String(),
+    bool: pl.Boolean(),
+    float: pl.Float64(),
+    int: pl.Int64(),
+    None: pl.String(),
+}
 INT64 = range(-(2**63), 2**63)
 #: Deeper nesting is kept as JSON text: nested column types cost more than they give.
 TYPED_DEPTH = 6
 
 
+class MixedTypesError(Exception):
+    """Values that have no type in common."""
+
+
 def infer_types(rows: Rows) -> dict[str, pl.DataType | None]:
     """Return the type of each column, judged on all rows; None for one that is JSON text."""
-    shapes: dict[str, Shape] = dict.fromkeys(rows.columns, pl.Null())
-    for _, block in iterate_blocks(rows):
-        for name in rows.columns:
-            shapes[name] = merge_shapes(shapes[name], find_shape(block.values(name)))
-    return {name: choose_type(shape) for name, shape in shapes.items()}
+    shapes: dict[str, Any] = dict.fromkeys(rows.columns)
+    types: dict[str, pl.DataType | None] = dict.fromkeys(rows.columns)
+    for sample in iterate_samples(rows):
+        for name in list(shapes):
+            try:
+                shapes[name] = _widen(shapes[name], sample.fields[name])
+            except MixedTypesError:
+                del shapes[name]
+    for name, shape in shapes.items():
+        types[name] = _choose_type(shape)
+    return types
 
 
 def build_column(
@@ -39,90 +53,46 @@ def build_column(
 ) -> pl.Series:
     """Return values that have this type as a column, as JSON text when it is None."""
     if dtype is not None:
-        return pl.Series(
-            name,
-            values,
-            dtype=dtype,
-            strict=True,
-        )
+        return pl.Series(name, values, dtype=dtype, strict=True)
     texts: list[str | None] = []
     for value in values:
         texts.append(None if value is None else json.dumps(value, ensure_ascii=False))
     return pl.Series(name, texts, dtype=pl.String)
 
 
-def find_shape(values: Sequence[object], depth: int = 0) -> Shape:
-    """Return the type that all values have."""
-    kinds = set(map(type, values)) - {type(None)}
-    if not kinds:
-        return pl.Null()
-    kind = kinds.pop()
-    if kinds or depth > TYPED_DEPTH:
-        return None
-    if kind is list:
-        lists = [value for value in values if isinstance(value, list)]
-        inner = find_shape(list(chain.from_iterable(lists)), depth + 1)
-        return None if inner is None else pl.List(inner)
-    if kind is dict:
-        return _find_struct([value for value in values if isinstance(value, dict)], depth)
-    if kind is int and not all(value in INT64 for value in values if value is not None):
-        return None
-    return LEAVES[kind]
+def _widen(shape: Any, value: object, depth: int = 0) -> Any:  # noqa: ANN401 - nested at will
+    """Return the shape of a value and of those before it, or raise MixedTypesError.
+
+    A shape is a type, a list with the shape of the elements, or a mapping of shapes; None where
+    there were only nulls.
+    """
+    if value is None:
+        return shape
+    is_nested = isinstance(shape, list | dict)
+    expected = type(shape) if is_nested else shape
+    if type(value) is not (expected or type(value)) or depth > TYPED_DEPTH:
+        raise MixedTypesError
+    if isinstance(value, list):
+        inner = shape[0] if shape else None
+        for element in value:
+            inner = _widen(inner, element, depth + 1)
+        return [inner]
+    if isinstance(value, dict):
+        fields = shape or dict.fromkeys(value)
+        if not value or list(fields) != list(value):
+            raise MixedTypesError
+        widened = {}
+        for name, inner in fields.items():
+            widened[name] = _widen(inner, value[name], depth + 1)
+        return widened
+    if isinstance(value, int) and value not in INT64:
+        raise MixedTypesError
+    return type(value)
 
 
-def _find_struct(mappings: Sequence[Mapping[str, object]], depth: int) -> Shape:
-    keys = set(map(tuple, mappings))
-    if len(keys) > 1 or () in keys:
-        return None
-    fields: dict[str, Shape] = {}
-    for key in keys.pop():
-        fields[key] = find_shape([mapping[key] for mapping in mappings], depth + 1)
-    return _build_struct(fields)
-
-
-def merge_shapes(first: Shape, second: Shape) -> Shape:
-    """Return the type that the values of both have."""
-    if first is None or second is None:
-        return None
-    if second in (first, pl.Null):
-        return first
-    if first == pl.Null:
-        return second
-    if isinstance(first, pl.List) and isinstance(second, pl.List):
-        inner = merge_shapes(_inner_type(first), _inner_type(second))
-        return None if inner is None else pl.List(inner)
-    if isinstance(first, pl.Struct) and isinstance(second, pl.Struct):
-        first_fields = _list_fields(first)
-        second_fields = _list_fields(second)
-        if list(first_fields) == list(second_fields):
-            merged = {
-                name: merge_shapes(shape, second_fields[name])
-                for name, shape in first_fields.items()
-            }
-            return _build_struct(merged)
-    return None
-
-
-def choose_type(shape: Shape) -> pl.DataType | None:
-    """Return the type that a column is written with: where there are only nulls, text."""
-    if isinstance(shape, pl.List):
-        return pl.List(cast("pl.DataType", choose_type(_inner_type(shape))))
-    if isinstance(shape, pl.Struct):
-        return _build_struct(
-            {name: choose_type(inner) for name, inner in _list_fields(shape).items()}
-        )
-    return pl.String() if shape == pl.Null else shape
-
-
-def _inner_type(dtype: pl.List) -> pl.DataType:
-    return cast("pl.DataType", dtype.inner)
-
-
-def _list_fields(struct: pl.Struct) -> dict[str, pl.DataType]:
-    return {field.name: cast("pl.DataType", field.dtype) for field in struct.fields}
-
-
-def _build_struct(fields: Mapping[str, Shape]) -> Shape:
-    if None in fields.values():
-        return None
-    return pl.Struct(cast("dict[str, pl.DataType]", dict(fields)))
+def _choose_type(shape: Any) -> pl.DataType:  # noqa: ANN401 - nested at will
+    if isinstance(shape, list):
+        return pl.List(_choose_type(shape[0]))
+    if isinstance(shape, dict):
+        return pl.Struct({name: _choose_type(inner) for name, inner in shape.items()})
+    return LEAVES[shape]

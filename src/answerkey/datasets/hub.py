@@ -19,23 +19,22 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
+from answerkey.datasets.content import refuse_file
 from answerkey.datasets.formats import split_endings
 from answerkey.datasets.storage import is_offline, is_safe, keep_note, name_note, read_note
 from answerkey.datasets.tables import DataFile, FileFields, Table, matches, read_files
-from answerkey.errors import DataError, Place, SpecError, listing, suggest
+from answerkey.errors import DataError, SpecError, listing, suggest
 
 T = TypeVar("T")
 DEFAULT_ENDPOINT = "https://huggingface.co"
 #: Where the hub puts the Parquet files that it made of datasets with a loading script.
 CONVERTED = "refs/convert/parquet"
-CARD = "README.md"
 TIMEOUT = 30.0
 #: The oldest version of the library that is known to work.
 OLDEST = [0, 30]
 DEFAULT_CONFIG = "default"
 _COPY_HINT = "give a copy of its files: `--dataset FILE`"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_SHARD = re.compile(r"-\d{5}-of-(\d{5})")
 #: Splits and their other names, as the hub's own library knows them.
 _SPLITS = {
     "train": "train|training",
@@ -116,12 +115,7 @@ class HuggingFaceSource(FileFields):
     ) -> DataError:
         """Return the error about a dataset that cannot be read."""
         text = f"dataset `{self.path}` of the hub {message}"
-        return DataError(
-            "E214",
-            text,
-            where=Place(file=self.origin),
-            hint=hint,
-        )
+        return refuse_file("E214", text, self.origin, hint)
 
     def refuse_unknown(
         self,
@@ -161,10 +155,10 @@ class HuggingFaceSource(FileFields):
             with suppress(KeyError):
                 memory = read_note(note)
                 return memory["commit"], memory["files"]
+        if hub.is_offline:
+            raise self.refuse(*_OFFLINE)
         repository = hub.look_up(self, self.revision)
         names = choose_files(self, repository.names, repository.card)
-        if hub.is_offline and not has_all_shards(names):
-            raise self.refuse(*_OFFLINE)
         if not names:
             repository = self._look_up_converted(hub, repository)
             names = _choose_converted(self, repository.names)
@@ -173,11 +167,7 @@ class HuggingFaceSource(FileFields):
             keep_note(note, {"commit": repository.commit, "files": names})
         return repository.commit, names
 
-    def _look_up_converted(
-        self,
-        hub: Hub,
-        repository: Repository,
-    ) -> Repository:
+    def _look_up_converted(self, hub: Hub, repository: Repository) -> Repository:
         if self.revision is None:
             # The hub may have made nothing of the dataset.
             with suppress(DataError):
@@ -198,20 +188,10 @@ def choose_files(
         folder = f"{source.data_dir.strip('/')}/"
     names = sorted(name for name in names if name.startswith(folder))
     if source.data_files:
-        return _match(
-            source,
-            names,
-            list(source.data_files),
-            "`data_files`",
-        )
+        return _match(source, names, list(source.data_files), "`data_files`")
     configs = _read_configs(card)
     if configs:
-        return _match(
-            source,
-            names,
-            _choose_split(source, configs),
-            "its card",
-        )
+        return _match(source, names, _choose_split(source, configs), "its card")
     return _choose_by_name(source, [name for name in names if split_endings(name)[0]])
 
 
@@ -224,28 +204,7 @@ def _choose_converted(source: HuggingFaceSource, names: Sequence[str]) -> list[s
             configs.setdefault(config, {}).setdefault(split, []).append(name)
     config = source.name or DEFAULT_CONFIG
     split = source.split or "train"
-    return _choose_split(
-        replace(
-            source,
-            name=config,
-            split=split,
-        ),
-        configs,
-    )
-
-
-def has_all_shards(names: Collection[str]) -> bool:
-    """Return whether all files are numbered (`-00000-of-00002`) and none is missing."""
-    for name in names:
-        shard = _SHARD.search(name)
-        if shard is None:
-            return False
-        for number in range(int(shard[1])):
-            # A hash may follow the number, another for each shard.
-            start = f"{name[: shard.start()]}-{number:05d}-of-{shard[1]}"
-            if not any(sibling.startswith(start) for sibling in names):
-                return False
-    return bool(names)
+    return _choose_split(replace(source, name=config, split=split), configs)
 
 
 def _match(
@@ -298,18 +257,8 @@ def _choose_split(source: HuggingFaceSource, configs: Configs) -> list[str]:
     name = source.name
     if name is None and DEFAULT_CONFIG in configs:
         name = DEFAULT_CONFIG
-    splits = _choose(
-        source,
-        "config",
-        name,
-        configs,
-    )
-    return _choose(
-        source,
-        "split",
-        source.split,
-        splits,
-    )
+    splits = _choose(source, "config", name, configs)
+    return _choose(source, "split", source.split, splits)
 
 
 def _choose(
@@ -377,8 +326,6 @@ class Hub:
         revision: str | None,
     ) -> Repository:
         """Return a repository as it is at a revision, or now."""
-        if self.is_offline:
-            return self._look_up_here(source, revision or "main")
         with self._translating(source, revision):
             api = self._library.HfApi(endpoint=self.endpoint)
             info = api.dataset_info(
@@ -389,23 +336,6 @@ class Hub:
         card = info.card_data.to_dict() if info.card_data else {}
         names = [file.rfilename for file in info.siblings or ()]
         return Repository(str(info.sha), names, card)
-
-    def _look_up_here(
-        self,
-        source: HuggingFaceSource,
-        revision: str,
-    ) -> Repository:
-        folder = self.cache / f"datasets--{source.path.replace('/', '--')}"
-        # A name leads to a commit, which leads to its files.
-        with suppress(OSError):
-            revision = (folder / "refs" / revision).read_text(encoding="utf-8").strip()
-        snapshot = folder / "snapshots" / revision
-        if not snapshot.is_dir():
-            raise source.refuse(*_OFFLINE)
-        files = [path for path in sorted(snapshot.rglob("*")) if path.is_file()]
-        names = [path.relative_to(snapshot).as_posix() for path in files]
-        card = CARD in names and self._library.metadata_load(snapshot / CARD)
-        return Repository(revision, names, card or {})
 
     def fetch(
         self,

@@ -128,7 +128,7 @@ def read_mark(cell: object) -> int | None:
     mappings.
     """
     marks: list[object] = []
-    for mark in _list_values(cell):
+    for mark in list_values(cell):
         if isinstance(mark, Mapping):
             mark = _pick(mark, _MARK_KEYS)  # noqa: PLW2901 - the mark inside it
         if not isinstance(mark, int) or mark not in {0, 1}:
@@ -137,17 +137,7 @@ def read_mark(cell: object) -> int | None:
     return marks.index(1) if marks.count(1) == 1 else None
 
 
-def read_texts(value: object) -> Texts | None:
-    """Return a list of texts: a list, a mapping's values, or JSON or a Python literal of either."""
-    texts = []
-    for text in _list_values(value):
-        if not isinstance(text, str | int | float):
-            return None
-        texts.append(str(text))
-    return tuple(texts) or None
-
-
-def _list_values(cell: object) -> Sequence[object]:
+def list_values(cell: object) -> Sequence[object]:
     """Return the elements of a list, or the values of a mapping; none for anything else."""
     if isinstance(cell, str):
         cell = _parse_list(cell)
@@ -176,7 +166,8 @@ def _parse_list(text: str) -> object:
     with suppress(ValueError, RecursionError):
         return json.loads(bare)
     quoted = _QUOTED.findall(bare)
-    is_printed = len(quoted) > 1 and not _QUOTED.sub("", bare).strip("[] \t\r\n")
+    unquoted = _QUOTED.sub("", bare)
+    is_printed = len(quoted) > 1 and not unquoted.strip("[] \t\r\n")
     with suppress(ValueError):
         if is_printed:
             return list(map(parse_python, quoted))
@@ -193,7 +184,7 @@ MOST_OPTIONS = 1_000
 _NUMBERS = list(map(str, range(1, MOST_OPTIONS + 1)))
 _COUNTS = ("".join(LABELS), string.ascii_lowercase, "123456789", string.digits)
 #: A label with marks around it: `(B)`, `B.`, `**B**`.
-_WRAPPED = re.compile(r"[\s(\[{*_\"'`]*(?P<bare>\d{1,4}|[A-Za-z])[\s)\]}*_\"'`.:]*")
+WRAPPED = re.compile(r"[\s(\[{*_\"'`]*(?P<bare>\d{1,4}|[A-Za-z])[\s)\]}*_\"'`.:]*")
 _WRAPPED_NUMBER = re.compile(r"[(\[]?(\d{1,4})(?:\.0+)?[)\].:]?")
 #: An option that begins with a label: `(A) one`.
 _LABELLED = re.compile(r"\s*[(\[]?([A-Z]|\d)[)\].:\u3001\uff0e]\s*")
@@ -229,75 +220,6 @@ def take_labels(
     if counting and not any(letters.startswith(joined) for letters in _COUNTS):
         return None
     return tuple(labels)
-
-
-def find_label(
-    value: object,
-    choices: Sequence[str] | None,
-    options: Sequence[str] | None,
-    *,
-    by_index: bool = False,
-) -> str | None:
-    """Return the label that a value means: a label, also in brackets; a place; or an option's text.
-
-    A whole number, also as text, is a place from 0 on with `by_index`; otherwise only if it is no
-    label. None when nothing fits, or the text of several options does.
-    """
-    if choices is None or value is None or isinstance(value, bool):
-        return None
-    label_at_place = _find_label_at(value, choices)
-    if by_index and label_at_place:
-        return label_at_place
-    text = str(value).strip()
-    return _find_label_of(text, choices, options or ()) or label_at_place
-
-
-def _find_label_of(
-    text: str,
-    choices: Sequence[str],
-    options: Sequence[str],
-) -> str | None:
-    """Return the label that a text spells, or that of the only option with this text."""
-    if text in choices:
-        return text
-    wrapped = _WRAPPED.fullmatch(text)
-    if wrapped and wrapped["bare"] in choices:
-        return wrapped["bare"]
-    texts = list(map(str.strip, options))
-    if texts.count(text) != 1:
-        return None
-    place = texts.index(text)
-    return choices[place] if place < len(choices) else None
-
-
-def _find_label_at(
-    value: object,
-    choices: Sequence[str],
-) -> str | None:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    digits = str(value).strip()
-    is_number = digits.isascii() and digits.isdigit()
-    if not is_number or len(digits) > len(str(len(choices))):
-        return None
-    place = int(digits)
-    return choices[place] if place < len(choices) else None
-
-
-def find_truth(
-    target: object,
-    choices: Sequence[str] | None,
-    options: Sequence[str] | None,
-) -> str | None:
-    """Return a truth, or several joined by commas, as labels where they name options."""
-    truths = []
-    if not isinstance(target, list):
-        target = [target]
-    for value in target:
-        text = find_label(value, choices, options) or write_cell(value)
-        if text:
-            truths.append(text)
-    return ",".join(truths) or None
 
 
 # ── the options of a question
@@ -337,7 +259,7 @@ class Options:
         place = _find_text(
             truth,
             self.names or self.choices,
-            _WRAPPED,
+            WRAPPED,
         )
         if place is not None:
             return place
@@ -453,7 +375,8 @@ def find_lettered(prompt: str) -> tuple[str, Texts | None]:
     options = []
     for match, following in pairwise(matches):
         options.append(text[match.end() : following.start()].strip())
-    last_line = text[matches[-1].end() :].partition("\n")[0]
+    last_text = text[matches[-1].end() :]
+    last_line, _, _ = last_text.partition("\n")
     options.append(last_line.strip())
     cut = len(text) - matches[0].start() - 1
     return prompt[: len(prompt) - cut], tuple(options)
@@ -492,4 +415,5 @@ def split_question(text: str | None) -> tuple[str | None, list[str] | None]:
     question, options = find_lettered(text)
     if options is None:
         return _HEADING.sub("", text).strip() or text, None
-    return _HEADING.sub("", question.strip()).strip() or text, list(options)
+    bare = _HEADING.sub("", question.strip())
+    return bare.strip() or text, list(options)

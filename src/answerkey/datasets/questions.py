@@ -8,28 +8,20 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate, repeat, takewhile
 
 from answerkey.datasets.options import (
-    LABELS,
     MOST_OPTIONS,
     Options,
     Texts,
-    find_label,
-    find_lettered,
-    find_truth,
-    label_options,
     name_options,
     read_mark,
-    read_option_cell,
     read_option_texts,
-    read_texts,
     read_truth,
     split_question,
-    take_labels,
     to_text,
     write_cell,
 )
@@ -37,50 +29,7 @@ from answerkey.datasets.rows import ID_COLUMN, Rows, get_inside, split_name
 from answerkey.errors import DataError, Place, listing, refuse_column
 from answerkey.types import Sample, Samples
 
-__all__ = [
-    "DATASET_ROLES",
-    "DERIVED",
-    "LABELS",
-    "LOG_ROLES",
-    "LOOKED_AT",
-    "SAID_ROLES",
-    "TRUTH_ROLES",
-    "Question",
-    "QuestionColumns",
-    "Texts",
-    "find_asked",
-    "find_columns",
-    "find_label",
-    "find_lettered",
-    "find_shown",
-    "find_truth",
-    "fold_name",
-    "label_options",
-    "read_asked",
-    "read_option_cell",
-    "read_texts",
-    "take_labels",
-    "write_cell",
-]
-
 Row = Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What was asked. `choices` are the labels, `options` their texts in the same order.
-
-    `truth` is a label if it names an option, else what the table says. `original` holds the cells
-    of the row that are no part of the question.
-    """
-
-    question: str | None = None
-    choices: Texts | None = None
-    options: Texts | None = None
-    truth: str | None = None
-    category: str | None = None
-    original: Row = field(default_factory=dict)
-    passage: str | None = None
 
 
 # ── names of columns
@@ -188,7 +137,8 @@ class Preview:
     @classmethod
     def of(cls, rows: Rows) -> Preview:
         """Return the first rows of a table."""
-        return cls(list(rows.columns), list(rows.slice(0, FIRST_ROWS).load().rows()))
+        first = rows.slice(0, FIRST_ROWS).load()
+        return cls(list(rows.columns), list(first.rows()))
 
     def has(self, name: str) -> bool:
         """Return whether there is a column, or a field in a column that a dotted name reaches."""
@@ -416,54 +366,6 @@ class QuestionColumns:
         """Return the text, or the number as text, that a row has in a role."""
         return write_cell(self.cell(row, role))
 
-    def read_question(
-        self,
-        row: Row,
-        taken: frozenset[str] | None = None,
-    ) -> Question:
-        """Return what a row asks; cells of columns that are not `taken` become `original`."""
-        options, labels = self._read_listed(row)
-        choices = take_labels(read_texts(self.cell(row, "choices")) or labels)
-        if options is not None and (choices is None or len(choices) != len(options)):
-            choices = label_options(len(options))
-            # A list of letters only says what may be answered.
-            if tuple(map(str.strip, options)) == choices:
-                options = None
-        truth = find_label(
-            self.cell(row, "answer"),
-            choices,
-            options,
-        )
-        if truth is None:
-            truth = find_label(
-                self.cell(row, "index"),
-                choices,
-                options,
-                by_index=True,
-            )
-        return Question(
-            question=self.text(row, "question"),
-            choices=choices,
-            options=options,
-            truth=truth or self.text(row, "answer") or self.text(row, "index"),
-            category=self.text(row, "category"),
-            original=_leave_out(row, self.taken if taken is None else taken),
-            passage=self.text(row, "passage"),
-        )
-
-    def _read_listed(self, row: Row) -> tuple[Texts | None, list[str]]:
-        """Return the options of a list with their labels, or those of several columns."""
-        texts, labels = read_option_cell(self.cell(row, "options"))
-        if texts:
-            return tuple(text or "" for text in texts), labels
-        options: list[str] = []
-        for name in self.spread:
-            text = write_cell(row.get(name)) or ""
-            if not text.strip():
-                break
-            options.append(text)
-        return tuple(options) or None, labels
-
     # ── derived columns
 
     def derive(self, samples: Samples) -> Samples:
@@ -475,11 +377,11 @@ class QuestionColumns:
         the table with the name of a part is replaced.
         """
         items: list[Sample] = []
-        for position, sample in enumerate(samples):
+        for sample in samples:
             try:
                 questions = self.derive_row(sample.fields)
             except DataError as error:
-                raise locate_error(error, samples, position) from None
+                raise locate_error(error, sample) from None
             for fields in questions:
                 items.append(replace(sample, fields=type(sample.fields)(fields)))
         columns = list(items[0].fields) if items else samples.columns
@@ -639,49 +541,13 @@ class QuestionColumns:
         return options.find_place(truth, self.form, self.spread)
 
 
-#: The columns that `derive` adds, for whoever reads them row by row.
-DERIVED = QuestionColumns(
-    {
-        "question": "question",
-        "options": "options",
-        "choices": "choices",
-        "category": "category",
-        "answer": "truth",
-    }
-)
-
-
-def locate_error(
-    error: DataError,
-    samples: Samples,
-    position: int,
-) -> DataError:
+def locate_error(error: DataError, sample: Sample) -> DataError:
     """Return the error of a row with the place of that row."""
     column = None
     if error.where is not None:
         column = error.where.field
-    where = samples.place(position, column)
-    return DataError(
-        error.code,
-        error.message,
-        where=where,
-        hint=error.hint,
-    )
-
-
-def _leave_out(
-    row: Row,
-    taken: Collection[str],
-) -> Row:
-    """Return the cells of a row that are filled and not in columns that are taken."""
-    cells = {}
-    for name, cell in row.items():
-        if name not in taken and cell is not None:
-            cells[name] = cell  # noqa: PERF403 - plainer than a comprehension with two conditions
-    return cells
-
-
-# ── records of a log
+    where = sample.place(column)
+    return DataError(error.code, error.message, where=where, hint=error.hint)
 
 
 @lru_cache(64)
@@ -703,121 +569,3 @@ def find_columns(
     if "options" in columns:
         return QuestionColumns(columns)
     return QuestionColumns(columns, find_numbered(names))
-
-
-def find_asked(
-    columns: Mapping[str, bool],
-    chosen: tuple[tuple[str, str], ...] = (),
-) -> QuestionColumns:
-    """Return which columns of a log's record are what; options are always a list.
-
-    `columns` says of each column whether it holds a list.
-    """
-    names = []
-    for name, is_list in columns.items():
-        if is_list or fold_name(name) not in FOLDED["options"]:
-            names.append(name)
-    return find_columns(
-        tuple(names),
-        ("passage", *QUESTION_ROLES),
-        chosen,
-    )
-
-
-def find_shown(prompt: str | None) -> Question:
-    """Return the question of a prompt with its last options that are lettered from A on.
-
-    Options before them belong to worked examples. A prompt without any is the question as a whole.
-    """
-    before, options = find_lettered(prompt or "")
-    if options is None:
-        return Question(prompt)
-    return Question(
-        before.strip(),
-        LABELS[: len(options)],
-        options,
-    )
-
-
-def read_asked(
-    cells: Row,
-    prompt: str | None,
-    *,
-    target: object = None,
-    chosen: tuple[tuple[str, str], ...] = (),
-) -> Question:
-    """Return what a record of a log asks: by the columns of its row, else as its prompt shows it.
-
-    `target` is the truth if the log states it separately, `chosen` are the columns that the caller
-    names, with their roles. Options in another order than in the prompt are taken from the prompt:
-    that is what the model saw.
-    """
-    question = find_asked(_find_lists(cells), chosen).read_question(cells)
-    shown = find_shown(prompt)
-    text = _cut_options(question.question, question.options or shown.options)
-    truth = question.truth
-    choices = question.choices
-    options = question.options
-    if _shows_same(shown, question):
-        if options and choices and truth in choices:
-            truth = options[choices.index(truth)]
-        choices = shown.choices
-        options = shown.options
-    if target is None:
-        target = truth
-    return replace(
-        question,
-        question=text or shown.question,
-        choices=choices,
-        options=options,
-        truth=find_truth(_unwrap(target), choices, options),
-    )
-
-
-def _shows_same(
-    shown: Question,
-    question: Question,
-) -> bool:
-    """Return whether a prompt shows the options of a question, in any order, or its labels."""
-    if question.options is None:
-        return question.choices in {None, shown.choices}
-    return sorted(question.options) == sorted(shown.options or ())
-
-
-def _unwrap(target: object) -> object:
-    """Return the only truth of a list that is written as text; any other truth as it is."""
-    if isinstance(target, str) and target.startswith("["):
-        truths = read_texts(target)
-        if truths and len(truths) == 1:
-            return truths[0]
-    return target
-
-
-def _find_lists(cells: Row) -> dict[str, bool]:
-    """Return whether each column of a record holds a list; mappings are named by their fields."""
-    columns: dict[str, bool] = {}
-    fields: dict[str, bool] = {}
-    for name, cell in cells.items():
-        # The text of a list begins with a bracket.
-        if isinstance(cell, str) and cell[:1].isalnum():
-            columns[name] = False
-        elif isinstance(cell, list) or read_option_cell(cell)[0] is not None:
-            columns[name] = True
-        elif isinstance(cell, Mapping):
-            for inner, value in cell.items():
-                if read_mark(value) is None:
-                    fields[f"{name}.{inner}"] = True
-        else:
-            columns[name] = False
-    return columns | fields
-
-
-def _cut_options(
-    question: str | None,
-    options: Texts | None,
-) -> str | None:
-    """Return a question without the lines at its end that show these options."""
-    if not question or "\n" not in question:
-        return question
-    bare, listed = split_question(question)
-    return bare if listed and tuple(listed) == options else question

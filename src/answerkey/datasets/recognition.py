@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 import shlex
-from array import array
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import islice, pairwise
 
+import polars as pl
+
+from answerkey.datasets.content import refuse_file
 from answerkey.datasets.options import (
     Texts,
     read_mark,
@@ -32,19 +33,19 @@ from answerkey.datasets.questions import (
     find_numbered,
     fold_name,
 )
-from answerkey.datasets.rows import Rows, get_inside
+from answerkey.datasets.rows import BLOCK_ROWS, Rows, get_inside, iterate_samples
 from answerkey.datasets.ways import (
     SHOWN_ROWS,
     SHOWN_TEXT,
-    TableRow,
     Way,
     choose_fitting,
-    iterate_rows,
     show_conflicts,
+    show_line,
     try_ways,
 )
-from answerkey.errors import DataError, Place, listing
+from answerkey.errors import DataError, listing
 from answerkey.text import shorten
+from answerkey.types import Sample
 
 #: Wrong options in columns of their own, or in a list.
 _WRONG = re.compile(
@@ -54,8 +55,6 @@ _WRONG = re.compile(
 _LABEL = re.compile(r"(?P<before>.*?)(?P<place>\d{1,4}|.)(?P<after>\W*)", re.DOTALL)
 #: Names of ids of something larger than a question, such as an article: these may come again.
 _SHARED_IDS = ("docid", "exampleid", "idx", "index")
-#: Hashes of ids are compared a part at a time.
-_HASH_PARTS = 64
 _QUESTIONS = frozenset({"question", "questiontext", "questionstem", "query"})
 
 
@@ -193,7 +192,7 @@ class _Table:
         For other roles some row has a text. In a log an id comes again for each of its trials.
         """
         if role == "id" and "trial" not in self.roles:
-            return self._hash_repeated(name) == set()
+            return self._find_repeated(name) == []
         for _, cell in self._iterate_cells(name, role):
             if role == "choices":
                 if not _holds_labels(cell):
@@ -202,86 +201,54 @@ class _Table:
                 return True
         return role == "choices"
 
-    def _iterate_cells(
-        self,
-        name: str,
-        role: str = "",
-    ) -> Iterator[tuple[TableRow, object]]:
+    def _iterate_cells(self, name: str, role: str = "") -> Iterator[tuple[Sample, object]]:
         """Yield the cells of a column or field with their rows, a list of questions one by one."""
         columns = {role: name}
         reader = QuestionColumns(columns, unfolded=self.preview.find_unfolded(columns))
-        for row in iterate_rows(self.rows, reader.taken):
-            for fields in reader.split_row(row.fields):
-                yield row, reader.cell(fields, role)
+        for sample in iterate_samples(self.rows):
+            for fields in reader.split_row(sample.fields):
+                yield sample, reader.cell(fields, role)
 
-    def _hash_repeated(self, name: str) -> set[int] | None:
-        """Return the hashes of ids that come again; None if a row has no id."""
-        parts = [array("q") for _ in range(_HASH_PARTS)]
-        for _, cell in self._iterate_cells(name):
-            text = to_text(cell)
-            if not text:
-                return None
-            number = hash(text)
-            parts[number % _HASH_PARTS].append(number)
-        repeated: set[int] = set()
-        for part in parts:
-            if len(set(part)) < len(part):
-                repeated.update(number for number, count in Counter(part).items() if count > 1)
-        return repeated
+    def _find_repeated(self, name: str) -> list[str] | None:
+        """Return the first ids that come again; None if a row has no id."""
+        parts: list[pl.Series] = []
+        cells = self._iterate_cells(name)
+        while block := list(islice(cells, BLOCK_ROWS)):
+            texts = [to_text(cell) or None for _, cell in block]
+            parts.append(pl.Series(texts, dtype=pl.String))
+        ids = pl.concat(parts)
+        if ids.null_count():
+            return None
+        repeated = ids.filter(ids.is_duplicated()).unique(maintain_order=True)
+        return repeated.head(SHOWN_ROWS).to_list()
 
     def _refuse_repeated_ids(self, names: Sequence[str]) -> None:
         """Raise E208 if the first of these columns that is full has an id that comes again."""
         for name in names:
             if fold_name(name) in _SHARED_IDS or name not in self.rows.columns:
                 continue
-            repeated = self._hash_repeated(name)
+            repeated = self._find_repeated(name)
             if repeated is None:
                 continue
             shown = [f"`{name}` has the same value in several rows, and is no id"]
             for text, lines in self._find_lines(name, repeated).items():
                 shown.append(f"{text!r} on lines {', '.join(lines)}")
             hint = "give every row its own id, or number the rows instead: `--column id=`"
-            raise self._refuse(
-                "E208",
-                shown,
-                hint,
-                name,
-            )
+            raise self._refuse("E208", shown, hint, name)
 
-    def _find_lines(
-        self,
-        name: str,
-        repeated: Collection[int],
-    ) -> dict[str, list[str]]:
-        """Return the first ids that come again, with the first lines that have them."""
-        lines: dict[str, list[str]] = {}
-        for row, cell in self._iterate_cells(name):
-            text = str(to_text(cell))
-            if hash(text) not in repeated:
-                continue
-            if text not in lines and len(lines) < SHOWN_ROWS:
-                lines[text] = []
-            if text in lines and len(lines[text]) < SHOWN_ROWS:
-                lines[text].append(str(row.block.place(row.position).line))
+    def _find_lines(self, name: str, ids: Sequence[str]) -> dict[str, list[str]]:
+        """Return the first lines that have these ids."""
+        lines: dict[str, list[str]] = {text: [] for text in ids}
+        for sample, cell in self._iterate_cells(name):
+            places = lines.get(str(to_text(cell)))
+            if places is not None and len(places) < SHOWN_ROWS:
+                places.append(str(sample.line))
         return lines
 
     def _refuse(
-        self,
-        code: str,
-        lines: Sequence[str],
-        hint: str,
-        column: str | None = None,
+        self, code: str, lines: Sequence[str], hint: str, column: str | None = None
     ) -> DataError:
-        where = Place(
-            file=self.rows.file,
-            field=column,
-        )
-        return DataError(
-            code,
-            "\n".join(lines),
-            where=where,
-            hint=hint,
-        )
+        return refuse_file(code, "\n".join(lines), self.rows.file, hint, field=column)
 
     def _refuse_completions(self, names: Sequence[str]) -> DataError:
         flags = [f"`--column completion={name}`" for name in names]
@@ -314,13 +281,16 @@ class _Table:
         labels = columns.get("choices", "")
         if lists or labels not in options or find_numbered(self.rows.columns):
             return lists
-        if labels in self.usual["choices"] and self._read_first(labels)[0] in {*"Aa10"}:
+        first_label = self._read_first(labels)[0]
+        if labels in self.usual["choices"] and first_label in {*"Aa10"}:
             return lists
         return [columns.pop("choices")]
 
     def _read_first(self, name: str) -> list[str | None]:
         """Return the list that the first row has in a column; one empty text if it has none."""
-        return read_option_cell(get_inside(self.preview.rows[0], name))[0] or [""]
+        cell = get_inside(self.preview.rows[0], name)
+        texts, _ = read_option_cell(cell)
+        return texts or [""]
 
     def _list_sources(
         self,
@@ -436,7 +406,7 @@ class _Table:
         if not missing:
             return
         guess = self._guess_columns(result, missing)
-        flags = [_write_flag(part, guess.get(part, "NAME")) for part in missing]
+        flags = [_write_flag(part, name) for part, name in guess.items()]
         hint = f"name the columns: `{' '.join(flags)}`; there are {listing(self.rows.columns)}"
         if str(self.rows.file).lower().endswith((".csv", ".tsv")):
             hint += "; if the first line is a question, put one above it such as "
@@ -453,12 +423,12 @@ class _Table:
         shown = []
         separators = set("|;/")
         has_text = False
-        for row, cell in self._iterate_cells(name):
+        for sample, cell in self._iterate_cells(name):
             if read_option_cell(cell)[0]:
                 continue
             count += 1
             if count <= SHOWN_ROWS:
-                shown.append(row.locate() + shorten(repr(cell), SHOWN_TEXT))
+                shown.append(show_line(sample) + shorten(repr(cell), SHOWN_TEXT))
             if isinstance(cell, str):
                 has_text = True
                 separators.intersection_update(cell)
@@ -481,44 +451,28 @@ class _Table:
             name,
         )
 
-    def _guess_columns(
-        self,
-        result: QuestionColumns,
-        missing: Sequence[str],
-    ) -> dict[str, str]:
-        """Return columns that hold the missing parts, if all can be guessed and fit all rows."""
+    def _guess_columns(self, result: QuestionColumns, missing: Sequence[str]) -> dict[str, str]:
+        """Return likely columns of the missing parts; `NAME` for each if they do not fit all rows.
+
+        The question has the longest text, the truth the shortest.
+        """
         guess: dict[str, str] = {}
         texts: list[str] = []
         for name in self.rows.columns:
-            if name in result.taken:
-                continue
-            if len(self._read_first(name)) == 1:
-                texts.append(name)
-            elif "options" in missing:
+            if len(self._read_first(name)) > 1:
                 guess.setdefault("options", name)
-        texts.sort(key=self._measure, reverse=True)
-        if texts and "question" in missing:
-            guess["question"] = texts.pop(0)
-        if "truth" not in missing:
-            return guess if self._fits(guess) else {}
-        for truth in texts:
-            if self._fits({**guess, "truth": truth}):
-                return {**guess, "truth": truth}
-        return {}
-
-    def _measure(self, name: str) -> int:
-        """Return how much text the first rows have in a column."""
-        return sum(len(to_text(row.get(name)) or "") for row in self.preview.rows)
-
-    def _fits(self, guess: Mapping[str, str]) -> bool:
+            elif name not in result.taken:
+                texts.append(name)
+        if texts:
+            first = self.preview.rows[0]
+            texts.sort(key=lambda name: len(str(first[name])))
+            guess |= {"question": texts[-1], "truth": texts[0]}
+        guess = {part: guess.get(part, "") for part in missing}
         with suppress(DataError):
-            columns = recognise(
-                self.rows,
-                {**self.names, **guess},
-                needs_all=False,
-            )
-            return columns.form is not None and columns.has("question")
-        return False
+            columns = recognise(self.rows, {**self.names, **guess}, needs_all=False)
+            if columns.form is not None and columns.has("question"):
+                return guess
+        return dict.fromkeys(missing, "NAME")
 
     def _refuse_several(self, ways: Sequence[Way]) -> DataError:
         """Return the error about a table that can be read in several ways, with rows that show
@@ -605,4 +559,5 @@ def _are_labels(texts: tuple[str | None, ...]) -> bool:
     # A lone text is an option.
     if len(places) == 1 and around != {("", "")}:
         return False
-    return len(around) == 1 and all(after == before + 1 for before, after in pairwise(places))
+    is_counting = all(after == before + 1 for before, after in pairwise(places))
+    return is_counting and len(around) == 1

@@ -1,25 +1,23 @@
 """Completions that are there already: which column holds them, which row belongs to which sample.
 
-They are read chunk by chunk, in the order of the samples. Where a file of completions has the order
-of the dataset, which is found by comparing ids part by part, it is read where it lies. Only when it
-has another are ids joined, and completions put in order, in memory.
+They are read chunk by chunk, in the order of the samples. A table in the order of the dataset is
+read where it lies; one in another order is put in order in memory.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self, cast
 
 import polars as pl
 
-from answerkey.datasets.content import RowErrors
+from answerkey.datasets.content import RowErrors, refuse_file
 from answerkey.datasets.dataset import Dataset, Recorded
 from answerkey.datasets.questions import find_columns
 from answerkey.datasets.rows import (
-    BLOCK_ROWS,
     ID_COLUMN,
     TRIAL_COLUMN,
     Rows,
@@ -28,9 +26,9 @@ from answerkey.datasets.rows import (
     locate_positions,
     split_name,
 )
-from answerkey.errors import DataError, Place, listing, suggest
+from answerkey.errors import DataError, listing, suggest
 from answerkey.models.responses import read_message
-from answerkey.reader.markup import THOUGHT_BEGIN, split_thoughts
+from answerkey.reader.markup import split_thoughts
 from answerkey.types import (
     THEIR_SCHEMA,
     Completion,
@@ -53,12 +51,6 @@ BESIDE = (STATUS_COLUMN, LOGPROBS_COLUMN, END_COLUMN, *THEIR_SCHEMA)
 #: The thoughts of a reasoning model, in a table of completions alone: a dataset may have others of
 #: that name.
 THOUGHTS_COLUMN = "reasoning"
-#: Why each completion ended, and verdicts that others gave; they decide nothing.
-BESIDE_TYPES: dict[str, pl.DataType] = {
-    END_COLUMN: pl.String(),
-    THOUGHTS_COLUMN: pl.String(),
-    **THEIR_SCHEMA,
-}
 SOURCE = "recorded"
 MESSAGE_KEYS = frozenset(
     {
@@ -78,8 +70,6 @@ STATUSES = tuple(status.value for status in CompletionStatus)
 SHOWN_IDS = 5
 #: Stands for a field that a value does not have; null is a value.
 ABSENT = object()
-#: What a text may hold that has thoughts in it, for a first look.
-MAYBE_THOUGHTS = "[<\\[\u25c1]|assistantfinal|" + THOUGHT_BEGIN
 
 
 @dataclass(frozen=True)
@@ -111,11 +101,8 @@ class CompletionColumn:
         """Raise E209 for all cells of the rows that are no completions."""
         unfit = RowErrors(rows.file)
         statuses = RowErrors(rows.file)
-        for offset, block in iterate_blocks(rows, self.columns):
-            cells = self.cells(block)
-            if offset == 0:
-                self._refuse_objects(cells, rows.file)
-            for sample, cell in zip(block, cells, strict=True):
+        for _, block in iterate_blocks(rows):
+            for sample, cell in zip(block, self.cells(block), strict=True):
                 if type(cell) is not str:
                     self._check_cell(sample, cell, unfit)
                 if STATUS_COLUMN in self.beside:
@@ -123,70 +110,44 @@ class CompletionColumn:
         unfit.raise_any()
         statuses.raise_any()
 
-    def _refuse_objects(self, cells: Sequence[object], file: str | None) -> None:
-        """Raise one error, not one per row, where all cells are objects that are no messages."""
-        objects = [cell for cell in cells if cell is not None]
-        for cell in objects:
-            if not isinstance(cell, dict) or not MESSAGE_KEYS.isdisjoint(cell):
-                return
-        if objects and isinstance(objects[0], dict):
-            message = f"column `{self.name}` holds objects that are no messages"
-            fields = [f"{self.name}.{field}" for field in objects[0]]
-            where = Place(file=file, field=self.name)
-            raise DataError(
-                "E209",
-                message,
-                where=where,
-                hint=f"name a field: {listing(fields)}",
-            )
-
-    def _check_cell(
-        self,
-        sample: Sample,
-        cell: object,
-        errors: RowErrors,
-    ) -> None:
+    def _check_cell(self, sample: Sample, cell: object, errors: RowErrors) -> None:
         fault = _find_fault(cell)
-        if fault is not None:
-            message = f"the completion of sample `{sample.id}` is {fault}"
-            hint = "a completion is text, null, or a message with `content`"
-            errors.add(
-                "E209",
-                message,
-                where=sample.place(self.name),
-                hint=hint,
-            )
+        if fault is None:
+            return
+        message = f"the completion of sample `{sample.id}` is {fault}"
+        hint = "a completion is text, null, or a message with `content`"
+        if isinstance(cell, dict):
+            message = f"column `{self.name}` holds objects that are no messages"
+            fields = [f"{self.name}.{field}" for field in cell]
+            hint = f"name a field: {listing(fields)}"
+        errors.add("E209", message, where=sample.place(self.name), hint=hint)
 
-    def read(self, table: Samples, ids: pl.Series) -> Completions:
+    def read(self, table: Samples, ids: Iterable[str]) -> Completions:
         """Return the completions of rows that `check` has found in order, under these ids."""
-        completions = self._read_cells(table, ids)
-        if not self.beside:
-            return completions
-        frame = completions.frame
-        if LOGPROBS_COLUMN in self.beside:
-            texts = [_write_logprobs(cell) for cell in table.values(LOGPROBS_COLUMN)]
-            declared = pl.Series(LOGPROBS_COLUMN, texts, dtype=pl.String)
-            frame = frame.with_columns(pl.coalesce(declared, LOGPROBS_COLUMN))
-        for name, dtype in BESIDE_TYPES.items():
-            if name in self.beside:
-                frame = _add_beside(
-                    frame,
-                    name,
-                    dtype,
-                    table.values(name),
-                )
-        if STATUS_COLUMN in self.beside:
-            frame = _apply_statuses(frame, [_read_status(sample) for sample in table])
-        return Completions.from_frame(frame)
-
-    def _read_cells(self, table: Samples, ids: pl.Series) -> Completions:
         cells = self.cells(table)
-        kinds = set(map(type, cells))
-        if kinds <= {str, int, type(None)}:
-            texts = [cell if cell is None else str(cell) for cell in cells]
+        are_texts = set(map(type, cells)) <= {str, type(None)}
+        if are_texts and not self.beside:
+            texts = cast("list[str | None]", cells)
             return Completions.build_texts(ids, texts, source=SOURCE)
-        completions: list[Completion] = [read_message(cell) for cell in cells]
+        completions: list[Completion] = []
+        for sample, cell in zip(table, cells, strict=True):
+            completions.append(self._read_completion(sample, cell))
         return Completions.build(ids, completions, source=SOURCE)
+
+    def _read_completion(self, sample: Sample, cell: object) -> Completion:
+        """Return the completion of a row with what the columns beside it say."""
+        completion = read_message(cell)
+        fields: dict[str, Any] = {}
+        for name in self.beside.intersection(_READERS):
+            value = _READERS[name](sample.fields[name])
+            if value is not None:
+                fields[name] = value
+        status = _read_text(sample.fields.get(STATUS_COLUMN))
+        if status and status != CompletionStatus.OK.value:
+            if completion.text is not None and completion.reply is None:
+                fields["reply"] = _write_reply(completion.text, status)
+            fields |= {"text": None, "status": CompletionStatus(status)}
+        return completion.with_fields(**fields)
 
 
 def _find_fault(cell: object) -> str | None:
@@ -195,49 +156,23 @@ def _find_fault(cell: object) -> str | None:
         return f"the boolean {cell}"
     if isinstance(cell, float) and not math.isfinite(cell):
         return f"the number {cell}"
-    if isinstance(cell, dict) and MESSAGE_KEYS.isdisjoint(cell):
-        return f"an object with the fields {listing(cell)}, no message"
     if isinstance(cell, list) and not all(isinstance(element, dict) for element in cell):
         return "a list"
+    if isinstance(cell, dict) and MESSAGE_KEYS.isdisjoint(cell):
+        return "an object"
     return None
 
 
-def _read_status(sample: Sample) -> str | None:
-    """Return the status that a row states; None where it states none."""
-    cell = sample.fields[STATUS_COLUMN]
-    if cell in (None, ""):
-        return None
-    return str(cell)
-
-
 def _check_status(sample: Sample, errors: RowErrors) -> None:
-    status = _read_status(sample)
-    if status is not None and status not in STATUSES:
+    status = sample.fields[STATUS_COLUMN]
+    if status not in (None, "", *STATUSES):
         message = f"{status!r} is not a completion status"
-        where = sample.place(STATUS_COLUMN)
-        errors.add(
-            "E209",
-            message,
-            where=where,
-            hint=f"statuses: {listing(STATUSES)}",
-        )
+        hint = f"statuses: {listing(STATUSES)}"
+        errors.add("E209", message, where=sample.place(STATUS_COLUMN), hint=hint)
 
 
-def _add_beside(
-    frame: pl.DataFrame,
-    name: str,
-    dtype: pl.DataType,
-    cells: Sequence[object],
-) -> pl.DataFrame:
-    """Return completions with a column that stands beside them; an unfit cell is null."""
-    if all(cell is None for cell in cells):
-        return frame
-    is_number = dtype == pl.Float64
-    values: list[object] = []
-    for cell in cells:
-        fits = isinstance(cell, str | int | float)
-        values.append(_read_number(cell) if is_number else str(cell) if fits else None)
-    return frame.with_columns(pl.Series(name, values, dtype=dtype))
+def _read_text(cell: object) -> str | None:
+    return str(cell) if isinstance(cell, str | int | float) else None
 
 
 def _read_number(cell: object) -> float | None:
@@ -250,49 +185,31 @@ def _read_number(cell: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _write_logprobs(cell: object) -> str | None:
-    """Return log-probabilities as JSON text; None for a cell that holds none."""
+def _read_logprobs(cell: object) -> object:
+    """Return log-probabilities, an object or its JSON text; None for a cell that holds none."""
     if isinstance(cell, str):
         try:
             cell = json.loads(cell)
         except ValueError:
             return None
-    if not isinstance(cell, dict):
-        return None
-    return json.dumps(cell, ensure_ascii=False)
+    return cell if isinstance(cell, dict) else None
 
 
-def _apply_statuses(frame: pl.DataFrame, statuses: Sequence[str | None]) -> pl.DataFrame:
-    """Return completions with the statuses that the file states.
-
-    A text that is no answer goes to `reply`.
-    """
-    texts: list[str | None] = []
-    applied: list[str] = []
-    replies: list[str | None] = []
-    rows = frame.select("completion", "status", "reply").iter_rows()
-    for declared, (text, status, reply) in zip(statuses, rows, strict=True):
-        if declared is None or declared == CompletionStatus.OK.value:
-            texts.append(text)
-            applied.append(status)
-            replies.append(reply)
-            continue
-        texts.append(None)
-        applied.append(declared)
-        is_moved = text is not None and reply is None
-        replies.append(_write_reply(text, declared) if is_moved else reply)
-    return frame.with_columns(
-        pl.Series("completion", texts, dtype=pl.String),
-        pl.Series("status", applied, dtype=pl.String),
-        pl.Series("reply", replies, dtype=pl.String),
-    )
+#: How the columns beside a completion are read; the last two are another tool's verdict.
+_READERS: dict[str, Callable[[object], object]] = {
+    LOGPROBS_COLUMN: _read_logprobs,
+    END_COLUMN: _read_text,
+    THOUGHTS_COLUMN: _read_text,
+    "their_score": _read_number,
+    "their_answer": _read_text,
+}
 
 
-def _write_reply(text: str, status: str) -> str:
-    message: dict[str, object] = {"role": "assistant", "content": text}
+def _write_reply(text: str, status: str) -> dict[str, object]:
+    """Return the message around a text that is no answer."""
     if status == CompletionStatus.REFUSED.value:
-        message |= {"content": None, "refusal": text}
-    return json.dumps(message, ensure_ascii=False)
+        return {"role": "assistant", "content": None, "refusal": text}
+    return {"role": "assistant", "content": text}
 
 
 def find_completion_column(
@@ -314,27 +231,12 @@ def find_completion_column(
     if len(names) > 1:
         message = f"several columns may hold the completions: {listing(names)}"
         hint = "name one with `--completion-column`"
-        raise DataError(
-            "E209",
-            message,
-            where=Place(file=rows.file),
-            hint=hint,
-        )
+        raise refuse_file("E209", message, rows.file, hint)
     if names:
-        return CompletionColumn(
-            names[0],
-            names[0],
-            "",
-            beside,
-        )
+        return CompletionColumn(names[0], names[0], "", beside)
     for name, inside in split_name(column or "", rows.columns):
         if _has_field(rows, name, inside):
-            return CompletionColumn(
-                column or "",
-                name,
-                inside,
-                beside,
-            )
+            return CompletionColumn(column or "", name, inside, beside)
     if column is None and not is_needed:
         return None
     raise _refuse_missing(rows, column)
@@ -352,12 +254,7 @@ def _refuse_missing(rows: Rows, column: str | None) -> DataError:
         suggestion = suggest(column, names)
         if suggestion:
             hint = f"{suggestion} {hint}"
-    return DataError(
-        "E209",
-        message,
-        where=Place(file=rows.file),
-        hint=hint,
-    )
+    return refuse_file("E209", message, rows.file, hint)
 
 
 def _list_paths(rows: Rows) -> list[str]:
@@ -373,13 +270,9 @@ def _list_paths(rows: Rows) -> list[str]:
     return names
 
 
-def _has_field(
-    rows: Rows,
-    column: str,
-    inside: str,
-) -> bool:
+def _has_field(rows: Rows, column: str, inside: str) -> bool:
     """Return whether any row has the field."""
-    for _, block in iterate_blocks(rows, [column]):
+    for _, block in iterate_blocks(rows):
         for cell in block.values(column):
             if get_inside(cell, inside, ABSENT) is not ABSENT:
                 return True
@@ -427,7 +320,7 @@ class TableCompletions:
 
     def read(self, samples: Samples) -> Completions:
         """Return what the column says, under the ids of the samples."""
-        table = samples if self.rows is None else self.rows.load(self.column.columns)
+        table = samples if self.rows is None else self.rows.load()
         completions = self.column.read(table, samples.repeat(self.num_trials).ids)
         if self.num_trials == 1:
             return completions
@@ -456,21 +349,20 @@ class SplitCompletions:
 
     def read(self, samples: Samples) -> Completions:
         """Return the completions with their thoughts apart; `raw` is the text as it was."""
-        completions = self.recorded.read(samples)
-        frame = completions.frame
-        columns = {name: frame[name].to_list() for name in ("completion", "reasoning", "raw")}
-        texts = frame["completion"]
-        for row in texts.str.contains(MAYBE_THOUGHTS).fill_null(value=False).arg_true():
-            parts = split_thoughts(texts[row])
-            if parts is None:
-                continue
-            thought, answer = parts
-            declared = columns["reasoning"][row]
-            columns["reasoning"][row] = f"{declared}\n{thought}" if declared else thought
-            columns["raw"][row] = texts[row]
-            columns["completion"][row] = answer
-        series = [pl.Series(name, cells, dtype=pl.String) for name, cells in columns.items()]
-        return Completions.from_frame(frame.with_columns(series))
+        completions: list[Completion] = []
+        for completion in self.recorded.read(samples):
+            completions.append(_split_completion(completion))
+        return Completions(completions)
+
+
+def _split_completion(completion: Completion) -> Completion:
+    parts = split_thoughts(completion.text or "")
+    if parts is None:
+        return completion
+    thought, answer = parts
+    if completion.reasoning:
+        thought = f"{completion.reasoning}\n{thought}"
+    return completion.with_fields(text=answer, reasoning=thought, raw=completion.text)
 
 
 def find_own_completions(rows: Rows, *, column: str | None = None) -> TableCompletions | None:
@@ -505,36 +397,96 @@ def match_completions(
     if THOUGHTS_COLUMN in table.columns:
         beside = completion_column.beside | {THOUGHTS_COLUMN}
         completion_column = replace(completion_column, beside=beside)
-    has_ids = ID_COLUMN in table.columns
-    if not has_ids:
-        renamed = _name_rows(table, dataset)
-        if renamed is not None:
-            table = renamed
-            has_ids = True
-    has_trials = TRIAL_COLUMN in table.columns
-    if num_trials > 1 and not (has_ids and has_trials):
+    ids = table.ids if ID_COLUMN in table.columns else _find_ids(table, dataset)
+    if num_trials > 1 and (ids is None or TRIAL_COLUMN not in table.columns):
         raise refuse_single(num_trials, table.file)
-    if num_trials == 1 and has_ids and has_trials:
-        _refuse_trials(table)
-    if has_ids:
-        rows = _match_ids(
-            table,
-            dataset,
-            num_trials,
-            completion_column.columns,
-        )
-    else:
+    if ids is None:
         rows = _match_order(table, dataset)
+    else:
+        rows = _match_ids(table, ids, dataset, num_trials)
     completion_column.check(rows)
     return TableCompletions(completion_column, rows, num_trials)
 
 
-def _refuse_trials(table: Rows) -> None:
+def _find_ids(table: Rows, dataset: Dataset) -> pl.Series | None:
+    """Return the sample of each row, if a column like `id` says which these are.
+
+    It does where each sample has one of its values, here or as its own id, and the order is
+    another.
+    """
+    roles = find_columns(tuple(table.columns), ("id",))
+    column = roles.columns.get("id")
+    if column is None or len(table) > len(dataset.table):
+        return None
+    names = _read_names(table, column)
+    if names is None:
+        return None
+    ids = dataset.table.ids
+    candidates = [ids, _read_names(dataset.table, column)]
+    for candidate in candidates:
+        if candidate is None:
+            continue
+        is_known = names.is_in(candidate.implode())
+        if not is_known.all():
+            continue
+        if names.equals(candidate.head(len(names))):
+            return None
+        table_names = pl.DataFrame({"name": names})
+        dataset_names = pl.DataFrame({"name": candidate, "id": ids})
+        joined = table_names.join(dataset_names, on="name", maintain_order="left")
+        return joined["id"]
+    return None
+
+
+def _read_names(rows: Rows, column: str) -> pl.Series | None:
+    """Return the cells of a column as texts; None if they do not name each row once."""
+    if column not in rows.columns:
+        return None
+    parts: list[pl.Series] = []
+    for _, block in iterate_blocks(rows):
+        names = [_read_text(cell) for cell in block.values(column)]
+        parts.append(pl.Series(names, dtype=pl.String))
+    every_name = pl.concat(parts)
+    if every_name.null_count() or every_name.is_duplicated().any():
+        return None
+    return every_name
+
+
+def _match_ids(table: Rows, ids: pl.Series, dataset: Dataset, num_trials: int) -> Rows:
+    """Return for each sample, and each of its trials, the row of its completion.
+
+    `ids` say which sample a row belongs to; trials count from 0. What is missing, and a row that
+    belongs nowhere, are errors.
+    """
+    rows = pl.DataFrame({"id": ids}).with_row_index("row")
+    selected = pl.DataFrame({"id": dataset.rows.ids})
+    every = pl.DataFrame({"id": dataset.table.ids})
+    keys = ["id"]
+    if num_trials > 1:
+        keys.append("trial")
+        rows = rows.with_columns(_read_trials(table))
+        trials = pl.DataFrame({"trial": pl.int_range(0, num_trials, eager=True)})
+        selected = selected.join(trials, how="cross", maintain_order="left_right")
+        every = every.join(trials, how="cross")
+    elif TRIAL_COLUMN in table.columns:
+        _refuse_trials(ids, table.file)
+    matched = selected.join(rows, on=keys, how="left", maintain_order="left")
+    missing = matched.filter(pl.col("row").is_null())
+    unknown = rows.join(every, on=keys, how="anti", maintain_order="left")
+    if missing.height or unknown.height:
+        raise _refuse_unmatched(missing, unknown, num_trials, table.file)
+    positions = matched["row"].cast(pl.Int64)
+    if not positions.is_sorted():
+        return table.load().take(positions)
+    first = int(positions[0])
+    if positions[-1] - first + 1 == len(positions):
+        return table.slice(first, len(positions))
+    return table.take(positions)
+
+
+def _refuse_trials(ids: pl.Series, file: str | None) -> None:
     """Raise E209 where a sample has several completions."""
-    hashes: list[pl.Series] = []  # they take less memory than ids
-    for offset in range(0, len(table), BLOCK_ROWS):
-        hashes.append(table.slice(offset, BLOCK_ROWS).ids.hash())
-    count = int(pl.concat(hashes).value_counts()["count"].max())  # type: ignore[arg-type]  # there are rows
+    count = int(ids.value_counts()["count"].max())  # type: ignore[arg-type]  # there are rows
     if count > 1:
         message = (
             f"the completions hold up to {count} trials of a sample, "
@@ -543,122 +495,11 @@ def _refuse_trials(table: Rows) -> None:
         hint = (
             f"add `trials: {{num_trials: {count}}}` to the task, or keep one trial of each sample"
         )
-        where = Place(file=table.file, field=TRIAL_COLUMN)
-        raise DataError(
-            "E209",
-            message,
-            where=where,
-            hint=hint,
-        )
-
-
-def _name_rows(table: Rows, dataset: Dataset) -> Rows | None:
-    """Return the rows under their samples' ids, if a column like `id` says which these are.
-
-    It does where each sample has one of its values, here or as its own id, and the order is
-    another.
-    """
-    column = find_columns(tuple(table.columns), ("id",)).columns.get("id")
-    if column is None or len(table) > len(dataset.table):
-        return None
-    names = _read_names(table, column)
-    if names is None:
-        return None
-    ids = dataset.table.ids.to_list()
-    candidates: list[list[str] | None] = [ids]
-    if column in dataset.table.columns:
-        candidates.append(_read_names(dataset.table, column))
-    for candidate in candidates:
-        if candidate is None or not set(names) <= set(candidate):
-            continue
-        if names == candidate[: len(names)]:
-            return None
-        id_by_name = dict(zip(candidate, ids, strict=True))
-        samples = table.load()
-        items: list[Sample] = []
-        for sample, name in zip(samples, names, strict=True):
-            items.append(replace(sample, id=id_by_name[name]))
-        return replace(samples, items=items)
-    return None
-
-
-def _read_names(rows: Rows, column: str) -> list[str] | None:
-    """Return the cells of a column as texts; None if they do not name each row once."""
-    names: list[str] = []
-    for _, block in iterate_blocks(rows, [column]):
-        for cell in block.values(column):
-            if cell is None or isinstance(cell, list | dict):
-                return None
-            names.append(str(cell))
-    if len(set(names)) < len(names):
-        return None
-    return names
-
-
-def _match_ids(
-    table: Rows,
-    dataset: Dataset,
-    num_trials: int,
-    columns: frozenset[str],
-) -> Rows:
-    """Return for each sample, and each of its trials, the row of its completion.
-
-    Trials count from 0. Rows for samples of the dataset that are not selected are left aside; what
-    is missing, and a row that belongs nowhere, are errors.
-    """
-    if len(table) == len(dataset) * num_trials and _is_in_order(table, dataset.rows, num_trials):
-        return table
-    wholes = (range(len(dataset.table)), dataset.kept) if num_trials == 1 else ()
-    for whole in wholes:
-        if len(whole) == len(table) and _is_in_order(table, dataset.table.take(whole), 1):
-            return table.take(locate_positions(whole, dataset.chosen))
-    completions = table.load(columns | {TRIAL_COLUMN})
-    rows = pl.DataFrame({"id": completions.ids}).with_row_index("row")
-    selected = pl.DataFrame({"id": dataset.rows.ids})
-    every = pl.DataFrame({"id": dataset.table.ids})
-    keys = ["id"]
-    if num_trials > 1:
-        keys.append("trial")
-        rows = rows.with_columns(_read_trials(completions))
-        trials = pl.DataFrame({"trial": pl.int_range(0, num_trials, eager=True)})
-        selected = selected.join(
-            trials,
-            how="cross",
-            maintain_order="left_right",
-        )
-        every = every.join(
-            trials,
-            how="cross",
-            maintain_order="left_right",
-        )
-    matched = selected.join(
-        rows,
-        on=keys,
-        how="left",
-        maintain_order="left",
-    )
-    missing = matched.filter(pl.col("row").is_null())
-    unknown = rows.join(
-        every,
-        on=keys,
-        how="anti",
-        maintain_order="left",
-    )
-    if missing.height or unknown.height:
-        raise _refuse_unmatched(
-            missing,
-            unknown,
-            num_trials,
-            table.file,
-        )
-    return completions.take(matched["row"])
+        raise refuse_file("E209", message, file, hint, field=TRIAL_COLUMN)
 
 
 def _refuse_unmatched(
-    missing: pl.DataFrame,
-    unknown: pl.DataFrame,
-    num_trials: int,
-    file: str | None,
+    missing: pl.DataFrame, unknown: pl.DataFrame, num_trials: int, file: str | None
 ) -> DataError:
     """Return the error that shows which samples and completions have no partner."""
     missing_title = "samples without a completion"
@@ -678,12 +519,7 @@ def _refuse_unmatched(
             dots = " ..." if rows.height > SHOWN_IDS else ""
             parts.append(f"{title}: {rows.height} ({listing(names)}{dots})")
     message = f"the completions do not fit the dataset: {'; '.join(parts)}"
-    return DataError(
-        "E209",
-        message,
-        where=Place(file=file),
-        hint=hint,
-    )
+    return refuse_file("E209", message, file, hint)
 
 
 def _list_names(rows: pl.DataFrame) -> list[str]:
@@ -692,34 +528,14 @@ def _list_names(rows: pl.DataFrame) -> list[str]:
     return [f"{name} trial {trial}" for name, trial in rows.select("id", "trial").iter_rows()]
 
 
-def _is_in_order(
-    table: Rows,
-    samples: Rows,
-    num_trials: int,
-) -> bool:
-    """Return whether the trials of each sample stand one after the other, in the samples' order."""
-    step = max(1, BLOCK_ROWS // num_trials)
-    for offset in range(0, len(samples), step):
-        ids: list[str] = []
-        for sample_id in samples.slice(offset, step).ids:
-            ids += [sample_id] * num_trials
-        part = table.slice(offset * num_trials, len(ids))
-        if part.ids.to_list() != ids:
-            return False
-        if num_trials > 1:
-            trials = _read_trials(part.load([TRIAL_COLUMN])).to_list()
-            if trials != [number % num_trials for number in range(len(trials))]:
-                return False
-    return True
-
-
-def _read_trials(table: Samples) -> pl.Series:
-    trials: list[int | None] = []
-    for cell in table.values(TRIAL_COLUMN):
-        number = _read_number(cell)
-        is_whole = number is not None and number.is_integer()
-        trials.append(int(number) if is_whole else None)  # type: ignore[arg-type]
-    return pl.Series("trial", trials, dtype=pl.Int64)
+def _read_trials(table: Rows) -> pl.Series:
+    trials: list[pl.Series] = []
+    for _, block in iterate_blocks(table):
+        numbers = map(_read_number, block.values(TRIAL_COLUMN))
+        trials.append(pl.Series("trial", numbers, dtype=pl.Float64))
+    every_trial = pl.concat(trials)
+    # A fraction belongs to no trial.
+    return every_trial.set(every_trial % 1 != 0, None).cast(pl.Int64)
 
 
 def _match_order(table: Rows, dataset: Dataset) -> Rows:
@@ -743,12 +559,7 @@ def _match_order(table: Rows, dataset: Dataset) -> Rows:
         f"add a column `{ID_COLUMN}`, or give exactly one completion per sample, in the "
         "dataset's order"
     )
-    raise DataError(
-        "E209",
-        message,
-        where=Place(file=table.file),
-        hint=hint,
-    )
+    raise refuse_file("E209", message, table.file, hint)
 
 
 def refuse_single(num_trials: int, file: str | None = None) -> DataError:
@@ -760,9 +571,4 @@ def refuse_single(num_trials: int, file: str | None = None) -> DataError:
         f"name a model, or bring a file with the columns `{ID_COLUMN}` and `{TRIAL_COLUMN}` "
         "(0, 1, …) by `--completions FILE`"
     )
-    return DataError(
-        "E209",
-        message,
-        where=Place(file=file),
-        hint=hint,
-    )
+    return refuse_file("E209", message, file, hint)

@@ -1,31 +1,21 @@
-"""Rows that lie somewhere, in memory, in JSON Lines or in Parquet, and are loaded part by part.
+"""Rows in memory, or in a file of JSON Lines that is read part by part.
 
 A part of them is itself such rows: it says where to read. The id of a row is its cell in the column
-`sample_id` if there is one, else its number. Of a Parquet file only what is asked for is read; of
-one on shared storage only that is fetched.
+`sample_id` if there is one, else its number.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
 import polars as pl
 
-from answerkey.datasets.content import (
-    FOREIGN,
-    Content,
-    RowErrors,
-    describe_long,
-    find_cell_limit,
-)
-from answerkey.datasets.formats import convert_columns, holds_bytes, is_plain
-from answerkey.datasets.storage import StoredObject, fetch_object, open_store
+from answerkey.datasets.content import RowErrors, refuse_file
 from answerkey.errors import DataError, Place
 from answerkey.types import Row, Sample, Samples
 
@@ -76,8 +66,20 @@ class Rows(Protocol):
         """Return all rows, with all columns or at least with these."""
 
 
-class SlicedRows:
-    """Rows that are picked one by one where they do not follow each other."""
+class StoredRows:
+    """Rows that are not in memory: their ids, how parts of them are taken, and how they travel."""
+
+    @property
+    def ids(self: Rows) -> pl.Series:
+        """The ids of all rows."""
+        parts = [pl.Series(ID_COLUMN, [], dtype=pl.String)]
+        for _, block in iterate_blocks(self):
+            parts.append(block.ids)
+        return pl.concat(parts)
+
+    def __reduce__(self: Rows) -> tuple[Callable[..., Samples], tuple[object, ...]]:
+        """Send the rows themselves: another machine may not have the file."""
+        return self.load().__reduce__()
 
     def take(self: Rows, positions: Positions, /) -> Rows:
         """Return the rows at these positions."""
@@ -87,7 +89,7 @@ class SlicedRows:
 
 
 @dataclass(frozen=True)
-class RowsOver(SlicedRows):
+class RowsOver(StoredRows):
     """Rows made of other rows, with their columns and their name."""
 
     rows: Rows
@@ -111,12 +113,6 @@ class PickedRows(RowsOver):
 
     def __len__(self) -> int:
         return len(self.positions)
-
-    @property
-    def ids(self) -> pl.Series:
-        """The ids of all rows."""
-        parts = [stretch.ids.gather(places) for stretch, places in self._stretches()]
-        return pl.concat(parts) if parts else self.rows.slice(0, 0).ids
 
     def slice(self, offset: int, length: int) -> Rows:
         """Return the rows from `offset` on, at most `length` of them."""
@@ -143,11 +139,12 @@ class PickedRows(RowsOver):
             count = remaining.search_sorted(start + BLOCK_ROWS)
             near = remaining.head(count)
             remaining = remaining.slice(count)
-            yield self.rows.slice(start, int(near[-1]) + 1 - start), near - start
+            length = int(near[-1]) + 1 - start
+            yield self.rows.slice(start, length), near - start
 
 
 @dataclass(frozen=True)
-class LineRows(SlicedRows):
+class LineRows(StoredRows):
     """Some consecutive rows of a file of JSON Lines: the user's own, or a temporary one of ours.
 
     Every `MARK_ROWS`-th row of the file begins at the byte and on the line that `marks` and
@@ -176,16 +173,12 @@ class LineRows(SlicedRows):
         """The ids of all rows; generated ones are not read from anywhere."""
         if ID_COLUMN not in self.columns:
             return number_rows(self.offset + 1, self.length)
-        return self.load().ids
+        return super().ids
 
     def slice(self, offset: int, length: int) -> Rows:
         """Return the rows from `offset` on, at most `length` of them."""
         length = max(0, min(length, self.length - offset))
-        return replace(
-            self,
-            offset=self.offset + offset,
-            length=length,
-        )
+        return replace(self, offset=self.offset + offset, length=length)
 
     def load(self, columns: Collection[str] | None = None) -> Samples:  # noqa: ARG002 - a line is read whole
         """Return the rows, with all columns."""
@@ -220,24 +213,14 @@ class LineRows(SlicedRows):
                     break
         return items
 
-    def _build_sample(
-        self,
-        fields: dict[str, object],
-        number: int,
-        line: int,
-    ) -> Sample:
+    def _build_sample(self, fields: dict[str, object], number: int, line: int) -> Sample:
         file = self.file
         place: Any = fields.pop(PLACE_KEY, None)
         if place is not None:
             line, file_index = place
             file = self.files[file_index]
         row = complete_fields(fields, self.columns)
-        return Sample(
-            name_row(row, number),
-            row,
-            file,
-            line,
-        )
+        return Sample(name_row(row, number), row, file, line)
 
 
 def complete_fields(fields: Mapping[str, object], columns: Sequence[str]) -> Row:
@@ -255,108 +238,6 @@ def name_row(fields: Mapping[str, object], number: int) -> str:
     return str(cell) if type(cell) in {str, int} else ""
 
 
-@dataclass(frozen=True)
-class ParquetRows(SlicedRows):
-    """Some consecutive rows of a Parquet file, or of a Parquet object on shared storage.
-
-    The cells of `odd_columns` need another form. An object is at no `path` of this machine.
-    """
-
-    path: Path
-    columns: Sequence[str]
-    odd_columns: frozenset[str]
-    offset: int
-    length: int
-    file: str
-    stamp: Stamp | None = None
-    stored: StoredObject | None = None
-
-    def __len__(self) -> int:
-        return self.length
-
-    @property
-    def ids(self) -> pl.Series:
-        """The ids of all rows; generated ones are not read from anywhere."""
-        if ID_COLUMN not in self.columns:
-            return number_rows(self.offset + 1, self.length)
-        return self.load([ID_COLUMN]).ids
-
-    def slice(self, offset: int, length: int) -> Rows:
-        """Return the rows from `offset` on, at most `length` of them."""
-        length = max(0, min(length, self.length - offset))
-        return replace(
-            self,
-            offset=self.offset + offset,
-            length=length,
-        )
-
-    def load(self, columns: Collection[str] | None = None) -> Samples:
-        """Return the rows, with all columns or with those named that there are."""
-        names = self._choose_names(columns)
-        odd_columns = [name for name in names if name in self.odd_columns]
-        items: list[Sample] = []
-        number = self.offset
-        for fields in self._read_frame(names).iter_rows(named=True):
-            number += 1
-            convert_columns(fields, odd_columns, self.file)
-            row = Row(fields)
-            items.append(
-                Sample(
-                    name_row(row, number),
-                    row,
-                    self.file,
-                    number,
-                )
-            )
-        if len(items) != self.length:
-            raise refuse_change(self.file)
-        return Samples(items, names, self.file)
-
-    def _choose_names(self, columns: Collection[str] | None) -> list[str]:
-        """Return the columns to read; the first where none is asked for, since rows are counted."""
-        if columns is None:
-            return list(self.columns)
-        names = [name for name in self.columns if name in columns or name == ID_COLUMN]
-        return names or list(self.columns[:1])
-
-    def _read_frame(self, names: Sequence[str]) -> pl.DataFrame:
-        if self.stored is None and read_stamp(self.path) != self.stamp:
-            raise refuse_change(self.file)
-        opened: AbstractContextManager[pl.LazyFrame] = nullcontext(_scan(self.path))
-        if self.stored is not None:
-            opened = scan_stored(self.stored)
-        try:
-            with opened as scan:
-                chosen = scan.select(pl.selectors.by_name(*names))
-                frame = chosen.slice(self.offset, self.length).collect()
-        except FOREIGN as error:
-            raise Content(self.file, self.path).refuse_damage("Parquet", error) from None
-        _refuse_long_texts(frame, self.file, self.offset + 1)
-        return frame
-
-
-def _refuse_long_texts(
-    frame: pl.DataFrame,
-    file: str,
-    first_number: int,
-) -> None:
-    errors = RowErrors(file)
-    limit = find_cell_limit()
-    for series in frame.iter_columns():
-        if series.dtype != pl.String:
-            continue
-        # Polars would take a name such as `*` for a pattern.
-        sizes = series.alias("cell").str.len_bytes()
-        for position in (sizes > limit).arg_true():
-            where = Place(
-                file=file,
-                line=first_number + position,
-                field=series.name,
-            )
-            errors.add("E202", describe_long("the cell", limit), where=where)
-    errors.raise_any()
-
-
 def read_stamp(path: Path) -> Stamp | None:
     """Return what changes when a file does; None when it is not there."""
     with suppress(OSError):
@@ -369,79 +250,7 @@ def refuse_change(file: str | None) -> DataError:
     """Return the error about a file that is not any more what it was when it was opened."""
     message = "the file has changed while it was being read"
     hint = "start again when it is complete"
-    return DataError(
-        "E201",
-        message,
-        where=Place(file=file),
-        hint=hint,
-    )
-
-
-def _scan(path: Path | str, **options: Any) -> pl.LazyFrame:  # noqa: ANN401 - those of Polars
-    return pl.scan_parquet(path, glob=False, use_statistics=False, cache=False, **options)
-
-
-@contextmanager
-def scan_stored(stored: StoredObject) -> Iterator[pl.LazyFrame]:
-    """Yield the rows of a Parquet object; what is collected of them is fetched.
-
-    DataError E214 when the object cannot be had, or is another one before or after that. Where
-    Polars cannot be told how to reach the store, the object is fetched whole.
-    """
-    store, path = open_store(stored.url)
-    options = store.find_scan_options(path)
-    stored.require_unchanged()
-    try:
-        if options is None:
-            yield _scan(_fetch_whole(stored))
-        else:
-            yield _scan(
-                stored.url,
-                storage_options=options,
-                credential_provider=None,
-            )
-    except (OSError, pl.exceptions.PolarsError) as error:
-        stored.require_unchanged()
-        if isinstance(error, OSError):
-            raise store.refuse(path, error) from None
-        raise
-    stored.require_unchanged()
-
-
-@lru_cache(maxsize=64)
-def _fetch_whole(stored: StoredObject) -> Path:
-    """Return the file that an object was fetched into, found once, since its hash is compared."""
-    return fetch_object(stored, ".parquet").path
-
-
-def open_parquet(content: Content, stored: StoredObject | None = None) -> ParquetRows | None:
-    """Return the rows of a Parquet file, or object, of which only the end is read.
-
-    None when a column holds bytes, since all of them must be seen to tell whether they are text.
-    """
-    stamp = None if stored else read_stamp(content.path)
-    if not (stored.size if stored else content.head):
-        raise content.error("E210", "the file is empty")
-    opened: AbstractContextManager[pl.LazyFrame] = nullcontext(_scan(content.path))
-    try:
-        with scan_stored(stored) if stored else opened as scan:
-            schema = scan.collect_schema()
-            length = int(scan.select(pl.len()).collect().item())
-    except FOREIGN as error:
-        raise content.refuse_damage("Parquet", error) from None
-    if any(holds_bytes(dtype) for dtype in schema.values()):
-        return None
-    odd_columns = frozenset(name for name, dtype in schema.items() if not is_plain(dtype))
-    return ParquetRows(
-        content.path if stored else content.path.absolute(),
-        list(schema),
-        odd_columns,
-        0,
-        length,
-        content.file,
-        stamp,
-        stored,
-    )
+    return refuse_file("E201", message, file, hint)
 
 
 def join_positions(outer: Positions, inner: Positions) -> Positions:
@@ -471,11 +280,7 @@ def split_name(name: str, prefixes: Iterable[str]) -> list[tuple[str, str]]:
     return [(prefix, name[len(prefix) + 1 :]) for prefix in matching]
 
 
-def get_inside(
-    value: object,
-    name: str,
-    default: object = None,
-) -> object:
+def get_inside(value: object, name: str, default: object = None) -> object:
     """Return what a dotted name reaches inside a value, by the longest names first."""
     if not isinstance(value, Mapping):
         return default
@@ -500,22 +305,23 @@ def iterate_blocks(
         yield offset, rows.slice(offset, step).load(columns)
 
 
+def iterate_samples(rows: Rows) -> Iterator[Sample]:
+    """Yield the rows one by one; a block of them is in memory."""
+    for _, block in iterate_blocks(rows):
+        yield from block
+
+
 def number_rows(first: int, count: int) -> pl.Series:
     """Return row numbers from `first` on, zero-padded."""
-    numbers = pl.int_range(
-        first,
-        first + count,
-        eager=True,
-        dtype=pl.Int64,
-    )
+    numbers = pl.int_range(first, first + count, eager=True, dtype=pl.Int64)
     return numbers.cast(pl.String).str.zfill(ID_WIDTH).alias(ID_COLUMN)
 
 
 def check_ids(rows: Rows, *, by_trial: bool = False) -> None:
     """Raise E208 for ids that are empty, unsuitable or used twice.
 
-    With `by_trial`, rows of one sample may differ in the columns `trial` and `option_order`. Of
-    each row only a hash of its id is kept; where two are the same, the ids themselves are compared.
+    With `by_trial`, rows of one sample may differ in the columns `trial` and `option_order`. Only a
+    hash of each id is kept in memory; rows with equal hashes are read again and compared.
     """
     if ID_COLUMN not in rows.columns:
         return
@@ -524,25 +330,23 @@ def check_ids(rows: Rows, *, by_trial: bool = False) -> None:
         marks = [name for name in (TRIAL_COLUMN, ORDER_COLUMN) if name in rows.columns]
     errors = RowErrors(rows.file)
     hashes: list[pl.Series] = []
-    for _, block in iterate_blocks(rows, [ID_COLUMN, *marks]):
+    for _, block in iterate_blocks(rows):
         for sample in block:
             if not sample.id:
-                _add_id_error(errors, _describe_bad_id(sample), sample)
-        keys = [write_key(sample, marks) for sample in block if sample.id]
+                _add_id_error(errors, sample, _describe_bad_id(sample))
+        keys = [_write_key(sample, marks) for sample in block]
         hashes.append(pl.Series(keys, dtype=pl.String).hash())
-    every_hash = pl.concat(hashes)
-    repeated = set(every_hash.filter(every_hash.is_duplicated()).unique().to_list())
-    if repeated:
-        _add_duplicates(
-            errors,
-            rows,
-            marks,
-            repeated,
-        )
+    repeated = pl.concat(hashes).is_duplicated().arg_true()
+    first_uses: dict[str, Sample] = {}
+    for _, block in iterate_blocks(rows.take(repeated)):
+        for sample in block:
+            first = first_uses.setdefault(_write_key(sample, marks), sample)
+            if sample.id and first is not sample:
+                _add_id_error(errors, sample, _describe_duplicate(sample, first, marks))
     errors.raise_any()
 
 
-def write_key(sample: Sample, marks: Sequence[str]) -> str:
+def _write_key(sample: Sample, marks: Sequence[str]) -> str:
     """Return what tells a row from all others: its id, and its trial and order if it has any."""
     parts = [str(sample.fields[name]) for name in marks]
     return "\0".join([sample.id, *parts])
@@ -555,35 +359,7 @@ def _describe_bad_id(sample: Sample) -> str:
     return f"sample id {json.dumps(cell, ensure_ascii=False)} is not text or a whole number"
 
 
-def _add_duplicates(
-    errors: RowErrors,
-    rows: Rows,
-    marks: Sequence[str],
-    hashes: Collection[int],
-) -> None:
-    """Add an error for each further use of an id whose hash came twice."""
-    first_uses: dict[str, Sample] = {}
-    for _, block in iterate_blocks(rows, [ID_COLUMN, *marks]):
-        keys = [write_key(sample, marks) for sample in block]
-        block_hashes = pl.Series(keys, dtype=pl.String).hash()
-        for sample, key, key_hash in zip(
-            block,
-            keys,
-            block_hashes,
-            strict=True,
-        ):
-            if not sample.id or key_hash not in hashes:
-                continue
-            first = first_uses.setdefault(key, sample)
-            if first is not sample:
-                _add_id_error(errors, _describe_duplicate(sample, first, marks), sample)
-
-
-def _describe_duplicate(
-    sample: Sample,
-    first: Sample,
-    marks: Sequence[str],
-) -> str:
+def _describe_duplicate(sample: Sample, first: Sample, marks: Sequence[str]) -> str:
     subject = f"sample id `{sample.id}`"
     if marks:
         trial = " ".join(str(sample.fields[name]) for name in marks)
@@ -594,20 +370,7 @@ def _describe_duplicate(
     return f"{subject} is used twice, first {place}"
 
 
-def _add_id_error(
-    errors: RowErrors,
-    message: str,
-    sample: Sample,
-) -> None:
-    where = Place(
-        file=sample.file,
-        line=sample.line,
-        field=ID_COLUMN,
-    )
+def _add_id_error(errors: RowErrors, sample: Sample, message: str) -> None:
+    where = Place(file=sample.file, line=sample.line, field=ID_COLUMN)
     hint = f"give every row its own id, or remove the column `{ID_COLUMN}` to number the rows"
-    errors.add(
-        "E208",
-        message,
-        where=where,
-        hint=hint,
-    )
+    errors.add("E208", message, where=where, hint=hint)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import ClassVar, Literal, Protocol, Self, runtime_checkable
 from urllib.parse import unquote, urlsplit
 
-from answerkey.datasets.content import COMPRESSIONS, describe_unreadable
+from answerkey.datasets.content import COMPRESSIONS, describe_unreadable, refuse_file
 from answerkey.datasets.formats import split_endings
 from answerkey.datasets.hub import HuggingFaceSource
 from answerkey.datasets.storage import (
     MEGABYTE,
     STORES,
     Fetched,
-    StoredObject,
     fetch_object,
-    find_digest,
     hide_query,
     is_safe,
     is_stored,
@@ -32,10 +30,9 @@ from answerkey.datasets.tables import (
     Table,
     load_rows,
     matches,
-    read_documents,
     read_files,
 )
-from answerkey.errors import DataError, Place, SpecError, listing, remember_url
+from answerkey.errors import DataError, SpecError, listing, remember_url
 from answerkey.templates import RowFilter
 from answerkey.types import Notice, Registry
 
@@ -136,34 +133,31 @@ class FolderSource(FileFields):
             self.extension,
             self.pattern,
         )
-        documents = []
         files = []
+        documents = []
         for label, path in paths.items():
+            file = DataFile(path, str(path), label)
             if self.format is None and not split_endings(path)[0]:
-                documents.append(label)
+                documents.append(file)
             else:
-                files.append(DataFile(path, str(path), label))
+                files.append(file)
         if not files:
-            return self._read_documents(paths)
+            return self._read_documents(documents)
         if documents:
-            names = listing(documents, limit=5)
+            names = listing([file.label for file in documents], limit=5)
             extension = min(Path(file.label).suffix for file in files)
             message = f"the folder `{self.origin}` holds data files and others: {names}"
             hint = f"say which are meant: `extension: {extension[1:]}`"
-            raise DataError(
-                "E201",
-                message,
-                where=Place(file=self.origin),
-                hint=hint,
-            )
+            raise refuse_file("E201", message, self.origin, hint)
         return read_files(files, self, shown=self.origin)
 
-    def _read_documents(self, paths: Mapping[str, Path]) -> Table:
-        texts = [path for path in paths.values() if path.suffix.lower() != ".pdf"]
+    def _read_documents(self, files: Sequence[DataFile]) -> Table:
+        texts = [file for file in files if not file.label.lower().endswith(".pdf")]
         if not texts:
             raise self._refuse_empty()
-        table = read_documents(Path(self.directory_path), texts, self)
-        skipped = len(paths) - len(texts)
+        fields = replace(self, format="document", file_column=self.file_column or "file_name")
+        table = read_files(texts, fields, shown=self.origin)
+        skipped = len(files) - len(texts)
         if not skipped:
             return table
         message = (
@@ -182,12 +176,7 @@ class FolderSource(FileFields):
             message = f"no file of the folder `{self.origin}` matches {' and '.join(conditions)}"
         names = list_files(Path(self.directory_path))
         hint = f"files there: {listing(names, limit=5)}" if names else "put data files into it"
-        return DataError(
-            "E201",
-            message,
-            where=Place(file=self.origin),
-            hint=hint,
-        )
+        return refuse_file("E201", message, self.origin, hint)
 
 
 def list_files(
@@ -197,17 +186,11 @@ def list_files(
 
     Hidden files and links to folders are left out.
     """
-    where = Place(file=str(folder))
     if folder.is_file():
         message = f"the folder `{folder}` is a file, not a folder"
-        raise DataError(
-            "E201",
-            message,
-            where=where,
-            hint="name a file with `type: local`",
-        )
+        raise refuse_file("E201", message, str(folder), "name a file with `type: local`")
     if not folder.is_dir():
-        raise DataError("E201", f"the folder `{folder}` does not exist", where=where)
+        raise refuse_file("E201", f"the folder `{folder}` does not exist", str(folder))
     endings: tuple[str, ...] = ("",)
     if extension is not None:
         ending = f".{extension.lower().lstrip('.')}"
@@ -239,8 +222,7 @@ class UrlSource(FileFields):
     """A file at an address: `https`, `http` on this machine, or shared storage (`s3`, `gs`).
 
     `sha256` is the hash that it must have; without it the address is looked up each time, and the
-    file is fetched if it has changed. Keys go only to the caller's own storage. Parquet there is
-    read in place, whatever its size.
+    file is fetched if it has changed. Keys go only to the caller's own storage.
     """
 
     url: str
@@ -277,18 +259,11 @@ class UrlSource(FileFields):
 
     def read(self, *, name: str) -> Table:  # noqa: ARG002 - the file has a name of its own
         """Return the rows of the file."""
-        path: str | Path = self.url
-        if self._lies_in_place:
-            self._find_stored()
-        else:
-            path = self.fetch().path
-        file = DataFile(path, self.origin, self._name)
+        file = DataFile(self.fetch().path, self.origin, self._name)
         return read_files([file], self, shown=self.origin)
 
     def pin(self) -> Self:
         """Return the source of the current content, without what may be secret in its address."""
-        if self._lies_in_place:
-            return replace(self, sha256=find_digest(self._find_stored()))
         return replace(
             self,
             url=self.origin,
@@ -300,49 +275,31 @@ class UrlSource(FileFields):
         from answerkey.datasets.web import fetch
 
         self.find_format(self._name or "file")
-        endings = "".join(split_endings(self._name))
         max_bytes = self.max_megabytes * MEGABYTE
         if is_stored(self.url):
-            return fetch_object(self._find_stored(), endings, max_bytes)
-        return fetch(
-            self.url,
-            endings,
-            max_bytes,
-            self.sha256,
-        )
+            fetched = fetch_object(open_object(self.url), max_bytes)
+        else:
+            endings = "".join(split_endings(self._name))
+            fetched = fetch(self.url, endings, max_bytes, self.sha256)
+        if self.sha256 not in {None, fetched.digest}:
+            message = f"has the sha256 {fetched.digest}, and {self.sha256} is expected"
+            hint = "it was changed: look at it, then correct or remove `sha256`"
+            raise refuse(self.url, message, hint)
+        return fetched
 
     @property
     def _name(self) -> str:
         return unquote(PurePosixPath(urlsplit(self.url).path).name)
 
-    @property
-    def _lies_in_place(self) -> bool:
-        """Whether only what is needed is fetched: of Parquet on shared storage, read as it is."""
-        return is_stored(self.url) and self.lies_in_place(self._name)
 
-    def _find_stored(self) -> StoredObject:
-        """Return the object as it is now; E214 if it has another hash than it must."""
-        stored = open_object(self.url)
-        if self.sha256 is None:
-            return stored
-        digest = find_digest(stored)
-        if digest != self.sha256:
-            message = f"has the sha256 {digest}, and {self.sha256} is expected"
-            hint = "it was changed: look at it, then correct or remove `sha256`"
-            raise refuse(self.url, message, hint)
-        return stored
-
-
-SOURCES: Registry[Source] = Registry(
-    "answerkey.sources",
-    {
-        "local": LocalSource,
-        "folder": FolderSource,
-        "url": UrlSource,
-        "huggingface": HuggingFaceSource,
-        "inline": InlineSource,
-    },
-)
+_OWN: dict[str, type[Source]] = {
+    "local": LocalSource,
+    "folder": FolderSource,
+    "url": UrlSource,
+    "huggingface": HuggingFaceSource,
+    "inline": InlineSource,
+}
+SOURCES: Registry[Source] = Registry("answerkey.sources", _OWN, _OWN.__getitem__)
 
 
 def pin_source(source: Source) -> Source:

@@ -18,11 +18,10 @@ import os
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import file_digest, sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from pkgutil import resolve_name
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -33,23 +32,18 @@ from answerkey.models.config import Caller, Secret, is_loopback
 #: Set to anything but `0`: nothing is fetched, and earlier downloads are used.
 OFFLINE = "ANSWERKEY_OFFLINE"
 MEGABYTE = 10**6
-#: Bytes of one read, and how many reads run at the same time.
+#: Bytes of one read.
 BLOCK = 8 * 2**20
-AHEAD = 4
 CONNECT_SECONDS = 5.0
 #: Seconds without a byte.
 READ_SECONDS = 20.0
-#: Seconds for a whole range.
-TRANSFER_SECONDS = 600.0
 TRIES = 3
 _SETTINGS = ("AWS_", "FSSPEC_", "GOOGLE_", "GCSFS_", "STORAGE_EMULATOR_HOST")
 _NO_BUCKET = "NoSuchBucket"
 _CONFLICTS = {"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey"}
-_KEY_OPTIONS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 #: The entries of fsspec that differ when the content does; the first that is set counts.
 _MARKS = ("ETag", "etag", "generation", "mtime", "created")
 _MISSING = ("is not there", "check the address; names are told apart by case")
-_CHANGED = ("has changed while it was being read", "start again when it is complete")
 _callers_hosts: set[str] = set()
 
 
@@ -105,41 +99,20 @@ class StoredObject:
         """The last part of the address."""
         return self.url.rpartition("/")[2]
 
-    def read(
-        self,
-        start: int,
-        stop: int,
-    ) -> bytes:
+    def read(self, start: int, stop: int) -> bytes:
         """Return the bytes from `start` up to `stop`; DataError E214 if the object has changed."""
         store, path = open_store(self.url)
         with _reaching(self.url):
             raw = store.read(path, start, stop)
-        if len(raw) != stop - start:
-            raise refuse(self.url, *_CHANGED)
-        self.require_unchanged()
+        if len(raw) != stop - start or find_object(self.url) != self:
+            hint = "start again when it is complete"
+            raise refuse(self.url, "has changed while it was being read", hint)
         return raw
 
-    def require_unchanged(self) -> None:
-        """Raise DataError E214 if the object is gone or has changed."""
-        if find_object(self.url) != self:
-            raise refuse(self.url, *_CHANGED)
-
     def iterate(self) -> Iterator[bytes]:
-        """Yield the content in blocks, of which a few are in memory."""
-        with ThreadPoolExecutor(AHEAD) as pool:
-            for start in range(0, self.size, AHEAD * BLOCK):
-                stop = min(start + AHEAD * BLOCK, self.size)
-                yield from pool.map(self._read_block, range(start, stop, BLOCK))
-
-    def _read_block(self, start: int) -> bytes:
-        return self.read(start, min(start + BLOCK, self.size))
-
-    def digest(self) -> str:
-        """Read the content and return its sha256."""
-        digest = sha256()
-        for block in self.iterate():
-            digest.update(block)
-        return digest.hexdigest()
+        """Yield the content in blocks."""
+        for start in range(0, self.size, BLOCK):
+            yield self.read(start, min(start + BLOCK, self.size))
 
 
 def find_object(url: str) -> StoredObject | None:
@@ -250,7 +223,10 @@ def open_store(url: str) -> tuple[Store, str]:
     if kind is None:
         message = f"`{url}` is on no storage that is known"
         raise SpecError("E108", message, hint=f"schemes: {listing(STORES)}")
-    settings = [item for item in os.environ.items() if item[0].startswith(_SETTINGS)]
+    settings: list[tuple[str, str]] = []
+    for name, value in os.environ.items():
+        if name.startswith(_SETTINGS):
+            settings.append((name, value))
     key = (kind, os.getpid(), *sorted(settings))
     with _opening:
         if key not in _opened:
@@ -301,37 +277,16 @@ class Store:
             self.scheme, skip_instance_cache=True, use_listings_cache=False, **options
         )
 
-    def read(
-        self,
-        path: str,
-        start: int,
-        stop: int,
-    ) -> bytes:
+    def read(self, path: str, start: int, stop: int) -> bytes:
         """Return a range of an object."""
         for _ in range(TRIES - 1):
             with suppress(*self._broken):
-                return bytes(
-                    self.files.cat_file(
-                        path,
-                        start=start,
-                        end=stop,
-                    )
-                )
-        return bytes(
-            self.files.cat_file(
-                path,
-                start=start,
-                end=stop,
-            )
-        )
+                return bytes(self.files.cat_file(path, start=start, end=stop))
+        return bytes(self.files.cat_file(path, start=start, end=stop))
 
     def build_condition(self, mark: str) -> dict[str, str]:  # noqa: ARG002 - other stores send it
         """Return the options for writing only over the object with a mark."""
         return {}
-
-    def find_scan_options(self, path: str) -> dict[str, Any] | None:  # noqa: ARG002 - other stores look at it
-        """Return the options with which Polars reads an object of this store, or None."""
-        return None
 
     def refuse(
         self,
@@ -377,44 +332,12 @@ class S3Store(Store):
         # The client below retries by itself, and its tries are counted.
         files.retries = 1
         files.connect()
-        _find_keys(files)
+        _hide_keys(files)
         return files
 
     def build_condition(self, mark: str) -> dict[str, str]:
         """Return the options for writing only over the object with a mark."""
         return {"IfMatch": mark}
-
-    def find_scan_options(self, path: str) -> dict[str, Any] | None:
-        """Return the keys and the host that the library uses.
-
-        None if the user has certificates of their own, which Polars cannot be given.
-        """
-        client = self.files._s3.meta  # noqa: SLF001 - nobody else knows the endpoint
-        endpoint = client.endpoint_url
-        region = client.region_name
-        is_tls = endpoint.startswith("https://")
-        if is_tls and self.files.session.get_config_variable("ca_bundle"):
-            return None
-        if endpoint.endswith(".amazonaws.com"):
-            # The library is redirected to the region of a bucket; Polars must be told.
-            endpoint = endpoint.replace("//s3.amazonaws", f"//s3.{region}.amazonaws")
-            with suppress(*self.foreign):
-                reply = self.files.call_s3("head_bucket", Bucket=path.partition("/")[0])
-                region = reply["ResponseMetadata"]["HTTPHeaders"]["x-amz-bucket-region"]
-                endpoint = endpoint.replace(client.region_name, region)
-        options = _find_keys(self.files)
-        if self.files.anon:
-            options = {"aws_skip_signature": "true"}
-        return {
-            **options,
-            "aws_endpoint_url": endpoint,
-            "aws_region": region,
-            "aws_allow_http": str(not is_tls).lower(),
-            "max_retries": TRIES - 1,
-            "connect_timeout": f"{CONNECT_SECONDS}s",
-            "read_timeout": f"{READ_SECONDS}s",
-            "timeout": f"{TRANSFER_SECONDS}s",
-        }
 
     def _explain(self, error: BaseException) -> tuple[str, str | None]:
         """Return what an error of the library means, and what to do about it."""
@@ -431,8 +354,8 @@ class S3Store(Store):
         return super()._explain(error)
 
 
-def _find_keys(files: Any) -> dict[str, str]:  # noqa: ANN401 - a class of a foreign library
-    """Return the keys that s3fs uses, as options of Polars; from now on they are never shown."""
+def _hide_keys(files: Any) -> None:  # noqa: ANN401 - a class of a foreign library
+    """Keep the keys that s3fs uses out of everything that is shown."""
 
     async def find_credentials() -> Any:  # noqa: ANN401 - same
         credentials = await files.session.get_credentials()
@@ -442,12 +365,8 @@ def _find_keys(files: Any) -> dict[str, str]:  # noqa: ANN401 - a class of a for
     if not files.key:
         synchronously = resolve_name("fsspec.asyn:sync")
         values = synchronously(files.loop, find_credentials) or values
-    keys = {}
-    for name, value in zip(_KEY_OPTIONS, values, strict=False):
-        if value:
-            Secret(value, "caller")
-            keys[name] = value
-    return keys
+    for value in filter(None, values):
+        Secret(value, "caller")
 
 
 class GoogleStore(Store):
@@ -493,7 +412,8 @@ def refuse_large(
 
 def is_offline() -> bool:
     """Return whether the caller wants nothing to be fetched."""
-    return os.environ.get(OFFLINE, "0").strip().lower() not in {"", "0", "false", "no", "off"}
+    setting = os.environ.get(OFFLINE, "").strip().lower()
+    return setting not in {"", "0", "false", "no", "off"}
 
 
 def allow_fetching(*hosts: str) -> None:
@@ -548,14 +468,11 @@ def open_object(url: str) -> StoredObject:
     raise refuse(url, *_MISSING)
 
 
-def fetch_object(
-    stored: StoredObject,
-    endings: str,
-    max_bytes: int | None = None,
-) -> Fetched:
-    """Download an object, unless it is in the cache; `endings` are those of its name."""
+def fetch_object(stored: StoredObject, max_bytes: int | None = None) -> Fetched:
+    """Download an object, unless it is in the cache."""
     if max_bytes is not None and stored.size > max_bytes:
         raise refuse_large(stored.url, stored.size, max_bytes)
+    endings = "".join(PurePosixPath(stored.name).suffixes)
     note = name_note(repr(stored))
     content = find_content(str(read_note(note).get("sha256")), endings)
     if content is None:
@@ -564,20 +481,10 @@ def fetch_object(
     return content
 
 
-def find_digest(stored: StoredObject) -> str:
-    """Return the sha256 of an object, which is read only once while it stays the same."""
-    note = name_note(repr(stored))
-    digest = read_note(note).get("sha256") or stored.digest()
-    # Where nothing can be written, it is read again the next time.
-    with suppress(OSError):
-        keep_note(note, {"sha256": digest})
-    return str(digest)
-
-
 def digest_file(path: str | Path) -> str:
     """Return the sha256 of a file, here or on shared storage."""
     if is_stored(path):
-        return find_digest(open_object(str(path)))
+        return fetch_object(open_object(str(path))).digest
     with Path(path).open("rb") as stream:
         return file_digest(stream, "sha256").hexdigest()
 

@@ -1,8 +1,8 @@
 """Tables of rows: data files, several files joined, documents, and tables in memory.
 
-Rows are held in memory while they are few. Of a large file, JSON Lines and Parquet are read where
-they lie; any other is written once as JSON Lines into a temporary file, which is removed at the end
-of the process.
+Rows are held in memory while they are few. A large file of JSON Lines is read where it lies; any
+other is written once as JSON Lines into a temporary file, which is removed at the end of the
+process.
 """
 
 from __future__ import annotations
@@ -10,23 +10,29 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import sys
 import tempfile
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import partial
 from hashlib import sha256
 from math import isnan
 from pathlib import Path
-from typing import IO, Any, Protocol, Self
+from typing import Any, Protocol
 
 import polars as pl
 
-from answerkey.datasets.cells import CellTyper, ColumnKind, UnfitCellError, check_names, plain
+from answerkey.datasets.cells import (
+    ColumnKind,
+    UnfitCellError,
+    check_names,
+    convert_cell,
+    describe_unfit,
+    plain,
+)
 from answerkey.datasets.content import (
     COMPRESSIONS,
     FOREIGN,
@@ -36,7 +42,7 @@ from answerkey.datasets.content import (
     describe_long,
     describe_unreadable,
     find_cell_limit,
-    find_line_limit,
+    refuse_file,
     require_plain,
 )
 from answerkey.datasets.formats import (
@@ -59,10 +65,9 @@ from answerkey.datasets.rows import (
     complete_fields,
     iterate_blocks,
     name_row,
-    open_parquet,
     read_stamp,
 )
-from answerkey.datasets.storage import fetch_object, find_digest, is_stored, open_object
+from answerkey.datasets.storage import fetch_object, is_stored, open_object
 from answerkey.errors import (
     AnswerkeyError,
     DataError,
@@ -81,8 +86,10 @@ BINARY = frozenset({"parquet", "arrow"})
 WORKBOOKS = frozenset({".xlsx", ".xls", ".ods"})
 #: The column in which a run keeps rows that were in memory, as JSON text.
 SAMPLE_COLUMN = "sample"
-#: A table with more characters is not held in memory.
-HELD_CHARACTERS = 32 * 2**20
+#: A table with more bytes is not held in memory.
+HELD_BYTES = 64 * 2**20
+#: About what a row takes in memory beside its characters.
+ROW_BYTES = 500
 
 
 def matches(name: str, pattern: str) -> bool:
@@ -122,28 +129,17 @@ class FileFields:
         """Return the format of a file with this name; raises DataError E201 and E202."""
         name = Path(path).name
         ending = split_endings(path)[0]
-        where = Place(file=str(path))
         if not self.format and not ending:
             hint = f"endings: {listing(FORMATS)}, each also with {listing(COMPRESSIONS)}"
             if Path(path).suffix.lower() in WORKBOOKS:
                 hint = f"save the sheet as CSV, and name that; {hint}"
             message = f"the ending of `{name}` names no format"
-            raise DataError(
-                "E201",
-                message,
-                where=where,
-                hint=hint,
-            )
+            raise refuse_file("E201", message, str(path), hint)
         form = self.format or FORMATS[ending]
         if (self.header is not None or self.skip_rows) and form not in DELIMITED:
             message = f"`header` and `skip_rows` are for CSV and TSV, and `{name}` is {form}"
-            raise DataError("E202", message, where=where)
+            raise refuse_file("E202", message, str(path))
         return form
-
-    def lies_in_place(self, name: str) -> bool:
-        """Return whether an object on shared storage is read there: Parquet, as it stands."""
-        is_parquet = self.find_format(name) == "parquet" and not split_endings(name)[1]
-        return is_parquet and not self.columns and self.makes_no_column
 
     @property
     def makes_no_column(self) -> bool:
@@ -174,182 +170,168 @@ def load_table(
 ) -> Table:
     """Return the rows of a data file, with the digest of its content and what is odd about it.
 
-    The file may be on shared storage (`s3://…`): Parquet is read where it lies, another object is
-    fetched. With `by_trial`, rows of one sample may differ in the column `trial`. `shown` is the
-    file's name in errors.
+    A file on shared storage (`s3://…`) is fetched first. With `by_trial`, rows of one sample may
+    differ in the column `trial`. `shown` is the file's name in errors.
     """
     how = how or FileFields()
-    table: Table | None = None
+    shown = shown or str(path)
     if isinstance(path, str) and is_stored(path):
-        shown = shown or path
-        table = _open_stored_parquet(path, how, shown)
-        if table is None:
-            stored = open_object(path)
-            path = fetch_object(stored, "".join(split_endings(stored.name))).path
-    if table is None:
-        table = _open_file(Content(shown or str(path), Path(path)), how)
-    if not len(table.rows):
-        where = Place(file=table.rows.file)
-        raise DataError(
-            "E210",
-            "the file has no rows",
-            where=where,
-            hint=ROWS_HINT,
-        )
-    check_ids(table.rows, by_trial=by_trial)
-    return table
-
-
-def _open_stored_parquet(
-    url: str,
-    how: FileFields,
-    shown: str,
-) -> Table | None:
-    """Return the rows of a Parquet object on shared storage; None for one that must be fetched."""
-    stored = open_object(url)
-    if not how.lies_in_place(stored.name):
-        return None
-    rows = open_parquet(Content(shown, Path(stored.name)), stored)
-    if rows is None:
-        return None
-    notices = check_names(rows.columns, Place(file=shown))
-    return Table(rows, find_digest(stored), tuple(notices))
-
-
-def _open_file(content: Content, how: FileFields) -> Table:
+        path = fetch_object(open_object(path)).path
+    content = Content(shown, Path(path))
     require_plain(content.path)
-    form = how.find_format(content.path)
     try:
-        if form == "parquet" and not content.is_packed and not how.columns:
-            parquet = open_parquet(content)
-            if parquet is not None:
-                notices = check_names(parquet.columns, content.place())
-                return Table(parquet, content.digest, tuple(notices))
-        rows, notices = _read_rows(content, how, form)
-        return Table(rows, content.digest, tuple(notices))
+        rows = _read_rows(content, how)
+        digest = content.digest
     except OSError as error:
         raise describe_unreadable(content.path, error, content.file) from None
+    check_ids(rows, by_trial=by_trial)
+    return Table(rows, digest, tuple(content.notices))
 
 
-def _read_rows(
-    content: Content,
-    how: FileFields,
-    form: FormatName,
-) -> tuple[Rows, list[Notice]]:
-    notices: list[Notice] = []
+def _read_rows(content: Content, how: FileFields) -> Rows:
+    form = how.find_format(content.path)
     read = READERS[form]
     if how.header is not None or how.skip_rows:
-        read = partial(
-            read,
-            names=how.header,
-            skipped=how.skip_rows,
-        )
+        read = partial(read, names=how.header, skipped=how.skip_rows)
     in_place: Path | None = None
     if form == "jsonl" and not content.is_packed and content.wide is None and not how.columns:
         in_place = content.path.absolute()
     try:
-        with RowCollector([content.file], how.columns, in_place=in_place) as collector:
-            for record in read(content, notices):
-                collector.add(record)
-            rows = collector.finish()
+        records = read(content)
+        if how.columns:
+            records = _type_cells(records, how.columns, content)
+        rows = collect_rows(records, [content.file], in_place=in_place)
     except (AnswerkeyError, UnicodeDecodeError):
         if form not in BINARY:
-            content.check_text()  # what is no text at all is told first
+            content.check_text()  # bytes that are no text explain every other mistake
         raise
+    for name in how.columns:
+        if name not in rows.columns:
+            message = f"`columns` types `{name}`, which is not a column"
+            where = Place(file=content.file, field=name)
+            raise refuse_column(message, name, rows.columns, where)
     if form in {"jsonl", "json"}:
-        notices += check_names(rows.columns, content.place())
-    return rows, notices
+        content.notices.extend(check_names(rows.columns, content.place()))
+    return rows
 
 
-class RowCollector:
-    """Collects the rows of a table: in memory while they are few, else in a file of JSON Lines.
+def _type_cells(
+    records: Iterable[Record],
+    kinds: Mapping[str, ColumnKind],
+    content: Content,
+) -> Iterator[Record]:
+    """Yield the rows with their declared columns typed; cells that do not fit are E211."""
+    errors = RowErrors(content.file)
+    for record in records:
+        fields = dict(record.fields)
+        for name in kinds.keys() & fields.keys():
+            try:
+                fields[name] = convert_cell(fields[name], kinds[name])
+            except UnfitCellError as error:
+                message = describe_unfit(fields[name], kinds[name], error)
+                where = Place(file=content.file, line=record.line, field=name)
+                errors.add("E211", message, where=where)
+        yield record._replace(fields=fields)
+    errors.raise_any()
 
-    `files` are the names in errors, `kinds` the declared types of columns. Rows that come from a
-    file of JSON Lines as they stand are left `in_place`. Without `is_limited`, rows stay in memory.
+
+def collect_rows(
+    records: Iterable[Record],
+    files: Sequence[str],
+    *,
+    in_place: Path | None = None,
+    is_limited: bool = True,
+) -> Rows:
+    """Return rows: in memory while they are few, else in a file of JSON Lines.
+
+    `files` are the names of their files in errors. Rows of a file of JSON Lines may stay where they
+    are, `in_place`. Unless `is_limited`, rows and cells may have any size, and stay in memory.
+    E210 when there are no rows, E202 for cells that are too long.
+    """
+    columns: dict[str, None] = {}
+    held: list[Record] = []
+    size = 0
+    cell_limit = find_cell_limit()
+    long_cells = RowErrors(files[0])
+    row_file: RowFile | None = None
+    for record in records:
+        if not record.fields.keys() <= columns.keys():
+            columns.update(dict.fromkeys(record.fields))
+        held.append(record)
+        if not is_limited:
+            continue
+        if record.size > cell_limit:
+            _refuse_long_cells(record, cell_limit, files, long_cells)
+        size += record.size + ROW_BYTES
+        if size > HELD_BYTES:
+            row_file = row_file or RowFile(files, in_place)
+            row_file.write(held)
+            held = []
+            size = 0
+    if not held and row_file is None:
+        raise refuse_file("E210", "the file has no rows", files[0], ROWS_HINT)
+    long_cells.raise_any()
+    if not columns:
+        raise refuse_file("E210", "the rows of the file have no columns", files[0])
+    if row_file is not None:
+        row_file.write(held)
+        return row_file.open_rows(list(columns))
+    names = list(columns)
+    samples: list[Sample] = []
+    for number, record in enumerate(held, 1):
+        fields = complete_fields(record.fields, names)
+        file = files[record.file_index]
+        samples.append(Sample(name_row(fields, number), fields, file, record.line))
+    return Samples(samples, names, files[0])
+
+
+def _refuse_long_cells(
+    record: Record,
+    limit: int,
+    files: Sequence[str],
+    errors: RowErrors,
+) -> None:
+    for name, cell in record.fields.items():
+        text = cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False)
+        if len(text) > limit:
+            where = Place(file=files[record.file_index], line=record.line, field=name)
+            errors.add("E202", describe_long("the cell", limit), where=where)
+
+
+class RowFile:
+    """A file of JSON Lines with the rows of a table: the user's own, or a temporary one.
+
+    A temporary file is written here, and removed at the end of the process.
     """
 
-    def __init__(
-        self,
-        files: Sequence[str],
-        kinds: Mapping[str, ColumnKind] | None = None,
-        *,
-        in_place: Path | None = None,
-        is_limited: bool = True,
-    ) -> None:
-        self._in_place = in_place
+    def __init__(self, files: Sequence[str], in_place: Path | None) -> None:
         self._files = files
-        self._typers = {name: CellTyper(kind) for name, kind in (kinds or {}).items()}
-        self._unfit = RowErrors(files[0])
-        self._long = RowErrors(files[0])
-        self._is_limited = is_limited
-        self._cell_limit = find_cell_limit()
-        self._columns: dict[str, None] = {}
-        self._records: list[tuple[Record, int]] = []
-        self._count = 0
-        self._size = 0
+        self._is_temporary = in_place is None
+        self._path = in_place or _create_file(files[0])
         self._marks = array("q")
         self._mark_lines = array("q")
-        self._temporary: IO[bytes] | None = None
-        self._path: Path | None = None
+        self._count = 0
 
-    def __enter__(self) -> Self:
-        return self
+    def write(self, records: Iterable[Record]) -> None:
+        """Add rows to a temporary file; of the user's own file only note where they begin."""
+        if not self._is_temporary:
+            for record in records:
+                self._mark(record.line, record.offset)
+            return
+        with _needing_room(self._files[0]), self._path.open("ab") as stream:
+            for record in records:
+                self._mark(record.line, stream.tell())
+                row = {PLACE_KEY: [record.line, record.file_index], **record.fields}
+                stream.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
 
-    def __exit__(self, *_: object) -> None:
-        if self._temporary is not None:
-            with suppress(OSError):  # `finish` has told that there is no room
-                self._temporary.close()
-
-    def add(self, record: Record, file_index: int = 0) -> None:
-        """Keep one row; `file_index` says which of the files it is from."""
-        fields = record.fields
-        if not fields.keys() <= self._columns.keys():
-            self._columns.update(dict.fromkeys(fields))
-        if self._is_limited and record.size > self._cell_limit:
-            self._check_sizes(record, file_index)
-        if self._typers:
-            record = record._replace(fields=self._convert(record, file_index))
-        self._size += record.size
-        if self._path is None:
-            self._mark(record.line, record.offset)
-            self._records.append((record, file_index))
-            if self._is_limited and self._size > HELD_CHARACTERS:
-                self._move_to_file()
-        else:
-            self._write(record, file_index)
+    def _mark(self, line: int, offset: int) -> None:
+        if self._count % MARK_ROWS == 0:
+            self._marks.append(offset)
+            self._mark_lines.append(line)
         self._count += 1
 
-    def finish(self) -> Rows:
-        """Return the rows; raises what is wrong with their cells, and E210 when there are none."""
-        file = self._files[0]
-        if not self._count:
-            raise DataError(
-                "E210",
-                "the file has no rows",
-                where=Place(file=file),
-                hint=ROWS_HINT,
-            )
-        self._long.raise_any()
-        columns = list(self._columns)
-        if not columns:
-            raise DataError("E210", "the rows of the file have no columns", where=Place(file=file))
-        for name in self._typers:
-            if name not in self._columns:
-                message = f"`columns` types `{name}`, which is not a column"
-                raise refuse_column(
-                    message,
-                    name,
-                    columns,
-                    Place(file=file, field=name),
-                )
-        self._unfit.raise_any()
-        if self._path is None:
-            return Samples(self._build_samples(columns), columns, file)
-        if self._temporary is not None:
-            try:
-                self._temporary.flush()
-            except OSError as error:
-                raise self._refuse_room(error) from None
+    def open_rows(self, columns: Sequence[str]) -> LineRows:
+        """Return the rows that were written."""
         return LineRows(
             self._path,
             columns,
@@ -361,97 +343,25 @@ class RowCollector:
             read_stamp(self._path),
         )
 
-    def _build_samples(self, columns: list[str]) -> list[Sample]:
-        samples: list[Sample] = []
-        for number, (record, file_index) in enumerate(self._records, 1):
-            fields = complete_fields(record.fields, columns)
-            file = self._files[file_index]
-            samples.append(
-                Sample(
-                    name_row(fields, number),
-                    fields,
-                    file,
-                    record.line,
-                )
-            )
-        return samples
 
-    def _check_sizes(self, record: Record, file_index: int) -> None:
-        for name, cell in record.fields.items():
-            if isinstance(cell, str) and len(cell.encode()) > self._cell_limit:
-                where = Place(
-                    file=self._files[file_index],
-                    line=record.line,
-                    field=name,
-                )
-                self._long.add("E202", describe_long("the cell", self._cell_limit), where=where)
+def _create_file(file: str) -> Path:
+    with _needing_room(file):
+        descriptor, name = tempfile.mkstemp(prefix="answerkey-rows-", suffix=".jsonl")
+    os.close(descriptor)
+    path = Path(name)
+    atexit.register(path.unlink, missing_ok=True)
+    return path
 
-    def _convert(self, record: Record, file_index: int) -> dict[str, object]:
-        """Return the fields of a row with its declared columns typed; an unfit cell is null."""
-        fields = dict(record.fields)
-        for name, typer in self._typers.items():
-            if name not in fields:
-                continue
-            cell = fields[name]
-            try:
-                fields[name] = typer.convert(cell)
-            except UnfitCellError as error:
-                where = Place(
-                    file=self._files[file_index],
-                    line=record.line,
-                    field=name,
-                )
-                self._unfit.add("E211", typer.describe(cell, error), where=where)
-                fields[name] = None
-        return fields
 
-    def _mark(self, line: int, offset: int) -> None:
-        if self._count % MARK_ROWS == 0:
-            self._marks.append(offset)
-            self._mark_lines.append(line)
-
-    def _move_to_file(self) -> None:
-        """Let go of the rows in memory: they are in the user's file, or in a temporary one."""
-        records = self._records
-        self._records = []
-        if self._in_place is not None:
-            self._path = self._in_place
-            return
-        self._count = 0
-        self._marks = array("q")
-        self._mark_lines = array("q")
-        try:
-            descriptor, name = tempfile.mkstemp(prefix="answerkey-rows-", suffix=".jsonl")
-        except OSError as error:
-            raise self._refuse_room(error) from None
-        self._temporary = os.fdopen(descriptor, "wb")
-        self._path = Path(name)
-        atexit.register(self._path.unlink, missing_ok=True)
-        for record, file_index in records:
-            self._write(record, file_index)
-            self._count += 1
-        self._count -= 1  # the last of them is counted by `add`
-
-    def _write(self, record: Record, file_index: int) -> None:
-        if self._temporary is None:
-            self._mark(record.line, record.offset)
-            return
-        self._mark(record.line, self._temporary.tell())
-        row = {PLACE_KEY: [record.line, file_index], **record.fields}
-        try:
-            self._temporary.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
-        except OSError as error:
-            raise self._refuse_room(error) from None
-
-    def _refuse_room(self, error: OSError) -> DataError:
-        message = f"cannot keep the rows of `{self._files[0]}` in a temporary file: {error}"
+@contextmanager
+def _needing_room(file: str) -> Iterator[None]:
+    """Turn an error of the temporary file for the rows of `file` into E201."""
+    try:
+        yield
+    except OSError as error:
+        message = f"cannot keep the rows of `{file}` in a temporary file: {error}"
         hint = f"make room in `{tempfile.gettempdir()}`, or name another folder: `TMPDIR=FOLDER`"
-        return DataError(
-            "E201",
-            message,
-            where=Place(file=self._files[0]),
-            hint=hint,
-        )
+        raise refuse_file("E201", message, file, hint) from None
 
 
 class ArrowStream(Protocol):
@@ -482,25 +392,17 @@ def load_rows(
     Where a `lone` column will do, it may be given by itself.
     """
     notices: list[Notice] = []
-    collector = RowCollector([name], is_limited=False)
-    is_empty = True
-    for record in _read_tabular(
-        data,
-        name,
-        lone,
-        notices,
-    ):
-        is_empty = False
-        collector.add(record)
-    if is_empty:
-        raise DataError("E210", f"`{name}` has no rows", where=Place(file=name))
-    rows = collector.finish()
+    records = list(_read_tabular(data, name, lone, notices))
+    if not records:
+        raise refuse_file("E210", f"`{name}` has no rows", name)
+    rows = collect_rows(records, [name], is_limited=False)
     try:
         digest = digest_rows(rows)
     except UnicodeEncodeError as error:
-        text = error.object[max(0, error.start - 40) : error.end + 40]
+        start = max(0, error.start - 40)
+        text = error.object[start : error.end + 40]
         message = f"the text {text!r} holds half of a surrogate pair, which is not a character"
-        raise DataError("E203", message, where=Place(file=name)) from None
+        raise refuse_file("E203", message, name) from None
     check_ids(rows, by_trial=by_trial)
     return Table(rows, digest, tuple(notices))
 
@@ -518,30 +420,18 @@ def _read_tabular(
     """
     if hasattr(data, "with_format") and isinstance(getattr(data, "num_rows", None), int):
         data = data.with_format("arrow")[:]  # of `datasets`, which knows Arrow
-    pandas = sys.modules.get("pandas")
+    is_pandas = hasattr(data, "reset_index") and hasattr(data, "columns")
+    if is_pandas and any(data.index.names):
+        data = data.reset_index()  # an index without a name only numbers the rows
     is_column = bool(lone) and (hasattr(data, "dtype") or hasattr(data, "type"))
-    if isinstance(data, pl.LazyFrame | pl.DataFrame):
-        yield from read_frame(data.lazy(), name, notices)
-    elif pandas is not None and isinstance(data, pandas.DataFrame):
-        yield from _read_columns(_list_pandas_columns(data), name, notices)
-    elif isinstance(data, Mapping):
+    if isinstance(data, pl.LazyFrame):
+        yield from read_frame(data, name, notices)
+    elif is_pandas or isinstance(data, Mapping):
         yield from _read_columns(list(data.items()), name, notices)
     elif hasattr(data, "__arrow_c_stream__") and not is_column:
         yield from read_frame(_import_arrow(data, name).lazy(), name, notices)
     else:
         yield from _read_columns(_gather_columns(data, name, lone), name, notices)
-
-
-def _list_pandas_columns(frame: Any) -> list[tuple[object, Any]]:  # noqa: ANN401 - of pandas
-    """Return the columns of a pandas frame; an index without a name only numbers the rows."""
-    columns: list[tuple[object, Any]] = []
-    for level, label in enumerate(frame.index.names):
-        if label is not None:
-            columns.append((label, frame.index.get_level_values(level)))
-    for number in range(frame.shape[1]):
-        series = frame.iloc[:, number]
-        columns.append((series.name, series))
-    return columns
 
 
 def _import_arrow(data: Any, name: str) -> pl.DataFrame:  # noqa: ANN401 - of any library
@@ -550,12 +440,7 @@ def _import_arrow(data: Any, name: str) -> pl.DataFrame:  # noqa: ANN401 - of an
     except FOREIGN as error:
         message = f"`{name}` cannot be read as a table: {str(error).splitlines()[0]}"
         code = "E212" if isinstance(error, pl.exceptions.DuplicateError) else "E202"
-        raise DataError(
-            code,
-            message,
-            where=Place(file=name),
-            hint=NO_TABLE,
-        ) from None
+        raise refuse_file(code, message, name, NO_TABLE) from None
 
 
 def _gather_columns(
@@ -567,12 +452,7 @@ def _gather_columns(
     rows: Any = list_cells(data)
     if rows is None:
         message = f"`{name}` is a value of type {type(data).__name__}, not a table"
-        raise DataError(
-            "E202",
-            message,
-            where=Place(file=name),
-            hint=NO_TABLE,
-        )
+        raise refuse_file("E202", message, name, NO_TABLE)
     if lone and not any(isinstance(row, Mapping) for row in rows):
         return [(lone, rows)]
     names: dict[object, None] = {}
@@ -580,21 +460,17 @@ def _gather_columns(
         if not isinstance(row, Mapping):
             kind = type(row).__name__
             message = f"`{name}`: row {number} is a value of type {kind}, not a mapping"
-            raise DataError(
-                "E202",
-                message,
-                where=Place(file=name),
-                hint=NO_TABLE,
-            )
+            raise refuse_file("E202", message, name, NO_TABLE)
         names.update(dict.fromkeys(row))
-    return [(key, [row.get(key) for row in rows]) for key in names]
+    columns: list[tuple[object, Any]] = []
+    for key in names:
+        cells = [row.get(key) for row in rows]
+        columns.append((key, cells))
+    return columns
 
 
 def list_cells(column: Any) -> list[object] | None:  # noqa: ANN401 - of any library
-    """Return the cells of a column of any library; None for what is no list.
-
-    NaN is null in pandas.
-    """
+    """Return the cells of a column of any library; None for what is no list."""
     is_one_value = isinstance(column, str | bytes | set | frozenset | Mapping)
     if is_one_value or not hasattr(column, "__iter__"):
         return None
@@ -604,9 +480,6 @@ def list_cells(column: Any) -> list[object] | None:  # noqa: ANN401 - of any lib
     cells = list(column) if unwrap is None else unwrap()
     if not isinstance(cells, list):
         return None
-    if getattr(column, "hasnans", False):
-        is_missing = column.isna().tolist()
-        cells = [None if gone else cell for cell, gone in zip(cells, is_missing, strict=True)]
     return cells
 
 
@@ -616,21 +489,20 @@ def _read_columns(
     notices: list[Notice],
 ) -> Iterator[Record]:
     """Yield the rows of a table that is given by its columns."""
-    where = Place(file=file)
     names: list[str] = []
     for label, _ in columns:
         if not isinstance(label, str):
-            raise DataError("E202", f"the column name {label!r} is not text", where=where)
+            raise refuse_file("E202", f"the column name {label!r} is not text", file)
         names.append(label)
-    notices += check_names(names, where)
+    notices += check_names(names, Place(file=file))
     table: dict[str, list[object]] = {}
-    for name, column in zip(names, (cells for _, cells in columns), strict=True):
-        table[name] = _read_column(name, column, file)
+    for name, (_, cells) in zip(names, columns, strict=True):
+        table[name] = _read_column(name, cells, file)
     lengths = {len(cells) for cells in table.values()}
     if len(lengths) > 1:
         counts = ", ".join(f"`{name}` {len(cells)}" for name, cells in table.items())
         message = f"`{file}`: the columns differ in their number of cells: {counts}"
-        raise DataError("E202", message, where=where)
+        raise refuse_file("E202", message, file)
     for number, cells in enumerate(zip(*table.values(), strict=True), 1):
         fields = dict(zip(names, cells, strict=True))
         yield Record(number, fields, measure_fields(fields))
@@ -646,22 +518,18 @@ def _read_column(
         kind = type(column).__name__
         message = f"`{file}`: column `{name}` is a value of type {kind}, not a list of cells"
         hint = "a single row is written `[{…}]`; of several tables choose one"
-        raise DataError(
-            "E202",
-            message,
-            where=Place(file=file),
-            hint=hint,
-        )
-    try:
-        cells = [plain(cell) for cell in cells]
-    except TypeError as error:
-        where = Place(file=file, field=name)
-        raise DataError("E202", f"the column holds {error}", where=where) from None
-    kinds = set(map(type, cells))
-    if float in kinds and kinds - {float, int, type(None)}:
-        # Among texts, pandas has NaN for null.
-        return [None if isinstance(cell, float) and isnan(cell) else cell for cell in cells]
-    return cells
+        raise refuse_file("E202", message, file, hint)
+    values: list[object] = []
+    for cell in cells:
+        try:
+            value = plain(cell)
+        except TypeError as error:
+            message = f"the column holds {error}"
+            raise refuse_file("E202", message, file, field=name) from None
+        # pandas has NaN for null.
+        is_missing = isinstance(value, float) and isnan(value)
+        values.append(None if is_missing else value)
+    return values
 
 
 def digest_rows(rows: Rows, *, with_ids: bool = False) -> str:
@@ -733,12 +601,7 @@ def _refuse_lost(
                 "which it does not read"
             )
             hint = f"rename one of them; a template that reads `sample.{name}` may replace it"
-            raise DataError(
-                "E212",
-                message,
-                where=Place(file=file, field=name),
-                hint=hint,
-            )
+            raise refuse_file("E212", message, file, hint, field=name)
 
 
 def _derive(
@@ -764,8 +627,7 @@ def _derive(
                 fields[name] = plain(value)
             except TypeError as error:
                 message = f"derived column `{name}` yields {error}"
-                where = Place(file=sample.file, field=name)
-                raise DataError("E207", message, where=where) from None
+                raise refuse_file("E207", message, sample.file, field=name) from None
     return rows
 
 
@@ -809,28 +671,27 @@ def _join_files(
     layout: list[object],
 ) -> Table:
     """Return the rows of one file after the other, with the columns that are made for them."""
-    errors = TemplateErrors(only_columns=True)
     notices: dict[Notice, None] = {}
     contents: list[list[str | None]] = []
-    with RowCollector([file.shown for file in files]) as collector:
+
+    def read_records() -> Iterator[Record]:
+        errors = TemplateErrors(only_columns=True)
         for index, file in enumerate(files):
             table = load_table(file.path, how, shown=file.shown)
             notices.update(dict.fromkeys(table.notices))
             contents.append([table.digest, file.label if how.file_column else None])
-            for record in _extend_rows(
-                table.rows,
-                file,
-                how,
-                errors,
-            ):
-                collector.add(record, index)
+            for line, fields in _extend_rows(table.rows, file, how, errors):
+                yield Record(line, fields, measure_fields(fields), file_index=index)
         errors.raise_any()
-        rows = collector.finish()
+
+    rows = collect_rows(read_records(), [file.shown for file in files])
     check_ids(rows)
     # Which column has the completions does not change the questions.
-    roles = sorted((role, name) for role, name in how.questions.items() if role != "completion")
-    digest = _hash([contents, layout, how.file_column, list(how.derive.items()), roles])
-    return Table(rows, digest, tuple(notices))
+    roles = dict(how.questions)
+    roles.pop("completion", None)
+    derived = list(how.derive.items())
+    parts = [contents, layout, how.file_column, derived, sorted(roles.items())]
+    return Table(rows, _hash(parts), tuple(notices))
 
 
 def _extend_rows(
@@ -838,57 +699,22 @@ def _extend_rows(
     file: DataFile,
     how: FileFields,
     errors: TemplateErrors,
-) -> Iterator[Record]:
+) -> Iterator[tuple[int, dict[str, object]]]:
+    """Yield the line and the fields of each row, with the columns that are made for it."""
     if how.file_column in rows.columns:
         message = f"`file_column` is `{how.file_column}`, which is a column of the file"
         hint = "choose another name there, or rename the column in the file"
-        raise DataError(
-            "E212",
-            message,
-            where=Place(file=file.shown),
-            hint=hint,
-        )
+        raise refuse_file("E212", message, file.shown, hint)
     _refuse_lost(how, rows.columns, file.shown)
     questions = QuestionColumns.of(how.questions, rows) if how.questions else None
     for _, block in iterate_blocks(rows):
         samples = block if questions is None else questions.derive(block)
         if how.file_column is not None:
             samples = samples.with_column(how.file_column, file.label)
-        for sample, fields in zip(samples, _derive(how, samples, errors), strict=True):
-            yield Record(sample.line or 1, fields, measure_fields(fields))
+        derived = _derive(how, samples, errors)
+        for sample, fields in zip(samples, derived, strict=True):
+            yield sample.line or 1, fields
 
 
 def _hash(parts: object) -> str:
     return sha256(json.dumps(parts).encode()).hexdigest()
-
-
-def read_documents(
-    folder: Path,
-    paths: Sequence[Path],
-    how: FileFields,
-) -> Table:
-    """Return a row for each text file, whose id is the hash of its text."""
-    rows: list[dict[str, object]] = []
-    limit = find_line_limit()
-    for path in paths:
-        content = Content(str(path), path)
-        content.check_text()
-        with content.open_text() as stream:
-            text = stream.read(limit + 1)
-        if len(text) > limit:
-            raise content.error("E202", describe_long("the document", limit))
-        rows.append(
-            {
-                "sample_id": sha256(text.encode()).hexdigest(),
-                "file_name": path.relative_to(folder).as_posix(),
-                "content": text,
-            }
-        )
-    table = load_rows(rows, name=str(folder))
-    if not how.derive:
-        return table
-    _refuse_lost(how, table.rows.columns, str(folder))
-    errors = TemplateErrors(only_columns=True)
-    derived = _derive(how, table.samples, errors)
-    errors.raise_any()
-    return load_rows(derived, name=str(folder))

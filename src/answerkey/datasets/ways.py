@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations
-from typing import NamedTuple
 
 from answerkey.datasets.options import Options, read_truth
 from answerkey.datasets.questions import (
@@ -17,10 +15,10 @@ from answerkey.datasets.questions import (
     Row,
     locate_error,
 )
-from answerkey.datasets.rows import Rows, iterate_blocks
+from answerkey.datasets.rows import Rows, iterate_samples
 from answerkey.errors import DataError
 from answerkey.text import shorten
-from answerkey.types import Samples
+from answerkey.types import Sample
 
 #: A way that misses a larger share of the rows is none; the rows that it misses are reported when
 #: rows are checked.
@@ -32,41 +30,13 @@ _SEVERAL = re.compile(r"[A-Z](?:\s*(?:[,;/&+|]|and)?\s*[A-Z])+")
 SHOWN_ROWS = 3
 SHOWN_TEXT = 40
 
-#: The options of a question, unless they are yes and no, and the place of its truth.
-_Reading = tuple[list[str] | None, int | None]
-_Sources = dict[object, list[tuple[Row, Options | None]]]
-
-
-class TableRow(NamedTuple):
-    """A row of a table, with its position in a block of rows."""
-
-    block: Samples
-    position: int
-    fields: Row
-
-    def locate(self) -> str:
-        """Return where the row stands, as the beginning of a line of an error."""
-        line = self.block.place(self.position).line
-        return "" if line is None else f"line {line}: "
-
-
-def iterate_rows(
-    rows: Rows,
-    columns: Collection[str],
-) -> Iterator[TableRow]:
-    """Yield each row with some of its columns."""
-    for _, block in iterate_blocks(rows, columns):
-        for position, fields in enumerate(block.rows()):
-            yield TableRow(block, position, fields)
-
 
 @dataclass(eq=False)
 class Way:
     """One way to read a table, with counts of what it makes of the questions in it.
 
     `missed` truths name no option; of these, `hidden` ones say nothing, `several` name more than
-    one, and the first are `shown` in an error. `conflicts` are the ways that read some row
-    differently.
+    one, and the first are `shown` in an error. Ways with the same `digest` read every row alike.
     """
 
     columns: QuestionColumns
@@ -77,8 +47,8 @@ class Way:
     hidden: int = 0
     several: int = 0
     is_relabelled: bool = False
+    digest: int = 0
     shown: list[str] = field(default_factory=list)
-    conflicts: set[Way] = field(default_factory=set)
 
     @cached_property
     def truth(self) -> str | None:
@@ -104,11 +74,11 @@ class Way:
         """Return whether the labels or texts of another column agree on every row."""
         for way in fitting:
             is_sure = way.columns.form in {"label", "text"} and way.truth != self.truth
-            if is_sure and way not in self.conflicts:
+            if is_sure and way.digest == self.digest:
                 return True
         return False
 
-    @cached_property
+    @property
     def source(self) -> tuple[object, ...]:
         """Where the options are; other ways may read the same."""
         columns = self.columns
@@ -116,52 +86,39 @@ class Way:
         options = columns.columns.get("options")
         return options, columns.separator, columns.spread, columns.unfolded, form
 
-    def read(
-        self,
-        row: TableRow,
-        sources: _Sources,
-    ) -> list[_Reading]:
-        """Read the questions of a row; `sources` keeps the options that ways have in common."""
-        questions = sources.setdefault(self.source, [])
-        if not questions:
-            for fields in self.columns.split_row(row.fields):
-                questions.append((fields, self.columns.read_options(fields)))
-        readings: list[_Reading] = []
-        for fields, options in questions:
-            place = self.columns.find_place(fields, options)
-            self.total += 1
-            if place is None and self.truth is not None:
-                self._count_missed(row, fields)
-            if options is None:
-                readings.append((None, place))
-                continue
-            self._count_options(options)
-            # Yes is True.
-            texts = None if self.columns.form in SAID_OPTIONS else options.texts
-            readings.append((texts, place))
-        return readings
+    def read(self, fields: Row, options: Options | None) -> tuple[object, int | None]:
+        """Return the texts of a question's options, and the place of its truth among them."""
+        place = self.columns.find_place(fields, options)
+        # `Yes` and `True` are the same option.
+        if options is None or self.columns.form in SAID_OPTIONS:
+            return None, place
+        return tuple(options.texts), place
 
-    def _count_options(self, options: Options) -> None:
-        self.filled += 1
-        if options.names is not None:
+    def count(self, sample: Sample, fields: Row, options: Options | None) -> None:
+        """Read a question of a row, and count what comes of it."""
+        reading = self.read(fields, options)
+        self.digest = hash((self.digest, reading))
+        self.total += 1
+        if options is not None:
+            self.filled += 1
+        if options is not None and options.names is not None:
             self.labelled += 1
             bare_names = [re.sub(r"\W", "", name) for name in options.names]
             self.is_relabelled |= bare_names != options.choices
+        if reading[1] is None and self.truth is not None:
+            self._count_missed(sample, fields)
 
-    def _count_missed(
-        self,
-        row: TableRow,
-        fields: Row,
-    ) -> None:
+    def _count_missed(self, sample: Sample, fields: Row) -> None:
         self.missed += 1
         cell = self.columns.cell(fields, "truth")
         truth = read_truth(cell)
+        is_list = isinstance(cell, list) and len(cell) > 1
         if truth in _HIDDEN:
             self.hidden += 1
-        elif _SEVERAL.fullmatch(str(truth)) or (isinstance(cell, list) and len(cell) > 1):
+        elif is_list or _SEVERAL.fullmatch(str(truth)):
             self.several += 1
         if self.missed <= SHOWN_ROWS:
-            self.shown.append(row.locate() + self.show(fields))
+            self.shown.append(show_line(sample) + self.show(fields))
 
     def show(self, fields: Row) -> str:
         """Return what the table says of a question's truth, and which option that is."""
@@ -174,54 +131,43 @@ class Way:
         return f"`{self.truth}` {cell} as {FORMS[str(self.columns.form)]} is {option}"
 
 
-def try_ways(
-    rows: Rows,
-    ways: Sequence[Way],
-) -> None:
-    """Read all rows in each way, and note which ways read a row differently."""
-    for row in iterate_rows(rows, _list_taken(ways)):
-        sources: _Sources = {}
-        readings: dict[Way, list[_Reading]] = {}
-        try:
-            for way in ways:
-                readings[way] = way.read(row, sources)
-        except DataError as error:
-            raise locate_error(error, row.block, row.position) from None
-        for first, second in combinations(ways, 2):
-            if readings[first] != readings[second]:
-                first.conflicts.add(second)
-                second.conflicts.add(first)
+def show_line(sample: Sample) -> str:
+    """Return where a row stands, as the beginning of a line of an error."""
+    return "" if sample.line is None else f"line {sample.line}: "
 
 
-def _list_taken(ways: Sequence[Way]) -> set[str]:
-    taken: set[str] = set()
+def try_ways(rows: Rows, ways: Sequence[Way]) -> None:
+    """Read all rows in each way; options are read once for the ways that share them."""
+    groups: dict[object, list[Way]] = {}
     for way in ways:
-        taken |= way.columns.taken
-    return taken
+        groups.setdefault(way.source, []).append(way)
+    for sample in iterate_samples(rows):
+        for group in groups.values():
+            columns = group[0].columns
+            try:
+                for fields in columns.split_row(sample.fields):
+                    options = columns.read_options(fields)
+                    for way in group:
+                        way.count(sample, fields, options)
+            except DataError as error:
+                raise locate_error(error, sample) from None
 
 
-def choose_fitting(
-    filled: Sequence[Way],
-    *,
-    is_forced: bool,
-) -> list[Way]:
+def choose_fitting(filled: Sequence[Way], *, is_forced: bool) -> list[Way]:
     """Return the ways that fit the truths, the first of those that agree on every row."""
     readable = [way for way in filled if way.truth is not None]
     fitting = [way for way in readable if not way.missed]
     if not fitting:
         most = 1 if is_forced else _MISSED
         fitting = [way for way in readable if way.missed <= most * way.total]
-    different: list[Way] = []
+    different: dict[int, Way] = {}
     for way in fitting:
-        if way.conflicts.issuperset(different) and not _is_refuted(way, fitting):
-            different.append(way)
-    return different
+        if not _is_refuted(way, fitting):
+            different.setdefault(way.digest, way)
+    return list(different.values())
 
 
-def _is_refuted(
-    way: Way,
-    fitting: Sequence[Way],
-) -> bool:
+def _is_refuted(way: Way, fitting: Sequence[Way]) -> bool:
     """Return whether truths are no index: they are labels that the table states, or the other index
     agrees with another column.
     """
@@ -238,24 +184,13 @@ def _is_refuted(
     return has_confirmed and not way.is_confirmed(fitting)
 
 
-def show_conflicts(
-    rows: Rows,
-    ways: Sequence[Way],
-) -> Iterator[str]:
+def show_conflicts(rows: Rows, ways: Sequence[Way]) -> Iterator[str]:
     """Yield what the ways make of each question that they read differently."""
-    for row in iterate_rows(rows, _list_taken(ways)):
-        readings = []
-        questions = []
-        for way in ways:
-            readings.append(way.read(row, {}))
-            questions.append(way.columns.split_row(row.fields))
-        for number, fields in enumerate(zip(*questions, strict=False)):
-            first = readings[0][number]
-            if all(reading[number] == first for reading in readings):
-                continue
-            shown = map(
-                Way.show,
-                ways,
-                fields,
-            )
-            yield row.locate() + "; ".join(shown)
+    for sample in iterate_samples(rows):
+        questions = [way.columns.split_row(sample.fields) for way in ways]
+        for fields in zip(*questions, strict=False):
+            readings = set()
+            for way, cells in zip(ways, fields, strict=True):
+                readings.add(way.read(cells, way.columns.read_options(cells)))
+            if len(readings) > 1:
+                yield show_line(sample) + "; ".join(map(Way.show, ways, fields))

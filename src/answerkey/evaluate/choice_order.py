@@ -30,29 +30,24 @@ Places = tuple[int, ...]
 
 def _list_bases(table: Samples) -> list[str]:
     """Return the id of the sample that each row is of."""
-    named = table.values(BASE_COLUMN) if BASE_COLUMN in table.columns else [None] * len(table)
-    return [
-        str(own) if base is None else str(base) for own, base in zip(table.ids, named, strict=True)
-    ]
+    bases = []
+    for sample in table:
+        base = sample.fields.get(BASE_COLUMN)
+        bases.append(sample.id if base is None else str(base))
+    return bases
 
 
 def read_order(cell: object, labels: Sequence[str], place: Place) -> Places:
     """Return the places of the options in the dataset; null is the order of the dataset."""
-    found = cell
+    entries = cell
     if isinstance(cell, str):
-        text = cell.strip()
-        found = (
-            [one.strip() for one in text.split(",")] if "," in text else list(text.replace(" ", ""))
-        )
-        if text.startswith("["):
-            try:
-                found = json.loads(text)
-            except (ValueError, RecursionError):
-                found = list(text)
-    if found is None or found == []:
+        entries = _split_order(cell.strip())
+    if entries is None or entries == []:
         return tuple(range(len(labels)))
-    names = [str(one) for one in found] if isinstance(found, list) else [str(found)]
-    numbers = sorted(str(place) for place in range(len(labels)))
+    if not isinstance(entries, list):
+        entries = [entries]
+    names = [str(entry) for entry in entries]
+    numbers = sorted(map(str, range(len(labels))))
     if sorted(names) == numbers and sorted(labels) != numbers:
         return tuple(map(int, names))
     if sorted(names) != sorted(labels):
@@ -60,6 +55,18 @@ def read_order(cell: object, labels: Sequence[str], place: Place) -> Places:
         hint = "name every choice once: at each place the one that its option has in the dataset"
         raise DataError("E209", message, where=place, hint=hint)
     return tuple(list(labels).index(name) for name in names)
+
+
+def _split_order(text: str) -> object:
+    """Return the entries of an order that is written as JSON, with commas, or letter by letter."""
+    if text.startswith("["):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            return list(text)
+    if "," in text:
+        return [entry.strip() for entry in text.split(",")]
+    return list(text.replace(" ", ""))
 
 
 SEPARATOR = "~"
@@ -233,38 +240,66 @@ def _plan_orders(
     task: Task, setting: ChoiceOrder, dataset: Dataset, completions: Rows | None
 ) -> tuple[pl.DataFrame, tuple[Labels, ...]]:
     """Return the rows to be shown, as in PLAN_SCHEMA, and the label sets that they have."""
-    known: dict[Labels, int] = {}
+    label_sets: dict[Labels, int] = {}
     lines: list[Sequence[object]] = []
-    asked: dict[str, list[tuple[object, Place]]] | None = None
-    if completions is not None and ORDER_COLUMN in completions.columns:
-        table, asked = completions.load([ID_COLUMN, BASE_COLUMN, ORDER_COLUMN]), {}
-        cells = zip(_list_bases(table), table.values(ORDER_COLUMN), strict=True)
-        for position, (sample, cell) in enumerate(cells):
-            asked.setdefault(sample, []).append((cell, table.place(position, ORDER_COLUMN)))
+    recorded = _list_recorded_orders(completions)
     for offset, block in iterate_blocks(dataset.rows, size=BLOCK):
-        for place, (row, labels) in enumerate(
-            zip(block.rows(), list_labels(task, block), strict=True)
-        ):
-            found = plan_row(setting, row, labels)
-            if asked is not None and labels is not None and found.left_in_place != UNSUITABLE:
-                stated = [
-                    read_order(cell, labels, at)
-                    for cell, at in asked.get(str(block.ids[place]), ())
-                ]
-                own = tuple(dict.fromkeys(stated)) or found.orders[:1]
-                left = found.left_in_place if own == found.orders else None
-                found = RowOrders(own, left, None, found.is_plain, found.estimates_prior)
-            code = None if labels is None else known.setdefault(labels, len(known))
-            number = 0
-            for index, order in enumerate((*found.orders, *found.extra)):
-                is_extra = index >= len(found.orders)
-                is_named = not is_extra and (len(found.orders) == 1 or list(order) == sorted(order))
-                number += not is_named
-                told = (0 if is_named else number, list(order), found.left_in_place, code)
-                lines.append(
-                    (offset + place, *told, found.is_plain, found.estimates_prior, is_extra)
-                )
-    return pl.DataFrame(lines, schema=PLAN_SCHEMA, orient="row"), tuple(known)
+        for position, labels in enumerate(list_labels(task, block)):
+            sample = block.items[position]
+            planned = plan_row(setting, sample.fields, labels)
+            if recorded is not None and labels is not None and planned.left_in_place != UNSUITABLE:
+                planned = _follow_recorded(planned, recorded.get(sample.id, ()), labels)
+            code = None if labels is None else label_sets.setdefault(labels, len(label_sets))
+            for line in _list_lines(planned, code):
+                lines.append((offset + position, *line))
+    return pl.DataFrame(lines, schema=PLAN_SCHEMA, orient="row"), tuple(label_sets)
+
+
+#: The orders in which a sample was shown, as recorded completions write them, and where.
+RecordedOrders = Sequence[tuple[object, Place]]
+
+
+def _list_recorded_orders(completions: Rows | None) -> dict[str, list[tuple[object, Place]]] | None:
+    """Return by sample the orders that recorded completions state; None where they state none."""
+    if completions is None or ORDER_COLUMN not in completions.columns:
+        return None
+    table = completions.load([ID_COLUMN, BASE_COLUMN, ORDER_COLUMN])
+    recorded: dict[str, list[tuple[object, Place]]] = {}
+    for position, base in enumerate(_list_bases(table)):
+        cell = table.row(position)[ORDER_COLUMN]
+        recorded.setdefault(base, []).append((cell, table.place(position, ORDER_COLUMN)))
+    return recorded
+
+
+def _follow_recorded(planned: RowOrders, recorded: RecordedOrders, labels: Labels) -> RowOrders:
+    """Return the orders that completions state for a sample, each once; else the first planned."""
+    stated = dict.fromkeys(read_order(cell, labels, place) for cell, place in recorded)
+    orders = tuple(stated) or planned.orders[:1]
+    left_in_place = planned.left_in_place if orders == planned.orders else None
+    return RowOrders(orders, left_in_place, None, planned.is_plain, planned.estimates_prior)
+
+
+def _list_lines(planned: RowOrders, code: int | None) -> Iterator[tuple[object, ...]]:
+    """Yield the lines of the plan for one sample, without the place of its row.
+
+    The order of the file has the sample's own id; the others are numbered.
+    """
+    number = 0
+    for index, order in enumerate((*planned.orders, *planned.extra)):
+        is_extra = index >= len(planned.orders)
+        is_alone = len(planned.orders) == 1 or list(order) == sorted(order)
+        has_own_id = is_alone and not is_extra
+        if not has_own_id:
+            number += 1
+        yield (
+            0 if has_own_id else number,
+            list(order),
+            planned.left_in_place,
+            code,
+            planned.is_plain,
+            planned.estimates_prior,
+            is_extra,
+        )
 
 
 def list_labels(task: Task, samples: Samples) -> list[Labels | None]:
@@ -309,24 +344,24 @@ def name_completions(task: Task, completions: Rows, dataset: Dataset) -> Rows:
     if ORDER_COLUMN not in completions.columns:
         refuse_unordered(task, completions.file)
         return completions
-    asked = dataset.samples()
-    if asked.orders is None:
+    samples = dataset.samples()
+    if samples.orders is None:
         return completions
-    named: dict[tuple[str, Places], str] = {}
-    known: dict[str, Sequence[str]] = {}
-    orders = asked.orders.select("base_sample_id", "order").iter_rows()
-    for name, (sample, order), labels in zip(
-        asked.ids, orders, list_labels(task, asked.as_written()), strict=True
-    ):
-        named[sample, tuple(order)] = str(name)
-        known[sample] = labels or ()
-    table, ids = completions.load(), []
-    cells = zip(_list_bases(table), table.ids, table.values(ORDER_COLUMN), strict=True)
-    for position, (sample, own, cell) in enumerate(cells):
-        names = known.get(sample)
-        order = read_order(cell, names, table.place(position, ORDER_COLUMN)) if names else ()
-        ids.append(named.get((sample, order), str(own)))
-    items = [replace(sample, id=row_id) for sample, row_id in zip(table, ids, strict=True)]
+    row_ids: dict[tuple[str, Places], str] = {}
+    label_sets: dict[str, Sequence[str]] = {}
+    orders = samples.orders.select("base_sample_id", "order").iter_rows()
+    label_lists = list_labels(task, samples.as_written())
+    for sample, (base, order), labels in zip(samples, orders, label_lists, strict=True):
+        row_ids[base, tuple(order)] = sample.id
+        label_sets[base] = labels or ()
+    table = completions.load()
+    items = []
+    for sample, base in zip(table, _list_bases(table), strict=True):
+        order = ()
+        if label_sets.get(base):
+            cell = sample.fields[ORDER_COLUMN]
+            order = read_order(cell, label_sets[base], sample.place(ORDER_COLUMN))
+        items.append(replace(sample, id=row_ids.get((base, order), sample.id)))
     columns = list(table.columns)
     if ID_COLUMN not in columns:
         columns.append(ID_COLUMN)

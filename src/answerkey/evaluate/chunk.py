@@ -15,8 +15,8 @@ from answerkey.evaluate.checks import RowProblems, check_samples
 from answerkey.evaluate.job import Job
 from answerkey.metrics import (
     STOPPED_EARLY,
-    describe_completions,
-    describe_samples,
+    RowFacts,
+    describe_rows,
     find_category_column,
     find_failures,
     find_same_failure,
@@ -59,7 +59,7 @@ class ChunkResult:
     rows: int
     scores: pl.DataFrame | None = None
     completions: pl.DataFrame | None = None
-    facts: pl.DataFrame = field(default_factory=pl.DataFrame)
+    facts: RowFacts = field(default_factory=lambda: RowFacts(pl.DataFrame()))
     readings: Mapping[str, Any] = field(default_factory=dict)
     encoded: Mapping[str, frozenset[str]] = field(default_factory=dict)
     errors: int = 0
@@ -122,13 +122,7 @@ def _score_chunk(
     category = find_category_column(samples.columns)
     if category is not None:
         columns.append(category)
-    facts = pl.concat(
-        [
-            describe_samples(repeated, columns),
-            describe_completions(completions, scores[main.key]),
-        ],
-        how="horizontal",
-    )
+    facts = describe_rows(repeated, completions, scores, main=main.key, columns=columns)
     is_new = job.keep_completions and written is None
     return ChunkResult(
         rows=len(samples),
@@ -138,7 +132,7 @@ def _score_chunk(
         readings=count_readings(main.scorer, repeated, completions, scores[main.key], audited),
         encoded={key: table.encoded for key, table in scores.items()},
         errors=sum(table.count(ScoreStatus.ERROR) for table in scores.values()),
-        is_failing=find_same_failure(find_failures(facts, scores), facts.height) is not None,
+        is_failing=find_same_failure(find_failures(facts, scores), len(repeated)) is not None,
     )
 
 

@@ -75,6 +75,13 @@ _TURN = re.compile(
 _BARE_LETTER = re.compile(r"[\W_]*\w[\W_]*")
 _LIMIT_HEADER = re.compile(r"(?!.*reset).*rate-?limit.*|retry-after(-ms)?", re.IGNORECASE)
 _SHOWN = 60
+#: Which finding is told for replies that cannot be read for a reason.
+_UNREAD = {
+    "TRUNCATED_THINKING": "thoughts",
+    "EMPTY": "empty",
+    "NO_TEXT": "empty",
+    "REFUSED": "empty",
+}
 
 
 def tell(status: str, name: str, seen: str, advice: str = "") -> Finding:
@@ -93,7 +100,7 @@ def tell(status: str, name: str, seen: str, advice: str = "") -> Finding:
     }
 
 
-class Said(Outcome):
+class Trial(Outcome):
     """What came of a call."""
 
     @property
@@ -114,11 +121,12 @@ class Said(Outcome):
     @property
     def thinks(self) -> bool:
         """Whether there are thoughts beside the answer, in whichever form."""
-        one = self.completion
-        return bool(one.reasoning or one.reasoning_tokens or split_thoughts(self.text))
+        completion = self.completion
+        has_reasoning = completion.reasoning or completion.reasoning_tokens
+        return bool(has_reasoning or split_thoughts(self.text))
 
     def is_cut(self, reason: str) -> bool:
-        """Return whether the reply ended for this reason before anything but thoughts was said."""
+        """Return whether the reply ended for this reason before anything but thoughts came."""
         return self.completion.finish_reason == reason and not self.text
 
 
@@ -150,17 +158,20 @@ def examine(
     examination = Examination(job, price, seconds, max_cost)
     examination.is_own = task is not None
     checks = asyncio.run(examination.run())
-    asked, said = examination.tokens
+    prompt_tokens, completion_tokens = examination.tokens
+    cost = None
+    if price is not None:
+        cost = round(charge(price, prompt_tokens, completion_tokens), 6)
     return {
         "model": called.name,
         "task": None if task is None else job.key,
-        "good": all(one["status"] != "failed" for one in checks),
+        "good": all(finding["status"] != "failed" for finding in checks),
         "answered": examination.is_answered,
         "checks": checks,
         "calls": examination.calls,
-        "prompt_tokens": asked,
-        "completion_tokens": said,
-        "cost": None if price is None else round(charge(price, asked, said), 6),
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion_tokens,
+        "cost": cost,
         "seconds": round(time.monotonic() - begun, 3),
     }
 
@@ -204,65 +215,78 @@ class Examination:
             listed = asyncio.ensure_future(
                 list_models(self.connection, self.http, seconds=self.seconds)
             )
-            said = await asyncio.gather(*(self.ask(one, self.limit) for one in self.prompts))
-            found = self.check_reach(said, await listed, time.monotonic() - begun)
-            self.is_answered = any(one.is_answered for one in said)
+            replies = await asyncio.gather(
+                *(self.ask(prompt, self.limit) for prompt in self.prompts)
+            )
+            findings = self.check_reach(replies, await listed, time.monotonic() - begun)
+            self.is_answered = any(reply.is_answered for reply in replies)
             if not self.is_answered:
-                return found
-            if any(one.thinks or one.is_cut("length") for one in said):
+                return findings
+            if any(reply.thinks or reply.is_cut("length") for reply in replies):
                 self.few = self.limit
             calls = (self.check_logprobs(), self.check_images(), self.check_repeats())
-            found += [self.check_letters(said), self.check_thoughts(said)]
-            found += await asyncio.gather(self.check_template(said), self.check_stop(said), *calls)
-            return [*found, self.check_rates(), self.check_price()]
+            findings += [self.check_letters(replies), self.check_thoughts(replies)]
+            findings += await asyncio.gather(
+                self.check_template(replies), self.check_stop(replies), *calls
+            )
+            return [*findings, self.check_rates(), self.check_price()]
         finally:
             await self.http.close()
 
-    async def ask(self, prompt: Prompt, limit: int, **changes: object) -> Said:
+    async def ask(self, prompt: Prompt, limit: int, **changes: object) -> Trial:
         """Return what the model says with other parameters.
 
         What it may cost at most is set aside before.
         """
         api, price = self.connection.api, self.price
         if unfit := api.unsupported.intersection(changes):
-            return Said(Verdict.FAILED, fail(f"{api.title} does not take {listing(sorted(unfit))}"))
-        own: dict[str, Any] = {"echo": None, **changes}
-        own |= {} if "max_tokens" in api.unsupported else {"max_tokens": limit}
-        connection = replace(self.connection, generation=replace(self.generation, **own))
+            return Trial(
+                Verdict.FAILED, fail(f"{api.title} does not take {listing(sorted(unfit))}")
+            )
+        generation: dict[str, Any] = {"echo": None, **changes}
+        if "max_tokens" not in api.unsupported:
+            generation["max_tokens"] = limit
+        connection = replace(self.connection, generation=replace(self.generation, **generation))
         try:
             body = encode_body(connection.build(prompt)).encode()
         except SolverError as error:
-            return Said(Verdict.FAILED, fail(error.message))
+            return Trial(Verdict.FAILED, fail(error.message))
         most = charge(price, len(body) / CHARACTERS_PER_TOKEN, limit)
         if price is not None and self.spent + most > self.max_cost:
             why = f"a call may cost {most:.4f} USD, more than is left of {self.max_cost:g}"
-            return Said(Verdict.FAILED, fail(why), "cost")
+            return Trial(Verdict.FAILED, fail(why), "cost")
         self.spent += most
         self.calls += 1
         came = await self.http.send(Request(body), seconds=self.seconds)
         for name, value in came.headers.items() if isinstance(came, Reply) else ():
             if _LIMIT_HEADER.fullmatch(name):
                 self.headers[name.lower()] = connection.hide(value)
-        outcome = Said(*judge(came, connection.read))
-        asked, said = outcome.completion.prompt_tokens, outcome.completion.completion_tokens
-        if said is not None:  # else what was set aside counts as spent
-            self.spent += charge(price, asked, said) - most
-        self.tokens = (self.tokens[0] + (asked or 0), self.tokens[1] + (said or 0))
+        outcome = Trial(*judge(came, connection.read))
+        prompt_tokens = outcome.completion.prompt_tokens
+        completion_tokens = outcome.completion.completion_tokens
+        if completion_tokens is not None:  # else what was set aside counts as spent
+            self.spent += charge(price, prompt_tokens, completion_tokens) - most
+        self.tokens = (
+            self.tokens[0] + (prompt_tokens or 0),
+            self.tokens[1] + (completion_tokens or 0),
+        )
         return outcome
 
     def check_reach(
-        self, said: Sequence[Said], models: Sequence[str], seconds: float
+        self, replies: Sequence[Trial], models: Sequence[str], seconds: float
     ) -> list[Finding]:
         """Say whether the endpoint answers, and with the model that is named; if not, why."""
         connection, name = self.connection, self.connection.model or self.connection.name
-        refused = [one for one in said if not one.is_answered]
+        refused = [reply for reply in replies if not reply.is_answered]
         near = suggest(name, models) or f"models there: {listing(models, limit=5)}"
         reached = tell("good", "reachable", f"`{connection.host}` replies within {seconds:.1f} s")
-        if len(refused) < len(said):
+        if len(refused) < len(replies):
             if refused:
-                seen = f"{len(refused)} of {len(said)} questions: {refused[0].why}"
+                seen = f"{len(refused)} of {len(replies)} questions: {refused[0].why}"
                 reached = tell("warning", "reachable: some", seen)
-            if not models or any(name.partition(":")[0] == one.partition(":")[0] for one in models):
+            if not models or any(
+                name.partition(":")[0] == model.partition(":")[0] for model in models
+            ):
                 return [reached, tell("good", "model", f"`{name}` answers")]
             seen = f"`{name}` answers, and the endpoint does not list it"
             return [reached, tell("warning", "model: not listed", seen, near)]
@@ -273,68 +297,67 @@ class Examination:
             return [reached, self.check_rates(why)]
         start, has_key = connection.start_hint, connection.has_secret
         health = Health(connection.name, connection.host, start, has_key=has_key)
-        told = [health.note(one, is_final=True) for one in said][
-            -1
-        ]  # the words of a run that stops
-        if told is None or label == "timeout":
+        for reply in replies:
+            failure = health.note(reply, is_final=True)  # in the words of a run that stops
+        if failure is None or label == "timeout":
             late = tell("failed", "reachable: late", why)
-            return [late] if told else [reached, tell("failed", "request: refused", why)]
-        advice = (told.hint or "").partition(";")[0].removesuffix(", and start a new run")
-        if told.code == "E304":
-            return [reached, tell("failed", "key: refused", told.message, advice)]
+            return [late] if failure else [reached, tell("failed", "request: refused", why)]
+        advice = (failure.hint or "").partition(";")[0].removesuffix(", and start a new run")
+        if failure.code == "E304":
+            return [reached, tell("failed", "key: refused", failure.message, advice)]
         if label in {"model_not_found", "status 404"}:
             return [
                 reached,
-                tell("failed", "model: unknown", told.message, near if models else advice),
+                tell("failed", "model: unknown", failure.message, near if models else advice),
             ]
-        return [tell("failed", "reachable: not", told.message, advice)]
+        return [tell("failed", "reachable: not", failure.message, advice)]
 
-    def check_letters(self, said: Sequence[Said]) -> Finding:
+    def check_letters(self, replies: Sequence[Trial]) -> Finding:
         """Say whether replies to the questions can be read, by the scorer that a run would use."""
         check, scorer = "one letter", self.task.main_step.scorer
-        asked = self.samples.take([place for place, one in enumerate(said) if one.is_answered])
-        said = [one for one in said if one.is_answered]
-        rule, count = getattr(scorer, "rule_name", scorer.type), len(said)
-        example = next(
-            (f"; for example {shorten(one.text, _SHOWN)!r}" for one in said if one.text), ""
-        )
+        places = [place for place, reply in enumerate(replies) if reply.is_answered]
+        replies = [replies[place] for place in places]
+        texts = [reply.text for reply in replies if reply.text]
+        example = f"; for example {shorten(texts[0], _SHOWN)!r}" if texts else ""
         if asks_model(scorer) and find_role(scorer) == "judge":
             return tell("note", check, f"a model judges the replies: not tried{example}")
-        completions = [one.completion for one in said]
-        scores = scorer.score(asked, Completions.build(asked.ids, completions, source="live"))
+        samples = self.samples.take(places)
+        completions = [reply.completion for reply in replies]
+        scores = scorer.score(samples, Completions.build(samples.ids, completions, source="live"))
         right = sum(score.values.get("is_correct") == 1 for score in scores)
+        rule, count = getattr(scorer, "rule_name", scorer.type), len(replies)
         if "completion_validity" not in (scorer.metadata_names or ()):
             return tell("note", check, f"scorer `{rule}`: {right} of {count} right{example}")
-        reasons = [
-            str(score.metadata["validity_reason"])
-            for score in scores
-            if score.metadata.get("completion_validity") == Validity.INVALID.value
-        ]
+        reasons = []
+        for score in scores:
+            if score.metadata.get("completion_validity") == Validity.INVALID.value:
+                reasons.append(str(score.metadata["validity_reason"]))
         if reasons:
             most = max(reasons, key=reasons.count)
-            how = {
-                "TRUNCATED_THINKING": "thoughts",
-                "EMPTY": "empty",
-                "NO_TEXT": "empty",
-                "REFUSED": "empty",
-            }
-            is_tried = not self.is_own_limit or not any(one.is_cut("length") for one in said)
-            status = "failed" if 2 * len(reasons) > count and is_tried else "warning"
             seen = f"`{rule}` cannot read {len(reasons)} of {count} replies ({most}){example}"
-            return tell(status, f"{check}: {how.get(most, 'unread')}", seen)
+            return self._tell_unread(replies, reasons, seen)
         seen = f"`{rule}` reads {count} of {count} replies, {right} right{example}"
         if right < FEWEST_RIGHT and not self.is_own:
             return tell("warning", f"{check}: wrong", seen)
-        if longer := sum(not _BARE_LETTER.fullmatch(one.text) for one in said):
+        longer = sum(not _BARE_LETTER.fullmatch(reply.text) for reply in replies)
+        if longer:
             seen += f"; {longer} of them are more than a letter"
             return tell("note" if self.is_own else "warning", f"{check}: longer", seen)
         return tell("good", check, seen)
 
-    def check_thoughts(self, said: Sequence[Said]) -> Finding:
+    def _tell_unread(self, replies: Sequence[Trial], reasons: Sequence[str], seen: str) -> Finding:
+        """Return the finding about replies that the scorer cannot read, for these reasons."""
+        most = max(reasons, key=reasons.count)
+        kind = _UNREAD.get(most, "unread")
+        is_cut_here = self.is_own_limit and any(reply.is_cut("length") for reply in replies)
+        is_failed = 2 * len(reasons) > len(replies) and not is_cut_here
+        return tell("failed" if is_failed else "warning", f"one letter: {kind}", seen)
+
+    def check_thoughts(self, replies: Sequence[Trial]) -> Finding:
         """Say whether the model thinks, where the thoughts go, and whether the limit cuts them."""
-        if cut := sum(one.is_cut("length") for one in said):
+        if cut := sum(reply.is_cut("length") for reply in replies):
             seen = (
-                f"the limit of {self.limit} tokens ends {cut} of {len(said)} replies within "
+                f"the limit of {self.limit} tokens ends {cut} of {len(replies)} replies within "
                 "the thoughts"
             )
             how = (
@@ -343,45 +366,47 @@ class Examination:
                 else ("failed", "thinking: cut")
             )
             return tell(*how, seen)
-        thinking = [one.completion for one in said if one.thinks]
+        thinking = [reply.completion for reply in replies if reply.thinks]
         if not thinking:
             return tell("good", "thinking", "the model does not think before it answers")
         where = "in the text" if self.generation.thinking == "keep" else "counted, not shown"
-        where = "apart from the text" if any(one.reasoning for one in thinking) else where
-        if any(one.raw is not None for one in thinking):
+        where = "apart from the text" if any(reply.reasoning for reply in thinking) else where
+        if any(reply.raw is not None for reply in thinking):
             where = "in the text, as `<think>` or the like, and taken out of it"
-        used = max(one.completion_tokens or 0 for one in thinking)
+        used = max(reply.completion_tokens or 0 for reply in thinking)
         return tell(
             "good", "thinking", f"thoughts are {where}; most tokens of a reply with them: {used}"
         )
 
-    async def check_template(self, said: Sequence[Said]) -> Finding:
+    async def check_template(self, replies: Sequence[Trial]) -> Finding:
         """Say whether the model answers an instruction and ends, or continues it like any text."""
-        check, asked = "chat template", [{"role": "user", "content": TEXTS["instruction"]}]
-        one = await self.ask(asked, self.few)
-        for found in filter(None, (_TURN.search(each.text) for each in (one, *said))):
-            return tell(
-                "warning", f"{check}: token", f"a reply holds {found[0]!r}, a token of a template"
-            )
-        if not one.text:
-            return tell("note", check, f"not seen: {one.why}")
-        if re.sub(r"\W", "", one.text).casefold() == "ready":
+        check = "chat template"
+        instruction = [{"role": "user", "content": TEXTS["instruction"]}]
+        answer = await self.ask(instruction, self.few)
+        for reply in (answer, *replies):
+            match = _TURN.search(reply.text)
+            if match:
+                seen = f"a reply holds {match[0]!r}, a token of a template"
+                return tell("warning", f"{check}: token", seen)
+        if not answer.text:
+            return tell("note", check, f"not seen: {answer.why}")
+        if re.sub(r"\W", "", answer.text).casefold() == "ready":
             return tell("good", check, "an instruction is answered, and the reply ends")
-        seen = f"told to write `ready`, the model writes {shorten(one.text, _SHOWN)!r}"
-        is_longer = one.completion.finish_reason == "length"
+        seen = f"failure to write `ready`, the model writes {shorten(answer.text, _SHOWN)!r}"
+        is_longer = answer.completion.finish_reason == "length"
         if is_longer or self.connection.api.identity == "completions":
             return tell("warning", f"{check}: none", f"{seen}: no chat template is applied")
         return tell("note", check, seen)
 
-    async def check_stop(self, said: Sequence[Said]) -> Finding:
+    async def check_stop(self, replies: Sequence[Trial]) -> Finding:
         """Say whether a stop word ends the reply within the thoughts."""
         check, own = "stop words", self.generation.stop
-        if not any(one.thinks for one in said):
+        if not any(reply.thinks for reply in replies):
             return tell("good", check, "there are no thoughts that one could cut")
-        tried = said if own else [await self.ask(self.prompts[0], self.limit, stop=NEW_LINE)]
-        if not any(one.is_answered for one in tried):
+        tried = replies if own else [await self.ask(self.prompts[0], self.limit, stop=NEW_LINE)]
+        if not any(reply.is_answered for reply in tried):
             return tell("note", check, f"not seen: {tried[0].why}")
-        if not any(one.is_cut("stop") for one in tried):
+        if not any(reply.is_cut("stop") for reply in tried):
             return tell("good", check, "a stop word does not end the thoughts")
         seen = (
             f"a stop word ({listing(map(repr, own or NEW_LINE))}) ends the reply within the "
@@ -392,21 +417,21 @@ class Examination:
     async def check_logprobs(self) -> Finding:
         """Say whether log-probabilities come, and of how many tokens for each place."""
         check, scorers = "log-probabilities", [step.scorer for step in self.task.scoring]
-        is_needed = any(getattr(one, "reads_logprobs", False) for one in scorers)
+        is_needed = any(getattr(scorer, "reads_logprobs", False) for scorer in scorers)
         calls = (
-            self.ask(self.prompts[0], self.few, logprobs=True, top_logprobs=one)
-            for one in ALTERNATIVES
+            self.ask(self.prompts[0], self.few, logprobs=True, top_logprobs=count)
+            for count in ALTERNATIVES
         )
         tried = await asyncio.gather(*calls)
-        found = [place for one in tried for place in read_positions(one.completion.logprobs)]
-        most = max((len(place.top) for place in found), default=0)
+        findings = [place for reply in tried for place in read_positions(reply.completion.logprobs)]
+        most = max((len(place.top) for place in findings), default=0)
         if most >= FEWEST_ALTERNATIVES:
             return tell("good", check, f"of the {most} likeliest tokens at each place")
         status, seen = (
             "warning",
             f"of the {most} likeliest tokens" if most else "asked for, and none came",
         )
-        if not any(one.is_answered for one in tried):
+        if not any(reply.is_answered for reply in tried):
             status, seen = "note", f"none: {tried[-1].why}"
         return tell(
             "failed" if is_needed else status, f"{check}: {'few' if most else 'none'}", seen
@@ -420,44 +445,47 @@ class Examination:
         ]
         if not self.connection.api.images:
             return tell("note", "images", f"none: {self.connection.api.title} takes none")
-        one = await self.ask(resolve_images([{"role": "user", "content": parts}], ()), self.few)
-        if not one.text:
-            return tell("note", "images", f"none: {one.why}")
-        if re.search(r"\bred\b", one.text, re.IGNORECASE):
+        reply = await self.ask(resolve_images([{"role": "user", "content": parts}], ()), self.few)
+        if not reply.text:
+            return tell("note", "images", f"none: {reply.why}")
+        if re.search(r"\bred\b", reply.text, re.IGNORECASE):
             return tell("good", "images", "a red picture is seen as red")
         return tell(
-            "warning", "images: not seen", f"a red picture is called {shorten(one.text, _SHOWN)!r}"
+            "warning",
+            "images: not seen",
+            f"a red picture is called {shorten(reply.text, _SHOWN)!r}",
         )
 
     async def check_repeats(self) -> Finding:
         """Say whether the same question gets the same reply at temperature 0."""
-        asked = [{"role": "user", "content": TEXTS["random"]}]
-        tried = await asyncio.gather(
-            *(self.ask(asked, self.few, temperature=0.0) for _ in range(REPEATS))
-        )
-        for one in (each for each in tried if not each.text):
-            return tell("note", "repeatable", f"not seen at temperature 0: {one.why}")
-        texts = sorted({one.text for one in tried})
+        prompt = [{"role": "user", "content": TEXTS["random"]}]
+        calls = [self.ask(prompt, self.few, temperature=0.0) for _ in range(REPEATS)]
+        tried = await asyncio.gather(*calls)
+        for reply in tried:
+            if not reply.text:
+                return tell("note", "repeatable", f"not seen at temperature 0: {reply.why}")
+        texts = sorted({reply.text for reply in tried})
         if len(texts) == 1:
             return tell(
                 "good", "repeatable", f"temperature 0 gives the same text {len(tried)} times"
             )
-        first, other = (repr(shorten(text, _SHOWN // 2)) for text in texts[:2])
-        return tell("warning", "repeatable: not", f"temperature 0 gives {first} and {other}")
+        first, second = (repr(shorten(text, _SHOWN // 2)) for text in texts[:2])
+        return tell("warning", "repeatable: not", f"temperature 0 gives {first} and {second}")
 
     def check_rates(self, why: str = "") -> Finding:
         """Say which limits the headers state, and why calls were refused by them."""
-        stated = ", ".join(f"{name}: {one}" for name, one in sorted(self.headers.items()))
+        limits = ", ".join(f"{name}: {value}" for name, value in sorted(self.headers.items()))
         if why:
-            return tell(
-                "failed", "rate limits: refused", f"{why} ({stated or 'no header says more'})"
-            )
-        return tell("good" if stated else "note", "rate limits", stated or "no header states one")
+            seen = f"{why} ({limits or 'no header says more'})"
+            return tell("failed", "rate limits: refused", seen)
+        if limits:
+            return tell("good", "rate limits", limits)
+        return tell("note", "rate limits", "no header states one")
 
     def check_price(self) -> Finding:
         """Say whether it is known what a run costs."""
         if self.price is None:
             return tell("note", "price: unknown", "not known")
-        asked, said = 1e6 * self.price.prompt, 1e6 * self.price.completion
-        seen = f"{asked:.4g} USD a million prompt tokens, {said:.4g} USD completion tokens"
+        prompt, completion = 1e6 * self.price.prompt, 1e6 * self.price.completion
+        seen = f"{prompt:.4g} USD a million prompt tokens, {completion:.4g} USD completion tokens"
         return tell("good", "price", seen)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from answerkey import features
 from answerkey.engines import Engine
 from answerkey.errors import (
     AnswerkeyError,
@@ -35,22 +36,23 @@ from answerkey.evaluate.chunk import ChunkResult, FindWritten, check_chunk, eval
 from answerkey.evaluate.display import Display
 from answerkey.evaluate.job import Job, Progress, Shared
 from answerkey.evaluate.options import Options
+from answerkey.evaluate.together import call_together
 from answerkey.metrics import (
     STOPPED_EARLY,
+    RowFacts,
     add_counts,
     aggregate_scores,
     compare_repetitions,
     compute_metrics,
     count_task,
-    drop_unread,
-    encode_words,
     find_category_column,
     measure_agreement,
     name_values,
+    shrink_scores,
 )
 from answerkey.runs import Run, RunWriter, TaskWriter, join_parts
 from answerkey.runs.writing import unify_parts
-from answerkey.spec import Task, load_feature
+from answerkey.spec import Task
 from answerkey.types import Completions, MetricValue, Notice, Scores, ScoreStatus
 
 if TYPE_CHECKING:
@@ -79,8 +81,7 @@ def evaluate(
     evaluation = Evaluation(jobs, writer, engine, options, display)
     with writer:
         with evaluation.calling_models(num_beside):
-            for job in jobs:
-                evaluation.evaluate_job(job)
+            evaluation.evaluate_jobs()
             evaluation.raise_problems()
         return evaluation.close()
 
@@ -123,26 +124,47 @@ class Evaluation:
     def _calls_models(self) -> bool:
         return any(job.calls_models for job in self.jobs)
 
-    def evaluate_job(self, job: Job) -> None:
-        """Take one job to its metric values; a model that cannot be called ends this job alone."""
-        if self.session is not None and self.session.has_given_up(job):
-            return  # it would fail as the job before it did
+    def evaluate_jobs(self) -> None:
+        """Take every job to its metric values, those of different endpoints at the same time."""
         try:
-            outcomes = self._evaluate_repetitions(job)
+            if self.session is not None and self.session.is_parallel:
+                jobs = self.session.take_turns(self.jobs)
+                attempts = call_together({job.key: partial(self._attempt, job) for job in jobs})
+                for job in jobs:
+                    self._note(job, attempts[job.key])
+            else:
+                for job in self.jobs:
+                    if self.session is None or not self.session.has_given_up(job):
+                        self._note(job, self._attempt(job))
         except KeyboardInterrupt as interrupt:
-            self._save_interrupted(job, interrupt)
+            self._save_interrupted(interrupt)
             raise
+
+    def _attempt(self, job: Job) -> list[Outcome] | AnswerkeyError:
+        """Return the outcome of each repetition of a job, or what ended it."""
+        attempt: list[Outcome] | AnswerkeyError
+        try:
+            attempt = self._evaluate_repetitions(job)
         except RunError:
             raise  # a run folder that cannot be written cannot say so either
         except AnswerkeyError as error:
-            if self.session is None or error.code not in UNREACHABLE:
-                self._save_stopped(job, error)
-                raise
-            self.failures.append(error)
+            attempt = error
+        if self.session is not None and self.session.is_parallel:
+            ended_by = attempt if isinstance(attempt, AnswerkeyError) else None
+            self.session.displays[job.key].close(ended_by)
+        return attempt
+
+    def _note(self, job: Job, attempt: list[Outcome] | AnswerkeyError) -> None:
+        """Keep what came of a job; a model that cannot be called ends the jobs that need it."""
+        if not isinstance(attempt, AnswerkeyError):
+            self._note_outcomes(job, attempt)
+        elif self.session is not None and attempt.code in UNREACHABLE:
+            self.failures.append(attempt)
             self.entries[job.key] = self._describe_calls(job)
             self.session.give_up(job.key)
-            return
-        self._note_outcomes(job, outcomes)
+        else:
+            self._save_stopped(attempt)
+            raise attempt
 
     def _evaluate_repetitions(self, job: Job) -> list[Outcome]:
         """Return the outcome of each repetition; nearly all jobs have one.
@@ -156,6 +178,7 @@ class Evaluation:
         if is_costly and limit < FIRST_SAMPLES and not self.options.batch:
             first = FIRST_SAMPLES
         tables = self.writer.task(job.key)
+        display = self.display if self.session is None else self.session.displays[job.key]
         outcomes: list[Outcome] = []
         for number in range(job.specification.num_runs):
             repetition = job.repeat(number)
@@ -165,7 +188,7 @@ class Evaluation:
                 repetition,
                 tables.repetition(number),
                 self.engine,
-                self.display.report,
+                display.report,
                 allowed=self.options.failed_limit(len(job.dataset)),
                 first=first,
                 is_stopped=self.is_stopped or any(earlier.is_stopped for earlier in outcomes),
@@ -199,25 +222,29 @@ class Evaluation:
     def _describe_calls(self, job: Job) -> dict[str, Any]:
         return {} if self.session is None else self.session.describe(job.key)
 
-    def _save_interrupted(self, job: Job, interrupt: KeyboardInterrupt) -> None:
+    def _save_interrupted(self, interrupt: KeyboardInterrupt) -> None:
         """Write what there is at once, since a signal may not wait long; then what still comes."""
-        self._write_interrupted(job, interrupt)
+        self._write_interrupted(interrupt)
         if self.session is not None:
             self.session.stack.close()
-            self._write_interrupted(job, interrupt)
+            self._write_interrupted(interrupt)
 
-    def _write_interrupted(self, job: Job, interrupt: KeyboardInterrupt) -> None:
+    def _write_interrupted(self, interrupt: KeyboardInterrupt) -> None:
         try:
-            self.writer.stop({**self.entries, job.key: self._describe_calls(job)}, interrupt)
+            self.writer.stop(self._describe_entries(), interrupt)
         except AnswerkeyError as error:  # storage that cannot be reached must not hide the signal
             self.display.warn(Notice(error.message, hint=error.hint))
 
-    def _save_stopped(self, job: Job, error: AnswerkeyError) -> None:
+    def _save_stopped(self, error: AnswerkeyError) -> None:
         """Keep a run that stopped, so that it can be resumed; discard one without any calls."""
         if self._is_kept or isinstance(error, EngineError | InternalError):
-            self.writer.stop({**self.entries, job.key: self._describe_calls(job)}, error)
+            self.writer.stop(self._describe_entries(), error)
         else:
             self.writer.discard()
+
+    def _describe_entries(self) -> dict[str, Mapping[str, Any]]:
+        """Return the entries of finished jobs, and what the others have sent so far."""
+        return {job.key: self._describe_calls(job) for job in self.jobs} | self.entries
 
     @property
     def _is_kept(self) -> bool:
@@ -248,7 +275,7 @@ class Evaluation:
 
 
 def _decide_gates(run: Run) -> dict[str, Any]:
-    return {"gates": load_feature("policies").decide_gates(run, run.manifest["policies"])}
+    return {"gates": features.load_gates().decide_gates(run, run.manifest["policies"])}
 
 
 # One job: its rows in chunks, then its metrics.
@@ -343,12 +370,12 @@ def _conclude(job: Job, tables: TaskWriter, results: Sequence[ChunkResult]) -> O
         for result in results:
             names |= result.encoded[step.key]
         encoded[step.key] = sorted(names)
-    facts = pl.concat([result.facts for result in results], how="diagonal_relaxed")
+    facts = RowFacts.join([result.facts for result in results])
     unify_parts(tables.store, tables.scores.base)
     scores = load_scores(task, tables.scores, encoded)
     if len(scores[task.main_step.key]) != len(job.dataset) * task.num_trials:
         raise InternalError("E901", f"the score table of `{job.key}` lacks rows")
-    labels = [name.removeprefix("label:") for name in facts.columns]
+    labels = [name.removeprefix("label:") for name in facts.table.columns]
     totals = count_task(
         facts,
         scores,
@@ -358,7 +385,7 @@ def _conclude(job: Job, tables: TaskWriter, results: Sequence[ChunkResult]) -> O
     )
     totals["readings"] = add_counts(result.readings for result in results)
     return Outcome(
-        values=measure_task(task, scores, facts),
+        values=measure_task(task, scores, facts.table),
         totals=totals,
         encoded=encoded,
         errors=sum(result.errors for result in results),
@@ -377,8 +404,8 @@ def load_scores(
     frames: dict[str, list[pl.DataFrame]] = {step.key: [] for step in task.scoring}
     for part in parts:
         for step in task.scoring:
-            frame = drop_unread(step.metrics, part[step.key].struct.unnest())
-            frames[step.key].append(frame if task.trials else encode_words(frame))
+            frame = part[step.key].struct.unnest()
+            frames[step.key].append(shrink_scores(step.metrics, frame, task.trials))
     scores = {}
     for key, chunks in frames.items():
         scores[key] = Scores(join_parts(chunks), frozenset(encoded.get(key, ())))

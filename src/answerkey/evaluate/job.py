@@ -273,11 +273,10 @@ def open_job(
     """
     errors: list[AnswerkeyError] = []
     shared = shared or Shared()
+    model_name = None
     if specification.completions is not None and options.completions is None:
         options = replace(options, completions=str(specification.completions))
         model_name = specification.model_name
-    else:
-        model_name = None
     specification = _pin_sources(specification, shared, errors)
     if errors:
         return None, errors
@@ -318,10 +317,7 @@ def open_job(
     errors.extend(problems)
     examples = None
     with collecting(errors, specification.examples):
-        if specification.examples is not None:
-            source = specification.examples
-            opened = shared.get(_open_samples, source.source, Selection(), source.key)
-            examples = opened.samples()
+        examples = _open_examples(specification.examples, shared)
     job = Job(
         specification=specification,
         dataset=dataset,
@@ -371,6 +367,13 @@ def _pin_sources(
         if examples is not None:
             examples = replace(examples, source=shared.get(pin_source, examples.source))
     return replace(specification, dataset=source, examples=examples)
+
+
+def _open_examples(source: DatasetSpec | None, shared: Shared) -> Samples | None:
+    if source is None:
+        return None
+    dataset: Dataset = shared.get(_open_samples, source.source, Selection(), source.key)
+    return dataset.samples()
 
 
 def _open_model(specification: Specification, *, is_required: bool) -> Model | None:

@@ -18,7 +18,7 @@ from answerkey.metrics.exact import divide, sum_exactly
 from answerkey.metrics.paired import Difference, Pair, measure_difference
 from answerkey.metrics.rows import label_rows, name_clusters, name_groups
 from answerkey.runs import Run, RunPlace, TaskRun, list_forced, load_run, name_answerer
-from answerkey.spec import task_from_source
+from answerkey.spec import ScoringStep, Task, task_from_source
 from answerkey.types import EMPTY_STRUCT_FIELD, Notice
 
 #: Where scorers keep what the sample's right answer is.
@@ -56,8 +56,8 @@ class Outcomes:
         """The mean variance among the trials of a sample; 0 where each was asked once."""
         if self.num_trials == 1:
             return 0.0
-        found = self.table.filter(pl.col("value").is_not_null())["chance"].mean()
-        return 0.0 if found is None else float(str(found))
+        variance = self.table.filter(pl.col("value").is_not_null())["chance"].mean()
+        return 0.0 if variance is None else float(str(variance))
 
 
 @dataclass(frozen=True)
@@ -94,28 +94,29 @@ class Pairing:
     @property
     def runs(self) -> tuple[ComparedRun, ...]:
         """The runs, each with its mean over the samples of the table."""
-        return tuple(_describe(one, self.table) for one in self.outcomes)
+        return tuple(_describe(outcomes, self.table) for outcomes in self.outcomes)
 
     def pair_up(self, first: str, second: str) -> pl.DataFrame:
         """Return the samples that two runs have a value for, as `first` and `second`; E508 without
         any.
         """
         columns = {f"value {first}": "first", f"value {second}": "second"}
-        both = self.table.rename(columns).drop_nulls(["first", "second"])
-        if not both.height:
+        pairs = self.table.rename(columns).drop_nulls(["first", "second"])
+        if not pairs.height:
             message = f"`{first}` and `{second}` have no sample that both have a value for"
             raise RunError("E508", message, hint="`answerkey show` says why samples have none")
-        return both
+        return pairs
 
-    def measure(self, both: pl.DataFrame) -> Difference:
+    def measure(self, pairs: pl.DataFrame) -> Difference:
         """Return the mean of `first` minus `second`, with a test that allows for clusters."""
         clusters: dict[str, list[Pair]] | None = None
-        if "cluster" in both.columns:
-            clusters, keys = {}, ("cluster", "first", "second")
-            for label, one, other, count in both.group_by(*keys).len().sort("cluster").iter_rows():
-                clusters.setdefault(label, []).append((one, other, count))
-        pairs = both.group_by("first", "second").len().rows()
-        return measure_difference(pairs, clusters, is_corrected=self.is_corrected)
+        if "cluster" in pairs.columns:
+            clusters = {}
+            counts = pairs.group_by("cluster", "first", "second").len().sort("cluster")
+            for label, first, second, count in counts.iter_rows():
+                clusters.setdefault(label, []).append((first, second, count))
+        counted = pairs.group_by("first", "second").len().rows()
+        return measure_difference(counted, clusters, is_corrected=self.is_corrected)
 
 
 def pair_samples(
@@ -133,44 +134,53 @@ def pair_samples(
     E508 where samples or truths differ; with `common`, samples that not all runs have are left out.
     Clusters are those of the task's first metric, unless a column is named.
     """
-    outcomes = tuple(
-        read_outcomes(run, one, label=label, scorer=scorer, value=value)
-        for label, (run, one) in tasks.items()
-    )
+    outcomes = []
+    for label, (run, task_run) in tasks.items():
+        outcomes.append(read_outcomes(run, task_run, label=label, scorer=scorer, value=value))
     require_alike(outcomes, common=common, notices=notices)
     if cluster_by is None:
-        steps = [task_from_source(one.task_run.source["task"]).main_step for one in outcomes]
-        columns = {step.metrics[0].design.cluster_by if step.metrics else None for step in steps}
-        cluster_by = columns.pop() if len(columns) == 1 else None
+        cluster_by = _find_cluster_column(outcomes)
     table = outcomes[0].table.select("sample_id")
     if cluster_by is not None:
-        clusters = label_samples(outcomes[0], cluster_by, as_clusters=True).rename(
-            {"label": "cluster"}
-        )
+        labels = label_samples(outcomes[0], cluster_by, as_clusters=True)
+        clusters = labels.rename({"label": "cluster"})
         table = table.join(clusters, on="sample_id", how="left", maintain_order="left")
-    for one in outcomes:
-        columns_of_run = {name: f"{name} {one.label}" for name in ("value", "reason")}
-        own = one.table.select("sample_id", "value", "reason").rename(columns_of_run)
-        table = table.join(own, on="sample_id", how="inner", maintain_order="left")
-    return Pairing(outcomes, table, cluster_by, is_corrected)
+    for run_outcomes in outcomes:
+        names = {name: f"{name} {run_outcomes.label}" for name in ("value", "reason")}
+        columns = run_outcomes.table.select("sample_id", "value", "reason").rename(names)
+        table = table.join(columns, on="sample_id", how="inner", maintain_order="left")
+    return Pairing(tuple(outcomes), table, cluster_by, is_corrected)
 
 
-def _describe(one: Outcomes, table: pl.DataFrame) -> ComparedRun:
-    counts = table.group_by(pl.col(f"value {one.label}").alias("value")).len().drop_nulls().rows()
+def _find_cluster_column(outcomes: Sequence[Outcomes]) -> str | None:
+    """Return the column by which the first metric of every run puts samples together."""
+    columns = set()
+    for run_outcomes in outcomes:
+        step = task_from_source(run_outcomes.task_run.source["task"]).main_step
+        columns.add(step.metrics[0].design.cluster_by if step.metrics else None)
+    return columns.pop() if len(columns) == 1 else None
+
+
+def _describe(outcomes: Outcomes, table: pl.DataFrame) -> ComparedRun:
+    values = table[f"value {outcomes.label}"].drop_nulls()
+    counts = values.value_counts().rows()
     total, _ = sum_exactly(counts)
-    n = sum(count for _, count in counts)
-    # Right or wrong, or the mean of as many trials as are either.
-    trials = one.num_trials
-    parts = [value * trials for value, _ in counts]
+    # A share is right or wrong, or the mean of as many trials as are either.
+    trials = outcomes.num_trials
+    is_share = True
+    for value, _ in counts:
+        right = value * trials
+        if not 0 <= right <= trials or abs(right - round(right)) >= _NEAR:
+            is_share = False
     return ComparedRun(
-        label=one.label,
-        path=None if one.run.path is None else str(one.run.path),
-        model=name_answerer(one.task_run.manifest),
-        scorer=one.scorer,
-        value=one.value,
-        mean=divide(total, n) if n else None,
-        n=n,
-        is_share=all(0 <= part <= trials and abs(part - round(part)) < _NEAR for part in parts),
+        label=outcomes.label,
+        path=None if outcomes.run.path is None else str(outcomes.run.path),
+        model=name_answerer(outcomes.task_run.manifest),
+        scorer=outcomes.scorer,
+        value=outcomes.value,
+        mean=divide(total, len(values)) if len(values) else None,
+        n=len(values),
+        is_share=is_share,
     )
 
 
@@ -194,36 +204,35 @@ def label_runs(
     runs: Sequence[AnyRun], baseline: AnyRun | None = None, *, fewest: int = 2
 ) -> dict[str, Run]:
     """Return complete runs by what each is called, the baseline last and once; E508 for too few."""
-    found = list(map(load_run, runs))
+    loaded = list(map(load_run, runs))
     if baseline is not None:
         base = load_run(baseline)
-        found = [*(one for one in found if not is_same_run(one, base)), base]
-    if len(found) < fewest:
-        raise RunError(
-            "E508", "there is one run, and a comparison needs two", hint="name another run"
-        )
-    labelled = dict(zip(name_runs(found), found, strict=True))
+        loaded = [run for run in loaded if not is_same_run(run, base)]
+        loaded.append(base)
+    if len(loaded) < fewest:
+        message = "there is one run, and a comparison needs two"
+        raise RunError("E508", message, hint="name another run")
+    labelled = dict(zip(name_runs(loaded), loaded, strict=True))
     for label, run in labelled.items():
         if run.status != "complete":
             message = f"`{label}` is {run.status}: a share of the rest says nothing about the whole"
             hint = f"`answerkey show {run.path}` says what is missing, and how to go on"
-            raise RunError(
-                "E508", message, where=Place(file=str(run.path)) if run.path else None, hint=hint
-            )
+            where = Place(file=str(run.path)) if run.path else None
+            raise RunError("E508", message, where=where, hint=hint)
     return labelled
 
 
 def name_runs(runs: Sequence[Run]) -> list[str]:
     """Return what each run is called: the name of its folder, its path where that is not unique."""
-    names = [run.path.name if run.path else run.key for run in runs]
-    paths = [str(run.path) if run.path else run.key for run in runs]
-    unique = [
-        path if names.count(name) > 1 else name for name, path in zip(names, paths, strict=True)
-    ]
-    return [
-        f"{name}-{place}" if unique.count(name) > 1 else name
-        for place, name in enumerate(unique, start=1)
-    ]
+    folders = [run.path.name if run.path else run.key for run in runs]
+    names = []
+    for run, folder in zip(runs, folders, strict=True):
+        is_unique = run.path is None or folders.count(folder) == 1
+        names.append(folder if is_unique else str(run.path))
+    unique = []
+    for place, name in enumerate(names, start=1):
+        unique.append(f"{name}-{place}" if names.count(name) > 1 else name)
+    return unique
 
 
 def is_same_run(first: Run, second: Run) -> bool:
@@ -239,88 +248,121 @@ def choose_tasks(
     """Return the tasks to compare by the label of their run: those that all have, or the only one
     of each.
     """
-    for label, run in runs.items() if key is not None else ():
-        if key not in run.tasks:
-            hint = suggest(str(key), run.tasks) or f"tasks: {listing(run.tasks)}"
-            raise RunError("E508", f"`{label}` has no task `{key}`", hint=hint)
     if key is None and all(len(run.tasks) == 1 for run in runs.values()):
         only = {label: (run, next(iter(run.tasks.values()))) for label, run in runs.items()}
-        return {next(iter(only.values()))[1].key: only}
-    every = dict.fromkeys(name for run in runs.values() for name in run.tasks)
-    shared = [name for name in every if all(name in run.tasks for run in runs.values())]
+        first_task = next(iter(only.values()))[1]
+        return {first_task.key: only}
+    keys = _find_shared_tasks(runs, notices) if key is None else [key]
+    chosen: dict[str, dict[str, tuple[Run, TaskRun]]] = {}
+    for name in keys:
+        chosen[name] = {}
+        for label, run in runs.items():
+            if name not in run.tasks:
+                hint = suggest(name, run.tasks) or f"tasks: {listing(run.tasks)}"
+                raise RunError("E508", f"`{label}` has no task `{name}`", hint=hint)
+            chosen[name][label] = (run, run.tasks[name])
+    return chosen
+
+
+def _find_shared_tasks(runs: Mapping[str, Run], notices: list[Notice]) -> list[str]:
+    """Return the tasks that all runs have; E508 without any."""
+    shared: list[str] = []
+    left_out: list[str] = []
+    for name in dict.fromkeys(name for run in runs.values() for name in run.tasks):
+        is_shared = all(name in run.tasks for run in runs.values())
+        (shared if is_shared else left_out).append(name)
     if not shared:
         hint = "; ".join(f"`{label}` has {listing(run.tasks)}" for label, run in runs.items())
         raise RunError("E508", "the runs have no task in common", hint=hint)
-    if key is None and len(shared) < len(every):
-        left = [name for name in every if name not in shared]
-        notices.append(Notice(f"not all runs have the tasks {listing(left)}: they are left out"))
-    chosen = shared if key is None else [key]
-    return {name: {label: (run, run.tasks[name]) for label, run in runs.items()} for name in chosen}
+    if left_out:
+        text = f"not all runs have the tasks {listing(left_out)}: they are left out"
+        notices.append(Notice(text))
+    return shared
 
 
 def require_alike(outcomes: Sequence[Outcomes], *, common: bool, notices: list[Notice]) -> None:
     """Raise E508 where samples or truths of two runs differ; notice what else does."""
-    first, *others = outcomes
-    for other in others:
-        names, is_other = (
-            f"`{first.label}` and `{other.label}`",
-            _fingerprint(first) != _fingerprint(other),
-        )
-        lacking, extra = (
-            one.table.join(two.table, on="sample_id", how="anti", maintain_order="left")[
-                "sample_id"
-            ]
-            for one, two in ((first, other), (other, first))
-        )
-        shown = [listing(ids.head(SHOWN).to_list()) for ids in (lacking, extra)]
-        if len(lacking) == first.table.height:
-            message = f"{names} have no sample in common: they are of other datasets"
-            hint = f"ids are such as {shown[0]} there, and {shown[1]} here"
-            raise RunError("E508", message, hint=hint)
-        if (len(lacking) or len(extra)) and not common:
-            sides = ((lacking, first, other, shown[0]), (extra, other, first, shown[1]))
-            told = ", and ".join(
-                f"{len(ids)} samples of `{owner.label}` are not in `{lacks.label}` "
-                f"(such as {examples})"
-                for ids, owner, lacks, examples in sides
-                if len(ids)
-            )
-            hint = "`--common` compares on the samples that all runs have"
-            raise RunError("E508", f"the runs have other samples: {told}", hint=hint)
-        both = first.table.join(other.table, on="sample_id", maintain_order="left")
-        known = both.drop_nulls(["truth", "truth_right"])
-        differs = known.filter(pl.col("truth") != pl.col("truth_right"))
-        if differs.height:
-            sample, one, two = differs.select("sample_id", "truth", "truth_right").row(0)
-            hint = (
-                "compare runs on the same dataset; with a corrected one, `answerkey "
-                "rescore` the old run"
-            )
-            such = f"`{sample}` is {one!r} in `{first.label}` and {two!r} in `{other.label}`"
-            message = f"{differs.height} of {known.height} samples have another truth: {such}"
-            raise RunError("E508", message, hint=hint)
-        if not known.height and is_other:
-            why = "their scorers know no truths by which the samples could be matched"
-            message = f"{names} are of other datasets, and {why}"
-            raise RunError("E508", message, hint="compare runs on the same dataset")
-        if is_other:
-            notices.append(
-                Notice(f"the datasets of {names} differ, though samples and truths are the same")
-            )
-        if _describe_task(first) != _describe_task(other):
+    first = outcomes[0]
+    for second in outcomes[1:]:
+        _require_same_samples(first, second, common=common)
+        num_truths = _require_same_truths(first, second)
+        names = f"`{first.label}` and `{second.label}`"
+        if _find_fingerprint(first) != _find_fingerprint(second):
+            if not num_truths:
+                reason = "their scorers know no truths by which the samples could be matched"
+                message = f"{names} are of other datasets, and {reason}"
+                raise RunError("E508", message, hint="compare runs on the same dataset")
+            text = f"the datasets of {names} differ, though samples and truths are the same"
+            notices.append(Notice(text))
+        if _describe_task(first) != _describe_task(second):
             text = f"the tasks of {names} differ: a difference may be of the task, not of the model"
             notices.append(Notice(text))
-        forced = [list_forced(one.task_run.manifest) for one in (first, other)]
+        forced = [list_forced(run.task_run.manifest) for run in (first, second)]
         if forced[0] != forced[1]:
             kinds = " and ".join(sorted({*forced[0], *forced[1]}))
             text = f"{names} differ in their {kinds}: a difference may be of that, not of the model"
             notices.append(Notice(text))
-        if (first.scorer, first.value) != (other.scorer, other.value):
-            values = [f"`{one.value}` of `{one.scorer}` in `{one.label}`" for one in (first, other)]
+        if (first.scorer, first.value) != (second.scorer, second.value):
+            values = [
+                f"`{run.value}` of `{run.scorer}` in `{run.label}`" for run in (first, second)
+            ]
             notices.append(Notice(f"compared are {' and '.join(values)}"))
 
 
-def _fingerprint(outcomes: Outcomes) -> object:
+def _require_same_samples(first: Outcomes, second: Outcomes, *, common: bool) -> None:
+    """Raise E508 unless two runs have the same samples; with `common`, unless they share some."""
+    only_first = _list_missing(first, second)
+    only_second = _list_missing(second, first)
+    if len(only_first) == first.table.height:
+        message = (
+            f"`{first.label}` and `{second.label}` have no sample in common: they are of other "
+            "datasets"
+        )
+        hint = f"ids are such as {_show_ids(only_first)} there, and {_show_ids(only_second)} here"
+        raise RunError("E508", message, hint=hint)
+    differences = []
+    for ids, owner, lacking in ((only_first, first, second), (only_second, second, first)):
+        if len(ids):
+            differences.append(
+                f"{len(ids)} samples of `{owner.label}` are not in `{lacking.label}` "
+                f"(such as {_show_ids(ids)})"
+            )
+    if differences and not common:
+        message = f"the runs have other samples: {', and '.join(differences)}"
+        hint = "`--common` compares on the samples that all runs have"
+        raise RunError("E508", message, hint=hint)
+
+
+def _list_missing(outcomes: Outcomes, lacking: Outcomes) -> pl.Series:
+    """Return the ids of samples that the second run lacks."""
+    missing = outcomes.table.join(lacking.table, on="sample_id", how="anti", maintain_order="left")
+    return missing["sample_id"]
+
+
+def _show_ids(ids: pl.Series) -> str:
+    return listing(ids.head(SHOWN).to_list())
+
+
+def _require_same_truths(first: Outcomes, second: Outcomes) -> int:
+    """Raise E508 where truths of two runs differ; return how many samples have one in each."""
+    joined = first.table.join(second.table, on="sample_id", maintain_order="left")
+    truths = joined.drop_nulls(["truth", "truth_right"])
+    differing = truths.filter(pl.col("truth") != pl.col("truth_right"))
+    if differing.height:
+        sample, truth, other_truth = differing.select("sample_id", "truth", "truth_right").row(0)
+        hint = (
+            "compare runs on the same dataset; with a corrected one, `answerkey rescore` the old "
+            "run"
+        )
+        message = (
+            f"{differing.height} of {truths.height} samples have another truth: `{sample}` is "
+            f"{truth!r} in `{first.label}` and {other_truth!r} in `{second.label}`"
+        )
+        raise RunError("E508", message, hint=hint)
+    return truths.height
+
+
+def _find_fingerprint(outcomes: Outcomes) -> object:
     return outcomes.task_run.manifest["dataset"]["fingerprint"]
 
 
@@ -329,12 +371,13 @@ def _describe_task(outcomes: Outcomes) -> object:
     it.
     """
     definition = outcomes.task_run.source["task"]["definition"]
-    words = {"metrics", "display_name", "key"}
-    rules = [
-        {name: value for name, value in one.items() if name not in words}
-        for one in definition["scorers"]
-        if one.get("key") == outcomes.scorer
-    ]
+    rules = []
+    for scorer in definition["scorers"]:
+        if scorer.get("key") == outcomes.scorer:
+            rule = dict(scorer)
+            for name in ("metrics", "display_name", "key"):
+                rule.pop(name, None)
+            rules.append(rule)
     return definition.get("solver"), definition.get("trials"), rules
 
 
@@ -348,33 +391,24 @@ def read_outcomes(
     named.
     """
     task = task_from_source(task_run.source["task"])
-    steps = {step.key: step for step in task.scoring}
-    if scorer is not None and scorer not in steps:
-        hint = suggest(scorer, steps) or f"scorers of the task: {listing(steps)}"
-        raise RunError(
-            "E508", f"task `{task.key}` of `{label}` has no scorer `{scorer}`", hint=hint
-        )
-    step = task.main_step if scorer is None else steps[scorer]
-    means = [
-        one.metric.field.partition(".")[0] for one in step.metrics if isinstance(one.metric, Mean)
-    ]
-    name = value or step.scorer.main_value or next(iter(means), None)
+    step = _find_step(task, scorer, label)
+    name = value or step.scorer.main_value
     if name is None:
-        message = f"scorer `{step.key}` of `{label}` has no main value to compare"
-        raise RunError("E508", message, hint="name one of its values with `--value`")
+        means = [metric.metric for metric in step.metrics if isinstance(metric.metric, Mean)]
+        if not means:
+            message = f"scorer `{step.key}` of `{label}` has no main value to compare"
+            raise RunError("E508", message, hint="name one of its values with `--value`")
+        name = means[0].field.partition(".")[0]
     is_encoded = name in (task_run.manifest.get("encoded") or {}).get(step.key, ())
-    parts = [
-        _read_part(part["sample_id"], part[step.key].struct.unnest(), name, is_encoded=is_encoded)
-        for part in task_run.score_parts()
-    ]
-    found = [part for part in parts if part is not None]
-    if not found:
-        first = next(iter(task_run.score_parts()), None)
-        fields = [] if first is None else first[step.key].struct.field("values").struct.fields
-        known = [one for one in fields if one != EMPTY_STRUCT_FIELD]
-        hint = suggest(name, known) or f"values: {listing(known)}"
-        raise RunError("E508", f"scorer `{step.key}` of `{label}` has no value `{name}`", hint=hint)
-    table = pl.concat(found)
+    parts = []
+    for part in task_run.score_parts():
+        frame = part[step.key].struct.unnest()
+        table = _read_part(part["sample_id"], frame, name, is_encoded=is_encoded)
+        if table is not None:
+            parts.append(table)
+    if not parts:
+        raise _refuse_value(task_run, step, name, label)
+    table = pl.concat(parts)
     if task.num_trials > 1 or task.choice_order is not None:
         table = table.group_by("sample_id", maintain_order=True).agg(
             pl.col("value").mean(),
@@ -384,10 +418,34 @@ def read_outcomes(
         )
     # A sample has a value only where all its rows count.
     table = table.with_columns(value=pl.when(pl.col("reason").is_null()).then(pl.col("value")))
-    # What the order of the options changes is no chance: only trials of one and the same prompt
-    # tell of that.
+    # What the order of the options changes is no chance: only trials of one prompt tell of that.
     num_trials = 1 if task.choice_order else task.num_trials
     return Outcomes(label, run, task_run, step.key, name, table, num_trials)
+
+
+def _find_step(task: Task, scorer: str | None, label: str) -> ScoringStep:
+    """Return the scorer with this key, or the main one; E508 when the task has none such."""
+    if scorer is None:
+        return task.main_step
+    for step in task.scoring:
+        if step.key == scorer:
+            return step
+    keys = [step.key for step in task.scoring]
+    hint = suggest(scorer, keys) or f"scorers of the task: {listing(keys)}"
+    message = f"task `{task.key}` of `{label}` has no scorer `{scorer}`"
+    raise RunError("E508", message, hint=hint)
+
+
+def _refuse_value(task_run: TaskRun, step: ScoringStep, name: str, label: str) -> RunError:
+    """Return E508 for a value that the scores do not have."""
+    fields: list[str] = []
+    for part in task_run.score_parts():
+        fields = part[step.key].struct.field("values").struct.fields
+        break
+    values = [field for field in fields if field != EMPTY_STRUCT_FIELD]
+    hint = suggest(name, values) or f"values: {listing(values)}"
+    message = f"scorer `{step.key}` of `{label}` has no value `{name}`"
+    return RunError("E508", message, hint=hint)
 
 
 def read_numbers(column: pl.Series, *, is_encoded: bool) -> pl.Series:
@@ -395,8 +453,10 @@ def read_numbers(column: pl.Series, *, is_encoded: bool) -> pl.Series:
     if column.dtype.is_numeric() or column.dtype == pl.Boolean:
         numbers = column.cast(pl.Float64)
         return pl.select(pl.when(numbers.is_finite()).then(numbers)).to_series()
-    found = {text: read_number(json.loads(text)) for text in column.unique() if text and is_encoded}
-    return pl.Series([found.get(text) for text in column], dtype=pl.Float64)
+    if not is_encoded:
+        return pl.repeat(None, len(column), dtype=pl.Float64, eager=True)
+    values = {text: read_number(json.loads(text)) for text in column.unique() if text}
+    return pl.Series([values.get(text) for text in column], dtype=pl.Float64)
 
 
 def _read_part(
@@ -406,7 +466,7 @@ def _read_part(
     values, metadata = frame["values"].struct.unnest(), frame["metadata"].struct.unnest()
     if name not in values.columns:
         return None
-    truth = next((one for one in TRUTH_FIELDS if one in metadata.columns), None)
+    truth = next((field for field in TRUTH_FIELDS if field in metadata.columns), None)
     owners = metadata[BASE_FIELD] if BASE_FIELD in metadata.columns else ids
     truths = [None] * len(ids) if truth is None else metadata[truth].cast(pl.String)
     table = pl.DataFrame(

@@ -16,7 +16,7 @@ from answerkey.datasets.recorded import BlankCompletions, SplitCompletions, find
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.sources import MemorySource, Source
 from answerkey.datasets.storage import digest_file, is_stored
-from answerkey.datasets.tables import SAMPLE_COLUMN, RowCollector, load_rows, load_table
+from answerkey.datasets.tables import SAMPLE_COLUMN, collect_rows, load_rows, load_table
 from answerkey.datasets.tables import Table as LoadedTable
 from answerkey.errors import DataError, Place, RunError, listing, refuse_column, suggest
 from answerkey.evaluate.choice_order import order_dataset
@@ -169,10 +169,11 @@ def find_source(stored: Mapping[str, Any], samples: Table, name: str) -> Source:
         return source_from(stored)
     frame = samples.read_all()
     try:
-        collector = RowCollector([name], is_limited=False)
+        records = []
         for number, text in enumerate(frame[SAMPLE_COLUMN], 1):
-            collector.add(Record(number, json.loads(text), 0))
-        return MemorySource(LoadedTable(collector.finish(), str(stored["digest"])))
+            records.append(Record(number, json.loads(text), 0))
+        rows = collect_rows(records, [name], is_limited=False)
+        return MemorySource(LoadedTable(rows, str(stored["digest"])))
     except (pl.exceptions.PolarsError, AttributeError, KeyError, TypeError, ValueError) as error:
         message = f"cannot read `{samples.store.show(samples.base)}`: {error}"
         raise RunError("E503", message, hint="the run folder is damaged") from error

@@ -6,13 +6,15 @@ import re
 import shlex
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, Unpack, cast
 
+from answerkey import features
 from answerkey.datasets.dataset import Dataset, Recorded, open_dataset
 from answerkey.datasets.recorded import find_own_completions, refuse_single
 from answerkey.datasets.rows import Rows
@@ -43,6 +45,7 @@ from answerkey.evaluate.job import (
 )
 from answerkey.evaluate.manifest import describe_run, describe_sources, store_samples
 from answerkey.evaluate.options import Options, RunOptions, ScoreOptions, read_options, show_options
+from answerkey.evaluate.together import call_together
 from answerkey.models.config import CachePolicy, FunctionConfig, ModelConfig
 from answerkey.runs import (
     NewFolder,
@@ -64,7 +67,6 @@ from answerkey.spec import (
     Task,
     is_data_file,
     load_dataset,
-    load_feature,
     load_judges,
     load_plan,
     load_task,
@@ -73,10 +75,6 @@ from answerkey.types import Notice
 
 #: A task or run file, a folder, the name of a ready-made task, a Task, or a mapping as in a file.
 TaskSource = Task | Mapping[str, object] | str | Path
-#: So many runs are under way at a time.
-MAX_CONCURRENT_RUNS = 32
-#: The main thread wakes up this often, so that Ctrl-C is heard.
-SIGNAL_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
@@ -397,29 +395,21 @@ def finish_together(parent: RunPlace, begun: Sequence[BegunRun], display: Displa
     does not end the others. Ctrl-C, and an error of ours, stop all of them.
     """
     workers = _open_workers(begun, display)
-    is_live = any(worker.is_live for worker in workers.values())
-    pool = ThreadPoolExecutor(MAX_CONCURRENT_RUNS, thread_name_prefix="answerkey-run")
-    stop = Stop()
     outcomes: dict[int, Run | AnswerkeyError] = {}
     try:
-        if is_live:
-            futures = {
-                number: pool.submit(worker.work, stop, len(workers) - 1)
-                for number, worker in workers.items()
-            }
-            outcomes = _wait_for_all(futures)
+        if any(worker.is_live for worker in workers.values()):
+            num_beside = len(workers) - 1
+            works = {number: partial(worker.work, num_beside) for number, worker in workers.items()}
+            outcomes = call_together(works)
         else:
             for number, worker in workers.items():
-                outcomes[number] = worker.work(stop, 0)
+                outcomes[number] = worker.work()
     except BaseException as error:
         error.__notes__ = [f"answerkey resume {shlex.quote(str(parent))}"]
-        stop.message = getattr(error, "message", "interrupted")
-        pool.shutdown(cancel_futures=True)
         for worker in workers.values():  # some had not begun; those that have ended stay as is
             with suppress(Stopped), worker.writer:
                 raise Stopped from None
         raise
-    pool.shutdown()
     runs: list[Run] = []
     errors: dict[str, AnswerkeyError] = {}
     for number, begun_run in enumerate(begun):
@@ -445,11 +435,10 @@ class RunWorker:
     display: Display
     is_live: bool
 
-    def work(self, stop: Stop, num_beside: int) -> Run | AnswerkeyError:
+    def work(self, num_beside: int = 0) -> Run | AnswerkeyError:
         """Return the finished run, or what ended it."""
         try:
-            with stop.followed():
-                result = self.pending.finish(self.writer, self.display, num_beside)
+            result = self.pending.finish(self.writer, self.display, num_beside)
         except AnswerkeyError as error:
             self.display.close(error)
             return error
@@ -471,17 +460,6 @@ def _open_workers(begun: Sequence[BegunRun], display: Display) -> dict[int, RunW
         is_live = calls_live(jobs)
         workers[number] = RunWorker(replace(pending, jobs=jobs), writer, own_display, is_live)
     return workers
-
-
-def _wait_for_all(
-    futures: Mapping[int, Future[Run | AnswerkeyError]],
-) -> dict[int, Run | AnswerkeyError]:
-    """Return what every future comes to; raise the first error at once."""
-    while wait(futures.values(), SIGNAL_SECONDS, FIRST_EXCEPTION).not_done:
-        for future in futures.values():
-            if future.done():
-                future.result()
-    return {number: future.result() for number, future in futures.items()}
 
 
 # `score`: tables in, a run out, nothing written.
@@ -623,5 +601,5 @@ def choose_policies(
     if not options.states_gates and not stored:
         return (), []
     take: Callable[..., tuple[Sequence[Mapping[str, Any]], list[Notice]]]
-    take = load_feature("policies").take_policies
+    take = features.load_gates().take_policies
     return take(tasks, evaluation, options, stored=stored)

@@ -1,5 +1,5 @@
-"""The kinds of rules: the fields of each, what it finds in a finished run, and what it says about
-that.
+"""The kinds of rules: their fields, what they check in a finished run, and how gates are put into
+words.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal
 
-from answerkey.errors import AnswerkeyError, RunError, SpecError
+from answerkey.errors import AnswerkeyError, RunError, SpecError, listing, suggest
 from answerkey.evaluate.pairs import choose_tasks, label_runs, pair_samples
-from answerkey.metrics import Mean, wilson
+from answerkey.metrics import wilson
 from answerkey.metrics.intervals import WILSON, Z_95
 from answerkey.metrics.paired import Difference, adjust_by_holm
 from answerkey.runs import NOT_COMPLETE, Run, TaskRun, describe_gates, load_run
-from answerkey.spec import task_from_source
-from answerkey.spec.task import find_compared, find_metrics
+from answerkey.spec import Task, task_from_source
+from answerkey.spec.task import ForeseenMetric, find_compared, find_metrics
 from answerkey.text import (
     BLANK,
     Line,
@@ -58,7 +58,7 @@ OPERATORS: Mapping[Operator, tuple[Callable[[float, float], bool], str]] = {
     "<": (operator.lt, "less than"),
     "<=": (operator.le, "at most"),
 }
-#: Which counts a share is made of, and what to do about too many.
+#: The two counts of each share, and what to do when it is too large.
 SHARES: Mapping[ShareName, tuple[str, str, str]] = {
     "invalid": (
         "invalid",
@@ -71,23 +71,48 @@ SHARES: Mapping[ShareName, tuple[str, str, str]] = {
 }
 #: The level at which a loss is significant.
 ALPHA = 0.05
-#: The counts behind a value that are worth keeping beside a gate.
-_KEPT = ("count", "of", "cluster_by")
-_MOST_DIGITS = 12
-NO_VALUE = "there is no value"
-#: What a rule without a metric is about.
+#: How a rule without a metric names its value.
 MAIN = "the main value"
-#: What products of floats may be off by.
-_NEAR_ZERO = 1e-9
+#: The rounding error that is allowed for when samples are counted.
+ROUNDING = 1e-9
+MOST_DIGITS = 12
+
+
+def _compare_with(
+    check: GateCheck, rule: Threshold | ShareLimit, number: float | None
+) -> GateCheck:
+    """Return the check with the status that follows from its number."""
+    is_met = number is not None and OPERATORS[rule.operator][0](number, rule.threshold)
+    return replace(check, number=number, status=PASS if is_met else FAIL)
+
+
+class TaskRule:
+    """A rule that looks at one task at a time."""
+
+    def check_task(self, task_run: TaskRun) -> Iterator[GateCheck]:
+        """Yield the checks of a task."""
+        raise NotImplementedError
+
+    def check(self, run: Run, keys: Sequence[str]) -> list[GateCheck]:
+        """Return the checks of all tasks, and of their repetitions."""
+        checks: list[GateCheck] = []
+        for key in keys:
+            task_run = run.tasks[key]
+            if not task_run.repetitions:
+                checks += self.check_task(task_run)
+                continue
+            for number, repeated in enumerate((task_run, *task_run.repetitions), 1):
+                for check in self.check_task(repeated):
+                    checks.append(replace(check, repetition=number))
+        return checks
 
 
 @dataclass(frozen=True)
-class Threshold:
-    """Every value of a name stands right of or left of a threshold: itself, or an end of its
-    interval.
+class Threshold(TaskRule):
+    """A metric value, or an end of its interval, is compared with a threshold.
 
-    Without `metric` it is the main value of each task. With `group_by` the values of all groups
-    must, or with `average: macro` their average.
+    Without `metric` it is the main value of each task. With `group_by` the value of every group is
+    compared, or with `average: macro` their average.
     """
 
     metric: str | None = field(default=None, kw_only=True)
@@ -100,7 +125,7 @@ class Threshold:
     type: ClassVar[str] = "threshold"
 
     def __post_init__(self) -> None:
-        if self.threshold - self.threshold != 0:
+        if not math.isfinite(self.threshold):
             raise SpecError("E108", f"`threshold` is {self.threshold!r}, not a finite number")
         if self.average is not None and self.group_by is None:
             hint = "write `group_by: COLUMN` beside it"
@@ -108,45 +133,68 @@ class Threshold:
 
     @property
     def need(self) -> str:
-        """What the rule needs in a few words, in the terms of its file."""
+        """The requirement in a few words, in the terms of the policy file."""
         name = self.metric or MAIN
-        what = name if self.bound == "value" else f"{self.bound} bound of {name}"
-        by = f" by {self.group_by}" if self.group_by else ""
-        average = "macro average of " if self.average else ""
-        return f"{average}{what}{by} {self.operator} {self.threshold:g}"
+        if self.bound != "value":
+            name = f"{self.bound} bound of {name}"
+        if self.average:
+            name = f"macro average of {name}"
+        if self.group_by:
+            name = f"{name} by {self.group_by}"
+        return f"{name} {self.operator} {self.threshold:g}"
 
-    def check(self, run: Run, keys: Sequence[str]) -> list[GateCheck]:
-        """Return the values of a name, or those of their groups, held against the threshold."""
-        checks = []
-        for blank, value in _find_values(run, keys, self.metric):
-            entries: Sequence[MetricValue | GroupValue] = [value]
-            if self.group_by is not None:
-                groups = [one for one in value.groups if one.column == self.group_by]
-                # The value in every group, or the average over the groups.
-                is_average = self.average or not (groups and groups[0].values)
-                entries = [one.macro for one in groups] if is_average else groups[0].values
-            for entry in entries:
-                check = _describe_value(blank, value, entry)
-                number, note = check.number, check.note
-                if number is not None and self.bound != "value":
-                    number = entry.interval and entry.interval[0 if self.bound == "lower" else 1]
-                    why = entry.interval_note or "its conditions do not hold"
-                    note = None if entry.interval else f"there is no interval: {why}"
-                is_met = number is not None and OPERATORS[self.operator][0](number, self.threshold)
-                check = replace(check, status=PASS if is_met else FAIL, number=number, note=note)
-                group = entry.group if isinstance(entry, GroupValue) else None
-                kept = {name: value.details[name] for name in _KEPT if name in value.details}
-                details = kept if entry is value else {}
-                checks.append(replace(check, group=group, details=details))
-        return checks
+    def find_errors(self, label: str, tasks: Sequence[Task]) -> Iterator[SpecError]:
+        """Yield what the rule asks for and the tasks do not have."""
+        metrics = _find_metrics(tasks, self.metric)
+        if not metrics:
+            if self.metric is not None:
+                yield _refuse_metric(label, self.metric, tasks)
+            return
+        name = self.metric or next(iter(metrics[0].names.names), MAIN)
+        if not 0 <= self.threshold <= 1 and all(metric.names.is_share for metric in metrics):
+            message = f"`threshold` is {self.threshold!r}, and `{name}` lies between 0 and 1"
+            percent = self.threshold if self.threshold > 1 else 85
+            hint = f"write {percent / 100:g} for {percent:g} %"
+            yield SpecError("E108", f"{label}: {message}", hint=hint)
+        columns = set().union(*(metric.metric.design.group_by for metric in metrics))
+        if self.group_by is not None and self.group_by not in columns:
+            add = (
+                f"add `group_by: {self.group_by}` to the metric or to the `definition` of its task"
+            )
+            hint = suggest(self.group_by, columns) or add
+            message = f"{label}: `{name}` is not measured by `{self.group_by}`"
+            yield SpecError("E108", message, hint=hint)
+
+    def check_task(self, task_run: TaskRun) -> Iterator[GateCheck]:
+        """Yield a check for each value of the metric, or for each of its groups."""
+        for value in _find_values(task_run, self.metric):
+            for entry in self._choose_entries(value):
+                check = _describe_value(task_run, value, entry)
+                number = entry.value
+                if self.bound != "value" and number is not None:
+                    if entry.interval is None:
+                        why = entry.interval_note or "its conditions do not hold"
+                        check = replace(check, note=f"there is no interval: {why}")
+                    number = entry.interval and entry.interval[self.bound == "upper"]
+                yield _compare_with(check, self, number)
+
+    def _choose_entries(self, value: MetricValue) -> Sequence[MetricValue | GroupValue]:
+        """Return what is compared: the value, its groups, or the average over them."""
+        if self.group_by is None:
+            return [value]
+        groups = [group for group in value.groups if group.column == self.group_by]
+        if self.average or not (groups and groups[0].values):
+            return [group.macro for group in groups]
+        return groups[0].values
 
     def explain(self, check: GateCheck) -> str:
-        """Return what was measured and needed."""
+        """Return what was measured and what was needed."""
         number, ending = _write_numbers(self, check)
         if check.number is None:
             return f"{check.name}: {check.note}{ending}"
-        is_average = self.average and check.group is None
-        name = f"the macro average of {check.name} by {self.group_by}" if is_average else check.name
+        name = check.name
+        if self.average and check.group is None:
+            name = f"the macro average of {name} by {self.group_by}"
         if self.bound == "value":
             return f"{name} is {number} (n {check.n}){ending}"
         value = format_figure(check.value, as_share=check.is_share)
@@ -154,34 +202,41 @@ class Threshold:
         return f"{name} is {value} (n {check.n}), its 95 % interval {verb} at {number}{ending}"
 
     def advise(self, check: GateCheck, run: str) -> str | None:
-        """Return what to do about a check that is not met: how much is missing, or how many
-        samples.
-        """
+        """Return how many right answers, or how many samples, are missing."""
+        if check.value is None:
+            return None
         if check.number is None:
-            return None if check.value is None else "`bound: value` needs no interval"
-        is_above = self.operator in {">", ">="}
-        count, of = check.details.get("count"), check.details.get("of")
+            return "`bound: value` needs no interval"
         if self.bound == "value":
-            if isinstance(count, int) and isinstance(of, int) and is_above:
-                enough = math.ceil(self.threshold * of - _NEAR_ZERO)
-                enough += self.operator == ">" and enough <= self.threshold * of
-                if enough <= of:
-                    return f"{enough} of {of} would pass, {enough - count} more than there are"
-            return f"`answerkey show {run}` says what stands behind the value"
-        value = math.nan if check.value is None else check.value
-        distance = value - self.threshold if is_above else self.threshold - value
-        if not distance > 0 or self.operator == "=":
+            behind = f"`answerkey show {run}` says what stands behind the value"
+            return self._count_missing(check) or behind
+        distance = check.value - self.threshold
+        if self.operator in {"<", "<="}:
+            distance = -distance
+        if distance <= 0 or self.operator == "=":
             return "the value itself is not enough: more samples will not help"
-        size = check.n * ((value - check.number) / distance) ** 2
-        if of is not None and "cluster_by" not in check.details:
+        size = check.n * ((check.value - check.number) / distance) ** 2
+        if "of" in check.details and "cluster_by" not in check.details:
             size = Z_95**2 * self.threshold * (1 - self.threshold) / distance**2
-        samples = format_count(math.ceil(size - _NEAR_ZERO), "sample")
+        samples = format_count(math.ceil(size - ROUNDING), "sample")
         return f"the value is enough, but not sure: about {samples} like these would do"
+
+    def _count_missing(self, check: GateCheck) -> str | None:
+        count: Any = check.details.get("count")
+        total: Any = check.details.get("of")
+        if self.operator not in {">", ">="} or count is None:
+            return None
+        enough = math.ceil(self.threshold * total - ROUNDING)
+        if self.operator == ">" and enough <= self.threshold * total:
+            enough += 1
+        if enough > total:
+            return None
+        return f"{enough} of {total} would pass, {enough - count} more than there are"
 
 
 @dataclass(frozen=True)
-class Exists:
-    """There is a value of a name."""
+class Exists(TaskRule):
+    """There is a value of a metric."""
 
     metric: str
 
@@ -189,13 +244,18 @@ class Exists:
 
     @property
     def need(self) -> str:
-        """What the rule needs in a few words, in the terms of its file."""
+        """The requirement in a few words, in the terms of the policy file."""
         return f"{self.metric} has a value"
 
-    def check(self, run: Run, keys: Sequence[str]) -> list[GateCheck]:
-        """Return the values of a name."""
-        found = _find_values(run, keys, self.metric)
-        return [_describe_value(blank, value, value) for blank, value in found]
+    def find_errors(self, label: str, tasks: Sequence[Task]) -> Iterator[SpecError]:
+        """Yield what the rule asks for and the tasks do not have."""
+        if not _find_metrics(tasks, self.metric):
+            yield _refuse_metric(label, self.metric, tasks)
+
+    def check_task(self, task_run: TaskRun) -> Iterator[GateCheck]:
+        """Yield a check for each value of the metric."""
+        for value in _find_values(task_run, self.metric):
+            yield _describe_value(task_run, value, value)
 
     def explain(self, check: GateCheck) -> str:
         """Return the value, or why there is none."""
@@ -210,9 +270,9 @@ class Exists:
 
 
 @dataclass(frozen=True)
-class ShareLimit:
-    """A share of samples: INVALID and REFUSED ones of those scored, FAILED and ERROR ones of
-    all.
+class ShareLimit(TaskRule):
+    """A share of samples is compared with a threshold: INVALID or REFUSED ones among those scored,
+    FAILED or ERROR ones among all.
     """
 
     of: ShareName
@@ -228,43 +288,40 @@ class ShareLimit:
 
     @property
     def need(self) -> str:
-        """What the rule needs in a few words, in the terms of its file."""
+        """The requirement in a few words, in the terms of the policy file."""
         return f"{self.of.upper()} share {self.operator} {format_percent(self.threshold)}"
 
-    def check(self, run: Run, keys: Sequence[str]) -> list[GateCheck]:
-        """Return the share of samples that came to nothing, of each task."""
-        checks = []
+    def find_errors(self, label: str, tasks: Sequence[Task]) -> Iterator[SpecError]:  # noqa: ARG002
+        """Yield nothing: every task has these counts."""
+        return iter(())
+
+    def check_task(self, task_run: TaskRun) -> Iterator[GateCheck]:
+        """Yield the check of the share."""
         part, whole, _ = SHARES[self.of]
-        for blank, task_run in _list_tasks(run, keys):
-            count, of = task_run.counts[part], task_run.counts[whole]
-            share = count / of if of else None
-            is_met = share is not None and OPERATORS[self.operator][0](share, self.threshold)
-            checks.append(
-                replace(
-                    blank,
-                    name=f"{self.of.upper()} share",
-                    status=PASS if is_met else FAIL,
-                    number=share,
-                    value=share,
-                    n=of,
-                    is_share=True,
-                    note=None if of else f"no sample is {whole}",
-                    details={"count": count, "of": of},
-                )
-            )
-        return checks
+        count, total = task_run.counts[part], task_run.counts[whole]
+        share = count / total if total else None
+        check = GateCheck(
+            task_run.key,
+            f"{self.of.upper()} share",
+            FAIL,
+            value=share,
+            n=total,
+            is_share=True,
+            note=None if total else f"no sample is {whole}",
+            details={"count": count, "of": total},
+        )
+        yield _compare_with(check, self, share)
 
     def explain(self, check: GateCheck) -> str:
-        """Return what was counted and needed."""
+        """Return what was counted and what was needed."""
         number, ending = _write_numbers(self, check)
         if check.number is None:
             return f"{check.name}: {check.note}{ending}"
-        return (
-            f"{check.name} is {number} ({check.details['count']} of {check.details['of']}){ending}"
-        )
+        counts = f"{check.details['count']} of {check.details['of']}"
+        return f"{check.name} is {number} ({counts}){ending}"
 
     def advise(self, check: GateCheck, run: str) -> str:  # noqa: ARG002 - the form of all kinds
-        """Return which command shows the samples."""
+        """Return the command that shows the samples."""
         return SHARES[self.of][2].format(run=run)
 
 
@@ -272,8 +329,8 @@ class ShareLimit:
 class NotWorse:
     """The run is not significantly worse than a baseline on the same samples.
 
-    With `margin`, it is shown not to be worse by more than that: the whole interval of the
-    difference lies above. `baseline` is the folder of a run; None when nobody names one.
+    With `margin`, the whole interval of the difference must show that it is not worse by more than
+    that. `baseline` is the folder of a run; None when nobody names one.
     """
 
     baseline: str | None = None
@@ -288,7 +345,7 @@ class NotWorse:
         if self.alpha is not None and not 0 < self.alpha < 1:
             message = f"`alpha` is {self.alpha!r}; it must lie between 0 and 1"
             raise SpecError("E108", message, hint=f"leave it out for {ALPHA}")
-        if self.margin is not None and not 0 <= self.margin < float("inf"):
+        if self.margin is not None and not 0 <= self.margin < math.inf:
             raise SpecError("E108", f"`margin` is {self.margin!r}; it must be 0 or more")
         if self.margin is not None and self.alpha is not None:
             hint = "leave one of them out: a margin is held against the 95 % interval"
@@ -296,90 +353,110 @@ class NotWorse:
 
     @property
     def need(self) -> str:
-        """What the rule needs in a few words, in the terms of its file."""
+        """The requirement in a few words, in the terms of the policy file."""
         by = " significantly" if self.margin is None else f" by more than {self.margin:g}"
         baseline = "a baseline" if self.baseline is None else shorten_path(self.baseline)
         return f"{self.metric or MAIN} not{by} worse than {baseline}"
 
-    def check(self, run: Run, keys: Sequence[str]) -> list[GateCheck]:
-        """Return the difference of each task from the same task of the baseline.
+    def find_errors(self, label: str, tasks: Sequence[Task]) -> Iterator[SpecError]:
+        """Yield what the rule asks for and the tasks do not have."""
+        if self.metric is None:
+            return
+        if not _find_metrics(tasks, self.metric):
+            yield _refuse_metric(label, self.metric, tasks)
+        elif not any(find_compared(task, self.metric) for task in tasks):
+            message = f"`{self.metric}` is no mean: samples cannot be compared pair by pair"
+            hint = (
+                "name a `mean` of one of the scorer's values, or leave `metric` out for "
+                "the main one"
+            )
+            yield SpecError("E108", f"{label}: {message}", hint=hint)
 
-        It is not decided where the two cannot be compared; a task that does not have the metric is
-        passed over.
+    def check(self, run: Run, keys: Sequence[str]) -> list[GateCheck]:
+        """Return a check of each task's difference from the same task of the baseline.
+
+        Tasks without the metric are left out; tasks that cannot be compared stay undecided.
         """
+        if self.baseline is None:
+            return _leave_undecided(keys, "no baseline is named")
         try:
-            baseline = None if self.baseline is None else load_run(self.baseline)
-            note = "no baseline is named"
+            baseline = load_run(self.baseline)
         except RunError as error:
-            baseline, note = None, error.message
-        if baseline is None:
-            return [GateCheck(key, "", NOT_DECIDED, note=note) for key in keys]
-        is_only = len(run.tasks) == len(baseline.tasks) == 1
+            return _leave_undecided(keys, error.message)
         checks: dict[str, GateCheck] = {}
         differences: dict[str, Difference] = {}
         for key in keys:
             task = task_from_source(run.tasks[key].source["task"])
-            compared = (None, None) if self.metric is None else find_compared(task, self.metric)
-            if compared is None:
-                continue
-            checks[key] = GateCheck(key, self.metric or "", NOT_DECIDED)
-            notices: list[Notice] = []
+            compared = None
+            if self.metric is not None:
+                compared = find_compared(task, self.metric)
+                if compared is None:
+                    continue
             try:
-                labelled = label_runs([run], baseline)
-                (tasks,) = choose_tasks(labelled, None if is_only else key, notices).values()
-                pairing = pair_samples(tasks, notices, scorer=compared[0], value=compared[1])
-                differences[key] = pairing.measure(pairing.pair_up(*labelled))
+                checks[key], differences[key] = self._compare(run, baseline, key, task, compared)
             except AnswerkeyError as error:
-                checks[key] = replace(checks[key], note=error.message)
-                continue
-            scorer, value = pairing.runs[0].scorer, pairing.runs[0].value
-            metrics = (
-                one.metric for step in task.scoring if step.key == scorer for one in step.metrics
-            )
-            means = [one for one in metrics if isinstance(one, Mean) and one.field == value]
-            checks[key] = replace(
-                checks[key],
-                # Named as the metric that is the mean of the value; without one, as the value.
-                name=self.metric or (means[0].value_names().names[0] if means else value),
-                is_share=all(one.is_share for one in pairing.runs),
-                note="; ".join(dict.fromkeys(notice.message for notice in notices)) or None,
-            )
-        adjusted = adjust_by_holm([one.evidence.p for one in differences.values()])
+                checks[key] = _leave_undecided([key], error.message)[0]
+        adjusted = adjust_by_holm([difference.evidence.p for difference in differences.values()])
         for (key, difference), p in zip(differences.items(), adjusted, strict=True):
             checks[key] = self._decide(checks[key], difference, p)
         return list(checks.values())
 
-    def _decide(self, blank: GateCheck, difference: Difference, p: float | None) -> GateCheck:
-        evidence, sign = difference.evidence, 1 if self.better == "higher" else -1
-        status: GateStatus | None = None
-        if self.margin is not None:
-            if evidence.interval is not None:
-                worst = evidence.interval[0] if sign > 0 else -evidence.interval[1]
-                status = PASS if worst >= -self.margin else FAIL
-        elif sign * difference.value >= 0:
-            status = PASS
-        elif p is not None:
-            status = FAIL if p < (self.alpha or ALPHA) else PASS
+    def _compare(
+        self, run: Run, baseline: Run, key: str, task: Task, compared: tuple[str, str] | None
+    ) -> tuple[GateCheck, Difference]:
+        scorer, value = compared or (None, None)
+        is_only = len(run.tasks) == len(baseline.tasks) == 1
+        notices: list[Notice] = []
+        labelled = label_runs([run], baseline)
+        (tasks,) = choose_tasks(labelled, None if is_only else key, notices).values()
+        pairing = pair_samples(tasks, notices, scorer=scorer, value=value)
+        outcomes = pairing.runs[0]
+        name = self.metric or _find_mean(task, outcomes.scorer, outcomes.value)
+        note = "; ".join(dict.fromkeys(notice.message for notice in notices)) or None
+        is_share = all(outcomes.is_share for outcomes in pairing.runs)
+        check = GateCheck(key, name, NOT_DECIDED, is_share=is_share, note=note)
+        return check, pairing.measure(pairing.pair_up(*labelled))
+
+    def _decide(self, check: GateCheck, difference: Difference, p: float | None) -> GateCheck:
+        evidence = difference.evidence
+        status = self._judge(difference, p)
+        flips = difference.flips
         return replace(
-            blank,
-            status=status or NOT_DECIDED,
+            check,
+            status=status,
             number=difference.value,
             value=difference.first,
             interval=evidence.interval,
             n=difference.n,
-            note=blank.note if status else evidence.interval_note,
+            note=evidence.interval_note if status is NOT_DECIDED else check.note,
             details={
                 "baseline": self.baseline,
                 "baseline_value": difference.second,
                 "p": evidence.p,
                 "p_adjusted": p,
                 "p_method": evidence.p_method,
-                "flips": None if difference.flips is None else asdict(difference.flips),
+                "flips": flips and asdict(flips),
             },
         )
 
+    def _judge(self, difference: Difference, p: float | None) -> GateStatus:
+        interval = difference.evidence.interval
+        if self.margin is not None:
+            if interval is None:
+                return NOT_DECIDED
+            return PASS if self._largest_loss(interval) <= self.margin else FAIL
+        if difference.value == 0 or (difference.value > 0) == (self.better == "higher"):
+            return PASS
+        if p is None:
+            return NOT_DECIDED
+        return FAIL if p < (self.alpha or ALPHA) else PASS
+
+    def _largest_loss(self, interval: tuple[float, float]) -> float:
+        low, high = interval
+        return -low if self.better == "higher" else high
+
     def explain(self, check: GateCheck) -> str:
-        """Return the difference, how sure it is, and what that comes to."""
+        """Return the difference, how certain it is, and the verdict."""
         if check.number is None or check.status is NOT_DECIDED:
             return check.note or "the difference from the baseline is not known"
 
@@ -387,145 +464,188 @@ class NotWorse:
             return f"{100 * value:.2f}" if check.is_share else format_number(value)
 
         unit = " points" if check.is_share else ""
-        baseline_value: Any = check.details["baseline_value"]
-        values = [
-            format_figure(one, as_share=check.is_share) for one in (check.value, baseline_value)
-        ]
-        parts = [f"{check.name} is {values[0]}, in the baseline {values[1]}"]
-        parts.append(f"{'+' if check.number > 0 else ''}{write(check.number)}{unit}")
+        before: Any = check.details["baseline_value"]
+        before = format_figure(before, as_share=check.is_share)
+        after = format_figure(check.value, as_share=check.is_share)
+        parts = [f"{check.name} is {after}, in the baseline {before}"]
+        sign = "+" if check.number > 0 else ""
+        parts.append(f"{sign}{write(check.number)}{unit}")
+        loss = 0.0
         if check.interval is not None:
-            parts.append(f"95 % interval [{write(check.interval[0])}, {write(check.interval[1])}]")
+            low, high = map(write, check.interval)
+            parts.append(f"95 % interval [{low}, {high}]")
+            loss = self._largest_loss(check.interval)
         p: Any = check.details.get("p_adjusted")
-        parts += [] if p is None else [f"p {format_chance(p)}"]
-        if self.margin is not None:
-            word = "not worse" if check.status is PASS else "it may be worse"
-            verdict = f"{word} by more than {write(self.margin)}{unit}"
-        elif check.status is not PASS:
-            verdict = f"significantly worse (p below {self.alpha or ALPHA})"
-        else:
-            verdict = "not significantly worse"
-            # To see no loss is not to show that there is none.
-            ends = check.interval or (0.0, 0.0)
-            loss = -ends[0] if self.better == "higher" else ends[1]
-            verdict += (
-                f", but a loss of up to {write(loss)}{unit} is not ruled out" if loss > 0 else ""
-            )
-        verdict += f"; {check.note}" if check.note else ""
+        if p is not None:
+            parts.append(f"p {format_chance(p)}")
+        verdict = self._write_verdict(check, loss, write, unit)
+        if check.note:
+            verdict += f"; {check.note}"
         return f"{', '.join(parts)} (n {check.n}): {verdict}"
 
+    def _write_verdict(
+        self, check: GateCheck, loss: float, write: Callable[[float], str], unit: str
+    ) -> str:
+        if self.margin is not None:
+            word = "not worse" if check.status is PASS else "it may be worse"
+            return f"{word} by more than {write(self.margin)}{unit}"
+        if check.status is FAIL:
+            return f"significantly worse (p below {self.alpha or ALPHA})"
+        if loss > 0:  # no evidence of a loss is no evidence that there is none
+            possible = f"a loss of up to {write(loss)}{unit} is not ruled out"
+            return f"not significantly worse, but {possible}"
+        return "not significantly worse"
+
     def advise(self, check: GateCheck, run: str) -> str:  # noqa: ARG002 - the form of all kinds
-        """Return how to decide the rule, or which command lists the samples that flipped."""
+        """Return how to decide the rule, or the command that lists the samples that flipped."""
         if self.baseline is None:
             show = f"`answerkey show {run} --baseline BASELINE`"
             return f"{show} decides it; this run may be the first baseline"
-        named = shlex.quote(shorten_path(self.baseline))
-        return f"`answerkey compare {run} --baseline {named}` lists the samples that flipped"
+        baseline = shlex.quote(shorten_path(self.baseline))
+        return f"`answerkey compare {run} --baseline {baseline}` lists the samples that flipped"
+
+
+def _leave_undecided(keys: Sequence[str], note: str) -> list[GateCheck]:
+    return [GateCheck(key, "", NOT_DECIDED, note=note) for key in keys]
 
 
 Definition = Threshold | Exists | ShareLimit | NotWorse
 RULES: Mapping[str, type[Definition]] = {
-    one.type: one for one in (Threshold, Exists, ShareLimit, NotWorse)
+    kind.type: kind for kind in (Threshold, Exists, ShareLimit, NotWorse)
 }
 
 
-def read_definition(stated: Mapping[str, Any]) -> Definition:
-    """Return the rule that `run.json` states; fields that a newer release added are passed over."""
-    kind = RULES[stated["type"]]
-    return kind(**{one.name: stated[one.name] for one in fields(kind) if one.name in stated})
+def read_definition(stored: Mapping[str, Any]) -> Definition:
+    """Return the rule that a policy or `run.json` defines."""
+    kind = RULES[stored["type"]]
+    names = {field.name for field in fields(kind)} & stored.keys()
+    return kind(**{name: stored[name] for name in names})
 
 
-def _list_tasks(run: Run, keys: Sequence[str]) -> Iterator[tuple[GateCheck, TaskRun]]:
-    """Yield the tasks with these keys, each repetition of one that was run several times."""
-    for key in keys:
-        first = run.tasks[key]
-        for number, one in enumerate((first, *first.repetitions), 1):
-            yield (
-                GateCheck(one.key, "", FAIL, repetition=number if first.repetitions else None),
-                one,
-            )
+# Metrics and values
+
+
+def _find_metrics(tasks: Sequence[Task], name: str | None) -> list[ForeseenMetric]:
+    """Return the metrics of a name, or without one the main metric of each task."""
+    metrics: list[ForeseenMetric] = []
+    for task in tasks:
+        main = task.main_step.metrics[:1]
+        for metric in find_metrics(task, name):
+            if name is not None or metric.metric in main:
+                metrics.append(metric)
+    return metrics
+
+
+def _refuse_metric(label: str, name: str, tasks: Sequence[Task]) -> SpecError:
+    """Return the error for a metric that no task has."""
+    names: list[str] = []
+    for task in tasks:
+        for metric in find_metrics(task):
+            names += metric.names.names
+            names += [f"{start}…{end}" for start, end in metric.names.patterns if start + end]
+    message = f"{label} names the metric `{name}`, which no task in its scope has"
+    hint = suggest(name, names) or f"metrics: {listing(dict.fromkeys(names))}"
+    return SpecError("E113", message, hint=hint)
+
+
+def _find_mean(task: Task, scorer: str, value: str) -> str:
+    """Return the name of the metric that is the mean of a value; without one, that of the value."""
+    for metric in find_metrics(task):
+        for name in metric.names.names:
+            if find_compared(task, name) == (scorer, value):
+                return name
+    return value
 
 
 def _describe_value(
-    blank: GateCheck, value: MetricValue, entry: MetricValue | GroupValue
+    task_run: TaskRun, value: MetricValue, entry: MetricValue | GroupValue
 ) -> GateCheck:
-    return replace(
-        blank,
-        name=value.name,
-        status=FAIL if entry.value is None else PASS,
+    """Return a check that there is a value; `entry` is the value itself, or that of a group."""
+    check = GateCheck(
+        task_run.key,
+        value.name,
+        PASS,
         number=entry.value,
         value=entry.value,
         interval=entry.interval,
         n=entry.n,
         is_share=value.is_share,
-        note=entry.note or NO_VALUE if entry.value is None else None,
     )
+    if entry.value is None:
+        check = replace(check, status=FAIL, note=entry.note or "there is no value")
+    if isinstance(entry, GroupValue):
+        check = replace(check, group=entry.group)
+    if entry is value:
+        kept = value.details.keys() & {"count", "of", "cluster_by"}
+        check = replace(check, details={name: value.details[name] for name in sorted(kept)})
+    return check
 
 
-def _find_values(
-    run: Run, keys: Sequence[str], name: str | None
-) -> Iterator[tuple[GateCheck, MetricValue]]:
-    """Yield the values of a name.
+def _find_values(task_run: TaskRun, name: str | None) -> list[MetricValue]:
+    """Return the values of a metric, or without a name the main value.
 
-    Without any, those that only their keys keep apart from a namesake. A label that a `frequency`
-    never saw is none of its samples: the share 0. Without a name it is the main value of each task.
+    A name that several metrics share is kept behind the key of each.
     """
-    for blank, task_run in _list_tasks(run, keys):
-        if name is None:
-            yield from [] if task_run.main_metric is None else [(blank, task_run.main_metric)]
+    if name is None:
+        return [task_run.main_metric] if task_run.main_metric else []
+    if name in task_run.metrics:
+        return [task_run.metrics[name]]
+    values = []
+    for value in task_run.metrics.values():
+        key = f"{value.metric}_{name}"
+        if value.name in {key, f"{value.scorer}_{key}"}:
+            values.append(value)
+    return values or list(_find_unseen_labels(task_run, name))
+
+
+def _find_unseen_labels(task_run: TaskRun, name: str) -> Iterator[MetricValue]:
+    """Yield a share of 0 for each `frequency` that would have the name if it had seen the label."""
+    siblings = {}
+    for value in task_run.metrics.values():
+        if value.value is not None:
+            siblings[value.scorer, value.metric] = value
+    task = task_from_source(task_run.source["task"])
+    for step, metric, _ in find_metrics(task, name):
+        sibling = siblings.get((step.key, metric.key))
+        if sibling is None or metric.metric.type != "frequency":
             continue
-        values = list(task_run.metrics.values())
-        namesakes = [task_run.metrics[name]] if name in task_run.metrics else []
-        namesakes = namesakes or [
-            one
-            for one in values
-            if one.name in {f"{one.metric}_{name}", f"{one.scorer}_{one.metric}_{name}"}
-        ]
-        yield from ((blank, one) for one in namesakes)
-        siblings = {(one.scorer, one.metric): one for one in values if one.value is not None}
-        task = task_from_source(task_run.source["task"]) if not namesakes else None
-        for step, metric, _ in find_metrics(task, name) if task else ():
-            sibling = siblings.get((step.key, metric.key))
-            if sibling is None or metric.metric.type != "frequency":
-                continue
-            is_plain = sibling.interval_method == WILSON
-            unseen = replace(
-                sibling,
-                name=name,
-                value=0.0,
-                interval=wilson(0, sibling.n) if is_plain else None,
-                interval_note=None if is_plain else "none of the samples has this label",
-                details={"count": 0, "of": sibling.n},
-                std_error=None,
-                groups=(),
-            )
-            yield blank, unseen
+        unseen = replace(
+            sibling,
+            name=name,
+            value=0.0,
+            interval=None,
+            interval_note="none of the samples has this label",
+            details={"count": 0, "of": sibling.n},
+            std_error=None,
+            groups=(),
+        )
+        if sibling.interval_method == WILSON:
+            unseen = replace(unseen, interval=wilson(0, sibling.n), interval_note=None)
+        yield unseen
 
 
 def _write_numbers(rule: Threshold | ShareLimit, check: GateCheck) -> tuple[str, str]:
     """Return the number that counts, and how the sentence ends: `, at least 80.00 %`.
 
-    They have as many digits as it takes to tell number and threshold apart, if they differ.
+    They have enough digits to tell the number from the threshold, if the two differ.
     """
-
-    def write(number: float, digits: int | None) -> str:
-        if digits is None:
-            return format_figure(number, as_share=check.is_share)
-        return f"{100 * number:.{digits}f} %" if check.is_share else format_number(number, digits)
-
     word = OPERATORS[rule.operator][1]
+    need = format_figure(rule.threshold, as_share=check.is_share)
     if check.number is None:
-        return "", f"; it must be {word} {write(rule.threshold, None)}"
-    for digits in (None, *range(3, _MOST_DIGITS)):
-        need, number = write(rule.threshold, digits), write(check.number, digits)
-        if need != number or rule.threshold == check.number:
-            break
-    return number, f"{', ' if check.status is PASS else '; needed: '}{word} {need}"
+        return "", f"; it must be {word} {need}"
+    number = format_figure(check.number, as_share=check.is_share)
+    factor, unit = (100, " %") if check.is_share else (1, "")
+    digits = 3
+    while need == number and rule.threshold != check.number and digits < MOST_DIGITS:
+        need = f"{factor * rule.threshold:.{digits}f}{unit}"
+        number = f"{factor * check.number:.{digits}f}{unit}"
+        digits += 1
+    opening = ", " if check.status is PASS else "; needed: "
+    return number, f"{opening}{word} {need}"
 
 
 # Gates in words: in the summary of a run and in its JSON, for JUnit and for Markdown
-# ------------------------
 
-#: What a status is called, and how it looks.
 WORDS = {status: status.value.replace("_", " ") for status in GateStatus}
 ROLES: Mapping[GateStatus, Role] = {
     GateStatus.PASS: "good",
@@ -533,12 +653,12 @@ ROLES: Mapping[GateStatus, Role] = {
     GateStatus.NOT_DECIDED: "warn",
     GateStatus.SKIPPED: "dim",
 }
-#: A gate on many values names so many of those that are to blame.
+#: How many values of a gate are explained.
 SHOWN = 5
 
 
 def judge_run(run: Run) -> GateStatus | None:
-    """Return what all gates of a run come to together; None for a run without any."""
+    """Return the status of all gates together; None for a run without gates."""
     return find_worst_status(gate.status for gate in run.gates)
 
 
@@ -547,104 +667,115 @@ def explain_gate(gate: Gate, *, with_tasks: bool) -> list[str]:
     if gate.note is not None:
         return [gate.note]
     rule = read_definition(gate.definition)
-    told = [check for check in gate.checks if check.status is gate.status]
-    opening, left = "", len(told) - SHOWN
-    if gate.status is GateStatus.PASS and left > 0:
+    checks = [check for check in gate.checks if check.status is gate.status]
+    opening = ""
+    if gate.status is PASS and len(checks) > SHOWN:
         threshold = getattr(rule, "threshold", 0.0)
-        told = [min(told, key=lambda check: abs((check.number or 0.0) - threshold))]
-        opening, left = f"all {len(gate.checks)} values; closest: ", 0
+        checks = [min(checks, key=lambda check: abs((check.number or 0.0) - threshold))]
+        opening = f"all {len(gate.checks)} values; closest: "
     lines = []
-    for check in told[:SHOWN]:
-        place = [check.task] if with_tasks else []
-        place += [check.group] if check.group is not None else []
-        place += [f"run {check.repetition}"] if check.repetition is not None else []
-        lines.append(
-            f"{opening}{': '.join([*filter(None, [', '.join(place)]), rule.explain(check)])}"
-        )
-    return [*lines, *([f"and {left} more"] if left > 0 else [])]
+    for check in checks[:SHOWN]:
+        place = _name_place(check, with_task=with_tasks)
+        lines.append(f"{opening}{place}{rule.explain(check)}")
+    if len(checks) > SHOWN:
+        lines.append(f"and {len(checks) - SHOWN} more")
+    return lines
+
+
+def _name_place(check: GateCheck, *, with_task: bool) -> str:
+    parts = []
+    if with_task:
+        parts.append(check.task)
+    if check.group is not None:
+        parts.append(check.group)
+    if check.repetition is not None:
+        parts.append(f"run {check.repetition}")
+    return f"{', '.join(parts)}: " if parts else ""
 
 
 def advise_gate(gate: Gate, run: Run) -> str | None:
-    """Return what to do about a gate that does not pass; None where there is nothing to say."""
+    """Return what to do about a gate that does not pass; None if there is nothing to say."""
     if gate.status in {GateStatus.PASS, GateStatus.SKIPPED}:
         return None
     path = "RUN" if run.path is None else shlex.quote(str(run.path))
     if gate.note == NOT_COMPLETE:
-        return (
-            "a share of the rest says nothing about the whole; finish the run: `answerkey "
-            f"resume {path}`"
-        )
-    if not gate.checks:
-        return f"`answerkey show {path}` lists the values that there are"
-    check = next(check for check in gate.checks if check.status is gate.status)
-    return read_definition(gate.definition).advise(check, path)
+        resume = f"`answerkey resume {path}`"
+        return f"a share of the rest says nothing about the whole; finish the run: {resume}"
+    for check in gate.checks:
+        if check.status is gate.status:
+            return read_definition(gate.definition).advise(check, path)
+    return f"`answerkey show {path}` lists the values that there are"
 
 
 def tell_gates(run: Run) -> list[tuple[Gate, str, list[str], str | None]]:
-    """Return every gate of a run, what it is called, its sentences, and what to do about it.
+    """Return every gate of a run with its name, its sentences, and what to do about it.
 
-    It is called by its name, with its policy where there are several.
+    The name includes that of the policy where there are several.
     """
-    gates, told = run.gates, []
-    has_policies = len({gate.policy for gate in gates}) > 1
-    for gate in gates:
-        name = gate.display_name or gate.rule
-        label = name if name == gate.rule else f"{name} ({gate.rule})"
-        label = f"{gate.policy}: {label}" if has_policies else label
+    entries = []
+    has_policies = len({gate.policy for gate in run.gates}) > 1
+    for gate in run.gates:
+        label = gate.rule
+        if gate.display_name not in {"", gate.rule}:
+            label = f"{gate.display_name} ({gate.rule})"
+        if has_policies:
+            label = f"{gate.policy}: {label}"
         sentences = explain_gate(gate, with_tasks=len(run.tasks) > 1)
-        tasks = [
-            run.tasks[key] for key in {check.task for check in gate.checks} if key in run.tasks
-        ]
-        if reused := say_reused(
-            one for task in tasks for one in (task.manifest.get("calls") or {}).values()
-        ):
+        calls: list[Mapping[str, Any]] = []
+        for key in {check.task for check in gate.checks} & run.tasks.keys():
+            calls += (run.tasks[key].manifest.get("calls") or {}).values()
+        reused = say_reused(calls)
+        if reused:
             sentences.append(reused)
-        told.append((gate, label, sentences, advise_gate(gate, run)))
-    return told
+        entries.append((gate, label, sentences, advise_gate(gate, run)))
+    return entries
 
 
 def count_gates(gates: Sequence[Gate]) -> str:
-    """Return how many gates stand how: `2 of 3 passed, 1 failed`."""
-    counts = {status: sum(gate.status is status for gate in gates) for status in GateStatus}
-    words = {
-        GateStatus.FAIL: "failed",
-        GateStatus.NOT_DECIDED: "not decided",
-        GateStatus.SKIPPED: "skipped",
-    }
-    rest = [f"{counts[status]} {word}" for status, word in words.items() if counts[status]]
-    return ", ".join([f"{counts[GateStatus.PASS]} of {len(gates)} passed", *rest])
+    """Return how many gates have which status: `2 of 3 passed, 1 failed`."""
+    statuses = [gate.status for gate in gates]
+    parts = [f"{statuses.count(PASS)} of {len(gates)} passed"]
+    for status, word in (
+        (FAIL, "failed"),
+        (NOT_DECIDED, "not decided"),
+        (GateStatus.SKIPPED, "skipped"),
+    ):
+        if status in statuses:
+            parts.append(f"{statuses.count(status)} {word}")
+    return ", ".join(parts)
 
 
 def draw_gates(run: Run, width: int) -> list[Line]:
     """Return every gate with what was measured and needed; nothing for a run without policies."""
-    found, verdict = tell_gates(run), judge_run(run)
+    verdict = judge_run(run)
     if verdict is None:
         return []
-    counts = count_gates([gate for gate, *_ in found])
-    lines = [
-        BLANK,
-        line(Span("Gates", "title"), "  ", Span(WORDS[verdict], ROLES[verdict]), f"  {counts}"),
-    ]
-    longest = max(len(WORDS[gate.status]) for gate, *_ in found)
-    indent, left = " " * (longest + 4), None
-    for gate, name, sentences, advice in found:
+    status = Span(WORDS[verdict], ROLES[verdict])
+    lines = [BLANK, line(Span("Gates", "title"), "  ", status, f"  {count_gates(run.gates)}")]
+    longest = max(len(WORDS[gate.status]) for gate in run.gates)
+    indent = " " * (longest + 4)
+    unfinished = None
+    for gate, name, sentences, advice in tell_gates(run):
         status = Span(WORDS[gate.status].ljust(longest), ROLES[gate.status])
         lines.append(line("  ", status, "  ", Span(name, "strong")))
-        if gate.note == NOT_COMPLETE:  # said once: it is the same of all
-            left = advice
+        if gate.note == NOT_COMPLETE:  # said once, below: it is the same for all
+            unfinished = f"{NOT_COMPLETE}: {advice}"
             continue
-        told: list[tuple[str, Role]] = [(text, "plain") for text in sentences]
-        told += [(advice, "dim")] if advice else []
-        for text, role in told:
-            parts = wrap(make_visible(text), max(20, width - len(indent)))
-            lines += [line(indent, Span(part, role)) for part in parts]
-    return lines + (draw_text(f"{NOT_COMPLETE}: {left}", width) if left else [])
+        texts: list[tuple[str, Role]] = [(sentence, "plain") for sentence in sentences]
+        if advice:
+            texts.append((advice, "dim"))
+        for text, role in texts:
+            for part in wrap(make_visible(text), max(20, width - len(indent))):
+                lines.append(line(indent, Span(part, role)))
+    if unfinished:
+        lines += draw_text(unfinished, width)
+    return lines
 
 
 def describe_run_gates(run: Run) -> list[dict[str, Any]]:
     """Return the gates as plain values, with their explanations."""
-    pairs = zip(describe_gates(run.gates), tell_gates(run), strict=True)
-    return [
-        {**described, "explanation": " ".join(f"{text}." for text in sentences), "advice": advice}
-        for described, (_, _, sentences, advice) in pairs
-    ]
+    described = describe_gates(run.gates)
+    for entry, (_, _, sentences, advice) in zip(described, tell_gates(run), strict=True):
+        entry["explanation"] = " ".join(f"{sentence}." for sentence in sentences)
+        entry["advice"] = advice
+    return described

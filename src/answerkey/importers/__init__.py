@@ -1,6 +1,5 @@
 """Logs of other tools in: what they asked, what was said to it, and how they judged it."""
 
-from answerkey.datasets.questions import Question
 from answerkey.importers.logs import (
     ImportOptions,
     Log,
@@ -12,6 +11,7 @@ from answerkey.importers.logs import (
 )
 from answerkey.importers.project import AUTO, READERS, detect_kind, import_log
 from answerkey.importers.project_files import Imported, describe_import
+from answerkey.importers.questions import Question
 
 __all__ = [
     "AUTO",

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from answerkey.datasets import questions as ask
 from answerkey.errors import AnswerkeyError
 from answerkey.importers import prompts
+from answerkey.importers import questions as ask
 from answerkey.importers.json_stream import DamagedError, Json, Row
 from answerkey.importers.logs import KnownReader, Log, Record, Verdict
 from answerkey.models.responses import read_message
@@ -189,7 +189,7 @@ def _refuse_references(value: object) -> None:
 
 def _read_question(row: Row, metadata: Json) -> ask.Question:
     """Return what a row asks; `metadata` is what the scorer noted of its choices and its truth."""
-    question = ask.find_columns(tuple(row)).read_question(row)
+    question = ask.read_question(ask.find_columns(tuple(row)), row)
     noted = ask.read_texts(metadata.get("choices"))
     choices = (ask.take_labels(noted) if noted else None) or question.choices
     options = question.options

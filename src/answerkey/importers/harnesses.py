@@ -15,11 +15,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from answerkey.datasets import questions as ask
 from answerkey.datasets.rows import iterate_blocks
 from answerkey.datasets.tables import load_table
 from answerkey.errors import listing
 from answerkey.importers import prompts
+from answerkey.importers import questions as ask
 from answerkey.importers.archives import is_archive
 from answerkey.importers.json_stream import DamagedError, Json, Row
 from answerkey.importers.logs import KnownReader, Log, LogFile, Record, Verdict, iterate_files

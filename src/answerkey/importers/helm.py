@@ -12,8 +12,8 @@ from contextlib import suppress
 from itertools import groupby
 from pathlib import PurePosixPath
 
-from answerkey.datasets import questions as ask
 from answerkey.importers import prompts
+from answerkey.importers import questions as ask
 from answerkey.importers.json_stream import DamagedError, Json, Row
 from answerkey.importers.logs import (
     KnownReader,

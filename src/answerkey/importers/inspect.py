@@ -13,9 +13,9 @@ from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 
-from answerkey.datasets import questions as ask
 from answerkey.errors import DataError, Place, listing
 from answerkey.importers import prompts
+from answerkey.importers import questions as ask
 from answerkey.importers.json_stream import DamagedError, Json, Row
 from answerkey.importers.logs import (
     KnownReader,

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TextIO
 
 from answerkey.datasets.content import describe_long, find_line_limit
-from answerkey.datasets.questions import write_cell
+from answerkey.datasets.options import write_cell
 from answerkey.errors import DataError, Place
 
 Row = dict[str, object]

@@ -20,7 +20,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, ClassVar, Protocol
 
 from answerkey.datasets.content import Content, RowErrors, describe_long, find_line_limit
-from answerkey.datasets.questions import Question
 from answerkey.errors import AnswerkeyError, DataError, Place, RunError, listing
 from answerkey.importers.archives import is_archive, iterate_members, open_member
 from answerkey.importers.json_stream import (
@@ -31,6 +30,7 @@ from answerkey.importers.json_stream import (
     parse_json,
     parse_object,
 )
+from answerkey.importers.questions import Question
 from answerkey.types import Completion, Notice
 
 

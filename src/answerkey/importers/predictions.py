@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from answerkey.datasets import questions as ask
 from answerkey.errors import listing
 from answerkey.importers import prompts
+from answerkey.importers import questions as ask
 from answerkey.importers.json_stream import DamagedError, Json
 from answerkey.importers.logs import (
     KnownReader,

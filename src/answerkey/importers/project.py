@@ -17,7 +17,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import count, groupby
@@ -28,7 +28,6 @@ import polars as pl
 from answerkey._version import __version__
 from answerkey.datasets.content import describe_long, require_plain
 from answerkey.errors import AnswerkeyError, DataError, Place, RunError, SpecError, listing, suggest
-from answerkey.evaluate.dry_run import check
 from answerkey.evaluate.options import Options
 from answerkey.evaluate.run import run as run_project
 from answerkey.importers.evidence import EvidenceReader
@@ -68,7 +67,7 @@ from answerkey.types import Notice, Registry
 
 AUTO = "auto"
 #: In the order in which they are asked whether they recognise a log; the last takes any table.
-_READERS: tuple[type[LogReader], ...] = (
+_KINDS: tuple[type[LogReader], ...] = (
     InspectReader,
     LmEvalReader,
     MmluProReader,
@@ -84,9 +83,8 @@ _READERS: tuple[type[LogReader], ...] = (
     ExportReader,
     PlainReader,
 )
-READERS: Registry[LogReader] = Registry(
-    "answerkey.importers", {reader.kind: reader for reader in _READERS}
-)
+_READERS = {reader.kind: reader for reader in _KINDS}
+READERS: Registry[LogReader] = Registry("answerkey.importers", _READERS, _READERS.__getitem__)
 _REPORT_EVERY = 2_000
 #: A notice as `import.json` has it.
 _NOTICE = re.compile(r"warning: (.*?)(?:\n  --> ([^\n]*))?(?:\n  = help: (.*))?", re.DOTALL)
@@ -125,8 +123,7 @@ def import_log(  # noqa: PLR0913 - each is an option of the command
 ) -> Imported:
     """Import a log into a new folder (default `imported/<name>`) and return what it holds.
 
-    `kind` is one of `READERS`, or `auto`; `ImportOptions` describes the other options. What a run
-    of the import would refuse is among its notices.
+    `kind` is one of `READERS`, or `auto`; `ImportOptions` describes the other options.
     """
     options = ImportOptions(
         score=score,
@@ -139,16 +136,12 @@ def import_log(  # noqa: PLR0913 - each is an option of the command
     source = Path(path)
     folder = _name_folder(source) if out is None else Path(out)
     try:
-        imported = _import(kind, source, folder, options, progress)
+        return _import(kind, source, folder, options, progress)
     except DataError as error:
         if kind == AUTO and error.code != "E201" and detect_kind(path) == PlainReader.kind:
             hints = (_name_nearest(LogPreview(source)), error.hint)
             error.hint = "; ".join(filter(None, hints)) or None
         raise
-    errors = check(imported.folder).errors if imported.has_questions else ()
-    if not errors:
-        return imported
-    return replace(imported, notices=(*imported.notices, _warn_of_errors(imported, errors)))
 
 
 def _name_folder(source: Path) -> Path:
@@ -157,18 +150,6 @@ def _name_folder(source: Path) -> Path:
     for ending in _ENDINGS:
         name = name.removesuffix(ending)
     return Path("imported") / (name or "log")
-
-
-def _warn_of_errors(imported: Imported, errors: Sequence[AnswerkeyError]) -> Notice:
-    """Return the notice about what a run of an import would refuse."""
-    more = f", and {len(errors) - 1} more mistakes" if len(errors) > 1 else ""
-    folder = shlex.quote(str(imported.folder))
-    return Notice(
-        f"`answerkey run` would refuse it: {errors[0].message}{more}",
-        where=errors[0].where,
-        hint=f"`answerkey check {folder}` shows all; "
-        f"`answerkey run {folder} --allow-failed N` leaves up to N rows out",
-    )
 
 
 def _import(
@@ -229,10 +210,8 @@ class _Parts:
             folder = self.temporary / f"part-{number}"
             folder.mkdir()
             description = self.log.description
-            with (
-                tempfile.TemporaryDirectory(prefix=".lines-", dir=self.temporary) as stage,
-                closing(RecordStore(Path(stage))) as store,
-            ):
+            with tempfile.TemporaryDirectory(prefix=".lines-", dir=self.temporary) as stage:
+                store = RecordStore(Path(stage))
                 self._fill(store, group)
                 if store.counts["says"]:
                     self.folders.append(folder)
@@ -364,6 +343,12 @@ def _add_notices(
         log.notice(f"{task}{missing} completions are not in the log", hint)
     if description.expected is not None and description.expected > samples:
         log.notice(f"{task}the log has {samples} of {description.expected} samples")
+    if store.foreign_truths:
+        more = ""
+        if store.foreign_truths > 1:
+            more = f", and {store.foreign_truths - 1} more"
+        hint = "`answerkey run` with `--allow-failed N` leaves up to N such rows out"
+        log.notice(f"{task}`answerkey run` would refuse it: {store.foreign_truth}{more}", hint)
     questions = store.counts["asks"]
     labelled = store.counts["choices"]
     if 0 < labelled < questions:

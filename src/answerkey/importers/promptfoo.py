@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import PurePosixPath
 
-from answerkey.datasets import questions as ask
 from answerkey.datasets.content import iterate_lines
 from answerkey.errors import listing
 from answerkey.importers import prompts
+from answerkey.importers import questions as ask
 from answerkey.importers.json_stream import DamagedError, Json, Row
 from answerkey.importers.logs import (
     KnownReader,
@@ -31,7 +31,7 @@ from answerkey.importers.logs import (
     Verdict,
 )
 from answerkey.models.responses import read_message
-from answerkey.spec.nodes import parse_plain
+from answerkey.spec.yaml_text import parse_plain
 from answerkey.types import Completion, CompletionStatus
 
 #: Assertions that state the right answer, the strictest first.

@@ -10,9 +10,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from answerkey.datasets.questions import Question, find_shown
 from answerkey.importers.json_stream import DamagedError, Json, parse_json
 from answerkey.importers.logs import Record, Verdict
+from answerkey.importers.questions import Question, find_shown
 from answerkey.models.responses import mend_text, to_json_values
 from answerkey.types import Completion, CompletionStatus
 

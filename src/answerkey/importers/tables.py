@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
-from answerkey.datasets import questions as ask
 from answerkey.datasets.content import COMPRESSIONS, find_line_limit, require_plain
 from answerkey.datasets.formats import FORMATS
 from answerkey.datasets.recognition import recognise
@@ -21,6 +20,7 @@ from answerkey.datasets.rows import Rows, iterate_blocks
 from answerkey.datasets.tables import load_table
 from answerkey.errors import DataError, Place, SpecError, listing, suggest
 from answerkey.importers import prompts
+from answerkey.importers import questions as ask
 from answerkey.importers.json_stream import DamagedError, Json
 from answerkey.importers.logs import (
     KnownReader,
@@ -130,7 +130,7 @@ def _iterate_table(
         for number, row in zip(derived.ids.to_list(), derived.rows(), strict=True):
             cell = row.get(id_column)
             sample_id = str(number) if cell is None or cell == "" else str(cell)
-            yield sample_id, row, ask.DERIVED.read_question(row, taken)
+            yield sample_id, row, ask.read_question(ask.DERIVED, row, taken)
 
 
 # ── MMLU-Pro

@@ -9,18 +9,17 @@ from answerkey.metrics.measure import (
     Design,
     KeyedMetric,
     compute_metrics,
-    drop_unread,
-    encode_words,
     find_scale,
+    shrink_scores,
 )
-from answerkey.metrics.moments import Mean
-from answerkey.metrics.rows import describe_samples
+from answerkey.metrics.moments import Max, Mean, Min, StdDev, WeightedAverage
+from answerkey.metrics.rows import RowFacts, describe_samples
 from answerkey.metrics.task_counts import (
     MODEL_CALL_FAILED,
     STOPPED_EARLY,
     add_counts,
     count_task,
-    describe_completions,
+    describe_rows,
     find_category_column,
     find_failures,
     find_same_failure,
@@ -50,6 +49,7 @@ __all__ = [
     "KeyedMetric",
     "Mean",
     "Metric",
+    "RowFacts",
     "ScoreAggregator",
     "Trials",
     "ValueNames",
@@ -59,10 +59,8 @@ __all__ = [
     "compare_repetitions",
     "compute_metrics",
     "count_task",
-    "describe_completions",
+    "describe_rows",
     "describe_samples",
-    "drop_unread",
-    "encode_words",
     "find_category_column",
     "find_failures",
     "find_same_failure",
@@ -70,25 +68,49 @@ __all__ = [
     "foresee_names",
     "measure_agreement",
     "name_values",
+    "shrink_scores",
     "wilson",
 ]
 
-#: All metric types by the name that stands in `type:`.
-METRICS: Registry[Metric] = Registry(
-    "answerkey.metrics",
-    {
-        "mean": "answerkey.metrics.moments:Mean",
-        "max": "answerkey.metrics.moments:Max",
-        "min": "answerkey.metrics.moments:Min",
-        "std_dev": "answerkey.metrics.moments:StdDev",
-        "frequency": "answerkey.metrics.classification:Frequency",
-        "weighted_average": "answerkey.metrics.moments:WeightedAverage",
-        "precision": "answerkey.metrics.classification:Precision",
-        "recall": "answerkey.metrics.classification:Recall",
-        "f1_score": "answerkey.metrics.classification:F1Score",
-        "binary-classification": "answerkey.metrics.classification:BinaryClassification",
-        "multiclass-classification": "answerkey.metrics.classification:MulticlassClassification",
-        "calibration": "answerkey.metrics.classification:Calibration",
-        "python": "answerkey.metrics.python:PythonMetric",
-    },
+_MOMENTS: tuple[type[Metric], ...] = (Mean, Max, Min, StdDev, WeightedAverage)
+_OWN = (
+    "mean",
+    "max",
+    "min",
+    "std_dev",
+    "frequency",
+    "weighted_average",
+    "precision",
+    "recall",
+    "f1_score",
+    "binary-classification",
+    "multiclass-classification",
+    "calibration",
+    "python",
 )
+
+
+def _load_metric(name: str) -> type[Metric]:
+    for kind in _MOMENTS:
+        if kind.type == name:
+            return kind
+    if name == "python":
+        from answerkey.metrics.python import PythonMetric
+
+        return PythonMetric
+    from answerkey.metrics import classification
+
+    kinds: tuple[type[Metric], ...] = (
+        classification.Frequency,
+        classification.Precision,
+        classification.Recall,
+        classification.F1Score,
+        classification.BinaryClassification,
+        classification.MulticlassClassification,
+        classification.Calibration,
+    )
+    return next(kind for kind in kinds if kind.type == name)
+
+
+#: All metric types by the name that stands in `type:`.
+METRICS: Registry[Metric] = Registry("answerkey.metrics", _OWN, _load_metric)

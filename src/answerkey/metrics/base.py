@@ -208,8 +208,7 @@ class ValueCounts(Coverage):
     """The distinct combinations of some fields among the samples that count, with their counts.
 
     A metric goes over them once, and says of each whether it counts, is left out, or is unsuitable.
-    `seed` is for resampling, where None means not to; `is_share` says that a mean of the numbers
-    is a share although they are not all 0 or 1.
+    `is_share` says that a mean of the numbers is a share although they are not all 0 or 1.
     """
 
     def __init__(
@@ -224,7 +223,6 @@ class ValueCounts(Coverage):
         self.rows = sum(rows for _, rows in counts)
         self.unsuitable: Counter[str] = Counter()
         self.examples: dict[str, list[str]] = {}
-        self.seed: int | None = 0
         self.is_share = False
 
     def leave_out(self, reason: str, rows: int) -> None:
@@ -285,8 +283,9 @@ def split_counts(
         _iter_rows(group_labels, groups.height), values, groups["len"], strict=True
     ):
         combinations.setdefault(label, []).append((combination, rows))
-    reasons = scores.frame.select(name_left_out()).to_series()
-    missing = pl.DataFrame([*label_columns, reasons]).drop_nulls("reason")
+    is_missing = ~scores.counted()
+    reasons = scores.frame.filter(is_missing).select(name_left_out()).to_series()
+    missing = pl.DataFrame([*(column.filter(is_missing) for column in label_columns), reasons])
     for *label_parts, reason, rows in missing.group_by(pl.all()).len().iter_rows():
         left_out.setdefault(tuple(label_parts), {})[reason] = rows
     split = {}
@@ -362,15 +361,15 @@ def name_left_out() -> pl.Expr:
         .then(pl.lit(FAILED))
         .when(pl.col("status") == ScoreStatus.ERROR.value)
         .then(pl.lit(ERROR))
-        .otherwise(pl.lit("excluded:") + pl.col("excluded_by"))
+        .otherwise(pl.lit("excluded:") + pl.col("excluded_by").cast(pl.String))
         .alias("reason")
     )
 
 
 def count_left_out(scores: Scores) -> Counter[str]:
     """Count the samples that no metric sees, by reason."""
-    groups = scores.frame.group_by(name_left_out()).len().drop_nulls("reason")
-    return Counter(dict(sorted(groups.iter_rows())))
+    missing = scores.frame.filter(~scores.counted())
+    return Counter(dict(sorted(missing.group_by(name_left_out()).len().iter_rows())))
 
 
 def read_number(value: object) -> int | float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +27,6 @@ from answerkey.metrics.base import (
 )
 from answerkey.metrics.exact import divide
 from answerkey.metrics.intervals import (
-    MOST_CELLS,
     RATIO_STUDENT,
     RATIO_WILSON,
     Counts,
@@ -36,7 +36,6 @@ from answerkey.metrics.intervals import (
     measure_error,
     measure_f1,
     measure_mean,
-    resample,
 )
 from answerkey.reader.explain import shorten
 from answerkey.text import format_count
@@ -644,10 +643,10 @@ class MulticlassClassification(_Classification[Confusion]):
         note = None
         if len(defined) < len(classes):
             note = f"mean over {len(defined)} of {len(classes)} classes, the others are 0/0"
+        value = divide(total, len(defined))
         margin = average_shares(defined)
         if rate == "f1_score":
-            margin = _resample_f1(sums, counts.seed)
-        value = divide(total, len(defined))
+            margin = _measure_macro_f1(value, sums)
         return self.state(
             name,
             value,
@@ -693,40 +692,27 @@ def _count_hits(classes: Mapping[str, Rates]) -> int:
     return sum(rates["recall"][0] for rates in classes.values())
 
 
-def _resample_f1(confusion: Confusion, seed: int | None) -> Margin:
-    """Return how sure the mean of the classes' F1 scores is, by resampling the cells of the
-    confusion.
+def _measure_macro_f1(value: float | None, confusion: Confusion) -> Margin:
+    """Return how sure the mean of the classes' F1 scores is.
+
+    What a sample adds to the error is by how much it moves the F1 of its true class and of the one
+    predicted (the delta method).
     """
-    # Classes are marked so that none is taken for a missing prediction.
-    cells = []
+    n = confusion.n
+    classes = confusion.rate_classes()
+    squares = []
     for (truth, prediction), rows in confusion.cells.items():
-        cells.append((f"={truth}", "" if prediction is None else f"={prediction}", rows))
-    cells.sort()
-    if len(cells) > MOST_CELLS:
-        note = f"{len(cells)} pairs of truth and prediction are too many to resample"
-        return Margin(interval_note=note, is_share=True)
-    names = {truth for truth, _, _ in cells} | {prediction for _, prediction, _ in cells}
-    ordered = sorted(names - {""})
-    places = {name: place for place, name in enumerate([*ordered, ""])}
-    pairs = [(places[truth], places[prediction]) for truth, prediction, _ in cells]
-
-    def average_f1(counts: Sequence[int]) -> float | None:
-        """Return the mean F1 over the classes that occur."""
-        hits = [0] * len(places)
-        uses = [0] * len(places)
-        for count, (truth, predicted) in zip(counts, pairs, strict=True):
-            uses[truth] += count
-            uses[predicted] += count
-            if truth == predicted:
-                hits[truth] += count
-        scores = [2 * hit / use for hit, use in zip(hits[:-1], uses[:-1], strict=True) if use]
-        return sum(scores) / len(scores) if scores else None
-
-    return resample(
-        [rows for _, _, rows in cells],
-        average_f1,
-        seed,
-    )
+        residual = 0.0
+        for label in (truth, prediction):
+            if label is not None:
+                count, of = classes[label]["f1_score"]
+                # Half of a hit, less the share of hits that there are anyway.
+                residual += (int(truth == prediction) - count / of) / of
+        squares.append(rows * residual**2)
+    error = None
+    if n > 1:
+        error = math.sqrt(n / (n - 1) * math.fsum(squares)) / len(classes)
+    return measure_mean(value, error, n, RATIO_STUDENT, score_method=RATIO_WILSON, is_share=True)
 
 
 # Whether a model is right as often as it is sure

@@ -1,5 +1,4 @@
-"""How sure a number is: standard errors, 95 % intervals by a formula for each kind of number, the
-bootstrap.
+"""How sure a number is: standard errors, and 95 % intervals by a formula for each kind of number.
 
 The distributions are here as far as intervals and tests need them: scipy has all of them and weighs
 more than everything else together; the tests compare with it.
@@ -8,12 +7,10 @@ more than everything else together; the tests compare with it.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from operator import mul
-from random import Random
 from statistics import NormalDist
 
 from answerkey.metrics.exact import Exact, average, divide_and_root, to_integers
@@ -24,7 +21,7 @@ Interval = tuple[float, float]
 Scale = tuple[float, float]
 
 #: How an interval was made, as `interval_method` says it.
-WILSON, STUDENT, BCA = "wilson", "student_t", "bca"
+WILSON, STUDENT = "wilson", "student_t"
 CLUSTERED_WILSON, CLUSTERED_STUDENT = "clustered_wilson", "clustered_t"
 RATIO_WILSON, RATIO_STUDENT = "ratio_wilson", "ratio_t"
 STRATIFIED, MOVER, NEWCOMBE = "stratified", "mover", "newcombe"
@@ -48,20 +45,6 @@ _MANY_DEGREES = 1_000
 _TINY = 1e-300
 _PRECISION = 1e-16
 _MOST_STEPS = 100_000
-
-RESAMPLES = 2_000
-#: With fewer samples a resample says too little about the next draw.
-FEWEST_SAMPLES = 10
-#: How many cells are resampled at most.
-MOST_CELLS = 500
-#: Among so many resamples one may be 0/0 before the interval is given up.
-_SELDOM = 100
-#: Below so many expected successes, waiting from one to the next is faster than rejection.
-_FEW_EXPECTED = 10
-#: While the samples are at most so many times the cells, drawing samples is faster than drawing
-#: counts.
-_SPARSE = 4
-_TAIL = 0.025
 
 
 # Distributions
@@ -376,34 +359,25 @@ def measure_clustered_error(
 
 
 def average_clustered_error(
-    clusters: Sequence[tuple[Sequence[Ratio], int]], *, is_corrected: bool
+    clusters: Sequence[Sequence[Ratio]], *, is_corrected: bool
 ) -> tuple[float | None, int]:
     """Return the standard error of the mean of several ratios over the same clusters, and how many
     these are.
 
-    Each cluster is given with its sums for every ratio and how often it occurs. Its residual is the
-    mean of its residuals: (top - R · bottom) / Σ bottom.
+    Each cluster is given with its sums for every ratio. Its residual is the mean of its residuals:
+    (top - R · bottom) / Σ bottom.
     """
-    size = 0
-    for ratios, count in clusters:
-        if any(ratio.n for ratio in ratios):
-            size += count
+    size = sum(any(ratio.n for ratio in ratios) for ratios in clusters)
     if size <= 1:
         return None, size
-    width = len(clusters[0][0])
-    tops: list[Exact] = [0] * width
-    bottoms: list[Exact] = [0] * width
-    for ratios, count in clusters:
-        for place, ratio in enumerate(ratios):
-            tops[place] += ratio.top * count
-            bottoms[place] += ratio.bottom * count
-    squares = []
+    columns = list(zip(*clusters, strict=True))
+    tops = [sum(ratio.top for ratio in column) for column in columns]
+    bottoms = [sum(ratio.bottom for ratio in column) for column in columns]
+    correction = size / (size - 1) if is_corrected else 1.0
     try:
-        for ratios, count in clusters:
-            residual = _add_residuals(ratios, tops, bottoms)
-            squares.append(count * residual * residual)
-        correction = size / (size - 1) if is_corrected else 1.0
-        error = math.sqrt(correction * math.fsum(squares)) / width
+        residuals = [_add_residuals(ratios, tops, bottoms) for ratios in clusters]
+        squares = math.fsum(residual * residual for residual in residuals)
+        error = math.sqrt(correction * squares) / len(columns)
     except OverflowError:
         return None, size
     if not math.isfinite(error):
@@ -641,174 +615,3 @@ def average_errors(values: Sequence[MetricValue]) -> Margin:
         score_method=STRATIFIED,
         is_share=is_share,
     )
-
-
-# The bootstrap, bias-corrected and accelerated
-#
-# Samples that look alike to a metric form a cell, so a resample is a draw of cell counts: its work
-# grows with the cells, not with the samples. It depends on the counts and the seed alone. Only
-# `random()` is used, the one method whose sequence Python keeps from version to version.
-
-#: A number from the counts of the cells; None where it is 0/0.
-Statistic = Callable[[Sequence[int]], float | None]
-
-
-def resample(counts: Sequence[int], statistic: Statistic, seed: int | None = 0) -> Margin:
-    """Return the standard error and the 95 % BCa interval of a share computed from cell counts
-    (Efron 1987).
-
-    A seed of None is for numbers whose spread something else will tell: nothing is drawn.
-    """
-    n = sum(counts)
-    value = statistic(counts)
-    if value is None or seed is None:
-        return _give_up("not resampled")
-    if n < FEWEST_SAMPLES:
-        return _give_up(f"resampling needs at least {FEWEST_SAMPLES} samples, there are {n}")
-    draw = _choose_draw(counts, Random(seed).random)  # noqa: S311 - repeatable, no secret
-    numbers = []
-    for _ in range(RESAMPLES):
-        number = statistic(draw())
-        if number is not None:
-            numbers.append(number)
-    numbers.sort()
-    size = len(numbers)
-    if (RESAMPLES - size) * _SELDOM > RESAMPLES:
-        return _give_up("too many resamples have no value (0/0)")
-    if numbers[0] == numbers[-1]:
-        return _give_up("all resamples give the same number")
-    mean = math.fsum(numbers) / size
-    squares = math.fsum((number - mean) ** 2 for number in numbers)
-    error = math.sqrt(squares / (size - 1))
-    # A resample that equals the value counts half.
-    smaller = bisect_left(numbers, value)
-    share = (smaller + bisect_right(numbers, value)) / (2 * size)
-    if not 0 < share < 1:
-        return replace(_give_up("all resamples lie on one side of the value"), std_error=error)
-    acceleration = find_acceleration(counts, statistic)
-    interval = _find_quantiles(
-        numbers,
-        NORMAL.inv_cdf(share),
-        acceleration,
-    )
-    return Margin(
-        error,
-        interval,
-        BCA,
-        is_share=True,
-    )
-
-
-def _give_up(note: str) -> Margin:
-    return Margin(interval_note=note, is_share=True)
-
-
-def _find_quantiles(numbers: Sequence[float], bias: float, acceleration: float) -> Interval:
-    """Return the ends of the interval from sorted resamples."""
-    size = len(numbers)
-    ends = []
-    for tail in (_TAIL, 1 - _TAIL):
-        shifted = bias + NORMAL.inv_cdf(tail)
-        # It is positive: no acceleration is beyond 1/6, and no shift beyond 5.5 with so many
-        # resamples.
-        slope = 1 - acceleration * shifted
-        # The quantile lies between two resamples in proportion.
-        place = NORMAL.cdf(bias + shifted / slope) * (size - 1)
-        low = min(int(place), size - 2)
-        ends.append(numbers[low] + (place - low) * (numbers[low + 1] - numbers[low]))
-    return ends[0], ends[1]
-
-
-def find_acceleration(counts: Sequence[int], statistic: Statistic) -> float:
-    """Return the acceleration, from the numbers that remain when one sample of a cell is left
-    out.
-    """
-    left = list(counts)
-    outcomes: list[tuple[float, int]] = []
-    for cell, count in enumerate(counts):
-        if count:
-            left[cell] -= 1
-            value = statistic(left)
-            left[cell] += 1
-            if value is not None:
-                outcomes.append((value, count))
-    n = sum(count for _, count in outcomes)
-    mean = math.fsum(value * count for value, count in outcomes) / n
-    squares = math.fsum(count * (mean - value) ** 2 for value, count in outcomes)
-    cubes = math.fsum(count * (mean - value) ** 3 for value, count in outcomes)
-    return cubes / (6 * squares**1.5) if squares else 0.0
-
-
-def _choose_draw(counts: Sequence[int], random: Callable[[], float]) -> Callable[[], list[int]]:
-    """Return what draws the cell counts of a resample: sample by sample, or cell by cell."""
-    n = sum(counts)
-    cells: list[int] = []
-    if n <= _SPARSE * len(counts):
-        for cell, count in enumerate(counts):
-            cells += [cell] * count
-    # Of each cell its share among itself and the cells after it.
-    shares = []
-    remaining = n
-    for count in counts:
-        shares.append(count / remaining if remaining else 0.0)
-        remaining -= count
-
-    def draw_samples() -> list[int]:
-        drawn = [0] * len(counts)
-        for _ in range(n):
-            drawn[cells[int(random() * n)]] += 1
-        return drawn
-
-    def draw_cells() -> list[int]:
-        drawn = []
-        left = n
-        for share in shares:
-            count = draw_binomial(left, share, random) if left else 0
-            drawn.append(count)
-            left -= count
-        return drawn
-
-    return draw_samples if cells else draw_cells
-
-
-def draw_binomial(n: int, share: float, random: Callable[[], float]) -> int:
-    """Return how many of `n` independent trials succeed."""
-    if share > 1 / 2:
-        return n - draw_binomial(n, 1 - share, random)
-    if share <= 0:
-        return 0
-    if n * share >= _FEW_EXPECTED:
-        return _reject(n, share, random)
-    # Draw how long each success is waited for.
-    scale, place, count = 1 / math.log1p(-share), 0, 0
-    while True:
-        place += int(math.log(1 - random()) * scale) + 1
-        if place > n:
-            return count
-        count += 1
-
-
-def _reject(n: int, share: float, random: Callable[[], float]) -> int:
-    """Return a binomial count by transformed rejection with squeeze (Hörmann 1993, algorithm
-    BTRS).
-    """
-    spread = math.sqrt(n * share * (1 - share))
-    width = 1.15 + 2.53 * spread
-    skew = -0.0873 + 0.0248 * width + 0.01 * share
-    centre, inside = n * share + 0.5, 0.92 - 4.2 / width
-    mode = math.floor((n + 1) * share)
-    while True:
-        aside = random() - 0.5
-        reach = 0.5 - abs(aside)
-        height = 1 - random()
-        count = math.floor((2 * skew / reach + width) * aside + centre) if reach else -1
-        if not 0 <= count <= n:
-            continue
-        if reach >= 0.07 and height <= inside:  # noqa: PLR2004 - the constants of the algorithm
-            return count
-        scaled = height * (2.83 + 5.1 / width) * spread / (skew / (reach * reach) + width)
-        # The logarithm of the count's probability over that of the most probable one.
-        ways = math.lgamma(mode + 1) + math.lgamma(n - mode + 1)
-        ways -= math.lgamma(count + 1) + math.lgamma(n - count + 1)
-        if math.log(scaled) <= ways + (count - mode) * math.log(share / (1 - share)):
-            return count

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, TypeVar
@@ -22,12 +22,10 @@ from answerkey.metrics.base import (
     BaseMetric,
     CountingMetric,
     Coverage,
+    Labels,
     Metric,
     ValueCounts,
     count_left_out,
-    count_values,
-    read_columns,
-    read_rows,
     split_counts,
 )
 from answerkey.metrics.exact import average
@@ -44,12 +42,11 @@ from answerkey.metrics.intervals import (
     measure_clustered_error,
 )
 from answerkey.metrics.rows import (
-    find_own_rows,
+    find_extra_rows,
     is_ordered,
     name_clusters,
     name_groups,
     number_samples,
-    read_owners,
 )
 from answerkey.metrics.task_counts import COUNTED_FIELDS
 from answerkey.metrics.trials import (
@@ -60,14 +57,12 @@ from answerkey.metrics.trials import (
     holds_other,
     holds_shares,
 )
-from answerkey.types import Groups, GroupValue, MetricValue, Scores
+from answerkey.types import Groups, GroupValue, MetricValue, Scores, ScoreStatus
 
 #: More groups than that are no breakdown for people; they are counted, and not listed.
 MOST_GROUPS = 10_000
 #: With fewer clusters there is a standard error, but no interval: it would miss too often.
 FEWEST_CLUSTERS = 5
-#: So many different samples without a name are compared at most.
-MOST_KINDS = 5_000
 
 
 @dataclass(frozen=True)
@@ -77,13 +72,12 @@ class Design:
     Each column of `group_by` gives a metric's value for each of its groups, and their average.
     Samples with the same `cluster_by` are not independent (questions on one passage), and the
     interval allows for that, with the correction C/(C-1) for few clusters unless it is switched
-    off. `seed` is for resampling.
+    off.
     """
 
     group_by: tuple[str, ...] = ()
     cluster_by: str | None = None
     is_corrected: bool = True
-    seed: int = 0
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -144,6 +138,10 @@ class _Table:
     owners: pl.Series | None = None
     is_share: bool = False
 
+    def find_clusters(self, column: str | None) -> pl.Series | None:
+        """Return the cluster of each row: by a column, or the sample; None where each is alone."""
+        return self.owners if column is None else self.clusters[column]
+
     def take(self, rows: pl.Series) -> _Table:
         """Return the rows at these positions."""
         return _Table(
@@ -182,10 +180,12 @@ class _Tables:
         groups = {}
         clusters = {}
         for metric in metrics:
-            for column in metric.design.columns:
-                labels = rows[f"label:{column}"]
-                groups[column] = name_groups(labels)
-                clusters[column] = name_clusters(labels, read_owners(rows))
+            for column in metric.design.group_by:
+                groups[column] = name_groups(rows[f"label:{column}"])
+            cluster_by = metric.design.cluster_by
+            if cluster_by is not None:
+                owners = number_samples(rows, len(scores), self.trials.num_trials)
+                clusters[cluster_by] = name_clusters(rows[f"label:{cluster_by}"], owners)
         self.by_row = _Table(scores, groups, clusters)
         self.is_aggregated = trials is not None or is_ordered(rows)
 
@@ -195,35 +195,23 @@ class _Tables:
         size = self.trials.num_trials
         if size == 1 and not is_ordered(self._rows):
             return self.by_row
-        return replace(self.by_row, owners=number_samples(self._rows, size))
+        owners = number_samples(self._rows, len(self.by_row.scores), size)
+        return replace(self.by_row, owners=owners)
 
     @cached_property
     def by_sample(self) -> _Table:
         """One row for each sample: first its trials are aggregated, then its orders."""
         names = _list_fields(self._metrics)
         table = self.by_row
-        owners = read_owners(self._rows)
+        size = self.trials.num_trials
         if self._has_trials:
-            firsts = pl.int_range(
-                0,
-                len(owners),
-                self.trials.num_trials,
-                eager=True,
-            )
-            scores = aggregate_scores(
-                table.scores,
-                self.trials,
-                names,
-            )
+            firsts = pl.int_range(0, len(table.scores), size, eager=True)
+            scores = aggregate_scores(table.scores, self.trials, names)
             table = replace(table.take(firsts), scores=scores)
-            owners = owners.gather(firsts)
         if is_ordered(self._rows):
+            owners = self._rows["base_sample_id"].gather_every(size)
             firsts = find_first_rows(owners)
-            scores = average_orders(
-                table.scores,
-                owners.rle_id(),
-                names,
-            )
+            scores = average_orders(table.scores, owners.rle_id(), names)
             table = replace(table.take(firsts), scores=scores)
         return table
 
@@ -239,22 +227,6 @@ def _list_fields(metrics: Sequence[KeyedMetric]) -> set[str] | None:
     return names
 
 
-def drop_unread(metrics: Sequence[KeyedMetric], frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the scores of one scorer without the metadata that no metric and no count reads.
-
-    The names stay, with nulls.
-    """
-    names = _list_fields(metrics)
-    if names is None:
-        return frame
-    metadata = frame["metadata"].struct.unnest()
-    nulls = []
-    for name in metadata.columns:
-        if name not in names and name not in COUNTED_FIELDS:
-            nulls.append(pl.lit(None).alias(name))
-    return frame.with_columns(metadata.with_columns(nulls).to_struct("metadata"))
-
-
 #: Fields of scores with few different words in many rows.
 WORDS = (
     "completion_validity",
@@ -265,19 +237,37 @@ WORDS = (
 )
 
 
-def encode_words(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return scores whose words are numbers in memory: a table of many rows takes a third."""
+def shrink_scores(
+    metrics: Sequence[KeyedMetric], frame: pl.DataFrame, trials: Trials | None
+) -> pl.DataFrame:
+    """Return the scores of one scorer as they are kept in memory: some forty bytes a row.
+
+    Metadata that no metric and no count reads becomes null. Of choices that only counts read, their
+    number is left. Unless trials are compared, words become numbers.
+    """
+    names = _list_fields(metrics)
+    if names is None:
+        return frame
     metadata = frame["metadata"].struct.unnest()
-    casts = []
+    has_fallback = "fallback_text" in metadata.columns
+    changed = []
     for name, dtype in metadata.schema.items():
-        if name in WORDS and dtype == pl.String:
-            casts.append(pl.col(name).cast(pl.Categorical))
-        elif name == "choices" and dtype == pl.List(pl.String):
-            casts.append(pl.col(name).cast(pl.List(pl.Categorical)))
+        is_counted = name in COUNTED_FIELDS or (name == "extraction_rule" and has_fallback)
+        if name not in names and not is_counted:
+            changed.append(pl.lit(None).alias(name))
+        elif name == "choices" and name not in names and isinstance(dtype, pl.List):
+            changed.append(pl.col(name).list.len())
+        elif name in WORDS and dtype == pl.String and trials is None:
+            changed.append(pl.col(name).cast(pl.Categorical))
+    frame = frame.with_columns(metadata.with_columns(changed).to_struct("metadata"))
+    if trials is not None:
+        return frame
     return frame.with_columns(
-        pl.col("status", "reason", "excluded_by").cast(pl.Categorical),
-        metadata.with_columns(casts).to_struct("metadata"),
+        pl.col("status").cast(_STATUSES), pl.col("reason", "excluded_by").cast(pl.Categorical)
     )
+
+
+_STATUSES = pl.Enum([status.value for status in ScoreStatus])
 
 
 def compute_metrics(
@@ -290,21 +280,11 @@ def compute_metrics(
 
     `rows` says what is known of each row of the scores, see `metrics.rows`.
     """
-    tables = everything = _Tables(
-        metrics,
-        scores,
-        rows,
-        trials,
-    )
-    is_kept = find_own_rows(rows)
-    if not is_kept.all():
-        kept = is_kept.arg_true()
-        tables = _Tables(
-            metrics,
-            scores.take(kept),
-            rows[kept],
-            trials,
-        )
+    tables = everything = _Tables(metrics, scores, rows, trials)
+    is_extra = find_extra_rows(rows)
+    if is_extra is not None:
+        kept = (~is_extra).arg_true()
+        tables = _Tables(metrics, scores.take(kept), rows[kept], trials)
     computed = []
     for metric in metrics:
         # Rows that only estimate a prior are seen by the metrics that ask for them.
@@ -377,21 +357,8 @@ def _cut_interval(value: Bounded, scale: Scale) -> Bounded:
 # The whole, and each group
 
 
-@dataclass(frozen=True)
-class _Clusters:
-    """The sums of each cluster, by name; or of each kind of cluster with how often it occurs.
-
-    `is_wide` says that there are too many kinds.
-    """
-
-    by_name: Mapping[str, Any] = field(default_factory=dict)
-    kinds: Sequence[tuple[Any, int]] = ()
-    is_wide: bool = False
-
-    @property
-    def sums(self) -> list[tuple[Any, int]]:
-        """The sums of each cluster, with how often they occur."""
-        return [*self.kinds, *((sums, 1) for sums in self.by_name.values())]
+#: The sums of each cluster, by its name; None where rows are independent.
+_Clusters = Mapping[Any, Any] | None
 
 
 @dataclass(frozen=True)
@@ -400,7 +367,7 @@ class _Measured:
 
     coverage: Coverage
     values: Sequence[MetricValue]
-    clusters: _Clusters
+    clusters: _Clusters = None
     sums: Any = None
 
     @cached_property
@@ -456,40 +423,51 @@ def _compute_values(keyed: KeyedMetric, table: _Table) -> list[MetricValue]:
 
 def _measure(keyed: KeyedMetric, table: _Table, cluster_by: str | None) -> _Measured:
     """Return the values of all rows of a table."""
-    metric = keyed.metric
-    if not isinstance(metric, CountingMetric):
-        return _measure_scores(keyed, table, cluster_by)
-    clusters = None
-    if cluster_by is not None:
-        split = split_counts(
-            table.scores,
-            metric.fields(),
-            [table.clusters[cluster_by]],
-        )
-        sums = {}
-        for (label,), counts in split.items():
+    if isinstance(keyed.metric, CountingMetric):
+        return _measure_split(keyed, keyed.metric, table, [], cluster_by)[()]
+    has_clusters = table.find_clusters(cluster_by) is not None
+    return _measure_scores(keyed, table.scores, has_clusters=has_clusters)
+
+
+def _measure_groups(keyed: KeyedMetric, table: _Table, column: str) -> dict[str, _Measured]:
+    """Return the values of each group."""
+    cluster_by = keyed.design.cluster_by
+    if cluster_by == column:
+        # Where groups are the clusters, each has but one.
+        cluster_by = None
+    if isinstance(keyed.metric, CountingMetric):
+        split = _measure_split(keyed, keyed.metric, table, [table.groups[column]], cluster_by)
+        return {label: group for (label,), group in split.items()}
+    parts = table.split(column)
+    return {label: _measure(keyed, part, cluster_by) for label, part in parts.items()}
+
+
+def _measure_split(
+    keyed: KeyedMetric,
+    metric: CountingMetric[Any],
+    table: _Table,
+    labels: Sequence[pl.Series],
+    cluster_by: str | None,
+) -> dict[Labels, _Measured]:
+    """Return the values of the rows with each combination of labels."""
+    names = metric.fields()
+    clusters: dict[Labels, dict[object, Any]] = {}
+    cluster_labels = table.find_clusters(cluster_by)
+    if cluster_labels is not None:
+        split = split_counts(table.scores, names, [*labels, cluster_labels])
+        for (*label, cluster), counts in split.items():
+            sums = clusters.setdefault(tuple(label), {})
             if counts.counts:
-                sums[label] = metric.collect(counts)
-        clusters = _Clusters(sums)
-    elif table.owners is not None:
-        clusters = _collect_kinds(
-            metric,
-            table.scores,
-            table.owners,
-        )
-    counts = count_values(table.scores, metric.fields())
-    counts.is_share = table.is_share
-    return _measure_counts(
-        keyed,
-        metric,
-        counts,
-        clusters,
-    )
+                sums[cluster] = metric.collect(counts)
+    measured = {}
+    for group, counts in split_counts(table.scores, names, labels).items():
+        counts.is_share = table.is_share
+        measured[group] = _measure_counts(keyed, metric, counts, clusters.get(group))
+    return measured
 
 
-def _measure_scores(keyed: KeyedMetric, table: _Table, cluster_by: str | None) -> _Measured:
+def _measure_scores(keyed: KeyedMetric, scores: Scores, *, has_clusters: bool) -> _Measured:
     """Return the values of a metric that reads the scores themselves."""
-    scores = table.scores
     coverage = Coverage(int(scores.counted().sum()), count_left_out(scores))
     try:
         values = keyed.metric.compute(scores)
@@ -497,38 +475,26 @@ def _measure_scores(keyed: KeyedMetric, table: _Table, cluster_by: str | None) -
         values = [_state_error(keyed.metric, error)]
     if values:
         coverage = Coverage(values[0].n, Counter(values[0].n_excluded))
-    clusters = _Clusters()
-    if cluster_by is not None or table.owners is not None:
-        values = _note_intervals(
-            values, f"no formula for {keyed.design.cluster_noun} fits this type"
-        )
-    return _Measured(coverage, values, clusters)
+    if has_clusters:
+        note = f"no formula for {keyed.design.cluster_noun} fits this type"
+        values = _note_intervals(values, note)
+    return _Measured(coverage, values)
 
 
 def _measure_counts(
-    keyed: KeyedMetric,
-    metric: CountingMetric[Any],
-    counts: ValueCounts,
-    clusters: _Clusters | None,
+    keyed: KeyedMetric, metric: CountingMetric[Any], counts: ValueCounts, clusters: _Clusters
 ) -> _Measured:
     """Return the values from the counts of combinations, with intervals that allow for clusters."""
-    # What clusters are going to say is not resampled before.
-    counts.seed = keyed.design.seed if clusters is None else None
     sums = metric.collect(counts)
     try:
         metric.check(counts)
         values = metric.state_values(counts, sums)
     except ScoringError as error:
         values = [_state_error(metric, error)]
-    measured = _Measured(
-        counts,
-        values,
-        clusters or _Clusters(),
-        sums,
-    )
+    measured = _Measured(counts, values, clusters, sums)
     if clusters is None:
         return measured
-    return replace(measured, values=_bound_by_clusters(keyed, metric, measured))
+    return replace(measured, values=_bound_by_clusters(keyed, metric, measured, clusters))
 
 
 def _state_error(metric: Metric, error: ScoringError) -> MetricValue:
@@ -543,71 +509,14 @@ def _state_error(metric: Metric, error: ScoringError) -> MetricValue:
     )
 
 
-def _measure_groups(keyed: KeyedMetric, table: _Table, column: str) -> dict[str, _Measured]:
-    """Return the values of each group."""
-    metric = keyed.metric
-    cluster_by = keyed.design.cluster_by
-    if cluster_by == column:
-        # Where groups are the clusters, each has but one.
-        cluster_by = None
-    is_split_by_rows = table.owners is not None and cluster_by is None
-    if not isinstance(metric, CountingMetric) or is_split_by_rows:
-        parts = table.split(column)
-        return {label: _measure(keyed, part, cluster_by) for label, part in parts.items()}
-    labels = table.groups[column]
-    clusters: dict[str, dict[str, Any]] = {}
-    if cluster_by is not None:
-        pairs = [labels, table.clusters[cluster_by]]
-        for (label, cluster), counts in split_counts(
-            table.scores,
-            metric.fields(),
-            pairs,
-        ).items():
-            if counts.counts:
-                clusters.setdefault(label, {})[cluster] = metric.collect(counts)
-    groups = {}
-    for (label,), counts in split_counts(
-        table.scores,
-        metric.fields(),
-        [labels],
-    ).items():
-        counts.is_share = table.is_share
-        group_clusters = None if cluster_by is None else _Clusters(clusters.get(label, {}))
-        groups[label] = _measure_counts(
-            keyed,
-            metric,
-            counts,
-            group_clusters,
-        )
-    return groups
-
-
-def _collect_kinds(metric: CountingMetric[Any], scores: Scores, owners: pl.Series) -> _Clusters:
-    """Return the kinds of samples: which sums their rows have, and how often."""
-    names = metric.fields()
-    columns = [*read_columns(scores, names), owners.alias("owner")]
-    table = pl.DataFrame(columns).filter(scores.counted())
-    places = [str(place) for place in range(len(names))]
-    numbered = table.group_by(places).agg("owner").with_row_index("number")
-    combinations = read_rows(numbered, scores, names)
-    # A sample is spelled by the numbers of its rows' combinations; equal spellings are one kind.
-    spelled = numbered.explode("owner").group_by("owner").agg(pl.col("number").sort())
-    spellings = Counter(map(tuple, spelled["number"].to_list()))
-    if len(spellings) > MOST_KINDS:
-        return _Clusters(is_wide=True)
-    kinds = []
-    for spelling, samples in spellings.items():
-        counts = [(combinations[number], rows) for number, rows in Counter(spelling).items()]
-        sums = metric.collect(ValueCounts(counts, {}, scores.names))
-        kinds.append((sums, samples))
-    return _Clusters(kinds=kinds)
-
-
 # Intervals that allow for clusters
 
 
 def _bound_by_clusters(
-    keyed: KeyedMetric, metric: CountingMetric[Any], measured: _Measured
+    keyed: KeyedMetric,
+    metric: CountingMetric[Any],
+    measured: _Measured,
+    clusters: Mapping[Any, Any],
 ) -> list[MetricValue]:
     """Return values with the interval that allows for their clusters.
 
@@ -621,16 +530,14 @@ def _bound_by_clusters(
         members = {name: [name] for name in metric.ratios(whole, whole)}
         members |= metric.averages(whole)
     ratios = []
-    for sums, count in measured.clusters.sums if members else ():
-        ratios.append((metric.ratios(sums, whole), count))
+    if members:
+        ratios = [metric.ratios(sums, whole) for sums in clusters.values()]
     uses = Counter(value.name for value in measured.values)
     bounded = []
     for value in measured.values:
         names = members.get(value.name, [])
         note = None
-        if members and measured.clusters.is_wide:
-            note = f"too many different {design.cluster_noun}"
-        elif members and uses[value.name] > 1:
+        if members and uses[value.name] > 1:
             # A class called `macro` has the names of the averages.
             note = "two values of the metric have this name"
         elif not names:
@@ -639,10 +546,10 @@ def _bound_by_clusters(
             bounded += _note_intervals([value], note)
             continue
         if names == [value.name]:
-            single = [(cluster[value.name], count) for cluster, count in ratios]
+            single = [(cluster[value.name], 1) for cluster in ratios]
             error, size = measure_clustered_error(single, is_corrected=design.is_corrected)
         else:
-            several = [([cluster[name] for name in names], count) for cluster, count in ratios]
+            several = [[cluster[name] for name in names] for cluster in ratios]
             error, size = average_clustered_error(several, is_corrected=design.is_corrected)
         bare = replace(value, **_NO_MARGIN)
         bounded.append(
@@ -760,7 +667,7 @@ def _state_groups(
         )
         if keyed.design.cluster_by == column:
             # The groups stand for others like them, and what counts is how far they differ.
-            clusters = [([_make_ratio(member)], 1) for member in defined.values()]
+            clusters = [[_make_ratio(member)] for member in defined.values()]
         mean = _bound_mean(mean, clusters, keyed.design)
     return Groups(
         column,
@@ -807,21 +714,21 @@ def _make_ratio(value: MetricValue) -> Ratio:
 
 def _gather_clusters(
     name: str, metric: Metric, groups: Sequence[_Measured], whole: _Measured
-) -> list[tuple[Sequence[Ratio], int]]:
+) -> list[list[Ratio]]:
     """Return of each cluster its sums in every group: a cluster may lie in several."""
     if not isinstance(metric, CountingMetric) or not metric.ratios(whole.sums, whole.sums):
         return []
     nothing = Ratio(0, 0, 0)
     clusters: dict[str, list[Ratio]] = {}
     for place, group in enumerate(groups):
-        for cluster, sums in group.clusters.by_name.items():
+        for cluster, sums in (group.clusters or {}).items():
             ratio = metric.ratios(sums, whole.sums).get(name, nothing)
             clusters.setdefault(cluster, [nothing] * len(groups))[place] = ratio
-    return [(ratios, 1) for _, ratios in sorted(clusters.items())]
+    return [ratios for _, ratios in sorted(clusters.items())]
 
 
 def _bound_mean(
-    mean: MetricValue, clusters: Sequence[tuple[Sequence[Ratio], int]], design: Design
+    mean: MetricValue, clusters: Sequence[Sequence[Ratio]], design: Design
 ) -> MetricValue:
     """Return the mean over the groups with its clustered interval."""
     if not clusters:

@@ -6,10 +6,10 @@ The counts of a task are a plain mapping that JSON can hold, called its `tally` 
     invalid
     completion_statuses how many completions are OK, REFUSED, NO_TEXT, ERROR
     cut_off             how many completions the token limit cut off (finish reason `length`)
-    thinking            only where there are any: how many recorded completions begin with a
-    thinking block
+    thinking            only where there are any: recorded completions that begin with a thinking
+                        block
     invalid             reason → count, first example (sample id, start of the completion); scored
-    samples
+                        samples
     failed, errors      the same for samples without a score
     excluded            action key → how many scored samples it keeps out of the metrics
     letters             true choice → predicted choice (or INVALID) → count, of samples that count
@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -47,13 +47,22 @@ import polars as pl
 
 from answerkey.metrics.base import sort_keys
 from answerkey.metrics.exact import divide
-from answerkey.metrics.rows import find_own_rows, is_ordered, number_samples, read_owners
+from answerkey.metrics.rows import (
+    NO_GROUP,
+    Examples,
+    RowFacts,
+    describe_samples,
+    find_extra_rows,
+    is_ordered,
+    number_samples,
+)
 from answerkey.metrics.trials import SEVERITY, VOTES, count_votes, find_worst_rows
 from answerkey.reader.markup import THOUGHT_BEGIN
 from answerkey.types import (
     TRACEBACK_FIELD,
     Completions,
     CompletionStatus,
+    Samples,
     Scores,
     ScoreStatus,
     Validity,
@@ -62,7 +71,7 @@ from answerkey.types import (
 #: Columns that hold a sample's category, the first one that a dataset has.
 CATEGORY_COLUMNS = ("category", "subject", "topic", "domain", "subset")
 #: How samples without a category are called.
-NO_CATEGORY = "(none)"
+NO_CATEGORY = NO_GROUP
 #: How much of a completion an example shows.
 EXAMPLE_CHARACTERS = 200
 #: Why a row has no score that was left out because the first ones all failed in the same way.
@@ -82,10 +91,8 @@ _REASON_GROUP = r"^([^:]*(?:: [^:]*)?)"
 COUNTED_FIELDS = frozenset(
     {
         *VOTES,
-        TRACEBACK_FIELD,
         "choices",
         "completion_validity",
-        "extraction_rule",
         "fallback_error",
         "fallback_text",
         "ground_truth_choice",
@@ -95,39 +102,75 @@ COUNTED_FIELDS = frozenset(
 )
 #: What of the counts is of samples under trials and orders.
 _OF_SAMPLES = ("counts", "failed", "errors", "excluded")
-_REFUSED, _INVALID = 2, 1
+_CALL_STATUSES = pl.Enum([status.value for status in CompletionStatus])
+_RIGHT_OR_WRONG = (0.0, 1.0)
 
 TaskCounts = dict[str, Any]
 
 
-# What is kept of completions, chunk by chunk
+# What is kept of rows, chunk by chunk
 
 
-def describe_completions(completions: Completions, scores: Scores) -> pl.DataFrame:
-    """Return what the counts need of completions, without their texts.
+def describe_rows(
+    samples: Samples,
+    completions: Completions,
+    verdicts: Mapping[str, Scores],
+    *,
+    main: str,
+    columns: Iterable[str] = (),
+) -> RowFacts:
+    """Return what the metrics and counts need to know of a chunk, without ids and texts.
 
-    `scores` are those of the main scorer. The beginning of a text is kept where it may be shown as
-    an example: where the completion is not simply valid.
+    The table has `call_status`, `is_cut_off` and `is_thinking`, and where another tool has judged
+    the completions `their_score` and `dispute`. Ids and beginnings of texts are kept of the first
+    row with each reason.
     """
+    scores = verdicts[main]
+    calls = completions.column("status")
     text = completions.column("completion")
-    status = completions.column("status")
     is_thinking = completions.column("source") == "recorded"
     is_thinking &= text.str.contains(THOUGHT_BEGIN)
-    disputes = _find_disputes(completions, scores)
-    is_shown = scores.frame["status"] != ScoreStatus.SCORED.value
-    is_shown |= find_invalid_reasons(scores, status).is_not_null()
-    if "dispute" in disputes.columns:
-        is_shown |= disputes["dispute"].is_not_null()
-    head = pl.when(is_shown).then(text.str.slice(0, EXAMPLE_CHARACTERS))
-    return pl.select(
-        status.alias("call_status"),
-        (completions.column("finish_reason") == "length")
-        .fill_null(value=False)
-        .alias("is_cut_off"),
+    is_cut_off = completions.column("finish_reason") == "length"
+    described = [
+        *describe_samples(samples, columns),
+        calls.cast(_CALL_STATUSES).alias("call_status"),
+        is_cut_off.fill_null(value=False).alias("is_cut_off"),
         is_thinking.fill_null(value=False).alias("is_thinking"),
-        head.alias("example"),
-        *disputes,
-    )
+    ]
+    shown = {
+        "sample_id": completions.column("sample_id"),
+        "completion": text.str.slice(0, EXAMPLE_CHARACTERS),
+    }
+    examples: dict[tuple[str, str], Mapping[str, str | None]] = {}
+    for kind, reasons in _name_reasons(scores, calls):
+        examples |= _find_examples(kind, reasons, shown)
+    for key, table in verdicts.items():
+        failed = {
+            "sample_id": shown["sample_id"],
+            "message": _fill_reasons(table),
+            "traceback": table.text(TRACEBACK_FIELD),
+        }
+        examples |= _find_examples(f"failures of {key}", _name_failures(table, calls), failed)
+    if any(completion.their_score is not None for completion in completions):
+        disputed = _find_disputes(completions, scores)
+        described += disputed.get_columns()
+        if "dispute" in disputed.columns:
+            shown["predicted_choice"] = scores.text("predicted_choice")
+            shown["their_answer"] = completions.column("their_answer")
+            for side, score in _SIDES.items():
+                reasons = _mask(disputed["dispute"], disputed["their_score"] == score)
+                examples |= _find_examples(side, reasons, shown)
+    return RowFacts(pl.DataFrame(described), examples)
+
+
+def _find_examples(kind: str, reasons: pl.Series, shown: Mapping[str, pl.Series]) -> Examples:
+    """Return what is shown of the first row with each reason."""
+    is_first = reasons.is_first_distinct() & reasons.is_not_null()
+    examples = {}
+    for row in is_first.arg_true():
+        example = {name: series[row] for name, series in shown.items()}
+        examples[kind, str(reasons[row])] = example
+    return examples
 
 
 def _find_disputes(completions: Completions, scores: Scores) -> pl.DataFrame:
@@ -140,13 +183,11 @@ def _find_disputes(completions: Completions, scores: Scores) -> pl.DataFrame:
     correct = scores.column("is_correct")
     if correct is None or "is_correct" in scores.encoded or not correct.dtype.is_numeric():
         return pl.DataFrame()
-    if all(completion.their_score is None for completion in completions):
-        return pl.DataFrame()
-    score = pl.Series([completion.their_score for completion in completions], dtype=pl.Float64)
-    answer = pl.Series([completion.their_answer for completion in completions], dtype=pl.String)
+    theirs = completions.column("their_score")
+    answer = completions.column("their_answer")
     stripped = answer.fill_null("").str.strip_chars()
     is_whole_text = stripped == completions.column("completion").str.strip_chars()
-    is_theirs = score == 1
+    is_theirs = theirs == 1
     is_invalid = scores.text("completion_validity") == Validity.INVALID.value
     reason = (
         pl.when(is_invalid & is_theirs)
@@ -160,20 +201,109 @@ def _find_disputes(completions: Completions, scores: Scores) -> pl.DataFrame:
         .otherwise(pl.lit(READ_ANOTHER))
     )
     is_disputed = scores.frame["status"] == ScoreStatus.SCORED.value
-    is_disputed &= correct.is_in([0.0, 1.0]) & score.is_in([0.0, 1.0])
-    is_disputed &= correct != score
-    return pl.select(
-        score.alias("their_score"),
-        pl.when(is_disputed).then(reason).alias("dispute"),
-        pl.when(is_disputed).then(answer).alias("their_answer"),
-    )
+    is_disputed &= correct.is_in(_RIGHT_OR_WRONG) & theirs.is_in(_RIGHT_OR_WRONG)
+    is_disputed &= correct != theirs
+    dispute = pl.when(is_disputed).then(reason).alias("dispute")
+    return pl.select(theirs, dispute)
+
+
+# Why rows are invalid, or have no score
+
+
+def find_invalid_reasons(scores: Scores, calls: pl.Series) -> pl.Series:
+    """Return why each completion is invalid, null where it is valid.
+
+    By its status if no scorer says so.
+    """
+    validity = scores.column("completion_validity")
+    if validity is None:
+        return _mask(calls, calls != CompletionStatus.OK.value)
+    reason = scores.column("validity_reason")
+    if reason is None:
+        reason = validity
+    return _mask(reason.fill_null(Validity.INVALID.value), validity == Validity.INVALID.value)
+
+
+def _name_reasons(scores: Scores, calls: pl.Series) -> Iterator[tuple[str, pl.Series]]:
+    """Yield why rows are `invalid`, `failed` or `errors`; null where they are not."""
+    status = scores.frame["status"]
+    invalid = find_invalid_reasons(scores, calls)
+    yield "invalid", _mask(invalid, status == ScoreStatus.SCORED.value)
+    reason = _fill_reasons(scores)
+    yield "failed", _mask(reason, status == ScoreStatus.FAILED.value)
+    yield "errors", _mask(reason, status == ScoreStatus.ERROR.value)
+
+
+def _fill_reasons(scores: Scores) -> pl.Series:
+    return scores.frame["reason"].fill_null("UNKNOWN")
+
+
+def _name_failures(scores: Scores, calls: pl.Series) -> pl.Series:
+    """Return how a scorer itself failed on each row; null where it did not.
+
+    A scorer fails on a row that is FAILED, and on one whose own call failed although there is a
+    completion.
+    """
+    status = scores.frame["status"]
+    is_failed = status == ScoreStatus.FAILED.value
+    is_failed |= (status == ScoreStatus.ERROR.value) & (calls != CompletionStatus.ERROR.value)
+    if not is_failed.any():
+        return pl.repeat(None, len(scores), dtype=pl.String, eager=True)
+    message = _mask(_fill_reasons(scores), is_failed).cast(pl.String)
+    return message.str.extract(_REASON_GROUP).str.strip_chars()
+
+
+def _mask(values: pl.Series, is_kept: pl.Series) -> pl.Series:
+    """Return the values that are kept, and null in place of the others."""
+    return pl.select(pl.when(is_kept).then(values)).to_series()
+
+
+def _count_reasons(kind: str, reasons: pl.Series, examples: Examples) -> dict[str, dict[str, Any]]:
+    """Return count and example of each reason, in the order in which they first occur."""
+    table = reasons.alias("reason").to_frame().drop_nulls()
+    counted = {}
+    for reason, count in table.group_by("reason", maintain_order=True).len().iter_rows():
+        example = examples.get((kind, reason), {})
+        counted[reason] = {"count": count, "example": dict(example)}
+    return counted
+
+
+def _add_reasons(reasons: Mapping[str, Mapping[str, Any]]) -> int:
+    return sum(entry["count"] for entry in reasons.values())
+
+
+def find_failures(
+    facts: RowFacts, verdicts: Mapping[str, Scores]
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return which scorers failed, on how many rows, and how: scorer key → reason → count and first
+    example.
+
+    The other counts are those of the main scorer; a scorer beside it that fails would not be seen
+    in them.
+    """
+    failures = {}
+    for key, scores in verdicts.items():
+        reasons = _name_failures(scores, facts.table["call_status"])
+        counted = _count_reasons(f"failures of {key}", reasons, facts.examples)
+        if counted:
+            failures[key] = counted
+    return failures
+
+
+def find_same_failure(failures: Mapping[str, Mapping[str, Any]], rows: int) -> str | None:
+    """Return what all rows have failed with, as `scorer: reason`; None when some have not."""
+    for key, reasons in failures.items():
+        for reason, entry in reasons.items():
+            if entry["count"] == rows and reason not in NOT_SCORING:
+                return f"{key}: {reason}"
+    return None
 
 
 # The counts of a task
 
 
 def count_task(
-    rows: pl.DataFrame,
+    facts: RowFacts,
     verdicts: Mapping[str, Scores],
     *,
     main: str,
@@ -183,81 +313,71 @@ def count_task(
     """Return the counts of a task, of the main scorer except for the failures, which are of every
     one.
 
-    `rows` has what `describe_samples` and `describe_completions` return; all tables have the same
-    rows, `num_trials` for each sample.
+    All tables have the same rows, `num_trials` for each sample.
     """
-    is_kept = find_own_rows(rows)
-    extra = 0
-    if not is_kept.all():
+    rows = facts.table
+    is_extra = find_extra_rows(rows)
+    if is_extra is not None:
         # Rows that only estimate a prior are not counted, unless their call failed.
         for scores in verdicts.values():
-            is_kept |= scores.frame["status"] == ScoreStatus.ERROR.value
-        kept = is_kept.arg_true()
-        extra = rows.height - len(kept)
-        rows = rows[kept]
+            is_extra &= scores.frame["status"] != ScoreStatus.ERROR.value
+        kept = (~is_extra).arg_true()
+        facts = RowFacts(rows[kept], facts.examples)
         verdicts = {key: scores.take(kept) for key, scores in verdicts.items()}
+    extra = rows.height - facts.table.height
+    rows = facts.table
     scores = verdicts[main]
-    counts = count_rows(rows, scores, category)
-    counts["failures"] = find_failures(rows, verdicts)
-    counts["unscored"] = _count_unscored(rows, verdicts)
+    counts = count_rows(facts, scores, category)
+    counts["failures"] = find_failures(facts, verdicts)
+    counts["unscored"] = _count_unscored(rows, verdicts, num_trials)
     counts["readings"] = {}
-    fallback = {}
-    for key, table in verdicts.items():
-        read = _count_fallback(table)
-        if read:
-            fallback[key] = read
-    if fallback:
-        counts["fallback"] = fallback
+    fallback = {key: _count_fallback(table) for key, table in verdicts.items()}
+    if any(fallback.values()):
+        counts["fallback"] = {key: read for key, read in fallback.items() if read}
     if "their_score" in rows.columns:
-        counts["theirs"] = _compare_verdicts(rows, scores)
-    if num_trials == 1 and not is_ordered(rows):
-        return counts
+        counts["theirs"] = _compare_verdicts(facts, scores)
+    if num_trials > 1 or is_ordered(rows):
+        _count_samples(counts, facts, scores, num_trials, extra)
+    return counts
+
+
+def _count_samples(
+    counts: TaskCounts, facts: RowFacts, scores: Scores, num_trials: int, extra: int
+) -> None:
+    """Put the counts of samples in place of those of rows."""
+    rows = facts.table
     row_counts = counts["counts"]
-    shown = _choose_worst_rows(
-        rows,
-        scores,
-        num_trials,
+    reasons = find_invalid_reasons(scores, rows["call_status"])
+    # An error is worse than a failure, a refusal worse than an answer that cannot be read.
+    severity = pl.max_horizontal(
+        scores.frame["status"].replace_strict(SEVERITY, default=0, return_dtype=pl.Int8),
+        reasons.is_not_null().cast(pl.Int8),
+        (reasons == CompletionStatus.REFUSED.value).cast(pl.Int8) * 2,
     )
-    of_samples = count_rows(rows[shown], scores.take(shown))
+    owners = number_samples(rows, len(scores), num_trials)
+    worst = find_worst_rows(pl.select(severity).to_series(), owners)
+    of_samples = count_rows(RowFacts(rows[worst], facts.examples), scores.take(worst))
     for name in _OF_SAMPLES:
         counts[name] = of_samples[name]
     if num_trials > 1:
         counts["trials"] = {"num_trials": num_trials, "counts": row_counts}
-        votes = {} if is_ordered(rows) else count_votes(scores, num_trials)
-        if votes:
-            counts["trials"]["votes"] = votes
     if is_ordered(rows):
-        left_in_place = _count_each(rows["left_in_place"].gather(shown))
+        left_in_place = _count_each(rows["left_in_place"].gather(worst))
         counts["orders"] = {"counts": row_counts, "left_in_place": left_in_place, "extra": extra}
-    return counts
+        return
+    votes = count_votes(scores, num_trials)
+    if votes:
+        counts["trials"]["votes"] = votes
 
 
-def _choose_worst_rows(rows: pl.DataFrame, scores: Scores, num_trials: int) -> pl.Series:
-    """Return the worst row of each sample: an error before a failure, a refusal before invalid."""
-    reasons = find_invalid_reasons(scores, rows["call_status"])
-    invalid = (
-        pl.when(reasons == CompletionStatus.REFUSED.value)
-        .then(_REFUSED)
-        .when(reasons.is_not_null())
-        .then(_INVALID)
-        .otherwise(0)
-    )
-    status = scores.frame["status"].replace_strict(SEVERITY, default=0)
-    severity = pl.select(pl.max_horizontal(invalid, status)).to_series()
-    return find_worst_rows(severity, number_samples(rows, num_trials))
-
-
-def _count_unscored(rows: pl.DataFrame, verdicts: Mapping[str, Scores]) -> int:
+def _count_unscored(rows: pl.DataFrame, verdicts: Mapping[str, Scores], num_trials: int) -> int:
     """Return how many samples some scorer could not score."""
-    is_failed = pl.repeat(
-        value=False,
-        n=rows.height,
-        dtype=pl.Boolean,
-        eager=True,
-    )
+    is_failed = pl.repeat(value=False, n=rows.height, dtype=pl.Boolean, eager=True)
     for scores in verdicts.values():
         is_failed |= scores.frame["status"] == ScoreStatus.FAILED.value
-    return read_owners(rows).filter(is_failed).n_unique()
+    if num_trials == 1 and not is_ordered(rows):
+        return int(is_failed.sum())
+    return number_samples(rows, rows.height, num_trials).filter(is_failed).n_unique()
 
 
 def find_category_column(columns: Iterable[str]) -> str | None:
@@ -266,30 +386,16 @@ def find_category_column(columns: Iterable[str]) -> str | None:
     return next((name for name in CATEGORY_COLUMNS if name in present), None)
 
 
-def count_rows(rows: pl.DataFrame, scores: Scores, category: str | None = None) -> TaskCounts:
+def count_rows(facts: RowFacts, scores: Scores, category: str | None = None) -> TaskCounts:
     """Return the counts of one scorer; the tables have the same rows."""
-    status = scores.frame["status"]
-    is_scored = status == ScoreStatus.SCORED.value
-    reason = scores.frame["reason"].cast(pl.String).fill_null("UNKNOWN")
-    invalid_reasons = find_invalid_reasons(scores, rows["call_status"])
-    invalid = _count_reasons(
-        rows,
-        invalid_reasons,
-        is_scored,
-    )
-    failed = _count_reasons(
-        rows,
-        reason,
-        status == ScoreStatus.FAILED.value,
-    )
-    errors = _count_reasons(
-        rows,
-        reason,
-        status == ScoreStatus.ERROR.value,
-    )
-    num_scored = int(is_scored.sum())
-    num_invalid = _add_reasons(invalid)
-    refused = invalid.get(CompletionStatus.REFUSED.value, {"count": 0})
+    rows = facts.table
+    counted = {}
+    for kind, reasons in _name_reasons(scores, rows["call_status"]):
+        counted[kind] = _count_reasons(kind, reasons, facts.examples)
+    num_scored = scores.count(ScoreStatus.SCORED)
+    num_invalid = _add_reasons(counted["invalid"])
+    refused = counted["invalid"].get(CompletionStatus.REFUSED.value, {"count": 0})
+    is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
     counts: TaskCounts = {
         "counts": {
             "samples": len(scores),
@@ -297,15 +403,13 @@ def count_rows(rows: pl.DataFrame, scores: Scores, category: str | None = None) 
             "valid": num_scored - num_invalid,
             "invalid": num_invalid,
             "refused": refused["count"],
-            "failed": _add_reasons(failed),
-            "errors": _add_reasons(errors),
+            "failed": _add_reasons(counted["failed"]),
+            "errors": _add_reasons(counted["errors"]),
         },
         "completion_statuses": _count_each(rows["call_status"]),
         "cut_off": int(rows["is_cut_off"].sum()),
         "thinking": int(rows["is_thinking"].sum()),
-        "invalid": invalid,
-        "failed": failed,
-        "errors": errors,
+        **counted,
         "excluded": _count_each(scores.frame["excluded_by"].filter(is_scored)),
         "letters": count_letters(scores),
         "choice_counts": count_choices(scores),
@@ -319,53 +423,10 @@ def count_rows(rows: pl.DataFrame, scores: Scores, category: str | None = None) 
     return counts
 
 
-def _count_reasons(
-    rows: pl.DataFrame, reasons: pl.Series, is_counted: pl.Series
-) -> dict[str, dict[str, Any]]:
-    """Return count and first example of each reason, in the order of the examples."""
-    table = pl.DataFrame(
-        [
-            reasons.alias("reason"),
-            rows["sample_id"],
-            rows["example"].alias("completion"),
-        ]
-    )
-    return _group_reasons(table.filter(is_counted & reasons.is_not_null()))
-
-
-def _group_reasons(table: pl.DataFrame) -> dict[str, dict[str, Any]]:
-    """Return count and first row of each `reason`, in the order in which they first occur."""
-    groups = table.group_by("reason", maintain_order=True).agg(
-        pl.len().alias("count"), pl.exclude("reason").first()
-    )
-    reasons = {}
-    for row in groups.iter_rows(named=True):
-        reason = row.pop("reason")
-        count = row.pop("count")
-        reasons[reason] = {"count": count, "example": row}
-    return reasons
-
-
-def _add_reasons(reasons: Mapping[str, Mapping[str, Any]]) -> int:
-    return sum(entry["count"] for entry in reasons.values())
-
-
-def find_invalid_reasons(scores: Scores, calls: pl.Series) -> pl.Series:
-    """Return why each completion is invalid, null where it is valid.
-
-    By its status if no scorer says so.
-    """
-    if scores.column("completion_validity") is None:
-        return pl.select(pl.when(calls != CompletionStatus.OK.value).then(calls)).to_series()
-    is_invalid = scores.text("completion_validity") == Validity.INVALID.value
-    reason = scores.text("validity_reason").fill_null(Validity.INVALID.value)
-    return pl.select(pl.when(is_invalid).then(reason)).to_series()
-
-
 def _count_each(values: pl.Series) -> dict[str, int]:
     """Return how often each value occurs, null left out."""
-    counts = values.cast(pl.String).drop_nulls().value_counts(name="count")
-    return dict(sorted(counts.iter_rows()))
+    counts = values.drop_nulls().value_counts(name="count")
+    return dict(sorted((str(value), count) for value, count in counts.iter_rows()))
 
 
 def count_letters(scores: Scores) -> dict[str, dict[str, int]]:
@@ -374,15 +435,12 @@ def count_letters(scores: Scores) -> dict[str, dict[str, int]]:
     predicted = scores.column("predicted_choice")
     if truth is None or predicted is None:
         return {}
-    letters = pl.DataFrame(
-        {
-            "true": truth.cast(pl.String),
-            "predicted": predicted.cast(pl.String).fill_null(Validity.INVALID.value),
-        }
-    )
-    groups = letters.filter(scores.counted()).group_by("true", "predicted").len()
+    letters = pl.DataFrame({"true": truth, "predicted": predicted}).filter(scores.counted())
+    groups = letters.drop_nulls("true").group_by("true", "predicted").len()
     counts: dict[str, dict[str, int]] = {}
-    for true, letter, count in groups.drop_nulls("true").sort("true", "predicted").iter_rows():
+    named = groups.with_columns(pl.col("true", "predicted").cast(pl.String))
+    named = named.with_columns(pl.col("predicted").fill_null(Validity.INVALID.value))
+    for true, letter, count in named.sort("true", "predicted").iter_rows():
         counts.setdefault(true, {})[letter] = count
     return counts
 
@@ -390,12 +448,16 @@ def count_letters(scores: Scores) -> dict[str, dict[str, int]]:
 def count_choices(scores: Scores) -> dict[str, int]:
     """Return number of choices → count, of rows that count.
 
-    The numbers as text, as JSON has them.
+    The numbers as text, as JSON has them. A table that is kept in memory has the numbers alone.
     """
     choices = scores.column("choices")
-    if choices is None or not isinstance(choices.dtype, pl.List):
+    if choices is None:
         return {}
-    return _count_each(choices.list.len().filter(scores.counted()))
+    if isinstance(choices.dtype, pl.List):
+        choices = choices.list.len()
+    if not choices.dtype.is_integer():
+        return {}
+    return _count_each(choices.filter(scores.counted()))
 
 
 def _count_categories(labels: pl.Series, scores: Scores) -> dict[str, dict[str, int]]:
@@ -405,9 +467,7 @@ def _count_categories(labels: pl.Series, scores: Scores) -> dict[str, dict[str, 
         correct = numbers.cast(pl.Float64, strict=False)
     if correct is None or not (correct.dtype.is_numeric() or correct.dtype == pl.Boolean):
         return {}
-    table = pl.DataFrame(
-        {"category": labels.fill_null(NO_CATEGORY), "right": correct.cast(pl.Float64)}
-    )
+    table = pl.DataFrame({"category": labels, "right": correct.cast(pl.Float64)})
     groups = (
         table.filter(scores.counted())
         .drop_nulls("right")
@@ -415,12 +475,12 @@ def _count_categories(labels: pl.Series, scores: Scores) -> dict[str, dict[str, 
         .agg(
             pl.len().alias("n"),
             (pl.col("right") == 1).sum().alias("correct"),
-            (~pl.col("right").is_in([0.0, 1.0])).sum().alias("partial"),
+            (~pl.col("right").is_in(_RIGHT_OR_WRONG)).sum().alias("partial"),
         )
     )
     categories = {}
-    for row in groups.sort("category").iter_rows(named=True):
-        categories[row.pop("category")] = row
+    for row in groups.iter_rows(named=True):
+        categories[row.pop("category") or NO_CATEGORY] = row
     return sort_keys(categories)
 
 
@@ -436,71 +496,28 @@ def _count_fallback(scores: Scores) -> dict[str, int]:
     failed = scores.column("fallback_error")
     if replies is None or failed is None:
         return {}
+    right = pl.Series("right", scores.column("is_correct"), pl.Float64) == 1
     table = pl.DataFrame(
         [
             scores.text("extraction_rule").str.ends_with("/fallback").alias("named"),
-            pl.Series(
-                "right",
-                scores.column("is_correct"),
-                pl.Float64,
-            )
-            == 1,
+            right,
             scores.text("predicted_choice").is_null().alias("invalid"),
             replies.is_not_null().alias("asked"),
         ]
     ).filter(scores.counted())
     counts = table.select(
         pl.len().alias("n"),
-        pl.col(
-            "right",
-            "invalid",
-            "asked",
-            "named",
-        ).sum(),
+        pl.col("right", "invalid", "asked", "named").sum(),
         (pl.col("named") & pl.col("right")).sum().alias("correct"),
     )
     return {**counts.row(0, named=True), "failed": len(failed) - failed.null_count()}
 
 
-def find_failures(rows: pl.DataFrame, verdicts: Mapping[str, Scores]) -> dict[str, dict[str, Any]]:
-    """Return which scorers failed, on how many rows, and how: scorer key → reason → count and first
-    example.
-
-    The other counts are those of the main scorer; a scorer beside it that fails would not be seen
-    in them. A scorer fails on a row that is FAILED, and on one whose own call failed although there
-    is a completion.
-    """
-    is_answered = rows["call_status"] != CompletionStatus.ERROR.value
-    failures = {}
-    for key, scores in verdicts.items():
-        status = scores.frame["status"]
-        is_failed = status == ScoreStatus.FAILED.value
-        is_failed |= (status == ScoreStatus.ERROR.value) & is_answered
-        if not is_failed.any():
-            continue
-        message = scores.frame["reason"].cast(pl.String).fill_null("UNKNOWN")
-        table = pl.DataFrame(
-            [
-                message.str.extract(_REASON_GROUP).str.strip_chars().alias("reason"),
-                rows["sample_id"],
-                message.alias("message"),
-                scores.text(TRACEBACK_FIELD).alias("traceback"),
-            ]
-        )
-        failures[key] = _group_reasons(table.filter(is_failed))
-    return failures
+#: Who alone calls a completion right, and what the other tool's score then is.
+_SIDES = {"only_theirs": 1, "only_ours": 0}
 
 
-def find_same_failure(failures: Mapping[str, Mapping[str, Any]], rows: int) -> str | None:
-    """Return what all rows have failed with, as `scorer: reason`; None when some have not."""
-    for key, reasons in failures.items():
-        for reason, entry in reasons.items():
-            if entry["count"] == rows and reason not in NOT_SCORING:
-                return f"{key}: {reason}"
-    return None
-
-
-def _compare_verdicts(rows: pl.DataFrame, scores: Scores) -> dict[str, Any]:
+def _compare_verdicts(facts: RowFacts, scores: Scores) -> dict[str, Any]:
     """Return how the imported verdicts of another tool on the same completions compare with ours.
 
     compared      completions with a verdict of both: right or wrong
@@ -512,41 +529,27 @@ def _compare_verdicts(rows: pl.DataFrame, scores: Scores) -> dict[str, Any]:
     correct = scores.column("is_correct")
     if correct is None:
         return {}
-    table = pl.DataFrame(
-        [
-            rows["dispute"].alias("reason"),
-            rows["sample_id"],
-            rows["example"].alias("completion"),
-            scores.text("predicted_choice").alias("predicted_choice"),
-            rows["their_answer"],
-            rows["their_score"].alias("theirs"),
-            correct.cast(pl.Float64, strict=False).alias("ours"),
-            scores.frame["status"],
-        ]
-    )
-    ours = pl.col("ours")
-    theirs = pl.col("theirs")
-    is_scored = (pl.col("status") == ScoreStatus.SCORED.value) & ours.is_in([0.0, 1.0])
-    is_scored = is_scored.fill_null(value=False)
-    is_compared = (is_scored & theirs.is_in([0.0, 1.0])).fill_null(value=False)
-    compared = table.filter(is_compared)
-    disputed = compared.drop("ours", "status")
-    counts: dict[str, Any] = {
-        "compared": compared.height,
-        "both_right": compared.filter((ours == 1) & (theirs == 1)).height,
-        "both_wrong": compared.filter((ours == 0) & (theirs == 0)).height,
-    }
-    for side, score in (("only_theirs", 1), ("only_ours", 0)):
-        mine = disputed.filter(pl.col("reason").is_not_null(), theirs == score).drop("theirs")
-        counts[side] = {"count": mine.height, "reasons": _group_reasons(mine)}
+    theirs = facts.table["their_score"]
+    ours = correct.cast(pl.Float64, strict=False)
+    is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
+    is_scored &= ours.is_in(_RIGHT_OR_WRONG).fill_null(value=False)
     is_judged = theirs.is_not_null()
-    left_out = table.select(
-        (is_scored & ~is_judged).sum().alias("NOT_JUDGED"),
-        (~is_scored).sum().alias("NOT_SCORED"),
-        (is_scored & is_judged & ~is_compared).sum().alias("PARTLY_RIGHT"),
-    )
-    not_compared = left_out.row(0, named=True)
-    counts["not_compared"] = {name: count for name, count in not_compared.items() if count}
+    is_compared = is_scored & theirs.is_in(_RIGHT_OR_WRONG).fill_null(value=False)
+    counts: dict[str, Any] = {
+        "compared": int(is_compared.sum()),
+        "both_right": int((is_compared & (ours == 1) & (theirs == 1)).sum()),
+        "both_wrong": int((is_compared & (ours == 0) & (theirs == 0)).sum()),
+    }
+    for side, score in _SIDES.items():
+        disputes = _mask(facts.table["dispute"], is_compared & (theirs == score))
+        reasons = _count_reasons(side, disputes, facts.examples)
+        counts[side] = {"count": _add_reasons(reasons), "reasons": reasons}
+    left_out = {
+        "NOT_JUDGED": int((is_scored & ~is_judged).sum()),
+        "NOT_SCORED": int((~is_scored).sum()),
+        "PARTLY_RIGHT": int((is_scored & is_judged & ~is_compared).sum()),
+    }
+    counts["not_compared"] = {name: count for name, count in left_out.items() if count}
     return counts
 
 

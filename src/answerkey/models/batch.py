@@ -151,7 +151,8 @@ def cut_files(
     for key, line in lines:
         if file and (len(file) >= limits.max_calls or size + len(line) > limits.max_bytes):
             yield file
-            file, size = {}, 0
+            file = {}
+            size = 0
         file[key] = line
         size += len(line)
     if file:
@@ -176,14 +177,16 @@ def read_lines(content: Lines, connection: Connection) -> Iterator[tuple[str, Co
 
 
 def _read_line(line: Mapping[str, Any], connection: Connection) -> Completion:
-    answer, error = line.get("response"), line.get("error")
+    answer = line.get("response")
+    error = line.get("error")
     if error:
         code = _dig(error, "code")
         name = code[:_LONGEST] if isinstance(code, str) and code else "the batch reports an error"
         return fail(connection.hide(f"{name}: {find_complaint(error) or 'no reason is given'}"))
     if not isinstance(answer, Mapping):
         return fail("the line of this call has neither an answer nor an error")
-    status, body = answer.get("status_code"), answer.get("body")
+    status = answer.get("status_code")
+    body = answer.get("body")
     try:
         raw = body.encode(errors="replace") if isinstance(body, str) else json.dumps(body).encode()
     except RecursionError:
@@ -308,7 +311,8 @@ class BatchApi:
         """Tell who looks on how far a batch of so many calls is."""
         total = state.total or calls
         if self._client.settings.watch is not None:
-            done, is_over = min(state.done, total), state.status in OVER
+            done = min(state.done, total)
+            is_over = state.status in OVER
             self._client.settings.watch(BatchSeen(state.batch, state.status, done, total, is_over))
 
     async def _find(self, submitted: Submitted) -> bytes | None:
@@ -423,7 +427,8 @@ class BatchApi:
         done, failed, total = (
             read_count(_dig(state, "request_counts", name)) or 0 for name in names
         )
-        status, errors = state.get("status"), _dig(state, "errors", "data") or state.get("errors")
+        status = state.get("status")
+        errors = _dig(state, "errors", "data") or state.get("errors")
         if not isinstance(status, str):
             raise self._fail("a batch that it shows has no status")
         return BatchState(
@@ -469,7 +474,8 @@ class AnthropicBatches(BatchApi):
     @staticmethod
     def read_line(line: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a line of the results in the form of OpenAI's."""
-        made, kind = {"custom_id": line.get("custom_id")}, _dig(line, "result", "type")
+        made = {"custom_id": line.get("custom_id")}
+        kind = _dig(line, "result", "type")
         if kind == "succeeded":
             return made | {"response": {"body": _dig(line, "result", "message")}}
         why = find_complaint(_dig(line, "result", "error")) or SILENCE.get(str(kind))
@@ -483,7 +489,8 @@ class AnthropicBatches(BatchApi):
             read_count(_dig(shown, "request_counts", name)) or 0 for name in names
         )
         counts = {"total": waiting + done + sum(failed), "completed": done, "failed": sum(failed)}
-        batch, status = shown.get("id"), shown.get("processing_status")
+        batch = shown.get("id")
+        status = shown.get("processing_status")
         file = batch if shown.get("results_url") else None
         return {"id": batch, "status": status, "request_counts": counts, "output_file_id": file}
 
@@ -514,7 +521,8 @@ class AnthropicBatches(BatchApi):
         size = self.read_batch(listed)["request_counts"]["total"]
         if made < since or size != len(submitted.keys) or listed.get("id") in self.known:
             return False
-        state, wait = self._read(listed), self._limits.first_poll
+        state = self._read(listed)
+        wait = self._limits.first_poll
         while state.status not in OVER:  # only then it shows whose it is
             self.show(state, size)
             await self._client.endpoint.clock.sleep(wait)
@@ -570,7 +578,8 @@ class GeminiBatches(AnthropicBatches):
         """Return how far a batch is, and keep its answers; raises `Gone`."""
         shown = _parse(await self._load(self._wait, "batches", batch))
         response = _dig(shown, "response") or _dig(shown, "metadata", "output")
-        response, state = _dig(response, "inlinedResponses", "inlinedResponses"), self._read(shown)
+        response = _dig(response, "inlinedResponses", "inlinedResponses")
+        state = self._read(shown)
         if state.status not in OVER or not isinstance(response, list):
             return state
         self._answers[batch] = response
@@ -601,7 +610,7 @@ BATCH_APIS: dict[str, type[BatchApi]] = {"anthropic": AnthropicBatches, "gemini"
 
 def find_batch_api(connection: Connection) -> type[BatchApi]:
     """Return how the API of a connection does batches."""
-    return BATCH_APIS.get(getattr(connection.api, "name", ""), BatchApi)
+    return BATCH_APIS.get(connection.api.name, BatchApi)
 
 
 def _is_name(value: object) -> TypeGuard[str]:
@@ -684,7 +693,8 @@ class BatchRound(Round):
 
         E305 without any.
         """
-        endpoint, settings = self._endpoint, self._settings
+        endpoint = self._endpoint
+        settings = self._settings
         lines: list[tuple[str, bytes]] = []
         hopeless: list[tuple[Call, Completion]] = []
         for call in self._unanswered.values():

@@ -75,9 +75,12 @@ class BuiltinModel:
     name: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
 
-    def answer(self, questions: Sequence[Request]) -> list[Completion]:
-        """Return one completion for each question, in order."""
-        return [self.answer_one(self, question) for question in questions]
+    def complete(self, requests: Sequence[Request]) -> list[Completion]:
+        """Return one completion for each request, in order."""
+        completions = []
+        for request in requests:
+            completions.append(self.answer_one(self, request).with_fields(source="builtin"))
+        return completions
 
     def explain_missing_logprobs(self) -> str:
         """Return why no log-probabilities will come."""

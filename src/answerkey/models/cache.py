@@ -89,7 +89,7 @@ class CallCache:
         with self._opened() as store:
             for key, completion in store.find(calls).items():
                 completions[key] = completion.with_fields(source="cache")
-            self._renew(store, completions)
+            store.renew(completions, self.limit)
         return completions
 
     def list_known(self, keys: Collection[str]) -> set[str]:
@@ -113,7 +113,7 @@ class CallCache:
             return
         with self._opened() as store:
             store.write(answered, replaces=True)
-            self._renew(store, [call.key for call, _ in answered])
+            store.renew([call.key for call, _ in answered], self.limit)
             store.shrink(self.limit)
 
     def measure(self) -> tuple[int, int]:
@@ -150,11 +150,6 @@ class CallCache:
             if self._store is not None:
                 self._store.close()
                 self._store = None
-
-    def _renew(self, store: CallStore, keys: Collection[str]) -> None:
-        """Keep what is used from being deleted soon; below half of the limit, no order is kept."""
-        if store.measure_used() > self.limit / 2:
-            store.renew(keys)
 
     @contextmanager
     def _opened(self) -> Iterator[CallStore]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import importlib
 import logging
 import threading
 import weakref
@@ -54,8 +53,9 @@ SIGNAL_SECONDS = 0.25
 #: What was answered in the last moment is written within so many seconds, wherever it was sent
 #: from.
 WRITE_SECONDS = 1.0
-#: So long after one writing to a ledger comes the next: each costs as much as a few calls do.
-GATHER_SECONDS = 0.002
+#: The pause between two writings to a ledger: each costs as much as a few calls do. Connections
+#: rest about as long, so that nothing waits for it.
+GATHER_SECONDS = 0.004
 #: So long after a writing it is made safe, together with what has been written since.
 SETTLE_SECONDS = 0.02
 #: Nothing more is written while so many calls are not safe yet: the disk is slower than the
@@ -138,7 +138,8 @@ class ModelClient:
         return Round(self, calls)
 
     def _send(self, calls: Sequence[Call]) -> dict[str, Completion]:
-        started, under_way = self.start_round(calls), list[asyncio.Task[Any] | None]()
+        started = self.start_round(calls)
+        under_way = list[asyncio.Task[Any] | None]()
 
         async def run() -> dict[str, Completion]:
             under_way.append(asyncio.current_task())
@@ -164,7 +165,8 @@ class ModelClient:
 
     def _await_stopped(self) -> None:
         """Wait until the calls that an interrupt left under way are written, or cut off."""
-        running, self._stopping = self._stopping, None
+        running = self._stopping
+        self._stopping = None
         if running is not None:
             wait([running], timeout=GRACE_SECONDS + WRITE_SECONDS)
 
@@ -206,7 +208,8 @@ class Round:
         Raise what made it stop. After `stop(None)`: what there is.
         """
         self._http = self._client.start_http()
-        ledger, end = self._settings.ledger, partial(self.stop, grace=GRACE_SECONDS)
+        ledger = self._settings.ledger
+        end = partial(self.stop, grace=GRACE_SECONDS)
         self._commits = Commits(ledger, self._client.executor, self._note_kept, end)
         try:
             with collect_garbage_rarely():
@@ -264,7 +267,9 @@ class Round:
         """Return the completion of a call, or None when the round is stopped before there is
         one.
         """
-        endpoint, budget, price = self._endpoint, self._settings.budget, self._settings.price
+        endpoint = self._endpoint
+        budget = self._settings.budget
+        price = self._settings.price
         try:
             body = encode_body(endpoint.connection.build(call.messages, call.choices)).encode()
         except AnswerkeyError as error:
@@ -272,7 +277,8 @@ class Round:
                 None, CompletionStatus.ERROR, call.messages, error=error.message, source="live"
             )
         prompt, longest = endpoint.estimate_tokens(body)
-        reserved, cost = charge(price, prompt, longest), 0.0
+        reserved = charge(price, prompt, longest)
+        cost = 0.0
         try:
             while not budget.reserve(reserved):
                 await endpoint.clock.sleep(BUDGET_POLL_SECONDS)
@@ -292,12 +298,17 @@ class Round:
 
         None when the round is stopped.
         """
-        endpoint, clock, semaphore = self._endpoint, self._endpoint.clock, self._endpoint.semaphore
-        retry, request, task = Retry(endpoint.limits, clock), Request(body), asyncio.current_task()
+        endpoint = self._endpoint
+        clock = self._endpoint.clock
+        semaphore = self._endpoint.semaphore
+        retry = Retry(endpoint.limits, clock)
+        request = Request(body)
+        task = asyncio.current_task()
         while True:
             if (pause := endpoint.take_turn(tokens)) > 0:
                 await clock.sleep(pause)
-            begun, sent = clock.now(), endpoint.concurrency.begin()
+            begun = clock.now()
+            sent = endpoint.concurrency.begin()
             self._sending.add(task)
             try:
                 came = await self._http.send(request, seconds=retry.begin_attempt())
@@ -439,7 +450,8 @@ class Commits:
             self._fail(error)
             raise
         self._written_at = self._loop.time()
-        batch, self._gathered = self._gathered, []
+        batch = self._gathered
+        self._gathered = []
         self._unsettled += batch
         self._settle_soon()
         self._on_kept(batch)
@@ -514,11 +526,7 @@ class Background:
             self._loop = None
 
     def _run(self) -> None:
-        try:  # the quicker loop, where it is installed
-            factory = importlib.import_module("uvloop").new_event_loop
-        except ImportError:
-            factory = None
-        with asyncio.Runner(loop_factory=factory) as runner:
+        with asyncio.Runner() as runner:
             loop = self._loop = runner.get_loop()
             loop.call_soon(self._is_ready.set)
             loop.run_forever()

@@ -13,10 +13,10 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import isfinite
-from typing import TYPE_CHECKING, Literal, Protocol, Self, get_args
+from math import inf, isfinite
+from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeGuard, get_args
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from answerkey.errors import (
@@ -131,46 +131,44 @@ class Caller:
     def find_key(self, name: str) -> Secret | None:
         """Return the key that an environment value holds."""
         text = self.find(name)
-        return (
-            None
-            if text is None
-            else Secret(text, "project" if name in self.project_names else "caller")
-        )
+        if text is None:
+            return None
+        return Secret(text, "project" if name in self.project_names else "caller")
 
     def find_address(self, name: str) -> Address | None:
         """Return the URL that an environment value holds."""
         text = self.find(name)
-        return None if text is None else Address(text, is_callers=name not in self.project_names)
+        if text is None:
+            return None
+        return Address(text, is_callers=name not in self.project_names)
 
     def allows(self, url: str) -> bool:
-        """Return whether the caller allows a URL's host, named alone or with its port."""
-        parts = urlsplit(url)
-        host = tidy_host(parts.hostname or "")
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        return not {host, f"{host}:{port}"}.isdisjoint(self._allowed)
+        """Return whether the caller allows a URL's host, named alone or with its port.
 
-    @cached_property
-    def _allowed(self) -> set[str]:
-        """Hosts, or hosts and ports; `--allow-host` may name a whole URL too."""
-        listed = (
-            self.environment.get(ALLOW_HOSTS, "") if ALLOW_HOSTS not in self.project_names else ""
-        )
-        hosts: set[str] = set()
-        for text in map(str.strip, (*self.allow_hosts, *listed.split(","))):
+        `--allow-host` may also name a whole URL.
+        """
+        listed = ""
+        if ALLOW_HOSTS not in self.project_names:
+            listed = self.environment.get(ALLOW_HOSTS, "")
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        for name in map(str.strip, (*self.allow_hosts, *listed.split(","))):
             try:
-                parts = urlsplit(text if "://" in text else f"//{text}")
-                host, port = tidy_host(parts.hostname or ""), parts.port
-            except ValueError:
-                host, port = tidy_host(text), None
-            hosts.add(host if port is None else f"{host}:{port}")
-        return hosts
+                allowed = urlsplit(name if "://" in name else f"//{name}")
+                allowed_host, allowed_port = allowed.hostname, allowed.port
+            except ValueError:  # an IPv6 address without brackets
+                allowed_host, allowed_port = name, None
+            is_host = tidy_host(allowed_host or "") == tidy_host(parts.hostname or "")
+            if is_host and allowed_port in {None, port}:
+                return True
+        return False
 
 
 def tidy_host(host: str) -> str:
     """Return a host's name in the one form that names are compared in."""
     host = host.lower().rstrip(".")
     try:
-        return host.encode("idna").decode() if not host.isascii() else host
+        return host.encode("idna").decode()
     except UnicodeError:
         return host
 
@@ -233,8 +231,8 @@ class Parameter:
     """One parameter behind `?` of a model's name; the type of its default is its own."""
 
     default: str | int | float | bool
-    minimum: float | None = None
-    maximum: float | None = None
+    minimum: float = -inf
+    maximum: float = inf
     allowed: tuple[str, ...] = ()
 
     def read(self, text: str) -> str | int | float | bool:
@@ -251,19 +249,18 @@ class Parameter:
             return text
         try:
             number = type(self.default)(text)
-        except ValueError:
-            raise ValueError(self._describe_number()) from None
-        is_below = self.minimum is not None and number < self.minimum
-        is_above = self.maximum is not None and number > self.maximum
-        if is_below or is_above or not isfinite(number):
+            is_allowed = isfinite(number) and self.minimum <= number <= self.maximum
+        except (ValueError, OverflowError):
+            is_allowed = False
+        if not is_allowed:
             raise ValueError(self._describe_number())
         return number
 
     def _describe_number(self) -> str:
         words = "a whole number" if isinstance(self.default, int) else "a number"
-        if self.minimum is None:
+        if self.minimum == -inf:
             return words
-        if self.maximum is None:
+        if self.maximum == inf:
             return f"{words} from {self.minimum:g} on"
         return f"{words} from {self.minimum:g} to {self.maximum:g}"
 
@@ -368,11 +365,10 @@ class Generation:
 
     @cached_property
     def _given(self) -> dict[str, object]:
-        return {
-            parameter.name: list(value) if isinstance(value, tuple) else value
-            for parameter in fields(self)
-            if (value := getattr(self, parameter.name)) is not None
-        }
+        values = {name: value for name, value in vars(self).items() if value is not None}
+        if self.stop is not None:
+            values["stop"] = list(self.stop)
+        return values
 
     def sent(self) -> dict[str, object]:
         """Return what is set of the parameters that are sent under a name of the API."""
@@ -436,8 +432,10 @@ def merge_bodies(first: Mapping[str, object], second: Mapping[str, object]) -> d
     merged = dict(first)
     for name, value in second.items():
         present = merged.get(name)
-        is_both = isinstance(present, Mapping) and isinstance(value, Mapping)
-        merged[name] = merge_bodies(present, value) if is_both else value  # type: ignore[arg-type]  # both are
+        if isinstance(present, Mapping) and isinstance(value, Mapping):
+            merged[name] = merge_bodies(present, value)
+        else:
+            merged[name] = value
     return merged
 
 
@@ -459,11 +457,12 @@ def find_shared(
 
 def find_secret_name(body: object) -> str | None:
     """Return the name of the first field of a JSON value that is named like a secret."""
-    for name, value in body.items() if isinstance(body, Mapping) else ():
-        if _SECRET_PARAMETER.fullmatch(str(name)):
-            return str(name)
-        if secret_name := find_secret_name(value):
-            return secret_name
+    if isinstance(body, Mapping):
+        for name, value in body.items():
+            if _SECRET_PARAMETER.fullmatch(str(name)):
+                return str(name)
+            if secret_name := find_secret_name(value):
+                return secret_name
     return None
 
 
@@ -579,7 +578,9 @@ class ModelConfig:
     @property
     def snippets(self) -> tuple[Snippet, ...]:
         """The user's code that would run."""
-        return (self.config.snippet,) if isinstance(self.config, InferenceConfig) else ()
+        if isinstance(self.config, InferenceConfig):
+            return (self.config.snippet,)
+        return ()
 
 
 @dataclass(frozen=True)
@@ -609,8 +610,22 @@ class Model(Protocol):
     def is_simulated(self) -> bool:
         """Whether the completions are made up from the key."""
 
-    def answer(self, questions: Sequence[Request]) -> list[Completion]:
-        """Return one completion for each question, in order."""
+    def complete(self, requests: Sequence[Request]) -> list[Completion]:
+        """Return one completion for each request, in order."""
+
+
+class RankingModel(Model, Protocol):
+    """A model that can also say how likely continuations are."""
+
+    def loglikelihoods(
+        self, requests: Sequence[Request], continuations: Sequence[Sequence[str]]
+    ) -> list[Completion]:
+        """Return one completion for each request, whose `logprobs` rank its continuations."""
+
+
+def has_loglikelihoods(model: Model | None) -> TypeGuard[RankingModel]:
+    """Return whether a model can say how likely continuations are."""
+    return bool(getattr(model, "has_loglikelihoods", False))
 
 
 def missing_parts(model: Model, known: Known | None) -> frozenset[str]:
@@ -619,7 +634,9 @@ def missing_parts(model: Model, known: Known | None) -> frozenset[str]:
     Option texts are not among them: they may also come from the dataset.
     """
     needs: frozenset[str] = getattr(model, "needs", frozenset())
-    return frozenset() if known is not None else needs - {"options"}
+    if known is not None:
+        return frozenset()
+    return needs - {"options"}
 
 
 def sees_samples(model: Model | None) -> bool:

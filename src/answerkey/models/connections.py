@@ -167,11 +167,13 @@ def _choose_key_variable(provider: str | None, url: str, caller: Caller) -> str:
     if owner is None and url.startswith("https://"):
         owner = _find_provider(url)
     if owner is None:
-        return LOCAL_KEY if is_loopback(url) else ""
+        if is_loopback(url):
+            return LOCAL_KEY
+        return ""
     variable = f"{owner.upper()}_API_KEY"
-    other_variable = PROVIDERS[owner].key
-    if caller.find(variable) is None and caller.find(other_variable) is not None:
-        return other_variable
+    second = PROVIDERS[owner].key
+    if caller.find(variable) is None and caller.find(second) is not None:
+        return second
     return variable
 
 
@@ -203,9 +205,9 @@ def _add_headers(
         if not _HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
             raise SpecError("E108", f"model `{model.name}`: {name!r} cannot be a header of yours")
         # Each name once, whatever its case: the file's own wins.
-        for known_name in list(headers):
-            if known_name.lower() == name.lower():
-                del headers[known_name]
+        for present_name in list(headers):
+            if present_name.lower() == name.lower():
+                del headers[present_name]
         # A value that is plainly no secret takes part in the identity.
         is_plain = value.origin == "written" and not _AUTH_HEADER.fullmatch(name)
         headers[name] = value.reveal() if is_plain else value
@@ -298,12 +300,9 @@ def _guard_key(
 def _is_key_of_another(secret: Secret, provider: str, caller: Caller) -> bool:
     """Return whether a key is known as that of another provider."""
     text = secret.reveal().strip()
-    for name, other_provider in PROVIDERS.items():
-        if name == provider:
-            continue
-        if text == caller.find(f"{name.upper()}_API_KEY"):
-            return True
-        if other_provider.key and text == caller.find(other_provider.key):
+    for name, details in PROVIDERS.items():
+        variables = (f"{name.upper()}_API_KEY", details.key)
+        if name != provider and text in map(caller.find, variables):
             return True
     return False
 

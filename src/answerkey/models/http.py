@@ -24,10 +24,10 @@ from yarl import URL
 
 from answerkey._version import __version__
 from answerkey.models.calls import Limits
-from answerkey.models.providers import CHAT_PATH, Connection
+from answerkey.models.providers import Connection
 from answerkey.models.proxy import find_proxy_for_key, open_tls_context
-from answerkey.models.responses import has_too_many_parts
-from answerkey.models.retry import NoReply, Reply, Request
+from answerkey.models.responses import get_field, has_too_many_parts, list_entries
+from answerkey.models.retry import NoReply, NoReplyKind, Reply, Request
 
 if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("answerkey.models")
 KEEP_ALIVE_SECONDS = 15.0
-#: A connection is watched for this long before each request, and for longer where a reply came
-#: unasked.
+#: A connection rests this long between a reply and the next request, so that a reply too many can
+#: arrive before it; longer where one did.
 QUIET_SECONDS, LONG_QUIET_SECONDS = 0.01, 0.25
 #: The most bytes of one header; aiohttp takes at most 128 of them.
 LARGEST_HEADER = 16_384
@@ -79,7 +79,8 @@ class BodyMemory:
     def release(self, body: object) -> None:
         """Give the memory of a body back; all that wait look again."""
         self._taken -= self._sizes.pop(body, 0)
-        waiting, self._waiting = self._waiting, []
+        waiting = self._waiting
+        self._waiting = []
         for waiter in waiting:
             if not waiter.done():
                 waiter.set_result(None)
@@ -106,8 +107,9 @@ class CheckedConnector(aiohttp.TCPConnector):
         super().__init__(limit=0, ssl=tls, keepalive_timeout=KEEP_ALIVE_SECONDS)
         self._host = host
         self._is_reusing = True
-        #: The beginning of the last reply on each connection.
-        self._replies: WeakKeyDictionary[ResponseHandler, bytes] = WeakKeyDictionary()
+        #: The beginning of the last reply on each connection, and when it was read.
+        self._replies: WeakKeyDictionary[ResponseHandler, tuple[bytes, float]]
+        self._replies = WeakKeyDictionary()
         #: The connection that the current asyncio task has taken.
         self._taken: ContextVar[ResponseHandler] = ContextVar("taken")
 
@@ -134,7 +136,13 @@ class CheckedConnector(aiohttp.TCPConnector):
     async def _is_clean(self, protocol: ResponseHandler) -> bool:
         """Return whether nothing arrives on a connection, and it may be used."""
         is_new = protocol not in self._replies
-        await asyncio.sleep(QUIET_SECONDS if self._is_reusing else LONG_QUIET_SECONDS)
+        now = self._loop.time()
+        _, replied_at = self._replies.setdefault(protocol, (b"", now))
+        quiet_seconds = QUIET_SECONDS if self._is_reusing else LONG_QUIET_SECONDS
+        rest_seconds = max(0.0, replied_at + quiet_seconds - now)
+        await asyncio.sleep(rest_seconds)
+        if not rest_seconds:
+            await asyncio.sleep(0)  # in this turn the event loop reads what has arrived
         is_open = protocol.is_connected()
         is_clean = is_open and not protocol.should_close
         if is_new and not is_open:
@@ -143,7 +151,6 @@ class CheckedConnector(aiohttp.TCPConnector):
             self._stop_reusing()
             raise EarlyReplyError
         await self._check_surplus(protocol)
-        self._replies.setdefault(protocol, b"")
         return is_clean and (is_new or self._is_reusing)
 
     async def note_reply(self, status: int, body: bytes) -> None:
@@ -153,7 +160,7 @@ class CheckedConnector(aiohttp.TCPConnector):
         connection is not used again.
         """
         protocol = self._taken.get()
-        self._replies[protocol] = body[:SMALL_BODY]
+        self._replies[protocol] = body[:SMALL_BODY], self._loop.time()
         await self._check_surplus(protocol)
         if status == _REQUEST_TIMEOUT or status >= _SERVER_ERRORS:
             protocol.close()
@@ -165,16 +172,14 @@ class CheckedConnector(aiohttp.TCPConnector):
         message, payload = await protocol.read()
         if message.code == _FINAL:  # anything else may be a farewell to an idle connection
             self._stop_reusing()
-            if not self._replies[protocol].startswith(payload.read_nowait()[:SMALL_BODY]):
+            reply, _ = self._replies[protocol]
+            if not reply.startswith(payload.read_nowait()[:SMALL_BODY]):
                 raise MismatchedReplyError
 
     def _stop_reusing(self) -> None:
         if self._is_reusing:
             self._is_reusing = False
-            why = (
-                "%s sent a reply without a request; each further request gets a connection "
-                "of its own"
-            )
+            why = "%s sent a reply without a request; each request now gets its own connection"
             LOG.warning(why, self._host)
 
 
@@ -223,22 +228,24 @@ class HttpClient:
         #: out.
         self._is_tls = None if self._url.scheme == "http" and self._proxy is None else False
 
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._session.close()
+
     async def send(self, request: Request, *, seconds: float) -> Reply | NoReply:
         """Return the reply, or why there is none after `seconds` at most, however slowly it
         arrives.
         """
-        came = await self._send(request, seconds)
-        if isinstance(came, NoReply):
-            is_suspicious = came.kind in {"reset", "unreadable"}
+        reply = await self._send(request, seconds)
+        if isinstance(reply, NoReply):
+            is_suspicious = reply.kind in {"reset", "unreadable"}
         else:
-            is_suspicious = came.status == _BAD_REQUEST
-        if not is_suspicious:
-            return came
-        if self._is_tls is None:
+            is_suspicious = reply.status == _BAD_REQUEST
+        if is_suspicious and self._is_tls is None:
             self._is_tls = await self._expects_tls()
-        return (
-            NoReply("certificate", f"{self._host} answers only with TLS") if self._is_tls else came
-        )
+        if is_suspicious and self._is_tls:
+            return NoReply("certificate", f"{self._host} answers only with TLS")
+        return reply
 
     async def _expects_tls(self) -> bool:
         """Return whether the server makes a TLS handshake.
@@ -300,32 +307,26 @@ class HttpClient:
         self, response: aiohttp.ClientResponse, packed: bytes | None, most: int
     ) -> Reply | NoReply:
         """Return the reply with its body unpacked; `packed` is None for one that is too large."""
-        body = packed
         encoding = response.headers.get("content-encoding", "identity").strip().lower()
-        if packed is not None and encoding not in {"identity", ""}:
-            try:
-                body = unpack(packed, encoding, most)
-            except zlib.error:
-                why = f"the reply of {self._host} cannot be unpacked ({encoding})"
-                return NoReply("unreadable", why)
-            except LookupError:
-                why = f"{self._host} compresses its reply in a way that was not requested"
-                return NoReply("unreadable", why)
+        try:
+            body = None if packed is None else unpack(packed, encoding, most)
+        except zlib.error:
+            why = f"the reply of {self._host} cannot be unpacked ({encoding})"
+            return NoReply("unreadable", why)
+        except LookupError:
+            why = f"{self._host} compresses its reply in a way that was not requested"
+            return NoReply("unreadable", why)
         if body is None:
             return NoReply("too_large", f"the reply of {self._host} is larger than {most} bytes")
         return Reply(response.status, response.headers, body)
 
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._session.close()
-
     async def _read(self, response: aiohttp.ClientResponse, most: int) -> bytes | None:
         """Return the body as it was sent, or None as soon as it is too large."""
-        announced = response.content_length
-        if announced is not None and announced <= min(most, SMALL_BODY):
-            return await response.read()
-        if announced is not None and announced > most:
+        announced = response.content_length or 0
+        if announced > most:
             return None
+        if 0 < announced <= SMALL_BODY:
+            return await response.read()
         parts: list[bytes] = []
         size = 0
         # In small pieces: the rest stays in aiohttp's buffer, and while that is full, nothing is
@@ -340,11 +341,8 @@ class HttpClient:
 
 
 async def list_models(connection: Connection, client: HttpClient, *, seconds: float) -> list[str]:
-    """Return the models that an endpoint says it has and that `--model` can name.
-
-    None if it does not say.
-    """
-    url = f"{connection.url.removesuffix(getattr(connection.api, 'path', CHAT_PATH))}/models"
+    """Return the models that an endpoint lists and that `--model` can name."""
+    url = f"{connection.url.removesuffix(connection.api.path)}/models"
     came = await client.send(Request(None, "GET", url, max_bytes=_STEP), seconds=seconds)
     if isinstance(came, NoReply) or came.status != _FINAL or has_too_many_parts(came.body):
         return []
@@ -352,73 +350,60 @@ async def list_models(connection: Connection, client: HttpClient, *, seconds: fl
         answer = json.loads(came.body)
     except (ValueError, RecursionError):
         return []
-    entries = answer.get("data") if isinstance(answer, dict) else None
     names = []
-    for entry in entries if isinstance(entries, list) else []:
-        name = entry.get("id") if isinstance(entry, dict) else None
+    for entry in list_entries(get_field(answer, "data")):
+        name = get_field(entry, "id")
         if isinstance(name, str) and re.fullmatch(r"[^?#\s]+", name) and name.isprintable():
             names.append(name)
     return names
 
 
+#: Why there is no whole reply, in our words: a library's may hold addresses. The first fit counts.
+_REASONS: tuple[tuple[type[Exception], NoReplyKind, str], ...] = (
+    (aiohttp.ServerTimeoutError, "timeout", "{host} did not take the connection in time"),
+    (TimeoutError, "timeout", "no whole reply from {host} within {seconds:g} s"),
+    (EarlyReplyError, "unreadable", "{host} replied before the request was sent"),
+    (MismatchedReplyError, "mismatched", "{host} sent more replies than there were requests"),
+    (aiohttp.InvalidURL, "address", "the address is not valid"),
+    (UnicodeError, "address", "the address is not valid"),
+    (aiohttp.ClientResponseError, "unreadable", "{host} does not answer in HTTP"),
+    (ValueError, "unreadable", "{host} does not answer in HTTP"),
+)
+
+
 def explain_error(
     error: Exception, host: str, seconds: float, *, has_begun: bool = False
 ) -> NoReply:
-    """Return why there is no whole reply, in our words; a library's may hold addresses."""
+    """Return why there is no whole reply."""
     match error:
         case aiohttp.ClientConnectorCertificateError():
             reason = getattr(error.certificate_error, "verify_message", "it cannot be checked")
             return NoReply("certificate", f"the certificate of {host} is not valid: {reason}")
         case aiohttp.ClientConnectorSSLError() | ssl.SSLError():
-            return _explain_tls(error, host)
-        case aiohttp.ServerTimeoutError():
-            return NoReply("timeout", f"{host} did not take the connection in time")
-        case TimeoutError():
-            return NoReply("timeout", f"no whole reply from {host} within {seconds:g} s")
+            is_plain = re.search("WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE", str(error))
+            why = f"{host} answers without TLS" if is_plain else f"no secure connection to {host}"
+            return NoReply("certificate", why)
         case aiohttp.ClientHttpProxyError():
             why = f"the proxy does not connect to {host}: status {error.status}"
             return NoReply("connect", why)
         case aiohttp.ClientConnectorError():
             return _explain_no_connection(error, host)
-    return _explain_broken_reply(error, host, has_begun=has_begun)
-
-
-def _explain_tls(error: Exception, host: str) -> NoReply:
-    text = str(error)
-    if "WRONG_VERSION_NUMBER" in text or "RECORD_LAYER_FAILURE" in text:
-        return NoReply("certificate", f"{host} answers without TLS")
-    return NoReply("certificate", f"no secure connection to {host}")
-
-
-def _explain_no_connection(error: aiohttp.ClientConnectorError, host: str) -> NoReply:
-    is_proxy = isinstance(error, aiohttp.ClientProxyConnectionError)
-    if isinstance(error.os_error, socket.gaierror):
-        name = "of the proxy" if is_proxy else host
-        return NoReply("connect", f"the host {name} is not known")
-    name = "the proxy" if is_proxy else host
-    cause = "" if error.errno is None else f": {os.strerror(error.errno)}"
-    return NoReply("connect", f"cannot connect to {name}{cause}")
-
-
-def _explain_broken_reply(error: Exception, host: str, *, has_begun: bool) -> NoReply:
-    match error:
-        case EarlyReplyError():
-            return NoReply("unreadable", f"{host} replied before the request was sent")
-        case MismatchedReplyError():
-            return NoReply("mismatched", f"{host} sent more replies than there were requests")
-        case aiohttp.InvalidURL() | UnicodeError():
-            return NoReply("address", "the address is not valid")
-        case aiohttp.ClientResponseError() if _has_endless_headers(error.message):
+        case aiohttp.ClientResponseError() if re.search("Got more than|many headers", str(error)):
             return NoReply("unreadable", f"{host} does not come to an end with its headers")
-        case aiohttp.ClientResponseError() | ValueError():
-            return NoReply("unreadable", f"{host} does not answer in HTTP")
+    for kind, reply_kind, text in _REASONS:
+        if isinstance(error, kind):
+            return NoReply(reply_kind, text.format(host=host, seconds=seconds))
     if has_begun:
         return NoReply("reset", f"{host} broke off in the middle of its reply")
     return NoReply("reset", f"{host} closed the connection without a reply")
 
 
-def _has_endless_headers(message: str) -> bool:
-    return "Got more than" in message or "many headers" in message
+def _explain_no_connection(error: aiohttp.ClientConnectorError, host: str) -> NoReply:
+    is_proxy = isinstance(error, aiohttp.ClientProxyConnectionError)
+    if isinstance(error.os_error, socket.gaierror):
+        return NoReply("connect", f"the host {'of the proxy' if is_proxy else host} is not known")
+    cause = "" if error.errno is None else f": {os.strerror(error.errno)}"
+    return NoReply("connect", f"cannot connect to {'the proxy' if is_proxy else host}{cause}")
 
 
 def unpack(packed: bytes, encoding: str, most: int) -> bytes | None:
@@ -427,6 +412,8 @@ def unpack(packed: bytes, encoding: str, most: int) -> bytes | None:
 
     Raises zlib.error for damaged bodies and LookupError for encodings that were not asked for.
     """
+    if encoding in {"identity", ""}:
+        return packed
     if encoding in {"gzip", "x-gzip"}:
         return _inflate(packed, most, window=31)
     if encoding != "deflate":
@@ -438,19 +425,17 @@ def unpack(packed: bytes, encoding: str, most: int) -> bytes | None:
 
 
 def _inflate(packed: bytes, most: int, *, window: int) -> bytes | None:
-    parts: list[bytes] = []
-    size = 0
+    body = bytearray()
     while packed:
         unpacker = zlib.decompressobj(window)
         while not unpacker.eof:
             # Step by step: zlib holds what it unpacks in one go twice.
-            part = unpacker.decompress(packed, min(_STEP, most - size + 1))
+            part = unpacker.decompress(packed, min(_STEP, most - len(body) + 1))
             if not part and not unpacker.eof:
                 raise zlib.error("cut off")
-            parts.append(part)
-            size += len(part)
-            if size > most:
+            body += part
+            if len(body) > most:
                 return None
             packed = unpacker.unconsumed_tail
         packed = unpacker.unused_data.lstrip(b"\0")
-    return b"".join(parts)
+    return bytes(body)

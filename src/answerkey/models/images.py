@@ -66,7 +66,8 @@ class Image(dict[str, object]):
 
     def __init__(self, fields: Mapping[str, object], held: str | Path) -> None:
         super().__init__({"type": "image", **fields})
-        self.held, self.kind = held, str(fields.get("media_type", URL))
+        self.held = held
+        self.kind = str(fields.get("media_type", URL))
 
     def encode(self) -> str:
         """Return the bytes in base64.
@@ -85,7 +86,9 @@ class Image(dict[str, object]):
     @property
     def address(self) -> str:
         """The address, or a data URI with the bytes."""
-        return self.encode() if URL in self else f"data:{self.kind};base64,{self.encode()}"
+        if URL in self:
+            return self.encode()
+        return f"data:{self.kind};base64,{self.encode()}"
 
 
 # From the values of a row to images.
@@ -95,9 +98,9 @@ def find_folders(*files: str | None) -> list[Path]:
     """Return where the images of datasets may lie: the folders of these files, and those the caller
     names.
     """
-    listed = [Path(folder) for folder in os.environ.get(FOLDERS, "").split(os.pathsep) if folder]
-    beside = [Path(file).parent for file in files if file and Path(file).is_file()]
-    return [folder.resolve() for folder in (*beside, *listed)]
+    folders = [Path(file).parent for file in files if file and Path(file).is_file()]
+    folders += map(Path, filter(None, os.environ.get(FOLDERS, "").split(os.pathsep)))
+    return [folder.resolve() for folder in folders]
 
 
 def resolve_images(
@@ -162,7 +165,8 @@ def _read_image(value: object, folders: Sequence[Path]) -> Image:
         return Image({URL: value}, value)
     try:
         if encoded := _ENCODED.match(value):
-            raw = b64decode("".join(value[max(encoded.end(1), 0) :].split()), validate=True)
+            text = value.removeprefix(encoded[1] or "")
+            raw = b64decode("".join(text.split()), validate=True)
             held: str | Path = b64encode(raw).decode()
         else:
             held = _find_file(value, folders)
@@ -190,20 +194,24 @@ def _find_file(name: str, folders: Sequence[Path]) -> Path:
     """Return the file in one of the folders, links followed; ImageError for one outside of them."""
     if len(name) > LONGEST_PATH:  # to follow it would take long
         raise ValueError("it is no path")
-    paths = [(folder / name).resolve() for folder in folders]
-    inside = [path for path in paths if any(path.is_relative_to(folder) for folder in folders)]
-    if not inside:
-        hint = f"put it there, or name its folder in the environment: `{FOLDERS}=FOLDER`"
-        raise ImageError(
-            f"the image `{name:.80}` is not below the folder of its dataset", hint=hint
-        )
-    file = next((path for path in inside if path.is_file()), None)
-    if file is None:
+    is_inside = False
+    for path in [(folder / name).resolve() for folder in folders]:
+        if any(map(path.is_relative_to, folders)):
+            is_inside = True
+            if path.is_file():
+                return path
+    if is_inside:
         raise ValueError("there is no such file")
-    return file
+    hint = f"put it there, or name its folder in the environment: `{FOLDERS}=FOLDER`"
+    message = f"the image `{name:.80}` is not below the folder of its dataset"
+    raise ImageError(message, hint=hint)
 
 
 # From images to the requests of each API, and to what people are shown.
+
+
+#: What stands beside the text of a part, by API.
+_TEXT_PARTS: Final = {"responses": {"type": "input_text"}, "anthropic": {"type": "text"}}
 
 
 def write_parts(message: Message, api: str) -> str | list[object]:
@@ -212,39 +220,39 @@ def write_parts(message: Message, api: str) -> str | list[object]:
     """
     content = message.get("content")
     if not isinstance(content, list) or not list_images([message]):
-        return [{"text": read_text(message)}] if api == "gemini" else read_text(message)
-    texts = {"responses": {"type": "input_text"}, "anthropic": {"type": "text"}, "gemini": {}}
-    parts = [
-        part if isinstance(part, Image) else read_text({"content": [part]}) for part in content
-    ]
-    return [
-        {**texts[api], "text": part} if isinstance(part, str) else _write_image(part, api)
-        for part in parts
-    ]
+        text = read_text(message)
+        return [{"text": text}] if api == "gemini" else text
+    parts: list[object] = []
+    for part in content:
+        if isinstance(part, Image):
+            parts.append(_write_image(part, api))
+        else:
+            parts.append({**_TEXT_PARTS.get(api, {}), "text": read_text({"content": [part]})})
+    return parts
 
 
 def _write_image(image: Image, api: str) -> object:
-    detail = {"detail": image["detail"]} if "detail" in image else {}
-    if api == "chat":
-        return {"type": "image_url", "image_url": {"url": image.address, **detail}}
-    if api == "responses":
-        return {"type": "input_image", "image_url": image.address, **detail}
     if api == "gemini":
         return {"inlineData": {"mimeType": image.kind, "data": image.encode()}}
-    held = {"type": "base64", "media_type": image.kind, "data": image.encode()}
-    return {
-        "type": "image",
-        "source": {"type": "url", "url": image.address} if image.kind == URL else held,
-    }
+    if api == "anthropic" and image.kind == URL:
+        return {"type": "image", "source": {"type": URL, "url": image.address}}
+    if api == "anthropic":
+        source = {"type": "base64", "media_type": image.kind, "data": image.encode()}
+        return {"type": "image", "source": source}
+    detail = {"detail": image["detail"]} if "detail" in image else {}
+    if api == "responses":
+        return {"type": "input_image", "image_url": image.address, **detail}
+    return {"type": "image_url", "image_url": {"url": image.address, **detail}}
 
 
 def expand_images(messages: Sequence[Message]) -> list[dict[str, object]]:
     """Return messages in the form of OpenAI's chat API, which code of users takes as well."""
     expanded = [dict(message) for message in messages]
     for message in expanded:
-        if isinstance(parts := message.get("content"), list):
+        content = message.get("content")
+        if isinstance(content, list):
             message["content"] = [
-                _write_image(part, "chat") if isinstance(part, Image) else part for part in parts
+                _write_image(part, "chat") if isinstance(part, Image) else part for part in content
             ]
     return expanded
 
@@ -258,17 +266,22 @@ def count_characters(body: bytes) -> int:
     """Return how long a request is, with four characters for each token that an image is taken
     for.
     """
-    images = _SENT.findall(body) if b"base64" in body or b"inlineData" in body else []
-    return len(body) - sum(map(len, images)) + 4 * IMAGE_TOKENS * len(images)
+    length = len(body)
+    if b"base64" in body or b"inlineData" in body:
+        for image in _SENT.findall(body):
+            length += 4 * IMAGE_TOKENS - len(image)
+    return length
 
 
 def find_stored(messages: Sequence[Message]) -> list[Message]:
     """Return what is stored of the images in messages, in order."""
-    contents = [
-        content for message in messages if isinstance(content := message.get("content"), list)
-    ]
-    parts = [part for content in contents for part in content if isinstance(part, Mapping)]
-    return [part for part in parts if part.get("type") == "image"]
+    images: list[Message] = []
+    for message in messages:
+        content = message.get("content")
+        for part in content if isinstance(content, list) else ():
+            if isinstance(part, Mapping) and part.get("type") == "image":
+                images.append(part)
+    return images
 
 
 def describe_image(part: Mapping[str, object]) -> str:
@@ -284,12 +297,15 @@ def write_content(content: object) -> str | None:
 
     None where it has none.
     """
-    if not isinstance(content, list) or not (images := find_stored([{"content": content}])):
+    if not isinstance(content, list) or not find_stored([{"content": content}]):
         return None
-    described = [describe_image(part) if part in images else part for part in content]
-    return "\n".join(
-        str(part.get("text") if isinstance(part, Mapping) else part) for part in described
-    )
+    lines: list[str] = []
+    for part in content:
+        if find_stored([{"content": [part]}]):
+            lines.append(describe_image(part))
+        else:
+            lines.append(str(part.get("text") if isinstance(part, Mapping) else part))
+    return "\n".join(lines)
 
 
 def hide_images(text: str) -> str:

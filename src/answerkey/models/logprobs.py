@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import islice, zip_longest
 from typing import NamedTuple
 
-from answerkey.models.responses import get_field, list_entries
-from answerkey.types import Completion
+from answerkey.models.responses import get_field, list_entries, read_text
+from answerkey.types import Completion, CompletionStatus
 
 NO_ECHO = "the endpoint did not echo the log-probabilities of the text"
 
@@ -148,3 +148,61 @@ def measure_continuation(completion: Completion, prompt: str, continuation: str)
     if token_end < end or not count:
         return NO_ECHO
     return Continued(total, count, is_split)
+
+
+# Ranking: each continuation is one call, whose text is echoed with its log-probabilities.
+
+Messages = Sequence[Mapping[str, object]]
+
+
+def continue_prompt(
+    prompt: Messages, continuations: Sequence[str]
+) -> list[list[dict[str, object]]]:
+    """Return the messages of each call: the text of the prompt with one of its continuations."""
+    text = _join_texts(prompt)
+    return [[{"role": "user", "content": text + end}] for end in continuations]
+
+
+def _join_texts(prompt: Messages) -> str:
+    """Return the messages as the text that a completions API is sent."""
+    return "\n\n".join(read_text(message) for message in prompt)
+
+
+def rank_continuations(
+    prompt: Messages, continuations: Sequence[str], completions: Sequence[Completion]
+) -> Completion:
+    """Return one completion with the log-probability of each continuation.
+
+    A call that failed fails all of it.
+    """
+    text = _join_texts(prompt)
+    ranking: list[dict[str, object]] = []
+    for completion, continuation in zip(completions, continuations, strict=True):
+        if completion.status is CompletionStatus.ERROR:
+            return completion.with_fields(prompt=prompt)
+        entry: dict[str, object] = {"continuation": continuation, "logprob": None}
+        measured = measure_continuation(completion, text, continuation)
+        if isinstance(measured, str):
+            entry["why"] = measured
+        else:
+            size = len(continuation.encode())
+            entry |= {"logprob": measured.logprob, "tokens": measured.tokens, "bytes": size}
+        if isinstance(measured, Continued) and measured.is_split:
+            entry["is_split"] = True
+        ranking.append(entry)
+    return Completion(
+        None,
+        prompt=prompt,
+        prompt_tokens=_add_counts([completion.prompt_tokens for completion in completions]),
+        completion_tokens=_add_counts([completion.completion_tokens for completion in completions]),
+        latency=sum(completion.latency or 0.0 for completion in completions),
+        logprobs={"ranking": ranking},
+        source=completions[0].source,
+    )
+
+
+def _add_counts(counts: Sequence[int | None]) -> int | None:
+    """Return the sum of the counts that there are; None without any."""
+    if all(count is None for count in counts):
+        return None
+    return sum(count or 0 for count in counts)

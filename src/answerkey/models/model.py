@@ -12,12 +12,12 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeGuard
 from urllib.parse import urlsplit
 
@@ -58,6 +58,7 @@ from answerkey.models.config import (
     split_query,
 )
 from answerkey.models.images import expand_images
+from answerkey.models.logprobs import continue_prompt, rank_continuations
 from answerkey.models.names import LOCAL, PROVIDERS, complete_name, say_who_serves
 from answerkey.models.responses import REPLY_KEYS, fail, read_message, take_out_thoughts
 from answerkey.sandbox import Snippet, SnippetError, SnippetProcess
@@ -111,10 +112,9 @@ def _open_named(name: str) -> Model:
     kind, _, query = kind_and_query.partition("?")
     if slash and prefix == PREFIX and kind in BUILTIN_MODELS:
         builtin = BUILTIN_MODELS[kind]
-        values: dict[str, object] = {}
+        values = read_parameters(name, split_query(name, query), builtin.parameters)
         for key, parameter in builtin.parameters.items():
-            values[key] = parameter.default
-        values |= read_parameters(name, split_query(name, query), builtin.parameters)
+            values.setdefault(key, parameter.default)
         return replace(builtin, name=name, values=values)
     if slash and prefix != PREFIX:
         for plugin in entry_points(group=PLUGIN_GROUP):
@@ -134,7 +134,7 @@ def _open_plugin(name: str, plugin: EntryPoint) -> Model:
             hint=f"install `{plugin.value}` again, or remove it",
         ) from error
     model = load(name)
-    if not hasattr(model, "answer"):  # a function of the messages
+    if not hasattr(model, "complete"):  # a function of the messages
         return FunctionModel(name, FunctionConfig(model))
     needs: frozenset[str] = getattr(model, "needs", frozenset())
     return PackageModel(model.name, model, is_simulated=model.is_simulated, needs=needs)
@@ -169,25 +169,21 @@ async def _list_local_offers(caller: Caller) -> list[Offer]:
     from answerkey.models.connections import connect
     from answerkey.models.http import HttpClient, list_models
 
-    connections: dict[str, Connection] = {}
-    for name in LOCAL:
-        with suppress(SpecError):  # an address that is none is told when the model is named
+    async def list_offers(name: str) -> list[Offer]:
+        try:
             connection = connect(f"{name}/-", caller=caller)
-            if is_loopback(connection.url):
-                connections[name] = connection
-    # Opened before anybody's time begins.
-    clients = [HttpClient(connection, Limits()) for connection in connections.values()]
-    requests = []
-    for connection, client in zip(connections.values(), clients, strict=True):
-        requests.append(list_models(connection, client, seconds=ASKED_SECONDS))
-    served = await asyncio.gather(*requests)
-    await asyncio.gather(*(client.close() for client in clients))
-    offers: list[Offer] = []
-    for name, models in zip(connections, served, strict=True):
-        reason = f"{LOCAL[name].title} on this machine"
-        for model in models[:MOST_OFFERED]:
-            offers.append(Offer(f"{name}/{model}", reason))
-    return offers
+        except SpecError:  # an address that is none is reported when the model is named
+            return []
+        if not is_loopback(connection.url):
+            return []
+        client = HttpClient(connection, Limits())
+        models = await list_models(connection, client, seconds=ASKED_SECONDS)
+        await client.close()
+        why = f"{LOCAL[name].title} on this machine"
+        return [Offer(f"{name}/{model}", why) for model in models[:MOST_OFFERED]]
+
+    offers = await asyncio.gather(*map(list_offers, LOCAL))
+    return list(chain.from_iterable(offers))
 
 
 def suggest_model(name: str) -> str:
@@ -305,7 +301,7 @@ class LiveModel(CallSettings):
         return bool(self.needs)
 
     @property
-    def echoes_logprobs(self) -> bool:
+    def has_loglikelihoods(self) -> bool:
         """Whether it sends a text back with the log-probabilities of its tokens."""
         return bool(self.connection.generation.echo)
 
@@ -340,11 +336,26 @@ class LiveModel(CallSettings):
         self.connection.require_key()
         find_proxy_for_key(self.connection.url, self.name, has_key=self.connection.has_secret)
 
-    def answer(
-        self, questions: Sequence[Request], *, trial: int = 0, purpose: str = "solve"
+    def complete(
+        self, requests: Sequence[Request], *, trial: int = 0, purpose: str = "solve"
     ) -> list[Completion]:
-        """Return one completion for each question, in order; what the ledger knows is not asked."""
-        return self._client.complete(build_calls(self, questions, trial, purpose))
+        """Return one completion for each request, in order; what the ledger knows is not sent."""
+        return self._client.complete(build_calls(self, requests, trial, purpose))
+
+    def loglikelihoods(
+        self, requests: Sequence[Request], continuations: Sequence[Sequence[str]]
+    ) -> list[Completion]:
+        """Return how likely the continuations of each request are, in its `logprobs`."""
+        calls: list[Request] = []
+        for request, ends in zip(requests, continuations, strict=True):
+            for messages in continue_prompt(request.messages, ends):
+                calls.append(replace(request, messages=messages))
+        completions = iter(self.complete(calls))
+        rankings = []
+        for request, ends in zip(requests, continuations, strict=True):
+            ranked = list(islice(completions, len(ends)))
+            rankings.append(rank_continuations(request.messages, ends, ranked))
+        return rankings
 
     @property
     def is_given_up(self) -> bool:
@@ -397,24 +408,31 @@ class CodeModel(CallSettings, ABC):
         """How many calls are under way at once at most."""
         return 1
 
-    def answer(
-        self, questions: Sequence[Request], *, trial: int = 0, purpose: str = "solve"
+    def complete(
+        self, requests: Sequence[Request], *, trial: int = 0, purpose: str = "solve"
     ) -> list[Completion]:
-        """Return one completion for each question, in order.
+        """Return one completion for each request, in order.
 
-        A call that fails has the status ERROR. What the ledger knows is not asked.
+        A call that fails has the status ERROR. What the ledger knows is not sent.
         """
-        calls = build_calls(self, questions, trial, purpose)
+        calls = build_calls(self, requests, trial, purpose)
         return complete_calls(calls, self.ledger.find(calls), self._send, self.watch)
 
     def _send(self, calls: Sequence[Call]) -> dict[str, Completion]:
         answered: dict[str, Completion] = {}
         size = min(MOST_AT_ONCE, KEPT_AT_ONCE * self.most)
+        limit: SolverError | None = None
         for start in range(0, len(calls), size):
-            batch, limit = self._reserve(calls[start : start + size])
+            allowed: list[Call] = []
+            try:
+                for call in calls[start : start + size]:
+                    self.budget.reserve(0.0)
+                    allowed.append(call)
+            except SolverError as error:
+                limit = error
             finished: list[tuple[Call, Completion]] = []
             try:
-                finished.extend(self._infer(batch))
+                finished.extend(self._infer(allowed))
             finally:  # what an interrupt finds answered is kept
                 self.ledger.add(finished)
             for call, completion in finished:
@@ -426,29 +444,13 @@ class CodeModel(CallSettings, ABC):
             self._require_success(answered)
         return answered
 
-    def _reserve(self, calls: Sequence[Call]) -> tuple[list[Call], SolverError | None]:
-        """Return the calls that the budget still allows, and the limit that stops the others."""
-        allowed: list[Call] = []
-        for call in calls:
-            try:
-                self.budget.reserve(0.0)
-            except SolverError as limit:
-                return allowed, limit
-            allowed.append(call)
-        return allowed, None
-
     def _require_success(self, answered: Mapping[str, Completion]) -> None:
         """Raise SolverError E306 when the first calls, enough of them, have all failed."""
-        if len(answered) < ENOUGH:
-            return
-        for completion in answered.values():
-            if completion.status is not CompletionStatus.ERROR:
-                return
-        raise SolverError(
-            "E306",
-            f"the first {len(answered)} calls of `{self.name}` all failed; {completion.error}",
-            hint="what was asked is asked again when the run is resumed",
-        )
+        errors = [completion.error for completion in answered.values() if completion.error]
+        if ENOUGH <= len(answered) == len(errors):
+            message = f"the first {len(answered)} calls of `{self.name}` all failed; {errors[-1]}"
+            hint = "what was asked is asked again when the run is resumed"
+            raise SolverError("E306", message, hint=hint)
 
     @abstractmethod
     def _infer(self, calls: Sequence[Call]) -> Iterable[tuple[Call, Completion]]:
@@ -668,7 +670,7 @@ class PackageModel(CodeModel):
 
     def _infer(self, calls: Sequence[Call]) -> Iterable[tuple[Call, Completion]]:
         try:
-            completions = self.model.answer(
+            completions = self.model.complete(
                 [call.question for call in calls if call.question is not None]
             )
         except AnswerkeyError:
@@ -714,4 +716,6 @@ def is_identified(model: object) -> TypeGuard[LiveModel | SnippetModel]:
 
 def find_account(model: Model) -> tuple[str, str | None]:
     """Return whose limits hold for the calls of a model: its account, or its name alone."""
-    return model.account if calls_endpoint(model) else (model.name, None)
+    if calls_endpoint(model):
+        return model.account
+    return (model.name, None)

@@ -142,7 +142,8 @@ class Connection:
 
         SolverError E302 when there is none. `choices` are what the reply is constrained to.
         """
-        return self.api.build(self if choices is None else replace(self, choices=choices), messages)
+        connection = self if choices is None else replace(self, choices=choices)
+        return self.api.build(connection, messages)
 
     def read(self, status: int, body: bytes) -> Completion:
         """Return what an answer says, without a key that the endpoint sends back; never raises.
@@ -152,12 +153,15 @@ class Connection:
         """
         if b"\\" in body or any(map(body.__contains__, self._secrets)):
             body = self._hidden.sub(HIDDEN.encode(), body)
-        completion, generation = self.api.read(status, body), self.generation
+        completion = self.api.read(status, body)
+        generation = self.generation
         if generation.prefill is not None:
             completion = take_off_prefill(completion, generation.prefill)
         if generation.thinking != "keep":
             completion = take_out_thoughts(completion)
-        return completion if generation.answer_format is None else take_off_envelope(completion)
+        if generation.answer_format is None:
+            return completion
+        return take_off_envelope(completion)
 
     def hide(self, text: str) -> str:
         """Return a text, such as the message of a foreign exception, with every secret in it as
@@ -178,7 +182,9 @@ class Connection:
 
         The same one where the API cannot be asked for it.
         """
-        return replace(self, schema=schema) if self.api.schema_name else self
+        if self.api.schema_name:
+            return replace(self, schema=schema)
+        return self
 
     def share_prefixes(self, prompts: Iterable[Sequence[Message]]) -> Connection:
         """Return the connection that marks what many of these prompts begin with for the provider's
@@ -187,14 +193,15 @@ class Connection:
         What earlier prompts shared stays marked; with `prompt_caching` every prefix is.
         """
         is_wanted = self.generation.prompt_caching
-        if is_wanted is False or "prompt_caching" not in getattr(self.api, "names", ()):
+        if is_wanted is False or "prompt_caching" not in self.api.names:
             return self
-        calls, size = (1, 1) if is_wanted else (SHARING_CALLS, CACHED_CHARACTERS)
-        many = [
-            prefix for prefix, count in Counter(map(_cut_prefix, prompts)).items() if count >= calls
-        ]
-        long = (prefix for prefix in many if sum(len(text) for _, text in prefix) >= size)
-        return replace(self, shared=self.shared.union(long))
+        least_calls, least_size = (1, 1) if is_wanted else (SHARING_CALLS, CACHED_CHARACTERS)
+        shared = set(self.shared)
+        for prefix, calls in Counter(map(_cut_prefix, prompts)).items():
+            size = sum(len(text) for _, text in prefix)
+            if calls >= least_calls and size >= least_size:
+                shared.add(prefix)
+        return replace(self, shared=frozenset(shared))
 
     def require_key(self) -> None:
         """Raise SpecError E117 when the endpoint will ask for a key and there is none."""
@@ -217,21 +224,17 @@ class Connection:
     def require_batches(self) -> None:
         """Raise SpecError E119 for a model that cannot be called in batches."""
         ends = {"chat": CHAT_PATH, "anthropic": "/messages", "gemini": ":generateContent"}
-        end, why = ends.get(getattr(self.api, "name", "")), None
+        end = ends.get(self.api.name)
         if end is None:
-            why = (
-                f"{self.api.title} has no batches here (APIs that have them: chat, "
-                "anthropic, gemini)"
-            )
+            why = f"{self.api.title} has no batches here (APIs that have them: {', '.join(ends)})"
         elif self.host.endswith(AZURE_HOSTS):
             why = "batches of Azure are not in this release"
         elif not urlsplit(self.url).path.endswith(end):
             why = f"its address does not end in `{end}`, so where its batches are is not known"
-        if why is not None:
-            hint = "leave `--batch` out; calls are then sent one by one"
-            raise SpecError(
-                "E119", f"`--batch` cannot be used with `{self.name}`: {why}", hint=hint
-            )
+        else:
+            return
+        message = f"`--batch` cannot be used with `{self.name}`: {why}"
+        raise SpecError("E119", message, hint="leave `--batch` out; calls are then sent one by one")
 
     def find_price(self) -> Price | None:
         """Return what a token of the model costs in USD; None when nobody knows.
@@ -243,48 +246,48 @@ class Connection:
             prices: Any = importlib.import_module("genai_prices")
         except ImportError:
             return None
-        about = {"model_ref": self.model or "", "provider_api_url": self.url}
-        try:
-            # The last two are among the input's.
-            names = ("output_tokens", "cache_read_tokens", "cache_write_tokens")
-            usages = [
-                prices.Usage(input_tokens=_PRICED_TOKENS, **{name: _PRICED_TOKENS})
-                for name in names
-            ]
-            costs = [prices.calc_price(usage, **about) for usage in usages]
-        except LookupError:
-            return None
-        first, read, written = (float(cost.input_price) / _PRICED_TOKENS for cost in costs)
-        return Price(first, float(costs[0].output_price) / _PRICED_TOKENS, read, written)
+        costs = []
+        # The tokens of the prompt cache are among the input's.
+        for name in ("output_tokens", "cache_read_tokens", "cache_write_tokens"):
+            usage = prices.Usage(input_tokens=_PRICED_TOKENS, **{name: _PRICED_TOKENS})
+            try:
+                cost = prices.calc_price(
+                    usage, model_ref=self.model or "", provider_api_url=self.url
+                )
+            except LookupError:
+                return None
+            costs.append(float(cost.input_price) / _PRICED_TOKENS)
+            if name == "output_tokens":
+                output_price = float(cost.output_price) / _PRICED_TOKENS
+        prompt_price, cached, written = costs
+        return Price(prompt_price, output_price, cached, written)
 
     def price_cache(self, price: Price) -> Price:
         """Return a price with what tokens of the provider's prompt cache cost, where it does not
         say it.
         """
-        name = getattr(self.api, "name", "")
-        shares = CACHE_SHARES.get(name, {"cached": 1.0, "written": 1.0})
-        unsaid = {
-            kind: price.prompt * share
-            for kind, share in shares.items()
-            if getattr(price, kind) is None
-        }
+        shares = CACHE_SHARES.get(self.api.name, {"cached": 1.0, "written": 1.0})
+        prices = {}
+        for kind, share in shares.items():
+            if getattr(price, kind) is None:
+                prices[kind] = price.prompt * share
         # Gemini's batches halve all prices but that of cached tokens.
-        return replace(price, **unsaid, is_cache_full=name == "gemini")
+        return replace(price, **prices, is_cache_full=self.api.name == "gemini")
 
     @property
     def has_secret(self) -> bool:
         """Whether a key, or a header that may hold one, is sent."""
-        return any(
-            isinstance(value, Secret) and value for value in (*self.headers.values(), self.key)
-        )
+        return any(self._list_secrets())
+
+    def _list_secrets(self) -> list[str]:
+        held = (*self.headers.values(), self.key)
+        return [value.reveal() for value in held if isinstance(value, Secret)]
 
     @cached_property
     def _secrets(self) -> list[bytes]:
         """The secrets, longest first, as they stand in a body without a backslash."""
-        held = (*self.headers.values(), self.key)
-        texts = {value.reveal() for value in held if isinstance(value, Secret)}
-        long = [text for text in texts if len(text) >= SHORTEST_KEY]
-        return [text.encode() for text in sorted(long, key=len, reverse=True)]
+        texts = {text for text in self._list_secrets() if len(text) >= SHORTEST_KEY}
+        return [text.encode() for text in sorted(texts, key=len, reverse=True)]
 
     @cached_property
     def _hidden(self) -> re.Pattern[bytes]:
@@ -329,7 +332,9 @@ class Api:
     @property
     def identity(self) -> object:
         """What of it decides the answers."""
-        return [self.name, DEFAULT_MAX_TOKENS] if self.name == "anthropic" else self.name
+        if self.name == "anthropic":
+            return [self.name, DEFAULT_MAX_TOKENS]
+        return self.name
 
     @property
     def unsupported(self) -> frozenset[str]:
@@ -341,8 +346,11 @@ class Api:
 
         SolverError E302 for messages that cannot be put into one.
         """
-        body, extra = self.build_own(connection, messages), connection.generation.extra_body
-        return body if extra is None else merge_bodies(extra, body)
+        body = self.build_own(connection, messages)
+        extra = connection.generation.extra_body
+        if extra is None:
+            return body
+        return merge_bodies(extra, body)
 
     def build_own(self, connection: Connection, messages: Sequence[Message]) -> dict[str, object]:
         """Return the body without `extra_body`; `write` is given the parameters under the API's
@@ -352,9 +360,11 @@ class Api:
         for parameter, value in connection.generation.sent().items():
             if parameter not in _LOGPROBS:
                 parameters = merge_bodies(parameters, nest(self.names[parameter], value))
-        name, constraint = self.schema_name, cast("object", connection.schema)
+        name = self.schema_name
+        constraint = cast("object", connection.schema)
         if connection.choices is not None:
-            name, constraint = self.names["answer_format"], list(connection.choices)
+            name = self.names["answer_format"]
+            constraint = list(connection.choices)
             if name.endswith("schema"):
                 constraint = {
                     **_ENVELOPE,
@@ -423,14 +433,20 @@ def _check_role(role: object, roles: set[str]) -> None:
         raise SolverError("E302", f"a message has the role {role!r}, which this API does not take")
 
 
+def _start_body(connection: Connection, name: str, prompt: object) -> Body:
+    model = {} if connection.model is None else {"model": connection.model}
+    return {**model, name: prompt}
+
+
 def _write_chat(connection: Connection, messages: Sequence[Message], parameters: Body) -> Body:
-    body: dict[str, object] = {} if connection.model is None else {"model": connection.model}
-    body["messages"] = expand_images(messages)
     generation = connection.generation
-    parameters |= {name: value for name, value in generation.sent().items() if name in _LOGPROBS}
     if generation.wants_logprobs:
         parameters["logprobs"] = True
-    return body | parameters
+    if generation.top_logprobs is not None:
+        parameters["top_logprobs"] = generation.top_logprobs
+    if generation.logprobs is False:
+        parameters["logprobs"] = False
+    return _start_body(connection, "messages", expand_images(messages)) | parameters
 
 
 def _write_text(connection: Connection, messages: Sequence[Message], parameters: Body) -> Body:
@@ -438,14 +454,13 @@ def _write_text(connection: Connection, messages: Sequence[Message], parameters:
 
     `logprobs` is a number.
     """
-    body: dict[str, object] = {} if connection.model is None else {"model": connection.model}
-    body["prompt"] = "\n\n".join(read_text(message) for message in messages)
     generation = connection.generation
     if generation.wants_logprobs:
         parameters["logprobs"] = 1 if generation.top_logprobs is None else generation.top_logprobs
     if generation.echo:
         parameters.setdefault("max_tokens", 1)  # what comes after the text is of no use
-    return body | parameters
+    text = "\n\n".join(read_text(message) for message in messages)
+    return _start_body(connection, "prompt", text) | parameters
 
 
 def _write_responses(connection: Connection, messages: Sequence[Message], parameters: Body) -> Body:
@@ -453,17 +468,16 @@ def _write_responses(connection: Connection, messages: Sequence[Message], parame
 
     This API knows the roles of the system, too.
     """
-    for message in messages:
-        _check_role(message.get("role", "user"), {"system", "developer", "user", "assistant"})
     generation = connection.generation
     if generation.wants_logprobs:
         parameters["include"] = ["message.output_text.logprobs"]
         if generation.top_logprobs is not None:
             parameters["top_logprobs"] = generation.top_logprobs
-    inputs = [
-        {"role": message.get("role", "user"), "content": write_parts(message, "responses")}
-        for message in messages
-    ]
+    inputs = []
+    for message in messages:
+        role = message.get("role", "user")
+        _check_role(role, {"system", "developer", "user", "assistant"})
+        inputs.append({"role": role, "content": write_parts(message, "responses")})
     return {"model": connection.model, "input": inputs, **parameters}
 
 
@@ -471,38 +485,43 @@ def _write_anthropic(connection: Connection, messages: Sequence[Message], parame
     system, turns = _split_system(messages)
     budget = connection.generation.reasoning_budget
     if budget is not None:
-        parameters["thinking"] = (
-            {"type": "enabled", "budget_tokens": budget} if budget else {"type": "disabled"}
-        )
+        thinking = {"type": "enabled", "budget_tokens": budget}
+        parameters["thinking"] = thinking if budget else {"type": "disabled"}
     body: dict[str, Any] = {
         "model": connection.model,
-        "max_tokens": DEFAULT_MAX_TOKENS
-        + (budget or 0),  # which limits thoughts and answer together
-        "messages": [
-            {"role": role, "content": write_parts(message, "anthropic")} for role, message in turns
-        ],
-        **({} if system is None else {"system": system}),
-        **parameters,
+        "max_tokens": DEFAULT_MAX_TOKENS + (budget or 0),  # of thoughts and answer together
+        "messages": [],
     }
-    prefix = _cut_prefix(messages) if connection.shared else ()
-    if prefix not in connection.shared:
-        return body
-    # The last block of the prefix is marked: it is cached up to there.
-    count = sum(role not in {"system", "developer"} for role, _ in prefix)
-    holder, name = (body["messages"][count - 1], "content") if count else (body, "system")
-    content = holder[name]
-    *parts, last = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    holder[name] = [*parts, {**last, "cache_control": {"type": "ephemeral"}}]
+    for role, message in turns:
+        body["messages"].append({"role": role, "content": write_parts(message, "anthropic")})
+    if system is not None:
+        body["system"] = system
+    body |= parameters
+    prefix = _cut_prefix(messages)
+    if prefix in connection.shared:
+        _mark_prefix(body, prefix)
     return body
+
+
+def _mark_prefix(body: dict[str, Any], prefix: Prefix) -> None:
+    """Mark the last block of the prefix: it is cached up to there."""
+    count = sum(role not in {"system", "developer"} for role, _ in prefix)
+    holder = body["messages"][count - 1] if count else body
+    name = "content" if count else "system"
+    content = holder[name]
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    holder[name] = [*content[:-1], {**content[-1], "cache_control": {"type": "ephemeral"}}]
 
 
 def _cut_prefix(messages: Sequence[Message]) -> Prefix:
     """Return what stands before the last message of the user, as roles and texts."""
-    users = [at for at, message in enumerate(messages) if message.get("role", "user") == "user"]
-    before = messages[: users[-1]] if users else ()
-    return tuple(
-        (str(message.get("role", "user")), str(message.get("content"))) for message in before
-    )
+    roles = [str(message.get("role", "user")) for message in messages]
+    if "user" not in roles:
+        return ()
+    count = len(roles) - 1 - roles[::-1].index("user")
+    contents = [str(message.get("content")) for message in messages]
+    return tuple(zip(roles[:count], contents[:count], strict=True))
 
 
 def _write_gemini(connection: Connection, messages: Sequence[Message], parameters: Body) -> Body:
@@ -512,15 +531,16 @@ def _write_gemini(connection: Connection, messages: Sequence[Message], parameter
         parameters["responseLogprobs"] = True
         if generation.top_logprobs is not None:
             parameters["logprobs"] = generation.top_logprobs
-    roles = {"user": "user", "assistant": "model"}
-    return {
-        "contents": [
-            {"role": roles[role], "parts": write_parts(message, "gemini")}
-            for role, message in turns
-        ],
-        **({} if system is None else {"systemInstruction": {"parts": [{"text": system}]}}),
-        **({"generationConfig": parameters} if parameters else {}),
-    }
+    contents = []
+    for role, message in turns:
+        parts = write_parts(message, "gemini")
+        contents.append({"role": "model" if role == "assistant" else role, "parts": parts})
+    body: Body = {"contents": contents}
+    if system is not None:
+        body["systemInstruction"] = {"parts": [{"text": system}]}
+    if parameters:
+        body["generationConfig"] = parameters
+    return body
 
 
 def _same_names(*without: str, **changed: str) -> dict[str, str]:
@@ -617,6 +637,8 @@ class AdapterApi:
 
     adapter: Adapter
     info: Mapping[str, object] = field(default_factory=dict)
+    name: ClassVar[str] = "adapter"
+    path: ClassVar[str] = CHAT_PATH
     schema_name: ClassVar[str] = ""
     names: ClassVar[Mapping[str, str]] = {}
     images: ClassVar[frozenset[str]] = TYPES | {URL}
@@ -652,7 +674,8 @@ class AdapterApi:
             written = self._templates[0].evaluate(input=shown, model_info=info, kwargs=kwargs)
             return json.loads(written, strict=False) if isinstance(written, str) else written
         except (RowError, TemplateStopped) as problem:
-            reason, hint = problem.message, problem.hint
+            reason = problem.message
+            hint = problem.hint
         except (ValueError, RecursionError) as error:
             reason = f"what it writes is not JSON: {error}"
             hint = 'write texts with `tojson`: `"content": {{ message.content | tojson }}`'

@@ -50,12 +50,16 @@ def _is_one_of(value: object, words: frozenset[str]) -> bool:
 
 def get_field(value: object, name: str) -> object:
     """Return a field of an object; None if it has none, or is none."""
-    return value.get(name) if isinstance(value, _MAPPINGS) else None
+    if isinstance(value, _MAPPINGS):
+        return value.get(name)
+    return None
 
 
 def list_entries(value: object) -> Sequence[object]:
     """Return a list as it is; an empty one for anything else."""
-    return value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else ()
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return value
+    return ()
 
 
 def is_trace(value: object, depth: int = DEPTH) -> bool:
@@ -181,7 +185,9 @@ def read_count(value: object) -> int | None:
     """Return a number of tokens; None for what is none, or so large that sums would overflow."""
     if not isinstance(value, int) or isinstance(value, bool):
         return None
-    return value if 0 <= value < MOST_TOKENS else None
+    if 0 <= value < MOST_TOKENS:
+        return value
+    return None
 
 
 def _read_one(message: Found) -> Completion:
@@ -274,14 +280,18 @@ def take_off_envelope(completion: Completion) -> Completion:
 def _find_part(part: object) -> str | None:
     """Return the text of a part of a message's content; None for a part of another kind."""
     is_text = not isinstance(part, Mapping) or _is_one_of(part.get("type", "text"), TEXT_PARTS)
-    return _find_text(part) if is_text else None
+    if is_text:
+        return _find_text(part)
+    return None
 
 
 def _find_text(part: object) -> str | None:
     """Return a part that is text, its `text`, or the `value` of that."""
     for name in ("text", "value"):
         part = part.get(name) if isinstance(part, Mapping) else part
-    return part if isinstance(part, str) else None
+    if isinstance(part, str):
+        return part
+    return None
 
 
 def read_text(message: Found) -> str:
@@ -317,7 +327,9 @@ def mend_text(text: str) -> str:
 def make_plain(message: Found) -> dict[str, object]:
     """Return a message as plain JSON values that any file can hold."""
     plain = to_json_values(message)
-    return plain if isinstance(plain, dict) else {"role": str(message.get("role", "assistant"))}
+    if isinstance(plain, dict):
+        return plain
+    return {"role": str(message.get("role", "assistant"))}
 
 
 def to_json_values(value: object) -> object:
@@ -390,7 +402,9 @@ def read_body(status: int, body: bytes, take: Callable[[Found], Completion]) -> 
 
 
 def _join(start: str, reason: str) -> str:
-    return f"{start}: {reason}" if reason else start
+    if reason:
+        return f"{start}: {reason}"
+    return start
 
 
 def _say(
@@ -415,7 +429,8 @@ def _say(
     ended = FINISH_REASONS.get(ended, ended)
     status = CompletionStatus.OK if text is not None else CompletionStatus.NO_TEXT
     if refusal is not None or (ended == "content_filter" and not text):
-        text, status = None, CompletionStatus.REFUSED
+        text = None
+        status = CompletionStatus.REFUSED
     return _NOTHING.with_fields(
         text=text,
         status=status,
@@ -444,7 +459,9 @@ def cut_raw(body: bytes) -> str:
 def shorten(text: str) -> str:
     """Return a text on one line, cut where it gets too long to be read."""
     words = " ".join(mend_text(text).split())
-    return words if len(words) <= ERROR_CHARACTERS else f"{words[:ERROR_CHARACTERS]}…"
+    if len(words) <= ERROR_CHARACTERS:
+        return words
+    return f"{words[:ERROR_CHARACTERS]}…"
 
 
 def _parse(body: bytes) -> object:
@@ -599,7 +616,8 @@ def take_anthropic(body: Found) -> Completion:
     """Return what a message of Anthropic's API says; thinking blocks are apart from the text."""
     if "content" not in body:
         raise Unreadable("the body has no `content`")
-    usage, end = body.get("usage"), body.get("stop_reason")
+    usage = body.get("usage")
+    end = body.get("stop_reason")
     texts, thoughts, refusal = _take_parts(body["content"])
     refusal = "\n".join(texts) if end == "refusal" else refusal
     reply = {"role": "assistant", "content": body["content"]}
@@ -739,16 +757,17 @@ def _count_said(usage: object, name: str) -> Sequence[object]:
     And these. Then come the tokens of the prompt that were read from the provider's cache, and
     those written to it.
     """
-    completion_tokens = get_field(usage, name)
-    details = get_field(get_field(usage, f"{name}_details"), "reasoning_tokens")
-    thought_tokens = read_count(
-        get_field(usage, "reasoning_tokens") if details is None else details
-    )
-    total = _add_counts(usage, name, "prompt_tokens", "input_tokens")
-    if not thought_tokens or total is None:
-        return completion_tokens, thought_tokens, *_count_cached(usage)
-    if get_field(usage, "total_tokens") == total + thought_tokens:
-        completion_tokens = (read_count(completion_tokens) or 0) + thought_tokens
+    if not isinstance(usage, _MAPPINGS):
+        return None, None, None, None
+    completion_tokens = usage.get(name)
+    thought_tokens = get_field(usage.get(f"{name}_details"), "reasoning_tokens")
+    if thought_tokens is None:
+        thought_tokens = usage.get("reasoning_tokens")
+    thought_tokens = read_count(thought_tokens)
+    if thought_tokens:
+        total = _add_counts(usage, name, "prompt_tokens", "input_tokens")
+        if total is not None and usage.get("total_tokens") == total + thought_tokens:
+            completion_tokens = (read_count(completion_tokens) or 0) + thought_tokens
     return completion_tokens, thought_tokens, *_count_cached(usage)
 
 
@@ -767,20 +786,16 @@ def _count_cached(usage: object) -> tuple[object, object]:
     """Return how many tokens of a prompt were read from the provider's cache, and how many written
     to it.
     """
-    if not isinstance(usage, _MAPPINGS):
-        return None, None
-    counts = dict(usage)
-    for name in ("prompt_tokens_details", "input_tokens_details"):
-        details = counts.get(name)
-        if isinstance(details, dict):
-            counts |= details
-    return _find_first(counts, _READ_NAMES), _find_first(counts, _WRITTEN_NAMES)
+    details = ("prompt_tokens_details", "input_tokens_details")
+    holders = [*(get_field(usage, name) for name in reversed(details)), usage]
+    return _find_first(holders, _READ_NAMES), _find_first(holders, _WRITTEN_NAMES)
 
 
-def _find_first(counts: Found, names: Sequence[str]) -> object:
+def _find_first(holders: Sequence[object], names: Sequence[str]) -> object:
     for name in names:
-        if name in counts:
-            return counts[name]
+        for holder in holders:
+            if isinstance(holder, dict) and name in holder:
+                return holder[name]
     return None
 
 

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 from answerkey.errors import SolverError
 from answerkey.models.calls import Clock, Limits
-from answerkey.models.responses import has_too_many_parts
+from answerkey.models.responses import get_field, has_too_many_parts
 from answerkey.types import Completion, CompletionStatus
 
 # What a reply means for its call.
@@ -143,13 +143,8 @@ def _list_error_names(body: bytes) -> list[object]:
     if has_too_many_parts(body) or not _is_json(body):
         return []
     value = json.loads(body)
-    if not isinstance(value, dict):
-        return []
-    names = [value.get("code"), value.get("type")]
-    error = value.get("error")
-    if isinstance(error, dict):
-        names += [error.get("code"), error.get("type")]
-    return names
+    holders = (value, get_field(value, "error"))
+    return [get_field(holder, name) for holder in holders for name in ("code", "type")]
 
 
 def _is_json(body: bytes) -> bool:
@@ -300,108 +295,72 @@ class Health:
 
     def _explain(self, outcome: Outcome, why: str) -> SolverError | None:
         """Return the error that ends all calls after a call that failed permanently, or None."""
-        label = outcome.label
-        if label == "status 404" and not self.has_answered:
-            label = "model_not_found"
-        if label == "model_not_found":
-            return self._explain_unknown_model(why)
-        if label == "insufficient_quota":
-            return self._explain_quota(why)
-        if outcome.verdict is Verdict.REFUSED:
-            return self._explain_refusal(label, why)
-        if label == "mismatched":
-            return self._explain_mismatch(why)
+        name = self._name
+        if outcome.label == "mismatched":
+            message = f"the replies of `{name}` cannot be matched to the requests: {why}"
+            hint = "replies of this run may be on the wrong samples: start a new one, without "
+            return SolverError("E306", message, hint=f"{hint}that gateway")
+        if outcome.verdict is Verdict.REFUSED or outcome.label == "status 404":
+            return self._explain_refusal(outcome.label, why)
         if not self.is_reached:
-            return self._explain_silence(label, why)
-        return self._explain_row_of_failures(outcome, why)
-
-    def _explain_row_of_failures(self, outcome: Outcome, why: str) -> SolverError | None:
+            return self._explain_silence(outcome.label, why)
         if not self.has_answered and self._count >= REFUSALS_IN_A_ROW:
             if outcome.is_server_error:
-                return self._explain_server_errors(why)
+                hint = f"look into the log of the endpoint for the reason; {_GO_ON}"
+                return SolverError("E306", f"every call to `{name}` failed: {why}", hint=hint)
             if "HTML" in why:
-                return self._explain_web_page(why)
-        if outcome.label in _OWN_FAULTS or self._count < FAILURES_IN_A_ROW:
+                hint = f"{correct_address(name)}, and start a new run"
+                return SolverError("E306", f"`{name}` is a web page, not an API: {why}", hint=hint)
+        return self._explain_row_of_failures(outcome.label, why)
+
+    def _explain_row_of_failures(self, label: str, why: str) -> SolverError | None:
+        if label in _OWN_FAULTS or self._count < FAILURES_IN_A_ROW:
             return None
-        return SolverError(
-            "E306",
-            f"{self._count} calls to `{self._name}` failed in a row, all for the same reason: "
-            f"{why}",
-            hint="what was answered is kept, and `answerkey resume` calls the model for the rest",
-        )
-
-    def _explain_unknown_model(self, why: str) -> SolverError:
-        return SolverError(
-            "E306",
-            f"`{self._host}` does not know the model, or the address, of `{self._name}`: {why}",
-            hint=f"{correct_address(self._name)}, and start a new run; or let the endpoint "
-            f"load it, {_GO_ON}",
-        )
-
-    def _explain_quota(self, why: str) -> SolverError:
-        return SolverError(
-            "E304",
-            f"`{self._host}` has no quota left for the key of `{self._name}`: {why}",
-            hint="add credit, or raise the limit of the account; what was answered is kept, "
-            f"{_GO_ON}",
-        )
+        start = f"{self._count} calls to `{self._name}` failed in a row"
+        hint = "what was answered is kept, and `answerkey resume` calls the model for the rest"
+        return SolverError("E306", f"{start}, all for the same reason: {why}", hint=hint)
 
     def _explain_refusal(self, label: str, why: str) -> SolverError | None:
+        if label == "model_not_found" or (label == "status 404" and not self.has_answered):
+            message = f"`{self._host}` does not know the model, or the address, of `{self._name}`"
+            hint = f"{correct_address(self._name)}, and start a new run"
+            hint = f"{hint}; or let the endpoint load it, {_GO_ON}"
+            return SolverError("E306", f"{message}: {why}", hint=hint)
+        if label == "status 404":
+            return self._explain_row_of_failures(label, why)
+        if label == "insufficient_quota":
+            message = f"`{self._host}` has no quota left for the key of `{self._name}`: {why}"
+            hint = "add credit, or raise the limit of the account; what was answered is kept"
+            return SolverError("E304", message, hint=f"{hint}, {_GO_ON}")
         is_single = label == "status 403" and self._count < REFUSALS_IN_A_ROW
         if self.has_answered and is_single:
             return None
-        if self._has_key:
-            problem = "refuses the key"
-            step = "check the key"
-        else:
+        problem = "refuses the key"
+        step = "check the key"
+        if not self._has_key:
             problem = "wants a key, and none is sent"
             step = "set `ANSWERKEY_API_KEY` in the environment"
-        return SolverError(
-            "E304",
-            f"the endpoint of `{self._name}` {problem} ({label}): {why}",
-            hint=f"{step}; what was answered is kept, {_GO_ON}",
-        )
-
-    def _explain_mismatch(self, why: str) -> SolverError:
-        return SolverError(
-            "E306",
-            f"the replies of `{self._name}` cannot be matched to the requests: {why}",
-            hint="replies of this run may be on the wrong samples: start a new one, without "
-            "that gateway",
-        )
+        message = f"the endpoint of `{self._name}` {problem} ({label}): {why}"
+        return SolverError("E304", message, hint=f"{step}; what was answered is kept, {_GO_ON}")
 
     def _explain_silence(self, label: str, why: str) -> SolverError:
         problem = "never answers" if label == "timeout" else "cannot be reached"
+        hint = f"check the address, and that the endpoint is up; {_GO_ON}"
         if self._start_hint is not None and label == "connect":
             hint = f"{self._start_hint}; {_GO_ON}"
         elif "TLS" in why:
             hint = f"write `{self._swap_scheme(why)}`"
-        else:
-            hint = f"check the address, and that the endpoint is up; {_GO_ON}"
         return SolverError("E306", f"`{self._name}` {problem}: {why}", hint=hint)
 
     def _swap_scheme(self, why: str) -> str:
         """Return the address with the other scheme, or the other scheme alone."""
-        wrong, right = "https://", "http://"
+        wrong = "https://"
+        right = "http://"
         if "only" in why:  # the endpoint speaks TLS only
             wrong, right = right, wrong
         if not self._name.startswith(wrong):
             return right
         return self._name.replace(wrong, right, 1)
-
-    def _explain_server_errors(self, why: str) -> SolverError:
-        return SolverError(
-            "E306",
-            f"every call to `{self._name}` failed: {why}",
-            hint=f"look into the log of the endpoint for the reason; {_GO_ON}",
-        )
-
-    def _explain_web_page(self, why: str) -> SolverError:
-        return SolverError(
-            "E306",
-            f"`{self._name}` is a web page, not an API: {why}",
-            hint=f"{correct_address(self._name)}, and start a new run",
-        )
 
 
 def correct_address(name: str) -> str:

@@ -15,7 +15,6 @@ from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, fields
-from itertools import chain
 from operator import methodcaller
 from pathlib import Path
 from typing import Any
@@ -23,15 +22,13 @@ from zlib import crc32
 
 from answerkey.errors import Place, RunError
 from answerkey.models.calls import Call, FinishedCalls, Submitted
-from answerkey.types import USAGE_NAMES, Completion, CompletionStatus, make_encoder
+from answerkey.types import USAGE_NAMES, Completion, CompletionStatus
 
 VERSION = 4
 #: The files that SQLite makes, the database itself last.
 SUFFIXES = ("-wal", "-shm", "")
 #: Seconds to wait for another process that is writing.
 PATIENCE = 30.0
-#: How many rows one statement writes.
-ROWS_AT_ONCE = 64
 #: How many rows are read, or deleted, before others have their turn.
 BLOCK_ROWS = 5_000
 #: Pages are moved from the log to the file when it has this many. Asking waits until that is done.
@@ -73,8 +70,9 @@ SELECT calls.key, place, status <> 'ERROR', CASE WHEN {_IS_INTACT} THEN completi
 FROM json_each(?) AS wanted CROSS JOIN calls
 ON substr(calls.key, 1, 8) = substr(wanted.value, 1, 8) AND calls.key = wanted.value
 """  # noqa: S608 - constants
-_ADD = f"INSERT OR REPLACE INTO calls (place, {_COLUMNS}, checksum) VALUES "  # noqa: S608 - constants
-_MARKS = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ADD = f"""
+INSERT OR REPLACE INTO calls (place, {_COLUMNS}, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""  # noqa: S608 - constants
 #: SQLite remembers the last place that was ever used: how many calls were finished.
 _COUNT_LOST = f"""
 SELECT MAX(
@@ -128,14 +126,22 @@ def _make_plain(value: object) -> object:
     return str(value)
 
 
-_encode = make_encoder(_make_plain)
-
-
 def encode_completion(completion: Completion) -> str:
-    """Return a completion as JSON text in ASCII, without its prompt: the call has the messages."""
+    """Return a completion as JSON text in ASCII, without its prompt: the call has the messages.
+
+    NaN and infinite numbers, which JSON does not have, become null.
+    """
     values = {name: value for name, value in vars(completion).items() if value is not None}
     values.pop("prompt", None)
-    return _encode(values)
+    try:
+        return _STRICT.encode(values)
+    except ValueError:
+        text = json.dumps(values, default=_make_plain)
+        plain = json.loads(text, parse_constant=lambda _: None)
+        return _STRICT.encode({name: plain[name] for name in plain if plain[name] is not None})
+
+
+_STRICT = json.JSONEncoder(separators=(",", ":"), default=_make_plain, allow_nan=False)
 
 
 def decode_completion(
@@ -285,11 +291,9 @@ class CallStore:
         """Return what was asked so far, by one task or by all, in the order of the first calls."""
         usages: dict[tuple[str, str, str], Usage] = {}
         with self._using():
-            for *names, sample_id, text in self._connection.execute(_LIST_USAGE, (task,)):
-                group = tuple(names)
-                if group not in usages:
-                    usages[group] = Usage(*group)
-                usages[group].count(sample_id, json.loads(text))
+            for *group, sample_id, text in self._connection.execute(_LIST_USAGE, (task,)):
+                usage = usages.setdefault(tuple(group), Usage(*group))
+                usage.count(sample_id, json.loads(text))
         return list(usages.values())
 
     def mend(self) -> None:
@@ -329,14 +333,11 @@ class CallStore:
             source.backup(target)
             target.execute("PRAGMA journal_mode = DELETE")
 
-    def measure_used(self) -> int:
-        """Return how many bytes of the file are in use."""
+    def renew(self, keys: Collection[str], limit: int) -> None:
+        """Keep calls from being the first that `shrink` deletes, once the file is half full."""
         with self._using():
-            return self._measure_used()
-
-    def renew(self, keys: Collection[str]) -> None:
-        """Keep calls from being the first that `shrink` deletes."""
-        with self._using():
+            if self._measure_used() <= limit / 2:
+                return
             places = [place for _, place, _, _ in self._select(keys)]
             self._connection.execute(_RENEW, (json.dumps(places),))
 
@@ -421,19 +422,8 @@ class CallStore:
                     continue
                 if status != CompletionStatus.ERROR:
                     answered.add(key)
-                checksum = sum_record(record)
-                rows[key] = (places.get(key), *record, checksum)
-            self._insert(list(rows.values()))
-
-    def _insert(self, rows: Sequence[Sequence[object]]) -> None:
-        """Insert rows, many with one statement.
-
-        `executemany` waits for the interpreter after each row.
-        """
-        for start in range(0, len(rows), ROWS_AT_ONCE):
-            block = rows[start : start + ROWS_AT_ONCE]
-            marks = ", ".join([_MARKS] * len(block))
-            self._connection.execute(_ADD + marks, list(chain.from_iterable(block)))
+                rows[key] = (places.get(key), *record, sum_record(record))
+            self._connection.executemany(_ADD, rows.values())
 
     def _select(self, keys: Collection[str]) -> list[tuple[str, int, bool, str | None]]:
         """Return key, place, whether it was answered, and text of calls; damaged ones have no
@@ -496,9 +486,9 @@ class CallStore:
         return RunError("E503", message, where=self._locate(), hint=hint)
 
     def _locate(self) -> Place | None:
-        if self.file is None:
-            return None
-        return Place(file=str(self.file))
+        if self.file:
+            return Place(file=str(self.file))
+        return None
 
 
 def _connect(file: Path | str) -> sqlite3.Connection:
@@ -508,7 +498,6 @@ def _connect(file: Path | str) -> sqlite3.Connection:
         timeout=PATIENCE,
         isolation_level=None,
         check_same_thread=False,
-        cached_statements=2 * ROWS_AT_ONCE,
     )
     # Half of a surrogate pair is no text for SQLite's reader, but models say it.
     connection.text_factory = methodcaller("decode", "utf-8", "surrogatepass")

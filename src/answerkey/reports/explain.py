@@ -15,6 +15,7 @@ from answerkey.evaluate.pairs import AnyRun
 from answerkey.evaluate.reopen import find_task, reopen
 from answerkey.exporters import describe_verdict, find_encoded, to_json
 from answerkey.models.images import hide_images, write_content
+from answerkey.reports.view import count_trials, show_path
 from answerkey.runs import Run, TaskRun, load_run
 from answerkey.scorers import Scorer, explain_verdict, judge, reads_choices
 from answerkey.text import (
@@ -59,19 +60,31 @@ def explain(run: AnyRun, sample: str | int, *, task: str | None = None) -> Expla
     """
     run, name = load_run(run), str(sample)
     tasks = [find_task(run, task)] if task else list(run.tasks.values())
-    found = [(one, position) for one in tasks if (position := find_position(one, name)) is not None]
-    if not found:
-        firsts = [one.stored_scores.read(0, SEARCHED_IDS, ["sample_id"]) for one in tasks]
-        ids = [str(one) for first in firsts for one in first["sample_id"]]
-        alike = find_near(name.zfill(6) if name.isdecimal() else name, ids, most=3)
-        near = [one for one in ids if one.startswith(name)][:3] or alike
-        span = f"the ids go from `{ids[0]}` to `{ids[-1]}`" if ids else "the run has no samples"
-        hint = f"near it: {listing(near)}" if near else span
-        raise RunError("E504", f"there is no sample `{name}` in this run", hint=hint)
-    ways = [
-        (one, position + trial) for one, position in found for trial in range(count_trials(one))
-    ]
-    return Explanation(tuple(_explain_in_task(run, one, position) for one, position in ways))
+    ways = []
+    for task_run in tasks:
+        position = find_position(task_run, name)
+        if position is not None:
+            for trial in range(count_trials(task_run)):
+                ways.append(_explain_in_task(run, task_run, position + trial))
+    if not ways:
+        raise _refuse_sample(name, tasks)
+    return Explanation(tuple(ways))
+
+
+def _refuse_sample(name: str, tasks: Sequence[TaskRun]) -> RunError:
+    """Return E504 for an id that no sample has, with the ids that are near."""
+    ids: list[str] = []
+    for task in tasks:
+        ids += map(str, task.stored_scores.read(0, SEARCHED_IDS, ["sample_id"])["sample_id"])
+    hint = "the run has no samples"
+    if ids:
+        hint = f"the ids go from `{ids[0]}` to `{ids[-1]}`"
+    near = [sample_id for sample_id in ids if sample_id.startswith(name)][:3]
+    if not near:
+        near = find_near(name.zfill(6) if name.isdecimal() else name, ids, most=3)
+    if near:
+        hint = f"near it: {listing(near)}"
+    return RunError("E504", f"there is no sample `{name}` in this run", hint=hint)
 
 
 def draw_explanation(explanation: Explanation, width: int) -> list[Line]:
@@ -87,24 +100,20 @@ def describe_explained(explained: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def count_trials(task: TaskRun) -> int:
-    """Return how often each sample was asked."""
-    return int((task.manifest.get("trials") or {}).get("num_trials", 1))
-
-
 def find_position(task: TaskRun, name: str) -> int | None:
-    """Return where a sample stands in the run: by its id, or by the row number of a generated
-    id.
-    """
-    names = [name, name.zfill(6)] if name.isdecimal() and name.isascii() else [name]
-    found: dict[str, int] = {}
+    """Return where a sample stands in the run, by its id or by the number of its row."""
+    names = [name]
+    if name.isdecimal() and name.isascii():
+        names.append(name.zfill(6))
+    positions: dict[str, int] = {}
     for offset, ids in iterate_ids(task):
-        for one in names:
-            if one not in found and (position := ids.index_of(one)) is not None:
-                found[one] = offset + int(position)
-        if names[0] in found:
+        for sample_id in names:
+            position = ids.index_of(sample_id)
+            if position is not None:
+                positions.setdefault(sample_id, offset + int(position))
+        if name in positions:
             break
-    return next((found[one] for one in names if one in found), None)
+    return positions.get(name, positions.get(names[-1]))
 
 
 def iterate_ids(task: TaskRun) -> Iterator[tuple[int, pl.Series]]:
@@ -116,50 +125,59 @@ def iterate_ids(task: TaskRun) -> Iterator[tuple[int, pl.Series]]:
 
 def _explain_in_task(run: Run, task: TaskRun, position: int) -> dict[str, Any]:
     stored = task.stored_scores.read(position, 1).row(0, named=True)
-    size, encoded = count_trials(task), find_encoded(task)
-    scores = {
-        key: {**describe_verdict(verdict, encoded.get(key, ())), "why": None}
-        for key, verdict in stored.items()
-        if key not in {"sample_id", "trial"}
+    sample_id, trial = stored.pop("sample_id"), stored.pop("trial")
+    encoded = find_encoded(task)
+    scores: dict[str, dict[str, Any]] = {}
+    for key, verdict in stored.items():
+        scores[key] = {**describe_verdict(verdict, encoded.get(key, ())), "why": None}
+    size = count_trials(task)
+    explained: dict[str, Any] = {
+        "run": show_path(run),
+        "task": task.key,
+        "sample_id": str(sample_id),
     }
-    row, where, missing, theirs = None, None, None, {}
-    completion: Completion | None
+    if size > 1:
+        explained["trial"] = int(trial)
+    explained |= dict.fromkeys(("where", "missing", "sample"))
+    theirs = {}
+    completion: Completion | None = None
     try:
         opened = reopen(run, task.key)
     except RunError as error:
-        missing, kept = error.message, task.stored_completions
-        completion = (
-            next(Completions.from_frame(kept.read(position, 1)).rows(), None) if len(kept) else None
-        )
+        explained["missing"] = error.message
+        if len(task.stored_completions):
+            kept = task.stored_completions.read(position, 1)
+            completion = next(Completions.from_frame(kept).rows(), None)
     else:
-        part = opened.read(position // size, 1)
-        samples, own = (
-            part.samples.slice(position % size, 1),
-            part.completions.slice(position % size, 1),
-        )
-        completion = next(own.rows())
-        row, where = dict(samples.row(0)), show_place(samples.place(0))
-        theirs = {name: own.frame[name][0] for name in THEIR_SCHEMA if name in own.frame.columns}
-        scorers = {step.key: step.scorer for step in opened.task.scoring}
-        for key, score in scores.items():
-            score["why"] = _find_why(scorers[key], samples, completion, score)
-    prompt = completion.prompt if completion else None
-    return {
-        "run": None if run.path is None else str(run.path),
-        "task": task.key,
-        "sample_id": str(stored["sample_id"]),
-        **({"trial": int(stored["trial"])} if size > 1 else {}),
-        "where": where or None,
-        "missing": missing,
-        "sample": row,
-        "prompt": None if prompt is None else list(prompt),
-        "completion": completion.text if completion else None,
-        "completion_status": completion.status.value if completion else None,
-        **({"reasoning": completion.reasoning} if completion and completion.reasoning else {}),
-        "scores": scores,
-        **({"theirs": theirs} if theirs else {}),
-        "scorers": {one["key"]: one for one in task.manifest.get("scorers") or []},
+        part = opened.read(position // size, 1).slice(position % size, 1)
+        completion = next(part.completions.rows())
+        explained["where"] = show_place(part.samples.place(0)) or None
+        explained["sample"] = dict(part.samples.row(0))
+        replies = part.completions.frame
+        theirs = {name: replies[name][0] for name in THEIR_SCHEMA if name in replies.columns}
+        for step in opened.task.scoring:
+            if step.key in scores:
+                why = _find_why(step.scorer, part.samples, completion, scores[step.key])
+                scores[step.key]["why"] = why
+    explained |= _describe_completion(completion)
+    explained["scores"] = scores
+    if theirs:
+        explained["theirs"] = theirs
+    explained["scorers"] = {entry["key"]: entry for entry in task.manifest.get("scorers") or []}
+    return explained
+
+
+def _describe_completion(completion: Completion | None) -> dict[str, Any]:
+    if completion is None:
+        return dict.fromkeys(("prompt", "completion", "completion_status"))
+    described: dict[str, Any] = {
+        "prompt": None if completion.prompt is None else list(completion.prompt),
+        "completion": completion.text,
+        "completion_status": completion.status.value,
     }
+    if completion.reasoning:
+        described["reasoning"] = completion.reasoning
+    return described
 
 
 def _find_why(

@@ -1,12 +1,10 @@
-"""A run as one page shows it first: the number, what stands behind it, the plots; as plain values.
+"""A run as its page shows it first: the number, what it rests on, the plots.
 
-    run ──► describe_overview ──► headline, counts, metrics, findings, plots ──► page, viewer,
-    Markdown
-                                                                            └──► draw_plots ──►
-                                                                            Vega-Lite
+    run ──► build_overview ──► Overview ──► page, viewer, Markdown
+                                       └──► plots ──► Vega-Lite
 
-Keys are a contract with the front end: null where something is not known, numbers finite, shares
-from 0 to 1.
+The fields of these classes are the keys that the front end reads: null where something is not
+known, numbers finite, shares from 0 to 1.
 """
 
 from __future__ import annotations
@@ -15,29 +13,31 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
 from answerkey.comparison.compare import compare
 from answerkey.errors import AnswerkeyError
-from answerkey.gates.rules import WORDS, tell_gates
+from answerkey.gates.rules import WORDS
 from answerkey.metrics import wilson
 from answerkey.metrics.base import ValueCounts
 from answerkey.metrics.classification import Calibration
 from answerkey.metrics.task_counts import correct_for_chance, measure_recalls, measure_rstd
-from answerkey.reports.explain import count_trials
+from answerkey.reports.samples import SampleTable
 from answerkey.reports.view import (
-    count_rows,
-    find_cause,
-    label_metric,
-    measure_seconds,
+    GateView,
+    Interval,
+    MetricView,
+    TaskView,
+    count_trials,
     name_scorer,
+    pick,
+    view_run,
 )
-from answerkey.run_audit.audit import audit
-from answerkey.run_audit.findings import TaskAudit, find_format, find_run_findings
+from answerkey.run_audit.findings import Tally, TaskAudit, find_format, find_run_findings
 from answerkey.run_audit.text import (
     describe_counted,
     describe_whole,
@@ -46,7 +46,7 @@ from answerkey.run_audit.text import (
     say_unfit,
     say_votes,
 )
-from answerkey.runs import Run, Table, TaskRun, list_forced, name_answerer
+from answerkey.runs import Run, Table, TaskRun, name_answerer
 from answerkey.scorers.choice_probabilities import judge_probabilities
 from answerkey.text import (
     clean_numbers,
@@ -54,166 +54,426 @@ from answerkey.text import (
     format_count,
     format_number,
     format_value,
-    is_share,
-    say_reused,
 )
 from answerkey.types import GateStatus, MetricValue, ScoreStatus, Validity
 
 COUNTS = ("samples", "scored", "valid", "invalid", "refused", "failed", "errors")
-#: What a gate came to; one that is skipped or not decided neither passes nor fails.
+#: How a gate was decided; one that is skipped or not decided neither passes nor fails.
 DECIDED = {GateStatus.PASS: True, GateStatus.FAIL: False}
-#: So many letters can be chosen from in a list.
-MOST_LETTERS = 200
-#: Of more completions, so many are read again, drawn at random.
-MOST_AUDITED = 20_000
-
-#: More categories than these are no plot; more letters no square that anybody could read.
-MOST_CATEGORIES, MOST_SQUARE = 200, 40
+#: The most letters that can be chosen from in a list.
+MAX_LETTERS = 200
+#: More categories are not plotted, and no square of more letters could be read.
+MAX_CATEGORIES, MAX_SQUARE = 200, 40
 INVALID = Validity.INVALID.value
-#: For the reliability curve, so many completions are read together, and at most so many in all.
-BLOCK, MOST_RELIABILITY = 1_024, 20_480
-#: A mean times its count is a whole number but for so much.
+#: The reliability curve reads completions in blocks of this size, and at most so many in all.
+BLOCK, MAX_RELIABILITY = 1_024, 20_480
+#: A mean times its count is a whole number but for this much.
 ROUNDING = 1e-6
-#: So many latencies and usages are read together.
-READ_TOGETHER = 131_072
-#: About so many bars; values beyond the 99th percentile share the last one.
+#: Latencies and usages are read in chunks of this size.
+CHUNK_ROWS = 131_072
+#: About as many bars as a histogram has; values beyond the 99th percentile share the last one.
 BARS = 20
 NEARLY_ALL = 0.99
-#: One bar more shows values up to here; beyond, they are outliers.
+#: Values up to this many times the width are no outliers: one bar more shows them.
 NEAR = 1.25
 
-Plain = dict[str, Any]
 Letters = Mapping[str, Mapping[str, int]]
 
 
-def describe_overview(
-    run: Run,
-    *,
-    audited: Mapping[str, Audited] | None = None,
-    baseline: Run | None = None,
-    run_id: str = "r0",
-    label: str | None = None,
-    is_brief: bool = False,
-) -> Plain:
-    """Return the overview of a run; one that is not complete has counts and no shares.
+# ── the classes, whose fields the front end reads
 
-    `audited` is what `audit_tasks` says of it; with `is_brief` no completion is read, and what the
-    run itself counted has to do. With `baseline`, each task is held against the same task of that
-    run.
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """How a task differs from the same task of the baseline."""
+
+    label: str
+    value: float
+    difference: float
+    interval: Interval | None
+    p: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """The number that a reader wants first, and a sentence that says all of it.
+
+    No value unless the run is complete. `chance` is what guessing would get and `right` how many
+    samples are right, both only where the metric is the share of right answers. `note` is what the
+    page says besides the numbers.
     """
-    differences, uncompared = ({}, []) if baseline is None else _compare_with(run, baseline)
-    if is_brief:
-        audited = {key: _count_readings(task) for key, task in run.tasks.items()}
-    elif audited is None:
-        audited = audit_tasks(run)
-    described: Plain = clean_numbers(
-        {
-            "id": run_id,
-            "label": label or (run.path.name if run.path else run.key),
-            "path": run.path.name if run.path else None,
-            "status": run.status,
-            "started_at": run.manifest.get("started_at"),
-            "seconds": measure_seconds(run),
-            "simulated": any(
-                (one.manifest.get("model") or {}).get("simulated") for one in run.tasks.values()
-            ),
-            "notices": [*dict.fromkeys(_list_notices(run, audited)), *uncompared],
-            "gates": [
-                {
-                    "name": name,
-                    "is_pass": DECIDED.get(gate.status),
-                    "sentence": ("" if gate.status in DECIDED else f"{WORDS[gate.status]}: ")
-                    + "; ".join(sentences),
-                }
-                for gate, name, sentences, _ in tell_gates(run)
-            ],
-            "tasks": [
-                _describe_task(
-                    task, audited[key], differences.get(key), is_complete=run.status == "complete"
-                )
-                for key, task in run.tasks.items()
-            ],
-        }
-    )
-    return described
+
+    name: str
+    value: float | None = None
+    interval: Interval | None = None
+    n: int
+    right: int | None = None
+    is_share: bool
+    chance: float | None = None
+    above_chance: float | None = None
+    baseline: Baseline | None = None
+    sentence: str
+    note: str | None
 
 
-def list_plots(run: Run) -> dict[str, Plot]:
-    """Return the plots of a run as Vega-Lite specifications, by name.
+@dataclass(frozen=True, slots=True)
+class MetricLine:
+    """One metric in the table of all."""
 
-    Of several tasks by `task/name`.
-    """
-    return draw_plots(describe_overview(run)["tasks"])
+    name: str
+    scorer: str
+    kind: str
+    value: float | None
+    interval: Interval | None
+    n: int
+    left_out: Mapping[str, int]
+    purpose: str
+    note: str | None
+    is_share: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FindingLine:
+    """What stands out in a task, and what to do next."""
+
+    kind: str
+    sentence: str
+    step: str
+    examples: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """How many completions were read again; `sentence` says why not all of them."""
+
+    n: int
+    of: int
+    sentence: str | None
+    unfit: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A value with its interval."""
+
+    label: str
+    value: float | None
+    interval: Interval | None
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryPlot:
+    """The main metric, or the accuracy, by category; the best first."""
+
+    column: str
+    rows: Sequence[Point]
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonBar:
+    """How many completions are INVALID for one reason, and how many of them state an answer."""
+
+    reason: str
+    count: int
+    stated: int | None
+    right: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleReading:
+    """What an extraction rule or another harness reads; `drawn` samples stand for all."""
+
+    name: str
+    label: str
+    kind: str
+    value: float | None
+    interval: Interval | None
+    invalid_share: float
+    read: int
+    n: int
+    drawn: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LetterSquare:
+    """How often each letter was predicted where each was true."""
+
+    true: Sequence[str]
+    predicted: Sequence[str]
+    counts: Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """How often a letter was predicted where it was true."""
+
+    letter: str
+    value: float
+    interval: Interval | None
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recalls:
+    """The recalls of all letters, and how far they spread."""
+
+    rows: Sequence[Recall]
+    rstd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilityBin:
+    """How sure the model was, and how often it was right."""
+
+    low: float
+    high: float
+    confidence: float | None
+    accuracy: float | None
+    interval: Interval | None
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reliability:
+    """The reliability curve, and the expected calibration error."""
+
+    bins: Sequence[ReliabilityBin]
+    ece: float | None
+    ece_bins: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """How many values lie from `low` up to, but without, `high`."""
+
+    low: float
+    high: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyPlot:
+    """Seconds of calls, without those from the cache."""
+
+    p50: float
+    p95: float
+    bins: Sequence[Bar]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPlot:
+    """Tokens of all prompts, of all completions, and of each completion."""
+
+    prompt: int
+    completion: int
+    bins: Sequence[Bar]
+
+
+@dataclass(frozen=True, slots=True)
+class Plots:
+    """The plots of a task: counts of any run, shares of a complete one; None if there are none."""
+
+    categories: CategoryPlot | None
+    invalid: Sequence[ReasonBar] | None
+    rules: Sequence[RuleReading] | None
+    letters: LetterSquare | None
+    recalls: Recalls | None
+    reliability: Reliability | None
+    latency: LatencyPlot | None
+    tokens: TokenPlot | None
+
+
+@dataclass(frozen=True, slots=True)
+class RowChoices:
+    """What there is to choose from in the table of samples, and how much of it a report holds."""
+
+    count: int
+    embedded: int
+    sentence: str | None
+    categories: Sequence[str]
+    reasons: Sequence[str]
+    letters: Sequence[str]
+    has_flips: bool
+    trials: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOverview:
+    """One task."""
+
+    key: str
+    display_name: str | None
+    model: str
+    forced: Mapping[str, str]
+    dataset: str
+    scorer: str | None
+    rule: str | None
+    num_trials: int
+    votes: str | None
+    samples: int
+    headline: Headline
+    counts: Mapping[str, int]
+    metrics: Sequence[MetricLine]
+    findings: Sequence[FindingLine]
+    audited: AuditLine
+    plots: Plots
+    rows: RowChoices
+
+
+@dataclass(frozen=True, slots=True)
+class GateLine:
+    """A gate; `is_pass` is None if it was not decided."""
+
+    name: str
+    is_pass: bool | None
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A run."""
+
+    id: str
+    label: str
+    path: str | None
+    status: str
+    started_at: str | None
+    seconds: float | None
+    simulated: bool
+    notices: Sequence[str]
+    gates: Sequence[GateLine]
+    tasks: Sequence[TaskOverview]
 
 
 # ── what is said of the whole run
 
 
-def _list_notices(run: Run, audited: Mapping[str, Audited]) -> list[str]:
-    """Return what of the run is missing and why, its warnings, and what of its tasks is not
-    shown.
+def describe_overview(run: Run, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - of build_overview
+    """Return the overview of a run as the front end reads it; see `build_overview`."""
+    return dump(build_overview(run, **options))
+
+
+def dump(view: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass
+    """Return a dataclass as plain values; numbers that are not finite become null."""
+    plain: dict[str, Any] = clean_numbers(asdict(view))
+    return plain
+
+
+def build_overview(
+    run: Run,
+    *,
+    audits: Mapping[str, Audited] | None = None,
+    baseline: Run | None = None,
+    run_id: str = "r0",
+    label: str | None = None,
+    is_brief: bool = False,
+) -> Overview:
+    """Return the overview of a run; one that is not complete has counts and no shares.
+
+    `audits` come from `audit_task`; with `is_brief` no completion is read again, and what the run
+    itself counted has to do. With `baseline`, each task is compared with the same task of that run.
     """
-    found: list[str] = []
+    view = view_run(run)
+    differences: Mapping[str, Baseline] = {}
+    uncompared: Sequence[str] = ()
+    if baseline is not None:
+        differences, uncompared = _compare_with(run, baseline)
+    if is_brief:
+        audits = {key: _count_readings(task) for key, task in run.tasks.items()}
+    elif audits is None:
+        audits = {key: audit_task(SampleTable(run, task)) for key, task in run.tasks.items()}
+    tasks = []
+    for task in view.tasks:
+        audited, difference = audits[task.key], differences.get(task.key)
+        tasks.append(_build_task(task, audited, difference, is_complete=view.is_complete))
+    name = run.path.name if run.path else None
+    return Overview(
+        id=run_id,
+        label=label or name or run.key,
+        path=name,
+        status=run.status,
+        started_at=view.started_at,
+        seconds=view.seconds,
+        simulated=view.is_simulated,
+        notices=[*dict.fromkeys(_list_notices(run, audits)), *uncompared],
+        gates=list(map(_build_gate, view.gates)),
+        tasks=tasks,
+    )
+
+
+def _build_gate(view: GateView) -> GateLine:
+    status, sentence = view.gate.status, "; ".join(view.sentences)
+    if status not in DECIDED:
+        sentence = f"{WORDS[status]}: {sentence}"
+    return GateLine(view.name, DECIDED.get(status), sentence)
+
+
+def _list_notices(run: Run, audits: Mapping[str, Audited]) -> Iterator[str]:
+    """Yield what of the run is missing and why, its warnings, and what is not shown."""
     if run.status != "complete":
-        why = (run.manifest.get("stopped") or {}).get("message")
-        keys = [str(entry["key"]) for entry in run.manifest.get("tasks") or []]
-        found += [str(why)] if why else []
-        found += [f"task `{key}` is not finished" for key in keys if key not in run.tasks]
-    for notice in run.manifest.get("notices") or []:
-        # Without its heading, and without the file it is about: a page travels, files do not.
-        lines = [line.strip() for line in str(notice).removeprefix("warning: ").split("\n")]
-        kept = [line.removeprefix("= help: ") for line in lines if not line.startswith("--> ")]
-        found.append("; ".join(line for line in kept if line))
-    found += [notice for one in audited.values() for notice in one.notices]
-    for task in run.tasks.values():
-        if reused := say_reused((task.manifest.get("calls") or {}).values()):
-            found.append(f"{task.key}: {reused}" if len(run.tasks) > 1 else reused)
-        if task.repetitions:
-            times = len(task.repetitions) + 1
-            found.append(f"`{task.key}` was run {times} times: what is shown is the first run")
-        size = len(task.stored_completions)
-        if (
-            size > MOST_RELIABILITY
-            and not _find_curve(task)
-            and _has_logprobs(task.stored_completions)
-        ):
-            some = f"{MOST_RELIABILITY:,} of {size:,} completions"
-            found.append(
-                f"the reliability curve of `{task.key}` is of {some}, from all over the run"
-            )
-        count = len(task.totals.get("categories") or {})
-        if count > MOST_CATEGORIES:
-            column = task.totals["category_column"]
-            found.append(
-                f"`{column}` has {count:,} values: the {MOST_CATEGORIES} most frequent are shown"
-            )
-    return found
+        if reason := (run.manifest.get("stopped") or {}).get("message"):
+            yield str(reason)
+        for entry in run.manifest["tasks"]:
+            if entry["key"] not in run.tasks:
+                yield f"task `{entry['key']}` is not finished"
+    for notice in run.manifest["notices"]:
+        yield _shorten_notice(str(notice))
+    for audited in audits.values():
+        yield from audited.notices
+    for task in view_run(run).tasks:
+        if task.reused:
+            yield f"{task.key}: {task.reused}" if len(run.tasks) > 1 else task.reused
+        yield from _list_task_notices(task.task)
 
 
-def _compare_with(run: Run, baseline: Run) -> tuple[dict[str, Plain], list[str]]:
+def _shorten_notice(notice: str) -> str:
+    """Return a notice without its heading and file: a page travels, files do not."""
+    parts = []
+    for line in notice.removeprefix("warning: ").split("\n"):
+        text = line.strip()
+        if text and not text.startswith("--> "):
+            parts.append(text.removeprefix("= help: "))
+    return "; ".join(parts)
+
+
+def _list_task_notices(task: TaskRun) -> Iterator[str]:
+    if task.repetitions:
+        times = len(task.repetitions) + 1
+        yield f"`{task.key}` was run {times} times: what is shown is the first run"
+    size = len(task.stored_completions)
+    is_large = size > MAX_RELIABILITY
+    if is_large and not _find_curve(task) and _has_logprobs(task.stored_completions):
+        part = f"{MAX_RELIABILITY:,} of {size:,} completions"
+        yield f"the reliability curve of `{task.key}` is of {part}, from all over the run"
+    count = len(task.totals.get("categories") or {})
+    if count > MAX_CATEGORIES:
+        column = task.totals["category_column"]
+        yield f"`{column}` has {count:,} values: the {MAX_CATEGORIES} most frequent are shown"
+
+
+def _compare_with(run: Run, baseline: Run) -> tuple[dict[str, Baseline], list[str]]:
     """Return by task key how a run differs from its baseline, and what could not be compared."""
     label = baseline.path.name if baseline.path else baseline.key
     try:
-        found = compare(run, baseline=baseline)
+        comparison = compare(run, baseline=baseline)
     except AnswerkeyError as error:
         return {}, [f"not compared with `{label}`: {error.message}"]
     differences = {}
-    for task in found.tasks:
-        pair, one = task.pairs[0], task.pairs[0].difference
-        about = {"label": label, "value": one.second, "difference": one.value}
-        differences[task.key] = {**about, "interval": one.evidence.interval, "p": pair.p_adjusted}
-    return differences, [notice.message for notice in found.notices]
+    for task in comparison.tasks:
+        pair = task.pairs[0]
+        value, interval = pair.difference.value, pair.difference.evidence.interval
+        second = pair.difference.second
+        differences[task.key] = Baseline(label, second, value, interval, pair.p_adjusted)
+    return differences, [notice.message for notice in comparison.notices]
 
 
 # ── how completions are read by other rules, and what stands out
-# ────────────────────────────────────────────
 
 
-class Audited(NamedTuple):
-    """What is known of how completions are read.
-
-    `sentence` says why not all of them were read again.
-    """
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """What is known of how completions are read; `sentence` says why not all were read again."""
 
     audit: TaskAudit
     sentence: str | None = None
@@ -221,397 +481,401 @@ class Audited(NamedTuple):
     has_flips: bool = False
 
 
-def audit_tasks(run: Run) -> dict[str, Audited]:
-    """Return what is known of each task: up to 20,000 completions are read, as `answerkey audit`
-    does.
+def audit_task(table: SampleTable) -> Audited:
+    """Read up to 20,000 completions of a task by every rule, as `answerkey audit` does.
+
+    Without its files, return what the run counted.
     """
-    return {key: _audit_task(run, task) for key, task in run.tasks.items()}
-
-
-def _audit_task(run: Run, task: TaskRun) -> Audited:
-    """Return what the audit of a task says; without its files, what the run counted."""
+    task = table.task_run
     if "task" not in task.source:  # a run that was put together by hand
         return _count_readings(task)
     try:
-        told = audit(run, task=task.key, most=MOST_AUDITED)
+        result = table.audit
     except AnswerkeyError as error:
-        # A page travels, so no path is named.
-        why = "the dataset or the completions are gone or have changed"
-        sentence = (
-            f"completions are not read again: {why if error.code == 'E505' else error.message}"
-        )
-        return _count_readings(task)._replace(sentence=sentence)
-    found = told.tasks[0]
-    has_flips = bool(found.flips) or (found.drawn_from is not None and found.own is not None)
-    return Audited(found, _say_drawn(found), [notice.message for notice in told.notices], has_flips)
+        reason = error.message
+        if error.code == "E505":  # a page travels, so no path is named
+            reason = "the dataset or the completions are gone or have changed"
+        sentence = f"completions are not read again: {reason}"
+        return replace(_count_readings(task), sentence=sentence)
+    audit = result.tasks[0]
+    is_part = audit.drawn_from is not None and audit.own is not None
+    notices = [notice.message for notice in result.notices]
+    return Audited(audit, _say_drawn(audit), notices, has_flips=bool(audit.flips) or is_part)
 
 
-def _say_drawn(found: TaskAudit) -> str | None:
-    if found.drawn_from is None:
+def _say_drawn(audit: TaskAudit) -> str | None:
+    if audit.drawn_from is None:
         return None
-    extent = f"{found.n:,} of {found.drawn_from:,} completions"
+    extent = f"{audit.n:,} of {audit.drawn_from:,} completions"
     return f"read again are {extent}, drawn at random; `answerkey audit` reads all"
 
 
 def _count_readings(task: TaskRun) -> Audited:
-    """Return what the run itself counted: some completions by every rule, all of them by its
-    own.
-    """
-    found = describe_counted(task)
-    if found is None:
-        scored = int(count_rows(task)["scored"])
+    """Return what the run itself counted: all completions by its own rule, some by every rule."""
+    counted = describe_counted(task)
+    if counted is None:
+        rows = task.totals.get("orders") or task.totals.get("trials") or task.totals
+        scored = int(rows["counts"]["scored"])
         return Audited(TaskAudit(task.key, None, None, 0, {}, 1, 0, drawn_from=scored))
-    whole = describe_whole(task, str(found.rule))
-    nothing: Plain = {"count": 0, "examples": []}
-    counts = {
-        "prompts": {"n": 0, "placeholders": {}},
-        "texts": {},
-        "cut_off": {**nothing, "short": 0, "stubs": nothing, "by_limit": 0, "open_thoughts": 0},
-        "statuses": task.totals.get("completion_statuses") or {},
-    }
-    findings = (*find_run_findings(whole, counts), *find_format(found))
-    has_flips = len({(one.correct, one.invalid) for one in found.readers}) > 1
-    return Audited(replace(found, findings=findings), _say_drawn(found), has_flips=has_flips)
+    whole = describe_whole(task, str(counted.rule))
+    tally = Tally()
+    for status, count in (task.totals.get("completion_statuses") or {}).items():
+        tally.counts["status", status] = count
+    findings = (*find_run_findings(whole, tally), *find_format(counted))
+    has_flips = len({(reader.correct, reader.invalid) for reader in counted.readers}) > 1
+    audit = replace(counted, findings=findings)
+    return Audited(audit, _say_drawn(counted), has_flips=has_flips)
 
 
 # ── one task
 
 
-def _describe_task(
-    task: TaskRun, audited: Audited, baseline: Plain | None, *, is_complete: bool
-) -> Plain:
-    found, key, count = audited.audit, task.main_scorer, len(task.stored_scores)
-    reasons = [
-        reason
-        for group in ("invalid", "failed", "errors")
-        for reason in task.totals.get(group) or {}
-    ]
-    return {
-        "key": task.key,
-        "display_name": task.manifest.get("display_name"),
-        "model": name_answerer(task.manifest, with_folder=False),
-        "forced": list_forced(task.manifest),
-        "dataset": name_dataset(task),
-        "scorer": None if key is None else _name_scorer(task, key),
-        "rule": found.rule if found.scorer == key else None,
-        "num_trials": count_trials(task),
-        "votes": say_votes(task) if is_complete else None,
-        "samples": task.counts["samples"],
-        "headline": _describe_headline(
-            task, describe_whole(task, "").chance or found.chance, baseline, is_complete=is_complete
-        ),
-        "counts": {name: task.counts.get(name, 0) for name in COUNTS},
-        "metrics": [
-            {
-                "name": label_metric(task, one),
-                "scorer": name_scorer(task, one.scorer),
-                "kind": one.type,
-                "value": one.value if is_complete else None,
-                "interval": one.interval if is_complete else None,
-                "n": one.n,
-                "left_out": {reason: count for reason, count in one.n_excluded.items() if count},
-                "purpose": one.purpose,
-                "note": one.note or one.interval_note if is_complete else "the run is not complete",
-                "is_share": is_share(one),
-            }
-            for one in task.metrics.values()
-        ],
+def _build_task(
+    view: TaskView, audited: Audited, baseline: Baseline | None, *, is_complete: bool
+) -> TaskOverview:
+    task, audit, scorer = view.task, audited.audit, view.task.main_scorer
+    chance = describe_whole(task, "").chance or audit.chance
+    findings = []
+    for finding in audit.findings:
         # Of a run that is not complete, nothing that rests on its accuracy.
-        "findings": [
-            {"kind": one.kind, "sentence": one.sentence, "step": one.step, "examples": one.examples}
-            for one in found.findings
-            if is_complete or "accuracy" not in one.numbers
-        ],
-        "audited": {
-            "n": found.n,
-            "of": found.drawn_from or found.n,
-            "sentence": audited.sentence,
-            "unfit": "; ".join(say_unfit(found)) or None,
-        },
-        "plots": _describe_plots(task, found, is_complete=is_complete),
-        # What there is to choose from in the table of samples.
-        "rows": {
-            "count": count,
-            "embedded": count,
-            "sentence": None,
-            "categories": sorted(_list_categories(task)),
-            "reasons": sorted(set(reasons)),
-            "letters": _list_letters(task)[:MOST_LETTERS],
-            "has_flips": audited.has_flips,
-            "trials": count_trials(task),
-        },
-    }
+        if is_complete or "accuracy" not in finding.numbers:
+            line = FindingLine(finding.kind, finding.sentence, finding.step, finding.examples)
+            findings.append(line)
+    total = audit.drawn_from or audit.n
+    unfit = "; ".join(say_unfit(audit)) or None
+    return TaskOverview(
+        key=task.key,
+        display_name=task.manifest.get("display_name"),
+        model=name_answerer(task.manifest, with_folder=False),
+        forced=view.forced,
+        dataset=name_dataset(task),
+        scorer=None if scorer is None else _name_scorer(task, scorer),
+        rule=audit.rule if audit.scorer == scorer else None,
+        num_trials=count_trials(task),
+        votes=say_votes(task) if is_complete else None,
+        samples=task.counts["samples"],
+        headline=_build_headline(view, chance, baseline, is_complete=is_complete),
+        counts={name: task.counts.get(name, 0) for name in COUNTS},
+        metrics=[_build_metric(task, metric, is_complete) for metric in view.metrics],
+        findings=findings,
+        audited=AuditLine(audit.n, total, audited.sentence, unfit),
+        plots=_build_plots(view, audit, is_complete=is_complete),
+        rows=_list_choices(task, audited),
+    )
+
+
+def _build_metric(task: TaskRun, view: MetricView, is_complete: bool) -> MetricLine:  # noqa: FBT001 - as of the run
+    metric = view.metric
+    value, interval, note = metric.value, metric.interval, metric.note or metric.interval_note
+    if not is_complete:
+        value, interval, note = None, None, "the run is not complete"
+    return MetricLine(
+        name=view.label,
+        scorer=name_scorer(task, metric.scorer),
+        kind=metric.type,
+        value=value,
+        interval=interval,
+        n=metric.n,
+        left_out={reason: count for reason, count in metric.n_excluded.items() if count},
+        purpose=metric.purpose,
+        note=note,
+        is_share=view.is_share,
+    )
+
+
+def _list_choices(task: TaskRun, audited: Audited) -> RowChoices:
+    count, reasons = len(task.stored_scores), set[str]()
+    for group in ("invalid", "failed", "errors"):
+        reasons.update(task.totals.get(group) or {})
+    return RowChoices(
+        count=count,
+        embedded=count,
+        sentence=None,
+        categories=sorted(_list_categories(task)),
+        reasons=sorted(reasons),
+        letters=_list_letters(task)[:MAX_LETTERS],
+        has_flips=audited.has_flips,
+        trials=count_trials(task),
+    )
 
 
 def name_dataset(task: TaskRun) -> str:
     """Return what the dataset of a task is called; a file without its folder."""
     dataset: Mapping[str, Any] = task.manifest.get("dataset") or {}
-    file = Path(dataset["file"]).name if dataset.get("file") else None
-    return str(dataset.get("display_name") or dataset.get("key") or file or "in memory")
+    label = dataset.get("display_name") or dataset.get("key")
+    if not label and dataset.get("file"):
+        label = Path(dataset["file"]).name
+    return str(label or "in memory")
 
 
 def _name_scorer(task: TaskRun, key: str) -> str:
-    """Return what a scorer is called, and who judges for it."""
-    scorers: Sequence[Mapping[str, Any]] = task.manifest.get("scorers") or []
-    model = next((one["model"] for one in scorers if one["key"] == key and one.get("model")), None)
+    """Return what a scorer is called, and which model judges for it."""
     name = name_scorer(task, key)
-    if model is None:
-        return name
-    how = "with the fallback" if model.get("role") == "fallback" else "judged by"
-    return f"{name}, {how} {model['name']}"
+    for scorer in task.manifest.get("scorers") or []:
+        model = scorer.get("model")
+        if scorer["key"] == key and model:
+            role = "with the fallback" if model.get("role") == "fallback" else "judged by"
+            return f"{name}, {role} {model['name']}"
+    return name
 
 
-# ── the number that a reader wants first
+# ── the headline
 
 
-def _describe_headline(
-    task: TaskRun, chance: float | None, baseline: Plain | None, *, is_complete: bool
-) -> Plain:
-    """Return the main metric, and a sentence that says all of it.
-
-    No value unless the run is complete. `chance` is what guessing would get, `right` how many
-    samples are right; both are told where the metric is the share of right answers. `note` is what
-    the page says besides the numbers.
-    """
-    metric = task.main_metric
-    name = "no metric" if metric is None else label_metric(task, metric)
-    if metric is None or not is_complete:
-        about: Plain = {"name": name, "n": 0 if metric is None else metric.n}
-        about["is_share"] = metric is not None and is_share(metric)
-        about |= dict.fromkeys(("value", "interval", "right", "chance", "above_chance", "baseline"))
-        why = "so no accuracy is shown: a share of the rest says nothing about the whole."
+def _build_headline(
+    view: TaskView, chance: float | None, baseline: Baseline | None, *, is_complete: bool
+) -> Headline:
+    task, metric = view.task, view.task.main_metric
+    if metric is None:
+        sentence = "This task has no metric."
+        return Headline(name="no metric", n=0, is_share=False, sentence=sentence, note=sentence)
+    main = next(entry for entry in view.metrics if entry.metric is metric)
+    if not is_complete:
         sentence = (
-            "This task has no metric."
-            if metric is None
-            else f"INCOMPLETE: {find_cause(task)}, {why}"
+            f"INCOMPLETE: {view.cause}, so no accuracy is shown: a share of the rest says nothing"
+            " about the whole."
         )
-        return {**about, "sentence": sentence, "note": sentence}
-    is_accuracy, details = task.is_accuracy(metric), metric.details
-    chance = chance if is_accuracy else None
-    # Of trials and orders, what is counted are completions.
-    is_counted = (
-        is_accuracy and "counts" not in details and details.get("of") == task.counts["scored"]
-    )
-    value, as_share = metric.value, is_share(metric)
-    said = f"{name} has no value: {metric.note or 'nothing to compute it from'}"
-    notes = [f"{said}."] if value is None else []
-    if value is not None:
-        said = f"{name} is {format_value(metric)}"
-        if metric.interval is not None:
-            column = details.get("cluster_by")
-            notes += [f"The interval is clustered by `{column}`."] if column else []
-            ends = _write_ends(metric.interval, as_share=as_share)
-            said += f" (95 % interval {ends}{f', clustered by {column}' if column else ''})"
-        unit = "sample" if details.get("counts") not in {"trials", "orders"} else "completion"
-        said += f" on {format_count(metric.n, unit)}"
-    if value is not None and chance is not None:
-        level, points = (
-            f"chance level of {100 * chance:.2f} %",
-            f"{100 * abs(value - chance):.2f} points",
+        return Headline(
+            name=main.label, n=metric.n, is_share=main.is_share, sentence=sentence, note=sentence
         )
-        if metric.interval is None:
-            said += f"; the {level} is what guessing would get"
-        elif metric.interval[0] > chance:
-            said += f", {points} above the {level}"
-        elif metric.interval[1] < chance:
-            said += f", {points} below the {level}"
-        else:
-            said += f", not told apart from the {level}"
+    details, is_accuracy = metric.details, task.is_accuracy(metric)
+    if not is_accuracy:
+        chance = None
+    right = above_chance = None
+    # Of trials and orders, completions are counted.
+    if is_accuracy and "counts" not in details and details.get("of") == task.counts["scored"]:
+        right = int(str(details["count"]))
+    if metric.value is not None and chance is not None:
+        above_chance = correct_for_chance(metric.value, chance)
+    sentence, note = _say_value(main, chance)
     if baseline:
-        found, ends = float(baseline["difference"]), baseline["interval"]
-        number = f"{'+' if found > 0 else ''}{format_number(found)}"
-        facts = [f"95 % interval {_write_ends(ends, as_share=as_share)}"] if ends else []
-        facts += [f"p {format_chance(baseline['p'])}"] if baseline["p"] is not None else []
-        how_sure = f" ({', '.join(facts)})" if facts else ""
-        amount = f"{100 * found:+.2f} points" if as_share else number
-        said += f". Against {baseline['label']}: {amount}{how_sure}"
-    return {
-        "name": name,
-        "value": value,
-        "interval": metric.interval,
-        "n": metric.n,
-        "right": details["count"] if is_counted else None,
-        "is_share": as_share,
-        "chance": chance,
-        "above_chance": None
-        if value is None or chance is None
-        else correct_for_chance(value, chance),
-        "baseline": baseline,
-        "sentence": " ".join([f"{said}.", *say_fallbacks(task)]),
-        "note": " ".join([*notes, *say_fallbacks(task)]) or None,
-    }
+        sentence += f". Against {baseline.label}: {_say_difference(baseline, main)}"
+    fallbacks = say_fallbacks(task)
+    return Headline(
+        name=main.label,
+        n=metric.n,
+        is_share=main.is_share,
+        sentence=" ".join([f"{sentence}.", *fallbacks]),
+        note=" ".join([*note, *fallbacks]) or None,
+        value=metric.value,
+        interval=metric.interval,
+        right=right,
+        chance=chance,
+        above_chance=above_chance,
+        baseline=baseline,
+    )
 
 
-def _write_ends(ends: Sequence[float], *, as_share: bool) -> str:
-    low, high = (f"{100 * one:.2f}" if as_share else format_number(one) for one in ends)
-    return f"{low} to {high}"
+def _say_value(view: MetricView, chance: float | None) -> tuple[str, list[str]]:
+    """Return the number with its interval in words, and what the page does not say otherwise."""
+    metric = view.metric
+    if metric.value is None:
+        text = f"{view.label} has no value: {metric.note or 'nothing to compute it from'}"
+        return text, [f"{text}."]
+    notes = []
+    text = f"{view.label} is {format_value(metric)}"
+    if metric.interval is not None:
+        interval = _say_interval(metric.interval, as_share=view.is_share)
+        if column := metric.details.get("cluster_by"):
+            notes.append(f"The interval is clustered by `{column}`.")
+            interval += f", clustered by {column}"
+        text += f" (95 % interval {interval})"
+    is_repeated = metric.details.get("counts") in {"trials", "orders"}
+    text += f" on {format_count(metric.n, 'completion' if is_repeated else 'sample')}"
+    if chance is not None:
+        text += _say_chance(metric.value, metric.interval, chance)
+    return text, notes
+
+
+def _say_chance(value: float, interval: Interval | None, chance: float) -> str:
+    level = f"chance level of {100 * chance:.2f} %"
+    points = f"{100 * abs(value - chance):.2f} points"
+    if interval is None:
+        return f"; the {level} is what guessing would get"
+    if interval[0] > chance:
+        return f", {points} above the {level}"
+    if interval[1] < chance:
+        return f", {points} below the {level}"
+    return f", not told apart from the {level}"
+
+
+def _say_difference(baseline: Baseline, view: MetricView) -> str:
+    number = baseline.difference
+    text = f"{100 * number:+.2f} points"
+    if not view.is_share:
+        sign = "+" if number > 0 else ""
+        text = f"{sign}{format_number(number)}"
+    facts = []
+    if baseline.interval:
+        interval = _say_interval(baseline.interval, as_share=view.is_share)
+        facts.append(f"95 % interval {interval}")
+    if baseline.p is not None:
+        facts.append(f"p {format_chance(baseline.p)}")
+    return f"{text} ({', '.join(facts)})" if facts else text
+
+
+def _say_interval(interval: Interval, *, as_share: bool) -> str:
+    low, high = interval
+    if as_share:
+        return f"{100 * low:.2f} to {100 * high:.2f}"
+    return f"{format_number(low)} to {format_number(high)}"
 
 
 # ── the plots of a task
 
 
-def _describe_plots(task: TaskRun, audit: TaskAudit, *, is_complete: bool) -> Plain:
-    """Return the plots by name: counts of any run, shares of a complete one.
-
-    None with nothing to show.
-    """
-    totals, letters = task.totals, _list_letters(task)
-    found: Letters = totals.get("letters") or {}
-    # Each row is a draw of its own, but for trials, and orders, of one sample: these have no
-    # interval.
-    has_interval = not (totals.get("trials") or totals.get("orders"))
-    # INVALID completions by reason, the most frequent first; what they state, where all were read.
-    counts = {name: one["count"] for name, one in (totals.get("invalid") or {}).items()}
-    read = (
-        {}
-        if audit.drawn_from is not None
-        else {(one.reason, one.count): one for one in audit.reasons}
+def _build_plots(view: TaskView, audit: TaskAudit, *, is_complete: bool) -> Plots:
+    task = view.task
+    # Trials, and orders, of one sample are not independent draws: they have no interval.
+    has_interval = not (task.totals.get("trials") or task.totals.get("orders"))
+    latency, tokens = _plot_calls(task.stored_completions)
+    categories = rules = recalls = reliability = None
+    if is_complete:
+        categories = _plot_categories(task, has_interval=has_interval)
+        rules = [pick(RuleReading, reading) for reading in list_readings(task, audit)] or None
+        recalls = _plot_recalls(task, has_interval=has_interval)
+        reliability = _plot_reliability(task, has_interval=has_interval)
+    return Plots(
+        categories=categories,
+        invalid=_plot_invalid(view, audit) or None,
+        rules=rules,
+        letters=_plot_letters(task),
+        recalls=recalls,
+        reliability=reliability,
+        latency=latency,
+        tokens=tokens,
     )
-    reasons = [
-        {"reason": name, "count": count, "stated": one and one.stated, "right": one and one.right}
-        for name, count in sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-        for one in [read.get((name, count))]
-    ]
-    square = recalled = None
-    if found and len(letters) <= MOST_SQUARE:
-        true, predicted = [one for one in letters if one in found], [*letters, INVALID]
-        cells = [[found[letter].get(other, 0) for other in predicted] for letter in true]
-        square = {"true": true, "predicted": predicted, "counts": cells}
-    recalls = measure_recalls(found)
-    if is_complete and recalls and len(recalls) <= MOST_SQUARE:
-        rows = []
-        for letter, value in sorted(recalls.items()):
-            n, right = sum(found[letter].values()), found[letter].get(letter, 0)
-            interval = wilson(right, n) if has_interval else None
-            rows.append({"letter": letter, "value": value, "interval": interval, "n": n})
-        recalled = {"rows": rows, "rstd": measure_rstd(list(recalls.values()))}
-    return {
-        "categories": _describe_categories(task, has_interval=has_interval)
-        if is_complete
-        else None,
-        "invalid": reasons or None,
-        "rules": list_readings(task, audit) or None if is_complete else None,
-        "letters": square,
-        "recalls": recalled,
-        "reliability": _describe_reliability(task, has_interval=has_interval)
-        if is_complete
-        else None,
-        **_describe_calls(task.stored_completions),
-    }
 
 
-def _list_categories(task: TaskRun) -> Mapping[str, Mapping[str, int]]:
-    """Return the counts by category in the order of their text, those of the most frequent ones."""
-    found: Mapping[str, Mapping[str, int]] = task.totals.get("categories") or {}
-    largest = sorted(found, key=lambda label: (-found[label]["n"], label))[:MOST_CATEGORIES]
-    return {label: found[label] for label in sorted(largest)}
+def _plot_invalid(view: TaskView, audit: TaskAudit) -> list[ReasonBar]:
+    """Return INVALID completions by reason; what they state only where all were read again."""
+    stated = {}
+    if audit.drawn_from is None:
+        stated = {(reason.reason, reason.count): reason for reason in audit.reasons}
+    bars = []
+    for reason in sorted(view.invalid, key=lambda reason: (-reason.count, reason.name)):
+        read = stated.get((reason.name, reason.count))
+        bar = ReasonBar(reason.name, reason.count, None, None)
+        if read is not None:
+            bar = replace(bar, stated=read.stated, right=read.right)
+        bars.append(bar)
+    return bars
 
 
-def _describe_categories(task: TaskRun, *, has_interval: bool) -> Plain | None:
-    """Return the main metric by group, or the accuracy by category; the best comes first."""
-    metric = task.main_metric
-    if metric is not None and metric.groups:
-        groups = metric.groups[0]
-        largest = sorted(groups.values, key=lambda one: -one.n)[:MOST_CATEGORIES]
-        rows = [
-            {"label": str(one.group), "value": one.value, "interval": one.interval, "n": one.n}
-            for one in groups.values
-            if one in largest
-        ]
-        return {"column": groups.column, "rows": sorted(rows, key=_rank_row)} if rows else None
-    rows = []
-    for label, one in _list_categories(task).items():
-        n, correct = one["n"], one["correct"]
-        is_share = (
-            n > 0 and not one["partial"]
-        )  # where answers are right in part, no count says how much
-        interval = wilson(correct, n) if is_share and has_interval else None
-        value = correct / n if is_share else None
-        rows.append({"label": label, "value": value, "interval": interval, "n": n})
-    if all(row["value"] is None for row in rows):
-        return None
-    return {"column": task.totals["category_column"], "rows": sorted(rows, key=_rank_row)}
-
-
-def _rank_row(row: Plain) -> tuple[bool, float]:
-    return row["value"] is None, -(row["value"] or 0.0)
+def _get_letters(task: TaskRun) -> Letters:
+    letters: Letters = task.totals.get("letters") or {}
+    return letters
 
 
 def _list_letters(task: TaskRun) -> list[str]:
     """Return all choices that are true or predicted somewhere, in the order of their text."""
-    found: Letters = task.totals.get("letters") or {}
-    return sorted({*found, *(letter for row in found.values() for letter in row)} - {INVALID})
+    letters = set(_get_letters(task))
+    for row in _get_letters(task).values():
+        letters.update(row)
+    return sorted(letters - {INVALID})
+
+
+def _plot_letters(task: TaskRun) -> LetterSquare | None:
+    counted, letters = _get_letters(task), _list_letters(task)
+    if not counted or len(letters) > MAX_SQUARE:
+        return None
+    predicted = [*letters, INVALID]
+    true = [letter for letter in letters if letter in counted]
+    counts = [[counted[letter].get(answer, 0) for answer in predicted] for letter in true]
+    return LetterSquare(true, predicted, counts)
+
+
+def _plot_recalls(task: TaskRun, *, has_interval: bool) -> Recalls | None:
+    counted = _get_letters(task)
+    recalls = measure_recalls(counted)
+    if not recalls or len(recalls) > MAX_SQUARE:
+        return None
+    rows = []
+    for letter, value in sorted(recalls.items()):
+        n, right = sum(counted[letter].values()), counted[letter].get(letter, 0)
+        rows.append(Recall(letter, value, wilson(right, n) if has_interval else None, n))
+    return Recalls(rows, measure_rstd(list(recalls.values())))
+
+
+def _list_categories(task: TaskRun) -> dict[str, Mapping[str, int]]:
+    """Return the counts of the most frequent categories, in the order of their text."""
+    counted: Mapping[str, Mapping[str, int]] = task.totals.get("categories") or {}
+    largest = sorted(counted, key=lambda label: (-counted[label]["n"], label))[:MAX_CATEGORIES]
+    return {label: counted[label] for label in sorted(largest)}
+
+
+def _plot_categories(task: TaskRun, *, has_interval: bool) -> CategoryPlot | None:
+    """Return the main metric by group, or the accuracy by category."""
+    metric, rows = task.main_metric, []
+    column = task.totals.get("category_column")
+    if metric is not None and metric.groups:
+        groups = metric.groups[0]
+        column = groups.column
+        largest = sorted(groups.values, key=lambda value: -value.n)[:MAX_CATEGORIES]
+        for value in groups.values:
+            if value in largest:
+                rows.append(Point(str(value.group), value.value, value.interval, value.n))
+        if not rows:
+            return None
+    else:
+        for label, entry in _list_categories(task).items():
+            n, correct = entry["n"], entry["correct"]
+            point = Point(label, None, None, n)
+            if n and not entry["partial"]:  # answers that are right in part are no share
+                interval = wilson(correct, n) if has_interval else None
+                point = Point(label, correct / n, interval, n)
+            rows.append(point)
+        if all(row.value is None for row in rows):
+            return None
+    rows.sort(key=lambda row: (row.value is None, -(row.value or 0.0)))
+    return CategoryPlot(str(column), rows)
 
 
 # ── reliability: whether a model is right as often as it is sure
-# ──────────────────────────────────────────── A task that measures calibration has the curve. Of
-# others it is made here, where completions came with log-probabilities and a scorer knows the
-# choices: by the likeliest choice, as `choice_probabilities` does.
+# A task that measures calibration has the curve. For others it is made here, where completions came
+# with log-probabilities and a scorer knows the choices: by the likeliest choice, as
+# `choice_probabilities` does.
 
 
-def _describe_reliability(task: TaskRun, *, has_interval: bool) -> Plain | None:
-    """Return confidence and accuracy by bin, and the expected calibration error.
-
-    None without any.
-    """
-    found = _find_curve(task) or _measure_curve(task)
-    if found is None:
+def _plot_reliability(task: TaskRun, *, has_interval: bool) -> Reliability | None:
+    metric = _find_curve(task) or _measure_curve(task)
+    if metric is None:
         return None
-    bins: Sequence[Mapping[str, Any]] = found.details["bins"]  # type: ignore[assignment]  # as the metric wrote it
+    bins: Sequence[Mapping[str, Any]] = metric.details["bins"]  # type: ignore[assignment]  # as the metric wrote it
     rows = []
-    for one in bins:
-        right = one["n"] * (one["accuracy"] or 0.0)
+    for entry in bins:
+        n, accuracy = entry["n"], entry["accuracy"]
+        right = n * (accuracy or 0.0)
+        interval = None
         # Answers that may be right in part have no interval.
-        is_count = has_interval and one["n"] > 0 and abs(right - round(right)) < ROUNDING
-        interval = wilson(round(right), one["n"]) if is_count else None
-        about = {"low": one["from"], "high": one["to"]}
-        about |= {name: one[name] for name in ("confidence", "accuracy")}
-        rows.append({**about, "interval": interval, "n": one["n"]})
-    return {"bins": rows, "ece": found.value, "ece_bins": len(rows)}
+        if has_interval and n and abs(right - round(right)) < ROUNDING:
+            interval = wilson(round(right), n)
+        low, high, confidence = entry["from"], entry["to"], entry["confidence"]
+        rows.append(ReliabilityBin(low, high, confidence, accuracy, interval, n))
+    return Reliability(rows, metric.value, len(rows))
 
 
 def _find_curve(task: TaskRun) -> MetricValue | None:
     """Return the calibration that the task itself measures."""
-    found = (one for one in task.metrics.values() if one.type == Calibration.type)
-    return next((one for one in found if one.value is not None and "bins" in one.details), None)
+    for metric in task.metrics.values():
+        is_curve = metric.type == Calibration.type and "bins" in metric.details
+        if is_curve and metric.value is not None:
+            return metric
+    return None
 
 
 def _measure_curve(task: TaskRun) -> MetricValue | None:
-    """Return the calibration of a task that does not measure it; None where nothing is known.
-
-    Confidence and correctness are those of the likeliest choice, of completions that count.
-    """
-    key = task.main_scorer
-    if key is None or not _has_logprobs(task.stored_completions):
+    """Return the calibration of a task that does not measure it; None if it cannot be known."""
+    if task.main_scorer is None or not _has_logprobs(task.stored_completions):
         return None
-    # Everywhere, or at equal distances all over the run.
-    offsets, most = range(0, len(task.stored_completions), BLOCK), MOST_RELIABILITY // BLOCK
-    chosen = (offsets[place * len(offsets) // most] for place in range(most))
+    # All blocks, or as many as are allowed, at equal distances all over the run.
+    offsets: Sequence[int] = range(0, len(task.stored_completions), BLOCK)
+    limit = MAX_RELIABILITY // BLOCK
+    if len(offsets) > limit:
+        offsets = [offsets[number * len(offsets) // limit] for number in range(limit)]
     pairs: Counter[tuple[float, float]] = Counter()
-    for offset in chosen if len(offsets) > most else offsets:
-        verdicts = task.stored_scores.read(offset, BLOCK, [key])[key].struct.unnest()
-        metadata = verdicts["metadata"].struct
-        if not {"choices", "ground_truth_choice"} <= set(metadata.fields):
-            return None
-        rows = zip(
-            task.stored_completions.read(offset, BLOCK, ["logprobs"])["logprobs"],
-            verdicts["status"],
-            verdicts["excluded_by"],
-            metadata.field("choices").to_list(),
-            metadata.field("ground_truth_choice").to_list(),
-            strict=True,
-        )
-        for told, status, excluded, choices, truth in rows:
-            if (
-                told is None
-                or status != ScoreStatus.SCORED.value
-                or excluded is not None
-                or not choices
-            ):
-                continue
-            values = judge_probabilities(json.loads(told), choices, truth).values
-            if values.get("confidence") is not None:
-                pairs[float(str(values["confidence"])), float(str(values["is_correct"]))] += 1
+    for offset in offsets:
+        pairs.update(_read_confidences(task, task.main_scorer, offset))
     if not pairs:
         return None
     metric = Calibration(bins=(10,))
@@ -619,60 +883,71 @@ def _measure_curve(task: TaskRun) -> MetricValue | None:
     return metric.state_values(counts, metric.collect(counts))[0]
 
 
-def _has_logprobs(kept: Table) -> bool:
-    """Return whether completions came with log-probabilities, as the first and the middle ones
-    tell.
-    """
-    blocks = (kept.read(offset, BLOCK, ["logprobs"]) for offset in {0, len(kept) // 2} if len(kept))
-    return any(one["logprobs"].count() for one in blocks if "logprobs" in one.columns)
+def _read_confidences(task: TaskRun, key: str, offset: int) -> Iterator[tuple[float, float]]:
+    """Yield confidence and correctness of the likeliest choice, of completions that count."""
+    stored = task.stored_scores.read(offset, BLOCK, [key])[key].to_list()
+    replies = task.stored_completions.read(offset, BLOCK, ["logprobs"])["logprobs"]
+    for verdict, logprobs in zip(stored, replies, strict=True):
+        is_counted = verdict["status"] == ScoreStatus.SCORED.value and not verdict["excluded_by"]
+        choices = (verdict["metadata"] or {}).get("choices")
+        if logprobs is None or not is_counted or not choices:
+            continue
+        truth = verdict["metadata"].get("ground_truth_choice")
+        values = judge_probabilities(json.loads(logprobs), choices, truth).values
+        if values.get("confidence") is not None:
+            yield float(str(values["confidence"])), float(str(values["is_correct"]))
 
 
-# ── how long completions took, and how many tokens they are
-# ─────────────────────────────────────────────────
+def _has_logprobs(completions: Table) -> bool:
+    """Return whether completions have log-probabilities, as the first and the middle ones tell."""
+    if not len(completions):
+        return False
+    for offset in (0, len(completions) // 2):
+        block = completions.read(offset, BLOCK, ["logprobs"])
+        if "logprobs" in block.columns and block["logprobs"].count():
+            return True
+    return False
 
 
-def _describe_calls(kept: Table) -> Plain:
-    """Return `latency` (seconds of calls, without those from the cache) and `tokens`; None if
-    unknown.
-    """
-    parts = [
-        kept.read(offset, READ_TOGETHER, ("latency", "usage", "source")).select(
-            pl.when(pl.col("source") != "cache").then("latency").alias("latency"),
-            pl.col("usage").struct.field("prompt_tokens").alias("prompt"),
-            pl.col("usage").struct.field("completion_tokens").alias("completion"),
+# ── how long completions took, and how many tokens they have
+
+
+def _plot_calls(completions: Table) -> tuple[LatencyPlot | None, TokenPlot | None]:
+    columns = ("latency", "usage", "source")
+    parts = []
+    for offset in range(0, len(completions), CHUNK_ROWS):
+        part = completions.read(offset, CHUNK_ROWS, columns)
+        is_new = pl.col("source") != "cache"
+        usage = pl.col("usage").struct
+        parts.append(
+            part.select(
+                pl.when(is_new).then("latency").alias("latency"),
+                usage.field("prompt_tokens").alias("prompt"),
+                usage.field("completion_tokens").alias("completion"),
+            )
         )
-        for offset in range(0, len(kept), READ_TOGETHER)
-    ]
-    plots: Plain = {"latency": None, "tokens": None}
     if not parts:
-        return plots
-    found = pl.concat(parts)
-    seconds, prompt, completion = (
-        found[name].drop_nulls() for name in ("latency", "prompt", "completion")
-    )
+        return None, None
+    table = pl.concat(parts)
+    seconds = table["latency"].drop_nulls()
     seconds = seconds.filter(seconds.is_finite())
+    latency = tokens = None
     if len(seconds):
-        ends = {
-            name: _find_quantile(seconds, share) for name, share in (("p50", 0.5), ("p95", 0.95))
-        }
-        plots["latency"] = {**ends, "bins": count_bins(seconds)}
+        p50, p95 = _find_quantile(seconds, 0.5), _find_quantile(seconds, 0.95)
+        latency = LatencyPlot(p50, p95, count_bins(seconds))
+    prompt, completion = table["prompt"].drop_nulls(), table["completion"].drop_nulls()
     if len(prompt) or len(completion):
-        bins = count_bins(completion.cast(pl.Float64), is_whole=True)
-        plots["tokens"] = {
-            "prompt": int(prompt.sum()),
-            "completion": int(completion.sum()),
-            "bins": bins,
-        }
-    return plots
+        bars = count_bins(completion.cast(pl.Float64), is_whole=True)
+        tokens = TokenPlot(int(prompt.sum()), int(completion.sum()), bars)
+    return latency, tokens
 
 
 def _find_quantile(values: pl.Series, share: float) -> float:
     return float(str(values.quantile(share, "linear")))
 
 
-def count_bins(values: pl.Series, *, is_whole: bool = False) -> list[Plain]:
-    """Return bars of equal, round width from the smallest value on, each from `low` up to, without,
-    `high`.
+def count_bins(values: pl.Series, *, is_whole: bool = False) -> list[Bar]:
+    """Return bars of equal, round width from the smallest value on.
 
     Values far beyond the others are in a wider bar of their own, which ends with the largest.
     """
@@ -683,18 +958,18 @@ def count_bins(values: pl.Series, *, is_whole: bool = False) -> list[Plain]:
     step = choose_step(high - smallest, is_whole=is_whole)
     first, last = math.floor(smallest / step), math.floor(high / step) + 1
     has_outliers = largest > (first + (last - first) * NEAR) * step
-    last = last if has_outliers else max(last, math.floor(largest / step) + 1)
-    places = (values / step).floor().cast(pl.Int64).clip(first, last if has_outliers else last - 1)
+    if not has_outliers:
+        last = max(last, math.floor(largest / step) + 1)
+    places = (values / step).floor().cast(pl.Int64).clip(first, last)
     counts = dict(places.value_counts().iter_rows())
-    bars = [
-        {"low": place * step, "high": (place + 1) * step, "count": counts.get(place, 0)}
-        for place in range(first, last)
-    ]
-    return (
-        [*bars, {"low": last * step, "high": largest, "count": counts[last]}]
-        if has_outliers
-        else bars
-    )
+    if not has_outliers:  # the largest value may lie on the end of the last bar
+        counts[last - 1] = counts.get(last - 1, 0) + counts.get(last, 0)
+    bars = []
+    for place in range(first, last):
+        bars.append(Bar(place * step, (place + 1) * step, counts.get(place, 0)))
+    if has_outliers:
+        bars.append(Bar(last * step, largest, counts[last]))
+    return bars
 
 
 def choose_step(width: float, *, is_whole: bool = False) -> float:
@@ -704,206 +979,3 @@ def choose_step(width: float, *, is_whole: bool = False) -> float:
     power = 10.0 ** math.floor(math.log10(width / BARS))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power * BARS >= width)
     return max(1.0, step) if is_whole else step
-
-
-# ── Vega-Lite
-# Plain JSON with its values in it. Field names are ours; what comes from data is in the values
-# alone.
-
-SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
-MIME_TYPE = "application/vnd.vegalite.v5+json"
-#: Okabe and Ito's colours, which people with any colour vision tell apart.
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
-WIDTH, HEIGHT, ROW = 480, 240, 18
-
-Rows = Sequence[Mapping[str, Any]]
-#: By field of a mark its title, and perhaps its format.
-Told = Mapping[str, str | tuple[str, str]]
-
-
-class Plot(dict[str, Any]):
-    """A Vega-Lite specification; a notebook that knows them draws it."""
-
-    def _repr_mimebundle_(self, **_: object) -> Plain:
-        return {MIME_TYPE: dict(self), "text/plain": f"<plot {self.get('title', '')!r}>"}
-
-
-def draw_plots(tasks: Rows) -> dict[str, Plot]:
-    """Return the plots of a run's overview by name, those of several tasks by `task/name`.
-
-    Only those that show something are there, in the order of the page.
-    """
-    found: dict[str, Plot] = {}
-    for task in tasks:
-        about = f"{task['display_name'] or task['key']}, {task['model']}"
-        for name, drawn in _draw_task(task["plots"], task["headline"]):
-            plot = {"$schema": SCHEMA, "width": WIDTH, "height": HEIGHT, **drawn}
-            plot["title"] = {"text": drawn["title"], "subtitle": about, "anchor": "start"}
-            plot["config"] = {"view": {"stroke": None}}
-            found[name if len(tasks) == 1 else f"{task['key']}/{name}"] = Plot(plot)
-    return found
-
-
-def _draw_task(plots: Plain, headline: Plain) -> Iterator[tuple[str, Plain]]:
-    told: Told
-    dashed = {"strokeDash": [4, 4], "color": GREY}
-    if plot := plots["categories"]:
-        drawn = _draw_forest(
-            plot["rows"], {"color": {"value": BLUE}}, is_share=headline["is_share"]
-        )
-        if headline["chance"] is not None:
-            x = {"datum": headline["chance"], "type": "quantitative"}
-            line = {
-                "data": {"values": [{}]},
-                "mark": {"type": "rule", **dashed},
-                "encoding": {"x": x},
-            }
-            drawn["layer"].insert(0, line)
-        yield "categories", {"title": f"{headline['name']} by {plot['column']}", **drawn}
-    if plot := plots["invalid"]:
-        told = {"reason": "reason", "count": "completions", "stated": "state an answer"}
-        axes = {
-            "y": _field("reason", "nominal", None, sort="-x"),
-            "x": _field("count", "quantitative", "completions"),
-        }
-        drawn = _draw_bars(plot, ORANGE, axes, {**told, "right": "the right one"})
-        yield (
-            "invalid",
-            {"title": "INVALID completions by reason", "height": {"step": ROW}, **drawn},
-        )
-    if plot := plots["rules"]:
-        kinds, colours = ["own", "rule", "lens"], [ORANGE, BLUE, GREY]
-        encodings = {
-            "color": _field("kind", "nominal", None, scale={"domain": kinds, "range": colours}),
-            "shape": _field("kind", "nominal", None, scale={"domain": kinds}),
-        }
-        drawn = _draw_forest(plot, encodings, is_share=True)
-        yield "rules", {"title": "Accuracy under each reading rule", **drawn}
-    if plot := plots["letters"]:
-        yield "letters", _draw_letters(plot)
-    if plot := plots["recalls"]:
-        axes = {
-            "x": _field("letter", "nominal", None, axis={"labelAngle": 0}),
-            "y": _share("value", "recall"),
-        }
-        told = {"letter": "letter", "value": ("recall", ".2%"), "n": "samples"}
-        yield "recalls", {"title": "Recall by letter", **_draw_bars(plot["rows"], BLUE, axes, told)}
-    if plot := plots["reliability"]:
-        curve = {"x": _share("confidence", "confidence"), "y": _share("accuracy", "accuracy")}
-        ideal = [{"confidence": 0, "accuracy": 0}, {"confidence": 1, "accuracy": 1}]
-        told = {
-            "confidence": ("confidence", ".1%"),
-            "accuracy": ("accuracy", ".1%"),
-            "n": "completions",
-        }
-        points = {"type": "line", "color": BLUE, "point": {"size": 60, "color": BLUE}}
-        found = [one for one in plot["bins"] if one["n"]]
-        layers = [
-            {"data": {"values": ideal}, "mark": {"type": "line", **dashed}, "encoding": curve},
-            {"data": {"values": found}, "mark": points, "encoding": {**curve, **_tooltip(told)}},
-        ]
-        title = f"Right as often as sure? ECE {100 * plot['ece']:.2f} % in {plot['ece_bins']} bins"
-        yield "reliability", {"title": title, "width": HEIGHT, "layer": layers}
-    titles = {"latency": "Latency: p50 {p50:.2f} s, p95 {p95:.2f} s"}
-    titles["tokens"] = "Tokens: {prompt:,} of prompts, {completion:,} of completions"
-    for name, axis, colour in (
-        ("latency", "seconds", BLUE),
-        ("tokens", "tokens of a completion", GREEN),
-    ):
-        if plot := plots[name]:
-            axes = {
-                "x": {
-                    "field": "low",
-                    "bin": {"binned": True},
-                    "type": "quantitative",
-                    "title": axis,
-                },
-                "x2": {"field": "high"},
-                "y": _field("count", "quantitative", "completions"),
-            }
-            told = {"low": "from", "high": "to", "count": "completions"}
-            drawn = _draw_bars(plot["bins"], colour, axes, told)
-            yield name, {"title": titles[name].format_map(plot), **drawn}
-
-
-def _field(name: str, kind: str, title: str | None, **more: object) -> Plain:
-    return {"field": name, "type": kind, "title": title, **more}
-
-
-def _share(name: str, title: str) -> Plain:
-    return _field(name, "quantitative", title, axis={"format": ".0%"}, scale={"domain": [0, 1]})
-
-
-def _tooltip(fields: Told) -> Plain:
-    told = [(name, *([one] if isinstance(one, str) else one)) for name, one in fields.items()]
-    return {"tooltip": [dict(zip(("field", "title", "format"), one, strict=False)) for one in told]}
-
-
-def _draw_bars(rows: Rows, colour: str, axes: Plain, told: Told) -> Plain:
-    mark = {"type": "bar", "color": colour}
-    return {"data": {"values": rows}, "mark": mark, "encoding": {**axes, **_tooltip(told)}}
-
-
-def _draw_forest(rows: Rows, encodings: Mapping[str, Any], *, is_share: bool) -> Plain:
-    """Return points with their intervals, one row each."""
-    form = ".2%" if is_share else ".4~g"
-    x = (
-        _share("value", "")
-        if is_share
-        else _field("value", "quantitative", "", scale={"zero": False})
-    )
-    ends = {"low": ("95 % from", form), "high": ("to", form)}
-    told = _tooltip({"label": "label", "value": ("value", form), **ends, "n": "n"})
-    y = _field("label", "nominal", None, sort={"field": "value", "order": "descending"})
-    line = {"x": {**x, "field": "low"}, "x2": {"field": "high"}, "y": y, **told}
-    point = {"type": "point", "filled": True, "size": 70, "opacity": 1}
-    values = [
-        {**row, **dict(zip(("low", "high"), row["interval"] or (None, None), strict=True))}
-        for row in rows
-    ]
-    return {
-        "height": {"step": ROW},
-        "data": {"values": values},
-        "layer": [
-            {
-                "transform": [{"filter": "isValid(datum.low)"}],
-                "mark": {"type": "rule"},
-                "encoding": line,
-            },
-            {"mark": point, "encoding": {"x": x, "y": y, **told, **encodings}},
-        ],
-    }
-
-
-def _draw_letters(plot: Plain) -> Plain:
-    values = [
-        {
-            "true": true,
-            "predicted": predicted,
-            "count": count,
-            "share": count / sum(row) if sum(row) else 0,
-        }
-        for true, row in zip(plot["true"], plot["counts"], strict=True)
-        for predicted, count in zip(plot["predicted"], row, strict=True)
-    ]
-    names = {"true": "true", "predicted": "predicted", "count": "completions"}
-    told = _tooltip({**names, "share": ("of this truth", ".1%")})
-    dark = {"condition": {"test": "datum.share > 0.5", "value": "white"}, "value": "black"}
-    shades = {"scheme": "blues", "domain": [0, 1]}
-    colour = _field("share", "quantitative", "of this truth", scale=shades)
-    return {
-        "title": "Letters true against predicted",
-        "width": {"step": 44},
-        "height": {"step": 32},
-        "data": {"values": values},
-        "encoding": {
-            "y": _field("true", "nominal", "true", sort=plot["true"]),
-            "x": _field(
-                "predicted", "nominal", "predicted", sort=plot["predicted"], axis={"labelAngle": 0}
-            ),
-        },
-        "layer": [
-            {"mark": "rect", "encoding": {"color": colour, **told}},
-            {"mark": "text", "encoding": {"text": {"field": "count"}, "color": dark}},
-        ],
-    }

@@ -1,6 +1,4 @@
-"""What commands show before there is a run: `check`, `doctor`, `run --dry-run`, `tasks` and
-`import`.
-"""
+"""What commands show before there is a run: `check`, `doctor`, `--dry-run`, `tasks`, `import`."""
 
 from __future__ import annotations
 
@@ -11,6 +9,7 @@ from typing import Any
 from answerkey.errors import hide_secrets
 from answerkey.evaluate.dry_run import Checked, DryRun, PlannedTask
 from answerkey.importers import Imported
+from answerkey.importers.project_files import ImportedTask
 from answerkey.reports.explain import draw_messages
 from answerkey.reports.terminal import UNLIMITED, format_cost
 from answerkey.spec.ready_made import ReadyMade
@@ -36,28 +35,32 @@ from answerkey.text import (
     wrap,
 )
 
-# check
+# ── check
 
 
 def draw_check(checked: Checked, width: int) -> list[Line]:
     """Return every error, every warning, and the count."""
-    blocks = [draw_problems(checked.errors, width), *map(draw_notice, checked.notices)]
-    found = (
-        f"{format_count(len(checked.errors), 'error')}, "
-        f"{format_count(len(checked.notices), 'warning')}"
-    )
-    rows_seen = format_count(sum(task.rows for task in checked.tasks), "row")
-    seen = f"{format_count(len(checked.tasks), 'task')}, {rows_seen} checked"
-    verdict = Span("not good", "bad") if checked.errors else Span("good", "good")
-    above = [one for block in blocks if block for one in (*block, BLANK)]
-    return [*above, line(verdict, f": {found}; {seen}")]
+    lines: list[Line] = []
+    for block in (draw_problems(checked.errors, width), *map(draw_notice, checked.notices)):
+        if block:
+            lines += [*block, BLANK]
+    errors = format_count(len(checked.errors), "error")
+    warnings = format_count(len(checked.notices), "warning")
+    tasks = format_count(len(checked.tasks), "task")
+    rows = format_count(sum(task.rows for task in checked.tasks), "row")
+    text = f": {errors}, {warnings}; {tasks}, {rows} checked"
+    return [*lines, line(_say_good(is_good=not checked.errors), text)]
+
+
+def _say_good(*, is_good: bool) -> Span:
+    return Span("good", "good") if is_good else Span("not good", "bad")
 
 
 def describe_check(checked: Checked, file: str) -> dict[str, Any]:
     """Return what `check --json` prints."""
-    tasks = [
-        {"key": task.key, "dataset": task.dataset, "rows": task.rows} for task in checked.tasks
-    ]
+    tasks = []
+    for task in checked.tasks:
+        tasks.append({"key": task.key, "dataset": task.dataset, "rows": task.rows})
     return {
         "check": {"file": hide_secrets(file), "good": not checked.errors, "tasks": tasks},
         **describe_problems(checked.errors),
@@ -65,174 +68,168 @@ def describe_check(checked: Checked, file: str) -> dict[str, Any]:
     }
 
 
-# doctor
+# ── doctor
 
 _SIGNS = {"good": "✓", "note": "·", "warning": "!", "failed": "✗"}
 _ROLES: dict[str, Role] = {"good": "good", "note": "dim", "warning": "warn", "failed": "bad"}
 
 
 def draw_examination(found: Mapping[str, Any], width: int) -> list[Line]:
-    """Return each check with its status, what was seen, what it means and what to do.
-
-    Then the count.
-    """
+    """Return each check with what was seen, what it means and what to do, then the count."""
     about = f"task {found['task']}" if found["task"] else "built-in questions"
     lines = [line(Span(found["model"], "title"), f": {about}")]
-    wide = max(len(one["check"]) for one in found["checks"])
-    for one in found["checks"]:
-        status, named = one["status"], {"means": one["means"], "do": one["advice"]}
-        head = f"{INDENT}{_SIGNS[status]} {status:<7}{GAP}{one['check']:<{wide}}{GAP}"
-        texts = [one["seen"], *(f"{name}: {text}" for name, text in named.items() if text)]
-        first, *more = (
-            part for text in texts for part in draw_text(text, width, indent=" " * len(head))
-        )
-        lines += [line(Span(head, _ROLES[status]), first[0].text.lstrip()), *more]
-    counts = Counter(one["status"] for one in found["checks"])
-    verdict = Span("good", "good") if found["good"] else Span("not good", "bad")
-    told = f": {counts['failed']} failed, {format_count(counts['warning'], 'warning')}"
-    cost = "" if found["cost"] is None else f", {found['cost']:.5f} USD"
-    spent = (
-        f"{found['prompt_tokens']} + {found['completion_tokens']} tokens{cost}, "
-        f"{found['seconds']:.1f} s"
-    )
-    return [*lines, line(verdict, f"{told}; {format_count(found['calls'], 'call')}, {spent}")]
+    longest = max(len(check["check"]) for check in found["checks"])
+    for check in found["checks"]:
+        status = check["status"]
+        head = f"{INDENT}{_SIGNS[status]} {status:<7}{GAP}{check['check']:<{longest}}{GAP}"
+        texts = [check["seen"]]
+        if check["means"]:
+            texts.append(f"means: {check['means']}")
+        if check["advice"]:
+            texts.append(f"do: {check['advice']}")
+        drawn: list[Line] = []
+        for text in texts:
+            drawn += draw_text(text, width, indent=" " * len(head))
+        first, *further = drawn
+        lines += [line(Span(head, _ROLES[status]), first[0].text.lstrip()), *further]
+    counts = Counter(check["status"] for check in found["checks"])
+    text = f": {counts['failed']} failed, {format_count(counts['warning'], 'warning')}; "
+    text += f"{format_count(found['calls'], 'call')}, "
+    text += f"{found['prompt_tokens']} + {found['completion_tokens']} tokens"
+    if found["cost"] is not None:
+        text += f", {found['cost']:.5f} USD"
+    text += f", {found['seconds']:.1f} s"
+    return [*lines, line(_say_good(is_good=found["good"]), text)]
 
 
-# ---------------------------------------------------------------------------------------------- dry
-# run
+# ── dry run
 
 
 def draw_plan(plan: DryRun) -> list[Line]:
     """Return what a run would ask, task by task, with the first prompt in full."""
-    lines: list[Line] = [
-        line(Span("Dry run", "title"), ": no model was called, nothing was written")
-    ]
+    lines = [line(Span("Dry run", "title"), ": no model was called, nothing was written")]
     for task in plan.tasks:
         lines += [BLANK, line(Span(task.key, "title"))]
-        lines += draw_facts([(name, text) for name, text in _list_facts(task) if text], UNLIMITED)
+        lines += draw_facts(_list_facts(task).items(), UNLIMITED)
         lines += draw_messages("First prompt", task.first_prompt or ())
     return lines
 
 
-def _list_facts(task: PlannedTask) -> list[tuple[str, str]]:
-    prompts, tokens, judged, read = "", f"at most {task.completion_tokens}", "", ""
+def _list_facts(task: PlannedTask) -> dict[str, str]:
+    facts = {
+        "model": task.model or "none: completions are recorded",
+        "samples": str(task.samples),
+    }
     if task.model and task.prompts != task.samples:
         each = f"{task.prompts / max(task.samples, 1):.4g} for each sample (orders and trials)"
-        prompts = f"{task.prompts}: {each}"
-    if task.completion_tokens is None:
-        tokens = "" if task.cost == 0 else "unknown: the model has no `max_tokens`"
-    cost = (
-        "unknown"
-        if task.cost is None
-        else f"at most {format_cost(task.cost)}"
-        if task.cost
-        else "0.00 USD"
-    )
+        facts["prompts"] = f"{task.prompts}: {each}"
+    facts["calls"] = str(task.calls)
+    if task.cached:
+        facts["calls"] += f", and {task.cached} from the cache"
+    facts["prompt tokens"] = f"about {task.prompt_tokens} (characters / 4)"
+    if task.completion_tokens is not None:
+        facts["completion tokens"] = f"at most {task.completion_tokens}"
+    elif task.cost != 0:
+        facts["completion tokens"] = "unknown: the model has no `max_tokens`"
+    facts["cost"] = "unknown"
+    if task.cost is not None:
+        facts["cost"] = f"at most {format_cost(task.cost)}" if task.cost else "0.00 USD"
+    apart = "calls more; tokens and cost are not in the above"
     if task.judge_calls:
-        judged = f"about {task.judge_calls} calls more; tokens and cost are not in the above"
+        facts["judge"] = f"about {task.judge_calls} {apart}"
     if task.fallback_calls:
-        read = f"at most {task.fallback_calls} calls more; tokens and cost are not in the above"
-    return [
-        ("model", task.model or "none: completions are recorded"),
-        ("samples", str(task.samples)),
-        ("prompts", prompts),
-        ("calls", f"{task.calls}{f', and {task.cached} from the cache' if task.cached else ''}"),
-        ("prompt tokens", f"about {task.prompt_tokens} (characters / 4)"),
-        ("completion tokens", tokens),
-        ("cost", cost),
-        ("judge", judged),
-        ("fallback", read),
-    ]
+        facts["fallback"] = f"at most {task.fallback_calls} {apart}"
+    return facts
+
+
+#: What `--json` has of each task, beside its first prompt.
+_PLANNED = (
+    *("key", "model", "samples", "prompts", "calls", "cached", "judge_calls", "fallback_calls"),
+    *("prompt_tokens", "completion_tokens", "cost"),
+)
 
 
 def describe_plan(plan: DryRun) -> dict[str, Any]:
     """Return what `run --dry-run --json` prints below `dry_run`."""
-    names = [
-        "key",
-        "model",
-        "samples",
-        "prompts",
-        "calls",
-        "cached",
-        "judge_calls",
-        "fallback_calls",
-    ]
-    names += ["prompt_tokens", "completion_tokens", "cost"]
-    return {
-        "tasks": [
-            {name: getattr(task, name) for name in names}
-            | {
-                "first_prompt": None
-                if task.first_prompt is None
-                else list(map(dict, task.first_prompt))
-            }
-            for task in plan.tasks
-        ]
-    }
+    tasks = []
+    for task in plan.tasks:
+        described = {name: getattr(task, name) for name in _PLANNED}
+        described["first_prompt"] = None
+        if task.first_prompt is not None:
+            described["first_prompt"] = list(map(dict, task.first_prompt))
+        tasks.append(described)
+    return {"tasks": tasks}
 
 
-# ------------------------------------------------------------------------------------- ready-made
-# tasks
+# ── ready-made tasks
 
 _LABEL = 12
 
 
 def draw_ready_made(tasks: Sequence[ReadyMade], width: int) -> list[Line]:
     """Return the list of ready-made tasks."""
-    rows = [
-        (
-            Span(one.name, "strong"),
-            "" if one.about.rows is None else f"{one.about.rows:,}",
-            one.about.options,
-            "" if one.about.chance is None else format_percent(one.about.chance),
-            " ".join(one.about.languages),
-            one.about.licence,
+    rows = []
+    for task in tasks:
+        about = task.about
+        rows.append(
+            (
+                Span(task.name, "strong"),
+                "" if about.rows is None else f"{about.rows:,}",
+                about.options,
+                "" if about.chance is None else format_percent(about.chance),
+                " ".join(about.languages),
+                about.licence,
+            )
         )
-        for one in tasks
-    ]
     header = ("task", "questions", "options", "chance", "language", "licence")
     return lay_out(Table(header, rows, "<>>><<", flexible=5), width)
 
 
 def draw_ready_made_task(ready: ReadyMade, width: int) -> list[Line]:
     """Return all that is to be known of a ready-made task, and how it is run."""
-    about, hub = ready.about, ready.describe()["hub"]
-    unknown = "differs from question to question; `answerkey audit` says it"
-    facts = {
-        "questions": "" if about.rows is None else f"{about.rows:,}",
-        "options": about.options,
-        "chance": unknown if about.chance is None else format_percent(about.chance),
-        "category": f"column `{about.category}`" if about.category else "none",
-        "language": ", ".join(about.languages),
-        "licence": about.licence,
-        "homepage": about.homepage,
-        "cite as": about.citation,
-        "on the hub": ", ".join(str(value) for value in hub.values())
-        + (" (it wants a token and accepted terms)" if about.gated else ""),
-    } | {
-        f"expected{' ' * place}": "{model}: {value:.2%} ({setting}; {source})".format(**one)
-        for place, one in enumerate(about.expected)
-    }
-    lines = [line(Span(ready.name, "title"), f"  {about.title}")]
-    lines += [*draw_text(about.summary, width, indent=""), BLANK]
-    for label, text in facts.items():
-        parts = wrap(make_visible(text), width - _LABEL - 2) if text else []
-        labels = [label, *[""] * (len(parts) - 1)]
-        lines += [
-            line("  ", Span(head.ljust(_LABEL), "dim"), part)
-            for head, part in zip(labels, parts, strict=False)
-        ]
+    lines = [line(Span(ready.name, "title"), f"  {ready.about.title}")]
+    lines += [*draw_text(ready.about.summary, width, indent=""), BLANK]
+    for label, text in _list_properties(ready):
+        head = label
+        for part in wrap(make_visible(text), width - _LABEL - 2) if text else ():
+            lines.append(line("  ", Span(head.ljust(_LABEL), "dim"), part))
+            head = ""
     lines += [BLANK, line(Span("Files that are read with `--dataset`", "head"))]
     for form in ready.forms:
-        first, *rest = wrap(make_visible(form.description), width - 4)
-        lines += [line(f"  - {first}"), *(line(f"    {part}") for part in rest)]
+        first, *further = wrap(make_visible(form.description), width - 4)
+        lines += [line(f"  - {first}"), *(line(f"    {part}") for part in further)]
     lines += [BLANK, line(Span("Config values", "head"))]
-    rows = [
-        (key, "" if value is None else str(value), text) for key, value, text in ready.parameters
-    ]
+    rows = []
+    for key, value, text in ready.parameters:
+        rows.append((key, "" if value is None else str(value), text))
     lines += lay_out(Table(("name", "default", "meaning"), rows, "<<<", flexible=2), width)
     lines += [BLANK, line(Span("Run it", "head"))]
     return [*lines, *(line(f"  {command}") for command in list_commands(ready))]
+
+
+def _list_properties(ready: ReadyMade) -> list[tuple[str, str]]:
+    about = ready.about
+    chance = "differs from question to question; `answerkey audit` says it"
+    if about.chance is not None:
+        chance = format_percent(about.chance)
+    hub = ", ".join(map(str, ready.describe()["hub"].values()))
+    if about.gated:
+        hub += " (it wants a token and accepted terms)"
+    properties = [
+        ("questions", "" if about.rows is None else f"{about.rows:,}"),
+        ("options", about.options),
+        ("chance", chance),
+        ("category", f"column `{about.category}`" if about.category else "none"),
+        ("language", ", ".join(about.languages)),
+        ("licence", about.licence),
+        ("homepage", about.homepage),
+        ("cite as", about.citation),
+        ("on the hub", hub),
+    ]
+    for expected in about.expected:
+        text = "{model}: {value:.2%} ({setting}; {source})".format(**expected)
+        properties.append(("expected", text))
+    return properties
 
 
 def list_commands(ready: ReadyMade) -> list[str]:
@@ -247,38 +244,47 @@ def list_commands(ready: ReadyMade) -> list[str]:
 
 def describe_ready_made(tasks: Sequence[ReadyMade]) -> dict[str, Any]:
     """Return ready-made tasks as plain values."""
-    return {"tasks": [{**one.describe(), "commands": list_commands(one)} for one in tasks]}
+    return {"tasks": [{**task.describe(), "commands": list_commands(task)} for task in tasks]}
 
 
-# --------------------------------------------------------------------------------- the log of
-# another tool
+# ── the log of another tool
 
 
-def draw_import(found: Imported, width: int) -> list[Line]:
+def draw_import(imported: Imported, width: int) -> list[Line]:
     """Return what was read, how much of it, what the tool says of it, and where it lies now."""
     lines = [line(Span("Imported", "title"))]
-    facts: dict[str, str | None] = {"log": f"{found.title} ({found.kind})"}
-    for one in found.tasks:
-        told = one.description
-        trials = f", {one.num_trials} times each" if one.num_trials > 1 else ""
-        theirs = f"`{told.score}`: " if told.score else ""
-        theirs += "" if one.their_mean is None else f"{format_percent(one.their_mean)} right, "
-        reported = ", ".join(
-            f"{name} {value:.6g}" for name, value in list(told.reported.items())[:3]
-        )
-        theirs += f"{one.judged} judged" + (f"; the log reports {reported}" if reported else "")
-        facts |= {
-            "task": told.task or None,
-            "model": told.model or None,
-            "samples": f"{format_count(one.samples, 'sample')}{trials}",
-            "completions": ", ".join(f"{count} {status}" for status, count in one.statuses.items()),
-            "their verdict": theirs if one.judged else None,
-        }
-        if one is not found.tasks[-1]:
-            lines += draw_facts([(name, text) for name, text in facts.items() if text], width)
+    facts = {"log": f"{imported.title} ({imported.kind})"}
+    for number, task in enumerate(imported.tasks):
+        if number:
+            lines += draw_facts(facts.items(), width)
             facts = {}
-    facts |= {
-        "left out": f"{found.broken} broken lines or members" if found.broken else None,
-        "folder": str(found.folder),
-    }
-    return [*lines, *draw_facts([(name, text) for name, text in facts.items() if text], width)]
+        facts |= _list_imported(task)
+    if imported.broken:
+        facts["left out"] = f"{imported.broken} broken lines or members"
+    facts["folder"] = str(imported.folder)
+    return [*lines, *draw_facts(facts.items(), width)]
+
+
+def _list_imported(task: ImportedTask) -> dict[str, str]:
+    about = task.description
+    facts = {}
+    if about.task:
+        facts["task"] = about.task
+    if about.model:
+        facts["model"] = about.model
+    facts["samples"] = format_count(task.samples, "sample")
+    if task.num_trials > 1:
+        facts["samples"] += f", {task.num_trials} times each"
+    statuses = [f"{count} {status}" for status, count in task.statuses.items()]
+    if statuses:
+        facts["completions"] = ", ".join(statuses)
+    if task.judged:
+        verdict = f"`{about.score}`: " if about.score else ""
+        if task.their_mean is not None:
+            verdict += f"{format_percent(task.their_mean)} right, "
+        verdict += f"{task.judged} judged"
+        reported = [f"{name} {value:.6g}" for name, value in list(about.reported.items())[:3]]
+        if reported:
+            verdict += f"; the log reports {', '.join(reported)}"
+        facts["their verdict"] = verdict
+    return facts

@@ -1,17 +1,25 @@
-"""A run as a terminal shows it: the numbers, what stands behind them, where it lies.
-
-And how far one is.
-"""
+"""A run on a terminal: its numbers, what they rest on, and where it lies; and progress."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from answerkey.reports.view import find_example, find_neighbour, view_run
-from answerkey.runs import Run, list_forced
+from answerkey.reports.view import (
+    CallsView,
+    Categories,
+    MetricView,
+    Reason,
+    Repeatability,
+    RunView,
+    TaskView,
+    find_example,
+    find_neighbour,
+    view_run,
+)
+from answerkey.runs import Run
 from answerkey.text import (
     BLANK,
     FRACTION_TYPES,
@@ -39,6 +47,7 @@ from answerkey.text import (
     shorten_path,
     wrap,
 )
+from answerkey.types import Groups, GroupValue
 
 if TYPE_CHECKING:  # showing a run needs nothing that makes one
     from answerkey.evaluate.observer import CallProgress
@@ -46,15 +55,46 @@ if TYPE_CHECKING:  # showing a run needs nothing that makes one
 #: A width for lines that must stay whole: a command is copied as it stands.
 UNLIMITED = 10_000
 SIMULATED = "SIMULATED: answers made from the key, by no language model"
-SHOWN_ID, SHOWN_NAMES, SHOWN_NOTES, SHOWN_REASONS, SHOWN_RUNS = 40, 4, 3, 10, 10
-#: Groups or categories at each end, the best and the worst; `-v` shows so many of them.
-SHOWN_ENDS, SHOWN_GROUPS = 5, 200
-#: Of recorded completions, so many that begin with a thinking block are told of.
+NO_ACCURACY = "so no accuracy is shown: a share of the rest says nothing about the whole."
+MAX_ID, MAX_NAMES, MAX_NOTES, MAX_REASONS, MAX_RUNS = 40, 4, 3, 10, 10
+#: Groups or categories at each end, the best and the worst; `-v` shows more of them.
+ENDS, VERBOSE_ENDS = 5, 100
+#: A warning is due if more recorded completions than this share begin with a thinking block.
 THINKING_SHARE = 0.01
 #: Reasons for INVALID; `-v` shows all.
-SHOWN_INVALID = 5
+MAX_INVALID = 5
 
-View = Mapping[str, Any]
+Rows = Sequence[Sequence[Cell]]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a summary is drawn: how wide, how precise, how much; shares only of a complete run."""
+
+    width: int
+    digits: int | None
+    verbose: bool
+    is_complete: bool
+
+    def table(
+        self, header: Sequence[str], rows: Rows, align: str, flexible: int | None = None
+    ) -> list[Line]:
+        """Return a table below a blank line; nothing without rows."""
+        if not rows:
+            return []
+        return [BLANK, *lay_out(Table(header, rows, align, flexible), self.width)]
+
+    def text(self, text: str, role: Role = "plain") -> list[Line]:
+        """Return a text in indented lines."""
+        return draw_text(text, self.width, role)
+
+    def number(self, value: float | None, *, as_share: bool) -> str:
+        """Return a number."""
+        return format_figure(value, as_share=as_share, digits=self.digits)
+
+    def interval(self, interval: tuple[float, float] | None, *, as_share: bool = True) -> str:
+        """Return an interval; empty when there is none."""
+        return format_interval(interval, as_share=as_share, digits=self.digits)
 
 
 def draw_summary(
@@ -64,535 +104,610 @@ def draw_summary(
 
     A run that is not complete shows no accuracy.
     """
-    view, is_complete = view_run(run), run.status == "complete"
-    head = Span(run.status, "good" if is_complete else "warn")
-    lines = [line(Span(view["title"], "title"), "  ", head)]
-    if run.path is not None:
-        lines.append(line(Span("run ", "dim"), shorten_path(str(run.path))))
-    if view["can_go_on"]:
-        why = (view["run"].get("stopped") or {}).get("message")
-        lines += draw_text(why, width, "warn", indent="") if why else []
-        when = "to go on, unless it is still at work: " if run.status == "running" else "to go on: "
-        lines.append(line(Span(when, "dim"), f"answerkey resume {shlex.quote(str(run.path))}"))
-    for task in view["tasks"]:
-        lines += [BLANK, *_draw_facts(run, task, width, verbose=verbose), BLANK]
-        if is_complete:
-            lines += _draw_numbers(task, width, digits=digits, with_errors=verbose)
-            if any(value["is_about_order"] for value in task["metrics"]):
-                from answerkey.robustness.choice_order import draw_choice_order
-
-                lines += draw_choice_order(run.tasks[task["key"]], width, digits)
-            lines += _draw_repeatability(task, width) if "repeatability" in task else []
-        else:
-            why = "so no accuracy is shown: a share of the rest says nothing about the whole."
-            for text in filter(None, (f"INCOMPLETE: {task['cause']}, {why}", task["advice"])):
-                lines += draw_text(text, width, "warn")
-        lines += [BLANK, *_draw_counts(task, width)]
-        if is_complete and "trials" in task:
-            from answerkey.run_audit.text import say_votes
-
-            if votes := say_votes(run.tasks[task["key"]]):
-                lines += draw_text(f"self-consistency {votes}", width)
-        if is_complete and task["tally"].get("readings"):
-            from answerkey.run_audit.text import draw_both_rules
-
-            lines += draw_both_rules(run.tasks[task["key"]], width, digits)
-        lines += _draw_lost(task, width, with_shares=is_complete, verbose=verbose)
-        if is_complete:
-            lines += _draw_groups(task, width, digits, verbose=verbose)
-            lines += (
-                _draw_categories(task, width, digits, verbose=verbose) if task["categories"] else []
-            )
-        if verbose:
-            lines += draw_letter_table(task["tally"]["letters"], width, with_shares=is_complete)
-        if task["tally"].get("readings") or task["tally"].get("theirs"):
-            from answerkey.run_audit.text import draw_imported_verdicts, draw_readings
-
-            lines += (
-                draw_readings(run.tasks[task["key"]], width, digits)
-                if is_complete and verbose
-                else []
-            )
-            lines += draw_imported_verdicts(
-                run.tasks[task["key"]], width, digits, with_shares=is_complete
-            )
-        if task.get("fallback") and is_complete:
-            from answerkey.run_audit.text import say_fallbacks
-
-            for sentence in say_fallbacks(run.tasks[task["key"]], digits):
-                lines += [BLANK, *draw_text(sentence, width)]
-        lines += _draw_calls(task["calls"], width) if task["calls"] else []
-    if not view["tasks"]:
+    view = view_run(run)
+    layout = Layout(width, digits, verbose, view.is_complete)
+    lines = _draw_head(view, layout)
+    for task in view.tasks:
+        lines += _draw_task(task, layout)
+    if not view.tasks:
         lines += [BLANK, line("  No task of this run is finished.")]
-    for entry in view["unfinished"]:
-        lines += _draw_calls(entry.get("calls") or {}, width)
-    if any("variant" in task for task in view["tasks"]):
+    for calls in view.unfinished.values():
+        lines += _draw_calls(calls, layout)
+    if any("variant" in task.task.manifest for task in view.tasks):
         from answerkey.comparison.compare import draw_variants
 
         lines += draw_variants(run, width, digits)
-    if run.gates:
+    if view.gates:
         from answerkey.gates.rules import draw_gates
 
         lines += draw_gates(run, width)
-    lines += [BLANK] if view["notices"] else []
-    for notice in view["notices"]:
-        first, *rest = make_visible(str(notice), keep_lines=True).split("\n")
-        lines.append(line(Span("warning", "warn"), f": {first.removeprefix('warning: ')}"))
-        lines += [line(more) for more in rest]
-    return [*lines, *_draw_headlines(view, digits, is_complete=is_complete)]
+    return [*lines, *_draw_notices(view.notices), *_draw_headlines(view, layout)]
 
 
-def _draw_headlines(view: View, digits: int | None, *, is_complete: bool) -> list[Line]:
-    """Return the number of each task once more, as the last lines: there one looks first."""
-    lines: list[Line] = [BLANK]
-    for task in view["tasks"]:
-        shown = [value for value in task["metrics"] if not value["is_about_order"]]
-        name = f"{task['key']}: " if len(view["tasks"]) > 1 else ""
-        if not is_complete:
-            lines.append(line(Span(f"{name}INCOMPLETE, no accuracy", "warn")))
-        elif shown:
-            (number, interval), details = _format(shown[0], digits), shown[0].get("details") or {}
-            right = f"  {details['count']} of {details['of']} right" if "of" in details else ""
-            text = f"{name}{shown[0]['label']} {number} {interval}".rstrip()
-            lines.append(line(Span(text, "title"), right))
-    return lines if len(lines) > 1 else []
+def _draw_head(view: RunView, layout: Layout) -> list[Line]:
+    status = Span(view.status, "good" if view.is_complete else "warn")
+    lines = [line(Span(view.title, "title"), "  ", status)]
+    if view.path is not None:
+        lines.append(line(Span("run ", "dim"), shorten_path(view.path)))
+    if not view.can_go_on:
+        return lines
+    if view.stopped:
+        lines += draw_text(view.stopped, layout.width, "warn", indent="")
+    when = "to go on: "
+    if view.status == "running":
+        when = "to go on, unless it is still at work: "
+    command = f"answerkey resume {shlex.quote(str(view.path))}"
+    return [*lines, line(Span(when, "dim"), command)]
 
 
-def _draw_facts(run: Run, task: View, width: int, *, verbose: bool) -> list[Line]:
-    """Return the title of a task, and what was evaluated."""
-    name, model, trials = str(task["display_name"] or ""), task["model"], task.get("trials")
-    completions, dataset = task["completions"] or {}, task["dataset"] or {}
-    facts: list[tuple[str, Cell]] = []
-    if model:
-        facts.append(("model", str(model["name"])))
-        facts += [("", Span(SIMULATED, "warn"))] if model.get("simulated") else []
-        facts += list_forced(task).items()
+def _draw_task(task: TaskView, layout: Layout) -> list[Line]:
+    lines = [BLANK, *_draw_facts(task, layout), BLANK]
+    if layout.is_complete:
+        lines += _draw_numbers(task, layout)
     else:
-        said = "in the dataset"
-        if completions.get("source") == "recorded":
-            who = f"of {completions['model']}, " if completions.get("model") else ""
-            file = completions.get("file")
-            said = f"{who}recorded in {shorten_path(file)}" if file else "given in memory"
-        column = f", column {completions['column']}" if completions.get("column") else ""
-        thoughts = ", thoughts taken out" if completions.get("split_thinking") else ""
-        facts.append(("completions", f"{said}{column}{thoughts}"))
-    facts += [("judge", judge) for judge in task["judges"]]
-    facts += [("fallback", model) for model in task["fallbacks"]]
-    facts += [("replies", Span(task["reused"], "warn"))] if "reused" in task else []
-    label = dataset.get("display_name") or dataset.get("key") or "in memory"
-    file = shorten_path(dataset["file"]) if dataset.get("file") else ""
-    used = task["counts"]["samples"]
-    read = dataset.get("rows_read", used)
-    size = format_count(used, "sample") if used == read else f"{used} of {read} rows"
-    facts.append(("dataset", f"{label} ({f'{file}, ' if file not in {'', label} else ''}{size})"))
-    if task.get("choice_order"):
-        from answerkey.robustness.choice_order import say_order
-
-        order = say_order(run.tasks[task["key"]])
-        facts += [("choice order", order)] if order else []
-    if trials:
-        meant: dict[str, str] = {}
-        for one in trials["score_aggregators"]:
-            function, k = one["aggregator"]["function"], one["aggregator"]["k"]
-            meant.setdefault(one["score_name"], function.replace("k", str(k), 1 if k else 0))
-        stands = "; ".join(f"{score} is its {label}" for score, label in meant.items())
-        each = f"{trials['num_trials']} of each sample"
-        facts.append(("trials", f"{each}; {stands or 'values are their mean'}"))
-    if task["repeated"]:
-        facts.append(
-            ("repeated", f"{task['repeated']['num_runs']} runs; what follows is the first of them")
-        )
-    if verbose:
-        config = ", ".join(f"{key}={value!r}" for key, value in task["config"].items())
-        prints = [
-            f"{kind} {str(value or 'none')[:16]}" for kind, value in task["fingerprints"].items()
-        ]
-        facts += [("config", config or "none"), ("fingerprints", ", ".join(prints))]
-    title = line(Span(task["key"], "title"), f"  {name}" if name and name != task["key"] else "")
-    return [title, *draw_facts(facts, width)]
+        lines += layout.text(f"INCOMPLETE: {task.cause}, {NO_ACCURACY}", "warn")
+        if task.advice:
+            lines += layout.text(task.advice, "warn")
+    lines += [BLANK, *_draw_counts(task, layout)]
+    if layout.is_complete:
+        lines += _draw_votes(task, layout)
+    lines += _draw_lost(task, layout)
+    if layout.is_complete:
+        lines += _draw_groups(task.metrics, layout)
+        if task.categories:
+            lines += _draw_categories(task.categories, task.metrics, layout)
+    if layout.verbose:
+        letters = task.task.totals["letters"]
+        lines += draw_letter_table(letters, layout.width, with_shares=layout.is_complete)
+    return [*lines, *_draw_audit(task, layout), *_draw_calls(task.calls, layout)]
 
 
-# ------------------------------------------------------------------------------------------ the
-# numbers
+def _draw_votes(task: TaskView, layout: Layout) -> list[Line]:
+    """Return how far trials agree, and the accuracy by the two most usual rules."""
+    lines: list[Line] = []
+    if task.task.manifest.get("trials"):
+        from answerkey.run_audit.text import say_votes
 
+        if votes := say_votes(task.task):
+            lines += layout.text(f"self-consistency {votes}")
+    if task.task.totals.get("readings"):
+        from answerkey.run_audit.text import draw_both_rules
 
-def _draw_numbers(task: View, width: int, *, digits: int | None, with_errors: bool) -> list[Line]:
-    """Return the metrics of a task: those that count for the score, then the quality checks."""
-    shown = [value for value in task["metrics"] if not value["is_about_order"]]
-    scored = [value for value in shown if value["purpose"] == "score"]
-    checks = [value for value in shown if value["purpose"] != "score"]
-    draw = partial(_draw_metrics, task, width=width, digits=digits, with_errors=with_errors)
-    lines = draw(scored) if scored else [line("  This task has no metric.")]
-    if checks:
-        lines += [
-            BLANK,
-            line("  Quality checks (purpose qa), not part of the score"),
-            *draw(checks),
-        ]
+        lines += draw_both_rules(task.task, layout.width, layout.digits)
     return lines
 
 
-def _draw_metrics(
-    task: View, values: Sequence[View], width: int, *, digits: int | None, with_errors: bool
-) -> list[Line]:
+def _draw_audit(task: TaskView, layout: Layout) -> list[Line]:
+    """Return what other rules read, how another tool judged, and what a fallback was asked."""
+    totals = task.task.totals
+    lines: list[Line] = []
+    if totals.get("readings") or totals.get("theirs"):
+        from answerkey.run_audit.text import draw_imported_verdicts, draw_readings
+
+        if layout.is_complete and layout.verbose:
+            lines += draw_readings(task.task, layout.width, layout.digits)
+        lines += draw_imported_verdicts(
+            task.task, layout.width, layout.digits, with_shares=layout.is_complete
+        )
+    if totals.get("fallback") and layout.is_complete:
+        from answerkey.run_audit.text import say_fallbacks
+
+        for sentence in say_fallbacks(task.task, layout.digits):
+            lines += [BLANK, *layout.text(sentence)]
+    return lines
+
+
+def _draw_notices(notices: Sequence[str]) -> list[Line]:
+    if not notices:
+        return []
+    lines: list[Line] = [BLANK]
+    for notice in notices:
+        first, *further = make_visible(notice, keep_lines=True).split("\n")
+        lines.append(line(Span("warning", "warn"), f": {first.removeprefix('warning: ')}"))
+        lines += map(line, further)
+    return lines
+
+
+def _draw_headlines(view: RunView, layout: Layout) -> list[Line]:
+    """Return the number of each task once more, as the last lines: people look there first."""
+    lines: list[Line] = []
+    for task in view.tasks:
+        name = f"{task.key}: " if len(view.tasks) > 1 else ""
+        metrics = _list_shown(task.metrics)
+        if not view.is_complete:
+            lines.append(line(Span(f"{name}INCOMPLETE, no accuracy", "warn")))
+        elif metrics:
+            first = metrics[0]
+            details, right = first.metric.details, ""
+            if "of" in details:
+                right = f"  {details['count']} of {details['of']} right"
+            number = layout.number(first.metric.value, as_share=first.is_share)
+            interval = layout.interval(first.metric.interval, as_share=first.is_share)
+            text = f"{name}{first.label} {number} {interval}".rstrip()
+            lines.append(line(Span(text, "title"), right))
+    return [BLANK, *lines] if lines else []
+
+
+# ── what was evaluated
+
+
+def _draw_facts(task: TaskView, layout: Layout) -> list[Line]:
+    """Return the title of a task, and what was evaluated."""
+    facts = _list_answerers(task)
+    facts.append(("dataset", _say_dataset(task)))
+    manifest = task.task.manifest
+    if manifest.get("choice_order"):
+        from answerkey.robustness.choice_order import say_order
+
+        if order := say_order(task.task):
+            facts.append(("choice order", order))
+    if manifest.get("trials"):
+        facts.append(("trials", _say_trials(manifest["trials"])))
+    if repeated := manifest.get("repeatability"):
+        text = f"{repeated['num_runs']} runs; what follows is the first of them"
+        facts.append(("repeated", text))
+    if layout.verbose:
+        config = manifest.get("config") or {}
+        values = ", ".join(f"{key}={value!r}" for key, value in config.items())
+        facts.append(("config", values or "none"))
+        prints = []
+        for kind in ("task", "dataset"):
+            fingerprint = (manifest.get(kind) or {}).get("fingerprint")
+            prints.append(f"{kind} {str(fingerprint or 'none')[:16]}")
+        facts.append(("fingerprints", ", ".join(prints)))
+    name = ""
+    if task.display_name not in {"", task.key}:
+        name = f"  {task.display_name}"
+    return [line(Span(task.key, "title"), name), *draw_facts(facts, layout.width)]
+
+
+def _list_answerers(task: TaskView) -> list[tuple[str, Cell]]:
+    """Return who answered, who judged, and which replies are old."""
+    facts: list[tuple[str, Cell]] = []
+    if task.model:
+        facts.append(("model", task.model))
+        if task.is_simulated:
+            facts.append(("", Span(SIMULATED, "warn")))
+        facts += task.forced.items()
+    else:
+        facts.append(("completions", _say_completions(task)))
+    facts += [("judge", judge) for judge in task.judges]
+    facts += [("fallback", model) for model in task.fallbacks]
+    if task.reused:
+        facts.append(("replies", Span(task.reused, "warn")))
+    return facts
+
+
+def _say_completions(task: TaskView) -> str:
+    recorded = task.completions
+    text = "in the dataset"
+    if recorded.source == "recorded":
+        text = "given in memory"
+        if recorded.file:
+            text = f"recorded in {shorten_path(recorded.file)}"
+            if recorded.model:
+                text = f"of {recorded.model}, {text}"
+    if recorded.column:
+        text += f", column {recorded.column}"
+    if recorded.split_thinking:
+        text += ", thoughts taken out"
+    return text
+
+
+def _say_dataset(task: TaskView) -> str:
+    dataset, used = task.dataset, task.counts["samples"]
+    label = dataset.label or "in memory"
+    size = format_count(used, "sample")
+    if dataset.rows_read not in {None, used}:
+        size = f"{used} of {dataset.rows_read} rows"
+    if dataset.file:
+        file = shorten_path(dataset.file)
+        if file != label:
+            size = f"{file}, {size}"
+    return f"{label} ({size})"
+
+
+def _say_trials(trials: Mapping[str, object]) -> str:
+    """Return how many trials there were, and what stands for them in each score."""
+    meanings: dict[str, str] = {}
+    for entry in trials["score_aggregators"]:  # type: ignore[attr-defined]  # a list of objects
+        function, k = entry["aggregator"]["function"], entry["aggregator"]["k"]
+        if k:
+            function = function.replace("k", str(k), 1)
+        meanings.setdefault(entry["score_name"], function)
+    texts = [f"{score} is its {label}" for score, label in meanings.items()]
+    return f"{trials['num_trials']} of each sample; {'; '.join(texts) or 'values are their mean'}"
+
+
+# ── the numbers
+
+
+def _list_shown(metrics: Iterable[MetricView]) -> list[MetricView]:
+    return [metric for metric in metrics if not metric.is_about_order]
+
+
+def _draw_numbers(task: TaskView, layout: Layout) -> list[Line]:
+    """Return the metrics of a task: those that count for the score, then the quality checks."""
+    scored: list[MetricView] = []
+    checks: list[MetricView] = []
+    for view in _list_shown(task.metrics):
+        group = scored if view.metric.purpose == "score" else checks
+        group.append(view)
+    lines = [line("  This task has no metric.")]
+    if scored:
+        lines = _draw_metrics(task, scored, layout)
+    if checks:
+        lines += [BLANK, line("  Quality checks (purpose qa), not part of the score")]
+        lines += _draw_metrics(task, checks, layout)
+    if any(view.is_about_order for view in task.metrics):
+        from answerkey.robustness.choice_order import draw_choice_order
+
+        lines += draw_choice_order(task.task, layout.width, layout.digits)
+    if task.repeatability:
+        lines += _draw_repeatability(task.repeatability, task.metrics, layout)
+    return lines
+
+
+def _draw_metrics(task: TaskView, views: Sequence[MetricView], layout: Layout) -> list[Line]:
     # A single scorer is worth a mention only by the name that the user gave it.
-    names = {value["scorer"]: value["scorer"] for value in values}
-    names = (names if len(names) > 1 else dict.fromkeys(names, "")) | task["scorer_names"]
-    with_errors = with_errors or digits is not None
+    names = {view.metric.scorer: "" for view in views}
+    if len(names) > 1:
+        names = {scorer: scorer for scorer in names}
+    names |= task.scorer_names
+    is_clustered = any(view.metric.details.get("cluster_by") for view in views)
+    has_errors = layout.verbose or layout.digits is not None or is_clustered
     rows: list[Sequence[Cell]] = []
-    # What is to be said of some of the metrics, each text once, and of which.
+    for view in views:
+        metric, as_share = view.metric, view.is_share
+        error = ""
+        if has_errors:
+            error = format_error(metric.std_error, as_share=as_share, digits=layout.digits)
+        role: Role = "dim" if metric.value is None else "strong"
+        rows.append(
+            [
+                Span(view.label, "strong"),
+                Span(layout.number(metric.value, as_share=as_share), role),
+                layout.interval(metric.interval, as_share=as_share),
+                error,
+                str(metric.n),
+                Span(names[metric.scorer], "dim"),
+            ]
+        )
+    header = ("", "value", "95 % interval", "std. error", "n", "scorer")
+    lines = lay_out(Table(header, rows, "<>>>><", flexible=0), layout.width)
+    for note in _list_notes(views):
+        lines += layout.text(note, "dim")
+    return lines
+
+
+def _list_notes(views: Sequence[MetricView]) -> list[str]:
+    """Return what is to be said of the metrics, each text once, with the metrics it is about."""
     left_out: dict[str, list[str]] = {}
     clustered: dict[str, list[str]] = {}
     missing: dict[str, list[str]] = {}
-    repeated: list[View] = []
-    for value in values:
-        label, details, has_value = (
-            value["label"],
-            value.get("details") or {},
-            value["value"] is not None,
-        )
-        number, interval = _format(value, digits)
-        rows.append(
-            [
-                Span(label, "strong"),
-                Span(number, "strong" if has_value else "dim"),
-                interval,
-                format_error(value["std_error"], as_share=value["is_share"], digits=digits),
-                str(value["n"]),
-                Span(names[value["scorer"]], "dim"),
-            ]
-        )
-        counts = ", ".join(
-            f"{reason} {count}" for reason, count in value["n_excluded"].items() if count
-        )
+    noted, repeated = [], []
+    for view in views:
+        metric, label = view.metric, view.label
+        counts = [f"{reason} {count}" for reason, count in metric.n_excluded.items() if count]
         if counts:
-            left_out.setdefault(counts, []).append(label)
-        if column := details.get("cluster_by"):
-            with_errors = True
-            how = "corrected by" if details.get("clusters_corrected") else "without the correction"
-            text = f"clustered by {column}: {details.get('clusters')} clusters, {how} C/(C-1)"
-            if has_value:
-                clustered.setdefault(f"standard error {text}", []).append(label)
-        if has_value and value.get("interval_note"):
-            missing.setdefault(value["interval_note"], []).append(label)
-        if details.get("counts") in {"trials", "orders"}:
-            repeated.append(value)
+            left_out.setdefault(", ".join(counts), []).append(label)
+        if metric.note:
+            noted.append(f"{label}: {metric.note}")
+        if metric.value is not None and (text := _say_clusters(metric.details)):
+            clustered.setdefault(text, []).append(label)
+        if metric.value is not None and metric.interval_note:
+            missing.setdefault(metric.interval_note, []).append(label)
+        if metric.details.get("counts") in {"trials", "orders"}:
+            repeated.append(view)
 
     def say_which(labels: Sequence[str]) -> str:
-        return f" of {_list_some(labels, SHOWN_NAMES)}" if len(labels) < len(values) else ""
+        return f" of {_list_some(labels, MAX_NAMES)}" if len(labels) < len(views) else ""
 
     notes = [f"left out{say_which(labels)}: {text}" for text, labels in left_out.items()]
-    notes += [f"{value['label']}: {value['note']}" for value in values if value.get("note")]
+    notes += noted
     notes += [f"{text}{say_which(labels)}" for text, labels in clustered.items()]
     notes += [f"no interval{say_which(labels)}: {text}" for text, labels in missing.items()]
     if repeated:
-        details = repeated[0]["details"]
-        each = f"trial, {details.get('num_trials')} of each sample"
-        unit = "order of the options" if details["counts"] == "orders" else each
-        labels = _list_some([value["label"] for value in repeated], SHOWN_NOTES)
+        details = repeated[0].metric.details
+        unit = f"trial, {details.get('num_trials')} of each sample"
+        if details["counts"] == "orders":
+            unit = "order of the options"
+        labels = _list_some([view.label for view in repeated], MAX_NOTES)
         notes.append(f"counted per {unit}: {labels}")
-    rows = rows if with_errors else [[*row[:3], "", *row[4:]] for row in rows]
-    header = ("", "value", "95 % interval", "std. error", "n", "scorer")
-    lines = lay_out(Table(header, rows, "<>>>><", flexible=0), width)
-    return lines + [one for note in notes for one in draw_text(note, width, "dim")]
+    return notes
 
 
-def _format(value: View, digits: int | None, *, as_share: bool | None = None) -> tuple[str, str]:
-    """Return a number and its interval as text."""
-    as_share = value["is_share"] if as_share is None else as_share
-    number = format_figure(value["value"], as_share=as_share, digits=digits)
-    return number, format_interval(value["interval"], as_share=as_share, digits=digits)
+def _say_clusters(details: Mapping[str, object]) -> str:
+    column = details.get("cluster_by")
+    if not column:
+        return ""
+    how = "corrected by" if details.get("clusters_corrected") else "without the correction"
+    clusters = f"{details.get('clusters')} clusters, {how} C/(C-1)"
+    return f"standard error clustered by {column}: {clusters}"
 
 
-def _list_some(names: Sequence[str], most: int) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+def _list_some(names: Sequence[str], limit: int) -> str:
+    text = ", ".join(names[:limit])
+    if len(names) > limit:
+        text += f" and {len(names) - limit} more"
+    return text
 
 
-def _draw_repeatability(task: View, width: int) -> list[Line]:
+def _draw_repeatability(
+    repeated: Repeatability, metrics: Sequence[MetricView], layout: Layout
+) -> list[Line]:
     """Return how far the metrics, and the scores of single samples, are the same in every run."""
-    found = task["repeatability"]
-    shares = {value["name"]: value["is_share"] for value in task["metrics"]}
+    shares = {view.metric.name: view.is_share for view in metrics}
     rows: list[Sequence[Cell]] = []
-    for one in found["metrics"]:
-        as_share = shares.get(one["name"], one["type"] in FRACTION_TYPES)
-        values = [format_figure(value, as_share=as_share) for value in one["values"]]
-        more = ", …" if len(values) > SHOWN_RUNS else ""
-        mean, spread = (format_figure(one[name], as_share=as_share) for name in ("mean", "std_dev"))
-        listed = ", ".join(values[:SHOWN_RUNS]) + more
-        rows.append([Span(one["name"], "strong"), Span(mean, "strong"), spread, listed])
-    header = (f"Over {found['num_runs']} runs", "mean", "std. dev.", "values")
-    lines = [BLANK, *lay_out(Table(header, rows, "<>><", flexible=3), width)]
-    for key, one in found["agreement"].items():
-        if one["samples"]:
-            share = f"has {format_percent(one['mean_share'])} of its runs on average"
-            every = (
-                f"it has all of them in {one['unanimous']} of "
-                f"{format_count(one['samples'], 'sample')}"
-            )
-            lines.append(line(f"  {key}: the most frequent score of a sample {share}; {every}"))
+    for metric in repeated.metrics:
+        as_share = shares.get(metric.name, metric.type in FRACTION_TYPES)
+        values = [format_figure(value, as_share=as_share) for value in metric.values]
+        if len(values) > MAX_RUNS:
+            values[MAX_RUNS:] = ["…"]
+        mean = format_figure(metric.mean, as_share=as_share)
+        spread = format_figure(metric.std_dev, as_share=as_share)
+        rows.append([Span(metric.name, "strong"), Span(mean, "strong"), spread, ", ".join(values)])
+    header = (f"Over {repeated.num_runs} runs", "mean", "std. dev.", "values")
+    lines = [BLANK, *lay_out(Table(header, rows, "<>><", flexible=3), layout.width)]
+    for agreement in repeated.agreement:
+        share = f"has {format_percent(agreement.mean_share)} of its runs on average"
+        samples = format_count(agreement.samples, "sample")
+        every = f"it has all of them in {agreement.unanimous} of {samples}"
+        text = f"the most frequent score of a sample {share}; {every}"
+        lines.append(line(f"  {agreement.scorer}: {text}"))
     return lines
 
 
-# ----------------------------------------------------------------------------- counts and what was
-# lost
+# ── counts, and what was lost
 
 
-def _draw_counts(task: View, width: int) -> list[Line]:
+def _draw_counts(task: TaskView, layout: Layout) -> list[Line]:
     """Return the counts as sums: every sample is somewhere, and it shows."""
-    lines: list[Line] = []
-    noun = "row" if "orders" in task["tally"] else "trial"
-    for counts, what in ((task["counts"], "sample"), (task["row_counts"], noun)):
-        if counts is None:
-            break
-        lines += [line(f"  (a sample counts as its worst {noun})")] if lines else []
-        parts = (
-            f"{counts['scored']} scored + {counts['failed']} failed + {counts['errors']} errors;"
-        )
-        first = f"{format_count(counts['samples'], what)} = {parts}"
-        second = (
-            f"scored = {counts['valid']} valid + {counts['invalid']} invalid (refused "
-            f"{counts['refused']})"
-        )
-        fits = measure_width(f"{first} {second}") + 2 <= width
-        lines += [
-            line(f"  {part}") for part in ([f"{first} {second}"] if fits else [first, second])
-        ]
-    for key, count in task["tally"]["excluded"].items():
-        kept = f"kept out by action `{key}`"
-        lines.append(line(f"  {format_count(count, 'scored sample')} {kept}"))
+    totals = task.task.totals
+    lines = _draw_sum(task.counts, "sample", layout)
+    if task.row_counts is not None:
+        noun = "row" if "orders" in totals else "trial"
+        lines.append(line(f"  (a sample counts as its worst {noun})"))
+        lines += _draw_sum(task.row_counts, noun, layout)
+    for key, count in totals["excluded"].items():
+        text = f"{format_count(count, 'scored sample')} kept out by action `{key}`"
+        lines.append(line(f"  {text}"))
     warnings = []
-    if cut_off := task["tally"].get("cut_off", 0):
+    if cut_off := totals.get("cut_off"):
         warnings.append(f"cut off by the token limit: {cut_off}")
-    if truncated := task["tally"]["invalid"].get("TRUNCATED_THINKING"):
-        warnings.append(
-            f"end within their thoughts: {truncated['count']}; raise `max_tokens` of the model"
-        )
-    thinking, rows = (
-        task["tally"].get("thinking", 0),
-        (task["row_counts"] or task["counts"])["samples"],
-    )
-    if thinking > THINKING_SHARE * rows:
+    if truncated := totals["invalid"].get("TRUNCATED_THINKING"):
+        count = truncated["count"]
+        warnings.append(f"end within their thoughts: {count}; raise `max_tokens` of the model")
+    thinking = totals.get("thinking", 0)
+    if thinking > THINKING_SHARE * (task.row_counts or task.counts)["samples"]:
         warnings.append(f"begin with a thinking block: {thinking}, scored as they are written;")
         warnings.append("`--split-thinking` takes the thoughts out")
     return lines + [line("  ", Span(text, "warn")) for text in warnings]
 
 
-def _draw_lost(task: View, width: int, *, with_shares: bool, verbose: bool) -> list[Line]:
-    """Return INVALID completions and samples without a score by reason, and where code of a scorer
-    failed.
-    """
-    shown = task["invalid"] if verbose else task["invalid"][:SHOWN_INVALID]
-    rows: list[Sequence[Cell]] = [
-        (
-            one["reason"],
-            str(one["count"]),
-            format_percent(one["share"]) if with_shares else "",
-            shorten(one["example"]["sample_id"], SHOWN_ID),
-            quote(one["example"]["completion"], width),
-        )
-        for one in shown
-    ]
-    header = ("Invalid because", "count", "share", "example", "completion")
-    lines = _draw_table(header, rows, "<>><<", 4, width)
-    if left := task["invalid"][len(shown) :]:
-        count = format_count(sum(one["count"] for one in left), "more INVALID completion")
-        reasons = format_count(len(left), "other reason")
-        lines.append(line(Span(f"  {count} for {reasons}; `-v` shows all", "dim")))
+def _draw_sum(counts: Mapping[str, int], noun: str, layout: Layout) -> list[Line]:
+    first = (
+        f"{format_count(counts['samples'], noun)} = {counts['scored']} scored"
+        f" + {counts['failed']} failed + {counts['errors']} errors;"
+    )
+    second = (
+        f"scored = {counts['valid']} valid + {counts['invalid']} invalid"
+        f" (refused {counts['refused']})"
+    )
+    if measure_width(f"{first} {second}") + 2 <= layout.width:
+        return [line(f"  {first} {second}")]
+    return [line(f"  {first}"), line(f"  {second}")]
+
+
+def _draw_lost(task: TaskView, layout: Layout) -> list[Line]:
+    """Return INVALID completions and samples without a score by reason, and failed scorers."""
+    lines = _draw_invalid(task, layout)
+    rows: list[Sequence[Cell]] = []
+    for entry in task.unscored:
+        samples = ", ".join(entry.samples)
+        if entry.count > len(entry.samples):
+            samples += f" and {entry.count - len(entry.samples)} more"
+        rows.append((entry.kind, entry.reason, str(entry.count), samples))
+    lines += layout.table(("No score", "reason", "count", "samples"), rows, "<<><", 3)
     rows = []
-    for one in task["unscored"]:
-        more = (
-            f" and {one['count'] - len(one['samples'])} more"
-            if one["count"] > len(one["samples"])
-            else ""
-        )
-        rows.append(
-            (one["kind"], one["reason"], str(one["count"]), ", ".join(one["samples"]) + more)
-        )
-    lines += _draw_table(("No score", "reason", "count", "samples"), rows, "<<><", 3, width)
-    rows = [
-        (
-            one["name"],
-            one["reason"],
-            str(one["count"]),
-            shorten(one["example"]["sample_id"], SHOWN_ID),
-        )
-        for one in task["failures"]
-        if one["scorer"] != task["main_scorer"]  # whose rows stand in the table above
-    ]
-    lines += _draw_table(("Failed scorer", "reason", "count", "example"), rows, "<<><", 1, width)
-    for one in task["failures"]:
-        traceback = (one["example"].get("traceback") or "").strip().splitlines()
-        if traceback:
-            # The last place in the user's code, and what was raised there.
-            files = [text.strip() for text in traceback if text.lstrip().startswith("File ")]
-            said = make_visible(": ".join([*files[-1:], traceback[-1].strip()]))
-            first, *rest = wrap(
-                f"{shorten(one['example']['sample_id'], SHOWN_ID)}: {said}", width - 2
-            )
-            lines += [
-                line("  ", Span(first, "warn")),
-                *(line("    ", Span(more, "warn")) for more in rest),
-            ]
+    raised: list[Line] = []
+    for failures in task.failures:
+        for reason in failures.reasons:
+            sample = shorten(reason.example.sample_id, MAX_ID)
+            if failures.scorer != task.task.main_scorer:  # whose rows stand in the table above
+                rows.append((failures.name, reason.name, str(reason.count), sample))
+            raised += _draw_traceback(sample, reason.example.traceback or "", layout)
+    lines += layout.table(("Failed scorer", "reason", "count", "example"), rows, "<<><", 1)
+    return lines + raised
+
+
+def _draw_invalid(task: TaskView, layout: Layout) -> list[Line]:
+    shown = task.invalid if layout.verbose else task.invalid[:MAX_INVALID]
+    rows = []
+    for reason in shown:
+        share = ""
+        if layout.is_complete:
+            share = format_percent(reason.count / task.num_completions)
+        completion = quote(reason.example.completion, layout.width)
+        sample = shorten(reason.example.sample_id, MAX_ID)
+        rows.append((reason.name, str(reason.count), share, sample, completion))
+    header = ("Invalid because", "count", "share", "example", "completion")
+    lines = layout.table(header, rows, "<>><<", 4)
+    if hidden := task.invalid[len(shown) :]:
+        total = sum(reason.count for reason in hidden)
+        count = format_count(total, "more INVALID completion")
+        reasons = format_count(len(hidden), "other reason")
+        lines.append(line(Span(f"  {count} for {reasons}; `-v` shows all", "dim")))
     return lines
 
 
-def _draw_table(
-    header: Sequence[str], rows: Sequence[Sequence[Cell]], align: str, flexible: int, width: int
-) -> list[Line]:
-    """Return a table below a blank line; nothing without rows."""
-    return [BLANK, *lay_out(Table(header, rows, align, flexible), width)] if rows else []
+def _draw_traceback(sample: str, traceback: str, layout: Layout) -> list[Line]:
+    """Return the last place in the user's code, and what was raised there."""
+    texts = [text.strip() for text in traceback.strip().splitlines()]
+    if not texts:
+        return []
+    places = [text for text in texts if text.startswith("File ")]
+    where = ": ".join([sample, *places[-1:], texts[-1]])
+    first, *further = wrap(make_visible(where), layout.width - 2)
+    lines = [line("  ", Span(first, "warn"))]
+    return lines + [line("    ", Span(text, "warn")) for text in further]
 
 
-# --------------------------------------------------------------------------------- groups and
-# categories
+# ── groups and categories
 
 
-def _find_ends(values: Sequence[View], *, verbose: bool) -> tuple[list[View], list[View], str]:
-    """Return the best and the worst, by value, and a line about what is between them.
+def _cut_middle(rows: list[Sequence[Cell]], layout: Layout) -> list[Sequence[Cell]]:
+    """Return the best and the worst rows, with a line about those between them."""
+    size = VERBOSE_ENDS if layout.verbose else ENDS
+    hidden = len(rows) - 2 * size
+    if hidden <= 0:
+        return rows
+    where = "`--json` has all" if layout.verbose else "`-v` shows them"
+    between: list[Cell] = [""] * len(rows[0])
+    between[0] = Span(f"… {hidden} more; {where}", "dim")
+    return [*rows[:size], between, *rows[-size:]]
 
-    Few are all best.
-    """
-    ranked = sorted(values, key=lambda one: (one["value"] is None, -(one["value"] or 0.0)))
-    size = SHOWN_GROUPS // 2 if verbose else SHOWN_ENDS
-    if len(ranked) <= 2 * size:
-        return ranked, [], ""
-    where = "`--json` has all" if verbose else "`-v` shows them"
-    return ranked[:size], ranked[-size:], f"… {len(ranked) - 2 * size} more; {where}"
+
+def _rank(value: float | None) -> tuple[bool, float]:
+    """Return what values are sorted by: the best first, those without a value last."""
+    return value is None, -(value or 0.0)
 
 
-def _draw_groups(task: View, width: int, digits: int | None, *, verbose: bool) -> list[Line]:
-    """Return for each column the first metric by group, then micro and macro averages of all
-    metrics.
-    """
-    by_column: dict[str, list[tuple[View, View]]] = {}
-    for value in task["metrics"]:
-        for groups in value.get("groups", ()):
-            by_column.setdefault(groups["column"], []).append((value, groups))
+def _draw_groups(metrics: Sequence[MetricView], layout: Layout) -> list[Line]:
+    """Return for each column the first metric by group, then averages of all metrics."""
+    columns: dict[str, list[tuple[MetricView, Groups]]] = {}
+    for view in metrics:
+        for groups in view.metric.groups:
+            columns.setdefault(groups.column, []).append((view, groups))
     lines: list[Line] = []
-    for column, found in by_column.items():
-        value, groups = found[0]
-        best, worst, between = _find_ends(groups["values"], verbose=verbose)
-        shown = best + worst
-        rows: list[Sequence[Cell]] = [
-            (str(one["group"]), *_format(one, digits, as_share=value["is_share"]), str(one["n"]))
-            for one in shown
-        ]
-        rows[len(best) : len(best)] = [(Span(between, "dim"), "", "", "")] if between else []
-        title = f"By {column}"
-        header = (title, value["label"], "95 % interval", "n")
-        lines += _draw_table(header, rows, "<>>>", 0, width)
-        lines += [] if rows else [BLANK, line(f"  {title}: {groups['macro']['note']}")]
-        # Why groups have no value or no interval, and the first of which each holds for.
-        missing: dict[str, list[str]] = {}
-        for one in shown:
-            note = one["note"] if one["value"] is None else f"no interval: {one['interval_note']}"
-            if one["interval"] is None and note:
-                missing.setdefault(note, []).append(str(one["group"]))
-        for note, names in missing.items():
-            more = " …" if len(names) > SHOWN_NOTES else ""
-            lines += draw_text(f"{', '.join(names[:SHOWN_NOTES])}{more}: {note}", width, "dim")
-        rows = [
-            (
-                one["label"],
-                format_figure(one["value"], as_share=one["is_share"], digits=digits),
-                *_format(macros["macro"], digits, as_share=one["is_share"]),
-                str(macros["macro"]["n"]),
+    for column, grouped in columns.items():
+        view, groups = grouped[0]
+        lines += _draw_group_values(view, groups, layout)
+        rows = []
+        notes = set()
+        for view, groups in grouped:
+            macro, as_share = groups.macro, view.is_share
+            rows.append(
+                (
+                    view.label,
+                    layout.number(view.metric.value, as_share=as_share),
+                    layout.number(macro.value, as_share=as_share),
+                    layout.interval(macro.interval, as_share=as_share),
+                    str(macro.n),
+                )
             )
-            for one, macros in found
-        ]
-        title = f"Averages by {column}"
-        lines += _draw_table(
-            (title, "micro", "macro", "95 % of macro", "groups"), rows, "<>>>>", 0, width
-        )
-        macros = [groups["macro"] for _, groups in found]
-        notes = {
-            one["interval_note"]
-            for one in macros
-            if one["value"] is not None and one["interval_note"]
-        }
+            if macro.value is not None and macro.interval_note:
+                notes.add(macro.interval_note)
+        header = (f"Averages by {column}", "micro", "macro", "95 % of macro", "groups")
+        lines += layout.table(header, rows, "<>>>>", 0)
         for note in sorted(notes):
-            lines += draw_text(f"no interval of the macro average: {note}", width, "dim")
+            lines += layout.text(f"no interval of the macro average: {note}", "dim")
     return lines
 
 
-def _draw_categories(task: View, width: int, digits: int | None, *, verbose: bool) -> list[Line]:
-    """Return the accuracy of each category, best first, with interval and count.
-
-    Then their mean.
-    """
-    found = task["categories"]
-    best, worst, between = _find_ends(found["rows"], verbose=verbose)
-    rows: list[Sequence[Cell]] = [
-        (
-            one["label"],
-            "" if one["value"] is None else format_percent(one["value"], digits),
-            format_interval(one["interval"], digits=digits),
-            str(one["correct"]),
-            str(one["n"]),
-        )
-        for one in best + worst
-    ]
-    rows[len(best) : len(best)] = [(Span(between, "dim"), "", "", "", "")] if between else []
-    if found["macro"]:
-        value, interval = found["macro"]
-        cells = (
-            "macro average",
-            format_percent(value, digits),
-            format_interval(interval, digits=digits),
-        )
-        if verbose or cells[1] not in {_format(one, digits)[0] for one in task["metrics"][:1]}:
-            rows.append([Span(cell, "dim") for cell in (*cells, "", "")])
-    header = (f"By {found['column']}", "accuracy", "95 % interval", "right", found["unit"])
-    return _draw_table(header, rows, "<>>>>", 0, width)
+def _draw_group_values(view: MetricView, groups: Groups, layout: Layout) -> list[Line]:
+    if not groups.values:
+        return [BLANK, line(f"  By {groups.column}: {groups.macro.note}")]
+    ranked = sorted(groups.values, key=lambda value: _rank(value.value))
+    rows: list[Sequence[Cell]] = []
+    for value in ranked:
+        number = layout.number(value.value, as_share=view.is_share)
+        interval = layout.interval(value.interval, as_share=view.is_share)
+        rows.append((str(value.group), number, interval, str(value.n)))
+    rows = _cut_middle(rows, layout)
+    header = (f"By {groups.column}", view.label, "95 % interval", "n")
+    lines = layout.table(header, rows, "<>>>", 0)
+    shown = {str(row[0]) for row in rows}
+    for note, names in _find_missing(ranked, shown).items():
+        more = " …" if len(names) > MAX_NOTES else ""
+        lines += layout.text(f"{', '.join(names[:MAX_NOTES])}{more}: {note}", "dim")
+    return lines
 
 
-# calls
+def _find_missing(values: Iterable[GroupValue], shown: set[str]) -> dict[str, list[str]]:
+    """Return why groups that are shown have no value or no interval, and which."""
+    missing: dict[str, list[str]] = {}
+    for value in values:
+        note = f"no interval: {value.interval_note}"
+        if value.value is None:
+            note = value.note or ""
+        if value.interval is None and note and str(value.group) in shown:
+            missing.setdefault(note, []).append(str(value.group))
+    return missing
 
 
-def _draw_calls(calls: View, width: int) -> list[Line]:
+def _draw_categories(
+    categories: Categories, metrics: Sequence[MetricView], layout: Layout
+) -> list[Line]:
+    """Return the accuracy of each category, the best first, then their mean."""
+    rows: list[Sequence[Cell]] = []
+    for row in sorted(categories.rows, key=lambda row: _rank(row.value)):
+        number = "" if row.value is None else format_percent(row.value, layout.digits)
+        ends = layout.interval(row.interval)
+        rows.append((row.label, number, ends, str(row.correct), str(row.n)))
+    rows = _cut_middle(rows, layout)
+    if categories.macro:
+        value, interval = categories.macro
+        number = format_percent(value, layout.digits)
+        numbers = set()
+        for view in metrics[:1]:
+            numbers.add(layout.number(view.metric.value, as_share=view.is_share))
+        if layout.verbose or number not in numbers:
+            cells = ("macro average", number, layout.interval(interval), "", "")
+            rows.append([Span(cell, "dim") for cell in cells])
+    header = (f"By {categories.column}", "accuracy", "95 % interval", "right", categories.unit)
+    return layout.table(header, rows, "<>>>>", 0)
+
+
+# ── calls
+
+
+def _draw_calls(calls: Sequence[CallsView], layout: Layout) -> list[Line]:
     """Return what a task asked of its models, by purpose."""
     lines: list[Line] = []
-    for purpose, one in calls.items():
-        kind, _, key = purpose.partition(":")
+    for view in calls:
+        kind, _, key = view.purpose.partition(":")
         title = f"Calls of the {kind} {key}" if key else "Calls"
-        made = f"{one['calls']} = {one['asked']} sent + {one['cached']} from the cache"
-        thought = f" ({count} of them reasoning)" if (count := one.get("reasoning_tokens")) else ""
-        cached = f" ({count} of them cached)" if (count := one.get("cached_tokens")) else ""
-        tokens = (
-            f"{one['prompt_tokens']} prompt{cached} + {one['completion_tokens']} "
-            f"completion{thought}"
-        )
-        facts: list[tuple[str, Cell]] = [
-            ("calls", f"{made}; {one['failed']} failed, {one['retries']} retried"),
-            ("tokens", tokens),
-        ]
-        facts += [] if one["cost"] is None else [("cost", format_cost(one["cost"]))]
-        if one["latency"] is not None:
-            facts.append(
-                ("latency", f"p50 {one['latency']['p50']:.2f} s, p95 {one['latency']['p95']:.2f} s")
-            )
-        lines += [BLANK, line(f"  {title}"), *draw_facts(facts, width)]
-        for why, found in (("Failed because", one["errors"]), ("Retried because", one["retried"])):
-            rows = [
-                (
-                    each["reason"],
-                    str(each["count"]),
-                    shorten(each["example"]["sample_id"], SHOWN_ID),
-                    shorten(each["example"]["error"], width),
-                )
-                for each in found[:SHOWN_REASONS]
-            ]
-            lines += _draw_table((why, "count", "example", "what was said"), rows, "<><<", 3, width)
+        lines += [BLANK, line(f"  {title}"), *draw_facts(_list_call_facts(view), layout.width)]
+        lines += _draw_call_reasons("Failed because", view.errors, layout)
+        lines += _draw_call_reasons("Retried because", view.retried, layout)
     return lines
+
+
+def _list_call_facts(calls: CallsView) -> list[tuple[str, Cell]]:
+    made = f"{calls.calls} = {calls.asked} sent + {calls.cached} from the cache"
+    prompts, completions = f"{calls.prompt_tokens} prompt", f"{calls.completion_tokens} completion"
+    if calls.cached_tokens:
+        prompts += f" ({calls.cached_tokens} of them cached)"
+    if calls.reasoning_tokens:
+        completions += f" ({calls.reasoning_tokens} of them reasoning)"
+    facts: list[tuple[str, Cell]] = [
+        ("calls", f"{made}; {calls.failed} failed, {calls.retries} retried"),
+        ("tokens", f"{prompts} + {completions}"),
+    ]
+    if calls.cost is not None:
+        facts.append(("cost", format_cost(calls.cost)))
+    if calls.latency:
+        facts.append(("latency", f"p50 {calls.latency.p50:.2f} s, p95 {calls.latency.p95:.2f} s"))
+    return facts
+
+
+def _draw_call_reasons(title: str, reasons: Sequence[Reason], layout: Layout) -> list[Line]:
+    rows = []
+    for reason in reasons[:MAX_REASONS]:
+        sample = shorten(reason.example.sample_id, MAX_ID)
+        text = shorten(reason.example.error, layout.width)
+        rows.append((reason.name, str(reason.count), sample, text))
+    return layout.table((title, "count", "example", "what was said"), rows, "<><<", 3)
 
 
 def format_cost(cost: float) -> str:
     """Return a sum in USD with two digits, and more for less than a cent."""
-    return f"about {cost:.2f} USD" if cost >= 0.01 or not cost else f"about {cost:.4f} USD"  # noqa: PLR2004
+    digits = 2 if cost >= 0.01 or not cost else 4  # noqa: PLR2004 - a cent
+    return f"about {cost:.{digits}f} USD"
 
 
-# --------------------------------------------------------------------------- several runs, and what
-# next
+# ── what to do next
 
 
 def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line]:
@@ -602,91 +717,98 @@ def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line
     """
     if run.path is None or not run.tasks:
         return []
-    folder, example, other = shlex.quote(str(run.path)), find_example(run), find_neighbour(run)
+    folder = shlex.quote(str(run.path))
     steps = [(f"answerkey report {folder}", "all of it as one HTML file")]
-    if example:
-        sample, what = example
-        steps.append(
-            (f"answerkey explain {folder} {shlex.quote(sample)}", f"a sample that is {what}")
-        )
+    if example := find_example(run):
+        sample, kind = example
+        command = f"answerkey explain {folder} {shlex.quote(sample)}"
+        steps.append((command, f"a sample that is {kind}"))
     steps.append((f"answerkey audit {folder}", "how far the number can be trusted"))
     if run.status == "complete":
-        against = f"{shlex.quote(other)} {folder}" if other else f"{folder} OTHER_RUN"
-        steps.append((f"answerkey compare {against}", "is the difference real?"))
+        neighbour = find_neighbour(run)
+        runs = f"{shlex.quote(neighbour)} {folder}" if neighbour else f"{folder} OTHER_RUN"
+        steps.append((f"answerkey compare {runs}", "is the difference real?"))
     return _draw_steps((*steps, *more))
 
 
 def draw_next_for_several(folder: str) -> list[Line]:
     """Return what to try next with several runs below a folder."""
-    texts = {"compare": "are the differences real?", "report": "all of it as one HTML file"}
+    name = shlex.quote(folder)
     return _draw_steps(
-        [(f"answerkey {name} {shlex.quote(folder)}", text) for name, text in texts.items()]
+        [
+            (f"answerkey compare {name}", "are the differences real?"),
+            (f"answerkey report {name}", "all of it as one HTML file"),
+        ]
     )
 
 
 def _draw_steps(steps: Sequence[tuple[str, str]]) -> list[Line]:
-    rows = [(command, Span(f"# {what}", "dim")) for command, what in steps]
+    rows = [(command, Span(f"# {purpose}", "dim")) for command, purpose in steps]
     return [line(Span("Next", "title")), *lay_out(Table(("", ""), rows, "<<"), UNLIMITED)]
 
 
-# ---------------------------------------------------------------------------------- how far the
-# calls are
+# ── progress
 
-#: What a bar is made of: the part that is done, and the rest.
+#: The two characters of a bar: what is done, and what is left.
 BAR, PLAIN_BAR = "━─", "=-"
-_BAR_CELLS = _LONGEST_NAME = 24
+_BAR_CELLS = _MAX_NAME = 24
+
+
+def _count_cells(done: int, total: int) -> int:
+    return _BAR_CELLS * done // total if total else 0
 
 
 def draw_bar(name: str, done: int, total: int, *, bar: str = BAR) -> Line:
     """Return a bar with its name and count."""
-    full = _BAR_CELLS * done // total if total else 0
+    full = _count_cells(done, total)
+    count = f"{done}/{total}" if total else str(done)
     return line(
-        Span(f"{shorten(name, _LONGEST_NAME)}{GAP}", "title"),
+        Span(f"{shorten(name, _MAX_NAME)}{GAP}", "title"),
         Span(bar[0] * full, "good"),
         Span(bar[1] * (_BAR_CELLS - full), "dim"),
-        f"{GAP}{done}/{total}" if total else f"{GAP}{done}",
+        f"{GAP}{count}",
     )
 
 
 def draw_progress(progress: CallProgress, width: int, *, bar: str = BAR) -> list[Line]:
-    """Return a small block: a bar with how far it is, then how it goes, in lines of at most `width`
-    cells.
-    """
-    name, pace, facts, waiting = _say_progress(progress)
-    head = draw_bar(name, progress.done, progress.total, bar=bar)
+    """Return a bar, then how the calls go, in lines of at most `width` cells."""
+    head = draw_bar(_name_progress(progress), progress.done, progress.total, bar=bar)
     taken = sum(measure_width(span.text) for span in head)
-    for part in pace:
+    for part in _say_pace(progress):
         taken += len(GAP) + measure_width(part)
-        head = (*head, Span(f"{GAP}{part}")) if taken <= width else head
-    lines: list[list[Span]] = [[]]
+        if taken <= width:
+            head = (*head, Span(f"{GAP}{part}"))
+    lines: list[Line] = [head]
+    current: Line = ()
     taken = len(INDENT)
-    for text, role in facts:
-        cells = len(GAP) + measure_width(text)
-        if lines[-1] and taken + cells > width:
-            lines.append([])
-            taken = len(INDENT)
-        lines[-1] += [Span(GAP), Span(text, role)]
+    for fact in _list_progress(progress):
+        cells = len(GAP) + measure_width(fact.text)
+        if current and taken + cells > width:
+            lines.append(current)
+            current, taken = (), len(INDENT)
+        current = (*current, Span(GAP), fact)
         taken += cells
-    why = [line(GAP, Span(shorten(waiting, width - len(GAP)), "warn"))] if waiting else []
-    return [head, *map(tuple, lines), *why]
+    lines.append(current)
+    if problem := _say_waiting(progress):
+        lines.append(line(GAP, Span(shorten(problem, width - len(GAP)), "warn")))
+    return lines
 
 
 def write_progress(progress: CallProgress) -> str:
     """Return the same on one line, for a log."""
-    name, pace, facts, waiting = _say_progress(progress)
     share = f" ({100 * progress.done // progress.total} %)" if progress.total else ""
-    texts = [f"{progress.done} of {progress.total}{share}", *pace, *(text for text, _ in facts)]
-    return (
-        f"{make_visible(name)}: "
-        f"{', '.join([*texts, *([make_visible(waiting)] if waiting else [])])}"
-    )
+    texts = [f"{progress.done} of {progress.total}{share}", *_say_pace(progress)]
+    texts += [fact.text for fact in _list_progress(progress)]
+    if problem := _say_waiting(progress):
+        texts.append(make_visible(problem))
+    return f"{make_visible(_name_progress(progress))}: {', '.join(texts)}"
 
 
-class RunProgress(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RunProgress:
     """How far one of several runs is: `done` of `total` calls of its solvers.
 
-    `calls` is how the task goes that calls a model now; `state` is said in its place where none is
-    called.
+    `calls` is the progress of the task that calls a model now; `state` is shown where none does.
     """
 
     name: str
@@ -701,14 +823,13 @@ def draw_runs(runs: Sequence[RunProgress], width: int, *, bar: str = BAR) -> lis
     """Return a line for each of several runs, and one for all of them."""
     rows: list[Sequence[Cell]] = []
     for run in [*runs, _sum_runs(runs)]:
-        full = _BAR_CELLS * run.done // run.total if run.total else 0
-        share = Span(bar[0] * full + bar[1] * (_BAR_CELLS - full), "good" if run.done else "dim")
-        count = f"{run.done}/{run.total}" if run.total else ""
+        full = _count_cells(run.done, run.total)
+        cells = bar[0] * full + bar[1] * (_BAR_CELLS - full)
         rows.append(
             [
-                Span(shorten(run.name, _LONGEST_NAME), "title"),
-                share,
-                count,
+                Span(shorten(run.name, _MAX_NAME), "title"),
+                Span(cells, "good" if run.done else "dim"),
+                f"{run.done}/{run.total}" if run.total else "",
                 ", ".join(_say_run(run)),
             ]
         )
@@ -717,23 +838,26 @@ def draw_runs(runs: Sequence[RunProgress], width: int, *, bar: str = BAR) -> lis
 
 def write_runs(runs: Sequence[RunProgress]) -> list[Line]:
     """Return the same for a log."""
-    return [
-        line(
-            make_visible(f"{run.name}: {', '.join([f'{run.done} of {run.total}', *_say_run(run)])}")
-        )
-        for run in [*runs, _sum_runs(runs)]
-    ]
+    lines = []
+    for run in [*runs, _sum_runs(runs)]:
+        texts = [f"{run.done} of {run.total}", *_say_run(run)]
+        lines.append(line(make_visible(f"{run.name}: {', '.join(texts)}")))
+    return lines
 
 
 def _sum_runs(runs: Sequence[RunProgress]) -> RunProgress:
-    """Return how far all runs are together; the slowest says how long they take."""
-    going = [(run, run.calls.pace) for run in runs if run.calls is not None and run.calls.pace]
-    texts = [f"{sum(pace for _, pace in going):.0f} requests/s"] if going else []
-    left = max(((run.total - run.done) / pace for run, pace in going), default=None)
-    texts += [] if left is None else [f"{format_duration(left)} left"]
+    """Return how far all runs are together; the slowest decides how long they take."""
+    pace = seconds = 0.0
+    for run in runs:
+        if run.calls is not None and run.calls.pace:
+            pace += run.calls.pace
+            seconds = max(seconds, (run.total - run.done) / run.calls.pace)
+    texts = []
+    if pace:
+        texts = [f"{pace:.0f} requests/s", f"{format_duration(seconds)} left"]
     texts.append(f"{sum(run.is_over for run in runs)} of {len(runs)} runs done")
-    counts = (sum(run.done for run in runs), sum(run.total for run in runs))
-    return RunProgress("total", *counts, state=", ".join(texts))
+    done, total = sum(run.done for run in runs), sum(run.total for run in runs)
+    return RunProgress("total", done, total, state=", ".join(texts))
 
 
 def _say_run(run: RunProgress) -> list[str]:
@@ -741,54 +865,68 @@ def _say_run(run: RunProgress) -> list[str]:
     calls = run.calls
     if run.state or calls is None:
         return [run.state or "waiting"]
-    _, texts, _, waiting = _say_progress(calls)
+    texts = []
+    if problem := _say_waiting(calls):
+        texts.append(problem)
+    texts += _say_pace(calls)
     if calls.accuracy is not None:
         texts.append(f"accuracy {100 * calls.accuracy[0]:.1f} %")
-    texts += [
-        f"{name} {count}" for name in ("failed", "retried") if (count := getattr(calls, name))
-    ]
-    if calls.purpose == "solve":
-        texts.append(calls.task)
-    else:
-        texts.append(f"{calls.task} {calls.purpose} {calls.done}/{calls.total}")
-    return [*([waiting] if waiting else []), *texts]
+    if calls.failed:
+        texts.append(f"failed {calls.failed}")
+    if calls.retried:
+        texts.append(f"retried {calls.retried}")
+    task = calls.task
+    if calls.purpose != "solve":
+        task = f"{task} {calls.purpose} {calls.done}/{calls.total}"
+    return [*texts, task]
 
 
-def _say_progress(
-    progress: CallProgress,
-) -> tuple[str, list[str], list[tuple[str, Role]], str | None]:
-    """Return name, pace, facts with their roles, and why nothing comes back, where that is so."""
-    name = progress.task if progress.purpose == "solve" else f"{progress.task} {progress.purpose}"
-    is_going, pace = progress.pace is not None and progress.done < progress.total, []
+def _name_progress(progress: CallProgress) -> str:
+    if progress.purpose == "solve":
+        return progress.task
+    return f"{progress.task} {progress.purpose}"
+
+
+def _say_pace(progress: CallProgress) -> list[str]:
     if progress.batches:
-        batches = (
-            f"batch {one.batch} {one.status} {one.done}/{one.total}" for one in progress.batches
-        )
-        pace = list(map(make_visible, batches))
-    elif is_going and progress.pace:
-        pace = [f"{progress.pace:.{0 if progress.pace >= 10 else 1}f} requests/s"]  # noqa: PLR2004
-        pace += (
-            []
-            if progress.seconds_left is None
-            else [f"{format_duration(progress.seconds_left)} left"]
-        )
-    elif is_going:
-        pace = ["waiting"]
-    facts: list[tuple[str, Role]] = []
+        texts = []
+        for batch in progress.batches:
+            text = f"batch {batch.batch} {batch.status} {batch.done}/{batch.total}"
+            texts.append(make_visible(text))
+        return texts
+    if progress.pace is None or progress.done >= progress.total:
+        return []
+    if not progress.pace:
+        return ["waiting"]
+    digits = 0 if progress.pace >= 10 else 1  # noqa: PLR2004 - two digits are enough
+    texts = [f"{progress.pace:.{digits}f} requests/s"]
+    if progress.seconds_left is not None:
+        texts.append(f"{format_duration(progress.seconds_left)} left")
+    return texts
+
+
+def _say_waiting(progress: CallProgress) -> str | None:
+    """Return why no replies come back, if none do."""
+    if progress.pace != 0 or progress.done >= progress.total or not progress.problem:
+        return None
+    return f"waits because {progress.problem}"
+
+
+def _list_progress(progress: CallProgress) -> list[Span]:
+    facts = []
     if progress.accuracy is not None:
         share, (low, high) = progress.accuracy
-        facts.append(
-            (f"accuracy so far {100 * share:.1f} % [{100 * low:.1f}, {100 * high:.1f}]", "strong")
-        )
+        interval = f"[{100 * low:.1f}, {100 * high:.1f}]"
+        facts.append(Span(f"accuracy so far {100 * share:.1f} % {interval}", "strong"))
     if progress.invalid_share is not None:
-        facts.append((f"INVALID {100 * progress.invalid_share:.1f} %", "plain"))
-    facts.append((f"failed {progress.failed}", "bad" if progress.failed else "plain"))
-    facts.append((f"retried {progress.retried}", "warn" if progress.retried else "plain"))
-    tokens = f"{format_large(progress.prompt_tokens)} + {format_large(progress.completion_tokens)}"
-    facts.append((f"tokens {tokens}", "plain"))
-    facts += [(f"known before {progress.known}", "dim")] if progress.known else []
-    is_waiting = is_going and not progress.pace and progress.problem
-    return name, pace, facts, f"waits because {progress.problem}" if is_waiting else None
+        facts.append(Span(f"INVALID {100 * progress.invalid_share:.1f} %"))
+    facts.append(Span(f"failed {progress.failed}", "bad" if progress.failed else "plain"))
+    facts.append(Span(f"retried {progress.retried}", "warn" if progress.retried else "plain"))
+    prompt, completion = progress.prompt_tokens, progress.completion_tokens
+    facts.append(Span(f"tokens {format_large(prompt)} + {format_large(completion)}"))
+    if progress.known:
+        facts.append(Span(f"known before {progress.known}", "dim"))
+    return facts
 
 
 def format_duration(seconds: float) -> str:
@@ -800,6 +938,8 @@ def format_duration(seconds: float) -> str:
 
 def format_large(number: int) -> str:
     """Return a number in few digits: `950`, `12.3k`, `4.56M`."""
-    if number < 1_000:  # noqa: PLR2004
+    if number < 1_000:  # noqa: PLR2004 - as the suffixes say
         return str(number)
-    return f"{number / 1e3:.1f}k" if number < 1_000_000 else f"{number / 1e6:.2f}M"  # noqa: PLR2004
+    if number < 1_000_000:  # noqa: PLR2004 - same
+        return f"{number / 1e3:.1f}k"
+    return f"{number / 1e6:.2f}M"

@@ -1,18 +1,20 @@
-"""A run as one plain dict: what `--json` prints, and what terminal and Markdown draw.
+"""A run as people are shown it: `RunView`, a tree of plain values that every drawing starts from.
 
-Run ──► describe_run    what `run --json` and `show --json` print
-    └─► view_run        the same, and beside it what only people are shown
+Run ──► view_run ──► RunView ──► terminal, Markdown, JUnit
+    │                       └──► overview ──► page, viewer, plots
+    └─► describe_run ──► what `run --json` and `show --json` print
 
-`list_folder` says which runs there are, `find_run` which one is meant.
+`list_folder` lists the runs of a folder, `find_run` finds the run that a name stands for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -24,6 +26,7 @@ from answerkey.runs import (
     TaskRun,
     find_place,
     is_run,
+    list_forced,
     list_places,
     load_run,
     load_summary,
@@ -44,217 +47,473 @@ from answerkey.text import (
     make_visible,
     say_reused,
 )
-from answerkey.types import MetricValue, ScoreStatus
+from answerkey.types import Gate, MetricValue, ScoreStatus
 
 #: Metrics about the order of the options, which have a table of their own.
 ORDER_TYPES = {"choice_order", "pride"}
-#: So many samples without a score are named for each reason, and so many rows read together to find
-#: them.
-SHOWN_FAILED, READ_TOGETHER = 20, 131_072
-#: So many rows are searched for a wrong sample, and so many runs for one to compare with.
+#: The most samples without a score that are named for each reason.
+MAX_NAMED = 20
+#: Scores are read in chunks of this size to find them.
+CHUNK_ROWS = 131_072
+#: How far to look for a wrong sample, and for a run to compare with.
 SEARCHED_ROWS, SEARCHED_RUNS = 10_000, 10
-#: The folder of runs, where none is named.
+#: The folder of runs, unless another is named.
 RUNS = "runs"
 
-
-def describe_run(run: Run) -> dict[str, Any]:
-    """Return the run, its tasks and its notices; numbers that are not finite become null."""
-    described = _describe_run(run)
-    notices = described.pop("notices")
-    if run.gates:  # a feature is imported where a run has something of it
-        from answerkey.gates.rules import describe_run_gates
-
-        described["gates"] = describe_run_gates(run)
-    if any("variant" in task for task in described["tasks"]):
-        from answerkey.comparison.compare import describe_variants
-
-        described["variants"] = describe_variants(run)
-    clean: dict[str, Any] = clean_numbers({**described, "notices": notices})
-    return clean
+Interval = tuple[float, float]
+Entry = Mapping[str, Any]
+T = TypeVar("T")
 
 
-def _describe_run(run: Run) -> dict[str, Any]:
-    shown = ("key", "display_name", "answerkey_version", "started_at", "ended_at")
-    about: dict[str, Any] = {
-        "path": None if run.path is None else str(run.path),
-        "status": run.status,
-    }
-    about |= {name: run.manifest.get(name) for name in shown}
-    about |= {"stopped": run.manifest["stopped"]} if "stopped" in run.manifest else {}
-    tasks = [_describe_task(one) for one in run.tasks.values()]
-    return {"run": about, "tasks": tasks, "notices": list(run.manifest["notices"])}
+def pick(cls: type[T], entry: Entry) -> T:
+    """Return a dataclass filled from the entries of the same names."""
+    names = {field.name for field in fields(cls)}  # type: ignore[arg-type]  # a dataclass
+    values = {name: value for name, value in entry.items() if name in names}
+    return cls(**values)
 
 
-def _describe_task(task: TaskRun) -> dict[str, Any]:
-    """Return one task: what was evaluated, the counts that add up, every metric, the counts behind
-    them.
+@dataclass(frozen=True, slots=True)
+class MetricView:
+    """A metric and what it is called."""
+
+    metric: MetricValue
+    label: str
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it is best read as a percentage."""
+        return is_share(self.metric)
+
+    @property
+    def is_about_order(self) -> bool:
+        """Whether it is shown in the table about the order of the options."""
+        return self.metric.type in ORDER_TYPES
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """The first sample that something happened to, and what is known of it."""
+
+    sample_id: str
+    completion: str | None = None
+    traceback: str | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """How often something happened for one reason."""
+
+    name: str
+    count: int
+    example: Example
+
+
+@dataclass(frozen=True, slots=True)
+class Unscored:
+    """Samples that have no score for one reason; `samples` are the first of them."""
+
+    kind: str
+    reason: str
+    count: int
+    samples: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerFailures:
+    """Why one scorer could not score samples."""
+
+    scorer: str
+    name: str
+    reasons: Sequence[Reason]
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryRow:
+    """The accuracy of one category; no value where answers are right in part."""
+
+    label: str
+    correct: int
+    n: int
+    value: float | None
+    interval: Interval | None
+
+
+@dataclass(frozen=True, slots=True)
+class Categories:
+    """The accuracy by category, and the plain mean of the categories."""
+
+    column: str
+    unit: str
+    rows: Sequence[CategoryRow]
+    macro: tuple[float, Interval | None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Seconds that calls took."""
+
+    p50: float
+    p95: float
+
+
+@dataclass(frozen=True, slots=True)
+class CallsView:
+    """The calls for one purpose: `solve`, or `judge:KEY`."""
+
+    purpose: str
+    calls: int
+    asked: int
+    cached: int
+    failed: int
+    retries: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float | None
+    latency: Latency | None
+    errors: Sequence[Reason]
+    retried: Sequence[Reason]
+    reasoning_tokens: int = 0
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedMetric:
+    """One metric over several runs of the same task."""
+
+    name: str
+    type: str
+    values: Sequence[float | None]
+    mean: float | None
+    std_dev: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How far the scores of single samples are the same in every run."""
+
+    scorer: str
+    samples: int
+    mean_share: float
+    unanimous: int
+
+
+@dataclass(frozen=True, slots=True)
+class Repeatability:
+    """What several runs of one task show together."""
+
+    num_runs: int
+    metrics: Sequence[RepeatedMetric]
+    agreement: Sequence[Agreement]
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionsView:
+    """Where completions came from that no model was called for."""
+
+    source: str = ""
+    file: str | None = None
+    column: str | None = None
+    model: str | None = None
+    split_thinking: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetView:
+    """The dataset of a task."""
+
+    key: str | None = None
+    display_name: str | None = None
+    file: str | None = None
+    fingerprint: str | None = None
+    rows_read: int | None = None
+
+    @property
+    def label(self) -> str | None:
+        """What the dataset is called, if it has a name."""
+        return self.display_name or self.key
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """One task of a run: what was evaluated, the counts that add up, every metric.
+
+    `task` is the task itself, which the features that draw their own part are given. `row_counts`
+    are the counts of completions where a sample has several. `cause` and `advice` are of a run
+    that is not complete.
     """
-    totals = {name: count for name, count in task.totals.items() if name != "counts"}
-    counted: Mapping[str, Any] = totals.get("readings") or {}
-    total = sum(sum(row.values()) for row in (totals.get("letters") or {}).values())
-    if 0 < counted.get("n", 0) < total:
-        totals["readings"] = {**counted, "drawn_from": total}
-    repeats = {name: task.manifest.get(name) for name in ("trials", "choice_order", "variant")}
-    repeats["repeatability"] = task.repeatability
-    repeats["reused"] = say_reused((task.manifest.get("calls") or {}).values())
-    if totals.get("fallback"):
-        from answerkey.run_audit.text import describe_fallbacks
 
-        repeats["fallback"] = describe_fallbacks(task)
-    return {
-        "key": task.key,
-        **{
-            name: task.manifest.get(name)
-            for name in ("display_name", "model", "dataset", "completions")
-        },
-        "counts": dict(task.counts),
-        "calls": task.manifest.get("calls"),
-        "metrics": [describe_metric(value) for value in task.metrics.values()],
-        "tally": totals,
-        **{name: value for name, value in repeats.items() if value},
-    }
+    task: TaskRun
+    key: str
+    display_name: str
+    model: str | None
+    is_simulated: bool
+    forced: Mapping[str, str]
+    answerer: str
+    completions: CompletionsView
+    dataset: DatasetView
+    judges: Sequence[str]
+    fallbacks: Sequence[str]
+    reused: str | None
+    counts: Mapping[str, int]
+    row_counts: Mapping[str, int] | None
+    metrics: Sequence[MetricView]
+    scorer_names: Mapping[str, str]
+    invalid: Sequence[Reason]
+    unscored: Sequence[Unscored]
+    failures: Sequence[ScorerFailures]
+    categories: Categories | None
+    calls: Sequence[CallsView]
+    repeatability: Repeatability | None
+    cause: str
+    advice: str | None
+
+    @property
+    def name(self) -> str:
+        """The key, and the display name where it says more."""
+        if self.display_name in {"", self.key}:
+            return self.key
+        return f"{self.key}: {self.display_name}"
+
+    @property
+    def num_completions(self) -> int:
+        """How many completions were scored."""
+        return (self.row_counts or self.counts)["scored"]
 
 
-# ------------------------------------------------------------------------- what only people are
-# shown
+@dataclass(frozen=True, slots=True)
+class GateView:
+    """A gate with its name, what was measured, and what to do about it."""
+
+    gate: Gate
+    name: str
+    sentences: Sequence[str]
+    advice: str | None
 
 
-def view_run(run: Run) -> dict[str, Any]:
-    """Return what `describe_run` does, and beside it what is said of it to people.
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run: what ran, how far it came, its tasks, gates and notices.
 
-    Numbers stay as they are, infinite ones as well; gates and variants are drawn from the run
-    itself.
+    `unfinished` are the calls of tasks that have no result yet.
     """
-    view, is_complete = _describe_run(run), run.status == "complete"
-    entries: Sequence[Mapping[str, Any]] = run.manifest["tasks"]
-    view["title"] = str(run.manifest.get("display_name") or run.key)
-    view["can_go_on"] = not is_complete and _can_go_on(run)
-    view["unfinished"] = [entry for entry in entries if entry["key"] not in run.tasks]
-    view["tasks"] = [
-        described
-        | _view_task(task, described["metrics"])
-        | ({} if is_complete else _view_incomplete(task))
-        for described, task in zip(view["tasks"], run.tasks.values(), strict=True)
-    ]
-    return view
+
+    run: Run
+    title: str
+    status: str
+    path: str | None
+    started_at: str | None
+    seconds: float | None
+    stopped: str | None
+    can_go_on: bool
+    tasks: Sequence[TaskView]
+    unfinished: Mapping[str, Sequence[CallsView]]
+    gates: Sequence[GateView]
+    notices: Sequence[str]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every call was answered and every sample scored; only then are shares shown."""
+        return self.status == "complete"
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether the answers of a task were made from the key."""
+        return any(task.is_simulated for task in self.tasks)
 
 
-def _view_task(task: TaskRun, metrics: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    totals = task.totals
-    rows = totals.get("orders") or totals.get("trials")
-    return {
-        "metrics": [
-            {**described, "label": label_metric(task, value), "is_share": is_share(value)}
-            | {"is_about_order": value.type in ORDER_TYPES}
-            for described, value in zip(metrics, task.metrics.values(), strict=True)
+# ── from a run to its view
+
+
+def view_run(run: Run) -> RunView:
+    """Return what people are shown of a run; numbers stay as they are, infinite ones as well."""
+    entries: Sequence[Entry] = run.manifest["tasks"]
+    unfinished = {}
+    for entry in entries:
+        if entry["key"] not in run.tasks:
+            unfinished[str(entry["key"])] = _view_calls(entry)
+    return RunView(
+        run=run,
+        title=str(run.manifest.get("display_name") or run.key),
+        status=run.status,
+        path=show_path(run),
+        started_at=run.manifest.get("started_at"),
+        seconds=measure_seconds(run),
+        stopped=(run.manifest.get("stopped") or {}).get("message"),
+        can_go_on=_can_go_on(run),
+        tasks=[
+            view_task(task, is_complete=run.status == "complete") for task in run.tasks.values()
         ],
-        "answerer": name_answerer(task.manifest),
-        "scorer_names": list_scorer_names(task),
-        "judges": list_judges(task.manifest, "judge"),
-        "fallbacks": list_judges(task.manifest, "fallback"),
-        "config": task.manifest.get("config") or {},
-        "fingerprints": {
-            name: (task.manifest.get(name) or {}).get("fingerprint") for name in ("task", "dataset")
-        },
-        "repeated": task.manifest.get("repeatability"),
-        "row_counts": rows["counts"] if rows else None,
-        "invalid": [
-            {"reason": reason, **one, "share": one["count"] / count_rows(task)["scored"]}
-            for reason, one in sorted(totals["invalid"].items(), key=lambda pair: -pair[1]["count"])
-        ],
-        "unscored": _list_unscored(task) if totals["failed"] or totals["errors"] else [],
-        "failures": [
-            {"scorer": key, "name": name_scorer(task, key), "reason": reason, **one}
-            for key, reasons in (totals.get("failures") or {}).items()
-            for reason, one in sorted(reasons.items(), key=lambda pair: -pair[1]["count"])[
-                :SHOWN_FAILED
-            ]
-        ],
-        "main_scorer": task.main_scorer,
-        "categories": _view_categories(task) if totals["categories"] else None,
-    }
+        unfinished=unfinished,
+        gates=_view_gates(run),
+        notices=list(map(str, run.manifest["notices"])),
+    )
 
 
-def _list_unscored(task: TaskRun) -> list[dict[str, Any]]:
-    """Return samples without a score: how many for each reason, and the first of them."""
-    found = [(kind, *pair) for kind in ("failed", "errors") for pair in task.totals[kind].items()]
-    key, stored = task.main_scorer, task.stored_scores
+def _view_gates(run: Run) -> list[GateView]:
+    if not run.gates:
+        return []
+    from answerkey.gates.rules import tell_gates  # a feature is imported where a run uses it
+
+    return [GateView(*gate) for gate in tell_gates(run)]
+
+
+def view_task(task: TaskRun, *, is_complete: bool) -> TaskView:
+    """Return what people are shown of one task."""
+    manifest, totals = task.manifest, task.totals
+    model: Entry = manifest.get("model") or {}
+    calls = manifest.get("calls") or {}
+    rows = totals.get("orders") or totals.get("trials") or {}
+    cause, advice = "", None
+    if not is_complete:
+        cause, advice = find_cause(task), _find_advice(task)
+    return TaskView(
+        task=task,
+        key=task.key,
+        display_name=str(manifest.get("display_name") or ""),
+        model=model.get("name"),
+        is_simulated=bool(model.get("simulated")),
+        forced=list_forced(manifest),
+        answerer=name_answerer(manifest),
+        completions=pick(CompletionsView, manifest.get("completions") or {}),
+        dataset=pick(DatasetView, manifest.get("dataset") or {}),
+        judges=list_judges(manifest, "judge"),
+        fallbacks=list_judges(manifest, "fallback"),
+        reused=say_reused(calls.values()),
+        counts=task.counts,
+        row_counts=rows.get("counts"),
+        metrics=[MetricView(value, label_metric(task, value)) for value in task.metrics.values()],
+        scorer_names=list_scorer_names(task),
+        invalid=list_reasons(totals.get("invalid") or {}),
+        unscored=_list_unscored(task),
+        failures=_list_failures(task),
+        categories=_view_categories(task),
+        calls=_view_calls(manifest),
+        repeatability=_view_repeatability(task.repeatability or {}),
+        cause=cause,
+        advice=advice,
+    )
+
+
+def list_reasons(counted: Entry) -> list[Reason]:
+    """Return reasons, the most frequent first."""
+    reasons = []
+    for name, entry in sorted(counted.items(), key=lambda pair: -pair[1]["count"]):
+        reasons.append(Reason(name, entry["count"], pick(Example, entry["example"])))
+    return reasons
+
+
+def _list_failures(task: TaskRun) -> list[ScorerFailures]:
+    failures = []
+    for key, counted in (task.totals.get("failures") or {}).items():
+        reasons = list_reasons(counted)[:MAX_NAMED]
+        failures.append(ScorerFailures(key, name_scorer(task, key), reasons))
+    return failures
+
+
+def _list_unscored(task: TaskRun) -> list[Unscored]:
+    """Return how many samples have no score for each reason, and the first of them."""
+    if not task.totals["failed"] and not task.totals["errors"]:
+        return []
+    unscored = []
+    names = _name_unscored(task)
+    for kind in ("failed", "errors"):
+        for reason, entry in task.totals[kind].items():
+            samples = names.get(reason) or [entry["example"]["sample_id"]]
+            unscored.append(Unscored(kind, reason, entry["count"], samples))
+    return unscored
+
+
+def _name_unscored(task: TaskRun) -> dict[str, list[str]]:
+    """Return the first samples without a score by reason."""
+    key, stored = str(task.main_scorer), task.stored_scores
     names: dict[str, list[str]] = {}
-    if key in stored.read(0, 1).columns:
-        for offset in range(0, len(stored), READ_TOGETHER):
-            table = stored.read(offset, READ_TOGETHER, ["sample_id", str(key)]).unnest(str(key))
-            unscored = table.filter(pl.col("status") != ScoreStatus.SCORED.value)
-            groups = unscored.group_by(pl.col("reason").fill_null("UNKNOWN")).agg("sample_id")
-            for reason, ids in groups.iter_rows():
-                names[reason] = list(dict.fromkeys([*names.get(reason, []), *ids]))[:SHOWN_FAILED]
-    return [
-        {
-            "kind": kind,
-            "reason": reason,
-            "count": one["count"],
-            "samples": names.get(reason) or [one["example"]["sample_id"]],
-        }
-        for kind, reason, one in found
-    ]
+    if key not in stored.read(0, 1).columns:
+        return names
+    for offset in range(0, len(stored), CHUNK_ROWS):
+        table = stored.read(offset, CHUNK_ROWS, ["sample_id", key]).unnest(key)
+        unscored = table.filter(pl.col("status") != ScoreStatus.SCORED.value)
+        groups = unscored.group_by(pl.col("reason").fill_null("UNKNOWN")).agg("sample_id")
+        for reason, ids in groups.iter_rows():
+            distinct = dict.fromkeys([*names.get(reason, []), *ids])
+            names[reason] = list(distinct)[:MAX_NAMED]
+    return names
 
 
-def _view_categories(task: TaskRun) -> dict[str, Any] | None:
-    """Return the accuracy of each category, and their plain mean; None where there is none to show.
+def _view_categories(task: TaskRun) -> Categories | None:
+    """Return the accuracy of each category, and their plain mean.
 
-    There is none where a metric is grouped by that column: its own table says the same. Trials of
-    one sample are no independent draws, so that they have no interval.
+    None where a metric is grouped by that column, since its own table shows the same. Trials of
+    one sample are not independent draws, so they have no interval.
     """
-    found: Mapping[str, Mapping[str, int]] = task.totals["categories"]
-    column, has_trials = task.totals["category_column"], bool(task.totals.get("trials"))
+    counted: Mapping[str, Mapping[str, int]] = task.totals["categories"]
+    column = task.totals["category_column"]
     grouped = {groups.column for value in task.metrics.values() for groups in value.groups}
-    if column in grouped:
+    if not counted or column in grouped:
         return None
-    rows = [
-        {"label": name, "correct": one["correct"], "n": one["n"]}
-        # What is partly right is no share of right answers: a bare count is all that is certain.
-        | {"value": None if one["partial"] else one["correct"] / one["n"]}
-        | {"interval": None if one["partial"] or has_trials else wilson(one["correct"], one["n"])}
-        for name, one in found.items()
-    ]
+    has_trials = bool(task.totals.get("trials"))
+    is_partial = False
+    rows = []
+    for label, entry in counted.items():
+        correct, n = entry["correct"], entry["n"]
+        value, interval = None, None
+        if entry["partial"]:  # answers that are right in part: only the count is certain
+            is_partial = True
+        else:
+            value = correct / n
+            if not has_trials:
+                interval = wilson(correct, n)
+        rows.append(CategoryRow(label, correct, n, value, interval))
     macro = None
-    if len(rows) > 1 and not has_trials and not any(one["partial"] for one in found.values()):
-        macro = average_counts([(one["correct"], one["n"]) for one in found.values()])
-    return {"column": column, "unit": "trials" if has_trials else "n", "rows": rows, "macro": macro}
+    if len(rows) > 1 and not has_trials and not is_partial:
+        macro = average_counts([(row.correct, row.n) for row in rows])
+    return Categories(column, "trials" if has_trials else "n", rows, macro)
 
 
-def _view_incomplete(task: TaskRun) -> dict[str, Any]:
-    """Return why a task has no number, and what to do about samples that could not be scored."""
-    unscored, advice = task.totals.get("unscored", 0), None
-    if unscored and not _lacks_calls(task):
-        advice = (
-            "Mend the scorer and use `answerkey rescore` with the changed task file, or "
-            "allow as many"
-        )
-        advice += f" samples without a score with `--allow-failed {unscored}`."
-        if _find_stopped(task) and task.manifest.get("calls"):
-            advice = "Mend the scorer and run the task again."
-    return {"cause": find_cause(task), "advice": advice}
+def _view_calls(entry: Entry) -> list[CallsView]:
+    views = []
+    for purpose, counted in (entry.get("calls") or {}).items():
+        latency = counted.get("latency")
+        values = {
+            **counted,
+            "purpose": purpose,
+            "latency": latency and pick(Latency, latency),
+            "errors": _view_call_reasons(counted.get("errors") or ()),
+            "retried": _view_call_reasons(counted.get("retried") or ()),
+        }
+        views.append(pick(CallsView, values))
+    return views
+
+
+def _view_call_reasons(entries: Iterable[Entry]) -> list[Reason]:
+    reasons = []
+    for entry in entries:
+        reasons.append(Reason(entry["reason"], entry["count"], pick(Example, entry["example"])))
+    return reasons
+
+
+def _view_repeatability(entry: Entry) -> Repeatability | None:
+    if not entry:
+        return None
+    agreement = []
+    for key, counted in entry["agreement"].items():
+        if counted["samples"]:
+            agreement.append(pick(Agreement, {**counted, "scorer": key}))
+    metrics = [pick(RepeatedMetric, metric) for metric in entry["metrics"]]
+    return Repeatability(entry["num_runs"], metrics, agreement)
+
+
+# ── why a run is not complete
 
 
 def find_cause(task: TaskRun) -> str:
-    """Return why a task is not complete: completions or scores that are missing, judges without an
-    answer.
-    """
-    counts, failures = task.counts, task.totals.get("failures") or {}
-    samples, unscored = format_count(counts["samples"], "sample"), task.totals.get("unscored", 0)
-    missing = {
-        why: sum(reasons.get(why, {}).get("count", 0) for reasons in failures.values())
-        for why in sorted(MODEL_CALL_FAILED, reverse=True)
-    }
-    unjudged = sum(missing.values())
-    if counts["errors"] and not (unjudged and "ERROR" not in task.totals["completion_statuses"]):
+    """Return why a task is not complete: missing completions or scores, or judges that failed."""
+    counts, unscored = task.counts, task.totals.get("unscored", 0)
+    samples = format_count(counts["samples"], "sample")
+    calls = _list_failed_calls(task)
+    if counts["errors"] and ("ERROR" in task.totals["completion_statuses"] or not calls):
         return f"{counts['errors']} of {samples} got no completion"
-    if unjudged:
-        calls = [
-            f"{format_count(count, 'call')} to a {why.partition('_')[0].lower()}"
-            for why, count in missing.items()
-            if count
-        ]
+    if calls:
         return f"{' and '.join(calls)} failed"
     if not unscored:
         return "the rest of the run is not complete"
@@ -265,130 +524,221 @@ def find_cause(task: TaskRun) -> str:
             f" {make_visible(reason)}), and the run stopped there: {unscored} of "
             f"{samples} were not scored"
         )
-    causes = [
-        (key, reason, one["count"])
-        for key, found in failures.items()
-        for reason, one in found.items()
-    ]
-    key, reason, _ = max(causes, key=lambda one: one[2])
+    causes = []
+    for key, reasons in _read_failures(task).items():
+        for reason, entry in reasons.items():
+            causes.append((entry["count"], key, reason))
+    _, key, reason = max(causes, key=lambda cause: cause[0])
     where = f"scorer `{make_visible(key)}`: {make_visible(reason)}"
     return f"{unscored} of {samples} could not be scored (most often {where})"
 
 
-def _find_stopped(task: TaskRun) -> tuple[str, str, int] | None:
-    """Return scorer, reason and count of the failures that ended a task early.
+def _read_failures(task: TaskRun) -> Entry:
+    return task.totals.get("failures") or {}
 
-    None where none did.
-    """
-    for key, reasons in (task.totals.get("failures") or {}).items():
+
+def _list_failed_calls(task: TaskRun) -> list[str]:
+    """Return how many calls to judges and fallbacks failed permanently, in words."""
+    calls = []
+    for reason in sorted(MODEL_CALL_FAILED, reverse=True):
+        count = 0
+        for reasons in _read_failures(task).values():
+            count += reasons.get(reason, {}).get("count", 0)
+        if count:
+            role = reason.partition("_")[0].lower()
+            calls.append(f"{format_count(count, 'call')} to a {role}")
+    return calls
+
+
+def _find_stopped(task: TaskRun) -> tuple[str, str, int] | None:
+    """Return scorer, reason and count of the failures that ended a task early, if any did."""
+    for key, reasons in _read_failures(task).items():
         first = next(iter(reasons))
         if STOPPED_EARLY in reasons and first != STOPPED_EARLY:
             return key, first, reasons[first]["count"]
     return None
 
 
-def _lacks_calls(task: TaskRun) -> bool:
-    """Return whether a call of the task has failed, to its model or to a judge."""
-    failures = (task.totals.get("failures") or {}).values()
-    return bool(task.counts["errors"]) or any(
-        MODEL_CALL_FAILED.intersection(reasons) for reasons in failures
+def _find_advice(task: TaskRun) -> str | None:
+    """Return what to do about samples that could not be scored."""
+    unscored = task.totals.get("unscored", 0)
+    if not unscored or _lacks_calls(task):
+        return None
+    if _find_stopped(task) and task.manifest.get("calls"):
+        return "Mend the scorer and run the task again."
+    return (
+        "Mend the scorer and use `answerkey rescore` with the changed task file, or allow as many"
+        f" samples without a score with `--allow-failed {unscored}`."
     )
 
 
-def _can_go_on(run: Run) -> bool:
-    """Return whether there is something left to do; recorded completions stay as they are.
+def _lacks_calls(task: TaskRun) -> bool:
+    """Return whether a call of the task has failed, to its model or to a judge."""
+    return bool(task.counts["errors"] or _list_failed_calls(task))
 
-    So do samples that a scorer cannot score, once all calls are answered.
+
+def _can_go_on(run: Run) -> bool:
+    """Return whether `resume` has something left to do.
+
+    Recorded completions stay as they are, and so do samples that a scorer cannot score once all
+    calls are answered.
     """
-    entries: Sequence[Mapping[str, Any]] = run.manifest["tasks"]
-    is_stopped = "stopped" in run.manifest
-    if run.path is None:
+    if run.path is None or run.status == "complete":
         return False
-    if (
-        run.status == "incomplete"
-        and not is_stopped
-        and not any(map(_lacks_calls, run.tasks.values()))
-    ):
-        return False
+    entries: Sequence[Entry] = run.manifest["tasks"]
     if "rescored_from" in run.manifest and not any(map(list_judges, entries)):
         return False
-    return run.status == "running" or is_stopped or any(one.get("calls") for one in entries)
+    if run.status == "running" or "stopped" in run.manifest:
+        return True
+    has_calls = any(entry.get("calls") for entry in entries)
+    return has_calls and any(map(_lacks_calls, run.tasks.values()))
 
 
-# ------------------------------------------------------------------------------ names and single
-# facts
+# ── names and single facts
 
 
-def list_judges(entry: Mapping[str, Any], role: str | None = None) -> list[str]:
-    """Return the names of the models that scorers ask, in this role if one is given, each once."""
-    scorers: Sequence[Mapping[str, Any]] = entry.get("scorers") or []
-    models = [one["model"] for one in scorers if one.get("model")]
-    asked = [str(one["name"]) for one in models if role in {None, one.get("role", "judge")}]
-    return list(dict.fromkeys(asked))
+def show_path(run: Run) -> str | None:
+    """Return the folder or address of a run; None for a run in memory."""
+    return None if run.path is None else str(run.path)
+
+
+def list_judges(entry: Entry, role: str | None = None) -> list[str]:
+    """Return the names of the models that scorers ask, in this role if one is named."""
+    names = {}
+    for scorer in entry.get("scorers") or []:
+        model = scorer.get("model")
+        if model and role in {None, model.get("role", "judge")}:
+            names[str(model["name"])] = True
+    return list(names)
 
 
 def list_scorer_names(task: TaskRun) -> dict[str, str]:
-    """Return scorer key → display name, of the scorers that have one."""
-    scorers: Sequence[Mapping[str, Any]] = task.manifest["scorers"]
-    return {one["key"]: str(one["display_name"]) for one in scorers if one.get("display_name")}
+    """Return the display names of scorers by key, of those that have one."""
+    names = {}
+    for scorer in task.manifest["scorers"]:
+        if scorer.get("display_name"):
+            names[scorer["key"]] = str(scorer["display_name"])
+    return names
 
 
 def name_scorer(task: TaskRun, key: str) -> str:
-    """Return a scorer's display name, or its key when it has none."""
+    """Return a scorer's display name, or its key if it has none."""
     return list_scorer_names(task).get(key, key)
 
 
 def label_metric(task: TaskRun, value: MetricValue) -> str:
-    """Return a metric's name.
-
-    One that begins with the scorer's key shows the display name instead.
-    """
+    """Return a metric's name, with the scorer's display name in place of its key."""
     name = list_scorer_names(task).get(value.scorer)
     if name is None or not value.name.startswith(f"{value.scorer}_{value.metric}_"):
         return value.name
     return f"{name}: {value.name.removeprefix(f'{value.scorer}_')}"
 
 
-def count_rows(task: TaskRun) -> Mapping[str, int]:
-    """Return the counts of completions: of samples, or of rows where there are several of each."""
-    rows = task.totals.get("orders") or task.totals.get("trials")
-    found: Mapping[str, int] = rows["counts"] if rows else task.counts
-    return found
+def count_trials(task: TaskRun) -> int:
+    """Return how often each sample was asked."""
+    return int((task.manifest.get("trials") or {}).get("num_trials", 1))
 
 
 def measure_seconds(run: Run) -> float | None:
-    """Return how long a run took; None where its times are not known."""
+    """Return how long a run took; None if its times are unknown."""
     try:
-        began, ended = (
-            datetime.fromisoformat(str(run.manifest.get(name)))
-            for name in ("started_at", "ended_at")
-        )
+        started = datetime.fromisoformat(str(run.manifest.get("started_at")))
+        ended = datetime.fromisoformat(str(run.manifest.get("ended_at")))
     except ValueError:
         return None
-    return max(0.0, (ended - began).total_seconds())
+    return max(0.0, (ended - started).total_seconds())
+
+
+# ── as JSON
+
+
+def describe_run(run: Run) -> dict[str, Any]:
+    """Return the run as `--json` prints it; numbers that are not finite become null."""
+    about: dict[str, Any] = {"path": show_path(run), "status": run.status}
+    for name in ("key", "display_name", "answerkey_version", "started_at", "ended_at"):
+        about[name] = run.manifest.get(name)
+    if "stopped" in run.manifest:
+        about["stopped"] = run.manifest["stopped"]
+    described = {"run": about, "tasks": [_describe_task(task) for task in run.tasks.values()]}
+    if run.gates:
+        from answerkey.gates.rules import describe_run_gates
+
+        described["gates"] = describe_run_gates(run)
+    if any("variant" in task.manifest for task in run.tasks.values()):
+        from answerkey.comparison.compare import describe_variants
+
+        described["variants"] = describe_variants(run)
+    described["notices"] = list(run.manifest["notices"])
+    clean: dict[str, Any] = clean_numbers(described)
+    return clean
+
+
+def _describe_task(task: TaskRun) -> dict[str, Any]:
+    """Return one task: what was evaluated, the counts, every metric, and what was counted."""
+    manifest = task.manifest
+    described: dict[str, Any] = {"key": task.key}
+    for name in ("display_name", "model", "dataset", "completions"):
+        described[name] = manifest.get(name)
+    described["counts"] = dict(task.counts)
+    described["calls"] = manifest.get("calls")
+    described["metrics"] = [describe_metric(value) for value in task.metrics.values()]
+    described["tally"] = _describe_totals(task)
+    for name in ("trials", "choice_order", "variant"):
+        if manifest.get(name):
+            described[name] = manifest[name]
+    if task.repeatability:
+        described["repeatability"] = task.repeatability
+    if reused := say_reused((manifest.get("calls") or {}).values()):
+        described["reused"] = reused
+    if task.totals.get("fallback"):
+        from answerkey.run_audit.text import describe_fallbacks
+
+        described["fallback"] = describe_fallbacks(task)
+    return described
+
+
+def _describe_totals(task: TaskRun) -> dict[str, Any]:
+    totals = dict(task.totals)
+    del totals["counts"]
+    readings: Entry = totals.get("readings") or {}
+    total = 0
+    for row in (totals.get("letters") or {}).values():
+        total += sum(row.values())
+    if 0 < readings.get("n", 0) < total:
+        totals["readings"] = {**readings, "drawn_from": total}
+    return totals
+
+
+# ── samples and runs worth a look
 
 
 def find_example(run: Run) -> tuple[str, str] | None:
-    """Return a sample that is worth a look, and what it is: the first wrong one, else INVALID or
-    failed.
-    """
+    """Return a sample worth a look and what it is: the first wrong one, else INVALID or failed."""
     for task in run.tasks.values():
-        key = task.main_scorer
-        head = task.stored_scores.read(0, SEARCHED_ROWS, ["sample_id", *([key] if key else [])])
-        if key and "is_correct" in (values := head[key].struct.field("values").struct).fields:
-            wrong = head.filter(values.field("is_correct") == 0)
-            metadata = wrong[key].struct.field("metadata").struct
-            if "completion_validity" in metadata.fields:
-                is_valid = metadata.field("completion_validity") == "VALID"
-                wrong = wrong.filter(is_valid)
-            if wrong.height:
-                return str(wrong["sample_id"][0]), "wrong"
+        if wrong := _find_wrong(task):
+            return wrong, "wrong"
         for group, word in (("invalid", "INVALID"), ("failed", "failed")):
-            for one in task.totals[group].values():
-                return str(one["example"]["sample_id"]), word
-        if head.height:
-            return str(head["sample_id"][0]), "right"
+            for entry in task.totals[group].values():
+                return str(entry["example"]["sample_id"]), word
+        for sample_id in task.stored_scores.read(0, 1, ["sample_id"])["sample_id"]:
+            return str(sample_id), "right"
     return None
+
+
+def _find_wrong(task: TaskRun) -> str | None:
+    """Return the first sample with a VALID and wrong answer."""
+    key = task.main_scorer
+    if key is None:
+        return None
+    head = task.stored_scores.read(0, SEARCHED_ROWS, ["sample_id", key])
+    values = head[key].struct.field("values").struct
+    if "is_correct" not in values.fields:
+        return None
+    wrong = head.filter(values.field("is_correct") == 0)
+    metadata = wrong[key].struct.field("metadata").struct
+    if "completion_validity" in metadata.fields:
+        wrong = wrong.filter(metadata.field("completion_validity") == "VALID")
+    return next(map(str, wrong["sample_id"]), None)
 
 
 def find_neighbour(run: Run) -> str | None:
@@ -398,128 +748,160 @@ def find_neighbour(run: Run) -> str | None:
     """
     if not isinstance(run.path, Path):
         return None
-    beside = [Path(str(one)) / "run.json" for one in list_places(run.path.parent)]
-    others = [one for one in beside if one.parent.name != run.path.name]
-    for file in sorted(others, key=_find_time, reverse=True)[:SEARCHED_RUNS]:
+    folders = [Path(str(place)) for place in list_places(run.path.parent)]
+    folders.sort(key=_find_time, reverse=True)
+    others = [folder for folder in folders if folder.name != run.path.name]
+    for folder in others[:SEARCHED_RUNS]:
         with suppress(RunError):
-            other = load_summary(file.parent)
-            if _can_compare(run, other):
-                return str(file.parent)
+            if _can_compare(run, load_summary(folder)):
+                return str(folder)
     return None
 
 
-def _can_compare(run: Run, other: Run) -> bool:
-    """Return whether two runs have values of the same samples in the tasks they share."""
-    shared = [(task, other.tasks[key]) for key, task in run.tasks.items() if key in other.tasks]
-    if not shared or run.status != "complete" or other.status != "complete":
-        return False
-    datasets = [[one.manifest["dataset"] for one in pair] for pair in shared]
-    if all(first["fingerprint"] == second["fingerprint"] for first, second in datasets):
-        return all(one.counts["scored"] for pair in shared for one in pair)
-    if max(one["samples"] for pair in datasets for one in pair) > SEARCHED_ROWS:
-        return False
-    from answerkey.evaluate.pairs import pair_samples  # loads what few commands need
-
-    for first, second in shared:
-        pair_samples({"a": (run, first), "b": (other, second)}, []).pair_up("a", "b")
-    return True
-
-
-def _find_time(file: Path) -> float:
+def _find_time(folder: Path) -> float:
     try:
-        return file.stat().st_mtime
+        return (folder / "run.json").stat().st_mtime
     except OSError:
         return 0.0
 
 
-# ----------------------------------------------------------- which runs there are, and which one is
-# meant
+def _can_compare(run: Run, neighbour: Run) -> bool:
+    """Return whether two runs have values of the same samples in the tasks they share."""
+    shared = []
+    for key, task in run.tasks.items():
+        if key in neighbour.tasks:
+            shared.append((task, neighbour.tasks[key]))
+    if not shared or {run.status, neighbour.status} != {"complete"}:
+        return False
+    datasets = [(first.manifest["dataset"], second.manifest["dataset"]) for first, second in shared]
+    if all(first["fingerprint"] == second["fingerprint"] for first, second in datasets):
+        return all(task.counts["scored"] for pair in shared for task in pair)
+    if max(dataset["samples"] for pair in datasets for dataset in pair) > SEARCHED_ROWS:
+        return False
+    from answerkey.evaluate.pairs import pair_samples  # loads what few commands need
+
+    for first, second in shared:
+        pair_samples({"a": (run, first), "b": (neighbour, second)}, []).pair_up("a", "b")
+    return True
 
 
-def list_folder(folder: str | Path) -> list[dict[str, Any]]:
-    """Return the runs right below a folder, newest first; a run folder itself is a list of one.
+# ── the runs of a folder
 
-    `metric`, `value`, `label` and `text` are of the first task's main metric.
+
+@dataclass(frozen=True, slots=True)
+class ListedRun:
+    """One run of a list; `metric` to `text` are of the first task's main metric.
+
+    The number of a run that is not complete is no result, so `label` and `text` leave it out.
     """
-    below, rows = find_place(folder), []
-    for place in [below] if is_run(below) else list_places(below):
-        names = ("path", "status", "started_at", "key", "model", "samples", "metric", "value")
-        row: dict[str, Any] = dict.fromkeys(names) | {"path": str(place), "label": "", "text": ""}
-        rows.append(row)
+
+    path: str
+    status: str
+    started_at: str | None = None
+    key: str | None = None
+    model: str | None = None
+    samples: int | None = None
+    metric: str | None = None
+    value: float | None = None
+    label: str = ""
+    text: str = ""
+
+
+def list_folder(folder: str | Path) -> list[ListedRun]:
+    """Return the runs right below a folder, newest first; a run folder itself is a list of one."""
+    below = find_place(folder)
+    places = [below] if is_run(below) else list_places(below)
+    rows = []
+    for place in places:
         try:
-            run = load_summary(place)
+            rows.append(_list_run(str(place), load_summary(place)))
         except RunError as error:
-            row |= {"status": "unreadable", "text": error.message}
-            continue
-        row |= {"status": run.status, "started_at": run.manifest.get("started_at"), "key": run.key}
-        tasks = list(run.tasks.values())
-        if not tasks:
-            continue
-        row["model"] = ", ".join(dict.fromkeys(name_answerer(task.manifest) for task in tasks))
-        row["samples"] = sum(task.counts["samples"] for task in tasks)
-        if (metric := tasks[0].main_metric) is None:
-            continue
-        row |= {"metric": metric.name, "value": metric.value}
-        if (
-            run.status == "complete"
-        ):  # a number of an incomplete run is no result: it is not shown in passing
-            interval = format_interval(metric.interval, as_share=is_share(metric))
-            text, row["label"] = (
-                f"{format_value(metric)} {interval}".rstrip(),
-                label_metric(tasks[0], metric),
-            )
-            more = f" and {format_count(len(tasks) - 1, 'more task')}"
-            row["text"] = f"{tasks[0].key}: {text}{more}" if len(tasks) > 1 else text
-    return sorted(rows, key=lambda row: (row["started_at"] or "", row["path"]), reverse=True)
+            rows.append(ListedRun(str(place), "unreadable", text=error.message))
+    return sorted(rows, key=lambda row: (row.started_at or "", row.path), reverse=True)
 
 
-def describe_listing(row: Mapping[str, Any]) -> dict[str, Any]:
+def _list_run(path: str, run: Run) -> ListedRun:
+    tasks = list(run.tasks.values())
+    started = run.manifest.get("started_at")
+    if not tasks:
+        return ListedRun(path, run.status, started, run.key)
+    models = dict.fromkeys(name_answerer(task.manifest) for task in tasks)
+    samples = sum(task.counts["samples"] for task in tasks)
+    metric = tasks[0].main_metric
+    if metric is None:
+        return ListedRun(path, run.status, started, run.key, ", ".join(models), samples)
+    label = text = ""
+    if run.status == "complete":
+        interval = format_interval(metric.interval, as_share=is_share(metric))
+        label = label_metric(tasks[0], metric)
+        text = f"{format_value(metric)} {interval}".rstrip()
+        if len(tasks) > 1:
+            text = f"{tasks[0].key}: {text} and {format_count(len(tasks) - 1, 'more task')}"
+    return ListedRun(
+        path=path,
+        status=run.status,
+        started_at=started,
+        key=run.key,
+        model=", ".join(models),
+        samples=samples,
+        metric=metric.name,
+        value=metric.value,
+        label=label,
+        text=text,
+    )
+
+
+def describe_listing(row: ListedRun) -> dict[str, Any]:
     """Return one run of the list as `--json` prints it."""
-    return {name: value for name, value in row.items() if name not in {"label", "text"}}
+    described = asdict(row)
+    del described["label"], described["text"]
+    return described
 
 
-def draw_listing(rows: Sequence[Mapping[str, Any]], width: int) -> list[Line]:
+def draw_listing(rows: Sequence[ListedRun], width: int) -> list[Line]:
     """Return the list of runs as a table: which, when, the model and the number."""
+    labels = {row.label for row in rows if row.label}
+    title = labels.pop() if len(labels) == 1 else "result"
     cells: list[Sequence[Cell]] = []
-    labels = {row["label"] for row in rows if row["label"]}
     for row in rows:
-        status = Span(row["status"], "good" if row["status"] == "complete" else "warn")
-        started = (row["started_at"] or "")[:16].replace("T", " ")
-        samples = "" if row["samples"] is None else str(row["samples"])
-        model, result = row["model"] or "", row["text"]
+        model, result = row.model or "", row.text
+        if row.status == "unreadable":
+            model, result = result, ""
+        elif title == "result":
+            result = f"{row.label} {result}".strip()
         if " SIMULATED" in model:  # it must not be what is cut off
             model = f"SIMULATED {model.replace(' SIMULATED', '')}"
-        if row["status"] == "unreadable":
-            model, result = result, ""
-        result = result if len(labels) == 1 else f"{row['label']} {result}".strip()
-        cells.append([Span(row["path"], "strong"), started, status, model, samples, result])
-    header = (
-        "run",
-        "started (UTC)",
-        "status",
-        "model",
-        "n",
-        labels.pop() if len(labels) == 1 else "result",
-    )
+        cells.append(
+            [
+                Span(row.path, "strong"),
+                (row.started_at or "")[:16].replace("T", " "),
+                Span(row.status, "good" if row.status == "complete" else "warn"),
+                model,
+                "" if row.samples is None else str(row.samples),
+                result,
+            ]
+        )
+    header = ("run", "started (UTC)", "status", "model", "n", title)
     return lay_out(Table(header, cells, "<<<<><", flexible=3), width)
 
 
 def find_runs(names: Iterable[str]) -> list[Run]:
-    """Return the runs that are meant, each by its name, or all below a folder."""
-    found: list[Run] = []
+    """Return the runs that names stand for; a folder of runs stands for all of them."""
+    runs: list[Run] = []
     for name in names:
-        for place in [name] if is_stored(name) else [name, f"{RUNS}/{name}"]:
+        places = [name] if is_stored(name) else [name, f"{RUNS}/{name}"]
+        for place in places:
             below = list_places(place) if is_stored(name) or Path(place).is_dir() else []
             if below and not is_run(find_place(place)):
-                found += map(load_run, below)
+                runs += map(load_run, below)
                 break
         else:
-            found.append(find_run(name))
-    return found
+            runs.append(find_run(name))
+    return runs
 
 
 def find_run(name: str) -> Run:
-    """Return the run that is meant: a folder, an address, its name below `runs`, or `latest`."""
+    """Return the run of a name: a folder, an address, a folder below `runs`, or `latest`."""
     if is_stored(name):
         return load_run(name)
     path = Path(name)
@@ -529,26 +911,35 @@ def find_run(name: str) -> Run:
         if (folder / "run.json").is_file():
             return load_run(folder)
     below = path if path.is_dir() else Path(RUNS)
-    known = [row["path"] for row in list_folder(below)] if below.is_dir() else []
-    if path.exists() and not (known and path.is_dir()):  # perhaps the log of another tool
+    runs = [row.path for row in list_folder(below)] if below.is_dir() else []
+    if path.exists() and not (runs and path.is_dir()):  # perhaps the log of another tool
         try:
             return load_run(path)
         except RunError as error:
             if error.code != "E501":
                 raise
-    if name == "latest" and known:
-        return load_run(known[0])
-    message = (
-        f"`{name}` is a folder, but not a run folder"
-        if path.is_dir()
-        else f"there is no run `{name}`"
-    )
-    message = f"there is no run below `{RUNS}`" if name == "latest" else message
+    if name == "latest" and runs:
+        return load_run(runs[0])
+    raise _refuse_name(name, runs)
+
+
+def _refuse_name(name: str, runs: Sequence[str]) -> RunError:
+    """Return E501 for a name that no run has, with the names that are near."""
+    path = Path(name)
+    message = f"there is no run `{name}`"
+    if name == "latest":
+        message = f"there is no run below `{RUNS}`"
+    elif path.is_dir():
+        message = f"`{name}` is a folder, but not a run folder"
     hint = "`answerkey runs` lists the runs of a folder; `answerkey run FILE` makes one"
-    if known:
-        hint = f"the newest run is `{known[0]}`; `answerkey runs` lists the runs of a folder"
-    if not path.is_dir():
-        beside = list_places(path.parent) if path.parent.is_dir() else []
-        names = ["latest", *known, *(Path(one).name for one in known), *map(str, beside)]
-        hint = suggest(name, names if known else names[1:]) or hint
-    raise RunError("E501", message, hint=hint)
+    if runs:
+        hint = f"the newest run is `{runs[0]}`; `answerkey runs` lists the runs of a folder"
+    if path.is_dir():
+        return RunError("E501", message, hint=hint)
+    names = list(runs)
+    if runs:
+        names.insert(0, "latest")
+    names += [Path(run).name for run in runs]
+    if path.parent.is_dir():
+        names += map(str, list_places(path.parent))
+    return RunError("E501", message, hint=suggest(name, names) or hint)

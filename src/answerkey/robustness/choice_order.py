@@ -118,7 +118,8 @@ class _OrderMetric(BaseMetric):
     ) -> MetricValue:
         """Return RStd: the standard deviation (population form) of the recalls, in points."""
         middle = sum(recalls, Fraction()) / len(recalls)
-        variance = 10_000 * sum(((one - middle) ** 2 for one in recalls), Fraction()) / len(recalls)
+        squares = sum(((recall - middle) ** 2 for recall in recalls), Fraction())
+        variance = 10_000 * squares / len(recalls)
         return self.state(name, divide_and_root(variance, 1), coverage, **more)
 
 
@@ -455,11 +456,12 @@ def judge_shares(
     """
     weights = [1.0] * len(shares) if prior is None else prior
     weighed = [share / weight for share, weight in zip(shares, weights, strict=True)]
-    best = [place for place, one in enumerate(weighed) if one == max(weighed)]
-    return 1.0 / len(best) if truth in best else 0.0
+    if weighed[truth] < max(weighed):
+        return 0.0
+    return 1.0 / weighed.count(max(weighed))
 
 
-# ------------------------------------------------------------------------------- what is said of it
+# In words
 
 #: What the values are called in a summary, in this order; by the ending of their names.
 TITLES = {
@@ -511,23 +513,24 @@ def draw_choice_order(task: TaskRun, width: int, digits: int | None = None) -> l
             lines += draw_text(note, width, "dim")
     values = [value for value in task.metrics.values() if value.type == PrideMetric.type]
     if values:
-        lines += _draw_values(
-            "Prior for places taken out (PriDe)", PRIDE_TITLES, values, width, digits
-        )
-        details: Any = next(value for value in values if value.name.endswith(NAMES[0])).details
-        for one in details["priors"]:
-            shares = ", ".join(
-                f"{label} {format_percent(share)}" for label, share in one["prior"].items()
-            )
-            note = f"prior of {format_count(one['samples'], 'sample')}: {shares}"
+        heading = "Prior for places taken out (PriDe)"
+        lines += _draw_values(heading, PRIDE_TITLES, values, width, digits)
+        for note in _list_prior_notes(values):
             lines += draw_text(note, width, "dim")
-        if not details["priors"]:
-            lines += draw_text("no sample could be used to estimate it", width, "dim")
-        drawn = f"a share of {details['share']}, seed {details['seed']}"
-        lines += draw_text(
-            f"samples drawn to estimate it ({drawn}) do not count here", width, "dim"
-        )
     return lines
+
+
+def _list_prior_notes(values: Sequence[MetricValue]) -> Iterator[str]:
+    """Yield what the priors are, and how their samples were drawn."""
+    details: Any = next(value for value in values if value.name.endswith(NAMES[0])).details
+    for estimate in details["priors"]:
+        prior = estimate["prior"].items()
+        shares = ", ".join(f"{label} {format_percent(share)}" for label, share in prior)
+        yield f"prior of {format_count(estimate['samples'], 'sample')}: {shares}"
+    if not details["priors"]:
+        yield "no sample could be used to estimate it"
+    drawn = f"a share of {details['share']}, seed {details['seed']}"
+    yield f"samples drawn to estimate it ({drawn}) do not count here"
 
 
 def _draw_values(
@@ -564,8 +567,9 @@ def _draw_places(values: Sequence[MetricValue], width: int, digits: int | None) 
         if RECALL in value.name:
             label = value.name.partition(RECALL)[2]
             interval = format_interval(value.interval, as_share=True, digits=digits)
-            both = [str(one.get(label, 0)) for one in counts]
-            rows.append((make_visible(label), format_value(value, digits), interval, *both))
+            recall = format_value(value, digits)
+            numbers = [str(count.get(label, 0)) for count in counts]
+            rows.append((make_visible(label), recall, interval, *numbers))
     header = ("Right option at", "recall", "95 % interval", "rows", "predicted")
     text = f"  RStd of the recalls: {format_number(spread.value)} points"
     return [BLANK, *lay_out(Table(header, rows, "<>>>>"), width), line(text)]

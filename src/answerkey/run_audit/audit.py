@@ -1,62 +1,71 @@
 """How much of a run's number rests on format, position and chance.
 
-The completions of a run are read again by every rule and as other harnesses read them. Some rows at
-a time are counted by themselves (`measure_rows`), the parts are merged, and what stands out becomes
-a finding: a sentence with its numbers and a next step.
+The completions of a run are read again by every rule and as other harnesses read them. What stands
+out becomes a finding: a sentence with its numbers and a next step.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from itertools import compress
+from operator import eq
+from typing import Literal
 
 import polars as pl
 
 from answerkey.datasets.dataset import (
     CleanLabels,
     Dataset,
-    Recorded,
     choose_clean,
     read_label_quality,
 )
-from answerkey.datasets.rows import Rows
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import RunError
 from answerkey.evaluate.job import FEWEST_ROWS, Progress, fit_rows, ignore_progress
 from answerkey.evaluate.reopen import Reopened, find_task, remeasure, reopen, require_column
 from answerkey.metrics.base import count_left_out, sort_keys
 from answerkey.metrics.rows import find_owners
-from answerkey.metrics.task_counts import count_choices, count_letters, find_invalid_reasons
+from answerkey.metrics.task_counts import find_invalid_reasons
 from answerkey.reader import EXTRACTORS
 from answerkey.run_audit.findings import (
     FIRST,
+    INVALID,
     SHORT,
     STATED,
     CleanRows,
     Finding,
     ReaderCounts,
     ReasonCounts,
+    Tally,
     TaskAudit,
     find_run_findings,
 )
-from answerkey.runs import KeptCompletions, Run, RunPlace, Table, TaskRun, load_run
-from answerkey.scorers import StringEqualsMcqa, choose_audited, find_audited_rows, reads_choices
-from answerkey.scorers.rereading import OWN, list_passages, reread
+from answerkey.runs import KeptCompletions, Run, RunPlace, TaskRun, load_run
+from answerkey.scorers import choose_audited, find_audited_rows, reads_choices
+from answerkey.scorers.rereading import OWN, Passage, list_labels, list_passages, reread
 from answerkey.spec import ScoringStep, Task, task_from_source
 from answerkey.text import Drawn
 from answerkey.types import RULE_NAMES, Completions, CompletionStatus, Notice, Samples, Scores
 
 #: How many completions are read together.
 BLOCK = 32_768
-#: Starting worker processes takes as long as reading texts of so many bytes; each counts for some
-#: more.
-WORKER_BYTES, TEXT_BYTES = 4_000_000, 200
-#: How many samples are named for each thing that is found.
-SHOWN = 5
+#: Starting worker processes takes as long as reading texts of this many bytes.
+WORKER_BYTES = 4_000_000
+#: What a text costs besides its length, in bytes.
+TEXT_BYTES = 200
+#: How many of the most frequent texts of a chunk are counted, and how much of each is kept.
+TEXTS, TEXT_CHARACTERS = 64, 200
+#: What templates and format strings leave behind when nobody fills them.
+PLACEHOLDER = re.compile(
+    r"\{\{[^{}]{1,80}\}\}"
+    r"|<<\s*config\.[^<>]{1,80}>>"
+    r"|(?:(?<=[\s\"'(:>])|(?<=\\n)|^)\{[A-Za-z_][A-Za-z0-9_.]{0,60}\}"
+)
+WORD = re.compile(r"[^\W\d_]+")
 
 
 @dataclass(frozen=True)
@@ -76,10 +85,6 @@ class Audit(Drawn):
         return [finding for task in self.tasks for finding in task.findings]
 
 
-# ------------------------------------------------------------------------------- the way of an
-# audit
-
-
 def audit(
     run: Run | str | RunPlace,
     *,
@@ -88,41 +93,45 @@ def audit(
     clean: Sequence[str] = (),
     most: int | None = None,
     progress: Progress | None = None,
+    opened: Reopened | None = None,
 ) -> Audit:
-    """Read all completions of a run by every rule and lens, and say what stands out.
+    """Read all completions of a run by every rule and extractor, and return what stands out.
 
     No model is called. `task` is one of several. `label_quality` names a column of the dataset that
-    says whether a label can be relied on; `clean` are its values that say so. Of a task with more
-    than `most` completions, so many are read, drawn by nothing but these numbers. The dataset must
-    still be there (E505).
+    says whether a label is reliable; `clean` are its values that say so. Of a task with more than
+    `most` completions, that many are drawn at random. The dataset must still be there (E505).
+    `opened` is the one task, if it has been opened again already.
     """
-    found = load_run(run)
-    wanted = list(found.tasks.values()) if task is None else [find_task(found, task)]
+    loaded = load_run(run)
+    task_runs = list(loaded.tasks.values()) if task is None else [find_task(loaded, task)]
     notices: list[Notice] = []
-    if found.status != "complete":
+    if loaded.status != "complete":
         what = "what is said of the completions that are there is not said of all"
-        notices.append(Notice(f"the run is {found.status}: {what}"))
-    if repeated := [one.key for one in wanted if one.repetitions]:
-        notices.append(Notice(f"of the repetitions of `{repeated[0]}` the first is looked at"))
-    if not wanted:
+        notices.append(Notice(f"the run is {loaded.status}: {what}"))
+    for task_run in task_runs:
+        if task_run.repetitions:
+            what = f"of the repetitions of `{task_run.key}` the first is looked at"
+            notices.append(Notice(what))
+    if not task_runs:
         notices.append(Notice("no task of this run is finished"))
     quality = choose_clean(label_quality, clean)
-    reopened = [_reopen(found, one, notices) for one in wanted]
-    tasks = [_audit_task(one, quality, most, progress or ignore_progress) for one in reopened]
-    path = None if found.path is None else str(found.path)
-    return Audit(path, found.status, tuple(tasks), tuple(notices))
+    reopened = [opened or _reopen(loaded, task_run, notices) for task_run in task_runs]
+    progress = progress or ignore_progress
+    tasks = [_audit_task(task, quality, most, progress) for task in reopened]
+    path = None if loaded.path is None else str(loaded.path)
+    return Audit(path, loaded.status, tuple(tasks), tuple(notices))
 
 
 def _reopen(run: Run, task_run: TaskRun, notices: list[Notice]) -> Reopened:
-    """Return a task opened again.
-
-    Without its dataset, if the completions are kept and that is enough.
+    """Return a task with its samples and completions; without its dataset, if the completions are
+    kept and are enough.
     """
     try:
         return reopen(run, task_run.key)
     except RunError as error:
         task = task_from_source(task_run.source["task"])
-        kept, scorer = task_run.stored_completions, find_reading_step(task).scorer
+        kept = task_run.stored_completions
+        scorer = find_reading_step(task).scorer
         needs_samples = reads_choices(scorer) and scorer.options is not None
         if error.code != "E505" or not len(kept) or needs_samples:
             raise
@@ -135,352 +144,315 @@ def _reopen(run: Run, task_run: TaskRun, notices: list[Notice]) -> Reopened:
 
 def find_reading_step(task: Task) -> ScoringStep:
     """Return the main scorer if it reads choices, else the first that does, else the main one."""
-    reading = [step for step in task.scoring if reads_choices(step.scorer)]
-    return task.main_step if task.main_step in reading or not reading else reading[0]
+    for step in (task.main_step, *task.scoring):
+        if reads_choices(step.scorer):
+            return step
+    return task.main_step
 
 
 def _audit_task(
     reopened: Reopened, quality: CleanLabels | None, most: int | None, progress: Progress
 ) -> TaskAudit:
-    task_run, dataset, size = reopened.task_run, reopened.dataset, reopened.task.num_trials
+    task_run, samples = reopened.task_run, len(reopened.dataset)
     if quality is not None:
-        require_column(quality[0], dataset.columns, task_run)
+        require_column(quality[0], reopened.dataset.columns, task_run)
     step = find_reading_step(reopened.task)
     scorer = step.scorer if reads_choices(step.scorer) else None
-    samples, audited = len(dataset), None
+    rule = scorer.rule_name if scorer else None
+    audited = None
     if most is not None and len(reopened) > most:
-        audited = choose_audited(samples, max(1, most // size))
-    told = (
-        scorer.templates().get("options") if scorer else None
-    )  # choices and truths are in the scores
-    read = told.columns if told else frozenset[str]()
-    named = {"options", *(() if quality is None else quality[:1])}.intersection(dataset.columns)
-    columns = None if read is None else read.union(named, reopened.recorded.columns)
-    source = AuditedRows(
-        scorer_key=step.key,
-        scorer=scorer,
-        rows=dataset.rows,
-        recorded=reopened.recorded,
-        scores=task_run.stored_scores,
-        num_trials=size,
-        columns=columns,
-        encoded=frozenset((task_run.manifest.get("encoded") or {}).get(step.key, ())),
-        quality=quality,
-        audited=audited,
-    )
-    together = fit_rows(dataset.rows, columns, reopened.recorded)
-    together = max(1, (min(BLOCK, together) if audited is None else together) // size)
-    stretches = [
-        (offset, min(together, samples - offset)) for offset in range(0, samples, together)
-    ]
-    first = dataset.rows.slice(0, FEWEST_ROWS).load(columns)
-    said = reopened.recorded.slice(0, len(first)).read(first).frame["completion"]
-    spread = choose_spread(said, (samples if audited is None else len(audited)) * size)
-    parts: list[Part] = []
-    for one in open_engine().map(partial(measure_rows, source), stretches, spread=spread):
-        parts.append(one)
-        progress("audit", sum(each["samples"] for each in parts), samples)
-    part = merge_audit_parts(parts)
-    rule, reading = scorer.rule_name if scorer else None, part if scorer else {}
-    reasons = [
-        ReasonCounts(reason, one["count"], one["stated"], one["right"], *one["example"][0])
-        for reason, one in reading.get("reasons", {}).items()
-    ]
-    clean = None
-    if quality is not None:
-        column, values = quality
-        labels: Mapping[str, int] = part.get("labels", {})
-        few = part.get("clean", {"n": 0, "owners": 0, "readers": {}})
-
-        def keep(samples: Samples) -> pl.Series:
-            return read_label_quality(samples, column).is_in(sorted(values)).arg_true()
-
-        clean = CleanRows(
-            column=column,
-            values=tuple(sorted(values.intersection(labels))),
-            labels=dict(sorted(labels.items(), key=lambda one: (-one[1], one[0]))),
-            n=few["n"],
-            readers=_list_readers(few, rule or ""),
-            every=task_run.metrics,
-            metrics=remeasure(task_run, columns=[column], keep=keep),
-        )
-    found = TaskAudit(
+        audited = choose_audited(samples, max(1, most // reopened.task.num_trials))
+    tally = Tally()
+    for chunk, readings in _read_chunks(reopened, step, audited):
+        _count_completions(tally, chunk)
+        if scorer is not None:
+            _count_readings(tally, chunk, readings, scorer.rule_name, quality)
+        progress("audit", chunk.end, samples)
+    letters = {truth: tally.group("letter", truth) for truth in tally.group("truth")}
+    sizes = {int(size): count for size, count in tally.group("choices").items()}
+    audit = TaskAudit(
         key=task_run.key,
         scorer=step.key if scorer else None,
         rule=rule,
-        n=part["n"],
-        left_out=dict(sorted(part["left_out"].items())),
-        num_trials=size,
-        samples=part["owners"],
-        readers=_list_readers(part, rule or ""),
-        flips=reading.get("flips", {}).get("count", 0),
-        flipped=tuple(reading.get("flips", {}).get("examples", ())),
-        flipped_rows=reading.get("flipped_rows"),
-        reasons=tuple(sorted(reasons, key=lambda one: (-one.count, one.reason))),
-        letters=sort_keys(reading.get("letters", {})),
-        choice_counts=dict(
-            sorted((int(k), n) for k, n in reading.get("choice_counts", {}).items())
-        ),
-        clean=clean,
+        n=tally.count("n"),
+        left_out=dict(sorted(tally.group("left_out").items())),
+        num_trials=reopened.task.num_trials,
+        samples=tally.count("owners"),
+        readers=_list_readers(tally, "all", rule),
+        flips=tally.count("flip"),
+        flipped=tally.shown("flip"),
+        flipped_rows=pl.Series(tally.flipped_rows, dtype=pl.UInt32) if scorer else None,
+        reasons=_list_reasons(tally),
+        letters=sort_keys(letters),
+        choice_counts=dict(sorted(sizes.items())),
+        clean=quality and _measure_clean(task_run, quality, tally, rule),
         drawn_from=None if audited is None else len(reopened),
     )
-    return replace(found, findings=tuple(find_run_findings(found, part)))
+    return replace(audit, findings=tuple(find_run_findings(audit, tally)))
+
+
+def _list_readers(tally: Tally, group: str, rule: str | None) -> tuple[ReaderCounts, ...]:
+    """Return the counts of each reader, the run's own reading first."""
+    readers = []
+    for name in (OWN, *_other_readers(rule)) if rule else ():
+        kind: Literal["own", "rule", "lens"] = "lens" if name in EXTRACTORS else "rule"
+        reader = ReaderCounts(
+            name,
+            kind,
+            n=tally.count("n" if group == "all" else group),
+            correct=tally.count(group, name, "correct"),
+            invalid=tally.count(group, name, "invalid"),
+            samples=tally.count("owners" if group == "all" else f"{group}_owners"),
+            changes=tally.count(group, name, "changes"),
+            gains=tally.count(group, name, "gains"),
+            losses=tally.count(group, name, "losses"),
+            gained=tally.shown(group, name, "gains"),
+            lost=tally.shown(group, name, "losses"),
+        )
+        if name == OWN:
+            reader = replace(reader, name=str(rule), kind="own")
+        readers.append(reader)
+    return tuple(readers)
+
+
+def _other_readers(rule: str) -> list[str]:
+    return [name for name in (*RULE_NAMES, *EXTRACTORS) if name != rule]
+
+
+def _list_reasons(tally: Tally) -> tuple[ReasonCounts, ...]:
+    """Return why completions are INVALID, the most frequent reason first."""
+    reasons = []
+    for reason, count in sorted(
+        tally.group("reason").items(), key=lambda item: (-item[1], item[0])
+    ):
+        stated, right = tally.count("stated", reason), tally.count("right", reason)
+        sample, text = tally.shown("reason", reason)[0], tally.shown("reason_text", reason)[0]
+        reasons.append(ReasonCounts(reason, count, stated, right, sample, text or None))
+    return tuple(reasons)
+
+
+def _measure_clean(
+    task_run: TaskRun, quality: CleanLabels, tally: Tally, rule: str | None
+) -> CleanRows:
+    column, values = quality
+    labels = tally.group("label")
+
+    def keep(samples: Samples) -> pl.Series:
+        return read_label_quality(samples, column).is_in(sorted(values)).arg_true()
+
+    return CleanRows(
+        column=column,
+        values=tuple(sorted(values.intersection(labels))),
+        labels=dict(sorted(labels.items(), key=lambda item: (-item[1], item[0]))),
+        n=tally.count("clean"),
+        readers=_list_readers(tally, "clean", rule),
+        every=task_run.metrics,
+        metrics=remeasure(task_run, columns=[column], keep=keep),
+    )
+
+
+# Reading and counting
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Some rows that are audited; `left_out` counts those that no metric sees.
+
+    `numbers` are the positions of the rows, `end` is the number of samples up to here.
+    """
+
+    samples: Samples
+    completions: Completions
+    scores: Scores
+    numbers: list[int]
+    left_out: Mapping[str, int]
+    end: int
+
+    @cached_property
+    def reasons(self) -> list[str | None]:
+        """Why each completion is INVALID; None for one that is not."""
+        return find_invalid_reasons(self.scores, self.completions.frame["status"]).to_list()
+
+
+Readings = dict[str, list[str | None]]
+
+
+def _read_chunks(
+    reopened: Reopened, step: ScoringStep, audited: Sequence[int] | None
+) -> Iterator[tuple[_Chunk, Readings]]:
+    """Yield the rows of a task with what each reader reads in them, the run's own reading first.
+
+    They are read in worker processes where that pays.
+    """
+    rows, recorded = reopened.dataset.rows, reopened.recorded
+    length = min(BLOCK, fit_rows(rows, None, recorded)) // reopened.task.num_trials
+    offsets = range(0, len(rows), max(1, length))
+    first = reopened.read(0, FEWEST_ROWS).completions.frame["completion"]
+    waiting: deque[_Chunk] = deque()
+
+    def list_chunks() -> Iterator[list[Passage]]:
+        for offset in offsets:
+            chunk = _load_chunk(reopened, step, audited, offset, offsets.step)
+            waiting.append(chunk)
+            if reads_choices(step.scorer):
+                yield list_passages(step.scorer, chunk.samples, chunk.completions, chunk.scores)
+            else:
+                yield []
+
+    names: list[str] = []
+    is_told = False
+    if reads_choices(step.scorer):
+        names = _other_readers(step.scorer.rule_name)
+        is_told = step.scorer.options is not None
+    read = partial(reread, names=names, is_told=is_told)
+    spread = choose_spread(first, len(reopened))
+    for columns in open_engine().map(read, list_chunks(), spread=spread):
+        chunk = waiting.popleft()
+        readings = {name: column.to_list() for name, column in columns.items()}
+        yield chunk, {OWN: chunk.scores.text("predicted_choice").to_list(), **readings}
 
 
 def choose_spread(texts: pl.Series, count: int) -> Spread:
-    """Return how so many completions are best read, as some of them tell: each text is read
-    once.
-    """
+    """Return whether to read `count` completions like these in worker processes."""
     distinct = texts.drop_nulls().unique()
     size = int(distinct.str.len_bytes().sum()) + TEXT_BYTES * len(distinct)
     return "processes" if size * count > WORKER_BYTES * len(texts) else "alone"
 
 
-def _list_readers(part: Part, rule: str) -> tuple[ReaderCounts, ...]:
-    """Return the counts of a part, the run's own reading first."""
-    return tuple(
-        ReaderCounts(
-            name=rule if name == OWN else name,
-            kind="own" if name == OWN else "lens" if name in EXTRACTORS else "rule",
-            n=part["n"],
-            samples=part["owners"],
-            **one | {"gained": tuple(one["gained"]), "lost": tuple(one["lost"])},
-        )
-        for name, one in part.get("readers", {}).items()
+def _load_chunk(
+    reopened: Reopened, step: ScoringStep, audited: Sequence[int] | None, offset: int, length: int
+) -> _Chunk:
+    """Return the rows of `length` samples that count; `audited` are the samples that are read."""
+    size = reopened.task.num_trials
+    excerpt = reopened.read(offset, length)
+    encoded = (reopened.task_run.manifest.get("encoded") or {}).get(step.key, ())
+    scores = Scores(excerpt.scores[step.key].struct.unnest(), frozenset(encoded))
+    end = offset + len(scores) // size
+    positions = list(range(len(scores)))
+    if audited is not None:
+        positions = find_audited_rows(audited, range(offset, end), size)
+    left_out = count_left_out(scores.take(pl.Series(positions, dtype=pl.UInt32)))
+    is_counted = scores.counted().to_list()
+    positions = [position for position in positions if is_counted[position]]
+    rows = pl.Series(positions, dtype=pl.UInt32)
+    return _Chunk(
+        excerpt.samples.take(rows),
+        excerpt.completions.take(rows),
+        scores.take(rows),
+        [offset * size + position for position in positions],
+        left_out,
+        end,
     )
 
 
-# ------------------------------------------------------------------------------- counting some rows
-
-#: Plain numbers and first examples, which merge.
-Part = dict[str, Any]
-
-#: How many of the most frequent texts are counted, and how much of each is kept.
-TEXTS, TEXT_CHARACTERS = 64, 200
-
-#: What templates and format strings leave behind when nobody fills them.
-_PLACEHOLDER = (
-    r"\{\{[^{}]{1,80}\}\}"
-    r"|<<\s*config\.[^<>]{1,80}>>"
-    r"|(?:^|[\s\"'(:>]|\\n)\{[A-Za-z_][A-Za-z0-9_.]{0,60}\}"
-)
-
-
-@dataclass(frozen=True)
-class AuditedRows:
-    """Where the rows of a task lie, and what is to be looked at; small enough to be sent around.
-
-    `quality` is the column that says whether a label can be relied on, with the values that say so.
-    `audited` are the positions of the samples that are looked at, in order; None for all.
-    """
-
-    scorer_key: str
-    scorer: StringEqualsMcqa | None
-    rows: Rows
-    recorded: Recorded
-    scores: Table
-    num_trials: int
-    columns: frozenset[str] | None
-    encoded: frozenset[str]
-    quality: CleanLabels | None
-    audited: Sequence[int] | None
+def _count_completions(tally: Tally, chunk: _Chunk) -> None:
+    """Count statuses, texts, prompts and signs that a completion was cut off."""
+    for excluded_by, count in chunk.left_out.items():
+        tally.counts["left_out", excluded_by] += count
+    tally.counts["owners",] += find_owners(chunk.samples).n_unique()
+    frame = chunk.completions.frame.select("completion", "status", "finish_reason", "prompt")
+    texts: Counter[str] = Counter()
+    rows = zip(chunk.samples.ids, chunk.reasons, frame.iter_rows(), strict=True)
+    for sample, reason, (text, status, finish_reason, prompt) in rows:
+        tally.add("n")
+        tally.add("status", status)
+        if text is not None and status == CompletionStatus.OK.value:
+            texts[f"{len(text)} {text[:TEXT_CHARACTERS]}"] += 1
+        _count_cut_off(tally, sample, text or "", finish_reason, reason)
+        if prompt is not None:
+            tally.add("prompts")
+            for placeholder in set(PLACEHOLDER.findall(prompt)):
+                tally.add("placeholder", placeholder)
+    for beginning, count in texts.most_common(TEXTS):
+        tally.counts["text", beginning] += count
 
 
-def measure_rows(source: AuditedRows, stretch: tuple[int, int]) -> Part:
-    """Return what is counted of some samples, given by the first of them and how many."""
-    (offset, length), size = stretch, source.num_trials
-    key, scorer, quality = source.scorer_key, source.scorer, source.quality
-    samples = source.rows.slice(offset, length).load(source.columns)
-    completions = source.recorded.slice(offset, len(samples)).read(samples)
-    stored = source.scores.read(offset * size, len(samples) * size, [key])
-    whole = (samples.repeat(size), completions, Scores(stored[key].struct.unnest(), source.encoded))
-    places = pl.int_range(len(samples) * size, dtype=pl.UInt32, eager=True)
-    if source.audited is not None:
-        chosen = find_audited_rows(source.audited, range(offset, offset + len(samples)), size)
-        places = pl.Series(chosen, dtype=pl.UInt32)
-        whole = (whole[0].take(places), whole[1].take(places), whole[2].take(places))
-    asked, said, verdicts = whole
-    if not verdicts.are_all_counted:
-        rows = verdicts.counted().arg_true()
-        asked, said, verdicts = asked.take(rows), said.take(rows), verdicts.take(rows)
-        places = places.gather(rows)
-    invalid_reasons = find_invalid_reasons(verdicts, said.frame["status"])
-    part = {
-        "samples": len(samples),
-        "n": len(verdicts),
-        "owners": find_owners(asked).n_unique(),
-        "left_out": dict(count_left_out(whole[2])),
-        "texts": _count_texts(said),
-        "cut_off": _count_cut_off(asked.ids, said, invalid_reasons),
-        "prompts": _count_placeholders(said),
-        "statuses": dict(said.frame["status"].value_counts().iter_rows()),
-    }
-    if scorer is None:
-        return part
-    others = [name for name in (*RULE_NAMES, *EXTRACTORS) if name != scorer.rule_name]
-    passages = list_passages(scorer, asked, said, verdicts)
-    read = reread(passages, others, is_told=scorer.options is not None)
-    own, truths = verdicts.text("predicted_choice"), verdicts.text("ground_truth_choice")
-    table = pl.DataFrame(
-        [asked.ids.alias("id"), truths.alias("truth"), own.alias(OWN), *read.values()]
-    )
-    rules = {name: OWN if name == scorer.rule_name else name for name in RULE_NAMES}
-    first, stated = pl.col(rules[FIRST]), pl.col(rules[STATED])
-    differ = [pl.col(name).ne_missing(first) for name in rules.values()]
-    disagree = table.filter(first != stated)
-    is_flipped = table.select(pl.any_horizontal(differ)).to_series()
-    part |= {
-        "readers": _compare_readings(table, (OWN, *read)),
-        "flips": _count(table.filter(is_flipped)),
-        "flipped_rows": places.filter(is_flipped) + offset * size,
-        "reasons": _count_reasons(table, invalid_reasons, said, stated),
-        "disagree": {
-            **_count(disagree),
-            "first_right": disagree.filter(first == pl.col("truth")).height,
-            "stated_right": disagree.filter(stated == pl.col("truth")).height,
-        },
-        "letters": count_letters(verdicts),
-        "choice_counts": count_choices(verdicts),
-    }
-    if quality is None:
-        return part
-    labels = read_label_quality(asked, quality[0])
-    is_clean = labels.is_in(sorted(quality[1]))
-    clean = table.filter(is_clean)
-    return part | {
-        "labels": dict(sorted(labels.value_counts().iter_rows())),
-        "clean": {
-            "n": clean.height,
-            "owners": find_owners(asked).filter(is_clean).n_unique(),
-            "readers": _compare_readings(clean, (OWN, *read)),
-        },
-    }
+def _count_cut_off(
+    tally: Tally, sample: str, text: str, finish_reason: str | None, reason: str | None
+) -> None:
+    is_cut = finish_reason == "length"
+    if is_cut:
+        tally.add("by_limit")
+    if reason == "TRUNCATED_THINKING" or ("<think>" in text and "</think>" not in text):
+        tally.add("open_thought")
+        is_cut = True
+    if is_cut:
+        tally.add("cut_off", example=sample)
+        if reason is not None:
+            tally.add("cut_off_invalid")
+    text = text.strip()
+    if 0 < len(text) <= SHORT:
+        tally.add("short")
+    if reason is not None and WORD.fullmatch(text):
+        tally.add("stub", example=sample)
 
 
-def _compare_readings(table: pl.DataFrame, names: Sequence[str]) -> Part:
-    """Return for each reader how often it is right, reads nothing, and reads other than the run
-    does.
-    """
-    truth, own = pl.col("truth"), pl.col(OWN)
-    was_right = own.eq_missing(truth)
-    counts: dict[str, pl.Expr] = {}
-    for name in names:
-        read = pl.col(name)
-        right = read.eq_missing(truth)
-        gained, lost = right & ~was_right, ~right & was_right
-        counts[name] = pl.struct(
-            correct=right.sum(),
-            invalid=read.is_null().sum(),
-            changes=read.ne_missing(own).sum(),
-            gains=gained.sum(),
-            losses=lost.sum(),
-            gained=_show(pl.col("id").filter(gained)).implode(),
-            lost=_show(pl.col("id").filter(lost)).implode(),
-        )
-    return table.select(**counts).row(0, named=True)
+def _count_readings(
+    tally: Tally, chunk: _Chunk, readings: Readings, rule: str, quality: CleanLabels | None
+) -> None:
+    """Count letters, what each reader reads, and the rows on which the rules disagree."""
+    ids = chunk.samples.ids.to_list()
+    truths = chunk.scores.text("ground_truth_choice").to_list()
+    labels = list_labels(chunk.scores)
+    for truth, choice, options in zip(truths, readings[OWN], labels, strict=True):
+        tally.add("truth", truth)
+        tally.add("letter", truth, choice or INVALID)
+        tally.add("choices", str(len(options)))
+    _compare_with_own(tally, "all", ids, truths, readings)
+    _count_flips(tally, chunk, ids, truths, readings | {rule: readings[OWN]})
+    stated = readings[OWN if rule == STATED else STATED]
+    texts = chunk.completions.frame["completion"].to_list()
+    for row, reason in enumerate(chunk.reasons):
+        if reason is not None:
+            tally.add("reason", reason, example=ids[row])
+            tally.add("reason_text", reason, example=(texts[row] or "")[:TEXT_CHARACTERS])
+            if stated[row] is not None:
+                tally.add("stated", reason)
+            if stated[row] == truths[row]:
+                tally.add("right", reason)
+    if quality is not None:
+        column, values = quality
+        qualities = read_label_quality(chunk.samples, column)
+        for value in qualities:
+            tally.add("label", value)
+        is_clean = qualities.is_in(sorted(values))
+        tally.counts["clean",] += int(is_clean.sum())
+        tally.counts["clean_owners",] += find_owners(chunk.samples).filter(is_clean).n_unique()
+        columns = [list(compress(column, is_clean)) for column in (ids, truths, *readings.values())]
+        clean = dict(zip(readings, columns[2:], strict=True))
+        _compare_with_own(tally, "clean", columns[0], columns[1], clean)
 
 
-def _count(found: pl.DataFrame) -> Part:
-    return {
-        "count": found.height,
-        "examples": found.select(_show(pl.col("id"))).to_series().to_list(),
-    }
+def _compare_with_own(
+    tally: Tally, group: str, ids: Sequence[str], truths: Sequence[str], readings: Readings
+) -> None:
+    """Count for each reader how often it is right, reads nothing, and differs from the run."""
+    for name, choices in readings.items():
+        tally.counts[group, name, "correct"] += sum(map(eq, choices, truths))
+        tally.counts[group, name, "invalid"] += choices.count(None)
+        for row, (choice, before) in enumerate(zip(choices, readings[OWN], strict=True)):
+            if choice != before:
+                tally.add(group, name, "changes")
+                if choice == truths[row]:
+                    tally.add(group, name, "gains", example=ids[row])
+                elif before == truths[row]:
+                    tally.add(group, name, "losses", example=ids[row])
 
 
-def _show(ids: pl.Expr) -> pl.Expr:
-    """Return the first samples of some rows, each once however many of its trials are there."""
-    return ids.unique(maintain_order=True).head(SHOWN)
-
-
-def _count_reasons(
-    table: pl.DataFrame, reasons: pl.Series, said: Completions, stated: pl.Expr
-) -> Part:
-    """Count INVALID rows by reason, and what the text states all the same."""
-    rows = table.select(
-        "id",
-        reasons.alias("reason"),
-        stated=stated.is_not_null(),
-        right=stated.eq_missing(pl.col("truth")),
-        text=said.frame["completion"].str.head(TEXT_CHARACTERS),
-    ).drop_nulls("reason")
-    groups = rows.group_by("reason", maintain_order=True).agg(
-        pl.len().alias("count"),
-        pl.col("stated", "right").sum(),
-        pl.col("id", "text").first(),
-    )
-    return {
-        reason: {"count": count, "stated": has, "right": right, "example": [[name, text]]}
-        for reason, count, has, right, name, text in groups.iter_rows()
-    }
-
-
-def _count_texts(completions: Completions) -> Part:
-    """Count the most frequent texts; those with the same beginning and length count as the same."""
-    texts = completions.frame.filter(pl.col("status") == CompletionStatus.OK.value).select(
-        pl.col("completion").str.head(TEXT_CHARACTERS).alias("text"),
-        pl.col("completion").str.len_chars().alias("length"),
-    )
-    counts = (
-        texts.drop_nulls()
-        .group_by("text", "length")
-        .len()
-        .sort("len", "text", descending=[True, False])
-    )
-    return {f"{length} {text}": count for text, length, count in counts.head(TEXTS).iter_rows()}
-
-
-def _count_cut_off(ids: pl.Series, completions: Completions, reasons: pl.Series) -> Part:
-    frame, texts, invalid = (
-        completions.frame,
-        completions.frame["completion"],
-        reasons.is_not_null(),
-    )
-    rows = pl.DataFrame([ids.alias("id"), invalid.alias("invalid")]).with_columns(
-        is_cut=frame["finish_reason"].eq_missing("length"),
-        is_open=reasons.eq_missing("TRUNCATED_THINKING")
-        | texts.str.contains("<think>", literal=True).fill_null(value=False)
-        & ~texts.str.contains("</think>", literal=True).fill_null(value=False),
-    )
-    cut = rows.filter(pl.col("is_cut") | pl.col("is_open"))
-    texts = texts.str.strip_chars()
-    stubs = rows.filter((invalid & texts.str.contains(r"^\p{L}+$")).fill_null(value=False))
-    return _count(cut) | {
-        "short": int((texts.str.len_chars() <= SHORT).sum()),
-        "stubs": _count(stubs),
-        "by_limit": int(rows["is_cut"].sum()),
-        "open_thoughts": int(rows["is_open"].sum()),
-        "invalid": int(cut["invalid"].sum()),
-    }
-
-
-def _count_placeholders(completions: Completions) -> Part:
-    """Count in how many prompts something is left that a template should have filled."""
-    prompts = completions.frame["prompt"].drop_nulls()
-    found = pl.DataFrame({"row": pl.int_range(len(prompts), eager=True), "found": prompts}).select(
-        "row", pl.col("found").str.extract_all(_PLACEHOLDER)
-    )
-    counts: Counter[str] = Counter()
-    for text, count in (
-        found.explode("found").drop_nulls().unique()["found"].value_counts().iter_rows()
-    ):
-        counts[re.sub(r"^[^{<]*", "", text)] += count
-    return {"n": len(prompts), "placeholders": dict(counts.most_common(TEXTS))}
-
-
-def merge_audit_parts(parts: Iterable[Mapping[str, Any]]) -> Part:
-    """Return parts, given in dataset order, as one: numbers are added, of lists the first entries
-    stay.
-    """
-    merged: Part = {}
-    for part in parts:
-        for key, leaf in part.items():
-            known = merged.get(key)
-            if known is None:
-                merged[key] = leaf
-            elif isinstance(known, dict):
-                merged[key] = merge_audit_parts([known, leaf])
-            elif isinstance(known, pl.Series):
-                merged[key] = pl.concat([known, leaf])
-            else:
-                merged[key] = [*known, *leaf][:SHOWN] if isinstance(known, list) else known + leaf
-    return merged
+def _count_flips(
+    tally: Tally, chunk: _Chunk, ids: Sequence[str], truths: Sequence[str], readings: Readings
+) -> None:
+    """Count the completions that the rules do not read alike."""
+    columns = [readings[name] for name in RULE_NAMES]
+    for row, choices in enumerate(zip(*columns, strict=True)):
+        if len(set(choices)) == 1:
+            continue
+        tally.add("flip", example=ids[row])
+        tally.flipped_rows.append(chunk.numbers[row])
+        first, stated = readings[FIRST][row], readings[STATED][row]
+        if first is not None and stated is not None and first != stated:
+            tally.add("disagree", example=ids[row])
+            if first == truths[row]:
+                tally.add("first_right")
+            if stated == truths[row]:
+                tally.add("stated_right")

@@ -1,14 +1,14 @@
-"""What an audit says of a run, as plain values, and what stands out in it.
+"""What an audit says about a run, as plain values, and the findings that follow from it.
 
-Every summary shows the short form: nothing here reads a completion, a task or a template.
+The short form is part of every summary, so nothing here reads a completion, a task or a template.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import polars as pl
 
@@ -23,11 +23,31 @@ from answerkey.metrics.task_counts import (
 from answerkey.text import format_part, format_short_percent
 from answerkey.types import RULE_NAMES, CompletionStatus, MetricValue, Validity
 
+FIRST, LITERAL, _, STATED = RULE_NAMES
+INVALID = Validity.INVALID.value
+#: How many samples are named as examples.
+SHOWN = 5
+#: A completion of a token or two is at most this long.
+SHORT = 12
+#: Fewer completions show nothing.
+LEAST = 20
+MOST_SHARE, FEW_SHARE = 0.95, 0.05
+#: The share from which INVALID completions are a finding.
+INVALID_SHARE = 0.10
+#: The share by which a favoured letter is predicted more often than it is true.
+FAVOURED = 0.10
+#: A letter that is true this often should be predicted now and then.
+OFTEN_TRUE = 10
+#: An unfilled placeholder is in nearly every prompt; a question with braces is in one.
+IN_MOST = 0.9
+#: The share of single words from which short completions look cut off.
+STUB_SHARE = 0.01
+SHOWN_TEXT = 60
+
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing to know: a sentence with its numbers, what to do about it, and some samples that
-    show it.
+    """A sentence with its numbers, what to do about it, and some samples that show it.
 
     `kind` is its name in `--json`; the reference page of audits lists them.
     """
@@ -39,14 +59,49 @@ class Finding:
     examples: tuple[str, ...] = ()
 
 
+@dataclass
+class Tally:
+    """Counts of completions by what was counted, such as `("cut_off",)` or `("status", "OK")`, with
+    the first samples of each.
+    """
+
+    counts: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    examples: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
+    flipped_rows: list[int] = field(default_factory=list)
+
+    def add(self, *key: str, example: str | None = None) -> None:
+        """Count a completion; `example` is kept if it is among the first."""
+        self.counts[key] += 1
+        if example is not None:
+            examples = self.examples.setdefault(key, [])
+            if len(examples) < SHOWN and example not in examples:
+                examples.append(example)
+
+    def count(self, *key: str) -> int:
+        """Return how many completions were counted."""
+        return self.counts[key]
+
+    def shown(self, *key: str) -> tuple[str, ...]:
+        """Return the samples that are shown as examples."""
+        return tuple(self.examples.get(key, ()))
+
+    def group(self, *key: str) -> dict[str, int]:
+        """Return the counts whose key has one more part, by that part, the largest first."""
+        counts = {}
+        for (*start, last), count in self.counts.most_common():
+            if tuple(start) == key:
+                counts[last] = count
+        return counts
+
+
 @dataclass(frozen=True)
 class ReaderCounts:
-    """What one rule or lens reads in the `n` completions; `own` is what the run itself read.
+    """What a rule, or the extractor of another harness, reads in `n` completions.
 
-    `gains` are right by this reading and not by the run's, `losses` the other way round, `changes`
-    all that are read otherwise. `gained` and `lost` are the first samples of each. Completions of
-    the same sample are not independent: where there are fewer `samples` than completions there is
-    no interval.
+    `gains` are right by this reading and not by the run's own, `losses` the other way round,
+    `changes` all that are read differently; `gained` and `lost` are the first samples of each.
+    Completions of one sample are not independent: with fewer `samples` than completions there is no
+    interval.
     """
 
     name: str
@@ -63,19 +118,17 @@ class ReaderCounts:
 
     @property
     def accuracy(self) -> float | None:
-        """The share of right answers; None without any completion."""
+        """The share of right answers; None without completions."""
         return self.correct / self.n if self.n else None
 
     @property
     def read(self) -> int:
-        """In how many completions a choice is read."""
+        """The number of completions in which a choice is read."""
         return self.n - self.invalid
 
     @property
     def reads_half(self) -> bool:
-        """Whether it reads at least half of the completions: no finding rests on one that does
-        not.
-        """
+        """Whether it reads at least half of the completions; otherwise findings ignore it."""
         return 2 * self.read >= self.n
 
     @property
@@ -90,7 +143,7 @@ class ReaderCounts:
 
     @property
     def reach(self) -> tuple[float, float] | None:
-        """How far chance may move the accuracy: as if each sample were one completion."""
+        """How far chance may move the accuracy, as if each sample had one completion."""
         if not self.n or not self.samples:
             return None
         return wilson(round(self.correct * self.samples / self.n), self.samples)
@@ -98,8 +151,8 @@ class ReaderCounts:
 
 @dataclass(frozen=True)
 class ReasonCounts:
-    """INVALID completions with one reason: how many state an answer somewhere, and the right
-    one.
+    """INVALID completions with one reason, and how many of them state an answer, or the right one,
+    all the same.
     """
 
     reason: str
@@ -112,9 +165,9 @@ class ReasonCounts:
 
 @dataclass(frozen=True)
 class CleanRows:
-    """What is left when samples with doubtful labels are taken out, by a column of the dataset.
+    """What is left without the samples whose labels are doubtful by a column of the dataset.
 
-    `every` has the metrics of the run on all rows, `metrics` those on clean ones.
+    `every` has the metrics of the run on all rows, `metrics` those on the clean ones.
     """
 
     column: str
@@ -131,8 +184,8 @@ class TaskAudit:
     """The audit of one task. `n` completions count; `left_out` says why others do not.
 
     Without a scorer that reads choices there are no readers, and nothing that follows from them.
-    `flips` are completions that not all rules read alike, at the positions `flipped_rows`.
-    `drawn_from` is how many completions there are, where not all were read.
+    `flips` are completions that the rules do not read alike, at the positions `flipped_rows`.
+    `drawn_from` is the number of all completions if only some were read.
     """
 
     key: str
@@ -156,346 +209,398 @@ class TaskAudit:
     @property
     def own(self) -> ReaderCounts | None:
         """What the run itself read."""
-        return next((one for one in self.readers if one.kind == "own"), None)
+        for reader in self.readers:
+            if reader.kind == "own":
+                return reader
+        return None
 
     @property
     def chance(self) -> float | None:
-        """What guessing among the choices would get."""
+        """The accuracy of guessing among the choices."""
         return measure_chance(self.choice_counts)
 
     @property
     def corrected(self) -> float | None:
         """The accuracy of the run's own reading, corrected for chance."""
-        accuracy, chance = None if self.own is None else self.own.accuracy, self.chance
-        return None if accuracy is None or chance is None else correct_for_chance(accuracy, chance)
+        if self.own is None or self.own.accuracy is None or self.chance is None:
+            return None
+        return correct_for_chance(self.own.accuracy, self.chance)
 
     @property
     def kappa(self) -> float | None:
-        """Cohen's kappa of letters true and predicted."""
+        """Cohen's kappa of true and predicted letters."""
         return measure_kappa(self.letters)
 
     @property
     def recalls(self) -> Mapping[str, float]:
-        """The share found of each letter."""
+        """The recall of each letter."""
         return measure_recalls(self.letters)
 
     @property
     def spread(self) -> float | None:
-        """RStd of the recalls, in points."""
+        """The standard deviation of the recalls (RStd), in points."""
         return measure_rstd(list(self.recalls.values()))
 
     @property
     def unfit(self) -> tuple[str, ...]:
-        """The rules and lenses that read less than half of the completions."""
-        return tuple(one.name for one in self.readers if one.kind != "own" and not one.reads_half)
+        """The rules and extractors that read less than half of the completions."""
+        readers = [reader for reader in self.readers if reader.kind != "own"]
+        return tuple(reader.name for reader in readers if not reader.reads_half)
+
+    @property
+    def predicted(self) -> Counter[str]:
+        """How often each letter is predicted."""
+        predicted: Counter[str] = Counter()
+        for row in self.letters.values():
+            predicted.update(row)
+        del predicted[INVALID]
+        return predicted
 
 
-# ------------------------------------------------------------------------------- what stands out
-
-FIRST, LITERAL, _, STATED = RULE_NAMES
-#: So short are texts of a token or two; one of them that is a word is its beginning.
-SHORT = 12
-#: Fewer completions show nothing.
-LEAST = 20
-#: Nearly all, and few.
-MOST_SHARE, FEW_SHARE = 0.95, 0.05
-#: From here on the INVALID completions are worth a sentence of their own.
-INVALID_SHARE = 0.10
-#: A letter that is predicted so much more often than it is true is favoured.
-FAVOURED = 0.10
-#: A letter that is true so often would be predicted now and then by any model that knows of it.
-OFTEN_TRUE = 10
-#: A template leaves its placeholder in every prompt, a question of its own only in one.
-IN_MOST = 0.9
-#: Of texts that are all short, so many single words look cut off.
-STUB_SHARE = 0.01
-#: As much of a completion as a sentence bears.
-SHOWN_TEXT = 60
-
-INVALID = Validity.INVALID.value
-
-
-def find_run_findings(audit: TaskAudit, part: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield what stands out, the gravest first; `part` is what `measure_rows` counts, merged."""
-    return _mark_drawn(audit, _find_all(audit, part))
+def find_run_findings(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:
+    """Yield the findings, the gravest first."""
+    for find in (
+        _find_placeholders,
+        _find_alike,
+        _find_one_letter,
+        _find_chance,
+        _find_format,
+        _find_invalid,
+        _find_cut_off,
+        _find_stubs,
+        _find_disagreement,
+        _find_never_predicted,
+        _find_favoured_letter,
+        _find_missing_texts,
+    ):
+        for finding in find(audit, tally):
+            yield _mark_drawn(audit, finding)
 
 
 def find_format(audit: TaskAudit) -> Iterator[Finding]:
-    """Yield whether another rule would move the accuracy, of the same completions, out of its
-    interval.
-    """
-    return _mark_drawn(audit, _find_format(audit))
+    """Yield a finding if another rule moves the accuracy out of its interval."""
+    for finding in _find_format(audit, Tally()):
+        yield _mark_drawn(audit, finding)
 
 
-def _mark_drawn(audit: TaskAudit, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield findings.
-
-    Where not all samples were read, each says so: its numbers are not those of the run.
-    """
-    for one in findings:
-        drawn = (
-            f"On {audit.samples:,} samples drawn at random: "
-            f"{one.sentence[:1].lower()}{one.sentence[1:]}"
-        )
-        yield one if audit.drawn_from is None else replace(one, sentence=drawn)
+def _mark_drawn(audit: TaskAudit, finding: Finding) -> Finding:
+    """Return the finding; where not all samples were read, its sentence says so."""
+    if audit.drawn_from is None:
+        return finding
+    sentence = f"{finding.sentence[:1].lower()}{finding.sentence[1:]}"
+    drawn = f"On {audit.samples:,} samples drawn at random: {sentence}"
+    return replace(finding, sentence=drawn)
 
 
-def _find_all(audit: TaskAudit, part: Mapping[str, Any]) -> Iterator[Finding]:
-    n, own, letters, statuses, cut = (
-        audit.n,
-        audit.own,
-        audit.letters,
-        part["statuses"],
-        part["cut_off"],
-    )
-    answered = statuses.get(CompletionStatus.OK.value, 0)
-    predicted: Counter[str] = Counter()
-    for row in letters.values():
-        predicted.update({letter: count for letter, count in row.items() if letter != INVALID})
-    valid = predicted.total()
-
-    prompts = part["prompts"]["n"]
-    left = part["prompts"]["placeholders"].items()
-    unfilled = {name: count for name, count in left if count >= IN_MOST * prompts}
-    if prompts and unfilled:
-        names, count = ", ".join(f"`{name}`" for name in sorted(unfilled)), max(unfilled.values())
-        yield Finding(
-            "UNFILLED_PLACEHOLDER",
-            f"{format_part(count, prompts)} of the prompts still hold {names}, which "
-            "nobody filled: the model"
-            " did not see what should stand there.",
-            "correct the name in the prompt's template; `answerkey run FILE --dry-run` "
-            "shows the first"
-            " prompt",
-            {"prompts": count, "of": prompts},
-        )
-
-    key, same = max(part["texts"].items(), key=lambda one: (one[1], one[0]), default=("", 0))
-    are_alike = same > 0 and answered >= LEAST and same >= MOST_SHARE * answered
-    if are_alike:
-        how = f"All {same:,}" if same == answered else f"{format_part(same, answered)} of the"
-        text = key.partition(" ")[2]
-        shown = repr(text if len(text) <= SHOWN_TEXT else f"{text[:SHOWN_TEXT]}…")
-        yield Finding(
-            "COMPLETIONS_ALIKE",
-            f"{how} completions are the same: {shown}. Nothing was answered question by question.",
-            "look at the prompt and the reply of one sample with `answerkey explain`: "
-            "is the question in it?",
-            {"same": same, "of": answered},
-        )
-
-    letter, count = max(predicted.items(), key=lambda one: (one[1], one[0]), default=("", 0))
-    true = sum(letters.get(letter, {}).values())
-    if valid >= LEAST and count >= MOST_SHARE * valid and true < MOST_SHARE * n and not are_alike:
-        how = f"All {count:,}" if count == valid else f"{format_part(count, valid)} of the"
-        yield Finding(
-            "ONE_LETTER",
-            f"{how} valid completions answer {letter!r}, which is true of "
-            f"{format_part(true, n)}: the score"
-            " says how often that letter is right, not what the model knows.",
-            "look at some prompts with `answerkey explain`: do they hold the options "
-            "and ask for the answer?",
-            {"letter": letter, "predicted": count, "valid": valid, "true": true},
-        )
-
-    yield from _find_chance(audit)
-    yield from _find_format(audit)
-
-    if own is not None and audit.reasons and own.invalid >= INVALID_SHARE * own.n:
-        stated, right = (
-            sum(getattr(one, name) for one in audit.reasons) for name in ("stated", "right")
-        )
-        first = audit.reasons[0]
-        what = f"{stated:,} of them state an answer, {right:,} the right one"
-        yield Finding(
-            "INVALID",
-            f"{format_part(own.invalid, own.n)} completions are INVALID, {first.count:,} of them"
-            f" {first.reason}; {what if stated else 'none states a single answer'}.",
-            "ask for the letter alone in the prompt, or read them by another rule, see the table",
-            {"invalid": own.invalid, "of": own.n, "stated": stated, "right": right},
-            tuple(one.example for one in audit.reasons),
-        )
-
-    if cut["count"] and n:
-        reasons = [
-            f"{cut[name]:,} {what}"
-            for name, what in (
-                ("by_limit", "ended at the limit of tokens"),
-                ("open_thoughts", "end within a thought that was never closed"),
-            )
-            if cut[name]
-        ]
-        yield Finding(
-            "CUT_OFF",
-            f"{format_part(cut['count'], n)} completions are cut off ({', '.join(reasons)});"
-            f" {cut['invalid']:,} of them are INVALID.",
-            "raise `max_tokens` of the model and run again: a cut-off reply says "
-            "nothing about knowledge",
-            {"cut_off": cut["count"], "of": n, "invalid": cut["invalid"]},
-            tuple(cut["examples"]),
-        )
-
-    # They look cut off though nothing says so: one word where all texts are very short.
-    stubs = cut["stubs"]["count"]
-    are_short = answered >= LEAST and cut["short"] >= answered and not cut["by_limit"]
-    if are_short and stubs >= STUB_SHARE * answered:
-        yield Finding(
-            "CUT_OFF",
-            f"{format_part(stubs, n)} completions are a word that is no choice, and "
-            "none is longer than"
-            f" {SHORT} characters: they look cut off after a token or two.",
-            "raise `max_tokens` of the model, or ask for the letter alone in the prompt",
-            {"cut_off": stubs, "of": n, "invalid": stubs},
-            tuple(cut["stubs"]["examples"]),
-        )
-
-    disagree = part.get("disagree") or {"count": 0}
-    if disagree["count"] and not {FIRST, STATED}.intersection(audit.unfit):
-        yield Finding(
-            "FIRST_AND_STATED_DISAGREE",
-            f"In {format_part(disagree['count'], n)} completions the first character is "
-            "one choice and the"
-            f" text states another; the first is right in {disagree['first_right']:,}, "
-            "the stated one in"
-            f" {disagree['stated_right']:,}.",
-            "read some with `answerkey explain`; for texts that reason first, use `extraction:"
-            " stated_answer`",
-            {name: disagree[name] for name in ("count", "first_right", "stated_right")},
-            tuple(disagree["examples"]),
-        )
-
-    totals = {one: sum(row.values()) for one, row in letters.items() if one not in predicted}
-    never = {one: count for one, count in totals.items() if count >= OFTEN_TRUE}
-    if never and valid >= LEAST and len(predicted) > 1:
-        names = ", ".join(f"{one!r} ({count:,})" for one, count in never.items())
-        yield Finding(
-            "NEVER_PREDICTED",
-            f"Some letters are true and never predicted: {names}. All of these samples "
-            "are wrong, whatever"
-            " the model knows.",
-            "does the prompt show these options, and does it say that all letters may be answered?",
-            never,
-        )
-
-    if valid >= 5 * LEAST and not are_alike:
-        # Only rows with a prediction: INVALID ones would make every letter look neglected.
-        trues = {one: sum(row.values()) - row.get(INVALID, 0) for one, row in letters.items()}
-        excess = {one: (count - trues.get(one, 0)) / valid for one, count in predicted.items()}
-        letter = max(sorted(excess), key=lambda one: excess[one])
-        count, true = predicted[letter], trues.get(letter, 0)
-        if excess[letter] >= FAVOURED and count < MOST_SHARE * valid:
-            spread = f" The recalls of the letters spread by {audit.spread:.1f} points (RStd)."
-            yield Finding(
-                "FAVOURED_LETTER",
-                f"{letter!r} is predicted in {format_part(count, valid)} of the valid "
-                "completions and true in"
-                f" {format_part(true, valid)}.{'' if audit.spread is None else spread}",
-                "ask again with the options in another order; a model that knows the "
-                "answers is not moved by"
-                " it",
-                {"letter": letter, "predicted": count, "true": true},
-            )
-
-    for status, what in (("REFUSED", "were refused"), ("NO_TEXT", "have no text")):
-        count = statuses.get(status, 0)
-        if n and count >= max(FEW_SHARE * n, 1):
-            low, high = wilson(count, n)
-            yield Finding(
-                status,
-                f"{format_part(count, n)} completions {what} [{100 * low:.1f}, "
-                f"{100 * high:.1f}]; they count"
-                " as wrong.",
-                "see which with `answerkey export`; is it the questions, or the "
-                "settings of the endpoint?",
-                {"count": count, "of": n},
-            )
+def _largest(counts: Mapping[str, int]) -> tuple[str, int]:
+    return max(counts.items(), key=lambda item: (item[1], item[0]), default=("", 0))
 
 
-def _find_chance(audit: TaskAudit) -> Iterator[Finding]:
-    own, chance = audit.own, audit.chance
-    if own is None or own.n < LEAST or chance is None or own.reach is None or own.accuracy is None:
+def _all_or_part(count: int, total: int) -> str:
+    return f"All {count:,}" if count == total else f"{format_part(count, total)} of the"
+
+
+def _answered(tally: Tally) -> int:
+    return tally.count("status", CompletionStatus.OK.value)
+
+
+def _are_alike(tally: Tally) -> bool:
+    """Return whether nearly all completions are the same text."""
+    same = _largest(tally.group("text"))[1]
+    return _answered(tally) >= LEAST and same >= MOST_SHARE * _answered(tally)
+
+
+def _find_placeholders(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:  # noqa: ARG001
+    prompts = tally.count("prompts")
+    placeholders = tally.group("placeholder")
+    unfilled = {name: count for name, count in placeholders.items() if count >= IN_MOST * prompts}
+    if not prompts or not unfilled:
         return
-    low, high = own.reach
+    names = ", ".join(f"`{name}`" for name in sorted(unfilled))
+    count = max(unfilled.values())
+    yield Finding(
+        "UNFILLED_PLACEHOLDER",
+        f"{format_part(count, prompts)} of the prompts still hold {names}, which nobody filled: "
+        "the model did not see what should stand there.",
+        "correct the name in the prompt's template; `answerkey run FILE --dry-run` shows the first "
+        "prompt",
+        {"prompts": count, "of": prompts},
+    )
+
+
+def _find_alike(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:  # noqa: ARG001
+    if not _are_alike(tally):
+        return
+    key, same = _largest(tally.group("text"))
+    answered = _answered(tally)
+    text = key.partition(" ")[2]
+    if len(text) > SHOWN_TEXT:
+        text = f"{text[:SHOWN_TEXT]}…"
+    yield Finding(
+        "COMPLETIONS_ALIKE",
+        f"{_all_or_part(same, answered)} completions are the same: {text!r}. Nothing was answered "
+        "question by question.",
+        "look at the prompt and the reply of one sample with `answerkey explain`: is the question "
+        "in it?",
+        {"same": same, "of": answered},
+    )
+
+
+def _find_one_letter(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:
+    valid = audit.predicted.total()
+    letter, count = _largest(audit.predicted)
+    if valid < LEAST or count < MOST_SHARE * valid or _are_alike(tally):
+        return
+    true = sum(audit.letters.get(letter, {}).values())
+    if true >= MOST_SHARE * audit.n:
+        return
+    yield Finding(
+        "ONE_LETTER",
+        f"{_all_or_part(count, valid)} valid completions answer {letter!r}, which is true of "
+        f"{format_part(true, audit.n)}: the score says how often that letter is right, not what "
+        "the model knows.",
+        "look at some prompts with `answerkey explain`: do they hold the options and ask for the "
+        "answer?",
+        {"letter": letter, "predicted": count, "valid": valid, "true": true},
+    )
+
+
+def _find_chance(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:  # noqa: ARG001
+    reader, chance = audit.own, audit.chance
+    if (
+        reader is None
+        or reader.n < LEAST
+        or chance is None
+        or reader.reach is None
+        or reader.accuracy is None
+    ):
+        return
+    low, high = reader.reach
     if low > chance:
         return
-    if 2 * own.invalid > own.n - own.correct:
-        meant, step = "most of what is wrong is INVALID.", "see below what the completions state"
+    word = "below" if high < chance else "not above"
+    if 2 * reader.invalid > reader.n - reader.correct:
+        meaning = "most of what is wrong is INVALID."
+        step = "see below what the completions state"
     elif high < chance:
-        meant = (
+        meaning = (
             "a model that knew nothing would do better; are the letters shifted against the key?"
         )
         step = _advise_shift(audit)
     else:
-        meant = "guessing would do as well."
+        meaning = "guessing would do as well."
         step = "look at the prompt of a sample; else try a stronger model"
+    accuracy = f"{format_short_percent(reader.accuracy)} [{100 * low:.1f}, {100 * high:.1f}]"
     yield Finding(
         "CHANCE_LEVEL",
-        f"The accuracy of {format_short_percent(own.accuracy)} [{100 * low:.1f}, "
-        f"{100 * high:.1f}] is"
-        f" {'below' if high < chance else 'not above'} the chance level of "
-        f"{format_short_percent(chance)}:"
-        f" {meant}",
+        f"The accuracy of {accuracy} is {word} the chance level of "
+        f"{format_short_percent(chance)}: {meaning}",
         step,
-        {"accuracy": own.accuracy, "chance": chance},
+        {"accuracy": reader.accuracy, "chance": chance},
     )
 
 
 def _advise_shift(audit: TaskAudit) -> str:
-    """Return what to look at when letters are systematically wrong: a key that is off by some
-    places.
-    """
+    """Return what to check when the letters are systematically wrong, as with a shifted key."""
     letters = sorted(audit.letters)
     for step in range(1, len(letters)):
-        shifted = zip(letters, letters[step:] + letters[:step], strict=True)
-        hits = sum(audit.letters[letter].get(other, 0) for letter, other in shifted)
+        hits = 0
+        for letter, shifted in zip(letters, letters[step:] + letters[:step], strict=True):
+            hits += audit.letters[letter].get(shifted, 0)
         if hits > audit.n / 2:
-            place = "one letter" if step == 1 else f"{step} letters"
+            distance = "one letter" if step == 1 else f"{step} letters"
             share = format_part(hits, audit.n)
-            return f"with every truth moved by {place}, {share} would be right: check the key"
+            return f"with every truth moved by {distance}, {share} would be right: check the key"
     return (
         "check the truths with `answerkey audit-dataset` and some samples with `answerkey explain`"
     )
 
 
-def _find_format(audit: TaskAudit) -> Iterator[Finding]:
-    own = audit.own
-    if own is None or own.reach is None or own.accuracy is None:
+def _find_format(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:  # noqa: ARG001
+    reader = audit.own
+    if reader is None or reader.reach is None or reader.accuracy is None:
         return
-    low, high = own.reach
-    # The literal rule is no advice: what it gains it gains by reading "Answer" as an A.
-    others = [
-        one
-        for one in audit.readers
-        if one.kind == "rule"
-        and one.name != LITERAL
-        and one.reads_half
-        and one.accuracy is not None
-        if not low <= one.accuracy <= high
-    ]
-    other = max(others, key=lambda one: (one.correct, one.name == STATED), default=None)
-    if other is None or other.accuracy is None:
+    outsider = _find_outside(audit, reader.reach)
+    if outsider is None or outsider.accuracy is None:
         return
-    before, after = format_short_percent(own.accuracy), format_short_percent(other.accuracy)
-    is_better = other.accuracy > own.accuracy
-    if is_better:
+    before, after = format_short_percent(reader.accuracy), format_short_percent(outsider.accuracy)
+    if outsider.accuracy > reader.accuracy:
         rule = "the first character" if audit.rule == FIRST else f"`{audit.rule}`"
-        what = "the answers that the texts state" if other.name == STATED else f"`{other.name}`"
-        sentence = (
-            f"{before} by {rule}; {after} by {what}: the difference is format, not knowledge."
+        better = f"`{outsider.name}`"
+        if outsider.name == STATED:
+            better = "the answers that the texts state"
+        difference = "the difference is format, not knowledge"
+        sentence = f"{before} by {rule}; {after} by {better}: {difference}."
+        step = (
+            f"try `extraction: {outsider.name}`: `answerkey rescore RUN TASK_FILE` calls no model"
         )
-        step = f"try `extraction: {other.name}`: `answerkey rescore RUN TASK_FILE` calls no model"
+        examples = outsider.gained
     else:
-        start = f"{before} by `{audit.rule}`, {after} by `{other.name}`"
+        start = f"{before} by `{audit.rule}`, {after} by `{outsider.name}`"
         sentence = f"{start}: part of the number rests on how the text is read."
         step = (
-            "look at some of them with `answerkey explain`, and always report the "
-            "extraction rule together"
-            " with the accuracy"
+            "look at some of them with `answerkey explain`, and always report the extraction rule "
+            "together with the accuracy"
         )
+        examples = outsider.lost
     numbers: dict[str, str | float] = {
-        "rule": other.name,
-        "accuracy": own.accuracy,
-        "other": other.accuracy,
-        "gains": other.gains,
+        "rule": outsider.name,
+        "accuracy": reader.accuracy,
+        "other": outsider.accuracy,
+        "gains": outsider.gains,
     }
-    yield Finding("FORMAT", sentence, step, numbers, other.gained if is_better else other.lost)
+    yield Finding("FORMAT", sentence, step, numbers, examples)
+
+
+def _find_outside(audit: TaskAudit, interval: tuple[float, float]) -> ReaderCounts | None:
+    """Return the best rule whose accuracy is outside the interval.
+
+    The literal rule is no advice: it gains by reading "Answer" as an A.
+    """
+    low, high = interval
+    best = None
+    for reader in audit.readers:
+        if reader.kind != "rule" or reader.name == LITERAL or not reader.reads_half:
+            continue
+        if reader.accuracy is None or low <= reader.accuracy <= high:
+            continue
+        if best is None or (reader.correct, reader.name == STATED) > (best.correct, False):
+            best = reader
+    return best
+
+
+def _find_invalid(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:  # noqa: ARG001
+    reader = audit.own
+    if reader is None or not audit.reasons or reader.invalid < INVALID_SHARE * reader.n:
+        return
+    stated = sum(reason.stated for reason in audit.reasons)
+    right = sum(reason.right for reason in audit.reasons)
+    first = audit.reasons[0]
+    answers = "none states a single answer"
+    if stated:
+        answers = f"{stated:,} of them state an answer, {right:,} the right one"
+    yield Finding(
+        "INVALID",
+        f"{format_part(reader.invalid, reader.n)} completions are INVALID, {first.count:,} of them "
+        f"{first.reason}; {answers}.",
+        "ask for the letter alone in the prompt, or read them by another rule, see the table",
+        {"invalid": reader.invalid, "of": reader.n, "stated": stated, "right": right},
+        tuple(reason.example for reason in audit.reasons),
+    )
+
+
+def _find_cut_off(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:
+    count, invalid = tally.count("cut_off"), tally.count("cut_off_invalid")
+    if not count or not audit.n:
+        return
+    reasons = []
+    if tally.count("by_limit"):
+        reasons.append(f"{tally.count('by_limit'):,} ended at the limit of tokens")
+    if tally.count("open_thought"):
+        thoughts = f"{tally.count('open_thought'):,}"
+        reasons.append(f"{thoughts} end within a thought that was never closed")
+    yield Finding(
+        "CUT_OFF",
+        f"{format_part(count, audit.n)} completions are cut off ({', '.join(reasons)}); "
+        f"{invalid:,} of them are INVALID.",
+        "raise `max_tokens` of the model and run again: a cut-off reply says nothing about "
+        "knowledge",
+        {"cut_off": count, "of": audit.n, "invalid": invalid},
+        tally.shown("cut_off"),
+    )
+
+
+def _find_stubs(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:
+    """Yield a finding if all texts are very short and some are one word: they look cut off."""
+    answered, stubs = _answered(tally), tally.count("stub")
+    if answered < LEAST or tally.count("short") < answered or tally.count("by_limit"):
+        return
+    if stubs < STUB_SHARE * answered:
+        return
+    yield Finding(
+        "CUT_OFF",
+        f"{format_part(stubs, audit.n)} completions are a word that is no choice, and none is "
+        f"longer than {SHORT} characters: they look cut off after a token or two.",
+        "raise `max_tokens` of the model, or ask for the letter alone in the prompt",
+        {"cut_off": stubs, "of": audit.n, "invalid": stubs},
+        tally.shown("stub"),
+    )
+
+
+def _find_disagreement(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:
+    count = tally.count("disagree")
+    if not count or {FIRST, STATED}.intersection(audit.unfit):
+        return
+    first, stated = tally.count("first_right"), tally.count("stated_right")
+    yield Finding(
+        "FIRST_AND_STATED_DISAGREE",
+        f"In {format_part(count, audit.n)} completions the first character is one choice and the "
+        f"text states another; the first is right in {first:,}, the stated one in {stated:,}.",
+        "read some with `answerkey explain`; for texts that reason first, use `extraction: "
+        "stated_answer`",
+        {"count": count, "first_right": first, "stated_right": stated},
+        tally.shown("disagree"),
+    )
+
+
+def _find_never_predicted(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:  # noqa: ARG001
+    predicted = audit.predicted
+    never = {}
+    for letter, row in audit.letters.items():
+        if letter not in predicted and sum(row.values()) >= OFTEN_TRUE:
+            never[letter] = sum(row.values())
+    if not never or predicted.total() < LEAST or len(predicted) == 1:
+        return
+    names = ", ".join(f"{letter!r} ({count:,})" for letter, count in never.items())
+    yield Finding(
+        "NEVER_PREDICTED",
+        f"Some letters are true and never predicted: {names}. All of these samples are wrong, "
+        "whatever the model knows.",
+        "does the prompt show these options, and does it say that all letters may be answered?",
+        never,
+    )
+
+
+def _find_favoured_letter(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:
+    predicted = audit.predicted
+    valid = predicted.total()
+    if valid < 5 * LEAST or _are_alike(tally):
+        return
+    # INVALID rows are left out: they would make every letter look neglected.
+    true = {
+        letter: sum(row.values()) - row.get(INVALID, 0) for letter, row in audit.letters.items()
+    }
+    excess = {letter: count - true.get(letter, 0) for letter, count in predicted.items()}
+    letter = max(sorted(excess), key=excess.__getitem__)
+    count = predicted[letter]
+    if excess[letter] < FAVOURED * valid or count >= MOST_SHARE * valid:
+        return
+    sentence = (
+        f"{letter!r} is predicted in {format_part(count, valid)} of the valid completions and true "
+        f"in {format_part(count - excess[letter], valid)}."
+    )
+    if audit.spread is not None:
+        sentence += f" The recalls of the letters spread by {audit.spread:.1f} points (RStd)."
+    yield Finding(
+        "FAVOURED_LETTER",
+        sentence,
+        "ask again with the options in another order; a model that knows the answers is not moved "
+        "by it",
+        {"letter": letter, "predicted": count, "true": count - excess[letter]},
+    )
+
+
+def _find_missing_texts(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:
+    for status, what in (("REFUSED", "were refused"), ("NO_TEXT", "have no text")):
+        count = tally.count("status", status)
+        if not count or count < FEW_SHARE * audit.n:
+            continue
+        low, high = wilson(count, audit.n)
+        interval = f"[{100 * low:.1f}, {100 * high:.1f}]"
+        yield Finding(
+            status,
+            f"{format_part(count, audit.n)} completions {what} {interval}; they count as wrong.",
+            "see which with `answerkey export`; is it the questions, or the settings of the "
+            "endpoint?",
+            {"count": count, "of": audit.n},
+        )

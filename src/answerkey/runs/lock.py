@@ -1,9 +1,8 @@
-"""Locks of runs: one process at a time works on a run, and a dead one holds nothing, or not for
-long.
-"""
+"""Locks of runs: one process at a time works on a run, and a dead one does not hold it for long."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import platform
@@ -15,8 +14,9 @@ from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
-from answerkey.datasets.storage import find_object, put_new, remove_objects
+from answerkey.datasets.storage import find_object, put_new, put_object, remove_objects
 from answerkey.errors import DataError, Place, RunError
 
 LOCK_NAME = "lock"
@@ -30,10 +30,7 @@ _MAX_BYTES = 10_000
 class RunLock:
     """A lock that is held until `close`; this one, of a run in memory, keeps nobody out."""
 
-    @property
-    def is_held(self) -> bool:
-        """Whether the lock has not been released yet."""
-        return False
+    is_held = False
 
     def require_held(self) -> None:
         """Raise E506 when another process has taken the run over."""
@@ -45,192 +42,170 @@ class RunLock:
 class FolderLock(RunLock):
     """The lock on a run folder, held until `close`, or until the process ends in whatever way.
 
-    The operating system holds it, on the file `lock`; the number of the process in that file is for
+    The operating system holds it, on the file `lock`; the process number in that file is for
     people.
     """
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / LOCK_NAME
-        self._handle: int | None = None
+        self._handle = -1
         try:
-            while self._handle is None:
-                self._handle = self._take()
+            while not self.is_held:
+                self._take()
         except OSError as error:
             message = f"cannot lock `{folder}`: {error}"
             hint = "check the free space and the rights of the folder"
             raise RunError("E502", message, where=Place(file=str(self._file)), hint=hint) from error
 
-    @property
-    def is_held(self) -> bool:
-        """Whether the lock has not been released yet."""
-        return self._handle is not None
-
     def close(self) -> None:
         """Let the folder go and remove the lock file; a second call does nothing."""
-        if self._handle is not None:
-            handle, self._handle = self._handle, None
-            with suppress(
-                OSError
-            ):  # the file may have to stay; without its holder it locks nothing
+        if self.is_held:
+            self.is_held = False
+            with suppress(OSError):  # a file that has to stay locks nothing without its holder
                 self._file.unlink(missing_ok=True)
-            os.close(handle)
+            os.close(self._handle)
 
-    def _take(self) -> int | None:
-        """Return the locked file; E506 when it is another's.
+    def _take(self) -> None:
+        """Lock the file; E506 when another process has it.
 
-        None when the holder removed the file between our opening and our locking it.
+        It is not held yet if the last holder removed the file after we opened it.
         """
-        handle = os.open(self._file, os.O_RDWR | os.O_CREAT, 0o644)
+        self._handle = os.open(self._file, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            if not _try_lock(handle):
-                os.lseek(handle, 0, os.SEEK_SET)
-                pid = os.read(handle, 20).decode("ascii", "replace").strip()
-                who = f"process {pid}" if pid.isdecimal() else "another process"
-                hint = "wait until that process is done, or stop it and then use `answerkey resume`"
-                message, where = (
-                    f"`{self._file.parent}` is in use by {who}",
-                    Place(file=str(self._file)),
-                )
-                raise RunError("E506", message, where=where, hint=hint)  # noqa: TRY301 - the file is closed
+            if not _try_lock(self._handle):
+                raise self._refuse()
             with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(handle), self._file.stat()):
-                    os.ftruncate(handle, 0)
-                    os.lseek(handle, 0, os.SEEK_SET)
-                    os.write(handle, f"{os.getpid()}\n".encode())
-                    return handle
-        except BaseException:
-            os.close(handle)
-            raise
-        os.close(handle)
-        return None
+                if os.path.samestat(os.fstat(self._handle), self._file.stat()):
+                    os.ftruncate(self._handle, 0)
+                    os.write(self._handle, f"{os.getpid()}\n".encode())
+                    self.is_held = True
+        finally:
+            if not self.is_held:
+                os.close(self._handle)
+
+    def _refuse(self) -> RunError:
+        pid = os.read(self._handle, 20).decode("ascii", "replace").strip()
+        holder = f"process {pid}" if pid.isdecimal() else "another process"
+        message = f"`{self._file.parent}` is in use by {holder}"
+        hint = "wait until that process is done, or stop it and then use `answerkey resume`"
+        return RunError("E506", message, where=Place(file=str(self._file)), hint=hint)
 
 
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try_lock(handle: int) -> bool:
-        os.lseek(handle, 1 << 30, os.SEEK_SET)  # beyond the text, which stays readable
-        try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-else:
-    import fcntl
-
-    def _try_lock(handle: int) -> bool:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+def _try_lock(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 class ObjectLock(RunLock):
     """The lock on a run on object storage, held until `close`, which closes `after` as well.
 
-    A store holds no lock for a process, so the holder writes the object `lock` anew again and
-    again. What has not been written for a while was left behind. Who takes it over then makes the
-    old holder, should it still be there, fail at its next beat.
+    A store holds no lock for a process, so the holder writes the object `lock` again and again.
+    One that has not been written for a while was left behind. If another process takes it over,
+    the old holder, should it still be there, notices at its next beat.
     """
 
     def __init__(self, url: str) -> None:
+        self._folder = url
         self._url = f"{url}/{LOCK_NAME}"
-        self._where = Place(file=self._url)
         self._token = secrets.token_hex(8)
         self._end = threading.Event()
         self._is_lost = False
         self.after = ExitStack()
-        held = self._read()
-        if held and not _is_left(held):
-            raise self._refuse(held)
-        found = find_object(self._url)
-        mark = put_new(self._url, self._describe(), in_place_of=found.mark if found else None)
-        # Whose it is says the lock itself: another may have been quicker, a call may have been
-        # tried twice, and a store that knows no conditions has written it in any case.
-        held = self._read()
-        if held.get("token") != self._token:
-            raise self._refuse(held)
-        self._mark: str | None = mark or self._find_mark()
+        holder = self._read()
+        if holder and not _is_gone(holder):
+            raise self._refuse(holder)
+        stored = find_object(self._url)
+        mark = None if stored is None else stored.mark
+        put_new(self._url, self._describe(), in_place_of=mark)
+        # The lock itself says who has it: another process may have been quicker, and a store that
+        # knows no conditions has written it in any case.
+        holder = self._read()
+        if not self._is_ours(holder):
+            raise self._refuse(holder)
+        self.is_held = True
         self._thread = threading.Thread(target=self._beat, name="answerkey-lock", daemon=True)
         self._thread.start()
-
-    @property
-    def is_held(self) -> bool:
-        """Whether the lock has not been released yet."""
-        return self._mark is not None
 
     def require_held(self) -> None:
         """Raise E506 when another process has taken the run over."""
         if self._is_lost:
-            message = f"`{self._url.rpartition('/')[0]}` was taken over by another process"
+            message = f"`{self._folder}` was taken over by another process"
             hint = "this process was not heard of for too long; let the other one finish"
-            raise RunError("E506", message, where=self._where, hint=hint)
+            raise RunError("E506", message, where=Place(file=self._url), hint=hint)
 
     def close(self) -> None:
         """Let the run go and remove the lock, if it is still ours; a second call does nothing."""
-        if self._mark is None:
+        if not self.is_held:
             return
         self._end.set()
         self._thread.join()
-        self._mark = None
-        with suppress(DataError):  # it may have to stay; nobody is heard of any more
-            if self._read().get("token") == self._token:
+        self.is_held = False
+        with suppress(DataError):  # a lock that has to stay is soon too old to count
+            if self._is_ours(self._read()):
                 remove_objects([self._url])
         self.after.close()
 
     def _beat(self) -> None:
-        """Write the lock anew until it is released, or another's."""
+        """Write the lock until it is released, or until another process has it."""
         while not self._end.wait(BEAT):
             with suppress(DataError):  # the store may be there again at the next beat
-                mark = put_new(self._url, self._describe(), in_place_of=self._mark)
-                if mark is None and self._read().get("token") != self._token:
+                if not self._is_ours(self._read()):
                     self._is_lost = True
                     return
-                self._mark = mark or self._find_mark()
+                put_object(self._url, self._describe())
 
-    def _find_mark(self) -> str:
-        found = find_object(self._url)
-        return "" if found is None else found.mark
+    def _is_ours(self, holder: Mapping[str, Any]) -> bool:
+        return holder.get("token") == self._token
 
-    def _read(self) -> Mapping[str, object]:
-        found = find_object(self._url)
-        if found is None or found.size > _MAX_BYTES:
+    def _read(self) -> Mapping[str, Any]:
+        stored = find_object(self._url)
+        if stored is None or stored.size > _MAX_BYTES:
             return {}
         try:
-            held = json.loads(found.read(0, found.size))
+            holder = json.loads(stored.read(0, stored.size))
         except ValueError:
             return {}
-        return held if isinstance(held, dict) else {}
+        return holder if isinstance(holder, dict) else {}
 
     def _describe(self) -> bytes:
-        who = {"host": platform.node(), "machine": name_machine(), "process": os.getpid()}
-        return json.dumps({**who, "token": self._token, "beat_at": time.time()}).encode()
+        holder = {
+            "host": platform.node(),
+            "machine": name_machine(),
+            "process": os.getpid(),
+            "token": self._token,
+            "beat_at": time.time(),
+        }
+        return json.dumps(holder).encode()
 
-    def _refuse(self, held: Mapping[str, object]) -> RunError:
-        who = (
-            f"process {held.get('process')} on `{held.get('host')}`, heard of "
-            f"{int(_find_age(held))} s ago"
-        )
-        message = f"`{self._url.rpartition('/')[0]}` is in use by {who}"
+    def _refuse(self, holder: Mapping[str, Any]) -> RunError:
+        age = f"heard of {int(_find_age(holder))} s ago"
+        who = f"process {holder.get('process')} on `{holder.get('host')}`, {age}"
         hint = (
             f"wait until it is done; {GONE:.0f} s after it was last heard of, the run can "
             "be resumed"
         )
-        return RunError("E506", message, where=self._where, hint=hint)
+        message = f"`{self._folder}` is in use by {who}"
+        return RunError("E506", message, where=Place(file=self._url), hint=hint)
 
 
-def _is_left(held: Mapping[str, object]) -> bool:
-    """Return whether a holder is gone: not heard of for long, or a dead process of this machine."""
-    process = held.get("process")
-    is_ours = held.get("machine") == name_machine() and isinstance(process, int)
-    return _find_age(held) > GONE or (is_ours and not is_alive(int(str(process))))
+def _is_gone(holder: Mapping[str, Any]) -> bool:
+    """Return whether a holder was silent for long, or is a dead process of this machine."""
+    if _find_age(holder) > GONE:
+        return True
+    process = holder.get("process")
+    if not isinstance(process, int) or holder.get("machine") != name_machine():
+        return False
+    return not is_alive(process)
 
 
-def _find_age(held: Mapping[str, object]) -> float:
-    beat = held.get("beat_at")
-    return abs(time.time() - float(beat)) if isinstance(beat, int | float) else GONE + 1
+def _find_age(holder: Mapping[str, Any]) -> float:
+    beat = holder.get("beat_at")
+    if not isinstance(beat, int | float):
+        return GONE + 1
+    return abs(time.time() - beat)
 
 
 def name_machine() -> str:
@@ -244,8 +219,6 @@ def name_machine() -> str:
 
 def is_alive(pid: int) -> bool:
     """Return whether there is a process with this number on this machine."""
-    if sys.platform == "win32":
-        return True  # there is no harmless way to ask
     try:
         os.kill(pid, 0)
     except PermissionError:

@@ -1,24 +1,28 @@
-"""A run as it is read: its numbers at hand, its tables when they are asked for, wherever its files
-are.
-"""
+"""A run as it is read: its numbers at hand, its tables read on demand, wherever its files are."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
-from pkgutil import resolve_name
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import polars as pl
 
+from answerkey import features
 from answerkey._version import __version__
 from answerkey.datasets.storage import list_objects
 from answerkey.errors import RunError, listing
+from answerkey.runs.manifest import (
+    Manifest,
+    Metrics,
+    require_shape,
+    restore_gates,
+)
 from answerkey.runs.store import (
     PART,
     RUN_FILE,
@@ -33,310 +37,16 @@ from answerkey.runs.store import (
     refuse_changed,
     require_digest,
 )
-from answerkey.text import Drawn
-from answerkey.types import (
-    Completions,
-    Gate,
-    GateCheck,
-    GateStatus,
-    Groups,
-    GroupValue,
-    MetricValue,
-    Samples,
-)
+from answerkey.text import SHOWN_WIDTH, Drawn, plain_text
+from answerkey.types import Completions, Gate, GateStatus, MetricValue, Samples
 
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
-_MAX_SHOWN = 60
-#: Which function makes a run of the log of another tool.
-OPEN_LOG = "answerkey.importers.project:open_log"
-#: No run has so many samples, calls or tokens.
-_MAX_COUNT = 1 << 63
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and 0 <= value < _MAX_COUNT
-
-
-#: Plain values by their words, as messages name them.
-_WORDS: Mapping[str, Any] = {
-    "text": lambda value: isinstance(value, str),
-    "a count": _is_count,
-    "a whole number": lambda value: type(value) is int,
-    "a count above 0": lambda value: _is_count(value) and value > 0,
-    "a number": lambda value: type(value) in {int, float} and abs(value) < _MAX_COUNT * 1e100,
-    "true or false": lambda value: isinstance(value, bool),
-    "a time": lambda value: isinstance(value, str) and _MOMENT.fullmatch(value) is not None,
-    "an object": lambda value: isinstance(value, Mapping),
-    "an object with entries": lambda value: isinstance(value, Mapping) and bool(value),
-    "a list": lambda value: isinstance(value, list),
-    "a pair": lambda value: len(value) == 2,  # noqa: PLR2004 - a list
-}
-
-
-def _require(value: Any, way: str, wanted: str, *, is_so: bool) -> None:  # noqa: ANN401 - whatever a file holds
-    if not is_so:
-        shown = repr(value)
-        shown = shown if len(shown) <= _MAX_SHOWN else f"{shown[:_MAX_SHOWN]}…"
-        raise ValueError(f"`{way}` is {shown}, not {wanted}")
-
-
-def _check(shape: Any, value: Any, way: str) -> None:  # noqa: ANN401 - shapes and values are of any kind
-    """Require that a value has a shape; raise ValueError.
-
-    A shape is a word (`a|b` one of these; with `?` null, too), a list of one shape for every entry,
-    an object of shapes by key (`*` every key, `key?` one that may be missing), a tuple of shapes
-    that all hold, or a function that raises.
-    """
-    match shape:
-        case str():
-            word, options = shape.removesuffix("?"), shape.split("|")
-            if len(options) > 1:
-                _require(value, way, f"one of {', '.join(options)}", is_so=value in options)
-            elif value is not None or word == shape:
-                _require(value, way, word, is_so=_WORDS[word](value))
-        case [*shapes] if isinstance(shape, tuple):
-            for one in shapes:
-                _check(one, value, way)
-        case [one]:
-            _check("a list", value, way)
-            for number, item in enumerate(value):
-                _check(one, item, f"{way}[{number}]")
-        case Mapping():
-            _check("an object", value, way)
-            for name, one in shape.items():
-                if name == "*":
-                    for key, item in value.items():
-                        _check(one, item, f"{way}.{key}")
-                elif (key := name.removesuffix("?")) in value:
-                    _check(one, value[key], f"{way}.{key}")
-                elif key == name:
-                    raise ValueError(f"`{way}` has no `{name}`")
-        case _:
-            shape(value, way)
-
-
-def _nullable(shape: Any) -> Any:  # noqa: ANN401 - a shape
-    """Return a shape that null has, too."""
-    return lambda value, way: None if value is None else _check(shape, value, way)
-
-
-def _rule(wanted: str, holds: Callable[[Any], bool]) -> Callable[[Any, str], None]:
-    """Return the shape of what a rule holds for."""
-    return lambda value, way: _require(value, way, wanted, is_so=holds(value))
-
-
-def _check_choice_counts(value: Any, way: str) -> None:  # noqa: ANN401
-    _check({"*": "a count"}, value, way)
-    for name in value:
-        _require(
-            name,
-            way,
-            "a number of choices",
-            is_so=bool(re.fullmatch("[1-9][0-9]{0,17}", str(name))),
-        )
-
-
-def _check_readings(value: Any, way: str) -> None:  # noqa: ANN401
-    """Require some completions read by every rule, or none of all that."""
-    _check({f"{name}?": shape for name, shape in _READINGS.items()}, value, way)
-    if n := value.get("n"):
-        is_part = lambda one: max(one["correct"], one["invalid"]) <= n and one["correct"] >= 0  # noqa: E731 - a rule
-        rules = ({"own": _RULE}, {"*": _rule("a part of what was read", is_part)})
-        _check(
-            {"own_rule": "an object with entries", "rules": rules, "samples": "a count"}, value, way
-        )
-
-
-def _check_tally(value: Any, way: str) -> None:  # noqa: ANN401
-    """Require the counts of a task; of completions that are invalid, some were scored."""
-    _check(_TALLY, value, way)
-    if value["invalid"]:
-        rows = value.get("orders") or value.get("trials") or value
-        _check("a count above 0", rows["counts"]["scored"], f"{way}.counts.scored")
-
-
-def _check_files(value: Any, way: str) -> None:  # noqa: ANN401
-    """Require what is said of each file of a run; a table has rows."""
-    _check({"*": {"bytes": "a count", "sha256": "text", "tag?": "text"}}, value, way)
-    _check({name: {"rows": "a count"} for name in value if name.endswith(".parquet")}, value, way)
-
-
-_NUMBER = {
-    "n_excluded?": {"*": "a count"},
-    "interval?": _nullable((["a number"], "a pair")),
-    "interval_method?": "text?",
-    "interval_note?": "text?",
-    "std_error?": "a number?",
-    "note?": "text?",
-}
-_GROUP = {"group": "text?", "value": "a number?", "n": "a count", **_NUMBER}
-_METRIC = {
-    "name": "text",
-    "value": "a number?",
-    "n": "a count",
-    **_NUMBER,
-    **dict.fromkeys(("type?", "metric?", "scorer?"), "text"),
-    "purpose?": "score|qa",
-    "details?": "an object",
-    "is_share?": "true or false",
-    "groups?": _nullable([{"column": "text", "values": [_GROUP], "macro": _GROUP}]),
-}
-_COUNTS = dict.fromkeys(
-    ("samples", "scored", "valid", "invalid", "refused", "failed", "errors"), "a count"
-)
-_EXAMPLE = {"sample_id": "text", "completion?": "text?", "message?": "text?"}
-_REASONS = {"*": {"count": "a count above 0", "example": _EXAMPLE}}
-_RULE = {"correct": "a number", "invalid": "a count"}
-_READINGS = {
-    "n": "a count",
-    "samples": "a count",
-    "own_rule": {"*": "a count"},
-    "rules": {"*": _RULE},
-}
-_CATEGORY = (
-    {"n": "a count above 0", "correct": "a count", "partial": "a count"},
-    _rule(
-        "a category with as many samples as it has right ones",
-        lambda one: one["correct"] + one["partial"] <= one["n"],
-    ),
-)
-_TALLY = {
-    "counts": _COUNTS,
-    "completion_statuses": {"*": "a count"},
-    **dict.fromkeys(("invalid", "failed", "errors"), _REASONS),
-    "excluded": {"*": "a count"},
-    "letters": {"*": ({"*": "a count above 0"}, "an object with entries")},
-    "category_column": "text?",
-    "categories": {"*": _CATEGORY},
-    "cut_off?": "a count",
-    "thinking?": "a count",
-    "choice_counts?": _check_choice_counts,
-    "failures?": {"*": _REASONS},
-    "unscored?": "a count",
-    "readings?": _check_readings,
-    "fallback?": {
-        "*": dict.fromkeys(
-            ("n", "right", "invalid", "asked", "named", "correct", "failed"), "a count"
-        )
-    },
-    "trials?": {"num_trials": "a count above 0", "counts": _COUNTS, "votes?": {"*": "a number?"}},
-    "orders?": {"counts": _COUNTS, "left_in_place?": {"*": "a count"}, "extra?": "a count"},
-}
-_NUMBERS = {"metrics": [_METRIC], "tally": _check_tally}
-_MODEL = _nullable(
-    {"name": "text", "simulated?": "true or false", "answer_format?": "text", "prefill?": "text"}
-)
-_DATASET = {
-    **dict.fromkeys(("key", "fingerprint"), "text"),
-    **dict.fromkeys(("display_name", "file", "category"), "text?"),
-    **dict.fromkeys(("rows_read", "rows_filtered", "samples"), "a count"),
-}
-_SELECTION = {
-    "num_samples": "a count?",
-    "subsampling": "head|random",
-    "seed": "a whole number",
-    "stratify_by": "text?",
-}
-_PRICE = {
-    **dict.fromkeys(("prompt", "completion"), "a number"),
-    **dict.fromkeys(("cached", "written"), "a number?"),
-    "is_cache_full": "true or false",
-}
-_SCORER = {
-    "key": "text",
-    "type?": "text",
-    "title?": "text",
-    "display_name?": "text?",
-    "model?": _MODEL,
-}
-_ENTRY = {
-    "key": "text",
-    "display_name": "text?",
-    "task": "an object",
-    "dataset": _DATASET,
-    "model": _MODEL,
-    "completions": {
-        "source": "text",
-        **dict.fromkeys(("file", "sha256", "column", "model?"), "text?"),
-        "split_thinking?": "true or false",
-    },
-    "config": "an object",
-    "scorers": [_SCORER],
-    "selection": (
-        _SELECTION,
-        _rule("its four settings", lambda one: one.keys() == _SELECTION.keys()),
-    ),
-    "counts": _nullable(_COUNTS),
-    "encoded?": {"*": ["text"]},
-    "calls?": {
-        "*": {"calls": "a count", "price?": _nullable(_PRICE), "oldest_seconds?": "a number?"}
-    },
-    "trials?": {"num_trials": "a count above 0", "score_aggregators": ["an object"]},
-    "repeatability?": {"num_runs": "a count above 0"},
-    **dict.fromkeys(("choice_order?", "variant?"), "an object"),
-}
-_MANIFEST = {
-    "key": "text",
-    "status": "running|complete|incomplete",
-    "tasks": [_ENTRY],
-    "display_name": "text",
-    **dict.fromkeys(("started_at", "ended_at?"), "a time"),
-    "notices": ["text"],
-    "stopped?": {"message": "text", "code": "text?"},
-    "gates?": ["an object"],
-    "policies?": ["an object"],
-    "options?": "an object",
-    "file?": "text?",
-    "matrix?": ["text"],
-    "rescored_from?": {"path": "text?", "started_at": "text?"},
-    "files?": _check_files,
-}
-
-
-def require_manifest(manifest: Mapping[str, Any]) -> None:
-    """Require that `run.json` looks as it is written; raise ValueError."""
-    _check(_MANIFEST, manifest, "run")
-    require_folder_names(entry["key"] for entry in manifest["tasks"])
-    if manifest["status"] != "running" and "files" not in manifest:
-        raise ValueError("`run` has no `files`, though it has ended")
-
-
-def require_folder_names(names: Iterable[str]) -> None:
-    """Require that each name is that of a folder, and leads nowhere else; raise ValueError."""
-    for name in names:
-        if not _FOLDER_NAME.fullmatch(name) or name in {".", ".."}:
-            raise ValueError(f"{name!r} cannot be the key of a task")
-
-
-def require_numbers(stored: Mapping[str, object]) -> None:
-    """Require that `metrics.json` looks as it is written; raise ValueError."""
-    _check(_NUMBERS, stored, "numbers")
-
-
-def require_counts(store: RunStore, entry: Mapping[str, Any], counts: Mapping[str, int]) -> None:
-    """Raise E503 unless the counts of a task in `run.json` are those of its `metrics.json`."""
-    stated = {**entry["counts"], "samples of the dataset": entry["dataset"]["samples"]}
-    counted = {**counts, "samples of the dataset": counts["samples"]}
-    for name, count in counted.items():
-        if stated[name] != count:
-            why = f"it counts {stated[name]:,} {name} of `{entry['key']}`, `metrics.json` {count:,}"
-            raise refuse_changed(store.show("run.json"), why)
-
-
-T = TypeVar("T")
+FORMAT_VERSION = 3
 #: `bytes` and `sha256` of each file by its path below the run folder; `rows` of a table, `tag` of
 #: an object.
 Listed = Mapping[str, Mapping[str, Any]]
-FORMAT_VERSION = 2
 NOT_COMPLETE = "the run is not complete"
-#: What a share of right answers is called in a scorer's values.
+#: The value of a scorer that says whether an answer is right.
 RIGHT = "is_correct"
-#: The modules that draw plots of a run, and make one table of it; they lie above.
-PLOTS, EXPORTERS, WRITING = (
-    "answerkey.reports.overview",
-    "answerkey.exporters",
-    "answerkey.runs.writing",
-)
 #: What a task that was run several times has beside the tables of its first repetition.
 REPETITIONS, REPEATABILITY, AGREEMENT = "repetitions", "repeatability.json", "agreement.parquet"
 _FOLDER_NAME = re.compile(r"[^/\\\x00-\x1f]{1,300}")
@@ -344,49 +54,45 @@ _FOLDER_NAME = re.compile(r"[^/\\\x00-\x1f]{1,300}")
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a run in parts, one for each shard, of which any range of rows can be read.
+    """A table of a run in parts, of which any range of rows can be read.
 
-    E503 when the parts are damaged.
+    `files` are its parts as they were when the run was opened; without them the parts are those
+    that are there when it is first read. Damaged parts are E503.
     """
 
     store: RunStore
     base: str
-    found: tuple[RunFile, ...] | None = None
+    files: tuple[RunFile, ...] | None = None
 
     @cached_property
     def parts(self) -> tuple[RunFile, ...]:
-        """The parts in their order, as they were when the run was opened, or are now."""
-        if self.found is not None:
-            return self.found
-        return tuple(
-            file for name, file in self.store.list_files(self.base).items() if PART.fullmatch(name)
-        )
+        """The parts in their order."""
+        if self.files is not None:
+            return self.files
+        files = self.store.list_files(self.base)
+        return tuple(file for name, file in files.items() if PART.fullmatch(name))
 
     @cached_property
-    def _rows(self) -> tuple[int, ...]:
-        return tuple(self.store.map(self.store.count_rows, self.parts))
+    def _lengths(self) -> list[int]:
+        return self.store.map(self.store.count_rows, self.parts)
 
     def __len__(self) -> int:
-        """Return how many rows there are."""
-        return sum(self._rows)
+        return sum(self._lengths)
 
     def __iter__(self) -> Iterator[pl.DataFrame]:
         """Yield part by part; one is in memory at a time."""
-        return (
-            self.store.read_rows(part, range(self.store.count_rows(part))) for part in self.parts
-        )
+        return map(self.store.read_table, self.parts)
 
     def read(self, offset: int, length: int, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """Return the rows from `offset` on, at most `length` of them, with all columns or with
-        some.
-        """
-        found, start = list[pl.DataFrame](), 0
-        for part, count in zip(self.parts, self._rows, strict=True):
+        """Return at most `length` rows from `offset` on, with all columns or with some."""
+        frames = []
+        start = 0
+        for part, count in zip(self.parts, self._lengths, strict=True):
             rows = range(max(offset - start, 0), min(offset + length - start, count))
             if rows:
-                found.append(self.store.read_rows(part, rows, columns))
+                frames.append(self.store.read_rows(part, rows, columns))
             start += count
-        return join_parts(found)
+        return join_parts(frames)
 
     def read_all(self) -> pl.DataFrame:
         """Return the whole table; a frame without columns when there are no parts."""
@@ -399,9 +105,11 @@ class Table:
 def join_parts(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Return parts as one frame.
 
-    A field that some parts lack is null there, differing types become text.
+    A field that some parts lack is null there; differing types become text.
     """
-    return pl.concat(parts, how="vertical_relaxed") if parts else pl.DataFrame()
+    if not parts:
+        return pl.DataFrame()
+    return pl.concat(parts, how="vertical_relaxed")
 
 
 @dataclass(frozen=True)
@@ -428,12 +136,12 @@ class KeptCompletions:
 
 @dataclass(frozen=True, repr=False)
 class TaskRun:
-    """One task of a run: its numbers at hand, its tables read when asked for.
+    """One task of a run: its numbers at hand, its tables read on demand.
 
-    `manifest` is the task's entry in `run.json`; `source` the task as it was resolved; `tally` the
-    counts behind the summary; `stored_scores` and `stored_completions` its tables, to be read in
-    part, and `stored_samples` the rows of its dataset, if it was in memory. A task that was run
-    several times has its further `repetitions`, and what all of them say together in
+    `manifest` is the task's entry in `run.json`; `source` the task as it was resolved; `totals` the
+    counts behind the summary. `stored_scores` and `stored_completions` are its tables, to be read
+    in part, and `stored_samples` the rows of its dataset, if that was in memory. A task that was
+    run several times has its further `repetitions`, and what all of them say together in
     `repeatability`; its own numbers are those of the first.
     """
 
@@ -453,14 +161,11 @@ class TaskRun:
         return f"TaskRun(key={self.key!r}, {self.sum_up()})"
 
     def sum_up(self) -> str:
-        """Return the main metric and how many samples there are, in a few words.
-
-        No number with errors.
-        """
-        counts, main = self.counts, self.main_metric
-        samples = f"samples={counts['samples']}"
-        if counts.get("errors"):
-            return f"{samples}, errors={counts['errors']}"
+        """Return the main metric and the number of samples; no metric when there are errors."""
+        main = self.main_metric
+        samples = f"samples={self.counts['samples']}"
+        if errors := self.counts.get("errors"):
+            return f"{samples}, errors={errors}"
         if main is None or main.value is None:
             return samples
         return f"{main.name}={main.value:.4g}, {samples}"
@@ -474,28 +179,36 @@ class TaskRun:
     def main_scorer(self) -> str | None:
         """The key of the scorer that the counts belong to: the first with purpose `score`."""
         scorers: Sequence[Mapping[str, Any]] = self.manifest["scorers"]
-        first = next((one for one in scorers if one.get("purpose", "score") == "score"), None)
-        return (first or (scorers[0] if scorers else {})).get("key")
+        for scorer in scorers:
+            if scorer.get("purpose", "score") == "score":
+                return str(scorer["key"])
+        return str(scorers[0]["key"]) if scorers else None
 
     def is_accuracy(self, metric: MetricValue) -> bool:
-        """Return whether a metric is the share of right answers, of which guessing would have some,
-        too.
+        """Return whether a metric is the share of right answers, some of which may be guesses.
 
-        Under trials it is one only where their mean stands for a sample.
+        With trials it is one only where their mean stands for the sample.
         """
-        scorers = self.source.get("task", {}).get("definition", {}).get("scorers") or []
-        metrics = [
-            one for scorer in scorers if scorer["key"] == metric.scorer for one in scorer["metrics"]
-        ]
-        fields = [str(one.get("field")) for one in metrics if one["key"] == metric.metric]
-        if metric.type != "mean" or metric.scorer != self.main_scorer or not fields:
+        if metric.type != "mean" or metric.scorer != self.main_scorer:
             return False
-        name, _, label = fields[0].partition(".")
-        if not (trials := self.manifest.get("trials")):
-            return fields[0] == RIGHT
-        found = [one for one in trials["score_aggregators"] if one["score_name"] == RIGHT]
-        usual = found[0]["aggregator"]["function"] if found else "mean"
-        return name == RIGHT and (label or usual) == "mean"
+        field = self._find_field(metric)
+        trials = self.manifest.get("trials")
+        if not trials:
+            return field == RIGHT
+        name, _, function = field.partition(".")
+        usual = "mean"
+        for aggregator in trials["score_aggregators"]:
+            if aggregator["score_name"] == RIGHT:
+                usual = aggregator["aggregator"]["function"]
+        return name == RIGHT and (function or usual) == "mean"
+
+    def _find_field(self, metric: MetricValue) -> str:
+        definition = self.source.get("task", {}).get("definition", {})
+        for scorer in definition.get("scorers") or ():
+            for stated in scorer["metrics"]:
+                if (scorer["key"], stated["key"]) == (metric.scorer, metric.metric):
+                    return str(stated.get("field"))
+        return ""
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -509,10 +222,7 @@ class TaskRun:
         return self.stored_scores.read_all()
 
     def score_parts(self) -> Iterator[pl.DataFrame]:
-        """Yield the table of scores part by part, in dataset order.
-
-        One part is in memory at a time.
-        """
+        """Yield the table of scores part by part, in dataset order; one is in memory at a time."""
         return iter(self.stored_scores)
 
     @cached_property
@@ -529,15 +239,12 @@ class TaskRun:
         be there (E505). `export` writes the same columns as CSV and Parquet. `run` is the name of
         the run's folder.
         """
-        frame: pl.DataFrame = import_module(EXPORTERS).build_frame(self)
+        frame: pl.DataFrame = features.load_exporters().build_frame(self)
         return frame
 
     @cached_property
     def agreement(self) -> pl.DataFrame:
-        """How far repetitions agree: `sample_id`, then one struct per scorer.
-
-        Empty without repetitions.
-        """
+        """How far repetitions agree: `sample_id`, then one struct per scorer; else empty."""
         return self.read_agreement()
 
 
@@ -548,16 +255,17 @@ class Run(Drawn):
     A run on object storage has its address there.
     """
 
-    drawn_by = "answerkey.reports.terminal:draw_summary"
-
     manifest: Mapping[str, Any]
     tasks: Mapping[str, TaskRun]
     path: RunPlace | None = None
 
     def __repr__(self) -> str:
         tasks = ", ".join(f"{key!r}: {task.sum_up()}" for key, task in self.tasks.items())
-        path = None if self.path is None else str(self.path)
+        path = self.path and str(self.path)
         return f"Run(key={self.key!r}, status={self.status!r}, tasks={{{tasks}}}, path={path!r})"
+
+    def __str__(self) -> str:
+        return plain_text(features.load_terminal().draw_summary(self, SHOWN_WIDTH))
 
     @property
     def key(self) -> str:
@@ -573,21 +281,15 @@ class Run(Drawn):
     def gates(self) -> tuple[Gate, ...]:
         """How the rules of its policies stand, in their order; empty without policies.
 
-        Of a run that never came to its end, its rules, none of them decided.
+        No rule is decided in a run that never came to its end.
         """
         if "gates" in self.manifest:
-            return tuple(map(_read_gate, self.manifest["gates"]))
+            return restore_gates(self.manifest["gates"])
         return tuple(
             leave_open(policy["key"], rule, NOT_COMPLETE)
             for policy in self.manifest.get("policies") or ()
             for rule in policy["rules"]
         )
-
-    @cached_property
-    def plots(self) -> Mapping[str, dict[str, Any]]:
-        """The plots by name, as Vega-Lite specifications; of several tasks by `task/name`."""
-        plots: Mapping[str, dict[str, Any]] = import_module(PLOTS).list_plots(self)
-        return plots
 
     @property
     def metrics(self) -> Mapping[str, MetricValue]:
@@ -600,50 +302,66 @@ class Run(Drawn):
 
     def _find_only(self, name: str) -> TaskRun:
         if len(self.tasks) != 1:
-            message = (
-                f"the run has {len(self.tasks)} tasks ({listing(self.tasks)}), so `{name}` "
-                "is ambiguous"
-            )
-            hint = f"use `run.tasks[key].{name}`"
-            raise RunError("E504", message, hint=hint)
+            tasks = f"{len(self.tasks)} tasks ({listing(self.tasks)})"
+            message = f"the run has {tasks}, so `{name}` is ambiguous"
+            raise RunError("E504", message, hint=f"use `run.tasks[key].{name}`")
         return next(iter(self.tasks.values()))
 
     def save(self, path: str | RunPlace) -> Run:
         """Write the run into a new folder, or to an address, and return it as it is there."""
-        saved: Run = import_module(WRITING).save_run(self, path)
-        return saved
+        if self.status == "running" or not self.tasks:
+            message = "a run that has not ended cannot be saved"
+            raise RunError("E507", message, hint="finish it first")
+        source = next(iter(self.tasks.values())).stored_scores.store
+        place = find_place(path)
+        copy = open_store(place)
+        copy.require_new()
+        for name, file in source.list_files("tasks").items():
+            copy.make_folders([name.rpartition("/")[0]])
+            copy.write_bytes(name, source.read_bytes(file))
+        manifest = dict(self.manifest)
+        if self.path is None:
+            time = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+            times = {"started_at": time, "ended_at": time}
+            manifest |= {**times, "files": describe_files(copy)}
+        copy.write_json("run.json", manifest)
+        return load_run(place)
 
 
 def find_answerer(entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the model of a task's entry in `run.json`: the one asked, or that of recorded
+    """Return the model of a task's entry in `run.json`: the one called, or that of recorded
     completions.
     """
+    if model := entry.get("model"):
+        return dict(model)
     name = (entry.get("completions") or {}).get("model")
-    return entry.get("model") or ({"name": name} if name else None)
+    return {"name": name} if name else None
 
 
 def name_answerer(entry: Mapping[str, Any], *, with_folder: bool = True) -> str:
-    """Return who answered: a model, marked when simulated.
-
-    If none is known, the column or the file.
-    """
+    """Return who answered: a model, marked when simulated; else the column or file."""
     if model := find_answerer(entry):
-        return f"{model['name']}{' SIMULATED' if model.get('simulated') else ''}"
+        mark = " SIMULATED" if model.get("simulated") else ""
+        return f"{model['name']}{mark}"
     source: Mapping[str, Any] = entry.get("completions") or {}
-    file = source.get("file")
-    file = Path(file).name if file and not with_folder else file
+    file = source.get("file") or ""
+    if not with_folder:
+        file = Path(file).name
     return str(source.get("column") or file or f"{source.get('source', 'recorded')} completions")
 
 
 def list_forced(entry: Mapping[str, Any]) -> dict[str, str]:
-    """Return, by their names, what decided how replies look, in words: they change what is
-    measured.
-    """
+    """Return what decided how replies look, in words by name: it changes what is measured."""
     model: Mapping[str, Any] = entry.get("model") or {}
-    forced = {"prefill": repr(model["prefill"])} if "prefill" in model else {}
+    forced = {}
     if "answer_format" in model:
-        forced = {"answer format": "replies are constrained to the sample's choices", **forced}
+        forced["answer format"] = "replies are constrained to the sample's choices"
+    if "prefill" in model:
+        forced["prefill"] = repr(model["prefill"])
     return forced
+
+
+# ── runs in folders
 
 
 def load_run(path: Run | str | Path | StoredFolder) -> Run:
@@ -655,20 +373,22 @@ def load_run(path: Run | str | Path | StoredFolder) -> Run:
     """
     if isinstance(path, Run):
         return path
-    store = open_store(place := find_place(path))
-    if isinstance(place, Path) and store.find_file("run.json") is None and place.exists():
-        found: Run | None = resolve_name(OPEN_LOG)(place)
-        if found is not None:
-            return found
-    return read_run(store, read_manifest(store))
+    place = find_place(path)
+    if isinstance(place, Path) and place.exists() and not is_run(place):
+        imported: Run | None = features.load_importers().open_log(place)
+        if imported is not None:
+            return imported
+    return _load(place)
 
 
 def load_summary(place: RunPlace) -> Run:
-    """Return a run for a list of runs: its tables, which may be large, are not compared with
-    `run.json`.
-    """
+    """Return a run for a list of runs: its tables, which may be large, are not hashed."""
+    return _load(place, is_compared=False)
+
+
+def _load(place: RunPlace, *, is_compared: bool = True) -> Run:
     store = open_store(place)
-    return read_run(store, read_manifest(store), is_compared=False)
+    return read_run(store, read_manifest(store), is_compared=is_compared)
 
 
 def load_manifest(place: RunPlace) -> dict[str, Any]:
@@ -677,11 +397,8 @@ def load_manifest(place: RunPlace) -> dict[str, Any]:
 
 
 def list_runs(folder: str | Path) -> list[Run]:
-    """Return the runs right below a folder, newest first.
-
-    Folders that hold no run are passed over.
-    """
-    runs = [load_run(place) for place in list_places(folder)]
+    """Return the runs below a folder, newest first; folders that hold no run are passed over."""
+    runs = map(load_run, list_places(folder))
     return sorted(
         runs, key=lambda run: (str(run.manifest.get("started_at")), str(run.path)), reverse=True
     )
@@ -701,27 +418,31 @@ def list_places(folder: str | RunPlace) -> list[RunPlace]:
     below = find_place(folder)
     if isinstance(below, StoredFolder):
         with reaching_storage():
-            names = [one.url[len(below.url) + 1 :] for one in list_objects(below.url)]
+            paths = [stored.url[len(below.url) + 1 :] for stored in list_objects(below.url)]
     elif not below.is_dir():
-        raise RunError(
-            "E501", f"`{below}` is not a folder", hint="name the folder that holds your runs"
-        )
+        hint = "name the folder that holds your runs"
+        raise RunError("E501", f"`{below}` is not a folder", hint=hint)
     else:
-        there = [*below.glob("*/run.json"), *below.glob("*/*/run.json")]
-        names = [one.relative_to(below).as_posix() for one in there]
-    found = {
-        name.rpartition("/")[0] for name in names if re.fullmatch(r"(?:[^/]+/){1,2}run\.json", name)
-    }
-    runs = [name for name in found if name.rpartition("/")[0] not in found]
-    return [below / name for name in sorted(runs, key=_count_names)]
+        files = [*below.glob("*/run.json"), *below.glob("*/*/run.json")]
+        paths = [file.relative_to(below).as_posix() for file in files]
+    names = set()
+    for path in paths:
+        if match := re.fullmatch(r"([^/]+(?:/[^/]+)?)/run\.json", path):
+            names.add(match[1])
+    outermost = [name for name in names if name.partition("/")[0] not in names - {name}]
+    return [below / name for name in sorted(outermost, key=_sort_key)]
 
 
-def _count_names(path: str) -> list[tuple[int, str]]:
-    """Return what paths are ordered by: the numbers that their names begin with, then the names."""
-    return [
-        (int(found[0]) if (found := re.match(r"\d{1,6}(?=-)", name)) else 0, name)
-        for name in path.split("/")
-    ]
+def _sort_key(path: str) -> list[tuple[int, str]]:
+    """Order paths by the numbers that their names begin with, then by the names."""
+    key = []
+    for name in path.split("/"):
+        number = re.match(r"(\d{1,6})-", name)
+        key.append((int(number[1]) if number else 0, name))
+    return key
+
+
+# ── reading
 
 
 def read_manifest(store: RunStore) -> dict[str, Any]:
@@ -737,97 +458,17 @@ def read_manifest(store: RunStore) -> dict[str, Any]:
         message = f"`{store.place}` was written by answerkey {writer}, in run format {version!r}"
         hint = f"this is answerkey {__version__}, which reads format {FORMAT_VERSION}: run it again"
         raise RunError("E503", message, hint=hint)
+    require_shape(Manifest, manifest, store.show("run.json"))
     with understanding(store.place):
-        require_manifest(manifest)
+        require_folder_names(entry["key"] for entry in manifest["tasks"])
     return manifest
 
 
-def read_run(
-    store: RunStore, manifest: Mapping[str, Any], *, is_own: bool = False, is_compared: bool = True
-) -> Run:
-    """Return a run as its files and a manifest say, which may not be written yet.
-
-    E503 when it is none. One that `is_own` was written by this process just now, and is not
-    checked; unless it `is_compared`, tables may have changed.
-    """
-    there = store.list_files("tasks")
-    entries = manifest["tasks"]
-    listed: Listed | None = None if is_own else manifest.get("files")
-    if listed is not None:
-        require_listed(store, listed, there, is_complete=manifest["status"] == "complete")
-        tables = [there[name] for name in listed if is_compared and name.endswith(".parquet")]
-        store.map(lambda file: require_content(store, file, listed[file.name]), tables)
-    with understanding(store.place):
-        bases = {f"tasks/{entry['key']}": entry for entry in entries}
-        bases = {base: entry for base, entry in bases.items() if f"{base}/metrics.json" in there}
-        stored = [name for name in there if name.endswith(".json") and RUN_FILE.fullmatch(name)]
-        names = [name for name in stored if "/".join(name.split("/")[:2]) in bases]
-        found = store.map(
-            lambda name: store.read_json(there[name], find_digest(listed, name)), names
-        )
-        numbers = dict(zip(names, found, strict=True))
-        tasks = {
-            entry["key"]: _read_task(store, base, entry, there, listed, numbers, is_own=is_own)
-            for base, entry in bases.items()
-        }
-        return Run(manifest, tasks, store.place)
-
-
-def _read_task(
-    store: RunStore,
-    base: str,
-    entry: Mapping[str, Any],
-    there: Mapping[str, RunFile],
-    listed: Listed | None,
-    numbers: Mapping[str, dict[str, Any]],
-    *,
-    is_own: bool,
-) -> TaskRun:
-    """Return a task with its repetitions, as far as they are finished.
-
-    `numbers` are its JSON files.
-    """
-
-    def open_table(folder: str) -> Table:
-        if listed is None:
-            return Table(store, folder)
-        names = sorted(name for name in listed if name.startswith(f"{folder}/"))
-        return Table(store, folder, tuple(there[name] for name in names))
-
-    def read_agreement() -> pl.DataFrame:
-        file = there.get(f"{base}/{AGREEMENT}")
-        if file is None:
-            return pl.DataFrame()
-        return store.read_rows(file, range(store.count_rows(file)))
-
-    def build(folder: str) -> TaskRun:
-        stored = numbers[f"{folder}/metrics.json"]
-        if not is_own:
-            require_numbers(stored)
-        if listed is not None and folder == base and entry["counts"] is not None:
-            require_counts(store, entry, stored["tally"]["counts"])
-        return TaskRun(
-            key=entry["key"],
-            manifest=entry,
-            source=numbers[f"{base}/task.json"],
-            metrics={one["name"]: read_metric_value(one) for one in stored["metrics"]},
-            totals=stored["tally"],
-            stored_scores=open_table(f"{folder}/scores"),
-            stored_completions=open_table(f"{folder}/completions"),
-            stored_samples=open_table(f"{base}/samples"),
-        )
-
-    folders = [name.rpartition("/")[0] for name in numbers if name.endswith("/metrics.json")]
-    again = [one for one in folders if one.startswith(f"{base}/{REPETITIONS}/")]
-    again.sort(key=lambda one: int(one.rpartition("/")[2]))
-    if not again:
-        return build(base)
-    return replace(
-        build(base),
-        repetitions=tuple(map(build, again)),
-        repeatability=numbers.get(f"{base}/{REPEATABILITY}"),
-        read_agreement=read_agreement,
-    )
+def require_folder_names(names: Iterable[str]) -> None:
+    """Require that each name is that of a folder, and leads nowhere else; raise ValueError."""
+    for name in names:
+        if not _FOLDER_NAME.fullmatch(name) or name in {".", ".."}:
+            raise ValueError(f"{name!r} cannot be the key of a task")
 
 
 @contextmanager
@@ -837,109 +478,194 @@ def understanding(place: RunPlace | None) -> Iterator[None]:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         message = f"`{place}` does not hold what a run does: {type(error).__name__}: {error}"
-        raise RunError(
-            "E503", message, hint="the run folder is damaged, or none of ours"
-        ) from error
+        hint = "the run folder is damaged, or none of ours"
+        raise RunError("E503", message, hint=hint) from error
+
+
+def read_run(
+    store: RunStore, manifest: Mapping[str, Any], *, is_own: bool = False, is_compared: bool = True
+) -> Run:
+    """Return a run as its files and a manifest say, which may not be written yet.
+
+    A run that `is_own` was written by this process just now, and is not checked. Unless it
+    `is_compared`, tables may have changed since the run ended. E503 for a run that is damaged.
+    """
+    files = store.list_files("tasks")
+    listed: Listed | None = None if is_own else manifest.get("files")
+    if listed is not None:
+        require_listed(store, listed, files, is_complete=manifest["status"] == "complete")
+        if is_compared:
+            tables = [files[name] for name in listed if name.endswith(".parquet")]
+            store.map(lambda file: require_content(store, file, listed[file.name]), tables)
+    reader = _TaskReader(store, files, listed)
+    finished = [
+        entry for entry in manifest["tasks"] if f"tasks/{entry['key']}/metrics.json" in files
+    ]
+    tasks = store.map(reader.read, finished)
+    return Run(manifest, {task.key: task for task in tasks}, store.place)
+
+
+@dataclass(frozen=True)
+class _TaskReader:
+    """Reads the tasks of a run; `listed` is None where files are not held against a list."""
+
+    store: RunStore
+    files: Mapping[str, RunFile]
+    listed: Listed | None
+
+    def read(self, entry: Mapping[str, Any]) -> TaskRun:
+        """Return a task with its repetitions, as far as they are finished."""
+        base = f"tasks/{entry['key']}"
+        task = self._read_folder(entry, base, base)
+        if self.listed is not None and entry["counts"] is not None:
+            require_counts(self.store, entry, task.counts)
+        numbers = []
+        for name in self.files:
+            if match := re.fullmatch(rf"{re.escape(base)}/{REPETITIONS}/(\d+)/metrics\.json", name):
+                numbers.append(int(match[1]))
+        if not numbers:
+            return task
+        folders = [f"{base}/{REPETITIONS}/{number}" for number in sorted(numbers)]
+        has_summary = f"{base}/{REPEATABILITY}" in self.files
+        return replace(
+            task,
+            repetitions=tuple(self._read_folder(entry, folder, base) for folder in folders),
+            repeatability=self._read_json(f"{base}/{REPEATABILITY}") if has_summary else None,
+            read_agreement=lambda: self._read_agreement(base),
+        )
+
+    def _read_folder(self, entry: Mapping[str, Any], folder: str, base: str) -> TaskRun:
+        name = f"{folder}/metrics.json"
+        stored = self._read_json(name)
+        metrics = require_shape(Metrics, stored, self.store.show(name)).metrics
+        return TaskRun(
+            key=entry["key"],
+            manifest=entry,
+            source=self._read_json(f"{base}/task.json"),
+            metrics={metric.name: metric for metric in metrics},
+            totals=stored["tally"],
+            stored_scores=self._open_table(f"{folder}/scores"),
+            stored_completions=self._open_table(f"{folder}/completions"),
+            stored_samples=self._open_table(f"{base}/samples"),
+        )
+
+    def _read_json(self, name: str) -> dict[str, Any]:
+        file = self.files.get(name)
+        if file is None:
+            message = f"`{self.store.show(name)}` is missing"
+            raise RunError("E503", message, hint="the run folder is damaged")
+        return self.store.read_json(file, find_digest(self.listed, name))
+
+    def _open_table(self, folder: str) -> Table:
+        if self.listed is None:
+            return Table(self.store, folder)
+        names = sorted(name for name in self.listed if name.startswith(f"{folder}/"))
+        return Table(self.store, folder, tuple(self.files[name] for name in names))
+
+    def _read_agreement(self, base: str) -> pl.DataFrame:
+        file = self.files.get(f"{base}/{AGREEMENT}")
+        if file is None:
+            return pl.DataFrame()
+        return self.store.read_table(file)
+
+
+# ── the list of files in `run.json`
 
 
 def choose_files(names: Collection[str]) -> list[str]:
-    """Return those of these files that belong in the list of `run.json`, in order.
+    """Return the files that belong in the list of `run.json`, in order.
 
-    A worker may still be writing parts of what has no numbers yet, and nothing reads them.
+    Tables of what has no numbers yet may still be written, and nothing reads them.
     """
-    folders = {name: hit[1] for name in names if (hit := RUN_FILE.fullmatch(name))}
-    return sorted(
-        name
-        for name, folder in folders.items()
-        if name.endswith("/task.json") or f"{folder}/metrics.json" in folders
-    )
+    chosen = []
+    for name in sorted(names):
+        match = RUN_FILE.fullmatch(name)
+        if match and (name.endswith("/task.json") or f"{match[1]}/metrics.json" in names):
+            chosen.append(name)
+    return chosen
 
 
 def describe_files(store: RunStore) -> dict[str, dict[str, Any]]:
     """Return the list of the files of a run for `run.json`, from what was written."""
-    there = store.list_files("tasks")
+    files = store.list_files("tasks")
 
     def describe(name: str) -> dict[str, Any]:
-        file = there[name]
-        rows = {"rows": store.count_rows(file)} if name.endswith(".parquet") else {}
-        tag = {"tag": file.tag} if file.tag else {}
-        return {**rows, "bytes": file.size, "sha256": store.digest(file), **tag}
+        file = files[name]
+        about: dict[str, Any] = {"bytes": file.size, "sha256": store.digest(file)}
+        if name.endswith(".parquet"):
+            about = {"rows": store.count_rows(file), **about}
+        if file.tag:
+            about["tag"] = file.tag
+        return about
 
-    names = choose_files(there)
+    names = choose_files(files)
     return dict(zip(names, store.map(describe, names), strict=True))
 
 
 def require_listed(
-    store: RunStore, listed: Listed, there: Mapping[str, RunFile], *, is_complete: bool
+    store: RunStore, listed: Listed, files: Mapping[str, RunFile], *, is_complete: bool
 ) -> None:
     """Raise E503 unless the files that are there, with their sizes, are those of the list."""
-    names = sorted(listed.keys() - there.keys())
+    names = sorted(listed.keys() - files.keys())
     problem = "is missing: `run.json` lists it"
     hint = "copy the run folder again from where it is whole, or run again"
     if not names:
-        expected = sorted(there) if is_complete else choose_files(there)
+        expected = sorted(files) if is_complete else choose_files(files)
         names = [name for name in expected if name not in listed]
         problem = "is not of this run: `run.json` does not list it"
         hint = "remove what was put into the run folder"
     if names:
         more = f" ({len(names)} such files in all)" if len(names) > 1 else ""
         raise RunError("E503", f"`{store.show(names[0])}` {problem}{more}", hint=hint)
-    for name, told in listed.items():
-        if (size := there[name].size) != told["bytes"]:
-            why = f"it has {size:,} bytes, `run.json` says {told['bytes']:,}"
-            raise refuse_changed(store.show(name), why)
+    for name, about in listed.items():
+        _require_equal(store.show(name), "bytes", files[name].size, about["bytes"])
 
 
-def require_content(store: RunStore, file: RunFile, told: Mapping[str, Any]) -> None:
-    """Raise E503 unless a table has the tag of the list, or else its SHA-256 and its number of
-    rows.
-    """
-    if file.tag and file.tag == told.get("tag"):
+def require_content(store: RunStore, file: RunFile, about: Mapping[str, Any]) -> None:
+    """Raise E503 unless a table has the tag of the list, or else its SHA-256 and number of rows."""
+    if file.tag and file.tag == about.get("tag"):
         return
-    require_digest(store.show(file.name), store.digest(file), told["sha256"])
-    if (rows := store.count_rows(file)) != told["rows"]:
-        why = f"it has {rows:,} rows, `run.json` says {told['rows']:,}"
-        raise refuse_changed(store.show(file.name), why)
+    name = store.show(file.name)
+    require_digest(name, store.digest(file), about["sha256"])
+    _require_equal(name, "rows", store.count_rows(file), about["rows"])
+
+
+def _require_equal(name: str, unit: str, size: int, listed: int) -> None:
+    if size != listed:
+        raise refuse_changed(name, f"it has {size:,} {unit}, `run.json` says {listed:,}")
+
+
+def require_counts(store: RunStore, entry: Mapping[str, Any], counts: Mapping[str, int]) -> None:
+    """Raise E503 unless the counts of a task in `run.json` are those of its `metrics.json`."""
+    samples = {"samples of the dataset": counts["samples"]}
+    stated = {**entry["counts"], "samples of the dataset": entry["dataset"]["samples"]}
+    for name, count in {**counts, **samples}.items():
+        if stated[name] != count:
+            why = f"it counts {stated[name]:,} {name} of `{entry['key']}`, `metrics.json` {count:,}"
+            raise refuse_changed(store.show("run.json"), why)
 
 
 def find_digest(listed: Listed | None, name: str) -> str | None:
     """Return the SHA-256 of a file by the list; None without one."""
-    return None if listed is None or name not in listed else str(listed[name]["sha256"])
+    if listed is None or name not in listed:
+        return None
+    return str(listed[name]["sha256"])
 
 
-def read_metric_value(stored: Mapping[str, Any]) -> MetricValue:
-    """Return a metric value from its stored form."""
-    groups = [
-        Groups(
-            one["column"],
-            tuple(_restore(GroupValue, value) for value in one["values"]),
-            _restore(GroupValue, one["macro"]),
-        )
-        for one in stored.get("groups") or ()
-    ]
-    return replace(_restore(MetricValue, stored), groups=tuple(groups))
-
-
-def _restore(kind: type[T], stored: Mapping[str, Any]) -> T:
-    """Return a value from its stored fields; those that a newer release added are passed over."""
-    values = {one.name: stored[one.name] for one in fields(kind) if one.name in stored}  # type: ignore[arg-type]
-    if (interval := values.get("interval")) is not None:
-        values["interval"] = (interval[0], interval[1])
-    return kind(**values)
+# ── gates
 
 
 def describe_gates(gates: Sequence[Gate]) -> list[dict[str, Any]]:
     """Return gates as plain values; what is not known is left out."""
-    return [
-        _drop_unknown(
-            asdict(gate) | {"checks": [_drop_unknown(asdict(one)) for one in gate.checks]}
-        )
-        for gate in gates
-    ]
+    described = []
+    for gate in gates:
+        fields = asdict(gate, dict_factory=_drop_unknown)
+        described.append({**fields, "checks": list(fields["checks"])})
+    return described
 
 
-def _drop_unknown(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None and value != {}}
+def _drop_unknown(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value for name, value in fields if value is not None and value != {}}
 
 
 def leave_open(policy: str, rule: Mapping[str, Any], note: str) -> Gate:
@@ -952,14 +678,4 @@ def leave_open(policy: str, rule: Mapping[str, Any], note: str) -> Gate:
         display_name=rule["display_name"],
         description=rule.get("description"),
         note=note,
-    )
-
-
-def _read_gate(stored: Mapping[str, Any]) -> Gate:
-    checks = [
-        replace(_restore(GateCheck, one), status=GateStatus(one["status"]))
-        for one in stored.get("checks") or ()
-    ]
-    return replace(
-        _restore(Gate, stored), status=GateStatus(stored["status"]), checks=tuple(checks)
     )

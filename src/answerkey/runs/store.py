@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,10 +30,10 @@ from typing import Any, Self, TypeVar
 
 import polars as pl
 
-from answerkey.datasets.rows import scan_stored
 from answerkey.datasets.storage import (
     STORES,
     StoredObject,
+    fetch_object,
     find_object,
     is_stored,
     list_objects,
@@ -56,13 +55,9 @@ RUN_FILE = re.compile(
 )
 JOURNAL_NAME = "calls.sqlite"
 PART = re.compile(r".*/part-\d+\.parquet")
-#: Of one JSON file of a run; and how many lists and mappings, and how many entries, it may hold.
+#: What one JSON file of a run may hold at most: a stranger's could fill the memory.
 MAX_JSON_BYTES = 32_000_000
-MAX_CONTAINERS = 500_000
-MAX_ENTRIES = 3_000_000
-#: Half a shard's time goes into its file; statistics, which nothing here reads, are a third of
-#: that.
-PARQUET: Any = {"compression_level": 1, "statistics": False}
+MAX_JSON_VALUES = 1_000_000
 #: Rows that a table may have whatever its size, and for each byte of it.
 FREE_ROWS = 10_000
 ROWS_PER_BYTE = 20
@@ -107,16 +102,16 @@ class StoredFolder:
 RunPlace = Path | StoredFolder
 
 
-def find_place(given: str | Path | StoredFolder) -> RunPlace:
-    """Return where a run is that is named by a path or an address; SpecError for one of the web."""
-    if isinstance(given, StoredFolder | Path):
-        return given
-    if "://" in given and not is_stored(given):
-        message = f"`{given}` is on no storage that is known"
-        raise SpecError(
-            "E108", message, hint=f"name a folder, or an address of a store: {listing(STORES)}"
-        )
-    return StoredFolder(given) if is_stored(given) else Path(given)
+def find_place(name: str | Path | StoredFolder) -> RunPlace:
+    """Return the place of a run by its path or address; E108 for an address on the web."""
+    if isinstance(name, StoredFolder | Path):
+        return name
+    if is_stored(name):
+        return StoredFolder(name)
+    if "://" in name:
+        hint = f"name a folder, or an address of a store: {listing(STORES)}"
+        raise SpecError("E108", f"`{name}` is on no storage that is known", hint=hint)
+    return Path(name)
 
 
 @contextmanager
@@ -134,12 +129,8 @@ def reaching_storage() -> Iterator[None]:
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file under another name, flush it to disk, then give it its name.
-
-    A part may be written by two machines at a time, when one of them was thought to be gone.
-    """
-    own = f".{secrets.token_hex(4)}" if path.name.startswith("part-") else ""
-    temporary = path.with_name(f".{path.name}{own}.draft")
+    """Write a file under another name, flush it to disk, then give it its name."""
+    temporary = path.with_name(f".{path.name}.draft")
     try:
         write(temporary)
         _flush(temporary)
@@ -239,39 +230,31 @@ class RunStore(ABC):
         """
         name = self.show(file.name)
         try:
-            raw = self.read_bytes(file) if file.size <= MAX_JSON_BYTES else b""
-            if digest is not None:
-                require_digest(name, sha256(raw).hexdigest(), digest)
             if file.size > MAX_JSON_BYTES:
                 raise ValueError(f"it is larger than {MAX_JSON_BYTES // 1_000_000} MB")  # noqa: TRY301 - as any other
-            if raw.count(b"[") + raw.count(b"{") > MAX_CONTAINERS or raw.count(b",") > MAX_ENTRIES:
-                raise ValueError("it holds more values than any run writes")  # noqa: TRY301 - as any other
-            content = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
+            raw = self.read_bytes(file)
+            if digest is not None:
+                require_digest(name, sha256(raw).hexdigest(), digest)
+            content = _parse_object(raw)
         except (OSError, ValueError, RecursionError) as error:
-            hint = "the run folder is damaged or incomplete"
-            raise RunError("E503", f"cannot read `{name}`: {error}", hint=hint) from error
-        if not isinstance(content, dict):
-            raise RunError(
-                "E503", f"`{name}` does not hold a JSON object", hint="the run folder is damaged"
-            )
+            raise describe_damage(name, error) from error
         return content
 
     @abstractmethod
     def read_bytes(self, file: RunFile) -> bytes:
         """Return the content of a small file."""
 
-    def write_json(self, name: str, content: object) -> None:
-        """Write JSON that any reader accepts: UTF-8, no NaN."""
-        text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
-        self.write_bytes(name, text.encode("utf-8", errors="backslashreplace"))
-
     @abstractmethod
     def write_bytes(self, name: str, content: bytes) -> None:
         """Write a file in place of what is there."""
 
-    @abstractmethod
+    def write_json(self, name: str, content: object) -> None:
+        """Write a JSON file in place of what is there."""
+        self.write_bytes(name, _encode_json(content))
+
     def write_frame(self, name: str, frame: pl.DataFrame) -> None:
         """Write a Parquet file in place of what is there."""
+        self.write_bytes(name, _encode_frame(frame))
 
     @abstractmethod
     def scan(self, file: RunFile) -> AbstractContextManager[pl.LazyFrame]:
@@ -315,10 +298,14 @@ class RunStore(ABC):
         E503 when it is damaged.
         """
         with self._open_table(file) as table:
-            found = table.slice(rows.start, len(rows))
-            return (
-                found if columns is None else found.select(pl.selectors.by_name(*columns))
-            ).collect()
+            chosen = table.slice(rows.start, len(rows))
+            if columns is not None:
+                chosen = chosen.select(pl.selectors.by_name(*columns))
+            return chosen.collect()
+
+    def read_table(self, file: RunFile) -> pl.DataFrame:
+        """Return a whole Parquet file."""
+        return self.read_rows(file, range(self.count_rows(file)))
 
     def digest(self, file: RunFile) -> str:
         """Return the SHA-256 of a file."""
@@ -334,13 +321,10 @@ class RunStore(ABC):
 
     def require_new(self, besides: Iterable[str] = ()) -> None:
         """Raise E502 when something is there already, other than the names `besides`."""
-        drafts = {
-            name for name in self.list_top() if name.endswith(".draft")
-        }  # of killed processes
-        if self.list_top() - {LOCK_NAME, *drafts, *besides}:
-            kind = "folder" if isinstance(self.place, Path) else "address"
-            message = f"`{self.place}` is there already and not empty"
-            raise RunError("E502", message, hint=f"choose a new {kind} with `--out`")
+        for name in self.list_top() - {LOCK_NAME, *besides}:
+            if not name.endswith(".draft"):  # which a process that was killed left
+                message = f"`{self.place}` is there already and not empty"
+                raise RunError("E502", message, hint="choose a new folder with `--out`")
 
     def lock(self) -> RunLock:
         """Keep the run for this process; E506 while another one works on it."""
@@ -375,26 +359,24 @@ class FolderStore(RunStore):
         return self.place
 
     def list_files(self, under: str) -> dict[str, RunFile]:
-        found: dict[str, RunFile] = {}
-        for where, _, names in os.walk(self.place / under):
-            for path in (Path(where, name) for name in names):
+        files = {}
+        for folder, _, names in os.walk(self.place / under):
+            for path in (Path(folder, name) for name in names if not name.startswith(".")):
                 name = path.relative_to(self.place).as_posix()
-                if not path.name.startswith("."):
-                    found[name] = RunFile(name, _require_plain(path).stat().st_size)
-        return dict(sorted(found.items()))
+                files[name] = RunFile(name, _require_plain(path).stat().st_size)
+        return dict(sorted(files.items()))
 
     def find_file(self, name: str) -> RunFile | None:
         path = self.place / name
-        return RunFile(name, path.stat().st_size) if path.is_file() else None
+        if not path.is_file():
+            return None
+        return RunFile(name, path.stat().st_size)
 
     def read_bytes(self, file: RunFile) -> bytes:
         return _require_plain(self.place / file.name).read_bytes()
 
     def write_bytes(self, name: str, content: bytes) -> None:
         write_whole(self.place / name, lambda temporary: temporary.write_bytes(content))
-
-    def write_frame(self, name: str, frame: pl.DataFrame) -> None:
-        write_whole(self.place / name, lambda temporary: frame.write_parquet(temporary, **PARQUET))
 
     def scan(self, file: RunFile) -> AbstractContextManager[pl.LazyFrame]:
         return nullcontext(pl.scan_parquet(_require_plain(self.place / file.name), glob=False))
@@ -411,9 +393,9 @@ class FolderStore(RunStore):
             (self.place / name).unlink(missing_ok=True)
 
     def list_top(self) -> set[str]:
-        if self.place.is_dir():
-            return {path.name for path in self.place.iterdir()}
-        return {self.place.name} if self.place.exists() else set()
+        if self.place.is_file():
+            return {self.place.name}
+        return {path.name for path in self.place.glob("*")}
 
     def lock(self) -> RunLock:
         return FolderLock(self.place)
@@ -447,16 +429,20 @@ class ObjectStore(RunStore):
 
     def list_files(self, under: str) -> dict[str, RunFile]:
         with reaching_storage():
-            found = list_objects(self.show(under))
-        files = [RunFile(one.url[len(self.place.url) + 1 :], one.size, one.mark) for one in found]
-        return {
-            file.name: file for file in files if not file.name.rpartition("/")[2].startswith(".")
-        }
+            objects = list_objects(self.show(under))
+        files = {}
+        for stored in objects:
+            name = stored.url.removeprefix(f"{self.place}/")
+            if "/." not in name:
+                files[name] = RunFile(name, stored.size, stored.mark)
+        return files
 
     def find_file(self, name: str) -> RunFile | None:
         with reaching_storage():
-            found = find_object(self.show(name))
-        return None if found is None else RunFile(name, found.size, found.mark)
+            stored = find_object(self.show(name))
+        if stored is None:
+            return None
+        return RunFile(name, stored.size, stored.mark)
 
     def read_bytes(self, file: RunFile) -> bytes:
         with reaching_storage():
@@ -466,19 +452,14 @@ class ObjectStore(RunStore):
         with reaching_storage():
             put_object(self.show(name), content)
 
-    def write_frame(self, name: str, frame: pl.DataFrame) -> None:
-        out = BytesIO()
-        frame.write_parquet(out, **PARQUET)
-        self.write_bytes(name, out.getvalue())
-
     @contextmanager
     def scan(self, file: RunFile) -> Iterator[pl.LazyFrame]:
-        with reaching_storage(), scan_stored(self._find(file)) as table:
-            yield table
+        with reaching_storage():
+            yield pl.scan_parquet(fetch_object(self._find(file)).path, glob=False)
 
     def digest(self, file: RunFile) -> str:
         with reaching_storage():
-            return self._find(file).digest()
+            return fetch_object(self._find(file)).digest
 
     def remove(self, names: Iterable[str]) -> None:
         with reaching_storage():
@@ -486,8 +467,9 @@ class ObjectStore(RunStore):
 
     def list_top(self) -> set[str]:
         with reaching_storage():
-            names = [one.url[len(self.place.url) + 1 :] for one in list_objects(self.place.url)]
-        return {name.partition("/")[0] for name in names}
+            objects = list_objects(self.place.url)
+        below = len(self.place.url) + 1
+        return {stored.url[below:].partition("/")[0] for stored in objects}
 
     def lock(self) -> RunLock:
         """Lock the folder of this machine, too: another process here is told at once."""
@@ -527,15 +509,19 @@ class MemoryStore(RunStore):
         return self._describe(name) if name in self.content else None
 
     def _describe(self, name: str) -> RunFile:
-        found = self.content[name]
-        return RunFile(name, int(found.estimated_size()) if isinstance(found, pl.DataFrame) else 0)
+        content = self.content[name]
+        size = int(content.estimated_size()) if isinstance(content, pl.DataFrame) else 0
+        return RunFile(name, size)
 
     def read_json(self, file: RunFile, digest: str | None = None) -> dict[str, Any]:  # noqa: ARG002 - nothing changes here
-        found: dict[str, Any] = self.content[file.name]
-        return found
+        content: dict[str, Any] = self.content[file.name]
+        return content
 
     def read_bytes(self, file: RunFile) -> bytes:
-        return json.dumps(self.content[file.name]).encode()
+        content = self.content[file.name]
+        if isinstance(content, pl.DataFrame):
+            return _encode_frame(content)
+        return _encode_json(content)
 
     def write_json(self, name: str, content: object) -> None:
         self.content[name] = content
@@ -561,7 +547,9 @@ def open_store(place: RunPlace | None) -> RunStore:
     """Return the store of a run; None is in memory."""
     if place is None:
         return MemoryStore()
-    return ObjectStore(place) if isinstance(place, StoredFolder) else FolderStore(place)
+    if isinstance(place, StoredFolder):
+        return ObjectStore(place)
+    return FolderStore(place)
 
 
 def remove_empty(folder: Path) -> None:
@@ -575,10 +563,31 @@ def remove_empty(folder: Path) -> None:
 def _require_plain(path: Path) -> Path:
     """Refuse a link, a pipe or a device: it is not what a run writes, and may never end."""
     if path.exists() and (path.is_symlink() or not path.is_file()):
-        raise RunError(
-            "E503", f"`{path}` is not a plain file", hint="the run folder is none of ours"
-        )
+        message = f"`{path}` is not a plain file"
+        raise RunError("E503", message, hint="answerkey did not write this run folder")
     return path
+
+
+def _encode_json(content: object) -> bytes:
+    """Return JSON that any reader accepts: UTF-8, no NaN."""
+    text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    return text.encode("utf-8", errors="backslashreplace")
+
+
+def _encode_frame(frame: pl.DataFrame) -> bytes:
+    """Return a frame as Parquet, quickly: statistics, which nothing here reads, take a third."""
+    buffer = BytesIO()
+    frame.write_parquet(buffer, compression_level=1, statistics=False)
+    return buffer.getvalue()
+
+
+def _parse_object(raw: bytes) -> dict[str, Any]:
+    if sum(map(raw.count, (b"[", b"{", b","))) > MAX_JSON_VALUES:
+        raise ValueError("it holds more values than any run writes")
+    content = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
+    if not isinstance(content, dict):
+        raise ValueError("it does not hold a JSON object")  # noqa: TRY004 - the file is wrong
+    return content
 
 
 def _refuse_constant(word: str) -> object:
@@ -590,10 +599,11 @@ def describe_damage(name: object, error: Exception) -> RunError:
     return RunError("E503", f"cannot read `{name}`: {error}", hint="the run folder is damaged")
 
 
-def require_digest(name: str, found: str, wanted: str) -> None:
+def require_digest(name: str, digest: str, listed: str) -> None:
     """Raise E503 when a file has another SHA-256 than `run.json` says."""
-    if found != wanted:
-        raise refuse_changed(name, f"its SHA-256 is {found[:12]}…, `run.json` says {wanted[:12]}…")
+    if digest != listed:
+        why = f"its SHA-256 is {digest[:12]}…, `run.json` says {listed[:12]}…"
+        raise refuse_changed(name, why)
 
 
 def refuse_changed(name: str, why: str) -> RunError:

@@ -33,7 +33,6 @@ from answerkey.runs.run import (
     find_digest,
     is_run,
     join_parts,
-    load_run,
     read_manifest,
     read_run,
     require_folder_names,
@@ -216,33 +215,6 @@ def start_run(
         store.remove([BEGIN_NAME])
         undo.pop_all()
     return RunWriter(store, known, lock, made=made)
-
-
-def save_run(run: Run, path: str | RunPlace) -> Run:
-    """Write a run that has ended into a new place, a stored one as it is, and return it from
-    there.
-    """
-    if run.status == "running" or not run.tasks:
-        raise RunError("E507", "a run that has not ended cannot be saved", hint="finish it first")
-    store, place = next(iter(run.tasks.values())).stored_scores.store, find_place(path)
-    files = store.list_files("tasks")
-    if run.path is not None:
-        copy = open_store(place)
-        copy.require_new()
-        for name, file in {**files, "run.json": store.find_file("run.json")}.items():
-            copy.make_folders([name.rpartition("/")[0]])
-            copy.write_bytes(name, store.read_bytes(file or RunFile(name, 0)))
-        return load_run(place)
-    with start_run(
-        place, run.manifest, {key: one.source for key, one in run.tasks.items()}
-    ) as writer:
-        for name, file in files.items():
-            writer.store.make_folders([name.rpartition("/")[0]])
-            if name.endswith(".parquet"):
-                writer.store.write_frame(name, store.read_rows(file, range(store.count_rows(file))))
-            elif not name.endswith("/task.json"):
-                writer.store.write_json(name, store.read_json(file))
-        return writer.finish(run.status, {})
 
 
 def _remove_files(store: RunStore) -> None:

@@ -30,15 +30,15 @@ from answerkey.scorers.mcqa import (
 from answerkey.scorers.rereading import choose_audited, count_readings, find_audited_rows
 from answerkey.types import Registry
 
-_OWN = {
-    "string_equals_mcqa": "answerkey.scorers.mcqa:StringEqualsMcqa",
-    "string_equals": "answerkey.scorers.string_equals:StringEquals",
-    "python": "answerkey.scorers.python_scorer:PythonScorer",
-    "model_as_a_judge_scorer": "answerkey.scorers.model_judge:ModelAsAJudge",
-    "model_as_a_judge_classifier": "answerkey.scorers.model_judge:ModelClassifier",
-    "labeler_via_model": "answerkey.scorers.model_judge:ModelLabeler",
-    "choice_probabilities": "answerkey.scorers.choice_probabilities:ChoiceProbabilities",
-}
+_OWN = (
+    "string_equals_mcqa",
+    "string_equals",
+    "python",
+    "model_as_a_judge_scorer",
+    "model_as_a_judge_classifier",
+    "labeler_via_model",
+    "choice_probabilities",
+)
 #: The `template_fields` of these, so that none is loaded to know how a file is read.
 _TEMPLATE_FIELDS = frozenset(
     {
@@ -52,8 +52,30 @@ _TEMPLATE_FIELDS = frozenset(
     }
 )
 
+
+def _load_scorer(name: str) -> type[Scorer]:
+    if name == "string_equals_mcqa":
+        return StringEqualsMcqa
+    if name == "string_equals":
+        from answerkey.scorers.string_equals import StringEquals
+
+        return StringEquals
+    if name == "python":
+        from answerkey.scorers.python_scorer import PythonScorer
+
+        return PythonScorer
+    if name == "choice_probabilities":
+        from answerkey.scorers.choice_probabilities import ChoiceProbabilities
+
+        return ChoiceProbabilities
+    from answerkey.scorers.model_judge import ModelAsAJudge, ModelClassifier, ModelLabeler
+
+    judges = (ModelAsAJudge, ModelClassifier, ModelLabeler)
+    return next(judge for judge in judges if judge.type == name)
+
+
 #: The scorers by type.
-SCORERS: Registry[Scorer] = Registry("answerkey.scorers", _OWN)
+SCORERS: Registry[Scorer] = Registry("answerkey.scorers", _OWN, _load_scorer)
 
 #: The name that scorers of other packages build on.
 BaseScorer = Scorer

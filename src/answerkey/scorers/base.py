@@ -219,8 +219,8 @@ def call_model(
     if not requests:
         return []
     if is_identified(model):
-        return model.answer(requests, trial=trial, purpose=purpose)
-    return model.answer(requests)
+        return model.complete(requests, trial=trial, purpose=purpose)
+    return model.complete(requests)
 
 
 def call_by_trial(

@@ -27,10 +27,14 @@ from answerkey.solvers.solver import (
 )
 from answerkey.types import Registry
 
-_OWN: tuple[type[Solver], ...] = (SingleTurnSolver, PassThroughSolver, ChoiceRankingSolver)
+_OWN: dict[str, type[Solver]] = {
+    SingleTurnSolver.type: SingleTurnSolver,
+    PassThroughSolver.type: PassThroughSolver,
+    ChoiceRankingSolver.type: ChoiceRankingSolver,
+}
 
 #: The solvers by type.
-SOLVERS: Registry[Solver] = Registry("answerkey.solvers", {solver.type: solver for solver in _OWN})
+SOLVERS: Registry[Solver] = Registry("answerkey.solvers", _OWN, _OWN.__getitem__)
 
 __all__ = [
     "SOLVERS",

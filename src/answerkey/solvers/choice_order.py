@@ -14,7 +14,8 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache, partial
 from itertools import permutations
 from typing import Any, Literal
@@ -23,8 +24,6 @@ from answerkey.errors import SpecError
 from answerkey.solvers.solver import ID_COLUMN, parse_literal, shorten
 from answerkey.templates import Template
 from answerkey.types import Draws, Row, Samples
-
-# `choice_order`: the options of each sample shown in other orders.
 
 Orders = Literal["original", "shuffled", "rotations", "all"]
 Path = tuple[str | int, ...]
@@ -71,7 +70,7 @@ class ChoiceOrder:
     @cached_property
     def paths(self) -> tuple[Path, ...]:
         """The ways from a sample to the cells that hold option texts."""
-        found = []
+        paths: list[Path] = []
         for source in self.options if isinstance(self.options, list) else [self.options]:
             template = Template.compile(source)
             if template.kind != "column" or template.path is None:
@@ -79,8 +78,8 @@ class ChoiceOrder:
                 message = f"`options` is {source!r}: {need}"
                 hint = 'write "{{ sample.COLUMN }}", or a list of these, one for each option'
                 raise SpecError("E108", message, hint=hint)
-            found.append(template.path)
-        return tuple(found)
+            paths.append(template.path)
+        return tuple(paths)
 
     @property
     def columns(self) -> frozenset[str]:
@@ -89,15 +88,7 @@ class ChoiceOrder:
 
     def read(self, row: Row, labels: Sequence[str]) -> Options:
         """Return the options of a row; raise OptionError when it has none that can be moved."""
-        cells: list[Any] = []
-        for path in self.paths:
-            cell: Any = row
-            for step in path:
-                try:
-                    cell = cell[step]
-                except (KeyError, IndexError, TypeError):
-                    raise OptionError(f"there is no `{'.'.join(map(str, path))}`") from None
-            cells.append(cell)
+        cells = [_get(row, path) for path in self.paths]
         if not isinstance(self.options, list):
             return read_cell(cells[0], labels)
         # Cells without a text at the end are options that the row does not have.
@@ -110,24 +101,33 @@ class ChoiceOrder:
     def arrange(self, row: Row, labels: Sequence[str], order: Sequence[int]) -> dict[str, object]:
         """Return the columns of a row that hold option texts, with the options in this order."""
         moved = self.read(row, labels).arrange(order)
+        cells = moved if isinstance(self.options, list) else [moved]
         changed: dict[str, object] = {}
-        for path, cell in zip(
-            self.paths, moved if isinstance(self.options, list) else [moved], strict=True
-        ):
+        for path, cell in zip(self.paths, cells, strict=True):
             column = str(path[0])
             changed[column] = _put(changed.get(column, row[column]), path[1:], cell)
         return changed
+
+
+def _get(row: Row, path: Path) -> Any:  # noqa: ANN401 - a cell of any type
+    """Return the cell that a path leads to; raise OptionError where there is none."""
+    cell: Any = row
+    try:
+        for step in path:
+            cell = cell[step]
+    except (KeyError, IndexError, TypeError):
+        raise OptionError(f"there is no `{'.'.join(map(str, path))}`") from None
+    return cell
 
 
 def _put(cell: object, path: Path, value: object) -> object:
     """Return a cell with a value put where a path leads; the cell itself is not changed."""
     if not path:
         return value
-    if isinstance(cell, dict):
-        return {**cell, path[0]: _put(cell[path[0]], path[1:], value)}
-    inner = list(cell)  # type: ignore[call-overload]  # the path was followed before
-    inner[int(path[0])] = _put(inner[int(path[0])], path[1:], value)
-    return inner
+    copy: Any = dict(cell) if isinstance(cell, dict) else list(cell)  # type: ignore[call-overload]  # the path was followed before
+    step = path[0]
+    copy[step] = _put(copy[step], path[1:], value)
+    return copy
 
 
 @dataclass(frozen=True)
@@ -155,24 +155,26 @@ def plan_row(setting: ChoiceOrder, row: Row, labels: Sequence[str] | None) -> Ro
         options = setting.read(row, labels)
     except OptionError as problem:
         return RowOrders((same,), UNSUITABLE, str(problem))
-    if setting.orders == "original" and setting.pride is None:
+    is_original = setting.orders == "original"
+    if is_original and setting.pride is None:
         return RowOrders((same,))
     reference = find_reference(options.texts, labels)
     if reference is not None:
-        return RowOrders((same,), None if setting.orders == "original" else reference)
-    count, many = len(same), math.factorial(len(same))
-    if setting.orders == "all" and many > MOST_ORDERS:
-        why = f"its {count} options have {many} orders, and `all` shows at most {MOST_ORDERS}"
+        return RowOrders((same,), None if is_original else reference)
+    count = math.factorial(len(same))
+    if setting.orders == "all" and count > MOST_ORDERS:
+        why = f"its {len(same)} options have {count} orders, and `all` shows at most {MOST_ORDERS}"
         return RowOrders((same,), UNSUITABLE, why, is_plain=options.is_plain)
-    orders = list_orders(setting.orders, count)
+    orders = list_orders(setting.orders, len(same))
     if setting.orders == "shuffled":
         draws = Draws(setting.seed, digest_row(row))
         orders = (tuple(sorted(same, key=lambda place: (draws.rank(f"option {place}"), place))),)
+    plan = RowOrders(orders, is_plain=options.is_plain)
     pride = setting.pride
     if pride is None or Draws(pride.seed, digest_row(row)).draw("pride") >= pride.share:
-        return RowOrders(orders, is_plain=options.is_plain)
-    extra = tuple(one for one in list_orders("rotations", count) if one not in orders)
-    return RowOrders(orders, is_plain=options.is_plain, estimates_prior=True, extra=extra)
+        return plan
+    extra = [order for order in list_orders("rotations", len(same)) if order not in orders]
+    return replace(plan, estimates_prior=True, extra=tuple(extra))
 
 
 def option_texts(
@@ -181,13 +183,14 @@ def option_texts(
     """Return the option texts of each sample as they stand; None where there are none."""
     if not setting.columns <= set(samples.columns):
         return [None] * len(samples)
-    found: list[Sequence[str] | None] = []
+    options: list[Sequence[str] | None] = []
     for row, labels in zip(samples.rows(), choices, strict=True):
-        try:
-            found.append(None if labels is None else setting.read(row, labels).texts)
-        except OptionError:
-            found.append(None)
-    return found
+        texts: Sequence[str] | None = None
+        with suppress(OptionError):
+            if labels is not None:
+                texts = setting.read(row, labels).texts
+        options.append(texts)
+    return options
 
 
 @lru_cache(maxsize=128)
@@ -196,7 +199,9 @@ def list_orders(orders: Orders, count: int) -> tuple[Places, ...]:
     same = tuple(range(count))
     if orders == "rotations":
         return tuple(same[shift:] + same[:shift] for shift in range(count))
-    return tuple(permutations(same)) if orders == "all" else (same,)
+    if orders == "all":
+        return tuple(permutations(same))
+    return (same,)
 
 
 # What a row says, whatever file it comes from: the same question has the same digest in CSV and in JSON.
@@ -207,32 +212,41 @@ def digest_row(row: Mapping[str, object]) -> str:
 
     Numbers and true/false are the same as the texts that spell them, and so are lists and mappings.
     """
-    cells = {name: _normalise(value) for name, value in row.items() if name != ID_COLUMN}
-    said = {name: value for name, value in cells.items() if value is not None}
-    text = json.dumps(said, sort_keys=True, ensure_ascii=True)
+    cells = dict(row)
+    cells.pop(ID_COLUMN, None)
+    text = json.dumps(_normalise(cells), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _normalise(value: object) -> object:
     if isinstance(value, Mapping):
-        inner = {str(key): _normalise(entry) for key, entry in value.items()}
-        return {key: entry for key, entry in inner.items() if entry is not None}
+        cells: dict[str, object] = {}
+        for name, entry in value.items():
+            cell = _normalise(entry)
+            if cell is not None:
+                cells[str(name)] = cell
+        return cells
     if isinstance(value, list | tuple):
         return [_normalise(entry) for entry in value]
     if isinstance(value, set | frozenset):
         return sorted(map(str, value))
     if value is None or value == "":
         return None
-    bare = str(value).strip()
-    if bare[:1] in {"[", "{"}:
-        found = parse_literal(bare)[0]
-        return bare if found is None else _normalise(found)
-    if bare.casefold() in {"true", "false"}:
-        return bare.casefold()
+    return _normalise_text(str(value).strip())
+
+
+def _normalise_text(text: str) -> object:
+    if text[:1] in {"[", "{"}:
+        literal = parse_literal(text)[0]
+        if literal is None:
+            return text
+        return _normalise(literal)
+    if text.casefold() in {"true", "false"}:
+        return text.casefold()
     try:
-        return repr(float(bare))
+        return repr(float(text))
     except (ValueError, OverflowError):
-        return bare
+        return text
 
 
 # The option texts of a row: where they stand, and the same cell with its options in another order.
@@ -272,71 +286,75 @@ def read_cell(cell: object, labels: Sequence[str]) -> Options:
         write = partial(json.dumps, ensure_ascii=False) if is_json else repr
         return Options(written.texts, lambda order: write(written.arrange(order)))
     if isinstance(cell, Mapping):
-        # Keys without a value are those of other rows.
-        named = [key for key in cell if str(key) in labels]
-        is_named = set(labels) <= set(map(str, cell))
-        keys = named if is_named else [key for key, value in cell.items() if value is not None]
-        inner = _read_list([cell[key] for key in keys], labels)
-        return Options(
-            inner.texts,
-            lambda order: {**cell, **dict(zip(keys, inner.arrange(order), strict=True))},
-        )
+        return _read_mapping(cell, labels)
     if isinstance(cell, list | tuple):
         return _read_list(list(cell), labels, is_cell=True)
     raise OptionError(f"the options are {shorten(cell, 60)}, not a list")
+
+
+def _read_mapping(cell: Mapping[Any, Any], labels: Sequence[str]) -> Options:
+    keys = [key for key in cell if str(key) in labels]
+    if not set(labels) <= set(map(str, cell)):
+        # Keys without a value are those of other rows.
+        keys = [key for key, value in cell.items() if value is not None]
+    options = _read_list([cell[key] for key in keys], labels)
+
+    def arrange(order: Order) -> dict[Any, Any]:
+        return {**cell, **dict(zip(keys, options.arrange(order), strict=True))}
+
+    return Options(options.texts, arrange)
 
 
 def _read_list(cells: list[Any], labels: Sequence[str], *, is_cell: bool = False) -> Options:
     if len(cells) != len(labels):
         noun = "option" if len(cells) == 1 else "options"
         raise OptionError(f"there are {len(cells)} {noun} for {len(labels)} choices")
-    if cells and all(isinstance(one, Mapping) for one in cells):
+    if cells and all(isinstance(cell, Mapping) for cell in cells):
         return _read_objects(cells, labels)
-    for one in cells:
-        if isinstance(one, bool) or not isinstance(one, str | int | float):
-            raise OptionError(f"the option {shorten(one, 60)} is not text or a number")
-    texts = [str(one) for one in cells]
-    # The label in front of each text, as written.
-    prefixes = [
-        found.group()
-        for text, label in zip(texts, labels, strict=True)
-        if (found := re.match(_LABEL.replace("LABEL", re.escape(label)), text))
-    ]
-    if len(prefixes) < len(texts):
-        return Options(
-            tuple(texts), lambda order: [cells[place] for place in order], is_plain=is_cell
-        )
-    contents = [text[len(prefix) :] for text, prefix in zip(texts, prefixes, strict=True)]
-    return Options(
-        tuple(contents),
-        lambda order: [
-            prefix + contents[place] for prefix, place in zip(prefixes, order, strict=True)
-        ],
-    )
+    prefixes: list[str] = []
+    contents: list[str] = []
+    for cell, label in zip(cells, labels, strict=True):
+        if isinstance(cell, bool) or not isinstance(cell, str | int | float):
+            raise OptionError(f"the option {shorten(cell, 60)} is not text or a number")
+        prefix = re.match(_LABEL.replace("LABEL", re.escape(label)), str(cell))
+        if prefix:
+            prefixes.append(prefix[0])
+            contents.append(str(cell)[prefix.end() :])
+    if len(prefixes) < len(cells):
+        texts = tuple(map(str, cells))
+        return Options(texts, lambda order: [cells[place] for place in order], is_plain=is_cell)
+
+    def arrange(order: Order) -> list[str]:
+        pairs = zip(prefixes, order, strict=True)
+        return [prefix + contents[place] for prefix, place in pairs]
+
+    return Options(tuple(contents), arrange)
 
 
 def _read_objects(cells: list[Mapping[str, Any]], labels: Sequence[str]) -> Options:
-    pairs = list(zip(cells, labels, strict=True))
-    staying = {
-        name
-        for name in cells[0]
-        if all(str(one.get(name)).strip() == label for one, label in pairs)
-    }
-    moving = [name for name in cells[0] if name not in staying]
-    named = [name for name in TEXT_FIELDS if name in moving]
-    texts = [
-        name for name in [*named, *moving] if all(isinstance(cell.get(name), str) for cell in cells)
-    ]
+    columns = {name: [cell.get(name) for cell in cells] for name in cells[0]}
+    moving: list[str] = []
+    for name, values in columns.items():
+        if [str(value).strip() for value in values] != list(labels):  # the labels stay in place
+            moving.append(name)
+    texts: list[Any] = []
+    for name in (*TEXT_FIELDS, *moving):
+        if name in moving and not texts and set(map(type, columns[name])) == {str}:
+            texts = columns[name]
     if not texts:
         raise OptionError(f"the options are objects without a text: {shorten(cells[0], 60)}")
 
     def arrange(order: Order) -> list[dict[str, Any]]:
-        return [
-            {name: (cell if name in staying else cells[place]).get(name) for name in cell}
-            for cell, place in zip(cells, order, strict=True)
-        ]
+        arranged = []
+        for cell, place in zip(cells, order, strict=True):
+            moved = dict(cell)
+            for name in moving:
+                if name in cell:
+                    moved[name] = cells[place].get(name)
+            arranged.append(moved)
+        return arranged
 
-    return Options(tuple(str(cell[texts[0]]) for cell in cells), arrange)
+    return Options(tuple(texts), arrange)
 
 
 # Options that speak of the other options: by their letters, by their places, or of all of them together.
@@ -357,31 +375,37 @@ def find_reference(options: Sequence[str], labels: Sequence[str]) -> Reference |
 
     `labels` are what the options are called, in their order.
     """
-    token, inside = _compile_labels(tuple(labels))
     for option in options:
         text = " ".join(unicodedata.normalize("NFKC", option).split())
         if not text or len(text) > LONGEST:
             continue
-        plain = text.strip(_AROUND).casefold()
-        if _compile_phrases().fullmatch(plain):
+        if _compile_phrases().fullmatch(text.strip(_AROUND).casefold()):
             return "REFERS_TO_OTHERS"
-        if inside.search(text):
-            return "REFERS_TO_LABELS"
-        # It may be made of labels and words for them alone.
-        kinds: list[str | None] = []
-        end = 0
-        while (found := token.match(plain, end)) and found.end() > end:
-            kinds.append(found.lastgroup)
-            end = found.end()
-        named = kinds.count("label")
-        if end == len(plain) and (named > 1 or (named == 1 and "word" in kinds)):
+        if _names_labels(text, tuple(labels)):
             return "REFERS_TO_LABELS"
     return None
 
 
+def _names_labels(text: str, labels: tuple[str, ...]) -> bool:
+    """Return whether a text lists labels, or is made of labels and words for them alone."""
+    token, inside = _compile_labels(labels)
+    if inside.search(text):
+        return True
+    plain = text.strip(_AROUND).casefold()
+    kinds: list[str | None] = []
+    end = 0
+    while (word := token.match(plain, end)) and word.end() > end:
+        kinds.append(word.lastgroup)
+        end = word.end()
+    if end < len(plain):
+        return False
+    count = kinds.count("label")
+    return count > 1 or (count == 1 and "word" in kinds)
+
+
 @cache
 def _compile_phrases() -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{one})" for group in PHRASES.values() for one in group))
+    return re.compile("|".join(f"(?:{'|'.join(group)})" for group in PHRASES.values()))
 
 
 @lru_cache(maxsize=256)
@@ -390,18 +414,23 @@ def _compile_labels(labels: tuple[str, ...]) -> tuple[re.Pattern[str], re.Patter
     names = {"label": labels, "word": REFERRING, "join": JOINS, "filler": FILLERS}
     kinds = [rf"(?P<{kind}>{_spell_bound(words)})" for kind, words in names.items()]
     token = rf"(?>{'|'.join(kinds)}|(?P<mark>[\s{re.escape(_AROUND)}&+/]))"
-    label, joins = rf"[(\[]?(?:{_spell(labels)})[)\]]?", _spell(JOINS)
+    label = rf"[(\[]?(?:{_spell(labels)})[)\]]?"
+    joins = _spell(JOINS)
     inside = rf"(?<!\w)(?i:{_LEADS}) {label}(?:,? (?:{joins}) {label}|, {label})(?!\w)"
     return re.compile(token), re.compile(inside)
 
 
 def _spell_bound(words: Iterable[str]) -> str:
     """Return words as they must stand: not within others, except in scripts that put no spaces between."""
-    folded = [one.casefold() for one in words]
-    unspaced = [one for one in folded if re.fullmatch(f"[{_SCRIPTS}]+", one)]
-    spaced = [one for one in folded if one not in unspaced]
+    spaced: list[str] = []
+    unspaced: list[str] = []
+    for word in words:
+        is_unspaced = re.fullmatch(f"[{_SCRIPTS}]+", word)
+        (unspaced if is_unspaced else spaced).append(word.casefold())
     bound = rf"(?<![^\W_{_SCRIPTS}])(?:{_spell(spaced)})(?![^\W_{_SCRIPTS}])"
-    return f"{bound}|{_spell(unspaced)}" if unspaced else bound
+    if unspaced:
+        return f"{bound}|{_spell(unspaced)}"
+    return bound
 
 
 def _spell(words: Iterable[str]) -> str:
@@ -533,39 +562,36 @@ PHRASES: dict[str, tuple[str, ...]] = {
     ),
 }
 
+
+def _split_words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",")]
+
+
 #: Words that join two labels: *A and B*, *A或B*.
-JOINS = (
-    "and", "or", "nor", "and/or", "und", "oder", "noch", "et", "ou", "ni", "y", "e", "o", "u", "ed", "né",
-    "nem", "en", "of", "и", "или", "ни", "та", "або", "i", "lub", "ve", "veya", "和", "与", "與", "及", "或",
-    "跟", "と", "か", "や", "および", "または", "와", "과", "및", "또는", "그리고", "و", "أو", "او", "या", "और",
-    "तथा", "एवं", "và", "hoặc", "dan", "atau",
-)  # fmt: skip
+JOINS = _split_words("""
+    and, or, nor, and/or, und, oder, noch, et, ou, ni, y, e, o, u, ed, né, nem, en, of, и, или, ни,
+    та, або, i, lub, ve, veya, 和, 与, 與, 及, 或, 跟, と, か, や, および, または, 와, 과, 및, 또는, 그리고, و, أو, او,
+    या, और, तथा, एवं, và, hoặc, dan, atau
+""")
 
 #: Words beside labels that speak of options: *only A*, *option B*, *A and B are correct*.
-REFERRING = (
-    "both", "either", "neither", "only", "just", "option", "options", "choice", "choices", "answer", "answers",
-    "statement", "statements", "same as", "except", "all of", "none of", "together",
-    "nur", "beide", "sowohl", "als auch", "weder", "entweder", "antwort", "antworten", "allein",
-    "les deux", "à la fois", "soit", "seulement", "uniquement", "réponse", "réponses", "seule",
-    "ambas", "ambos", "solo", "sólo", "solamente", "únicamente", "respuesta", "respuestas",
-    "opción", "opciones",
-    "entrambe", "entrambi", "soltanto", "risposta", "risposte", "opzione", "opzioni",
-    "apenas", "só", "somente", "resposta", "respostas", "alternativa", "alternativas",
-    "alleen", "zowel", "antwoord",
-    "оба", "обе", "только", "ответ", "ответы", "вариант", "варианты", "тільки", "tylko", "sadece", "yalnız",
-    "只有", "仅", "僅", "都", "皆", "均", "选项", "選項", "两者", "兩者", "项", "項",
-    "のみ", "だけ", "両方", "どちらも", "選択肢",
-    "모두", "둘 다", "만", "정답", "보기",
-    "فقط", "كلا", "كل من", "معا", "معًا", "الإجابة", "الخيار",
-    "केवल", "दोनों", "सिर्फ", "विकल्प",
-    "cả", "chỉ", "đều", "hanya", "keduanya",
-)  # fmt: skip
+REFERRING = _split_words("""
+    both, either, neither, only, just, option, options, choice, choices, answer, answers,
+    statement, statements, same as, except, all of, none of, together, nur, beide, sowohl,
+    als auch, weder, entweder, antwort, antworten, allein, les deux, à la fois, soit, seulement,
+    uniquement, réponse, réponses, seule, ambas, ambos, solo, sólo, solamente, únicamente,
+    respuesta, respuestas, opción, opciones, entrambe, entrambi, soltanto, risposta, risposte,
+    opzione, opzioni, apenas, só, somente, resposta, respostas, alternativa, alternativas, alleen,
+    zowel, antwoord, оба, обе, только, ответ, ответы, вариант, варианты, тільки, tylko, sadece,
+    yalnız, 只有, 仅, 僅, 都, 皆, 均, 选项, 選項, 两者, 兩者, 项, 項, のみ, だけ, 両方, どちらも, 選択肢, 모두, 둘 다, 만, 정답, 보기,
+    فقط, كلا, كل من, معا, معًا, الإجابة, الخيار, केवल, दोनों, सिर्फ, विकल्प, cả, chỉ, đều, hanya,
+    keduanya
+""")
 
 #: Words that may stand beside several labels, and beside one say nothing: *A and B are true*.
-FILLERS = (
-    "the", "is", "are", "also", "not", "correct", "right", "true", "false", "wrong", "above",
-    "richtig", "falsch", "sind", "ist", "als", "sont", "correctes", "vraies", "son", "correctas", "verdaderas",
-    "tanto", "como", "quanto", "sia", "che", "sono", "corrette", "estão", "corretas", "zijn", "juist",
-    "верны", "правильны", "是", "对", "對", "正确", "正確", "不", "の", "正しい", "옳다", "صحيحة", "صحيح",
-    "सही", "हैं", "है", "đúng", "benar",
-)  # fmt: skip
+FILLERS = _split_words("""
+    the, is, are, also, not, correct, right, true, false, wrong, above, richtig, falsch, sind, ist,
+    als, sont, correctes, vraies, son, correctas, verdaderas, tanto, como, quanto, sia, che, sono,
+    corrette, estão, corretas, zijn, juist, верны, правильны, 是, 对, 對, 正确, 正確, 不, の, 正しい, 옳다,
+    صحيحة, صحيح, सही, हैं, है, đúng, benar
+""")

@@ -47,6 +47,9 @@ SHOWN = 20
 ID_COLUMN = "sample_id"
 #: Longer texts are no lists of options; Python's own reader takes a hundred times their memory.
 LONGEST_LITERAL = 100_000
+#: The prompts, or why there is none, and the errors of wrong rows with their positions.
+CheckedPrompts = tuple[list[Prompt | RowError], list[tuple[int, DataError]]]
+#: The templates that compile and the errors of the others, by field.
 Compiled = tuple[dict[str, Template], list[tuple[str, SpecError]]]
 
 
@@ -81,21 +84,15 @@ class Solver(ABC):
             calls.append([] if isinstance(prompt, RowError) else [prompt])
         return calls
 
-    def check_prompts(
-        self, samples: Samples, examples: Samples | None
-    ) -> tuple[list[Prompt | RowError], list[tuple[int, DataError]]]:
-        """Return the prompts, as far as checking the rows builds them, and the wrong rows."""
-        return [], self.check_rows(samples, examples)
-
     @abstractmethod
     def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowError]:
         """Return the messages for each sample, or why there are none."""
 
     @abstractmethod
-    def check_rows(self, samples: Samples, examples: Samples | None) -> list[tuple[int, DataError]]:
-        """Return the rows that cannot be solved.
+    def check_prompts(self, samples: Samples, examples: Samples | None) -> CheckedPrompts:
+        """Return the prompts, as far as checking the rows builds them, and the wrong rows.
 
-        A missing column is told once, at the first of them.
+        A missing column is reported once, at the first row.
         """
 
     @abstractmethod
@@ -155,7 +152,10 @@ def describe_row_errors(
 
 def raise_row_errors(samples: Samples, *outcomes: Sequence[object | RowError]) -> None:
     """Raise the errors of rows, each text once and no more than an error shows."""
-    errors = (error for found in outcomes for _, error in describe_row_errors(samples, found))
+    errors: list[DataError] = []
+    for outcome in outcomes:
+        for _, error in describe_row_errors(samples, outcome):
+            errors.append(error)
     raise_all(distinct(errors)[:SHOWN])
 
 
@@ -175,7 +175,9 @@ def parse_literal(text: str) -> tuple[object, bool]:
 def shorten(value: object, limit: int = 80) -> str:
     """Return a value as an error shows it, cut when long."""
     text = repr(value)
-    return text if len(text) <= limit else f"{text[:limit]}…"
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}…"
 
 
 # From prompts to completions: what a model is told of each sample, and what it must be able to
@@ -194,48 +196,59 @@ def call_model(
     *,
     trials: range = ONE_TRIAL,
 ) -> Completions:
-    """Return the model's completion for each prompt and trial, with the prompt in it.
-
-    Options and truth are for the built-in models, choices for those whose replies are constrained,
-    too.
-    """
+    """Return the model's completion for each prompt and trial, with the prompt in it."""
     require_known(model, samples, known)
+    requests: list[Request] = []
     if sees_samples(model):
-        asked = _tell_all(samples, prompts, known, trials)
+        requests = _list_requests(samples, prompts, known, trials)
     else:
-        pairs = zip(samples.ids.to_list(), prompts, strict=True)
-        asked = [
-            Request(sample_id, prompt, trial=trial)
-            for sample_id, prompt in pairs
-            for trial in trials
-        ]
-    answers = zip(model.answer(asked), asked, strict=True)
-    said = [
-        one if one.prompt is q.messages else one.with_fields(prompt=q.messages)
-        for one, q in answers
-    ]
-    source = "builtin" if model.name.startswith("builtin/") else "live"
-    return Completions.build(samples.repeat(len(trials)).ids, said, source=source)
+        for sample_id, prompt in zip(samples.ids, prompts, strict=True):
+            for trial in trials:
+                requests.append(Request(str(sample_id), prompt, trial=trial))
+    completions = []
+    for request, completion in zip(requests, model.complete(requests), strict=True):
+        completions.append(completion.with_fields(prompt=request.messages))
+    return Completions.build(samples.repeat(len(trials)).ids, completions, source="live")
 
 
-def _tell_all(
-    samples: Samples, prompts: Sequence[Prompt], known: Known | None, trials: range
+def _list_requests(
+    samples: Samples, prompts: Sequence[Prompt], facts: Known | None, trials: range
 ) -> list[Request]:
-    """Return what is asked for each prompt and trial, with all that is known of the sample."""
+    """Return the requests of each prompt and trial, with all that is known of the sample.
+
+    Options and truth are for the built-in models; choices also for models whose replies are
+    constrained to them.
+    """
     nothing = [None] * len(samples)
-    choices, truths = (known.choices, known.truths) if known else (nothing, nothing)
-    options = read_options(samples, known)
-    texts = samples.values(QUESTION_COLUMN) if QUESTION_COLUMN in samples.columns else nothing
-    asked: list[Request] = []
-    for row, (sample_id, prompt, text) in enumerate(
-        zip(samples.ids.to_list(), prompts, texts, strict=True)
-    ):
-        if not isinstance(text, str):  # the last message of the user
-            last = next((one["content"] for one in reversed(prompt) if one["role"] == "user"), "")
-            text = write_content(last) or str(last)  # noqa: PLW2901
-        question = Request(sample_id, prompt, choices[row], options[row], truths[row], text)
-        asked += [question if not trial else replace(question, trial=trial) for trial in trials]
-    return asked
+    choices: Sequence[Sequence[str] | None] = nothing
+    truths: Sequence[str | None] = nothing
+    if facts is not None:
+        choices = facts.choices
+        truths = facts.truths
+    options = read_options(samples, facts)
+    questions: Sequence[object] = nothing
+    if QUESTION_COLUMN in samples.columns:
+        questions = samples.values(QUESTION_COLUMN)
+    requests: list[Request] = []
+    for position, (sample_id, prompt) in enumerate(zip(samples.ids, prompts, strict=True)):
+        text = questions[position]
+        if not isinstance(text, str):
+            text = _find_last_text(prompt)
+        request = Request(
+            str(sample_id), prompt, choices[position], options[position], truths[position], text
+        )
+        for trial in trials:
+            requests.append(replace(request, trial=trial))
+    return requests
+
+
+def _find_last_text(prompt: Prompt) -> str:
+    """Return the text of the user's last message."""
+    for message in reversed(prompt):
+        if message["role"] == "user":
+            content = message["content"]
+            return write_content(content) or str(content)
+    return ""
 
 
 def require_known(model: Model, samples: Samples, known: Known | None) -> None:
@@ -243,10 +256,11 @@ def require_known(model: Model, samples: Samples, known: Known | None) -> None:
     missing = missing_parts(model, known)
     if missing:
         words = " and ".join(f"`{name}`" for name in sorted(missing))
-        is_own = model.name.startswith("builtin/")
-        other = "use `builtin/constant?choice=A`" if is_own else "leave `answer_format` out"
+        remedy = "leave `answer_format` out"
+        if model.name.startswith("builtin/"):
+            remedy = "use `builtin/constant?choice=A`"
         message = f"model `{model.name}` answers from the {words} of a scorer"
-        hint = f"add a scorer `string_equals_mcqa`, or {other}"
+        hint = f"add a scorer `string_equals_mcqa`, or {remedy}"
         raise SpecError("E301", f"{message}, and no scorer of the task has them", hint=hint)
     needs: frozenset[str] = getattr(model, "needs", frozenset())
     if OPTIONS_COLUMN in needs and len(samples) and not any(read_options(samples, known)):
@@ -254,17 +268,18 @@ def require_known(model: Model, samples: Samples, known: Known | None) -> None:
         raise SpecError("E301", message, hint=OPTIONS_HINT)
 
 
-def read_options(samples: Samples, known: Known | None) -> list[Sequence[str] | None]:
+def read_options(samples: Samples, facts: Known | None) -> list[Sequence[str] | None]:
     """Return each sample's option texts: from the scorer, else from the column `options`, else
     None.
     """
-    told: list[Sequence[str] | None] = list(known.options) if known else [None] * len(samples)
-    if OPTIONS_COLUMN not in samples.columns or all(one is not None for one in told):
-        return told
-    cells = samples.values(OPTIONS_COLUMN)
-    return [
-        one if one is not None else _read_texts(cell) for one, cell in zip(told, cells, strict=True)
-    ]
+    options: list[Sequence[str] | None] = [None] * len(samples)
+    if facts is not None:
+        options = list(facts.options)
+    if OPTIONS_COLUMN in samples.columns:
+        for position, cell in enumerate(samples.values(OPTIONS_COLUMN)):
+            if options[position] is None:
+                options[position] = _read_texts(cell)
+    return options
 
 
 def _read_texts(cell: object) -> list[str] | None:
@@ -275,14 +290,13 @@ def _read_texts(cell: object) -> list[str] | None:
         cell = parse_literal(cell)[0]
     if isinstance(cell, Mapping):
         cell = list(cell.values())
-    if not isinstance(cell, list):
-        return None
-    texts = [one.get("text") if isinstance(one, Mapping) else one for one in cell]
-    return (
-        [str(text) for text in texts]
-        if all(isinstance(one, str | int | float) for one in texts)
-        else None
-    )
+    texts: list[str] = []
+    for entry in cell if isinstance(cell, list) else [None]:
+        value = entry.get("text") if isinstance(entry, Mapping) else entry
+        if not isinstance(value, str | int | float):
+            return None
+        texts.append(str(value))
+    return texts
 
 
 # Which field of a solver asks for a column that does not exist.
@@ -303,14 +317,21 @@ def find_column_field(solver: Solver | None, error: DataError) -> tuple[str | in
     if solver is None or column is None:
         return ()
     compiled = solver.compile_templates()[0]
-    readers = [name for name, template in compiled.items() if column in (template.columns or ())]
-    # What is read of the examples, or of the row as a whole, is known by its text only.
-    mentions = [name for name, template in compiled.items() if column in str(template.source)]
-    return _split_path((readers or mentions or [""])[0])
+    for name, template in compiled.items():
+        if column in (template.columns or ()):
+            return _split_path(name)
+    for name, template in compiled.items():
+        # What is read of the examples, or of the row as a whole, is known by its text only.
+        if column in str(template.source):
+            return _split_path(name)
+    return ()
 
 
 def _split_path(name: str) -> tuple[str | int, ...]:
-    return tuple(int(step) if step.isdigit() else step for step in name.split(".") if step)
+    steps: list[str | int] = []
+    for step in name.split("."):
+        steps.append(int(step) if step.isdigit() else step)
+    return tuple(steps)
 
 
 # `pass_through_solver`: what the model once said stands in the dataset.
@@ -348,13 +369,13 @@ class PassThroughSolver(Solver):
         """Return an empty prompt for each sample: nothing is asked."""
         return [[] for _ in range(len(samples))]
 
-    def check_rows(self, samples: Samples, examples: Samples | None) -> list[tuple[int, DataError]]:  # noqa: ARG002 - the protocol's signature
+    def check_prompts(self, samples: Samples, examples: Samples | None) -> CheckedPrompts:  # noqa: ARG002 - the protocol's signature
         """Return the error of a trace column that does not exist, once."""
         try:
             find_column(samples, self.trace_column)
         except DataError as error:
-            return [(0, error)]
-        return []
+            return [], [(0, error)]
+        return [], []
 
     def solve(self, samples: Samples, *, trials: range = ONE_TRIAL, **_: object) -> Completions:
         """Return what the column says, in order; there is one trial of it."""
@@ -381,10 +402,10 @@ def read_cell(cell: object) -> Completion:
 
 
 def find_column(samples: Samples, name: str) -> tuple[str, str]:
-    """Return the column that a name means and the dotted rest that leads into its cells."""
-    for column, rest in _splits(name):
+    """Return the column that a name means and the dotted path that leads into its cells."""
+    for column, path in _splits(name):
         if column in samples.columns:
-            return column, rest
+            return column, path
     where = samples.place(0, name) if len(samples) else None
     message = f"`trace_column` names `{name}`, which is not a column"
     raise refuse_column(message, name, samples.columns, where)
@@ -402,7 +423,7 @@ def _reach(cell: object, path: str) -> object:
     if not path:
         return cell
     if isinstance(cell, Mapping):
-        for first, rest in _splits(path):
-            if first in cell:
-                return _reach(cell[first], rest)
+        for name, inner_path in _splits(path):
+            if name in cell:
+                return _reach(cell[name], inner_path)
     return None

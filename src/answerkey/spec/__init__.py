@@ -1,6 +1,4 @@
-"""What the user wrote: YAML files become tasks and plans, with every mistake at its line and
-column.
-"""
+"""YAML files become tasks and plans; every mistake is shown at its line and column."""
 
 from answerkey.spec.nodes import sort_errors
 from answerkey.spec.plan import (
@@ -8,7 +6,6 @@ from answerkey.spec.plan import (
     Specification,
     is_task_file,
     load_dataset,
-    load_feature,
     load_judges,
     load_model,
     load_plan,
@@ -16,8 +13,16 @@ from answerkey.spec.plan import (
 )
 from answerkey.spec.project import Loaded, Overrides
 from answerkey.spec.ready_made import find_ready_made
-from answerkey.spec.sources import DatasetSpec, is_data_file, source_from
-from answerkey.spec.task import ScoringStep, Task, task_from_source
+from answerkey.spec.sources import (
+    DatasetSpec,
+    is_data_file,
+    source_from,
+)
+from answerkey.spec.task import (
+    ScoringStep,
+    Task,
+    task_from_source,
+)
 
 __all__ = [
     "DatasetSpec",
@@ -31,7 +36,6 @@ __all__ = [
     "is_data_file",
     "is_task_file",
     "load_dataset",
-    "load_feature",
     "load_judges",
     "load_model",
     "load_plan",

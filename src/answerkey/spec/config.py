@@ -1,35 +1,68 @@
-"""The parameters of a `config_spec`, their values, and `<< config.x >>` filled in once over the
-tree.
-"""
+"""The parameters of a `config_spec`, their values, and `<< config.x >>` filled in."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from dataclasses import (
+    dataclass,
+    field,
+    replace,
+)
+from types import MappingProxyType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    get_args,
+)
 
-from pydantic import Field, PrivateAttr, ValidationError
+from pydantic import (
+    Field,
+    TypeAdapter,
+    ValidationError,
+)
 
-from answerkey.errors import Place, SpecError, listing, suggest
-from answerkey.spec import nodes, validation
-from answerkey.spec.nodes import Node, Path, Problems
-from answerkey.spec.validation import Fields, Key, Number, Text, Whole
-from answerkey.templates import ConfigValue, embed_config, find_config_names
+from answerkey.errors import (
+    Place,
+    SpecError,
+    listing,
+    suggest,
+)
+from answerkey.spec import validation
+from answerkey.spec.nodes import (
+    Node,
+    Path,
+    Problems,
+    from_plain,
+    kind_of,
+    map_scalars,
+    to_plain,
+    walk_scalars,
+)
+from answerkey.spec.validation import (
+    Fields,
+    Key,
+    Number,
+    Text,
+    Whole,
+)
+from answerkey.templates import (
+    ConfigValue,
+    embed_config,
+    find_config_names,
+)
 
 ElementType = Literal["string", "integer", "float", "boolean"]
-_MUST_BE = {
-    "string": "text",
-    "integer": "a whole number",
-    "float": "a number",
-    "boolean": "true or false",
+_ADAPTERS: dict[ElementType, TypeAdapter[Any]] = {
+    "string": TypeAdapter(Text),
+    "integer": TypeAdapter(Whole),
+    "float": TypeAdapter(Number),
+    "boolean": TypeAdapter(bool),
 }
-_TRUTHS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(
-    ("false", "no", "off", "0"), False
-)
 
 
 class UnsuitableError(ValueError):
@@ -40,100 +73,74 @@ class UnsuitableError(ValueError):
         self.hint = hint
 
 
-def read_element(value: Any, dtype: ElementType) -> Any:  # noqa: ANN401 - of that type
-    """Return a value as a plain type has it: a number may be spelled, a whole number is text by its
-    digits.
-
-    NaN and infinities are no numbers; `yes`, `no`, `on` and `off` are truth values too.
-    """
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    found: object = None
-    if dtype == "boolean":
-        found = _TRUTHS.get(str(value).strip().lower()) if isinstance(value, bool | str) else None
-    elif dtype == "string":
-        found = (
-            str(value) if isinstance(value, str) or (is_number and isinstance(value, int)) else None
-        )
-    elif isinstance(value, str):
-        found = (
-            validation.parse_whole(value) if dtype == "integer" else validation.parse_number(value)
-        )
-    elif is_number:
-        with suppress(OverflowError):
-            found = float(value) if math.isfinite(value) else None
-        if dtype == "integer":
-            found = int(value) if isinstance(value, int) or value.is_integer() else None
-    if found is None:
-        hint = (
-            "put the value in quotes"
-            if dtype == "string"
-            else validation.advise_leading_zero(value)
-        )
-        raise UnsuitableError(f"must be {_MUST_BE[dtype]}, not {value!r}", hint)
-    return found
-
-
-def read_entry(value: object, dtype: ElementType, name: str) -> object:
-    """Return one entry of a list or mapping as its type has it."""
+def read_element(
+    value: object,
+    dtype: ElementType,
+    name: str = "",
+) -> Any:  # noqa: ANN401 - of that type
+    """Return a value as a type; `name` says which entry of a list or mapping it is."""
+    if isinstance(value, float) and value.is_integer() and dtype == "integer":
+        value = int(value)
     try:
-        return read_element(value, dtype)
-    except UnsuitableError as error:
-        raise UnsuitableError(f"{name} {error}", error.hint) from None
+        return _ADAPTERS[dtype].validate_python(value)
+    except ValidationError as error:
+        message, hint = validation.explain(error.errors()[0])
+        raise UnsuitableError(f"{name}{message}", hint) from None
 
 
 def split_list(text: str) -> list[object]:
     """Return a list written as JSON, or separated by commas."""
+    if not text.strip():
+        return []
     if not text.strip().startswith("["):
-        return [part.strip() for part in text.split(",")] if text.strip() else []
+        return [part.strip() for part in text.split(",")]
+    return list(_parse_json(text, "a JSON list", 'write `a,b` or `["a", "b"]`'))
+
+
+def _parse_json(
+    text: str,
+    what: str,
+    hint: str,
+) -> Any:  # noqa: ANN401 - any JSON
     try:
-        return list(json.loads(text))
+        return json.loads(text)
     except (ValueError, RecursionError):
-        raise UnsuitableError(
-            f"is not a JSON list: {text!r}", 'write `a,b` or `["a", "b"]`'
-        ) from None
+        raise UnsuitableError(f"is not {what}: {text!r}", hint) from None
 
 
 class Parameter(Fields):
-    """What all parameters have; what their values are is said by each kind."""
+    """What all parameters have; each kind says what its values are."""
 
+    type: str
     key: Key
     display_name: Text
     description: Text | None = None
     default_value: Any = None
     nullable: bool = False
-    _default_place: Place | None = PrivateAttr(default=None)
     element: ClassVar[ElementType] = "string"
 
-    @property
-    def has_default(self) -> bool:
-        """Whether the file states a default.
-
-        `default_value: null` is one when the parameter is nullable.
-        """
-        return "default_value" in self.model_fields_set and (
-            self.default_value is not None or self.nullable
-        )
-
     def accept(self, value: object, *, is_text: bool = False) -> object:
-        """Return a value, or what a text of the command line means, as this type has it."""
-        if is_text:
-            text = str(value)
-            value = (
-                None if self.nullable and text.strip() in {"null", "~", ""} else self.parse(text)
-            )
-        if value is None and not self.nullable:
+        """Return a value, or what a text of the command line means, as this type."""
+        if is_text and not (self.nullable and str(value).strip() in {"null", "~", ""}):
+            value = self.parse(str(value))
+        elif is_text:
+            value = None
+        if value is not None:
+            return self.check(value)
+        if not self.nullable:
             raise UnsuitableError("may not be null", "give a value, or declare `nullable: true`")
-        return None if value is None else self.check(value)
+        return None
 
     def check(self, value: object) -> object:
-        """Return a value that is not null as this type has it, or raise UnsuitableError."""
-        found = read_element(value, self.element)
-        low, high = getattr(self, "min", None), getattr(self, "max", None)
-        if low is not None and found < low:
-            raise UnsuitableError(f"is {found!r}, below `min` {low!r}")
-        if high is not None and found > high:
-            raise UnsuitableError(f"is {found!r}, above `max` {high!r}")
-        return found
+        """Return a value that is not null as this type, or raise UnsuitableError."""
+        element = read_element(value, self.element)
+        low = getattr(self, "min", None)
+        high = getattr(self, "max", None)
+        if low is not None and element < low:
+            raise UnsuitableError(f"is {element!r}, below `min` {low!r}")
+        if high is not None and element > high:
+            raise UnsuitableError(f"is {element!r}, above `max` {high!r}")
+        return element
 
     def parse(self, text: str) -> object:
         """Return a text of the command line as a value to be checked."""
@@ -142,6 +149,14 @@ class Parameter(Fields):
     def substitute(self, value: object) -> object:
         """Return what `<< config.key >>` stands for when this is the value."""
         return value
+
+    def find_mistake(self) -> tuple[str, str, str | None] | None:
+        """Return the field that contradicts another one, what is wrong with it, and a hint."""
+        low = getattr(self, "min", None)
+        high = getattr(self, "max", None)
+        if low is not None and high is not None and low > high:
+            return "min", f"`min` {low!r} is above `max` {high!r}", None
+        return None
 
 
 class FloatParameter(Parameter):
@@ -178,8 +193,9 @@ class StringParameter(Parameter):
 
 
 class CategoricalParameter(Parameter):
-    """One of the allowed values, or several when `multiple`; `values_mapping` says what each stands
-    for.
+    """One of the allowed values, or several when `multiple`.
+
+    `values_mapping` says what each stands for.
     """
 
     type: Literal["categorical"]
@@ -203,19 +219,26 @@ class CategoricalParameter(Parameter):
         for allowed in self.allowed_values:
             if value == allowed and isinstance(value, bool) == isinstance(allowed, bool):
                 return allowed
-        names = {str(allowed): allowed for allowed in reversed(self.allowed_values)}
+        names = list(map(str, self.allowed_values))
         if str(value) in names:
-            return names[str(value)]
-        known = [str(allowed) for allowed in self.allowed_values]
-        raise UnsuitableError(
-            f"is {value!r}; allowed: {listing(known)}", suggest(str(value), known)
-        )
+            return self.allowed_values[names.index(str(value))]
+        message = f"is {value!r}; allowed: {listing(names)}"
+        raise UnsuitableError(message, suggest(str(value), names))
 
     def substitute(self, value: object) -> object:
         """Return the mapped value, or the value itself where there is no mapping."""
         if isinstance(value, list):
             return [self.substitute(entry) for entry in value]
         return (self.values_mapping or {}).get(str(value), value)
+
+    def find_mistake(self) -> tuple[str, str, str | None] | None:
+        """Return which mapped value is not allowed."""
+        allowed = list(map(str, self.allowed_values))
+        for name in self.values_mapping or ():
+            if name not in allowed:
+                message = f"`values_mapping` maps {name!r}, which is not in `allowed_values`"
+                return "values_mapping", message, f"allowed: {listing(allowed)}"
+        return None
 
 
 class ListParameter(Parameter):
@@ -225,12 +248,12 @@ class ListParameter(Parameter):
     dtype: ElementType = "string"
 
     def check(self, value: object) -> object:
-        """Return the list with every entry as `dtype` has it."""
+        """Return the list with every entry as `dtype`."""
         if not isinstance(value, list | tuple):
             raise UnsuitableError(f"must be a list, not {value!r}")
         return [
-            read_entry(one, self.dtype, f"entry {index}")
-            for index, one in enumerate(value, start=1)
+            read_element(entry, self.dtype, f"entry {number} ")
+            for number, entry in enumerate(value, start=1)
         ]
 
     def parse(self, text: str) -> object:
@@ -245,30 +268,26 @@ class DictParameter(Parameter):
     value_dtype: ElementType = "string"
 
     def check(self, value: object) -> object:
-        """Return the mapping with every value as `value_dtype` has it."""
+        """Return the mapping with every value as `value_dtype`."""
         if not isinstance(value, dict):
             raise UnsuitableError(f"must be a mapping, not {value!r}")
         return {
-            str(key): read_entry(entry, self.value_dtype, f"`{key}`")
+            str(key): read_element(entry, self.value_dtype, f"`{key}` ")
             for key, entry in value.items()
         }
 
     def parse(self, text: str) -> object:
         """Return a mapping written as JSON."""
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
-            raise UnsuitableError(f"is not JSON: {text!r}", 'write it as `{"name": 1}`') from None
+        return _parse_json(text, "JSON", 'write it as `{"name": 1}`')
 
 
 class NamedParameter(Parameter):
-    """The key of something defined elsewhere.
-
-    Whether it is defined is checked where that is known.
-    """
+    """The key of something defined elsewhere, which is looked up there."""
 
     def check(self, value: object) -> object:
         """Return the key."""
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
         if not isinstance(value, str) or not value.strip():
             raise UnsuitableError(f"must be a name, not {value!r}")
         return value
@@ -291,12 +310,6 @@ class DatasetColumnParameter(NamedParameter):
 
     type: Literal["dataset_column"]
 
-    def check(self, value: object) -> object:
-        """Return the column's name."""
-        return super().check(
-            str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-        )
-
 
 class TaskResultParameter(NamedParameter):
     """The key of another task specification of the same evaluation."""
@@ -304,20 +317,26 @@ class TaskResultParameter(NamedParameter):
     type: Literal["task_result"]
 
 
-#: The kinds of parameters by their `type`, in the order in which they stand here.
-PARAMETERS: dict[str, type[Parameter]] = {
-    get_args(model.model_fields["type"].annotation)[0]: model
-    for model in (*Parameter.__subclasses__(), *NamedParameter.__subclasses__())
-    if "type" in model.model_fields
-}
+_KINDS: tuple[type[Parameter], ...] = (
+    FloatParameter,
+    IntParameter,
+    BooleanParameter,
+    StringParameter,
+    CategoricalParameter,
+    ListParameter,
+    DictParameter,
+    ModelParameter,
+    DatasetParameter,
+    DatasetColumnParameter,
+    TaskResultParameter,
+)
+#: The kinds of parameters by their `type`.
+PARAMETERS = {get_args(kind.model_fields["type"].annotation)[0]: kind for kind in _KINDS}
 
 
 @dataclass(frozen=True)
 class Given:
-    """A config value and where it is given.
-
-    `is_text` when it is to be read from the command line.
-    """
+    """A config value and where it is given; `is_text` if it comes from the command line."""
 
     value: object
     place: Place
@@ -337,62 +356,85 @@ class Config:
     is_implied: bool = False
 
     def of_type(self, kind: str) -> dict[str, str]:
-        """Return the values of all parameters of a type, by parameter key, without unset and null
-        ones.
-        """
-        return {
-            key: str(self.values[key])
-            for key, parameter in self.parameters.items()
-            if PARAMETERS[kind] is type(parameter) and self.values.get(key) is not None
-        }
+        """Return the values of all parameters of a type, without unset and null ones."""
+        values = {}
+        for key, parameter in self.parameters.items():
+            if parameter.type == kind and self.values.get(key) is not None:
+                values[key] = str(self.values[key])
+        return values
 
     def look_up(self, name: str) -> ConfigValue:
         """Return what `<< config.name >>` stands for."""
         parameter = self.parameters[name]
-        is_code = isinstance(parameter, StringParameter) and parameter.string_kind != "freeform"
+        is_code = getattr(parameter, "string_kind", "freeform") != "freeform"
         return ConfigValue(parameter.substitute(self.values[name]), is_code)
 
-    def fill(self, root: Node, problems: Problems, path: Path = ()) -> Node:
-        """Return the tree with every `<< config.x >>` replaced.
+    def fill(
+        self,
+        root: Node,
+        problems: Problems,
+        path: Path = (),
+    ) -> Node:
+        """Return the tree with every `<< config.x >>` replaced, or reported and left."""
+        return map_scalars(root, lambda way, node: self._fill_scalar(way, node, problems), path)
 
-        What cannot be is reported and stays.
-        """
+    def _fill_scalar(
+        self,
+        path: Path,
+        node: Node,
+        problems: Problems,
+    ) -> Node:
+        text = node.text or ""
+        if "<<" not in text:
+            return node
+        names = find_config_names(text)
+        for name in names:
+            if self.is_implied and name not in self.values:
+                hint = _advise_declaration(name, _find_type(name, text, path))
+                problems.add("E110", f"unknown config name `{name}`", node.place, hint)
+            elif name not in self.parameters:
+                _refuse_name(name, self.parameters, node.place, problems)
+        if not names or not self.values.keys() >= set(names):
+            return node
+        is_template = kind_of(path) == "template"
+        try:
+            value = embed_config(text, self.look_up, is_template=is_template)
+        except SpecError as error:
+            validation.report_text(error, node, problems)
+            return node
+        if isinstance(value, str):
+            return replace(node, value=value)
+        return from_plain(value, node.place)
 
-        def change(path: Path, node: Node) -> Node:
-            text = node.text
-            if text is None or "<<" not in text:
-                return node
-            names = find_config_names(text)
-            for name in names:
-                if self.is_implied and name not in self.values:
-                    hint = _advise_declaration(name, _find_type(name, text, path))
-                    problems.add("E110", f"unknown config name `{name}`", node.place, hint)
-                elif name not in self.parameters:
-                    problems.report(_refuse_name(name, self.parameters, node.place))
-            if not names or any(name not in self.values for name in names):
-                return node
-            try:
-                found = embed_config(
-                    text, self.look_up, is_template=nodes.kind_of(path) == "template"
-                )
-            except SpecError as error:
-                validation.report_text(error, node, problems)
-                return node
-            is_text = isinstance(found, str)
-            return replace(node, value=found) if is_text else nodes.from_plain(found, node.place)
 
-        return nodes.map_scalars(root, change, path)
+def report_unknown(
+    settings: Mapping[str, Given],
+    names: Collection[str],
+    problems: Problems,
+) -> None:
+    """Report config values whose names are not declared."""
+    for name, value in settings.items():
+        if name not in names:
+            _refuse_name(name, names, value.place, problems)
 
 
-def _refuse_name(name: str, parameters: Mapping[str, Parameter], place: Place) -> SpecError:
-    """Return the error for a name that is not declared."""
-    hint = suggest(name, parameters) or f"names: {listing(parameters)}"
-    if not parameters:
+def _refuse_name(
+    name: str,
+    names: Collection[str],
+    place: Place,
+    problems: Problems,
+) -> None:
+    hint = suggest(name, names) or f"names: {listing(names)}"
+    if not names:
         hint = f"the task reads no `<< config.{name} >>`: leave it out"
-    return SpecError("E110", f"unknown config name `{name}`", where=place, hint=hint)
+    problems.add("E110", f"unknown config name `{name}`", place, hint)
 
 
-def _find_type(name: str, text: str, path: Path) -> str:
+def _find_type(
+    name: str,
+    text: str,
+    path: Path,
+) -> str:
     """Return the type of a parameter by where `<< config.name >>` stands."""
     if re.search(rf"sample\s*\.\s*<<\s*config\.{re.escape(name)}\s*>>", text):
         return "dataset_column"
@@ -402,9 +444,7 @@ def _find_type(name: str, text: str, path: Path) -> str:
 
 
 def _advise_declaration(name: str, kind: str) -> str:
-    """Return how to give a value to a name that no `config_spec` declares, and how to declare
-    it.
-    """
+    """Return how to give a value to an undeclared name, and how to declare it."""
     example = name.removesuffix("_column")
     if example == name:
         example = "VALUE"
@@ -417,133 +457,148 @@ config_spec:
     default_value: {example}"""
 
 
-def imply_parameters(node: Node) -> dict[str, Parameter]:
-    """Return a parameter for each config name that a task or an evaluation without `config_spec`
-    reads.
-    """
+def list_declared(node: Node) -> list[str]:
+    """Return the config names that a task or an evaluation declares, or reads without declaring."""
+    if "config_spec" not in node.entries:
+        return list(_imply_parameters(node))
+    return [entry.key for entry in node.at("config_spec").items if entry.key is not None]
+
+
+def pick_declared(settings: Mapping[str, Given], node: Node) -> dict[str, Given]:
+    """Return the values whose names a task or an evaluation declares."""
+    names = list_declared(node)
+    return {name: value for name, value in settings.items() if name in names}
+
+
+def _imply_parameters(node: Node) -> dict[str, Parameter]:
+    """Return a parameter for each config name that is read where no `config_spec` declares any."""
     parameters: dict[str, Parameter] = {}
-    for path, scalar in nodes.walk_scalars(node):
+    for path, scalar in walk_scalars(node):
         text = scalar.text or ""
         for name in find_config_names(text) if "<<" in text else ():
             kind = _find_type(name, text, path)
             with suppress(ValidationError):  # a text that cannot be a key
-                parameter = PARAMETERS[kind].model_validate(
-                    {"type": kind, "key": name, "display_name": name}
-                )
+                parameter = PARAMETERS[kind](type=kind, key=name, display_name=name)
                 parameters.setdefault(name, parameter)
     return parameters
 
 
-def read_parameters(node: Node | None, problems: Problems) -> dict[str, Parameter]:
-    """Return the parameters of a `config_spec`, by key, with their defaults checked."""
-    if node is None or node.is_null:
-        return {}
-    if not node.is_list:
-        problems.add("E108", "`config_spec` must be a list of parameters", node.place)
+def _read_parameters(
+    node: Node, problems: Problems
+) -> tuple[dict[str, Parameter], dict[str, Given]]:
+    """Return the parameters of a task or an evaluation, and their defaults, by key, checked."""
+    if "config_spec" not in node.entries:
+        return _imply_parameters(node), {}
     parameters: dict[str, Parameter] = {}
-    for number, entry in enumerate(node.items, start=1):
-        kind = entry.get("type")
-        label, types = f"`config_spec` entry {number}", f"types: {listing(PARAMETERS)}"
-        if kind is None or not kind.is_scalar:
-            problems.add("E108", f"{label} needs a `type`", entry.place, types)
-            continue
-        if str(kind.value) not in PARAMETERS:
-            hint = suggest(str(kind.value), PARAMETERS) or types
-            problems.add("E109", f"unknown parameter type {kind.value!r}", kind.place, hint)
-            continue
-        parameter = validation.validate_node(
-            PARAMETERS[str(kind.value)], entry, problems, name=label
-        )
+    defaults: dict[str, Given] = {}
+    listed = node.entries["config_spec"]
+    if not listed.is_list and not listed.is_null:
+        problems.add("E108", "`config_spec` must be a list of parameters", listed.place)
+    for number, entry in enumerate(listed.items, start=1):
+        parameter = _read_parameter(entry, f"`config_spec` entry {number}", problems)
         if parameter is None:
             continue
-        low, high = getattr(parameter, "min", None), getattr(parameter, "max", None)
-        if low is not None and high is not None and low > high:
-            problems.add("E111", f"`min` {low!r} is above `max` {high!r}", entry.key_place("min"))
-        allowed = [str(value) for value in getattr(parameter, "allowed_values", ())]
-        for one in getattr(parameter, "values_mapping", None) or ():
-            if one not in allowed:
-                message = f"`values_mapping` maps {one!r}, which is not in `allowed_values`"
-                where = entry.key_place("values_mapping")
-                problems.add("E111", message, where, f"allowed: {listing(allowed)}")
-        default = entry.get("default_value")
-        if default is not None and parameter.default_value is not None:
-            parameter._default_place = default.place  # noqa: SLF001 - beside the fields, which are the file's
-            try:
-                parameter.accept(parameter.default_value)
-            except UnsuitableError as error:
-                message = f"default of config parameter `{parameter.key}` {error}"
-                problems.add("E111", message, default.place, error.hint)
-        if parameter.key in parameters:
-            problems.add(
-                "E114", f"config parameter `{parameter.key}` is declared twice", entry.place
-            )
-        parameters[parameter.key] = parameter
-    return parameters
+        key = parameter.key
+        if key in parameters:
+            problems.add("E114", f"config parameter `{key}` is declared twice", entry.place)
+        parameters[key] = parameter
+        if "default_value" in parameter.model_fields_set:
+            default = Given(parameter.default_value, entry.at("default_value").place)
+            if default.value is not None or parameter.nullable:
+                defaults[key] = default
+    return parameters, defaults
+
+
+def _read_parameter(
+    entry: Node,
+    label: str,
+    problems: Problems,
+) -> Parameter | None:
+    kind = entry.field("type")
+    types = f"types: {listing(PARAMETERS)}"
+    if kind.is_null or not kind.is_scalar:
+        problems.add("E108", f"{label} needs a `type`", entry.place, types)
+        return None
+    name = str(kind.value)
+    if name not in PARAMETERS:
+        hint = suggest(name, PARAMETERS) or types
+        problems.add("E109", f"unknown parameter type {kind.value!r}", kind.place, hint)
+        return None
+    parameter = validation.validate_node(PARAMETERS[name], entry, problems, name=label)
+    if parameter is None:
+        return None
+    mistake = parameter.find_mistake()
+    if mistake is not None:
+        wrong, message, advice = mistake
+        problems.add("E111", message, entry.key_place(wrong), advice)
+    try:
+        if parameter.default_value is not None:
+            parameter.accept(parameter.default_value)
+    except UnsuitableError as error:
+        message = f"default of config parameter `{parameter.key}` {error}"
+        problems.add("E111", message, entry.at("default_value").place, error.hint)
+    return parameter
 
 
 def resolve_config(
-    parameters: Mapping[str, Parameter],
-    given: Mapping[str, Given],
+    node: Node,
+    settings: Mapping[str, Given],
     problems: Problems,
     *,
-    place: Place,
+    fallbacks: Mapping[str, Given] = MappingProxyType({}),
     needs_all: bool = True,
-    is_implied: bool = False,
 ) -> Config:
-    """Return the config: given values, checked, over defaults.
+    """Return the config of a task or an evaluation: what is given, over its defaults, checked.
 
-    Without `needs_all`, a missing value is no error; that of an implied parameter is one where it
-    is read.
+    `fallbacks` are values for parameters of a type that have neither. Without `needs_all`, a
+    missing value is no error; an implied parameter without one is reported where it is read.
     """
-    for name, one in given.items():
-        if name not in parameters:
-            problems.report(_refuse_name(name, parameters, one.place))
+    is_implied = "config_spec" not in node.entries
+    parameters, defaults = _read_parameters(node, problems)
+    report_unknown(settings, parameters, problems)
     values: dict[str, object] = {}
     places: dict[str, Place] = {}
     for key, parameter in parameters.items():
-        one = given.get(key) or Given(parameter.default_value, parameter._default_place or place)  # noqa: SLF001
-        if key not in given and not parameter.has_default:
-            if parameter.nullable:
-                values[key] = None
-            elif needs_all and not is_implied:
-                hint = (
-                    f"give it in `task_config` or with `--config {key}=…`, or declare a "
-                    "`default_value`"
-                )
-                problems.add("E111", f"config value `{key}` is missing", place, hint)
-            continue
-        try:
-            values[key] = parameter.accept(one.value, is_text=one.is_text)
-            places[key] = one.place
-        except UnsuitableError as error:
-            if key in given:
-                problems.add("E111", f"config value `{key}` {error}", one.place, error.hint)
+        chosen = settings.get(key) or defaults.get(key) or fallbacks.get(parameter.type)
+        if chosen is not None:
+            try:
+                values[key] = parameter.accept(chosen.value, is_text=chosen.is_text)
+                places[key] = chosen.place
+            except UnsuitableError as error:
+                if key in settings:  # an unsuitable default was reported
+                    message = f"config value `{key}` {error}"
+                    problems.add("E111", message, chosen.place, error.hint)
+        elif parameter.nullable:
+            values[key] = None
+        elif needs_all and not is_implied:
+            hint = f"give it in `task_config` or with `--config {key}=…`, "
+            hint += "or declare a `default_value`"
+            problems.add("E111", f"config value `{key}` is missing", node.place, hint)
     return Config(parameters, values, places, is_implied)
 
 
 def refuse_config(node: Node, problems: Problems) -> None:
     """Report `<< config.x >>` where no config is known; inline rows are left alone."""
-    for path, scalar in nodes.walk_scalars(node):
-        if scalar.text is not None and nodes.kind_of(path) in {"plain", "template"}:
+    for path, scalar in walk_scalars(node):
+        if scalar.text is not None and kind_of(path) in {"plain", "template"}:
             for name in find_config_names(scalar.text):
                 hint = "config values stand in tasks and in task specifications"
                 problems.add("E110", f"no config value `{name}` is known here", scalar.place, hint)
 
 
-def read_given(node: Node | None, problems: Problems, *, name: str) -> dict[str, Given]:
+def read_given(
+    node: Node,
+    problems: Problems,
+    *,
+    name: str,
+) -> dict[str, Given]:
     """Return the values of a `task_config` or `config` mapping."""
-    if node is None or node.is_null:
-        return {}
-    if not node.is_map:
+    if not node.is_map and not node.is_null:
         problems.add("E108", f"`{name}` must be a mapping of config names to values", node.place)
-    return {key: Given(nodes.to_plain(entry), entry.place) for key, entry in node.entries.items()}
+    return {key: Given(to_plain(entry), entry.place) for key, entry in node.entries.items()}
 
 
 def given_by_caller(config: Mapping[str, object]) -> dict[str, Given]:
-    """Return the values of `--config k=v`, or of a Python caller, who may give values that are no
-    text.
-    """
+    """Return the values of `--config k=v`, or of a Python caller, whose text is read alike."""
     place = Place(file="--config")
-    return {
-        key: Given(value, place, is_text=isinstance(value, str)) for key, value in config.items()
-    }
+    return {name: Given(value, place, isinstance(value, str)) for name, value in config.items()}

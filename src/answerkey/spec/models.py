@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+)
 
 from pydantic import Field
 
-from answerkey.errors import Place, SpecError, listing, suggest
+from answerkey.errors import (
+    Place,
+    SpecError,
+    listing,
+    suggest,
+)
 from answerkey.models.config import (
     INFERENCE_FUNCTION,
     LATER_INFERENCE_FUNCTION,
@@ -23,10 +32,30 @@ from answerkey.models.config import (
 from answerkey.models.names import PROVIDERS, ApiName
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.spec.config import refuse_config
-from answerkey.spec.nodes import Node, Problems, walk_scalars
-from answerkey.spec.shapes import Count, Described, Reference, SpecificationFields, TaskKind, part
+from answerkey.spec.nodes import (
+    BROKEN,
+    Broken,
+    Node,
+    Problems,
+    walk_scalars,
+)
+from answerkey.spec.shapes import (
+    Count,
+    Described,
+    Reference,
+    SpecificationFields,
+    TaskKind,
+    part,
+)
 from answerkey.spec.shapes import Generation as GenerationFields
-from answerkey.spec.validation import Fields, Number, SecretText, Text, report_text, validate_node
+from answerkey.spec.validation import (
+    Fields,
+    Number,
+    SecretText,
+    Text,
+    report_text,
+    validate_node,
+)
 from answerkey.templates import Template
 
 #: Adapters that need not be defined: with them the endpoint has the chat API.
@@ -62,9 +91,7 @@ class AdapterChoice(Fields):
 
 
 class ValidationContext(Fields):
-    """Which certificates an endpoint may show: those of the system, or of `trusted_ca` (PEM
-    text).
-    """
+    """Which certificates an endpoint may show: the system's, or those of `trusted_ca` (PEM)."""
 
     trusted_ca: Text | None = None
     trust_chain_verification: Literal["verify_trust_chain", "accept_untrusted"] | None = None
@@ -152,8 +179,7 @@ class ProviderModel(Fields):
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A model by key: a name for `open_model`, or a config that lacks only its adapter and the
-    caller.
+    """A model by key: a name for `open_model`, or a config without its adapter and the caller.
 
     `title` is how it is shown where recorded completions are its own.
     """
@@ -178,29 +204,41 @@ def build_model(node: Node, problems: Problems) -> ModelSpec | None:
     if "$provider" in node.entries:
         return _build_provider_model(node, problems)
     fields = validate_node(ModelFields, node, problems, name="the model")
-    part = node.get("config")
-    connected = _build_connection(part, node.key or "", problems) if part is not None else None
-    if fields is None or part is None or connected is None:
+    if "config" not in node.entries:
         return None
-    says_where = ("url", "base_url", "provider_id", "connection_type")
-    connection, adapter = connected
-    config = ModelConfig(
+    part = node.entries["config"]
+    connection = _read_connection(part, problems)
+    if connection is None:
+        return None
+    config = _build_connection(connection, part, node.key or "", problems)
+    if fields is None or isinstance(config, Broken) or _lacks_value(part):
+        return None
+    place = node.place
+    for name in ("connection_type", "provider_id", "base_url", "url"):
+        if name in part.entries:
+            place = part.entries[name].place
+    model = ModelConfig(
         name=fields.key,
-        config=connection,
+        config=config,
         generation=build_generation(fields),
         requests_per_minute=fields.rate_limit,
         tokens_per_minute=fields.tokens_per_minute,
         max_concurrent=fields.max_concurrent_requests,
-        place=next((part.entries[name] for name in says_where if name in part.entries), node).place,
+        place=place,
     )
-    chosen = adapter or fields.adapter
-    named = chosen.key if chosen else None
-    title = fields.display_name or fields.key
-    return ModelSpec(fields.key, node.place, title, config=config, adapter=named, task=fields.task)
+    adapter: AdapterChoice | None = getattr(connection, "adapter", None) or fields.adapter
+    return ModelSpec(
+        fields.key,
+        node.place,
+        fields.display_name or fields.key,
+        config=model,
+        adapter=adapter.key if adapter else None,
+        task=fields.task,
+    )
 
 
-def _is_open(node: Node) -> bool:
-    """Return whether a connection lacks a value that could not be had, as was reported."""
+def _lacks_value(node: Node) -> bool:
+    """Return whether a connection lacks a value that could not be read, which was reported."""
     return node.is_broken or any(scalar.is_broken for _, scalar in walk_scalars(node))
 
 
@@ -208,118 +246,139 @@ def _build_provider_model(node: Node, problems: Problems) -> ModelSpec | None:
     fields = validate_node(ProviderModel, node, problems, name="the model")
     if fields is None:
         return None
-    place, name = node.entries["$provider"].place, fields.provider
+    place = node.entries["$provider"].place
+    name = fields.provider
     provider, _, model = name.partition("/")
     if provider == "builtin":
         return ModelSpec(provider_key(name), place, name, name)
-    if not _check_provider(provider, place, problems) or _is_open(node):
+    if not _check_provider(provider, place, problems) or _lacks_value(node):
         return None
-    base = _read_address(node.field("base_url"))
-    config = ProviderConfig(provider, model, base_url=base, api=fields.api)
-    where = node.entries["base_url"].place if base else place
-    built = ModelConfig(name, config, build_generation(fields), place=where)
-    return ModelSpec(provider_key(name), place, name, config=built)
+    address = node.field("base_url")
+    connection = ProviderConfig(provider, model, base_url=_read_address(address), api=fields.api)
+    if not address.is_null:
+        place = address.place
+    config = ModelConfig(name, connection, build_generation(fields), place=place)
+    return ModelSpec(provider_key(name), node.entries["$provider"].place, name, config=config)
 
 
-def _check_provider(provider: str, place: Place, problems: Problems) -> bool:
+def _check_provider(
+    provider: str,
+    place: Place,
+    problems: Problems,
+) -> bool:
     if provider not in PROVIDERS:
-        known = [*PROVIDERS, "builtin"]
-        hint = suggest(provider, known) or f"providers: {listing(known)}"
+        providers = [*PROVIDERS, "builtin"]
+        hint = suggest(provider, providers) or f"providers: {listing(providers)}"
         problems.add("E109", f"unknown provider `{provider}`", place, hint)
     return provider in PROVIDERS
 
 
-def _build_connection(
-    node: Node, key: str, problems: Problems
-) -> tuple[Connection, AdapterChoice | None] | None:
-    """Return how a model is reached and the adapter it names; None when that is not well formed."""
+def _read_connection(node: Node, problems: Problems) -> Fields | None:
+    """Return the fields of a connection, whose kind is stated or else that of a URL."""
     if not node.is_map:
         problems.add("E108", "`config` of a model must be a mapping", node.place)
         return None
-    stated = node.get("connection_type")
-    kind = str(stated.value) if stated is not None and stated.is_scalar else "custom_connection"
+    kind = str(node.field("connection_type").value or "custom_connection")
     if kind not in CONNECTIONS:
         hint = suggest(kind, CONNECTIONS) or f"types: {listing(CONNECTIONS)}"
-        problems.add(
-            "E109", f"unknown connection type {kind!r}", node.at("connection_type").place, hint
-        )
+        place = node.at("connection_type").place
+        problems.add("E109", f"unknown connection type {kind!r}", place, hint)
         return None
-    name, places = (
-        f"`config` of the model (`{kind}`)",
-        {key: one.place for key, one in node.entries.items()},
-    )
-    fields = validate_node(CONNECTIONS[kind], node, problems, name=name)
+    name = f"`config` of the model (`{kind}`)"
+    return validate_node(CONNECTIONS[kind], node, problems, name=name)
+
+
+def _build_connection(
+    fields: Fields,
+    node: Node,
+    key: str,
+    problems: Problems,
+) -> Connection | Broken:
+    """Return how a model is reached; None for one that is only named."""
     match fields:
-        case PlaceholderConnection():
-            return None, None
-        case ProviderConnection(provider_id=provider):
-            if not _check_provider(provider, places["provider_id"], problems) or _is_open(node):
-                return None
+        case ProviderConnection():
+            place = node.entries["provider_id"].place
+            if not _check_provider(fields.provider_id, place, problems):
+                return BROKEN
             base = _read_address(node.field("base_url"))
             return ProviderConfig(
-                provider, fields.model_key, fields.api_key, base, fields.api
-            ), None
-        case CustomConnection(adapter=adapter):
-            validation = fields.tls_context.validation_context if fields.tls_context else None
-            if validation is not None and validation.trust_chain_verification == "accept_untrusted":
-                hint = "certificates are always checked; put the endpoint's own into `trusted_ca`"
-                problems.add("E116", "`accept_untrusted` is not done", places["tls_context"], hint)
-            config = CustomConfig(
-                address=_read_address(node.entries["url"]) or Address(fields.url),
-                model=fields.model_key,
-                api=fields.api or "chat",
-                api_key=fields.api_key,
-                headers=fields.custom_headers or {},
-                trusted_ca=None if validation is None else validation.trusted_ca,
+                fields.provider_id, fields.model_key, fields.api_key, base, fields.api
             )
-            return None if _is_open(node) else (config, adapter)
-        case CustomInference(adapter=adapter):
-            if adapter is not None and adapter.key not in OWN_ADAPTERS:
-                hint = (
-                    "the snippet is given the messages and returns a chat completion: "
-                    "convert both in it"
-                )
-                message = "an adapter of your own in `custom_inference` is not done"
-                problems.add("E116", message, places["adapter"], hint)
-            snippets = {
-                one: source for one in _SNIPPETS if (source := getattr(fields, one)) is not None
-            }
-            if len(snippets) > 1:
-                message = "`snippet` and `run_inference_snippet` are two names of one field"
-                where = node.key_place("run_inference_snippet")
-                problems.add("E108", message, where, "leave one of them out")
-            elif not snippets and not node.is_broken and not node.entries.keys() & set(_SNIPPETS):
-                problems.add("E108", f"`snippet` is missing in {name}", node.place)
-            if len(snippets) != 1 or _is_open(node):
-                return None
-            ((field_name, source),) = snippets.items()
-            snippet = Snippet(INFERENCE_FUNCTION, source, places[field_name], key)
-            if field_name == "run_inference_snippet" and check_snippet(snippet) is not None:
-                snippet = replace(
-                    snippet, function=LATER_INFERENCE_FUNCTION
-                )  # it defines the other one
-            return InferenceConfig(snippet, fields.environment or {}, fields.timeout), adapter
+        case CustomConnection():
+            return _build_custom_connection(fields, node, problems)
+        case CustomInference():
+            snippet = _read_snippet(fields, node, key, problems)
+            if snippet is None:
+                return BROKEN
+            return InferenceConfig(snippet, fields.environment or {}, fields.timeout)
     return None
 
 
+def _build_custom_connection(
+    fields: CustomConnection,
+    node: Node,
+    problems: Problems,
+) -> CustomConfig:
+    certificates = fields.tls_context.validation_context if fields.tls_context else None
+    if certificates and certificates.trust_chain_verification == "accept_untrusted":
+        hint = "certificates are always checked; put the endpoint's own into `trusted_ca`"
+        place = node.entries["tls_context"].place
+        problems.add("E116", "`accept_untrusted` is not done", place, hint)
+    return CustomConfig(
+        address=_read_address(node.entries["url"]) or Address(fields.url),
+        model=fields.model_key,
+        api=fields.api or "chat",
+        api_key=fields.api_key,
+        headers=fields.custom_headers or {},
+        trusted_ca=certificates.trusted_ca if certificates else None,
+    )
+
+
+def _read_snippet(
+    fields: CustomInference,
+    node: Node,
+    key: str,
+    problems: Problems,
+) -> Snippet | None:
+    """Return the snippet of a model, under either of its two names."""
+    if fields.adapter is not None and fields.adapter.key not in OWN_ADAPTERS:
+        hint = "the snippet is given the messages and returns a chat completion: convert both in it"
+        message = "an adapter of your own in `custom_inference` is not done"
+        problems.add("E116", message, node.entries["adapter"].place, hint)
+    names = [name for name in _SNIPPETS if name in node.entries]
+    if len(names) > 1:
+        message = "`snippet` and `run_inference_snippet` are two names of one field"
+        problems.add("E108", message, node.key_place(names[1]), "leave one of them out")
+    elif not names and not node.is_broken:
+        message = "`snippet` is missing in `config` of the model (`custom_inference`)"
+        problems.add("E108", message, node.place)
+    if len(names) != 1 or getattr(fields, names[0]) is None:
+        return None
+    source = getattr(fields, names[0])
+    snippet = Snippet(INFERENCE_FUNCTION, source, node.entries[names[0]].place, key)
+    if names[0] == "run_inference_snippet" and check_snippet(snippet) is not None:
+        return replace(snippet, function=LATER_INFERENCE_FUNCTION)  # it defines the other one
+    return snippet
+
+
 def _read_address(node: Node) -> Address | None:
-    is_stated = node.is_scalar and not node.is_null
-    return Address(str(node.value), node.style == "caller") if is_stated else None
+    if not node.is_scalar or node.is_null:
+        return None
+    return Address(str(node.value), node.style == "caller")
 
 
-def build_generation(
-    fields: ModelFields | ProviderModel | SpecificationFields,
-) -> Generation:
-    """Return how a model is to generate, as files say it.
-
-    `extra_body` may stand in `generation`, too.
-    """
-    given = {} if fields.generation is None else fields.generation.model_dump(exclude_none=True)
+def build_generation(fields: ModelFields | ProviderModel | SpecificationFields) -> Generation:
+    """Return how a model is to generate; `extra_body` may stand in `generation`, too."""
+    parameters: dict[str, Any] = {}
+    if fields.generation is not None:
+        parameters = fields.generation.model_dump(exclude_none=True)
     if fields.extra_body is not None:
-        given["extra_body"] = {**given.get("extra_body", {}), **fields.extra_body}
-    if (stop := given.get("stop")) is not None:
-        given["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
-    return Generation(**given)
+        parameters["extra_body"] = {**parameters.get("extra_body", {}), **fields.extra_body}
+    if isinstance(parameters.get("stop"), str):
+        parameters["stop"] = (parameters["stop"],)
+    elif "stop" in parameters:
+        parameters["stop"] = tuple(parameters["stop"])
+    return Generation(**parameters)
 
 
 def build_adapter(node: Node, problems: Problems) -> Adapter | None:
@@ -327,15 +386,14 @@ def build_adapter(node: Node, problems: Problems) -> Adapter | None:
     fields = validate_node(AdapterFields, node, problems, name="the model adapter")
     if fields is None:
         return None
-    adapter = Adapter(
-        fields.key, fields.process_input.source_code, fields.process_output.source_code
-    )
+    request = fields.process_input.source_code
+    adapter = Adapter(fields.key, request, fields.process_output.source_code)
     for name, source, names in adapter.parts():
-        language = getattr(fields, name).language
-        if language != "jinja":
+        language = node.at(name, "language")
+        if language.value == "python":
             hint = "write it in Jinja, or use `connection_type: custom_inference`"
-            message = f"an adapter in `{language}` is not in this release"
-            problems.add("E116", message, node.at(name, "language").place, hint)
+            message = "an adapter in `python` is not in this release"
+            problems.add("E116", message, language.place, hint)
             continue
         try:
             Template.compile(source, names=names)

@@ -1,17 +1,20 @@
-"""Ready-made tasks: the files of `benchmarks`, raw files of a benchmark, and a task as a project of
-its own.
+"""Ready-made tasks: the files of `benchmarks`, a benchmark's raw files, and a task as a project.
 
-A file has `about` (what people need to know), `task` (in what its task file differs from the
-others), `hub` (the source `huggingface`) and `forms`: how to tell what a file on disk is, and which
-columns to derive so that the task can read it.
+A file has `about` (what people need to know), `task` (how its task file differs from the others),
+`hub` (the source `huggingface`) and `forms`: how to recognise a file on disk, and which columns to
+derive so that the task can read it.
 """
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import (
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -31,10 +34,26 @@ from answerkey.errors import (
     listing,
     raise_all,
 )
-from answerkey.spec.config import Config, Given, read_parameters, resolve_config
-from answerkey.spec.nodes import Node, Problems, from_plain, parse_yaml, to_plain
+from answerkey.spec.config import (
+    Config,
+    Given,
+    pick_declared,
+    resolve_config,
+)
+from answerkey.spec.nodes import (
+    Node,
+    Problems,
+    from_plain,
+    to_plain,
+)
 from answerkey.spec.project import RUN_NAMES
-from answerkey.spec.sources import DatasetSpec, build_source, is_remote, name_dataset
+from answerkey.spec.sources import (
+    DatasetSpec,
+    build_source,
+    is_remote,
+    name_dataset,
+)
+from answerkey.spec.yaml_text import parse_yaml
 
 FOLDER = "benchmarks"
 #: Where the caller names a dataset.
@@ -72,11 +91,10 @@ class About:
 
 @dataclass(frozen=True)
 class Form:
-    """How to tell a form of raw files, and how they are read: `how` has fields of a dataset's
-    source.
+    """How to recognise a form of raw files, and how they are read: `how` has fields of a source.
 
-    They are told by the ending of their names and the columns they have. Of a folder, the files
-    that `prefer` matches are read if there are some.
+    They are recognised by the ending of their names and the columns they have. Of a folder, the
+    files that match `prefer` are read if there are some.
     """
 
     description: str
@@ -90,8 +108,7 @@ class Form:
 class ReadyMade:
     """A ready-made task by name, with the dataset on the hub and its own forms of raw files.
 
-    `shots` has the fields of `hub` that lead to the rows for few-shot prompts; none for a task
-    without.
+    `shots` has the fields of `hub` that lead to the rows for few-shot prompts; it may be empty.
     """
 
     name: str
@@ -102,13 +119,14 @@ class ReadyMade:
     shots: Node
 
     @property
-    def forms(self) -> Iterator[Form]:
+    def forms(self) -> tuple[Form, ...]:
         """The forms of a benchmark, and last the one that its task reads without any change."""
-        yield from self.own_forms
         category = self.about.category or "category"
         derive = {category: f"{{{{ sample['{category}'] | default('all') }}}}"}
         text = "a table with `question`, `options` (a list of texts) and `answer` (a letter)"
-        yield Form(text, ("question", "options", "answer"), from_plain({"derive": derive}, _PLACE))
+        columns = ("question", "options", "answer")
+        plain = Form(text, columns, from_plain({"derive": derive}, _PLACE))
+        return (*self.own_forms, plain)
 
     @property
     def parameters(self) -> Iterator[tuple[str, object, str]]:
@@ -116,55 +134,54 @@ class ReadyMade:
         for entry in to_plain(self.task)["config_spec"]:
             yield entry["key"], entry.get("default_value"), entry.get("description", "")
 
-    def config(self, given: Mapping[str, Given], problems: Problems) -> Config:
+    def config(self, settings: Mapping[str, Given], problems: Problems) -> Config:
         """Return the config of the task; values that it does not declare are left out."""
-        parameters = read_parameters(self.task.get("config_spec"), problems)
-        known = {name: one for name, one in given.items() if name in parameters}
-        return resolve_config(parameters, known, problems, place=self.task.place)
+        return resolve_config(self.task, pick_declared(settings, self.task), problems)
 
     def describe(self) -> dict[str, Any]:
-        """Return all that is to be known as plain values."""
+        """Return everything about the task as plain values."""
         hub = to_plain(self.config({}, Problems()).fill(self.hub, Problems()))
+        forms = []
+        for form in self.own_forms:
+            forms.append({"description": form.description, "columns": list(form.expects)})
+        config = []
+        for key, default, text in self.parameters:
+            config.append({"key": key, "default": default, "description": text})
         return {
             "name": self.name,
             **asdict(self.about),
             "hub": {key: hub[key] for key in ("path", "name", "split", "revision") if key in hub},
-            "forms": [
-                {"description": one.description, "columns": list(one.expects)}
-                for one in self.own_forms
-            ],
-            "config": [
-                {"key": key, "default": default, "description": text}
-                for key, default, text in self.parameters
-            ],
+            "forms": forms,
+            "config": config,
         }
 
     def hub_datasets(self) -> Iterator[tuple[str, Node]]:
-        """Yield the datasets on the hub, as dataset files would have them, by the config value for
-        each.
+        """Yield the datasets on the hub, as dataset files, by the config value that names each.
 
         These are the questions and, where there may be some, the examples.
         """
-        place, kinds = (
-            self.hub.place,
-            {"dataset": ({}, ""), "examples": (self.shots.entries, "_examples")},
-        )
-        for parameter, (more, ending) in kinds.items():
-            source = {"type": Node("huggingface", place), **self.hub.entries, **more}
-            entries = {
-                "key": Node(self.name + ending, place),
-                "display_name": Node(self.about.title, place),
-                "source": Node(source, place, keys=self.hub.keys),
-            }
-            if more or not ending:
-                yield parameter, Node(entries, place)
+        yield "dataset", self._write_dataset(self.name, {})
+        if self.shots.entries:
+            yield "examples", self._write_dataset(f"{self.name}_examples", self.shots.entries)
+
+    def _write_dataset(self, key: str, fields: Mapping[str, Node]) -> Node:
+        place = self.hub.place
+        source = {"type": Node("huggingface", place), **self.hub.entries, **fields}
+        entries = {
+            "key": Node(key, place),
+            "display_name": Node(self.about.title, place),
+            "source": Node(source, place, keys=self.hub.keys),
+        }
+        return Node(entries, place)
 
 
 @cache
 def _paths() -> Mapping[str, Any]:
-    found = (files("answerkey.spec") / FOLDER).iterdir()
-    named = {path.name.removesuffix(".yaml"): path for path in found if path.name.endswith(".yaml")}
-    return dict(sorted(named.items()))
+    paths = {}
+    for path in (files("answerkey.spec") / FOLDER).iterdir():
+        if path.name.endswith(".yaml"):
+            paths[path.name.removesuffix(".yaml")] = path
+    return dict(sorted(paths.items()))
 
 
 def list_ready_made() -> list[str]:
@@ -172,55 +189,64 @@ def list_ready_made() -> list[str]:
     return list(_paths())
 
 
-def find_ready_made(given: object) -> str | None:
+def _fold_name(name: object) -> str:
+    return str(name).lower().replace("-", "_")
+
+
+def find_ready_made(location: object) -> str | None:
     """Return the ready-made task that a caller means.
 
     A file, or a folder with a run file, comes first.
     """
-    if not isinstance(given, str | Path):
+    if not isinstance(location, str | Path) or _fold_name(location) not in _paths():
         return None
-    name, path = str(given).lower().replace("-", "_"), Path(given)
-    if name not in _paths() or path.is_file():
-        return None
-    is_project = path.is_dir() and any((path / one).is_file() for one in RUN_NAMES)
-    return None if is_project else name
+    for path in (Path(location), *(Path(location) / name for name in RUN_NAMES)):
+        if path.is_file():
+            return None
+    return _fold_name(location)
 
 
 def suggest_ready_made(name: str) -> str | None:
-    """Return the hint to the ready-made task that a name may mean, and to its part that has that
-    name.
-    """
-    wanted = name.lower().replace("-", "_")
-    near = find_near(wanted, _paths()) or [one for one in _paths() if wanted.startswith(f"{one}_")]
+    """Return a hint to the ready-made task that a name may mean, or to a part of it."""
+    folded = _fold_name(name)
+    near = find_near(folded, _paths())
+    near += [task for task in _paths() if folded.startswith(f"{task}_")]
     if not near:
         return None
-    for entry in to_plain(load_ready_made(near[-1]).task)["config_spec"]:
+    for entry in to_plain(load_ready_made(near[0]).task)["config_spec"]:
         for value in entry.get("allowed_values", ()):
-            if str(value).lower().replace("-", "_") == wanted:
-                return f"did you mean `{near[-1]}` with `--config {entry['key']}={value}`?"
-    return f"did you mean `{near[-1]}`?"
+            if _fold_name(value) == folded:
+                return f"did you mean `{near[0]}` with `--config {entry['key']}={value}`?"
+    return f"did you mean `{near[0]}`?"
 
 
 @cache
 def load_ready_made(name: str) -> ReadyMade:
-    """Return a ready-made task; raises SpecError for a name that there is not."""
+    """Return a ready-made task; raises SpecError for an unknown name."""
     paths = _paths()
     if name not in paths:
         near = suggest_ready_made(name) or f"there are: {listing(paths)}"
         raise SpecError("E113", f"there is no ready-made task `{name}`", hint=near)
     root = parse_yaml(paths[name].read_text(encoding="utf-8"), f"{FOLDER}/{name}.yaml", Problems())
-    told = {one.name for one in fields(Form)} - {"how"}
-    forms = {}
-    for key, form in root.at("forms").entries.items():
-        stated = {one: to_plain(entry) for one, entry in form.entries.items() if one in told}
-        forms[key] = Form(how=form.without(*told), **stated)
+    forms = {key: _read_form(node) for key, node in root.at("forms").entries.items()}
     hub = root.entries["hub"]
-    read_as = forms[hub.at("form").value].how
-    complete = Node({**hub.without("form").entries, **read_as.entries}, hub.place, keys=hub.keys)
-    about, task = About(**to_plain(root.at("about"))), root.entries["task"]
-    written = from_plain(_write_task(name, about, to_plain(task)), task.place)
-    shots = task.at("shots").at("from") if "shots" in task.entries else Node({}, task.place)
-    return ReadyMade(name, about, written, complete, tuple(forms.values()), shots)
+    source = {**hub.without("form").entries, **forms[hub.at("form").value].how.entries}
+    about = About(**to_plain(root.at("about")))
+    task = root.entries["task"]
+    return ReadyMade(
+        name,
+        about,
+        from_plain(_write_task(name, about, to_plain(task)), task.place),
+        Node(source, hub.place, keys=hub.keys),
+        tuple(forms.values()),
+        task.field("shots").field("from"),
+    )
+
+
+def _read_form(node: Node) -> Form:
+    names = {"description", "expects", "prefer", "extension"}
+    fields = {key: to_plain(entry) for key, entry in node.entries.items() if key in names}
+    return Form(how=node.without(*names), **fields)
 
 
 #: What the config values of ready-made tasks are called, and what they are.
@@ -254,203 +280,237 @@ Answer with the letter of the right option and nothing else.
 Answer:"""
 
 
-def _write_task(name: str, about: About, own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the task file of a benchmark, whose own file says in what it differs from the others.
+def _write_task(
+    name: str,
+    about: About,
+    benchmark: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the task file of a benchmark, whose own file says how it differs from the others.
 
     `choose` has config values with all that they may be, `prompts` the wordings by name, ours
     first, `shots` what few-shot prompts are made of: `by`, `answer`, `from`. `images` are columns.
     """
-    shots, prompts = own.get("shots"), own.get("prompts") or {"answerkey": _PROMPT}
-    messages: Any = {wording: _write_messages(text, own) for wording, text in prompts.items()}
-    choices = dict(own.get("choose") or {}) | ({"orders": _ORDERS} if own.get("shuffled") else {})
-    choices |= ({"prompt": messages} if len(prompts) > 1 else {}) | {"extraction": _EXTRACTIONS}
-    parameters: list[dict[str, Any]] = [
-        {"type": "dataset", "key": "dataset", "default_value": name}
-    ]
-    for key, allowed in choices.items():
-        mapping = {"values_mapping": allowed} if isinstance(allowed, Mapping) else {}
-        stated = {"type": "categorical", "key": key, "default_value": next(iter(allowed))}
-        parameters.append({**stated, "allowed_values": list(allowed), **mapping})
+    prompts = benchmark.get("prompts") or {"answerkey": _PROMPT}
+    messages: Any = {wording: _write_messages(text, benchmark) for wording, text in prompts.items()}
+    choices: dict[str, Any] = dict(benchmark.get("choose") or {})
     definition: dict[str, Any] = {"dataset": {"key": "<< config.dataset >>"}}
-    solver: dict[str, Any] = {"type": "single_turn_solver"}
-    if shots is not None:
-        parameters.append({"type": "int", "key": "shots", "default_value": 0, "min": 0})
-        parameters.append(
-            {"type": "dataset", "key": "examples", "default_value": f"{name}_examples"}
-        )
-        solver["examples"] = {
-            "dataset": "<< config.examples >>",
-            "num_examples": "<< config.shots >>",
-        }
-        solver["examples"] |= {"by": shots["by"]} if "by" in shots else {}
-    if group := own.get("group_by", about.category):
+    if group := benchmark.get("group_by", about.category):
         definition["group_by"] = group
-    if "orders" in choices:
-        definition["choice_order"] = {
-            "options": "{{ sample.options }}",
-            "orders": "<< config.orders >>",
-        }
-    chosen = "<< config.prompt >>" if len(prompts) > 1 else next(iter(messages.values()))
+    if benchmark.get("shuffled"):
+        choices["orders"] = _ORDERS
+        options = "{{ sample.options }}"
+        definition["choice_order"] = {"options": options, "orders": "<< config.orders >>"}
+    prompt = next(iter(messages.values()))
+    if len(prompts) > 1:
+        choices["prompt"] = messages
+        prompt = "<< config.prompt >>"
+    choices["extraction"] = _EXTRACTIONS
     definition["solver"] = {
-        **solver,
-        "input_builder": {"type": "chat_completion", "input_messages": chosen},
+        "type": "single_turn_solver",
+        **_write_examples(benchmark),
+        "input_builder": {"type": "chat_completion", "input_messages": prompt},
     }
-    scorer = {
-        "type": "string_equals_mcqa",
-        "ground_truth_choice": "{{ sample.answer }}",
-        "choices": f"{{{{ {_LETTERS}[:sample.options | length] | list }}}}",
-        "options": "{{ sample.options }}",
-        "extraction": "<< config.extraction >>",
-        "metrics": [{"type": "mean", "field": "is_correct", "name": "Accuracy"}],
-    }
-    told = {
-        key: {"display_name": title, "description": text} for key, (title, text) in _CONFIG.items()
-    }
+    definition["scorers"] = [
+        {
+            "type": "string_equals_mcqa",
+            "ground_truth_choice": "{{ sample.answer }}",
+            "choices": f"{{{{ {_LETTERS}[:sample.options | length] | list }}}}",
+            "options": "{{ sample.options }}",
+            "extraction": "<< config.extraction >>",
+            "metrics": [{"type": "mean", "field": "is_correct", "name": "Accuracy"}],
+        }
+    ]
     return {
         "key": name,
         "display_name": about.title,
-        "description": own["description"],
+        "description": benchmark["description"],
         "tasks": ["chat_completion"],
-        "tags": ["ready-made", *own["tags"]],
-        "config_spec": [{**one, **told[one["key"]]} for one in parameters],
-        "definition": {**definition, "scorers": [scorer]},
+        "tags": ["ready-made", *benchmark["tags"]],
+        "config_spec": _write_parameters(name, choices, has_shots="shots" in benchmark),
+        "definition": definition,
     }
 
 
-def _write_messages(prompt: str, own: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the messages of a wording: the examples as turns of their own, where there may be
-    any.
-    """
+def _write_parameters(
+    name: str,
+    choices: Mapping[str, Any],
+    *,
+    has_shots: bool,
+) -> list[dict[str, Any]]:
+    """Return the `config_spec` of a benchmark; `choices` are the categorical values."""
+    parameters: list[dict[str, Any]] = []
+    parameters.append({"type": "dataset", "key": "dataset", "default_value": name})
+    for key, allowed in choices.items():
+        parameter = {"type": "categorical", "key": key, "default_value": next(iter(allowed))}
+        parameter["allowed_values"] = list(allowed)
+        if isinstance(allowed, Mapping):
+            parameter["values_mapping"] = allowed
+        parameters.append(parameter)
+    if has_shots:
+        parameters.append({"type": "int", "key": "shots", "default_value": 0, "min": 0})
+        default = f"{name}_examples"
+        parameters.append({"type": "dataset", "key": "examples", "default_value": default})
+    for parameter in parameters:
+        parameter["display_name"], parameter["description"] = _CONFIG[parameter["key"]]
+    return parameters
+
+
+def _write_examples(benchmark: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the solver's field for few-shot examples, where there may be any."""
+    if "shots" not in benchmark:
+        return {}
+    examples = {"dataset": "<< config.examples >>", "num_examples": "<< config.shots >>"}
+    if "by" in benchmark["shots"]:
+        examples["by"] = benchmark["shots"]["by"]
+    return {"examples": examples}
+
+
+def _write_messages(prompt: str, benchmark: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the messages of a wording; examples are turns of their own."""
     question = _OPTION.sub(rf"{{% for option in sample.options %}}{_LINE}{{%- endfor %}}", prompt)
-    if columns := own.get("images"):
-        images = [
-            {"type": "image", "image": f"{{{{ sample.{one} | default(none) }}}}"} for one in columns
-        ]
-        return [{"role": "user", "content": [{"type": "text", "text": question}, *images]}]
-    turns = [
-        ("user", question),
-        ("assistant", own.get("shots", {}).get("answer", "{{ sample.answer }}")),
-    ]
-    shown = [
-        {"role": role, "content": re.sub(r"\bsample\b", "example", text), "for_each": "examples"}
-        for role, text in (turns if "shots" in own else ())
-    ]
-    return [*shown, {"role": "user", "content": question}]
+    if columns := benchmark.get("images"):
+        content = [{"type": "text", "text": question}]
+        for column in columns:
+            image = f"{{{{ sample.{column} | default(none) }}}}"
+            content.append({"type": "image", "image": image})
+        return [{"role": "user", "content": content}]
+    messages = []
+    if "shots" in benchmark:
+        answer = benchmark["shots"].get("answer", "{{ sample.answer }}")
+        for role, text in (("user", question), ("assistant", answer)):
+            example = re.sub(r"\bsample\b", "example", text)
+            messages.append({"role": role, "content": example, "for_each": "examples"})
+    return [*messages, {"role": "user", "content": question}]
 
 
 def open_raw_files(
-    given: str | Path, ready: ReadyMade, config: Config, problems: Problems
+    location: str | Path,
+    ready: ReadyMade,
+    config: Config,
+    problems: Problems,
 ) -> DatasetSpec | None:
-    """Return what a caller gives as the data of a ready-made task: files, told by their columns.
+    """Return a caller's files as the dataset of a ready-made task, recognised by their columns.
 
-    Report what has none of its forms; raise DataError for a file that cannot be had.
+    Report files that have none of its forms; raise DataError for a file that cannot be read.
     """
+    node = _describe_raw_files(location, ready, config, problems)
+    if node is None:
+        return None
+    source = build_source(node, problems, base=Path())
+    if source is None:
+        return None
+    return DatasetSpec(name_dataset(location), source, ready.about.title, place=_PLACE)
+
+
+def _describe_raw_files(
+    location: str | Path,
+    ready: ReadyMade,
+    config: Config,
+    problems: Problems,
+) -> Node | None:
+    """Return the source of a dataset as a file would state it."""
     seen: list[str] = []
     for form in ready.forms:
-        found = _find_files(given, form)
-        if found is None:
+        candidate = _find_files(location, form)
+        if candidate is None:
             continue
-        stated, first, notice = found
+        fields, first, notice = candidate
         filled = config.fill(form.how, problems, ("source",))
-        entries = {name: Node(value, _PLACE) for name, value in stated.items()} | filled.entries
-        node = Node(entries, _PLACE, keys=filled.keys)
-        how: Any = build_source(node, Problems(), base=Path())
-        try:
-            columns = list(load_table(first, how).rows.columns)
-        except AnswerkeyError:  # read so, it has none
-            columns = []
-        if set(form.expects) <= set(columns):
+        entries = {name: Node(value, _PLACE) for name, value in fields.items()}
+        node = Node(entries | filled.entries, _PLACE, keys=filled.keys)
+        columns = _read_columns(first, node)
+        if columns >= set(form.expects):
             if notice is not None:
                 hint = "to read others, give a single file or a folder with them alone"
-                problems.notice(notice, Place(file=stated["directory_path"]), hint)
-            source = build_source(node, problems, base=Path())
-            title = ready.about.title
-            return (
-                None
-                if source is None
-                else DatasetSpec(name_dataset(given), source, title, place=_PLACE)
-            )
-        seen = seen or columns
-    columns_text = f" (columns: {listing(seen)})" if seen else ""
-    known = "; ".join(form.description for form in ready.forms)
-    message = (
-        f"`--dataset {given}` is no data of `{ready.name}` in a form that is known{columns_text}"
-    )
-    hint = f"known are: {known}. Or give a dataset file that derives these columns"
-    problems.report(DataError("E206", message, where=Place(file=str(given)), hint=hint))
+                problems.notice(notice, Place(file=str(location)), hint)
+            return node
+        seen = seen or sorted(columns)
+    message = f"`--dataset {location}` is no data of `{ready.name}` in a form that is known"
+    if seen:
+        message += f" (columns: {listing(seen)})"
+    forms = "; ".join(form.description for form in ready.forms)
+    hint = f"known are: {forms}. Or give a dataset file that derives these columns"
+    problems.report(DataError("E206", message, where=Place(file=str(location)), hint=hint))
     return None
 
 
-def _find_files(given: str | Path, form: Form) -> tuple[dict[str, str], Path, str | None] | None:
-    """Return how a source names the files that may have a form by their names, and the first of
-    them.
+def _read_columns(path: Path, node: Node) -> set[str]:
+    """Return the columns of a file, read as a source says; none if it cannot be read so."""
+    source: Any = build_source(node, Problems(), base=Path())
+    try:
+        return set(load_table(path, source).rows.columns)
+    except AnswerkeyError:
+        return set()
 
-    The third is what to say when not all files of a folder are read.
+
+def _find_files(location: str | Path, form: Form) -> tuple[dict[str, str], Path, str | None] | None:
+    """Return the fields of a source for files that may have a form, and the first of them.
+
+    The third is a notice if not all files of a folder are read.
     """
-    path = Path(given)
-    is_folder = not is_remote(str(given)) and path.is_dir()
-    if not is_folder:
-        name = urlsplit(str(given)).path if is_remote(str(given)) else path.name
-        if form.extension is not None and form.extension not in name.lower().split(".")[1:]:
-            return None
-        if is_remote(str(given)):
-            allow_fetching(str(given))
-            return {"type": "url", "url": str(given)}, UrlSource(url=str(given)).fetch().path, None
-        return {"type": "local", "file_path": str(path.resolve())}, path, None
-    there = list(list_files(path, form.extension).values())
-    if not there or (form.extension is None and len({one.suffix for one in there}) > 1):
+    path = Path(location)
+    if not is_remote(location) and path.is_dir():
+        return _find_in_folder(path, form)
+    name = urlsplit(str(location)).path if is_remote(location) else path.name
+    if form.extension is not None and form.extension not in name.lower().split(".")[1:]:
         return None
-    stated = {"type": "folder", "directory_path": str(path.resolve())}
+    if is_remote(location):
+        allow_fetching(str(location))
+        return (
+            {"type": "url", "url": str(location)},
+            UrlSource(url=str(location)).fetch().path,
+            None,
+        )
+    return {"type": "local", "file_path": str(path.resolve())}, path, None
+
+
+def _find_in_folder(folder: Path, form: Form) -> tuple[dict[str, str], Path, str | None] | None:
+    paths = list(list_files(folder, form.extension).values())
+    endings = {path.suffix for path in paths}
+    if not paths or (form.extension is None and len(endings) > 1):
+        return None
+    fields = {"type": "folder", "directory_path": str(folder.resolve())}
     if form.extension:
-        stated["extension"] = form.extension
-    wanted = [
-        one
-        for one in there
-        if form.prefer and matches(one.relative_to(path).as_posix(), form.prefer)
-    ]
-    if not form.prefer or not wanted or len(wanted) == len(there):
-        return stated, there[0], None
-    notice = f"of {len(there)} files only those that match `{form.prefer}` are read: {len(wanted)}"
-    return {**stated, "pattern": form.prefer}, wanted[0], notice
+        fields["extension"] = form.extension
+    preferred = []
+    for path in paths if form.prefer else ():
+        if matches(path.relative_to(folder).as_posix(), str(form.prefer)):
+            preferred.append(path)
+    if not preferred or len(preferred) == len(paths):
+        return fields, paths[0], None
+    count = len(preferred)
+    notice = f"of {len(paths)} files only those that match `{form.prefer}` are read: {count}"
+    return {**fields, "pattern": str(form.prefer)}, preferred[0], notice
 
 
 def write_project(ready: ReadyMade, dataset: str | None = None) -> dict[str, str]:
-    """Return a ready-made task as files of a project.
-
-    `dataset` is a file or folder in place of the hub.
-    """
-    about, key, problems = ready.about, ready.name, Problems()
+    """Return a ready-made task as files of a project; `dataset` is a file in place of the hub."""
+    about = ready.about
+    key = ready.name
+    problems = Problems()
     config = ready.config({}, problems)
-    described = {name: to_plain(config.fill(node, problems)) for name, node in ready.hub_datasets()}
+    datasets = {name: to_plain(config.fill(node, problems)) for name, node in ready.hub_datasets()}
     if dataset is not None:
-        opened = open_raw_files(dataset, ready, config, problems)
+        source = _describe_raw_files(dataset, ready, config, problems)
         raise_all(problems.errors)
-        found: Any = opened.source if opened else None
-        plain = asdict(found)
-        filters = [
-            {name: one for name, one in each.items() if one is not None}
-            for each in plain["filters"]
-        ]
-        place = getattr(found, "path_field", "url")
-        stated = {"type": plain.pop("type"), place: plain.pop(place), **plain, "filters": filters}
-        source = {name: value for name, value in stated.items() if value not in (None, {}, [], 0)}
-        described["dataset"] = {**described["dataset"], "source": source}
-    asked = {"task_key": key, "task_config": {"dataset": key}, "model_key": "builtin/random?seed=0"}
+        datasets["dataset"]["source"] = source and to_plain(source)
+    entry = {"task_key": key, "task_config": {"dataset": key}, "model_key": "builtin/random?seed=0"}
     run = {
-        "datasets": [{"$ref": f"{name}.yaml"} for name in described],
+        "datasets": [{"$ref": f"{name}.yaml"} for name in datasets],
         "tasks": [{"$ref": "task.yaml"}],
-        "evaluation": {"key": key, "display_name": about.title, "task_specifications": [asked]},
+        "evaluation": {"key": key, "display_name": about.title, "task_specifications": [entry]},
     }
-    comment = "".join(
-        f"{line}\n"
-        for text in (f"{about.title}. {about.citation}", f"Licence: {about.licence}")
-        for line in wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="# ")
-    )
-    return {
+    comment = ""
+    for text in (f"{about.title}. {about.citation}", f"Licence: {about.licence}"):
+        lines = wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="# ")
+        comment += "\n".join(lines) + "\n"
+    project = {
         "run.yaml": _RUN_COMMENT + write_yaml(run),
         "task.yaml": comment + write_yaml(to_plain(ready.task)),
-        **{f"{name}.yaml": _DATASET_COMMENT + write_yaml(one) for name, one in described.items()},
     }
+    for name, plain in datasets.items():
+        project[f"{name}.yaml"] = _DATASET_COMMENT + write_yaml(plain)
+    return project
 
 
 def write_yaml(plain: Mapping[str, Any]) -> str:
@@ -460,10 +520,12 @@ def write_yaml(plain: Mapping[str, Any]) -> str:
 
     def lay_out(value: object) -> object:
         if isinstance(value, Mapping):
-            return {key: lay_out(one) for key, one in value.items()}
+            return {key: lay_out(entry) for key, entry in value.items()}
         if isinstance(value, list | tuple):
-            return [lay_out(one) for one in value]
-        return LiteralScalarString(value) if isinstance(value, str) and "\n" in value else value
+            return list(map(lay_out, value))
+        if isinstance(value, str) and "\n" in value:
+            return LiteralScalarString(value)
+        return value
 
     yaml = YAML()
     yaml.width = _WIDTH

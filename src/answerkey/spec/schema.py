@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import (
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from functools import cache
 from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from answerkey import features
 from answerkey.solvers import ChoiceOrder
 from answerkey.spec import models, shapes
 from answerkey.spec.config import PARAMETERS
-from answerkey.spec.plan import load_feature, variant_model
+from answerkey.spec.plan import variant_model
 from answerkey.spec.sources import SOURCE
-from answerkey.spec.task import METRIC, SCORER, SOLVER
+from answerkey.spec.task import (
+    METRIC,
+    SCORER,
+    SOLVER,
+)
 from answerkey.spec.validation import Part, fields_of
 from answerkey.templates import RowFilter
 
@@ -52,13 +61,14 @@ def schema(kind: FileKind) -> dict[str, Any]:
     waiting: list[str] = [kind]
     while waiting:
         name = waiting.pop()
-        if name not in needed:
-            models = [
-                model.model_json_schema(mode="validation", by_alias=True) for model in parts[name]
-            ]
-            options = [_merge(found, found.pop("$defs", {})) for found in models]
-            needed[name] = {"anyOf": [*options, _ELSEWHERE]}
-            waiting.extend(_list_references(needed[name]))
+        if name in needed:
+            continue
+        options = []
+        for model in parts[name]:
+            plain = model.model_json_schema(mode="validation", by_alias=True)
+            options.append(_merge(plain, plain.pop("$defs", {})))
+        needed[name] = {"anyOf": [*options, _ELSEWHERE]}
+        waiting.extend(_list_references(needed[name]))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"answerkey {kind} file",
@@ -80,7 +90,7 @@ def _list_parts() -> Mapping[str, Iterable[type[BaseModel]]]:
     def list_kinds(part: Part) -> list[type[BaseModel]]:
         return [part.model(kind) for kind in part.registry]
 
-    gates = load_feature("policies")
+    gates = features.load_gates()
     return {
         "task": [shapes.TaskFields],
         "run": [shapes.RunFields],
@@ -113,7 +123,7 @@ def _merge(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str,
     merged: dict[str, Any] = {}
     for key, value in node.items():
         if key == "properties":
-            merged[key] = {name: _loosen(one, definitions) for name, one in value.items()}
+            merged[key] = {name: _loosen(entry, definitions) for name, entry in value.items()}
         elif key in {"anyOf", "oneOf", "allOf", "items", "prefixItems", "additionalProperties"}:
             merged[key] = _loosen(value, definitions)
         else:
@@ -130,34 +140,40 @@ def _loosen(node: Any, definitions: Mapping[str, Any]) -> Any:  # noqa: ANN401 -
     if "part" in node:
         return {"$ref": f"#/$defs/{node['part']}"}
     if "$ref" in node:
-        own = {name: value for name, value in node.items() if name != "$ref"}
-        return _loosen({**definitions[node["$ref"].rpartition("/")[2]], **own}, definitions)
+        name = node["$ref"].rpartition("/")[2]
+        beside = {key: value for key, value in node.items() if key != "$ref"}
+        return _loosen({**definitions[name], **beside}, definitions)
     merged = _merge(node, definitions)
     stand_ins = _list_stand_ins(merged)
-    return {"anyOf": [merged, *stand_ins]} if stand_ins else merged
+    if not stand_ins:
+        return merged
+    return {"anyOf": [merged, *stand_ins]}
 
 
 def _list_stand_ins(node: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the texts that may stand in for a value that is no text, or for one of a few words."""
+    """Return the texts that the loader accepts in place of a value."""
     kind = node.get("type")
+    if kind == "string":
+        if not node.keys() & {"enum", "const", "pattern", "maxLength"}:
+            return [{"type": "integer"}]
+        later = {"type": "string", "pattern": rf"{_LATER}|{_VARIABLE}"}
+        if node.keys() & {"pattern", "maxLength"}:
+            return [later, {"type": "integer"}]
+        return [later]
     stand_ins: list[dict[str, Any]] = []
-    if isinstance(kind, str) and kind in _STAND_INS:
+    if kind in _STAND_INS:
         stand_ins.append({"type": "string", "pattern": _STAND_INS[kind]})
-    elif kind == "string" and node.keys() & {"enum", "const", "pattern", "maxLength"}:
-        stand_ins.append({"type": "string", "pattern": rf"{_LATER}|{_VARIABLE}"})
-        stand_ins.extend([{"type": "integer"}] if "pattern" in node or "maxLength" in node else [])
-    elif kind == "string":
-        stand_ins.append({"type": "integer"})
     if kind == "array" or (kind == "object" and "properties" in node):
         stand_ins.append(_ELSEWHERE)
     return stand_ins
 
 
-def _list_references(node: object) -> Iterable[str]:
+def _list_references(node: object) -> Iterator[str]:
     if isinstance(node, dict):
         reference = node.get("$ref")
         if isinstance(reference, str):
             yield reference.rpartition("/")[2]
         node = list(node.values())
-    for value in node if isinstance(node, list) else ():
-        yield from _list_references(value)
+    if isinstance(node, list):
+        for value in node:
+            yield from _list_references(value)

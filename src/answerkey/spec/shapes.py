@@ -1,22 +1,40 @@
 """The fields of task, run, dataset and model files, and the old names that still work.
 
-What is held against a model of its own is marked as a `part` here: the loader validates part by
-part, so that a mistake in one scorer hides nothing of the next; the JSON Schema puts the parts
-together again.
+A value with a model of its own is marked as a `part`: the loader validates part by part, so that a
+mistake in one scorer hides no mistake in the next; the JSON Schema puts the parts together again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+)
 
 from pydantic import ConfigDict, Field
 
+from answerkey.errors import Place
 from answerkey.metrics import AggregatorName
-from answerkey.models.config import AnswerFormat, Effort, Thinking
-from answerkey.spec.nodes import Node, Problems, from_plain, to_plain
-from answerkey.spec.validation import Fields, Key, Number, Text, Whole
+from answerkey.models.config import (
+    AnswerFormat,
+    Effort,
+    Thinking,
+)
+from answerkey.spec.nodes import (
+    Node,
+    Problems,
+    to_plain,
+)
+from answerkey.spec.validation import (
+    Fields,
+    Key,
+    Number,
+    Text,
+    Whole,
+)
 from answerkey.types import Purpose
 
 #: A reference to a model or an adapter may also contain `$`; a built-in model is named with its
@@ -27,15 +45,14 @@ CachePolicy = Literal["reuse", "update", "no-cache"]
 Subsampling = Literal["head", "random"]
 Reference = Annotated[Text, Field(pattern=r"^[a-zA-Z0-9_\-$]+$", min_length=1, max_length=250)]
 ModelReference = Annotated[Text, Field(pattern=MODEL_REFERENCE, max_length=1000)]
-#: Marks an old name in the JSON Schema; pydantic's own `deprecated` would warn of our code, not of
-#: the file.
+#: Marks an old name in the JSON Schema; pydantic's own `deprecated` would warn about our code.
 OLD: dict[str, Any] = {"deprecated": True}
 Count = Annotated[Whole, Field(ge=1)]
 Column = Annotated[Text, Field(min_length=1)]
 
 
 def part(name: str) -> Any:  # noqa: ANN401 - what pydantic's Field returns
-    """Return the mark of a value that is held against the models of a part of its own."""
+    """Return the mark of a value that has models of its own."""
     return Field(json_schema_extra={"part": name})
 
 
@@ -110,7 +127,6 @@ class DesignFields(Fields):
     group_by: Column | list[Column] | None = None
     cluster_by: Column | None = None
     cluster_correction: bool | None = None
-    bootstrap_seed: Whole | None = None
 
 
 class Definition(DesignFields):
@@ -260,129 +276,159 @@ class RunFields(Fields):
 
 LATER_ERA = "the format of late 2026"
 DEBUG_SAMPLES = 10
-#: A mapping, an old name in it and its new one become the mapping in its new form, and what to
-#: write there instead; None for a value that is wrong under any name, which is for others to say.
-Rewrite = Callable[[Node, str, str], tuple[Node, str] | None]
 
 
 @dataclass(frozen=True)
 class Deprecation:
-    """An old key (or an old value of a key) of one part of a file: since when, and what replaces
-    it.
+    """An old key (or an old value of a key) of one part of a file: since when, and its replacement.
 
-    `scorer` limits it to the scorers of a type. `is_moved`: the name is not old, its place is.
+    `hint` says what to write, with the old value as `{}`. `build` makes the new entry from the old
+    one; without it the old one is kept where it is. A `replacement` that is a sentence drops it.
+    `scorer` limits it to the scorers of a type.
     """
 
     part: str
     name: str
     since: str
     replacement: str
-    rewrite: Rewrite
+    hint: str
+    build: Callable[[Node, Place], Node] | None = None
     value: str | None = None
     scorer: str | None = None
     is_moved: bool = False
 
+    def rewrite(self, node: Node) -> Node:
+        """Return a mapping with the old key replaced, unless the new one is given too."""
+        if self.build is None:
+            return node if self.is_moved else node.without(self.name)
+        entry = self.build(node.entries[self.name], node.key_place(self.name))
+        remaining = node.without(self.name)
+        if self.replacement in node.entries:
+            return remaining
+        return remaining.having(self.replacement, entry)
 
-def _read_column(node: Node, old: str, new: str) -> tuple[Node, str]:
+
+def _keep(entry: Node, place: Place) -> Node:  # noqa: ARG001 - the place is for others
+    return entry
+
+
+def _read_column(entry: Node, place: Place) -> Node:  # noqa: ARG001 - same
     """Turn a column name into a template that reads the column."""
-    column = to_plain(node.entries[old])
-    quoted = str(column).replace("\\", "\\\\").replace("'", "\\'")
-    template = f"{{{{ sample['{quoted}'] }}}}"
-    if isinstance(column, str | int) and not isinstance(column, bool):
-        entry = Node(template, node.entries[old].place)
-        node = node.without(old) if new in node.entries else node.without(old).having(new, entry)
-    return node, f'write `{new}: "{template}"`'
+    if entry.is_scalar and not entry.is_null:
+        return Node(f"{{{{ sample['{_escape(entry.value)}'] }}}}", entry.place)
+    return entry
 
 
-def _drop(node: Node, old: str, new: str) -> tuple[Node, str]:
-    return node.without(old), new
+def _describe_source(entry: Node, place: Place) -> Node:
+    entries = {"type": Node("local", entry.place), "file_path": entry}
+    return Node(entries, entry.place, keys={"file_path": place})
 
 
-def _rename_type(node: Node, old: str, new: str) -> tuple[Node, str]:
-    return node.having(old, Node(new, node.entries[old].place)), f"write `{old}: {new}`"
+def _count_debug_samples(entry: Node, place: Place) -> Node:  # noqa: ARG001 - same
+    return Node(DEBUG_SAMPLES, entry.place)
 
 
-def _rename(node: Node, old: str, new: str) -> tuple[Node, str]:
-    rest = node.without(old)
-    return rest if new in node.entries else rest.having(new, node.entries[old]), f"write `{new}: …`"
-
-
-def _move_into_source(node: Node, old: str, new: str) -> tuple[Node, str]:
-    entry, rest = node.entries[old], node.without(old)
-    if new not in node.entries:
-        entries = {"type": Node("local", entry.place), old: entry}
-        rest = rest.having(new, Node(entries, entry.place, keys={old: node.key_place(old)}))
-    return rest, f"write `source: {{type: local, file_path: {to_plain(entry)}}}`"
-
-
-def _move_to_run_config(node: Node, old: str, new: str) -> tuple[Node, str]:
-    """Keep the value under the name that the loader reads: the run's own `run_config` wins over
-    it.
-    """
-    return node, f"write `run_config: {{{new}: {to_plain(node.entries[old])}}}`"
-
-
-def _read_mode(node: Node, old: str, new: str) -> tuple[Node, str] | None:
-    entry, rest = node.entries[old], node.without(old)
-    if to_plain(entry) == "full":
-        return rest, "leave it out"
-    if to_plain(entry) != "debug":
-        return None
-    if new not in node.entries:
-        rest = rest.having(new, from_plain(DEBUG_SAMPLES, entry.place))
-    return rest, f"write `run_config: {{num_samples: {DEBUG_SAMPLES}}}`"
+def _escape(value: object) -> str:
+    return str(value).replace("\\", "\\\\").replace("'", "\\'")
 
 
 _ENTITY = (
     "leave it out: a task with a `solver` evaluates a model, one without evaluates the dataset"
 )
-_SUBSET = "it is ignored; write `run_config: {num_samples: …}`"
+_SUBSET = "it is ignored; write `run_config: {{num_samples: …}}`"
 _COLUMNS = "scorers read templates"
+_MCQA = "string_equals_mcqa"
 
 DEPRECATIONS: tuple[Deprecation, ...] = (
+    Deprecation(
+        "scorer",
+        "ground_truth_choice_field",
+        _COLUMNS,
+        "ground_truth_choice",
+        "write `ground_truth_choice: \"{{{{ sample['{}'] }}}}\"`",
+        _read_column,
+        scorer=_MCQA,
+    ),
+    Deprecation(
+        "scorer",
+        "choices_field",
+        _COLUMNS,
+        "choices",
+        "write `choices: \"{{{{ sample['{}'] }}}}\"`",
+        _read_column,
+        scorer=_MCQA,
+    ),
+    Deprecation(
+        "definition",
+        "type",
+        LATER_ERA,
+        "benchmark_task",
+        "write `type: benchmark_task`",
+        value="declarative_task",
+    ),
+    Deprecation("task", "evaluated_entity_type", "tasks have a `definition`", _ENTITY, _ENTITY),
+    Deprecation(
+        "specification",
+        "entity_key",
+        "specifications have a `model_key`",
+        "model_key",
+        "write `model_key: …`",
+        _keep,
+    ),
+    Deprecation("definition", "evaluated_entity_type", LATER_ERA, _ENTITY, _ENTITY),
+    Deprecation("dataset choice", "fast_subset_size", LATER_ERA, _SUBSET, _SUBSET),
+    Deprecation(
+        "dataset",
+        "file_path",
+        LATER_ERA,
+        "source",
+        "write `source: {{type: local, file_path: {}}}`",
+        _describe_source,
+        is_moved=True,
+    ),
+    Deprecation(
+        "evaluation",
+        "mode",
+        LATER_ERA,
+        "num_samples",
+        f"write `run_config: {{{{num_samples: {DEBUG_SAMPLES}}}}}`",
+        _count_debug_samples,
+        value="debug",
+    ),
+    Deprecation("evaluation", "mode", LATER_ERA, "leave it out", "leave it out", value="full"),
     *(
-        Deprecation("scorer", old, _COLUMNS, new, _read_column, scorer="string_equals_mcqa")
-        for old, new in (
-            ("ground_truth_choice_field", "ground_truth_choice"),
-            ("choices_field", "choices"),
+        Deprecation("evaluation", name, LATER_ERA, name, hint, is_moved=True)
+        for name, hint in (
+            ("num_samples", "write `run_config: {{num_samples: {}}}`"),
+            ("subsampling", "write `run_config: {{subsampling: {}}}`"),
+            ("cache_policy", "write `run_config: {{cache_policy: {}}}`"),
         )
-    ),
-    Deprecation(
-        "definition", "type", LATER_ERA, "benchmark_task", _rename_type, value="declarative_task"
-    ),
-    Deprecation("task", "evaluated_entity_type", "tasks have a `definition`", _ENTITY, _drop),
-    Deprecation(
-        "specification", "entity_key", "specifications have a `model_key`", "model_key", _rename
-    ),
-    Deprecation("definition", "evaluated_entity_type", LATER_ERA, _ENTITY, _drop),
-    Deprecation("dataset choice", "fast_subset_size", LATER_ERA, _SUBSET, _drop),
-    Deprecation("dataset", "file_path", LATER_ERA, "source", _move_into_source, is_moved=True),
-    Deprecation("evaluation", "mode", LATER_ERA, "num_samples", _read_mode),
-    *(
-        Deprecation("evaluation", name, LATER_ERA, name, _move_to_run_config, is_moved=True)
-        for name in ("num_samples", "subsampling", "cache_policy")
     ),
 )
 
 
-def carry_over(node: Node, part: str, problems: Problems) -> Node:
-    """Return a part of a file with its old names in their new form; each old name is a notice."""
-    written, kind = node.entries, node.at("type").text
+def carry_over(
+    node: Node,
+    part: str,
+    problems: Problems,
+) -> Node:
+    """Return a part of a file with its old names replaced; each old name is a notice."""
+    written = node
     for old in DEPRECATIONS:
-        if old.part == part and old.name in written and old.scorer in {None, kind}:
-            rewritten = old.rewrite(node, old.name, old.replacement)
-            if rewritten is None or old.value not in {None, written[old.name].text}:
-                continue
-            where, new = node.key_place(old.name), old.replacement
-            title = old.name if old.value is None else f"{old.name}: {old.value}"
-            hint = rewritten[1]
-            if new in written and new != old.name:
-                message = f"`{title}` is an old name, and `{new}` is given too: `{new}` is used"
-                hint = f"remove `{old.name}`"
-            elif old.is_moved:
-                message = f"`{title}` in `{old.part}` stands in an old place (since {old.since})"
-            else:
-                message = f"`{title}` is an old name (since {old.since})"
-            problems.notice(message, where, hint)
-            node = rewritten[0]
+        if old.part != part or old.name not in written.entries:
+            continue
+        entry = written.entries[old.name]
+        if old.scorer not in {None, written.at("type").text} or old.value not in {None, entry.text}:
+            continue
+        title = f"type: {old.value}" if old.name == "type" else old.name
+        message = f"`{title}` is an old name (since {old.since})"
+        hint = old.hint.format(_escape(to_plain(entry)))
+        new = old.replacement
+        if new in written.entries and new != old.name:
+            message = f"`{title}` is an old name, and `{new}` is given too: `{new}` is used"
+            hint = f"remove `{old.name}`"
+        elif old.is_moved:
+            message = f"`{title}` in `{part}` stands in an old place (since {old.since})"
+        problems.notice(message, written.key_place(old.name), hint)
+        node = old.rewrite(node)
     return node

@@ -23,21 +23,20 @@ def main(words: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(words)
     text = arguments.config
     try:
-        config = json.loads(
-            Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text
-        )
-        answers, behaviour = read_config(config)
+        if text.startswith("@"):
+            text = Path(text[1:]).read_text(encoding="utf-8")
+        answers, behaviour = read_config(json.loads(text))
     except (OSError, TypeError, ValueError) as error:
         parser.error(str(error))
     # Handlers, not a mask: threads that libraries have started by now would not have the mask. No
     # event: a handler that interrupts its `wait` would wait for the lock that this holds.
-    heard: list[int] = []
+    signals: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _: heard.append(number))
+        signal.signal(number, lambda number, _: signals.append(number))
     with TestServer(answers, behaviour, port=arguments.port) as server:
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
-        while not heard:
+        while not signals:
             time.sleep(0.05)
     return 0
 

@@ -11,7 +11,6 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatch
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,10 +42,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> RunFile | None:
     """Return the tests of a run file that the settings name."""
-    patterns: list[str] = parent.config.getini(FILES)
-    name = Path(os.path.relpath(file_path, parent.config.rootpath)).as_posix() if patterns else ""
-    if any(fnmatch(name, pattern) for pattern in patterns):
-        return RunFile.from_parent(parent, path=file_path)
+    for pattern in parent.config.getini(FILES):
+        name = os.path.relpath(file_path, parent.config.rootpath)
+        if fnmatch(Path(name).as_posix(), pattern):
+            return RunFile.from_parent(parent, path=file_path)
     return None
 
 
@@ -64,17 +63,16 @@ class RunFile(pytest.File):
         from answerkey.errors import Problems
         from answerkey.spec import Overrides, load_plan
 
-        options = _read_options(self.config)
-        model, baseline = options.get("model"), options.get("baseline")
-        loaded = load_plan(self.path, Overrides(model=model, baseline=baseline))
+        overrides = Overrides(**_read_options(self.config))
+        loaded = load_plan(self.path, overrides)
         if loaded.errors:
             raise self.CollectError(str(Problems(loaded.errors)))
-        policies = loaded.value.policies if loaded.value else ()
-        rules = [(policy["key"], rule["key"]) for policy in policies for rule in policy["rules"]]
-        for policy, rule in rules:
-            yield GateItem.from_parent(self, name=f"{policy}::{rule}")
-        if not rules:
-            yield GateItem.from_parent(self, name=_COMPLETE)
+        names = []
+        for policy in loaded.value.policies if loaded.value else ():
+            for rule in policy["rules"]:
+                names.append(f"{policy['key']}::{rule['key']}")
+        for name in names or [_COMPLETE]:
+            yield GateItem.from_parent(self, name=name)
 
     def run_once(self) -> Run:
         """Return the run of the file; what kept it from its end is raised for each of its gates."""
@@ -101,17 +99,18 @@ class GateItem(pytest.Item):
         from answerkey.types import GateStatus
 
         run = self.parent.run_once()
-        found = [gate for gate in run.gates if f"{gate.policy}::{gate.rule}" == self.name]
-        if not found and run.status != "complete":
+        gates = [gate for gate in run.gates if f"{gate.policy}::{gate.rule}" == self.name]
+        if not gates and run.status != "complete":
             see = f"see `answerkey show {run.path}`"
-            raise GateError(f"the run is {run.status}: calls failed for good; {see}")
-        for gate in found:
-            told = explain_gate(gate, with_tasks=len(run.tasks) > 1)
+            raise GateError(f"the run is {run.status}: calls failed permanently; {see}")
+        for gate in gates:
+            lines = explain_gate(gate, with_tasks=len(run.tasks) > 1)
             if gate.status is GateStatus.SKIPPED:
-                pytest.skip("; ".join(told))
+                pytest.skip("; ".join(lines))
             if gate.status is not GateStatus.PASS:
                 head = f"{WORDS[gate.status]}  {gate.display_name or gate.rule}"
-                raise GateError("\n".join([head, *told, advise_gate(gate, run) or ""]).rstrip())
+                advice = advise_gate(gate, run) or ""
+                raise GateError("\n".join([head, *lines, advice]).rstrip())
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # noqa: ANN401 - pytest's own types
         """Return the words of a gate; anything else is shown as ever."""
@@ -128,30 +127,39 @@ def _read_options(config: pytest.Config) -> dict[str, Any]:
     """Return what the command line of pytest says, as options of `answerkey.run`."""
     from answerkey.reports.view import find_run
 
-    model, baseline = (config.getoption(f"answerkey_{name}") for name in ("model", "baseline"))
-    found = {"model": model, "baseline": baseline and str(find_run(str(baseline)).path)}
-    return {name: value for name, value in found.items() if value}
+    options: dict[str, Any] = {}
+    if model := config.getoption("answerkey_model"):
+        options["model"] = model
+    if baseline := config.getoption("answerkey_baseline"):
+        options["baseline"] = str(find_run(str(baseline)).path)
+    return options
 
 
-def _run(config: pytest.Config, path: str | Path, options: dict[str, object]) -> Run:
+def _run(config: pytest.Config, path: str | Path, options: dict[str, Any]) -> Run:
     import answerkey
 
-    chosen = {**_read_options(config), **options}
-    return answerkey.run(path, out=chosen.pop("out", None) or _find_folder(config, path), **chosen)
+    options = {**_read_options(config), **options}
+    if not options.get("out"):
+        options["out"] = _find_folder(config, Path(path).resolve())
+    return answerkey.run(path, **options)
 
 
-def _find_folder(config: pytest.Config, path: str | Path) -> Path:
+def _find_folder(config: pytest.Config, path: Path) -> Path:
     """Return a new folder for a run: where the command line says, else among the temporary ones of
     pytest.
 
     Those can be looked at until pytest has been started three more times.
     """
-    base, factory = config.getoption("answerkey_out"), vars(config).get("_tmp_path_factory")
+    base = config.getoption("answerkey_out")
+    factory = vars(config).get("_tmp_path_factory")
     if factory is not None and not base:
         base = factory.mktemp("answerkey-gates")
     root = Path(base or tempfile.mkdtemp(prefix="answerkey-gates-"))
-    name = Path(path).resolve().parent.name if Path(path).suffix else Path(path).resolve().name
-    return next(folder for number in count(1) if not (folder := root / f"{name}-{number}").exists())
+    name = path.parent.name if path.suffix else path.name
+    number = 1
+    while (root / f"{name}-{number}").exists():
+        number += 1
+    return root / f"{name}-{number}"
 
 
 @pytest.fixture

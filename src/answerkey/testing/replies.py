@@ -1,7 +1,4 @@
-"""What the test server is told and what it counts: replies, behaviour, requests.
-
-And the APIs it speaks.
-"""
+"""What the test server is told, and what it counts: answers, behaviour, requests."""
 
 from __future__ import annotations
 
@@ -19,17 +16,11 @@ from answerkey.types import Draws
 
 Kind = Literal[
     "text",
-    "list_content",
     "null_content",
     "empty_text",
     "refusal",
-    "content_filter",
-    "tool_calls",
     "truncated",
     "reasoning",
-    "empty_choices",
-    "no_choices",
-    "wrong_types",
     "error_body",
     "html",
     "bad_json",
@@ -46,7 +37,7 @@ class Reply:
 
     `body` replaces everything that the kind would write. `reasoning` is what the model thinks in a
     reply of the kind `reasoning`. `delay` (seconds) is added to the server's own. `logprobs` are
-    sent when they are asked for: the alternatives of the first token, or, for a prompt that is
+    sent to requests that want them: the alternatives of the first token, or, for a prompt that is
     echoed, of its endings; an empty mapping sends none.
     """
 
@@ -74,33 +65,39 @@ class NoAnswerError(LookupError):
 
 def find_reply(answers: Answers, messages: Messages) -> Reply:
     """Return the reply to some messages; raise NoAnswerError when none is recorded for them."""
-    found: str | Reply | None
+    answer: str | Reply | None
     if isinstance(answers, str | Reply):
-        found = answers
+        answer = answers
     elif isinstance(answers, Mapping):
-        found = answers.get(read_prompt(messages))
+        answer = answers.get(read_prompt(messages))
     else:
-        found = answers(messages)
-    if found is None:
+        answer = answers(messages)
+    if answer is None:
         raise NoAnswerError(f"no answer is recorded for the prompt {read_prompt(messages)[:200]!r}")
-    return Reply(found) if isinstance(found, str) else found
+    if isinstance(answer, str):
+        return Reply(answer)
+    return answer
 
 
 def read_prompt(messages: Messages) -> str:
     """Return the text of the last user message; of the last message when there is none."""
-    users = [message for message in messages if message.get("role") == "user"] or list(messages)
-    return read_content(users[-1].get("content")) if users else ""
+    users = [message for message in messages if message.get("role") == "user"]
+    last = (users or list(messages))[-1:]
+    return "".join(read_content(message.get("content")) for message in last)
 
 
 def read_content(content: object) -> str:
     """Return the text of a message's content; parts are joined by a newline."""
     if isinstance(content, str):
         return content
-    parts = content if isinstance(content, list) else []
-    return "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, Mapping))
+    texts = [part.get("text") for part in list_objects(content)]
+    return "\n".join(str(text or "") for text in texts)
 
 
-_CHOICES = ("enum", "choice", "guided_choice")
+def list_objects(value: object) -> list[Mapping[str, Any]]:
+    """Return the objects of a JSON list; none of anything else."""
+    entries = value if isinstance(value, list) else []
+    return [entry for entry in entries if isinstance(entry, Mapping)]
 
 
 def obey(body: Mapping[str, Any], reply: Reply) -> Reply:
@@ -110,28 +107,35 @@ def obey(body: Mapping[str, Any], reply: Reply) -> Reply:
     The choice is the last that the text names, else the first of all. The reply to a last message
     that is marked `prefix` begins with its text, as Mistral's does.
     """
-    found, last = _find_choices("", body), [{}, *_read_chat(body)][-1]
-    if found is not None and reply.kind in {"text", "reasoning"} and reply.body is None:
-        choices, name = found
-        words = {one: rf"(?<!\w){re.escape(one)}(?!\w)" for one in choices}
-        ends = {one: [at.end() for at in re.finditer(words[one], reply.text)] for one in choices}
-        chosen = max(choices, key=lambda one: max(ends[one], default=-1))
+    constraint = _find_choices("", body)
+    if constraint is not None and reply.kind in {"text", "reasoning"} and reply.body is None:
+        choices, name = constraint
+        chosen = max(choices, key=lambda choice: _find_last(choice, reply.text))
         return replace(reply, text=chosen if name is None else json.dumps({name: chosen}))
-    if last.get("prefix"):
-        return replace(reply, text=f"{last.get('content')}{reply.text}")
+    for last in list_objects(body.get("messages"))[-1:]:
+        if last.get("prefix"):
+            return replace(reply, text=f"{last.get('content')}{reply.text}")
     return reply
 
 
-def _find_choices(key: str, value: object) -> tuple[list[str], str | None] | None:
-    """Return the choices in a JSON value, and the field of the reply that holds one.
+def _find_last(choice: str, text: str) -> int:
+    """Return where a text names a choice for the last time, -1 if it does not."""
+    places = re.finditer(rf"(?<!\w){re.escape(choice)}(?!\w)", text)
+    return max((place.end() for place in places), default=-1)
 
-    That is a property's.
-    """
-    for name, inner in value.items() if isinstance(value, Mapping) else ():
-        if name in _CHOICES and isinstance(inner, list) and inner:
+
+def _find_choices(key: str, value: object) -> tuple[list[str], str | None] | None:
+    """Return the choices in a JSON value, and the property of the reply that is to hold one."""
+    if not isinstance(value, Mapping):
+        return None
+    for name, inner in value.items():
+        if name in {"enum", "choice", "guided_choice"} and isinstance(inner, list) and inner:
             return list(map(str, inner)), None
-        if (found := _find_choices(name, inner)) is not None:
-            return (found[0], name) if key == "properties" else found
+        constraint = _find_choices(name, inner)
+        if constraint is not None and key == "properties":
+            return constraint[0], name
+        if constraint is not None:
+            return constraint
     return None
 
 
@@ -147,7 +151,7 @@ def answer_by_hash(
     return pick
 
 
-# ── how the server behaves
+# How the server behaves.
 
 BatchOutcome = Literal["completed", "failed", "expired", "cancelled"]
 
@@ -169,17 +173,15 @@ FAULTS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-_STATUSES = range(300, 600)
-
 
 @dataclass(frozen=True)
 class Behaviour:
-    """How the server treats requests; what it answers is said apart.
+    """How the server treats requests; what it answers is set separately.
 
-    `delay` in seconds, or from and to (drawn by the request's content). `faults` maps a status code
-    (`"500"`) or a name out of `FAULTS` to the share of requests that meet it; which do is drawn
-    from `seed`, the content and how often it was asked; only its first `faulty_attempts` requests
-    do (None: all). `requests_per_minute` and `max_concurrent` answer 429 above the limit; a minute
+    `delay` is in seconds, or from and to (drawn by the request's content). `faults` maps a status
+    code (`"500"`) or a name in `FAULTS` to the share of requests that meet it; which do is drawn
+    from `seed`, the content and how often it was sent; only its first `faulty_attempts` requests do
+    (None: all). `requests_per_minute` and `max_concurrent` answer 429 above the limit; a minute
     lasts `minute_seconds`. With `api_key`, requests that do not bring it are refused (401).
     `unknown_fields` of a body are refused (400). `canary` is a text to look out for in all that
     arrives. Redirects lead to `redirect_to`. Replies are constrained to the choices that a request
@@ -207,13 +209,11 @@ class Behaviour:
 
     def __post_init__(self) -> None:
         for name in self.faults:
-            if name not in FAULTS and not (name.isdecimal() and int(name) in _STATUSES):
-                raise ValueError(
-                    f"unknown fault {name!r}: a status code, or one of {', '.join(FAULTS)}"
-                )
-        if not 0 <= sum(self.faults.values()) <= 1 + 1e-9 or any(
-            one < 0 for one in self.faults.values()
-        ):
+            if name not in FAULTS and not re.fullmatch("[345][0-9][0-9]", name):
+                names = ", ".join(FAULTS)
+                raise ValueError(f"unknown fault {name!r}: a status code, or one of {names}")
+        shares = self.faults.values()
+        if min(shares, default=0) < 0 or sum(shares) > 1 + 1e-9:
             raise ValueError("the shares of faults must be between 0 and 1 together")
         if self.batch_outcome not in get_args(BatchOutcome):
             raise ValueError(f"unknown batch outcome {self.batch_outcome!r}")
@@ -222,9 +222,7 @@ class Behaviour:
         """Return the fault that the attempt (from 0) of a request with this content meets, or
         None.
         """
-        if not self.faults or (
-            self.faulty_attempts is not None and attempt >= self.faulty_attempts
-        ):
+        if self.faulty_attempts is not None and attempt >= self.faulty_attempts:
             return None
         left = Draws(self.seed, digest).draw(f"fault {attempt}")
         for name, share in self.faults.items():
@@ -250,32 +248,34 @@ def read_config(config: Any) -> tuple[Answers, Behaviour]:  # noqa: ANN401 - JSO
     """
     if not isinstance(config, Mapping):
         raise TypeError("the settings must be a JSON object")
-    rest = dict(config)
-    choices = rest.pop("choices", None)
-    stated = rest.pop("answers", "A")
-    if isinstance(stated, str) or "kind" in stated:
-        answers: Answers = _read_reply(stated)
-    else:
-        answers = {str(prompt): _read_reply(one) for prompt, one in stated.items()}
-    known = sorted(one.name for one in fields(Behaviour))
-    if unknown := sorted(rest.keys() - set(known)):
-        raise ValueError(
-            f"unknown setting {unknown[0]!r}; there are answers, choices, {', '.join(known)}"
-        )
-    rest |= {name: tuple(value) for name, value in rest.items() if isinstance(value, list)}
-    behaviour = Behaviour(**rest)
-    return (answer_by_hash(choices, seed=behaviour.seed) if choices else answers), behaviour
+    settings: dict[str, Any] = {}
+    for name, value in config.items():
+        settings[name] = tuple(value) if isinstance(value, list) else value
+    choices = settings.pop("choices", None)
+    answers = settings.pop("answers", "A")
+    names = sorted(setting.name for setting in fields(Behaviour))
+    for name in settings:
+        if name not in names:
+            listed = ", ".join(names)
+            raise ValueError(f"unknown setting {name!r}; there are answers, choices, {listed}")
+    behaviour = Behaviour(**settings)
+    if choices:
+        return answer_by_hash(choices, seed=behaviour.seed), behaviour
+    if isinstance(answers, str) or "kind" in answers:
+        return _read_reply(answers), behaviour
+    return {prompt: _read_reply(answer) for prompt, answer in answers.items()}, behaviour
 
 
 def _read_reply(value: Any) -> str | Reply:  # noqa: ANN401 - JSON
-    return value if isinstance(value, str) else Reply(**value)
+    if isinstance(value, str):
+        return value
+    return Reply(**value)
 
 
-# ── what the server was asked
+# What the server was asked.
 
-#: Headers that carry keys, in the ways of the providers.
+#: Headers that carry keys, as the providers name them.
 KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
-_KEPT_REQUESTS = 1000
 
 
 @dataclass(frozen=True)
@@ -309,7 +309,7 @@ class Asked:
     keys: Counter[str] = field(default_factory=Counter)
     canary_places: Counter[str] = field(default_factory=Counter)
     connections: set[object] = field(default_factory=set)
-    requests: deque[Request] = field(default_factory=lambda: deque(maxlen=_KEPT_REQUESTS))
+    requests: deque[Request] = field(default_factory=lambda: deque(maxlen=1000))
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def add(self, request: Request, peer: object) -> None:
@@ -339,372 +339,7 @@ class Asked:
 
     def as_json(self) -> dict[str, Any]:
         """Return the counts as plain values; requests and keys are left out."""
-        numbers = ("total", "answered", "at_once", "most_at_once")
-        names = ("by_path", "by_prompt", "faults", "canary_places")
         with self._lock:
-            return {
-                **{name: getattr(self, name) for name in numbers},
-                "connections": len(self.connections),
-                "statuses": {str(status): count for status, count in self.statuses.items()},
-                **{name: dict(getattr(self, name)) for name in names},
-            }
-
-
-# ── the APIs: how each asks, and how each writes a reply of some kind
-# ───────────────────────────────────────
-
-Body = Mapping[str, Any]
-
-JSON = "application/json"
-_HTML = (
-    b"<!doctype html><html><head><title>502 Bad "
-    b"Gateway</title></head><body><h1>Sorry</h1></body></html>"
-)
-_CUT = (
-    b'{"id": "chatcmpl-1", "object": "chat.completion", "choices": [{"index": 0, "message": '
-    b'{"role": "ass'
-)
-#: What is sent as it is, whatever the API, by the kind of a reply or the name of a fault.
-RAW: dict[str, tuple[bytes, str]] = {
-    "html": (_HTML, "text/html"),
-    "bad_json": (_CUT, JSON),
-    "empty_body": (b"", JSON),
-    "empty": (b"", JSON),
-}
-
-
-@dataclass(frozen=True)
-class Style:
-    """One API: how its paths end, where its answers are, how it reads requests and writes
-    replies.
-    """
-
-    path: str
-    answers: str
-    read: Callable[[Body], Messages]
-    write: Callable[[Body, Reply], dict[str, Any]]
-    write_error: Callable[[str, str], object]
-
-
-def encode_reply(style: Style, body: Body, reply: Reply) -> tuple[bytes, str]:
-    """Return the bytes of a reply and their content type."""
-    if reply.body is not None:
-        return reply.body, JSON
-    if reply.kind in RAW:
-        return RAW[reply.kind]
-    if reply.kind == "error_body":
-        return encode(style.write_error("the engine is overloaded", "server_error")), JSON
-    whole = style.write(body, reply)
-    if reply.kind == "no_choices":
-        whole.pop(style.answers, None)
-    elif reply.kind in {"empty_choices", "wrong_types"}:
-        whole[style.answers] = [] if reply.kind == "empty_choices" else {"0": 7}
-    return encode(whole), JSON
-
-
-def encode(value: object) -> bytes:
-    """Return JSON as bytes."""
-    return json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass")
-
-
-def find_style(path: str) -> Style | None:
-    """Return the API that a path belongs to; any prefix will do."""
-    return next((style for style in STYLES if path.endswith(style.path)), None)
-
-
-def _read_chat(body: Body) -> Messages:
-    messages = body.get("messages")
-    return (
-        [one for one in messages if isinstance(one, Mapping)] if isinstance(messages, list) else []
-    )
-
-
-def _read_text_prompt(body: Body) -> Messages:
-    prompt = body.get("prompt")
-    return [{"role": "user", "content": prompt if isinstance(prompt, str) else json.dumps(prompt)}]
-
-
-def _read_responses(body: Body) -> Messages:
-    told = body.get("input")
-    if isinstance(told, str):
-        return [{"role": "user", "content": told}]
-    return [one for one in told if isinstance(one, Mapping)] if isinstance(told, list) else []
-
-
-def _read_gemini(body: Body) -> Messages:
-    system = body.get("systemInstruction") or body.get("system_instruction")
-    first = [{"role": "system", "content": read_content(system.get("parts"))}] if system else []
-    roles = {"model": "assistant"}
-    return first + [
-        {"role": roles.get(str(one.get("role")), "user"), "content": read_content(one.get("parts"))}
-        for one in body.get("contents") or []
-    ]
-
-
-def _read_anthropic(body: Body) -> Messages:
-    system = body.get("system")
-    first = [{"role": "system", "content": read_content(system)}] if system else []
-    return [*first, *_read_chat(body)]
-
-
-def _count_tokens(messages: Messages, reply: Reply) -> tuple[int, int]:
-    """Return the tokens of a prompt and of its reply: one for every four characters, at least
-    one.
-    """
-    asked = "".join(read_content(one.get("content")) for one in messages)
-    return max(1, len(asked) // 4), max(1, len(reply.text) // 4)
-
-
-_OPENAI_ENDS = {
-    "truncated": "length",
-    "content_filter": "content_filter",
-    "tool_calls": "tool_calls",
-}
-_ANTHROPIC_ENDS = {
-    "truncated": "max_tokens",
-    "refusal": "refusal",
-    "content_filter": "refusal",
-    "tool_calls": "tool_use",
-}
-_RESPONSES_ENDS = {"truncated": "max_output_tokens", "content_filter": "content_filter"}
-_GEMINI_ENDS = {"truncated": "MAX_TOKENS", "content_filter": "SAFETY"}
-_CALL = {"id": "call_1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
-
-
-def _write_parts(
-    reply: Reply, make_text: Callable[[str], object], *, call: object = None, thought: object = None
-) -> list[object]:
-    """Return the parts of a reply of some kind, in the form of an API."""
-    if reply.kind in {"null_content", "refusal", "content_filter"}:
-        return []
-    if reply.kind == "tool_calls":
-        return [call] if call else []
-    texts = [reply.text]
-    if (
-        reply.kind == "list_content"
-    ):  # two parts that are not empty, cut at a newline when there is one
-        first, newline, rest = reply.text.partition("\n")
-        texts = [first, rest] if newline and first and rest else texts
-    if reply.kind == "empty_text":
-        texts = [""]
-    return [*([thought] if thought and reply.kind == "reasoning" else []), *map(make_text, texts)]
-
-
-def _write_openai(
-    body: Body, prompt: Messages, reply: Reply, name: str, choice: Body
-) -> dict[str, Any]:
-    asked, said = _count_tokens(prompt, reply)
-    usage = {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
-    return {
-        "id": "chatcmpl-test" if name == "chat.completion" else "cmpl-test",
-        "object": name,
-        "created": 1_700_000_000,
-        "model": body.get("model"),
-        "choices": [{"index": 0, **choice, "finish_reason": _OPENAI_ENDS.get(reply.kind, "stop")}],
-        "usage": usage,
-    }
-
-
-def _write_chat(body: Body, reply: Reply) -> dict[str, Any]:
-    parts: list[Any] = _write_parts(reply, lambda text: {"type": "text", "text": text})
-    content = parts if reply.kind == "list_content" else parts[0]["text"] if parts else None
-    message: dict[str, object] = {"role": "assistant", "content": content}
-    if reply.kind == "refusal":
-        message["refusal"] = reply.text
-    if reply.kind == "tool_calls":
-        message["tool_calls"] = [_CALL]
-    if reply.kind == "reasoning":
-        message["reasoning_content"] = reply.reasoning
-    logprobs = write_chat_logprobs(body, reply) if body.get("logprobs") else None
-    choice = {"message": message, "logprobs": logprobs}
-    return _write_openai(body, _read_chat(body), reply, "chat.completion", choice)
-
-
-def _write_text(body: Body, reply: Reply) -> dict[str, Any]:
-    said = None if reply.kind in {"null_content", "refusal", "tool_calls"} else reply.text
-    text = "" if reply.kind in {"empty_text", "content_filter"} else said
-    if body.get("echo") and text is not None:
-        text = f"{body.get('prompt', '')}{text}"
-    logprobs = write_text_logprobs(body, reply) if body.get("logprobs") else None
-    choice = {"text": text, "logprobs": logprobs}
-    return _write_openai(body, _read_text_prompt(body), reply, "text_completion", choice)
-
-
-def _write_responses(body: Body, reply: Reply) -> dict[str, Any]:
-    asked, said = _count_tokens(_read_responses(body), reply)
-    logprobs: list[object] = []
-    if "message.output_text.logprobs" in (body.get("include") or ()):
-        written = write_chat_logprobs(body, reply)
-        logprobs = written["content"] if isinstance(written, dict) else []
-    beside = {"annotations": [], "logprobs": logprobs}
-    content = _write_parts(reply, lambda text: {"type": "output_text", "text": text, **beside})
-    if reply.kind == "refusal":
-        content = [{"type": "refusal", "refusal": reply.text}]
-    message = {
-        "type": "message",
-        "id": "msg_1",
-        "role": "assistant",
-        "status": "completed",
-        "content": content,
-    }
-    summary = [{"type": "summary_text", "text": reply.reasoning}]
-    thought = {"type": "reasoning", "id": "rs_1", "summary": summary}
-    call = {"type": "function_call", "call_id": "call_1", "name": "look_up", "arguments": "{}"}
-    has_thought, reason = reply.kind == "reasoning", _RESPONSES_ENDS.get(reply.kind)
-    return {
-        "id": "resp_test",
-        "object": "response",
-        "status": "completed" if reason is None else "incomplete",
-        "error": None,
-        "incomplete_details": None if reason is None else {"reason": reason},
-        "model": body.get("model"),
-        "output": [
-            *([thought] if has_thought else []),
-            *([call] if reply.kind == "tool_calls" else [message] if content else []),
-        ],
-        "usage": {
-            "input_tokens": asked,
-            "output_tokens": said,
-            "output_tokens_details": {"reasoning_tokens": said // 2 if has_thought else 0},
-            "total_tokens": asked + said,
-        },
-    }
-
-
-def _write_anthropic(body: Body, reply: Reply) -> dict[str, Any]:
-    asked, said = _count_tokens(_read_anthropic(body), reply)
-    return {
-        "id": "msg_test",
-        "type": "message",
-        "role": "assistant",
-        "model": body.get("model"),
-        "content": _write_parts(
-            reply,
-            lambda text: {"type": "text", "text": text},
-            call={"type": "tool_use", "id": "toolu_1", "name": "look_up", "input": {}},
-            thought={"type": "thinking", "thinking": reply.reasoning, "signature": "c2ln"},
-        ),
-        "stop_reason": _ANTHROPIC_ENDS.get(reply.kind, "end_turn"),
-        "stop_sequence": None,
-        "usage": {"input_tokens": asked, "output_tokens": said},
-    }
-
-
-def _write_gemini(body: Body, reply: Reply) -> dict[str, Any]:
-    asked, said = _count_tokens(_read_gemini(body), reply)
-    usage = {
-        "promptTokenCount": asked,
-        "candidatesTokenCount": said,
-        "totalTokenCount": asked + said,
-    }
-    if reply.kind == "refusal":
-        return {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": usage}
-    candidate: dict[str, object] = {
-        "index": 0,
-        "finishReason": _GEMINI_ENDS.get(reply.kind, "STOP"),
-    }
-    parts = _write_parts(
-        reply,
-        lambda text: {"text": text},
-        call={"functionCall": {"name": "look_up", "args": {}}},
-        thought={"text": reply.reasoning, "thought": True},
-    )
-    if parts:
-        candidate["content"] = {"role": "model", "parts": parts}
-    return {"candidates": [candidate], "usageMetadata": usage}
-
-
-def _write_openai_error(message: str, kind: str) -> object:
-    return {"error": {"message": message, "type": kind, "param": None, "code": None}}
-
-
-CHAT = Style("/chat/completions", "choices", _read_chat, _write_chat, _write_openai_error)
-STYLES: tuple[Style, ...] = (
-    CHAT,
-    Style("/completions", "choices", _read_text_prompt, _write_text, _write_openai_error),
-    Style("/responses", "output", _read_responses, _write_responses, _write_openai_error),
-    Style(
-        "/messages",
-        "content",
-        _read_anthropic,
-        _write_anthropic,
-        lambda message, kind: {"type": "error", "error": {"type": kind, "message": message}},
-    ),
-    Style(
-        ":generateContent",
-        "candidates",
-        _read_gemini,
-        _write_gemini,
-        lambda message, kind: {"error": {"code": 500, "message": message, "status": kind.upper()}},
-    ),
-)
-
-
-# ── log-probabilities: of the first token of a reply, or of an echoed text
-# ──────────────────────────────────
-
-#: Tokens of texts that nobody has given log-probabilities for: a word with the white space before
-#: it.
-_PIECES = re.compile(r"\s*\S+|\s+")
-_LIKELY, _UNLIKELY, _USUAL = -0.1, -3.0, -1.0
-
-
-def write_chat_logprobs(body: Body, reply: Reply) -> object:
-    """Return `logprobs` of a chat completion; null when the reply has an empty mapping of them."""
-    if reply.logprobs is not None and not reply.logprobs:
-        return None
-    token, ranked = _rank_first(reply)
-    shown = [(token, ranked.get(token, _LIKELY)), *_list_top(ranked, body.get("top_logprobs"))]
-    first, *top = [
-        {"token": one, "logprob": value, "bytes": list(one.encode())} for one, value in shown
-    ]
-    return {"content": [{**first, "top_logprobs": top}]}
-
-
-def _rank_first(reply: Reply) -> tuple[str, dict[str, float]]:
-    """Return the first token of a reply, and its alternatives with their log-probabilities.
-
-    It is the longest token with a log-probability that the text begins with; else its first piece.
-    Nobody's log-probabilities are those of letters.
-    """
-    if reply.logprobs is None:
-        token = reply.text[:1]
-        return token, {token: _LIKELY} | {one: _UNLIKELY for one in "ABCDEFGHIJ" if one != token}
-    first = _PIECES.match(reply.text)
-    known = [one for one in reply.logprobs if one and reply.text.startswith(one)]
-    return max(known, key=len, default=first.group() if first else ""), dict(reply.logprobs)
-
-
-def _list_top(ranked: Mapping[str, float], most: object) -> list[tuple[str, float]]:
-    return sorted(ranked.items(), key=lambda pair: -pair[1])[: int(str(most or 0))]
-
-
-def write_text_logprobs(body: Body, reply: Reply) -> object:
-    """Return `logprobs` of a text completion, of the echoed prompt as well if that is asked for.
-
-    A prompt that ends in one of the reply's `logprobs` has that log-probability for its ending,
-    spread evenly over its tokens; all other tokens of it have -1. Without `echo` the mapping is of
-    the first token.
-    """
-    if reply.logprobs is not None and not reply.logprobs:
-        return None
-    if body.get("echo"):
-        prompt, known = str(body.get("prompt", "")), reply.logprobs or {}
-        ending = max((one for one in known if one and prompt.endswith(one)), key=len, default="")
-        tokens = [(piece, _USUAL) for piece in _PIECES.findall(prompt[: len(prompt) - len(ending)])]
-        pieces = _PIECES.findall(ending)
-        tokens += [(piece, known[ending] / len(pieces)) for piece in pieces]
-        tokens += [(piece, _LIKELY) for piece in _PIECES.findall(reply.text)]
-        tops = [{token: one} for token, one in tokens]
-        values: list[float | None] = [None, *(one for _, one in tokens[1:])]
-    else:
-        token, ranked = _rank_first(reply)
-        tokens = [(token, ranked.get(token, _LIKELY))]
-        tops, values = [dict(_list_top(ranked, body.get("logprobs")))], [tokens[0][1]]
-    offsets = [sum(len(token) for token, _ in tokens[:place]) for place in range(len(tokens))]
-    return {
-        "tokens": [token for token, _ in tokens],
-        "token_logprobs": values,
-        "top_logprobs": tops,
-        "text_offset": offsets,
-    }
+            counts = {name: value for name, value in vars(self).items() if name[0] != "_"}
+            del counts["requests"], counts["keys"]
+            return counts | {"connections": len(self.connections)}

@@ -14,7 +14,7 @@ import struct
 import time
 import zlib
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -25,11 +25,10 @@ from typing import Any, ClassVar, Self
 
 from aiohttp import BodyPartReader, web
 
+from answerkey.testing.apis import CHAT, JSON, RAW, Style, encode, encode_reply, find_style
+from answerkey.testing.batches import BatchStore
 from answerkey.testing.replies import (
-    CHAT,
-    JSON,
     KEY_HEADERS,
-    RAW,
     Answers,
     Asked,
     Behaviour,
@@ -37,268 +36,48 @@ from answerkey.testing.replies import (
     NoAnswerError,
     Reply,
     Request,
-    Style,
-    encode,
-    encode_reply,
     find_reply,
-    find_style,
     obey,
     read_prompt,
 )
-from answerkey.types import Draws
 
-# ── files and batches: upload, create, poll, fetch; all are kept in the form that OpenAI has
-# ────────────────
-
-#: What one line of a batch is answered with: its body goes in, status and body come out.
-Serve = Callable[[str, Mapping[str, Any]], tuple[int, object]]
-_CREATED, _GOOD = 1_700_000_000, 200
-_UNDER_WAY = frozenset({"validating", "in_progress"})
-_GEMINI_STATES = {"validating": "PENDING", "in_progress": "RUNNING", "completed": "SUCCEEDED"}
-
-
-@dataclass
-class BatchStore:
-    """Keeps files and batches.
-
-    A batch is done after `Behaviour.batch_polls` polls, lines in any order.
-    """
-
-    serve: Serve
-    files: dict[str, bytes] = field(default_factory=dict)
-    batches: dict[str, dict[str, Any]] = field(default_factory=dict)
-    #: Of the batches of Gemini and Anthropic, how they are named and when they were made.
-    _made: dict[str, tuple[str | None, str]] = field(default_factory=dict)
-    _polls: Counter[str] = field(default_factory=Counter)
-
-    def add_file(self, content: bytes) -> dict[str, object]:
-        """Return the new file as the API shows it."""
-        key = f"file-{len(self.files) + 1}"
-        self.files[key] = content
-        return self._show_file(key)
-
-    def answer(
-        self, method: str, parts: list[str], body: Mapping[str, Any], behaviour: Behaviour
-    ) -> bytes | dict[str, Any] | None:
-        """Return what the last parts of a path ask for, a file or JSON.
-
-        None when that is not ours.
-        """
-        match parts:
-            case ["files", key, "content"]:
-                return self.files.get(key)
-            case [*_, "messages", "batches"] if method == "POST":
-                entries = {one["custom_id"]: one["params"] for one in body["requests"]}
-                return self._order("/v1/messages", entries, None)
-            case ["batches", key, "results"] if key in self.batches:
-                return b"".join(encode(one) + b"\n" for one in self._list_results(key))
-            case [*_, "models", name] if name.endswith(":batchGenerateContent"):
-                batch = body["batch"]
-                entries = (batch.get("inputConfig") or batch["input_config"])["requests"][
-                    "requests"
-                ]
-                bodies = {one["metadata"]["key"]: one["request"] for one in entries}
-                label = batch.get("displayName") or batch["display_name"]
-                return self._order(":generateContent", bodies, label)
-            case [*_, "files", key] if key in self.files:
-                return self._show_file(key)
-            case [*_, "batches"] if method == "POST":
-                return self._create(body)
-            case [*before, "batches"]:
-                shown = [self._show(one) for one in reversed(self.batches.values())]
-                listed = {"object": "list", "data": shown, "has_more": False}
-                return {"operations": shown} if "v1beta" in before else listed
-            case [*_, "batches", key] if key in self.batches:
-                self._poll(self.batches[key], behaviour)
-                return self._show(self.batches[key])
-            case ["batches", key, "cancel"] | [*_, "batches", key] if (
-                key.removesuffix(":cancel") in self.batches
-            ):
-                batch = self.batches[key.removesuffix(":cancel")]
-                if batch["status"] in _UNDER_WAY:
-                    batch["status"] = "cancelled"
-                return self._show(batch)
-            case [*_, "models"]:
-                return {"object": "list", "data": [{"id": "test", "object": "model"}]}
-        return None
-
-    def _create(self, body: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return a new batch as the API shows it; None when its input file is not there."""
-        if body.get("input_file_id") not in self.files:
-            return None
-        key = f"batch_{len(self.batches) + 1}"
-        self.batches[key] = {
-            "id": key,
-            "object": "batch",
-            "endpoint": str(body.get("endpoint")),
-            "input_file_id": body["input_file_id"],
-            "completion_window": "24h",
-            "status": "validating",
-            "output_file_id": None,
-            "error_file_id": None,
-            "created_at": _CREATED,
-            "request_counts": {"total": 0, "completed": 0, "failed": 0},
-            "metadata": body.get("metadata"),
-        }
-        return self.batches[key]
-
-    def _order(self, url: str, bodies: Mapping[str, Any], name: str | None) -> dict[str, Any]:
-        """Return a new batch over these bodies."""
-        lines = ({"custom_id": key, "url": url, "body": one} for key, one in bodies.items())
-        file = self.add_file(b"".join(encode(line) + b"\n" for line in lines))["id"]
-        batch = self._create({"input_file_id": file}) or {}
-        batch["request_counts"]["total"] = len(bodies)
-        self._made[batch["id"]] = name, datetime.now(UTC).isoformat()
-        return self._show(batch)
-
-    def _show(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Return a batch as its API shows it."""
-        key, state, counts = batch["id"], batch["status"], batch["request_counts"]
-        if key not in self._made:
-            return batch
-        (name, made), is_over = self._made[key], state not in _UNDER_WAY
-        if name is None:
-            ends = Counter(one["result"]["type"] for one in self._list_results(key))
-            ends["processing"] = 0 if is_over else counts["total"]
-            kinds = ("processing", "succeeded", "errored", "canceled", "expired")
-            about = {
-                "id": key,
-                "type": "message_batch",
-                "request_counts": {one: ends[one] for one in kinds},
-            }
-            about |= {
-                "processing_status": "ended" if is_over else "in_progress",
-                "created_at": made,
-            }
-            return about | {
-                "results_url": f"/v1/messages/batches/{key}/results" if is_over else None
-            }
-        theirs = {"total": "request", "completed": "successfulRequest", "failed": "failedRequest"}
-        stats = {f"{theirs[one]}Count": str(count) for one, count in counts.items()}
-        state = _GEMINI_STATES.get(state, state.upper())
-        about = {"displayName": name, "state": f"BATCH_STATE_{state}", "batchStats": stats}
-        end: dict[str, Any] = {
-            "done": True,
-            "error": {"code": 1, "message": f"the batch is {state}"},
-        }
-        if state == "SUCCEEDED":
-            answers = [_write_answer(one) for one in self._list_results(key)]
-            end = {"done": True, "response": {"inlinedResponses": {"inlinedResponses": answers}}}
-        return {"name": f"batches/{key}", "metadata": about, **(end if is_over else {})}
-
-    def _list_results(self, key: str) -> list[dict[str, Any]]:
-        """Return what became of the calls of a batch, as Anthropic writes it."""
-        files = [self.batches[key][name] for name in ("output_file_id", "error_file_id")]
-        lines = [
-            json.loads(line) for file in files if file for line in self.files[file].splitlines()
-        ]
-        return [{"custom_id": line["custom_id"], "result": _end_line(line)} for line in lines]
-
-    def _show_file(self, key: str) -> dict[str, object]:
-        shown = {"id": key, "object": "file", "bytes": len(self.files[key]), "created_at": _CREATED}
-        return {**shown, "filename": f"{key}.jsonl", "purpose": "batch"}
-
-    def _poll(self, batch: dict[str, Any], behaviour: Behaviour) -> None:
-        """Take a batch one step further."""
-        if batch["status"] not in _UNDER_WAY:
-            return
-        self._polls[batch["id"]] += 1
-        batch["status"] = "in_progress"
-        if self._polls[batch["id"]] < behaviour.batch_polls:
-            return
-        status = batch["status"] = behaviour.batch_outcome
-        lines = [
-            json.loads(line)
-            for line in self.files[batch["input_file_id"]].splitlines()
-            if line.strip()
-        ]
-        batch["request_counts"]["total"] = len(lines)
-        if status == "failed":
-            return
-        # A batch that expires or is cancelled has served about half of its lines.
-        served, left = (lines, []) if status == "completed" else (lines[::2], lines[1::2])
-        done = [self._answer_line(line) for line in served]
-        done.sort(key=lambda one: Draws(behaviour.seed, str(one["custom_id"])).rank("batch order"))
-        good = [one for one in done if one["response"]["status_code"] == _GOOD]
-        error = {"code": f"batch_{status}", "message": "this request was not served"}
-        bad = [one for one in done if one not in good]
-        bad += [_write_line(line["custom_id"], None, error) for line in left]
-        batch["request_counts"] |= {"completed": len(good), "failed": len(bad)}
-        for name, outcome in (("output_file_id", good), ("error_file_id", bad)):
-            if outcome:
-                batch[name] = self.add_file(b"".join(encode(line) + b"\n" for line in outcome))[
-                    "id"
-                ]
-
-    def _answer_line(self, line: Mapping[str, Any]) -> dict[str, Any]:
-        status, body = self.serve(str(line.get("url")), line.get("body") or {})
-        answer = {"status_code": status, "request_id": f"req-{line['custom_id']}", "body": body}
-        return _write_line(line["custom_id"], answer, None)
-
-
-def _end_line(line: Mapping[str, Any]) -> dict[str, Any]:
-    if (answer := line["response"]) is None:
-        return {"type": line["error"]["code"].removeprefix("batch_").replace("lled", "led")}
-    is_good, body = answer["status_code"] == _GOOD, answer["body"]
-    return {"type": "succeeded", "message": body} if is_good else {"type": "errored", "error": body}
-
-
-def _write_answer(one: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what became of a call as Gemini writes it."""
-    about, result = {"metadata": {"key": one["custom_id"]}}, one["result"]
-    if result["type"] == "errored":
-        return {**about, "error": result["error"]["error"]}
-    return {**about, "response": result["message"]}
-
-
-def _write_line(key: str, answer: object, error: object) -> dict[str, Any]:
-    return {"id": f"batch_req_{key}", "custom_id": key, "response": answer, "error": error}
-
-
-# ── faults
-
-_BLOCK = 1 << 16
-_REDIRECTS = range(300, 400)
-_KNOWN_STATUSES = frozenset(one.value for one in HTTPStatus)
+Body = Mapping[str, Any]
 
 
 def refuse(
-    style: Style, status: int, message: str | None = None, *, headers: dict[str, str] | None = None
+    style: Style, status: int, message: str = "", *, headers: dict[str, str] | None = None
 ) -> web.Response:
-    """Return an error in the way of the API."""
-    text = message or HTTPStatus(status).phrase if status in _KNOWN_STATUSES else "error"
-    kind = HTTPStatus(status).name.lower() if status in _KNOWN_STATUSES else "server_error"
-    return web.Response(
-        status=status,
-        body=encode(style.write_error(text, kind)),
-        content_type=JSON,
-        headers=headers,
-    )
+    """Return an error as the API writes it."""
+    kind = "server_error"
+    phrase = "error"
+    if status in {known.value for known in HTTPStatus}:
+        kind = HTTPStatus(status).name.lower()
+        phrase = HTTPStatus(status).phrase
+    error = encode(style.write_error(message or phrase, kind))
+    return web.Response(status=status, body=error, content_type=JSON, headers=headers)
 
 
-def break_connection(request: web.BaseRequest, *, is_reset: bool) -> web.Response:
+def break_connection(request: web.BaseRequest, *, is_reset: bool = True) -> web.Response:
     """Close the connection under a reply; with a reset, what was sent may not arrive either."""
     transport = request.transport
-    if transport is not None:
-        if is_reset:
-            connection = transport.get_extra_info("socket")
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        transport.abort() if is_reset else transport.close()
-    return web.Response(status=200)
+    if transport is not None and is_reset:
+        connection = transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        transport.abort()
+    elif transport is not None:
+        transport.close()
+    return web.Response()
 
 
 @cache
 def _pack_bomb(size: int) -> bytes:
     """Return that many spaces, compressed: about a thousandth of it."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    block = b" " * (1 << 20)
-    packed = [
-        packer.compress(block[: min(len(block), size - at)]) for at in range(0, size, len(block))
-    ]
-    return b"".join([*packed, packer.flush()])
+    packed = b""
+    for start in range(0, size, 1 << 20):
+        packed += packer.compress(b" " * min(1 << 20, size - start))
+    return packed + packer.flush()
 
-
-# ── one request
 
 #: Where the counts are read over HTTP; such a request is not counted itself.
 COUNTS_PATH = "/asked"
@@ -323,32 +102,33 @@ class RequestHandler:
         """Answer one request, whatever it is."""
         if request.path == COUNTS_PATH:
             return web.json_response(self.asked.as_json())
-        is_upload = request.content_type == "multipart/form-data"
-        raw = b"" if is_upload else await request.content.read()
+        raw = b""
+        if request.content_type != "multipart/form-data":
+            raw = await request.content.read()
         body = _parse(raw)
         asked = self.asked  # a request that `forget` overtakes is closed where it was counted
         headers = {name.lower(): value for name, value in request.headers.items()}
-        seen = Request(request.method, request.path, headers, body)
-        asked.add(seen, request.transport and request.transport.get_extra_info("peername"))
-        if (canary := self.behaviour.canary) is not None:
-            places = {f"header {name}": value for name, value in headers.items()}
-            places |= {"path": request.path_qs, "body": raw.decode(errors="replace")}
-            for place, text in places.items():
-                if canary in text:
-                    asked.count(asked.canary_places, place)
-        status, is_answer = 0, False
+        peer = request.transport and request.transport.get_extra_info("peername")
+        asked.add(Request(request.method, request.path, headers, body), peer)
+        places = {f"header {name}": value for name, value in headers.items()}
+        places |= {"path": request.path_qs, "body": raw.decode(errors="replace")}
+        for place, text in places.items():
+            if self.behaviour.canary is not None and self.behaviour.canary in text:
+                asked.count(asked.canary_places, place)
+        status = 0
+        is_answer = False
         try:
             stream, is_answer = await self._answer(request, body)
-            is_open = request.transport is not None and not request.transport.is_closing()
-            status = stream.status if is_open else 0
+            if request.transport is not None and not request.transport.is_closing():
+                status = stream.status
             return stream
         finally:
             asked.close(status, is_answer=is_answer)
 
     async def _answer(
-        self, request: web.BaseRequest, body: Mapping[str, Any] | None
+        self, request: web.BaseRequest, body: Body | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Return what to send, and whether it is the answer that was asked for."""
+        """Return what to send, and whether it is the answer to the prompt."""
         style = find_style(request.path) if request.method == "POST" else None
         refusal = self._refuse(request, style or CHAT)
         if refusal is not None:
@@ -357,9 +137,9 @@ class RequestHandler:
             return await self._keep_files(request, body), False
         if body is None:
             return refuse(style, 400, "the body is not a JSON object"), False
-        unknown = [name for name in self.behaviour.unknown_fields if name in body]
-        if unknown:
-            return refuse(style, 400, f"unknown field {unknown[0]!r}"), False
+        for name in self.behaviour.unknown_fields:
+            if name in body:
+                return refuse(style, 400, f"unknown field {name!r}"), False
         digest, attempt, messages = self._count_prompt(request.path, style, body)
         try:
             reply = self._find_reply(body, messages)
@@ -370,95 +150,96 @@ class RequestHandler:
             await asyncio.sleep(delay)
         content, kind = encode_reply(style, body, reply)
         fault = self.behaviour.choose_fault(digest, attempt)
-        if fault is None:
-            headers = dict(reply.headers)
-            return web.Response(
-                status=reply.status, body=content, content_type=kind, headers=headers
-            ), True
-        self.asked.count(self.asked.faults, fault)
-        return await self._meet_fault(fault, request, style, content), False
+        if fault is not None:
+            self.asked.count(self.asked.faults, fault)
+            return await self._meet_fault(fault, request, style, content), False
+        response = web.Response(
+            status=reply.status, body=content, content_type=kind, headers=dict(reply.headers)
+        )
+        return response, True
 
     def _refuse(self, request: web.BaseRequest, style: Style) -> web.Response | None:
         behaviour = self.behaviour
-        if behaviour.api_key is not None:
-            given = [request.headers.get(name, "").removeprefix("Bearer ") for name in KEY_HEADERS]
-            if behaviour.api_key not in {*given, request.query.get("key")}:
-                return refuse(style, 401, "Incorrect API key provided")
+        keys = [request.headers.get(name, "").removeprefix("Bearer ") for name in KEY_HEADERS]
+        if behaviour.api_key is not None and behaviour.api_key not in keys:
+            return refuse(style, 401, "Incorrect API key provided")
         if behaviour.max_concurrent is not None and self.asked.at_once > behaviour.max_concurrent:
             return refuse(style, 429, "too many requests at once")
-        if behaviour.requests_per_minute is not None:
-            now, minute = time.monotonic(), behaviour.minute_seconds
-            while self._recent and self._recent[0] <= now - minute:
-                self._recent.popleft()
-            if len(self._recent) >= behaviour.requests_per_minute:
-                wait = math.ceil(self._recent[0] + minute - now)
-                return refuse(style, 429, "rate limit", headers={"Retry-After": str(wait)})
-            self._recent.append(now)
+        if behaviour.requests_per_minute is None:
+            return None
+        now = time.monotonic()
+        start = now - behaviour.minute_seconds
+        while self._recent and self._recent[0] <= start:
+            self._recent.popleft()
+        if len(self._recent) >= behaviour.requests_per_minute:
+            wait = math.ceil(self._recent[0] - start)
+            return refuse(style, 429, "rate limit", headers={"Retry-After": str(wait)})
+        self._recent.append(now)
         return None
 
     async def _meet_fault(
         self, fault: str, request: web.BaseRequest, style: Style, body: bytes
     ) -> web.StreamResponse:
-        """Answer a request with a fault in place of its body.
-
-        One that breaks the connection has status 0.
-        """
-        behaviour = self.behaviour
+        """Answer a request with a fault in place of its body."""
         if fault in RAW:
             content, kind = RAW[fault]
             return web.Response(body=content, content_type=kind)
         if fault == "gzip_bomb":
-            packed = await asyncio.to_thread(_pack_bomb, behaviour.bomb_bytes)
-            return web.Response(
-                body=packed, content_type=JSON, headers={"Content-Encoding": "gzip"}
-            )
+            packed = await asyncio.to_thread(_pack_bomb, self.behaviour.bomb_bytes)
+            headers = {"Content-Encoding": "gzip"}
+            return web.Response(body=packed, content_type=JSON, headers=headers)
         if fault == "hang":
-            await self._wait(behaviour.hang_seconds)
+            await self._wait(self.behaviour.hang_seconds)
         if fault in {"reset", "hang"}:
-            return break_connection(request, is_reset=True)
+            return break_connection(request)
         if fault in {"cut", "drip", "endless"}:
-            length = {} if fault == "endless" else {"Content-Length": str(len(body))}
-            stream = web.StreamResponse(headers={"Content-Type": JSON, **length})
-            await stream.prepare(request)
-            if fault == "cut":
-                await stream.write(body[: len(body) // 2])
-                break_connection(request, is_reset=False)
-                return stream
-            if fault == "drip":
-                for position in range(len(body)):
-                    await stream.write(body[position : position + 1])
-                    if await self._wait(behaviour.drip_seconds):
-                        return break_connection(request, is_reset=True)
-                return stream
-            await stream.write(b'{"choices": [{"message": {"role": "assistant", "content": "')
-            while not self.is_over.is_set():
-                await stream.write(b"A" * _BLOCK)
-                await asyncio.sleep(0)
-            return break_connection(request, is_reset=True)
-        status, headers = int(fault.partition("_")[0]), {}
+            return await self._stream_fault(fault, request, body)
+        status = int(fault[:3])
+        headers = (
+            {"Location": self.behaviour.redirect_to} if status < HTTPStatus.BAD_REQUEST else {}
+        )
         if fault.endswith("_seconds"):
-            headers["Retry-After"] = f"{behaviour.retry_after:g}"
-        elif fault.endswith("_date"):
-            moment = datetime.now(UTC) + timedelta(seconds=behaviour.retry_after)
+            headers["Retry-After"] = f"{self.behaviour.retry_after:g}"
+        if fault.endswith("_date"):
+            moment = datetime.now(UTC) + timedelta(seconds=self.behaviour.retry_after)
             headers["Retry-After"] = format_datetime(moment, usegmt=True)
-        elif status in _REDIRECTS:
-            headers["Location"] = behaviour.redirect_to
         return refuse(style, status, headers=headers)
 
+    async def _stream_fault(
+        self, fault: str, request: web.BaseRequest, body: bytes
+    ) -> web.StreamResponse:
+        """Send a body that is cut off, drips, or never ends."""
+        stream = web.StreamResponse(headers={"Content-Type": JSON})
+        if fault != "endless":
+            stream.content_length = len(body)
+        await stream.prepare(request)
+        if fault == "cut":
+            await stream.write(body[: len(body) // 2])
+            break_connection(request, is_reset=False)
+            return stream
+        if fault == "drip":
+            for position in range(len(body)):
+                await stream.write(body[position : position + 1])
+                if await self._wait(self.behaviour.drip_seconds):
+                    return break_connection(request)
+            return stream
+        await stream.write(b'{"choices": [{"message": {"role": "assistant", "content": "')
+        while not self.is_over.is_set():
+            await stream.write(b"A" * (1 << 16))
+            await asyncio.sleep(0)
+        return break_connection(request)
+
     async def _wait(self, seconds: float) -> bool:
-        """Return whether the server is about to stop, after waiting as long at most."""
+        """Wait that long at most; return whether the server is about to stop."""
         try:
             await asyncio.wait_for(self.is_over.wait(), seconds)
         except TimeoutError:
             return False
         return True
 
-    def _count_prompt(
-        self, path: str, style: Style, body: Mapping[str, Any]
-    ) -> tuple[str, int, Messages]:
-        """Count a prompt.
-
-        Return what stands for its content, how often that was asked before, and it.
+    def _count_prompt(self, path: str, style: Style, body: Body) -> tuple[str, int, Messages]:
+        """Count a prompt; return a digest of its content, how often that was sent before, and
+        its messages.
         """
         messages = style.read(body)
         self.asked.count(self.asked.by_prompt, read_prompt(messages))
@@ -466,11 +247,8 @@ class RequestHandler:
         self.attempts[digest] += 1
         return digest, self.attempts[digest] - 1, messages
 
-    def _serve_line(self, path: str, body: Mapping[str, Any]) -> tuple[int, object]:
-        """Return status and body for one line of a batch.
-
-        Of the faults only statuses can happen to it.
-        """
+    def _serve_line(self, path: str, body: Body) -> tuple[int, object]:
+        """Return status and body for one line of a batch; of the faults, it meets statuses only."""
         style = find_style(path) or CHAT
         digest, attempt, messages = self._count_prompt(path, style, body)
         fault = self.behaviour.choose_fault(digest, attempt)
@@ -482,54 +260,51 @@ class RequestHandler:
         except NoAnswerError as error:
             return 400, style.write_error(str(error), "bad_request")
 
-    def _find_reply(self, body: Mapping[str, Any], messages: Messages) -> Reply:
+    def _find_reply(self, body: Body, messages: Messages) -> Reply:
         reply = find_reply(self.answers, messages)
-        return reply if self.behaviour.ignores_format else obey(body, reply)
+        if self.behaviour.ignores_format:
+            return reply
+        return obey(body, reply)
 
-    async def _keep_files(
-        self, request: web.BaseRequest, body: Mapping[str, Any] | None
-    ) -> web.Response:
+    async def _keep_files(self, request: web.BaseRequest, body: Body | None) -> web.Response:
         """Answer what belongs to files, batches and the list of models; 404 for anything else."""
-        store = self._batches
         parts = [part for part in request.path.split("/") if part][-3:]
         if request.method == "POST" and parts[-1:] == ["files"]:
-            return web.json_response(store.add_file(await _read_upload(request)))
+            return web.json_response(self._batches.add_file(await _read_upload(request)))
         try:
-            found = store.answer(request.method, parts, body or {}, self.behaviour)
-        except (AttributeError, KeyError, TypeError):
-            return refuse(CHAT, 400, "the batch is not of the form that its API has")
-        if found is None:
+            answer = self._batches.answer(request.method, parts, body or {}, self.behaviour)
+        except (KeyError, TypeError):
+            return refuse(CHAT, 400, "the batch does not have the form of its API")
+        if answer is None:
             return refuse(CHAT, 404, f"there is nothing at {request.path}")
-        if isinstance(found, bytes):
-            return web.Response(body=found, content_type="application/octet-stream")
-        return web.json_response(found)
+        if isinstance(answer, bytes):
+            return web.Response(body=answer, content_type="application/octet-stream")
+        return web.json_response(answer)
 
 
-def _parse(raw: bytes) -> Mapping[str, Any] | None:
+def _parse(raw: bytes) -> Body | None:
     try:
-        body = json.loads(raw) if raw else None
+        body = json.loads(raw)
     except ValueError:
         return None
-    return body if isinstance(body, Mapping) else None
+    if isinstance(body, Mapping):
+        return body
+    return None
 
 
 async def _read_upload(request: web.BaseRequest) -> bytes:
-    if request.content_type != "multipart/form-data":
-        return b""
-    reader = await request.multipart()
-    async for part in reader:
-        if isinstance(part, BodyPartReader) and part.name == "file":
-            return bytes(await part.read())
+    if request.content_type == "multipart/form-data":
+        async for part in await request.multipart():
+            if isinstance(part, BodyPartReader) and part.name == "file":
+                return bytes(await part.read())
     return b""
 
-
-# ── the server
 
 HOST = "127.0.0.1"
 _BACKLOG = 4096
 _GRACE = 0.05
 #: So many turns of the event loop, and everything that was begun with a connection is done.
-_TURNS = 20
+_TURNS = 40
 
 
 class TestServer:
@@ -596,7 +371,8 @@ class TestServer:
 
     def forget(self) -> None:
         """Begin to count anew; also how often each content was asked."""
-        self._handler.asked, self._handler.attempts = Asked(), Counter()
+        self._handler.asked = Asked()
+        self._handler.attempts = Counter()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -626,9 +402,7 @@ class TestServer:
                 # No more connections are taken, those there are break; what is not read is not
                 # waited for.
                 self._loop.remove_reader(listener)
-                for _ in range(
-                    2 * _TURNS
-                ):  # a connection that was just taken is not the server's yet
+                for _ in range(_TURNS):  # a connection just taken is not the server's yet
                     for connection in server.connections:
                         if connection.transport is not None:
                             connection.transport.abort()

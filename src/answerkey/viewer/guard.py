@@ -40,10 +40,10 @@ class Request:
 
     def find(self, name: str) -> str | None:
         """Return the one header of a name, or None; E702 when it is there twice."""
-        found = [value for one, value in self.headers if one.lower() == name.lower()]
-        if len(found) > 1:
-            refuse(f"the header `{name}` is there {len(found)} times")
-        return found[0].strip() if found else None
+        values = [value for header, value in self.headers if header.lower() == name.lower()]
+        if len(values) > 1:
+            refuse(f"the header `{name}` is there {len(values)} times")
+        return values[0].strip() if values else None
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,10 @@ class Address:
 
 @dataclass(frozen=True)
 class Guard:
-    """The names by which this server may be called, and the token that only its printed address
-    tells.
+    """The names by which this server may be called, and the token that its address holds.
 
     With `takes_addresses` any numeric address will do, for a server that listens on all of them: a
-    name that is made to point here is no number.
+    name that is made to point here is not a number.
     """
 
     token: str = field(repr=False)
@@ -78,12 +77,23 @@ class Guard:
 
         ServeError for a request from elsewhere, malformed or without token.
         """
-        # Header lines that another reader could take for something else.
-        if any(
-            _NAME.fullmatch(name) is None or set(value) & {"\n", "\r"}
-            for name, value in request.headers
-        ):
-            refuse("a header cannot be read")
+        self._check_origin(request)
+        _check_body(request)
+        path, query = _parse_target(request.target)
+        is_page = path == "/"
+        self._check_token(query.get("token") if is_page else request.find(TOKEN_HEADER))
+        if _PATH.fullmatch(path) is None:
+            miss()
+        # A foreign page may neither ask nor frame; a link to the page may stand anywhere.
+        if is_foreign(request) and not (is_page and is_opening(request)):
+            _forbid_other_site()
+        return Address(() if is_page else tuple(path.split("/")[1:]), query)
+
+    def _check_origin(self, request: Request) -> None:
+        """Refuse a request for another host, or from another site."""
+        for name, value in request.headers:  # lines that another reader could take for others
+            if _NAME.fullmatch(name) is None or set(value) & {"\n", "\r"}:
+                refuse("a header cannot be read")
         host = (request.find("Host") or "").lower()
         if not self._is_own(host):
             hint = "forwarded ports have to keep their number"
@@ -92,57 +102,64 @@ class Guard:
         origin = request.find("Origin")
         if origin is not None and origin.lower() != f"http://{host}":
             _forbid_other_site()
-        if request.method != METHOD:
-            refuse(f"the method {request.method[:20]!r} is not taken", status=405)
-        if request.find("Transfer-Encoding") is not None:
-            refuse("a body without a stated length is not taken", status=411)
-        length = request.find("Content-Length")
-        if length is not None and re.fullmatch(r"[0-9]{1,12}", length, re.ASCII) is None:
-            refuse("the length of the body is not a number")
-        if int(length or 0):
-            refuse("a GET has no body")
-        if len(request.target) > MOST_TARGET:
-            refuse(f"the address is longer than {MOST_TARGET:,} characters", status=414)
-        if re.fullmatch(r"[!-~]+", request.target) is None:
-            refuse("the address has characters that no address has")
-        path, _, text = request.target.partition("?")
-        try:
-            pairs = parse_qsl(
-                text, keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS
-            )
-        except ValueError:
-            refuse("the parameters cannot be read")
-        query, is_page = dict(pairs), path == "/"
-        if len(query) != len(pairs):
-            refuse("a parameter is there twice")
-        given = query.get("token") if is_page else request.find(TOKEN_HEADER)
-        if not given:
+
+    def _check_token(self, token: str | None) -> None:
+        if not token:
             raise ServeError("E704", "the token is missing", status=403, hint=_HINT)
-        if not secrets.compare_digest(given.encode("utf-8", "replace"), self.token.encode()):
+        if not secrets.compare_digest(token.encode("utf-8", "replace"), self.token.encode()):
             hint = f"{_HINT}: each start has a token of its own"
             raise ServeError("E704", "the token is wrong", status=403, hint=hint)
-        if _PATH.fullmatch(path) is None:
-            miss()
-        # A foreign page may neither ask nor frame; a link to the page may stand anywhere.
-        if is_foreign(request) and not (is_page and is_opening(request)):
-            _forbid_other_site()
-        return Address(() if is_page else tuple(path.split("/")[1:]), query)
 
     def _is_own(self, host: str) -> bool:
         """Return whether a Host header is a name of this server with its port.
 
         IPv6 stands in brackets.
         """
-        found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?", host, re.ASCII)
-        if found is None or int(found[2] or 80) != self.port:  # browsers leave out the usual port
+        match = re.fullmatch(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?", host, re.ASCII)
+        if match is None or int(match[2] or 80) != self.port:  # browsers leave out the usual port
             return False
-        if found[1] in self.names or not self.takes_addresses:
-            return found[1] in self.names
+        name = match[1]
+        if name in self.names or not self.takes_addresses:
+            return name in self.names
         try:
-            ipaddress.ip_address(found[1].strip("[]"))
+            ipaddress.ip_address(name.strip("[]"))
         except ValueError:
             return False
         return True
+
+
+def _check_body(request: Request) -> None:
+    """Refuse other methods than GET, and a body."""
+    if request.method != METHOD:
+        refuse(f"the method {request.method[:20]!r} is not taken", status=405)
+    if request.find("Transfer-Encoding") is not None:
+        refuse("a body without a stated length is not taken", status=411)
+    length = request.find("Content-Length")
+    if length is None:
+        return
+    if re.fullmatch(r"[0-9]{1,12}", length, re.ASCII) is None:
+        refuse("the length of the body is not a number")
+    if int(length):
+        refuse("a GET has no body")
+
+
+def _parse_target(target: str) -> tuple[str, dict[str, str]]:
+    """Return path and parameters of an address."""
+    if len(target) > MOST_TARGET:
+        refuse(f"the address is longer than {MOST_TARGET:,} characters", status=414)
+    if re.fullmatch(r"[!-~]+", target) is None:
+        refuse("the address has characters that no address has")
+    path, _, text = target.partition("?")
+    try:
+        pairs = parse_qsl(
+            text, keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS
+        )
+    except ValueError:
+        refuse("the parameters cannot be read")
+    query = dict(pairs)
+    if len(query) != len(pairs):
+        refuse("a parameter is there twice")
+    return path, query
 
 
 def refuse(message: str, *, status: int = 400) -> NoReturn:

@@ -37,12 +37,14 @@ from urllib.parse import quote
 import polars as pl
 
 from answerkey.errors import AnswerkeyError, RunError, ServeError, SpecError, hide_secrets
-from answerkey.reports.explain import count_trials, find_position
+from answerkey.reports.comparison import build_comparison
+from answerkey.reports.explain import find_position
 from answerkey.reports.html import build_page as build_html
-from answerkey.reports.html import describe_comparison, hash_source
-from answerkey.reports.overview import describe_overview, name_dataset
+from answerkey.reports.html import hash_source
+from answerkey.reports.overview import describe_overview, dump, name_dataset
+from answerkey.reports.sample_view import view_rows, view_sample
 from answerkey.reports.samples import Query, SampleTable
-from answerkey.reports.view import label_metric
+from answerkey.reports.view import count_trials, label_metric
 from answerkey.runs import Run, TaskRun, list_places, load_run, load_summary, name_answerer
 from answerkey.runs.lock import LOCK_NAME, is_alive
 from answerkey.runs.store import JOURNAL_NAME, PART, FolderStore
@@ -311,7 +313,7 @@ class Catalog:
                 }
                 for run_id, run in runs.items()
             }
-            return describe_comparison(runs, tables)
+            return dump(build_comparison(runs, tables))
 
         return self._comparisons.get(
             tuple((entry.id, entry.read_mark()) for entry in entries), compare
@@ -438,13 +440,16 @@ def read_api(
             limit = read_number(query.get("limit", str(USUAL_ROWS)), most=MOST_ROWS)
             table = catalog.open_table(run, read_number(task))
             found = _find_rows(catalog, table, query, is_given_up)
-            return {"total": len(found), "rows": table.list(found.slice(offset, limit))}
+            return {
+                "total": len(found),
+                "rows": list(map(dump, view_rows(table, found.slice(offset, limit)))),
+            }
         case ("api", "runs", run, "tasks", task, "rows", row):
             _require_only(query)
             table, position = catalog.open_table(run, read_number(task)), read_number(row)
             if position >= len(table):
                 miss("there is no such row in this task")
-            return table.describe(position)
+            return dump(view_sample(table, position))
         case ("api", "runs", run, "tasks", task, "find"):
             _require_only(query, "id", "trial", *(one.name for one in fields(Query)))
             # A sample by its id and, asked several times, the trial; and its place among the rows

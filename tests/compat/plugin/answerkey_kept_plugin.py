@@ -76,9 +76,13 @@ class KeptSolver(Solver):
         """Return an empty prompt for each sample."""
         return [[] for _ in range(len(samples))]
 
-    def check_rows(self, samples: Samples, examples: Samples | None) -> list[Any]:  # noqa: ARG002 - same
+    def check_prompts(
+        self,
+        samples: Samples,  # noqa: ARG002 - same
+        examples: Samples | None,  # noqa: ARG002 - same
+    ) -> tuple[list[Any], list[Any]]:
         """Return nothing: every row will do."""
-        return []
+        return [], []
 
     def solve(self, samples: Samples, **_: object) -> Completions:
         """Return the text, once for each sample."""
@@ -110,9 +114,9 @@ class KeptModel:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def answer(self, questions: Sequence[object]) -> list[Completion]:
-        """Return one completion for each question."""
-        return [Completion(self.name.rpartition("/")[2]) for _ in questions]
+    def complete(self, requests: Sequence[object]) -> list[Completion]:
+        """Return one completion for each request."""
+        return [Completion(self.name.rpartition("/")[2]) for _ in requests]
 
 
 class KeptReader:

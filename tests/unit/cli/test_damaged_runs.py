@@ -179,13 +179,13 @@ def test_a_file_that_the_run_did_not_write_is_named(
 @pytest.mark.parametrize(
     ("way", "value", "words"),
     [
-        (("selection",), None, "`run.tasks[0]` has no `selection`"),
-        (("dataset",), None, "`run.tasks[0]` has no `dataset`"),
-        (("dataset", "fingerprint"), None, "`run.tasks[0].dataset` has no `fingerprint`"),
-        (("dataset",), [1], "`run.tasks[0].dataset` is [1], not an object"),
-        (("dataset", "fingerprint"), 7, "`run.tasks[0].dataset.fingerprint` is 7, not text"),
-        (("selection", "seed"), "x", "`run.tasks[0].selection.seed` is 'x', not a whole number"),
-        (("selection", "more"), 1, "not its four settings"),
+        (("selection",), None, "it has no `tasks[0].selection`"),
+        (("dataset",), None, "it has no `tasks[0].dataset`"),
+        (("dataset", "fingerprint"), None, "it has no `tasks[0].dataset.fingerprint`"),
+        (("dataset",), [1], "`tasks[0].dataset` is [1]: it should be an object"),
+        (("dataset", "fingerprint"), 7, "`tasks[0].dataset.fingerprint` is 7: it should be a"),
+        (("selection", "seed"), "x", "`tasks[0].selection.seed` is 'x': it should be a valid int"),
+        (("selection", "more"), 1, "`tasks[0].selection.more` is 1: "),
     ],
 )
 def test_a_run_json_that_lacks_something_is_damaged(
@@ -221,7 +221,7 @@ def test_a_list_of_runs_shows_which_one_is_damaged(call: Call, spoiled: Path) ->
 def test_run_json_lists_rows_bytes_and_hash_of_every_file(spoiled: Path) -> None:
     """Tables and numbers alike."""
     told = json.loads((spoiled / "run.json").read_text(encoding="utf-8"))
-    assert told["format_version"] == 2
+    assert told["format_version"] == 3
     assert set(told["files"]) == {COMPLETIONS, SCORES, METRICS, "tasks/small/task.json"}
     size = (spoiled / SCORES).stat().st_size
     assert told["files"][SCORES] == {

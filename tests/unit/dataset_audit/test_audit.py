@@ -286,16 +286,12 @@ def test_a_truth_may_be_a_label_without_an_option(tmp_path: Path) -> None:
     assert (found.every.places, found.every.longest.value) == ({4: (0, 0, 0, 10)}, 0.0)
 
 
-@pytest.mark.usefixtures("quick_workers")
-def test_blocks_and_processes_change_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However the rows are cut, and wherever they are looked at, the audit says the same."""
+def test_blocks_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However the rows are cut, the audit says the same."""
     path = write(tmp_path, [*make_rows(50), *make_rows(7), make_row("odd\ufffd?", "E")])
     whole = audit(path)
-    for name, value in (("BLOCK", 9), ("WORKER_ROWS", 1), ("MOST_IN_MEMORY", 11)):
-        monkeypatch.setattr(auditing, name, value)
-        assert audit(path) == whole
+    monkeypatch.setattr(auditing, "BLOCK", 9)
+    assert audit(path) == whole
 
 
 def test_a_task_says_where_its_parts_are(tmp_path: Path) -> None:

@@ -2,19 +2,17 @@ from __future__ import annotations
 
 import random
 import time
-from pathlib import Path
 
-import polars as pl
 import pytest
 
-from answerkey.dataset_audit import audit
-from answerkey.dataset_audit.audit import (
+from answerkey.dataset_audit import duplicates
+from answerkey.dataset_audit.duplicates import (
+    Sketches,
     WordWeights,
     group_pairs,
     measure_likeness,
     pair_rows,
     read_words,
-    sketch_questions,
 )
 from answerkey.dataset_audit.questions import Question
 
@@ -25,12 +23,12 @@ TEXT = (
 )
 
 
-def pair(questions: list[tuple[str, list[str]]], folder: Path) -> tuple[pl.DataFrame, int]:
+def pair(questions: list[tuple[str, list[str]]]) -> tuple[list[tuple[int, int]], int]:
     """Return the candidates among questions with their options, and how many there are."""
-    texts = pl.Series([text for text, _ in questions], dtype=pl.String)
-    options = [options for _, options in questions]
-    codes = pl.int_range(len(questions), dtype=pl.UInt32, eager=True)
-    return pair_rows(sketch_questions(texts, options, codes, 0).lazy(), len(questions), folder)
+    sketches = Sketches()
+    rows = [Question(text, tuple(options), (), None, None) for text, options in questions]
+    sketches.add(rows, 0)
+    return pair_rows(sketches.collect())
 
 
 def compare(one: tuple[str, list[str]], other: tuple[str, list[str]]) -> float:
@@ -43,48 +41,38 @@ def compare(one: tuple[str, list[str]], other: tuple[str, list[str]]) -> float:
     return measure_likeness(words[0], words[1], WordWeights(words))
 
 
-def test_nearly_the_same_questions_are_candidates(tmp_path: Path) -> None:
+def test_nearly_the_same_questions_are_candidates() -> None:
     """Two questions that differ in a word are held against each other; strangers are not."""
     rng = random.Random(1)
     words = [f"word{number}" for number in range(2000)]
     strangers = [(" ".join(rng.sample(words, 15)), rng.sample(words, 4)) for _ in range(300)]
     rows = [*strangers, (TEXT, OPTIONS), (TEXT.replace("cities", "towns"), OPTIONS)]
-    found, count = pair(rows, tmp_path)
-    assert found.row(0) == (300, 301)
-    assert count == found.height < 20
+    found, count = pair(rows)
+    assert found[0] == (300, 301)
+    assert count == len(found) < 20
 
 
-def test_candidates_grow_with_the_rows_even_if_all_are_alike(tmp_path: Path) -> None:
+def test_candidates_grow_with_the_rows_even_if_all_are_alike() -> None:
     """Where every question shares a template there are at most twice as many pairs in a band as
     rows.
     """
     rows = [(f"{TEXT} Mind the year {number}.", OPTIONS) for number in range(400)]
-    assert pair(rows, tmp_path)[1] <= 2 * 12 * len(rows)
+    assert pair(rows)[1] <= 2 * 12 * len(rows)
 
 
-def test_candidates_are_the_same_whatever_is_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Tables that are put into files, and looked at in parts, give the same pairs, the likeliest
-    first.
-    """
+def test_only_the_likeliest_candidates_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are too many, those that share most bands remain, and all are counted."""
     rng = random.Random(2)
     words = [f"word{number}" for number in range(40)]
     rows = [(" ".join(rng.sample(words, 6)), rng.sample(words, 3)) for _ in range(200)]
     rows += [("", []), ("", []), (TEXT, OPTIONS), (TEXT, OPTIONS[::-1])]
-    whole, count = pair(rows, tmp_path)
-    assert not list(tmp_path.iterdir())
-    monkeypatch.setattr(audit, "MOST_IN_MEMORY", 30)
-    monkeypatch.setattr(audit, "PAIR_ROWS", 7)
-    monkeypatch.setattr(audit, "SKETCH_ROWS", 11)
-    monkeypatch.setattr(audit, "MOST_PAIRS", 20)
-    few, again = pair(rows, tmp_path)
-    assert list(tmp_path.iterdir())
-    assert again == count > 20
-    assert few.rows() == whole.head(20).rows()
+    whole, count = pair(rows)
+    assert whole[0] == (202, 203)
+    monkeypatch.setattr(duplicates, "MOST_PAIRS", 20)
+    assert pair(rows) == (whole[:20], count)
 
 
-def test_sketching_takes_time_in_proportion_to_the_rows(tmp_path: Path) -> None:
+def test_sketching_takes_time_in_proportion_to_the_rows() -> None:
     """Four times as many rows take far less than sixteen times as long."""
     rows = [(f"{TEXT} {number}", OPTIONS) for number in range(8000)]
 
@@ -92,7 +80,7 @@ def test_sketching_takes_time_in_proportion_to_the_rows(tmp_path: Path) -> None:
         spent = []
         for _ in range(3):  # the least of them, for other work on the machine only adds
             begun = time.process_time()
-            pair(rows[:count], tmp_path)
+            pair(rows[:count])
             spent.append(time.process_time() - begun)
         return min(spent)
 
@@ -115,47 +103,6 @@ def test_likeness_is_that_of_the_less_alike_part() -> None:
     # Scripts without spaces are compared by characters.
     chinese = "以下哪一个城市是澳大利亚的首都城市？"
     assert 0.6 < compare((chinese, OPTIONS), (chinese.replace("个", "座"), OPTIONS)) < 1.0
-
-
-def test_pairs_that_differ_in_what_is_decisive_need_no_second_look() -> None:
-    """Questions with the same numbers, signs and turning words have the same `decisive`, or
-    none.
-    """
-    rng = random.Random(3)
-    words = [
-        "alpha",
-        "Not",
-        "NO",
-        "12",
-        "x+y",
-        "3.5",
-        "a_b",
-        "-",
-        "caf\u00e9",
-        "\uff11\uff12",
-        "\u00b1",
-        "most",
-        "\t",
-    ]
-    texts = [" ".join(rng.choices(words, k=rng.randint(0, 3))) for _ in range(300)]
-    options = [rng.choices(words, k=rng.randint(0, 2)) for _ in texts]
-    sketches = sketch_questions(
-        pl.Series(texts),
-        options,
-        pl.int_range(len(texts), dtype=pl.UInt32, eager=True),
-        0,
-    )
-    read = [
-        read_words(Question(text, tuple(some), (), None, None)).decisive
-        for text, some in zip(texts, options, strict=True)
-    ]
-    known = [
-        (one, words)
-        for one, words in zip(sketches["decisive"], read, strict=True)
-        if one is not None
-    ]
-    assert len(known) > 50
-    assert len({one for one, _ in known}) == len({words for _, words in known}) == len(set(known))
 
 
 def test_pairs_become_groups() -> None:

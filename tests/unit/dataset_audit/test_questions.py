@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import random
 from typing import Any
 
-import polars as pl
 import pytest
 
 from answerkey.dataset_audit.questions import (
@@ -12,9 +10,7 @@ from answerkey.dataset_audit.questions import (
     find_damage,
     find_derived,
     find_fields,
-    find_odd_texts,
     find_place,
-    find_text_oddities,
     read_questions,
 )
 from answerkey.datasets.recognition import recognise
@@ -158,40 +154,3 @@ def test_the_passage_is_shown() -> None:
     """What is to be seen is cut out of a long text."""
     ((_, passage),) = find_damage("x" * 100 + "\ufffd" + "y" * 100)
     assert passage == "x" * 12 + "\ufffd" + "y" * 11
-
-
-def test_no_odd_text_is_passed_over() -> None:
-    """Texts that are not looked at one by one have no oddity."""
-    rng = random.Random(4)
-    words = [
-        "a",
-        "nan",
-        "NULL",
-        " ",
-        "\u00a0",
-        "\x1c",
-        "\x07",
-        "&amp;",
-        "&bogus;",
-        "&#xe9;",
-        "\u00c3\u00a9",
-        "\u00e9",
-    ]
-    words += [
-        "\u00e2\u20ac\u2122",
-        "\ufffd",
-        "\u200b",
-        "\u6f22",
-        "\u00ad",
-        "&",
-        ";",
-        "\n",
-        "\u00c2\u00a0",
-    ]
-    texts = ["".join(rng.choices(words, k=rng.randint(0, 4))) for _ in range(2_000)]
-    odd = {row for row, text in enumerate(texts) if list(find_text_oddities(text))}
-    assert odd <= set(find_odd_texts(pl.Series(texts)))
-    assert 500 < len(odd) < 1_900
-    assert find_odd_texts(
-        pl.Series([None, "What is it?", "\u6f22\u5b57\u306f\uff1f"], dtype=pl.String)
-    ) == [0]

@@ -31,7 +31,7 @@ def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     """Let rows be held in memory, or be read from files in small chunks."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "streamed":
-            patch.setattr(tables, "HELD_CHARACTERS", 0)
+            patch.setattr(tables, "HELD_BYTES", 0)
             patch.setattr(tables, "MARK_ROWS", 2)
             patch.setattr(rows, "MARK_ROWS", 2)
             patch.setattr(rows, "BLOCK_ROWS", 3)

@@ -154,7 +154,7 @@ EXAMPLES = 2000 if os.environ.get("ANSWERKEY_LONG") else 40
 def read_from_files(size: int) -> Iterator[None]:
     """Let rows be read in chunks of so many, through windows of so many characters."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "HELD_CHARACTERS", -1)
+        patch.setattr(tables, "HELD_BYTES", -1)
         patch.setattr(rows, "BLOCK_ROWS", size)
         patch.setattr(rows, "MARK_ROWS", size)
         patch.setattr(tables, "MARK_ROWS", size)

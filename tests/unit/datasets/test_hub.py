@@ -280,33 +280,6 @@ def test_offline_only_this_machine_is_read(
     assert len(hub.asked) == asked
 
 
-def test_offline_what_other_programs_fetched_is_read_if_it_is_complete(
-    quiz: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Numbered files tell whether all are there; a part of a split is refused rather than read."""
-    sha = quiz.refs["main"]
-    folder = tmp_path / "hf" / "hub" / "datasets--made--quiz"
-    (folder / "refs").mkdir(parents=True)
-    (folder / "refs" / "main").write_text(sha)
-    snapshot = folder / "snapshots" / sha
-    (snapshot / "all").mkdir(parents=True)
-    (snapshot / "README.md").write_text(
-        "---\nconfigs:\n- config_name: all\n  data_files:\n  - split: test\n    path: all/test-*\n"
-        "  - split: dev\n    path: all/dev.csv\n---\n"
-    )
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    (snapshot / "all" / "dev.csv").write_bytes(b"q\none\n")  # its name does not count
-    (snapshot / SHARDS[0]).write_bytes(quiz.files[sha][SHARDS[0]])
-    for split in ("test", "dev"):
-        with pytest.raises(DataError, match="not all of it"):
-            read("made/quiz", split)
-    # A hash may stand behind the number.
-    (snapshot / SHARDS[1].replace(".parquet", "-abc.parquet")).write_bytes(
-        quiz.files[sha][SHARDS[1]]
-    )
-    assert read("made/quiz", "test") == ["one", "two", "three"]
-
-
 def test_the_token_goes_to_the_hub_and_nowhere_else(
     hub: Hub, quiz: Repository, serve: Callable[[Callable[[Handler], None]], Server]
 ) -> None:

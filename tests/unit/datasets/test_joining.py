@@ -29,7 +29,7 @@ def _both_ways(
     """Let joined files be held in memory, or be kept in a temporary file."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "stored":
-            patch.setattr(tables, "HELD_CHARACTERS", 0)
+            patch.setattr(tables, "HELD_BYTES", 0)
             patch.setattr(rows_module, "BLOCK_ROWS", 2)
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield

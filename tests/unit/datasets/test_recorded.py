@@ -243,7 +243,7 @@ def test_statuses_of_the_file_are_kept() -> None:
         ("their_score", [[1], 1], [None, 1.0]),
         ("their_answer", ["A", None], ["A", None]),
         ("finish_reason", ["length", None], ["length", None]),
-        ("logprobs", [{"content": []}, "no JSON"], ['{"content": []}', None]),
+        ("logprobs", [{"content": []}, "no JSON"], [{"content": []}, None]),
     ],
 )
 def test_what_stands_beside_a_completion_comes_along(
@@ -251,7 +251,7 @@ def test_what_stands_beside_a_completion_comes_along(
 ) -> None:
     """Verdicts of others, why it ended, log-probabilities; what has no such form is left out."""
     found = load([{"completion": "A", column: cell} for cell in cells], "ab")
-    assert found.frame[column].to_list() == expected
+    assert [getattr(completion, column) for completion in found] == expected
 
 
 def test_completions_may_stand_beside_the_questions() -> None:

@@ -12,7 +12,7 @@ from answerkey.datasets.dataset import (
     Selection,
     Shard,
     cut_shards,
-    rank_ids,
+    rank_id,
     select_rows,
     share_out,
 )
@@ -36,7 +36,7 @@ def select(samples: Samples, selection: Selection) -> Samples:
 
 def rank(ids: list[str], seed: int) -> list[int]:
     """Return the positions of ids, the one that is chosen first at the beginning."""
-    ranks = rank_ids(ids, seed)
+    ranks = [rank_id(one, seed) for one in ids]
     return sorted(range(len(ids)), key=ranks.__getitem__)
 
 
@@ -156,7 +156,7 @@ def test_parts_are_the_shard_for_trial() -> None:
         (["5", "6", "7"], 5, ()),
         (["8", "9"], 8, (1,)),
     ]
-    assert [(one.is_trial, one.index) for one in parts] == [(True, 1)] * 2
+    assert [one.index for one in parts] == [1] * 2
     assert [read_questions(one) for one in make_shard().split(64)] == [
         ["5"],
         ["6"],
@@ -165,7 +165,7 @@ def test_parts_are_the_shard_for_trial() -> None:
         ["9"],
     ]
     (row,) = make_shard().cut(2, 3).split(2)
-    assert (read_questions(row), row.is_trial) == (["7"], True)
+    assert read_questions(row) == ["7"]
 
 
 def test_rows_that_are_withheld_are_left_out() -> None:
@@ -175,12 +175,7 @@ def test_rows_that_are_withheld_are_left_out() -> None:
     """
     shard = make_shard()
     found = shard.skip([shard.cut(0, 1), shard.cut(2, 3)])
-    assert (found.skipped, found.left, found.failed, found.is_trial) == (
-        (0, 2),
-        [1, 3, 4],
-        (4,),
-        False,
-    )
+    assert (found.skipped, found.left, found.failed) == ((0, 2), [1, 3, 4], (4,))
     assert [(read_questions(one), one.failed) for one in found.cut_around()] == [
         (["6"], ()),
         (["8", "9"], (1,)),

@@ -88,10 +88,10 @@ def test_documents_are_rows(write: Write, tmp_path: Path) -> None:
     derive = {"words": "{{ sample.content.split() | length }}"}
     source = FolderSource(str(tmp_path), extension="md", derive=derive)
     samples = source.read(name="x").samples
-    assert samples.columns == ["sample_id", "file_name", "content", "words"]
+    assert samples.columns == ["sample_id", "content", "file_name", "words"]
     assert [tuple(row.values())[1:] for row in samples.rows()] == [
-        ("deep/one.md", "---\nanswer: B\n---\n\nWhich? A) x B) y\n", 9),
-        ("two.md", "Why?\n", 1),
+        ("---\nanswer: B\n---\n\nWhich? A) x B) y\n", "deep/one.md", 9),
+        ("Why?\n", "two.md", 1),
     ]
     assert [len(sample.id) for sample in samples] == [64, 64]
 

@@ -18,8 +18,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.datasets.dataset import open_dataset
-from answerkey.evaluate import chunk, evaluate, job
-from answerkey.evaluate import run as evaluate_run
+from answerkey.evaluate import chunk, evaluate, job, together
 from answerkey.evaluate.checks import check_samples
 from answerkey.testing import Behaviour, TestServer, answer_by_hash
 
@@ -81,6 +80,51 @@ def test_four_endpoints_are_asked_at_the_same_time(
     made = run_matrix(project, [name(serve(answer)) for _ in range(4)])
     assert (made.status, made.errors, len(made.runs)) == ("complete", {}, 4)
     assert [find_accuracy(run) for run in made.runs] == [1.0] * 4
+
+
+def plan_two_endpoints(project: Project, urls: Sequence[str]) -> Path:
+    """Write a run file with a task for each endpoint, named `one`, `two`; return the folder."""
+    keys = ["one", "two"]
+    specifications = [{"key": key, "model_key": key} for key in keys]
+    folder = project.plan(*specifications)
+    plan = json.loads((folder / "run.yaml").read_text())
+    plan["models"] = [
+        {"key": key, "config": {"url": url, "model_key": key}}
+        for key, url in zip(keys, urls, strict=True)
+    ]
+    (folder / "run.yaml").write_text(json.dumps(plan))
+    return folder
+
+
+def test_two_specifications_of_one_run_are_asked_at_the_same_time(
+    project: Project, serve: Callable[..., TestServer]
+) -> None:
+    """Where their endpoints differ: each answers only once both have been asked."""
+    barrier = threading.Barrier(2)
+
+    def answer(_messages: Messages) -> str:
+        barrier.wait(LONG)
+        return "A"
+
+    project.write_rows([{"question": "q", "answer": "A"}])
+    folder = plan_two_endpoints(project, [serve(answer).url, serve(answer).url])
+    run = ak.run(folder, out=folder / "run")
+    assert (run.status, list(run.tasks)) == ("complete", ["one", "two"])
+    assert [len(entry["calls"]) for entry in run.manifest["tasks"]] == [1, 1]
+
+
+def test_a_specification_whose_endpoint_is_down_does_not_stop_the_one_beside_it(
+    project: Project, serve: Callable[..., TestServer]
+) -> None:
+    """The run says so, keeps what was answered, and `resume` asks only what is left."""
+    server = serve(LETTERS)
+    folder = plan_two_endpoints(project, ["http://127.0.0.1:9/v1", server.url])
+    with pytest.raises(ak.SolverError, match="E306"):
+        ak.run(folder, out=folder / "run")
+    stopped = json.loads((folder / "run" / "run.json").read_text())
+    assert (stopped["status"], stopped["stopped"]["code"]) == ("incomplete", "E306")
+    assert [entry["counts"] is None for entry in stopped["tasks"]] == [True, False]
+    assert server.asked.total == 6
 
 
 def drop_times(value: Any) -> Any:  # noqa: ANN401 - whatever stands in a JSON file
@@ -255,7 +299,7 @@ def test_ctrl_c_stops_all_runs_and_says_how_to_go_on(
     project: Project, serve: Callable[..., TestServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that run, and one that was to begin later; going on, each sample is asked once."""
-    monkeypatch.setattr(evaluate_run, "MAX_CONCURRENT_RUNS", 2)
+    monkeypatch.setattr(together, "MAX_THREADS", 2)
     project.write_rows([{"question": f"q{n}", "answer": "AB"[n % 2]} for n in range(40)])
     servers = [
         serve(Interrupting(5), Behaviour(delay=0.01)),

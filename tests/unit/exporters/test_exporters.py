@@ -14,14 +14,9 @@ from hypothesis import strategies as st
 
 import answerkey as ak
 from answerkey.evaluate import job, reopen
-from answerkey.exporters import (
-    FORMS,
-    PARQUET,
-    describe_verdict,
-    export,
-    guard_column,
-    to_json,
-)
+from answerkey.exporters import FORMS, describe_verdict, export, to_json
+from answerkey.exporters.forms import PARQUET
+from answerkey.exporters.rows import guard_column
 from answerkey.reports import explain, view
 from answerkey.runs import Run
 
@@ -179,5 +174,5 @@ def test_a_sample_is_found_in_any_part(run: Run, monkeypatch: pytest.MonkeyPatch
 
 def test_failed_samples_of_all_parts_are_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first of them are shown, in the order of the dataset."""
-    monkeypatch.setattr(view, "READ_TOGETHER", 5)
+    monkeypatch.setattr(view, "CHUNK_ROWS", 5)
     assert "s8, s17, s26, s35, s44" in str(run)

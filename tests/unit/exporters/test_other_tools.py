@@ -18,9 +18,8 @@ import pytest
 from ruamel.yaml import YAML
 
 import answerkey as ak
-from answerkey import exporters
 from answerkey.evaluate.reopen import reopen
-from answerkey.exporters import export
+from answerkey.exporters import export, forms
 from answerkey.runs import Run
 
 SCORER = {
@@ -163,7 +162,7 @@ def test_a_model_page_gets_the_number_in_percent(
         export(run, "eval-results")
     opened, out = reopen(run), io.StringIO()
     hub = on_the_hub(run, name="main", revision="abc", split="test")
-    monkeypatch.setattr(exporters, "reopen", lambda *_: replace(opened, task_run=hub.tasks["quiz"]))
+    monkeypatch.setattr(forms, "reopen", lambda *_: replace(opened, task_run=hub.tasks["quiz"]))
     assert export(hub, "eval-results", stream=out).rows == 1
     export(hub, "eval-results", tmp_path / "set.yaml")
     assert (tmp_path / "set.yaml").read_text() == out.getvalue()
@@ -193,7 +192,7 @@ def test_the_hub_parses_our_yaml(
 ) -> None:
     """By the parser of `huggingface_hub`."""
     opened, hub = reopen(run), on_the_hub(run, name="main")
-    monkeypatch.setattr(exporters, "reopen", lambda *_: replace(opened, task_run=hub.tasks["quiz"]))
+    monkeypatch.setattr(forms, "reopen", lambda *_: replace(opened, task_run=hub.tasks["quiz"]))
     export(hub, "eval-results", tmp_path / "set.yaml")
     words = "import sys, yaml, huggingface_hub as h; told = yaml.safe_load(open(sys.argv[1]));"
     words += (

@@ -319,7 +319,7 @@ def test_a_log_that_is_nearly_of_a_kind_says_what_it_lacks(desk: Desk) -> None:
 
 
 def test_an_import_says_what_a_run_of_it_would_refuse(desk: Desk) -> None:
-    """The first mistake, how many more there are, and the command that shows them."""
+    """The first truth that is none of the choices, and how many more there are."""
     rows = [
         {
             "id": number,
@@ -336,7 +336,7 @@ def test_an_import_says_what_a_run_of_it_would_refuse(desk: Desk) -> None:
     found = desk.bring(desk.lines("two.jsonl", rows))
     message = found.notices[-1].message
     assert message.startswith("`answerkey run` would refuse it: sample `0`: ground truth 'Z'")
-    assert message.endswith(", and 1 more mistakes")
+    assert message.endswith(", and 1 more")
 
 
 def test_an_export_of_ours_can_be_imported_again(desk: Desk) -> None:

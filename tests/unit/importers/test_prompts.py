@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from answerkey.datasets.questions import find_shown
 from answerkey.importers import Question
 from answerkey.importers.prompts import find_question, read_messages, split_prompt
+from answerkey.importers.questions import find_shown
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from answerkey.metrics.classification import (
     Recall,
     find_bin,
 )
+from answerkey.metrics.intervals import Ratio, average_clustered_error
 from answerkey.metrics.task_counts import (
     correct_for_chance,
     measure_chance,
@@ -189,29 +190,28 @@ def test_multiclass_without_samples_is_none() -> None:
         measure(LETTERS, truth=["A"])
 
 
-def test_the_mean_f1_is_resampled_from_the_confusion() -> None:
-    """Around its value, by BCa.
-
-    The seed decides and is 0 where the part has none. Many pairs are not.
-    """
+def test_the_mean_f1_has_the_error_of_its_samples() -> None:
+    """It is that of a mean of ratios over clusters of one sample each."""
     truths = ["A"] * 8 + ["B"] * 6 + ["C"] * 6
     said = ["A"] * 6 + ["B", None] + ["B"] * 4 + ["A", "C"] + ["C"] * 3 + ["A", "B", None]
-    scores = make_scores({"truth": truths, "said": said})
-    value = compute(LETTERS, scores)["macro_f1_score"]
+    value = measure(LETTERS, truth=truths, said=said)["macro_f1_score"]
     assert value.value == pytest.approx((2 * 6 / 16 + 2 * 4 / 12 + 2 * 3 / 10) / 3)
-    assert value.interval_method == "bca"
-    assert value.interval == pytest.approx((0.45083890326217424, 0.8960780570992165), rel=1e-9)
-    assert value.std_error == pytest.approx(0.1136286052988389, rel=1e-9)
-    assert compute(LETTERS, scores)["macro_f1_score"] == value
-    counts = count_values(scores, LETTERS.fields())
-    counts.seed = 1
-    values = LETTERS.state_values(counts, LETTERS.collect(counts))
-    assert values[-1].name == "macro_f1_score"
-    assert values[-1].interval not in (None, value.interval)
+    samples = [
+        [
+            Ratio(2 * (truth == letter == guess), (truth == letter) + (guess == letter), 1)
+            for letter in "ABC"
+        ]
+        for truth, guess in zip(truths, said, strict=True)
+    ]
+    error, _ = average_clustered_error(samples, is_corrected=True)
+    assert value.std_error == pytest.approx(error, rel=1e-12)
+    assert value.interval_method == "ratio_wilson"
     classes = [f"class {number}" for number in range(501)]
     value = measure(LETTERS, truth=classes, said=classes)["macro_f1_score"]
     assert (value.value, value.interval) == (1.0, None)
-    assert value.interval_note == "501 pairs of truth and prediction are too many to resample"
+    assert value.interval_note == "all samples are alike, which says nothing about the spread"
+    value = measure(LETTERS, truth=["A"], said=["B"])["macro_f1_score"]
+    assert (value.value, value.std_error) == (0.0, None)
 
 
 def test_rows_without_a_truth_are_left_out_wherever_they_stand() -> None:

@@ -7,19 +7,18 @@ With 400 draws and a coverage of 95 %, fewer than 92 % are a chance of 1 in 100.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from fractions import Fraction
-from itertools import pairwise
 from random import Random
 
 import pytest
 from tests.lazy import stats
 
 from answerkey.errors import ScoringError
-from answerkey.metrics import Mean, average_counts, intervals, wilson
+from answerkey.metrics import Mean, average_counts, wilson
 from answerkey.metrics.base import Coverage, ValueCounts
+from answerkey.metrics.classification import MulticlassClassification
 from answerkey.metrics.intervals import (
-    FEWEST_SAMPLES,
     NORMAL,
     Z_95,
     Interval,
@@ -32,15 +31,12 @@ from answerkey.metrics.intervals import (
     bound_value,
     chi_square_tail,
     compare_counts,
-    draw_binomial,
-    find_acceleration,
     measure_clustered_error,
     measure_error,
     measure_f1,
     measure_mean,
     measure_share,
     mover,
-    resample,
     score_interval,
     student,
     student_quantile,
@@ -495,230 +491,12 @@ def test_shares_say_their_counts() -> None:
     assert dict(empty.details) == {"count": 0, "of": 0}
 
 
-NUMBERS = [0.3, 0.7, 1.1, 1.4, 2.0, 2.2, 2.9, 3.3, 4.1, 5.6, 8.0, 9.5]
-
-
-def deviate(counts: Sequence[int]) -> float | None:
-    """Return the sample standard deviation of NUMBERS, each as often as its count."""
-    n = sum(counts)
-    mean = sum(count * number for count, number in zip(counts, NUMBERS, strict=True)) / n
-    squares = sum(
-        count * (number - mean) ** 2 for count, number in zip(counts, NUMBERS, strict=True)
-    )
-    return float((squares / (n - 1)) ** 0.5)
-
-
-def share_first(counts: Sequence[int]) -> float:
-    """Return the share of the first cell."""
-    return counts[0] / sum(counts)
-
-
-@pytest.mark.parametrize(
-    ("n", "share"), [(20, 0.3), (100, 0.02), (1000, 0.4), (10**6, 0.25), (50, 0.7), (10**7, 1e-7)]
-)
-def test_binomial_draws_have_the_binomial_distribution(n: int, share: float) -> None:
-    """Twenty classes of equal probability are hit as a binomial variable hits them."""
-    random = Random(2)
-    drawn = [draw_binomial(n, share, random.random) for _ in range(5_000)]
-    edges = sorted({float(stats.binom.ppf(step / 20, n, share)) for step in range(1, 20)})
-    below = [0.0, *(float(stats.binom.cdf(edge, n, share)) for edge in edges), 1.0]
-    expected = [5_000 * (upper - lower) for lower, upper in pairwise(below)]
-    seen = [0] * len(expected)
-    for one in drawn:
-        seen[sum(one > edge for edge in edges)] += 1
-    kept = [(one, other) for one, other in zip(seen, expected, strict=True) if other > 1]
-    total = sum(one for one, _ in kept) / sum(other for _, other in kept)
-    chance = stats.chisquare([one for one, _ in kept], [other * total for _, other in kept]).pvalue
-    assert chance > 0.001
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0])
-def test_certain_outcomes_are_certain(share: float) -> None:
-    """Nothing and everything are never drawn otherwise."""
-    assert draw_binomial(9, share, Random(0).random) == 9 * share
-
-
-def test_interval_agrees_with_scipy_when_resampled() -> None:
-    """The BCa interval of a standard deviation is scipy's, up to the chance of the draws."""
-    found = resample([1] * len(NUMBERS), deviate)
-    theirs = stats.bootstrap(
-        (NUMBERS,),
-        lambda row, axis: row.std(axis=axis, ddof=1),
-        n_resamples=20_000,
-        method="BCa",
-        rng=0,
-    )
-    assert found.interval == pytest.approx(tuple(theirs.confidence_interval), rel=0.04)
-    assert found.std_error == pytest.approx(theirs.standard_error, rel=0.05)
-
-
-def test_cells_are_resampled_as_samples_are() -> None:
-    """A share of 300 of 1,000, drawn as counts of two cells, has about its Wilson interval."""
-    found = resample([300, 700], share_first)
-    theirs = stats.binomtest(300, 1000).proportion_ci(method="wilson")
-    assert found.interval == pytest.approx((theirs.low, theirs.high), abs=0.003)
-    assert found.std_error == pytest.approx((0.3 * 0.7 / 1000) ** 0.5, rel=0.05)
-    assert (found.interval_method, found.is_share) == ("bca", True)
-
-
-def test_the_same_seed_gives_the_same_interval() -> None:
-    """Nothing but counts and seed decides: these very numbers, on every machine.
-
-    Ten samples are enough. Without a seed nothing is drawn: where clusters tell the spread,
-    resampling would be wasted.
-    """
-    assert resample([6, 4], share_first).interval == (0.3, 0.9)
-    assert resample([30, 70], share_first, None).interval is None
-    assert resample([30, 70], share_first, 0) == resample([30, 70], share_first, 0)
-    assert resample([30, 70], share_first, 0) != resample([30, 70], share_first, 1)
-    assert resample([30, 70], share_first, 0).interval == (0.21, 0.39)
-
-
-@pytest.mark.parametrize(
-    ("counts", "note"),
-    [
-        ([FEWEST_SAMPLES - 1, 0], "resampling needs at least 10 samples, there are 9"),
-        ([20, 0], "all resamples give the same number"),
-    ],
-)
-def test_no_interval_without_its_conditions(counts: list[int], note: str) -> None:
-    """Few samples, or samples that are all alike, have none, and the note says why."""
-    found = resample(counts, share_first)
-    assert (found.interval, found.interval_note) == (None, note)
-
-
-def test_values_that_are_often_nothing_have_no_interval() -> None:
-    """A number that is 0/0 in more than one of a hundred resamples is not resampled."""
-
-    def divide(counts: Sequence[int]) -> float | None:
-        return counts[0] / counts[1] if counts[1] else None
-
-    found = resample([30, 2], divide)
-    assert (found.interval, found.interval_note) == (None, "too many resamples have no value (0/0)")
-
-
-def test_a_number_beyond_all_its_resamples_has_no_interval() -> None:
-    """How many samples differ is always less in a draw with replacement."""
-    found = resample([1] * 60, lambda counts: float(sum(map(bool, counts))))
-    assert (found.interval, found.interval_note) == (
-        None,
-        "all resamples lie on one side of the value",
-    )
-    assert found.std_error is not None
-
-
-def test_samples_without_which_there_is_no_number_do_not_accelerate() -> None:
-    """The lead's inverse is 0/0 without one of the leaders.
-
-    Only leaving out the others tells anything.
-    """
-
-    def invert_lead(counts: Sequence[int]) -> float | None:
-        return 1 / (counts[0] - counts[1]) if counts[0] != counts[1] else None
-
-    assert find_acceleration([31, 30, 0], invert_lead) == 0.0
-    assert find_acceleration([32, 30, 0], invert_lead) == pytest.approx(
-        (30 * (32 / 62) ** 3 - 32 * (30 / 62) ** 3)
-        / (6 * (30 * (32 / 62) ** 2 + 32 * (30 / 62) ** 2) ** 1.5)
-    )
-
-
-@pytest.mark.parametrize(
-    ("n", "share", "drawn"),
-    [
-        (20, 0.3, [7, 7, 5, 5, 6, 4, 9, 4, 9, 10, 3, 5, 7, 8, 10, 4, 7, 9, 3, 6, 4, 6, 3, 4]),
-        (1000, 0.4, [
-            395, 371, 426, 413, 402, 386, 417, 415, 391, 411, 405, 400, 399, 430, 402, 425, 421,
-            400, 404,
-            382, 364, 390, 399, 396]),
-        (60, 0.8, [
-            49, 43, 48, 51, 45, 50, 46, 47, 48, 48, 42, 48, 43, 44, 48, 47, 55, 50, 48, 49, 47,
-            49, 50, 45]),
-        (25, 0.5, [
-            12, 8, 17, 13, 10, 15, 11, 14, 13, 13, 17, 13, 16, 16, 13, 13, 10, 7, 11, 12, 12, 14,
-            11, 11]),
-        (1000000, 0.25, [
-            249650, 249872, 249171, 250735, 250352, 250045, 249538, 249615, 250465, 250411,
-            249758, 250301,
-            250589, 250131, 250007, 249968, 250837, 250058, 250692, 250595, 250010, 250122,
-            249515, 248971]),
-        (200, 0.051, [8, 9, 5, 15, 11, 7, 14, 8, 13, 11, 10, 10, 16, 11, 15, 15, 10, 11, 7, 8,
-        10, 9, 11, 9]),
-        (10, 1.0, [10, 10]),
-    ],
-)  # fmt: skip
-def test_a_seed_gives_the_same_draws_for_ever(n: int, share: float, drawn: list[int]) -> None:
-    """An interval of last year can be computed again: the draws never change."""
-    random = Random(4)
-    assert [draw_binomial(n, share, random.random) for _ in drawn] == drawn
-
-
-def divide_first_by_second(counts: Sequence[int]) -> float | None:
-    """Return a ratio, which is skewed."""
-    return counts[0] / counts[1] if counts[1] else None
-
-
-@pytest.mark.parametrize(
-    ("counts", "seed", "std_error", "interval"),
-    [
-        ([30, 70, 0], 0, 0.09469704673500617, (0.26582278481012656, 0.639344262295082)),
-        ([300, 700], 0, 0.02876491708598553, (0.37362637362637363, 0.48588410104011887)),
-        ([900, 5000, 40], 7, 0.006617457596948898, (0.16719713531292504, 0.1934836607251232)),
-    ],
-)
-def test_intervals_of_skewed_numbers_are_repeatable(
-    counts: list[int], seed: int, std_error: float, interval: tuple[float, float]
-) -> None:
-    """Drawn cell by cell, shifted by bias and acceleration, read between two resamples."""
-    found = resample(counts, divide_first_by_second, seed)
-    assert found.std_error == pytest.approx(std_error, rel=1e-12)
-    assert found.interval == pytest.approx(interval, rel=1e-12)
-    assert found.interval_note is None
-
-
-def test_few_samples_in_many_cells_are_drawn_one_by_one() -> None:
-    """The mean of eight values, four of them twice: ten samples are enough, and each draw is of
-    twelve.
-    """
-    sizes = []
-
-    def average(counts: Sequence[int]) -> float:
-        sizes.append(sum(counts))
-        return sum(place * count for place, count in enumerate(counts)) / sum(counts)
-
-    found = resample([2] * 4 + [1] * 4, average, 3)
-    assert found.interval == pytest.approx((1.75, 25 / 6))
-    assert set(sizes) == {11, 12}
-    assert found.std_error == pytest.approx(0.6393248664091451, rel=1e-12)
-
-
-def test_one_resample_of_a_hundred_may_have_no_value() -> None:
-    """Twenty of 2,000 without a value are left out; 21 are too many."""
-    for missing, note in ((20, None), (21, "too many resamples have no value (0/0)")):
-        left = [missing]
-
-        def skip_some(counts: Sequence[int], left: list[int] = left) -> float | None:
-            if counts[0] not in {29, 30} and left[0]:
-                left[0] -= 1
-                return None
-            return counts[0] / sum(counts)
-
-        assert resample([30, 70], skip_some).interval_note == note
-
-
-def test_the_acceleration_is_that_of_leaving_out_each_sample() -> None:
-    """Of a share of 3 in 10, by Efron's formula: without one of the three it is 2/9, without
-    another 3/9.
-    """
-    mean = (3 * 2 / 9 + 7 * 3 / 9) / 10
-    squares = 3 * (mean - 2 / 9) ** 2 + 7 * (mean - 3 / 9) ** 2
-    cubes = 3 * (mean - 2 / 9) ** 3 + 7 * (mean - 3 / 9) ** 3
-    assert find_acceleration([3, 5, 2], share_first) == pytest.approx(
-        cubes / (6 * squares**1.5), rel=1e-12
-    )
-
-
 DRAWS = 400
+
+
+def draw_binomial(n: int, share: float, random: Random) -> int:
+    """Return how many of `n` independent trials succeed."""
+    return sum(random.random() < share for _ in range(n))
 
 
 Draw = Callable[[Random], Interval | None]
@@ -734,11 +512,13 @@ def measure_coverage(draw: Draw, truth: float) -> float:
 
 @pytest.mark.parametrize(("n", "share"), [(20, 0.9), (200, 0.5), (200, 0.98)])
 def test_shares(n: int, share: float) -> None:
-    """Wilson's interval holds a share, also of few samples and near 1."""
-    covered = measure_coverage(
-        lambda random: wilson(draw_binomial(n, share, random.random), n), share
-    )
-    assert 0.92 <= covered <= 0.99
+    """Wilson's interval holds a share, also of few samples and near 1: here counted, not drawn."""
+    covered = 0.0
+    for count in range(n + 1):
+        low, high = wilson(count, n)
+        if low <= share <= high:
+            covered += float(stats.binom.pmf(count, n, share))
+    assert 0.93 <= covered <= 0.97
 
 
 @pytest.mark.parametrize("n", [5, 30])
@@ -761,9 +541,7 @@ def test_clusters(clusters: int, size: int) -> None:
     """
 
     def draw(random: Random) -> Interval | None:
-        counts = [
-            draw_binomial(size, random.betavariate(4, 1), random.random) for _ in range(clusters)
-        ]
+        counts = [draw_binomial(size, random.betavariate(4, 1), random) for _ in range(clusters)]
         error, _ = measure_clustered_error([(Ratio(count, size, size), 1) for count in counts])
         share = sum(counts) / (clusters * size)
         return score_interval(share, error, clusters - 1) if error else None
@@ -778,7 +556,7 @@ def test_averages_of_groups(size: int) -> None:
 
     def draw(random: Random) -> Interval | None:
         return average_shares(
-            [(draw_binomial(size, share, random.random), size) for share in shares]
+            [(draw_binomial(size, share, random), size) for share in shares]
         ).interval
 
     assert 0.93 <= measure_coverage(draw, sum(shares) / 30) <= 1.0
@@ -788,7 +566,7 @@ def test_f1_of_a_class() -> None:
     """Of hits, false alarms and misses with the shares 0.6, 0.2, 0.2: F1 is 1.2/1.6."""
 
     def draw(random: Random) -> Interval | None:
-        hits = draw_binomial(60, 0.6, random.random)
+        hits = draw_binomial(60, 0.6, random)
         return measure_f1(hits, 60 - hits).interval
 
     assert 0.92 <= measure_coverage(draw, 0.75) <= 0.98
@@ -799,7 +577,7 @@ def test_ratios_of_sums() -> None:
 
     def draw(random: Random) -> Interval | None:
         sizes = [random.randrange(1, 5) for _ in range(50)]
-        tops = [draw_binomial(size, random.betavariate(8, 2), random.random) for size in sizes]
+        tops = [draw_binomial(size, random.betavariate(8, 2), random) for size in sizes]
         ratio = Ratio(sum(tops), sum(sizes), 50)
         error = measure_error(
             ratio,
@@ -819,17 +597,28 @@ def test_ratios_of_sums() -> None:
     assert 0.91 <= measure_coverage(draw, 0.8) <= 0.99
 
 
-def test_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bootstrap holds a share that a formula would hold, too."""
-    monkeypatch.setattr(intervals, "RESAMPLES", 200)
+def test_mean_f1_of_classes() -> None:
+    """The delta method holds the mean F1 of three classes, of which one is hard."""
+    shares = {"A": 0.9, "B": 0.8, "C": 0.5}
+    cells = [(truth, said) for truth in shares for said in shares]
+    weights = []
+    for truth, said in cells:
+        share = shares[truth]
+        weights.append(share if truth == said else (1 - share) / 2)
+    metric = MulticlassClassification("truth", "said")
+
+    def measure(counts: Mapping[tuple[str, str], int]) -> MetricValue:
+        values = ValueCounts(list(counts.items()), {}, ["truth", "said"])
+        return metric.state_values(values, metric.collect(values))[-1]
+
+    exact = measure(dict(zip(cells, (round(weight * 10**6) for weight in weights), strict=True)))
+    assert (exact.name, exact.interval_method) == ("macro_f1_score", "ratio_wilson")
 
     def draw(random: Random) -> Interval | None:
-        count = draw_binomial(100, 0.7, random.random)
-        return resample(
-            [count, 100 - count], lambda cells: cells[0] / sum(cells), random.randrange(10**6)
-        ).interval
+        return measure(Counter(random.choices(cells, weights, k=100))).interval
 
-    assert 0.9 <= measure_coverage(draw, 0.7) <= 0.99
+    assert exact.value is not None
+    assert 0.91 <= measure_coverage(draw, exact.value) <= 0.99
 
 
 @pytest.mark.parametrize(
@@ -864,7 +653,7 @@ def _draw_flips(n: int, first: float, second: float, random: Random) -> Flips:
 
     Of the rest, both have 0.8 right.
     """
-    one = draw_binomial(n, first, random.random)
-    other = draw_binomial(n - one, second / (1 - first), random.random)
-    both = draw_binomial(n - one - other, 0.8, random.random)
+    one = draw_binomial(n, first, random)
+    other = draw_binomial(n - one, second / (1 - first), random)
+    both = draw_binomial(n - one - other, 0.8, random)
     return Flips(both, one, other, n - one - other - both)

@@ -564,22 +564,8 @@ def test_squares_beyond_all_floats_have_no_error() -> None:
     """The error of an average whose squares no float can sum is none, and the clusters are
     counted.
     """
-    clusters = [([Ratio(sign * 5 * 10**154, 1, 1)], 1) for sign in (1, -1, 1, -1)]
+    clusters = [[Ratio(sign * 5 * 10**154, 1, 1)] for sign in (1, -1, 1, -1)]
     assert average_clustered_error(clusters, is_corrected=False) == (None, 4)
-
-
-def test_too_many_different_samples_have_no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Samples whose trials all differ are counted up to a bound.
-
-    Beyond it the value stands alone.
-    """
-    monkeypatch.setattr(measure, "MOST_KINDS", 2)
-    letters = ["A", "A", "A", "B", "B", "B", "A", "A"]
-    scores = make_scores({"x": [1] * 8}, {"letter": letters})
-    columns = {"g": list("abcd")}
-    value = finish(Frequency("letter"), scores, columns, Design(), trials=Trials(2))["letter_A"]
-    assert (value.value, value.interval, value.std_error) == (0.625, None, None)
-    assert value.interval_note == "too many different samples"
 
 
 @pytest.mark.parametrize(
@@ -596,14 +582,14 @@ def test_shares_at_an_end_are_kept_within_it(value: float, method: str) -> None:
 
 def test_one_sum_of_several_ratios_is_averaged_over_them() -> None:
     """One cluster twice, with two ratios: by hand."""
-    clusters = [([Ratio(1, 1, 1), Ratio(0, 1, 1)], 2), ([Ratio(0, 1, 1), Ratio(0, 1, 1)], 1)]
+    right, wrong = Ratio(1, 1, 1), Ratio(0, 1, 1)
+    clusters = [[right, wrong], [right, wrong], [wrong, wrong]]
     error, size = average_clustered_error(clusters, is_corrected=True)
     residuals = [(1 - 2 / 3) / 3] * 2 + [-2 / 3 / 3]
     assert size == 3
     assert error == pytest.approx((3 / 2 * sum(one**2 for one in residuals)) ** 0.5 / 2)
-    assert average_clustered_error([([Ratio(1, 1, 1)], 1)], is_corrected=True) == (None, 1)
-    two = [([Ratio(value, 1, 1)], 1) for value in (0, 1)]
-    error, size = average_clustered_error(two, is_corrected=True)
+    assert average_clustered_error([[right]], is_corrected=True) == (None, 1)
+    error, size = average_clustered_error([[wrong], [right]], is_corrected=True)
     assert size == 2
     assert error == pytest.approx(0.5)
     plain, _ = average_clustered_error(clusters, is_corrected=False)

@@ -9,10 +9,10 @@ import pytest
 from tests.samples import samples_from_frame
 
 from answerkey.metrics import (
+    RowFacts,
     add_counts,
     count_task,
-    describe_completions,
-    describe_samples,
+    describe_rows,
     find_category_column,
 )
 from answerkey.metrics.task_counts import count_choices, count_letters, count_rows
@@ -75,14 +75,16 @@ def make_mcqa_scores() -> Scores:
     )
 
 
-def describe(samples: Samples, completions: Completions | None, scores: Scores) -> pl.DataFrame:
+def describe(
+    samples: Samples, completions: Completions | None, verdicts: Mapping[str, Scores]
+) -> RowFacts:
     """Return what is known of the rows; without completions, each is there and has no text."""
     if completions is None:
         texts = [Completion(None)] * len(samples)
         completions = Completions.build(samples.ids, texts, source="live")
     columns = [name for name in samples.columns if name == "category"]
-    facts = [describe_samples(samples, columns), describe_completions(completions, scores)]
-    return pl.concat(facts, how="horizontal")
+    main = next(iter(verdicts))
+    return describe_rows(samples, completions, verdicts, main=main, columns=columns)
 
 
 def count_samples(
@@ -92,7 +94,7 @@ def count_samples(
     category: str | None = None,
 ) -> dict[str, Any]:
     """Return the counts of one scorer."""
-    return count_rows(describe(samples, completions, scores), scores, category)
+    return count_rows(describe(samples, completions, {"s": scores}), scores, category)
 
 
 def count_verdicts(
@@ -103,7 +105,7 @@ def count_verdicts(
 ) -> dict[str, Any]:
     """Return the counts of a task whose first scorer is the main one."""
     main = next(iter(verdicts))
-    rows = describe(samples, completions, verdicts[main])
+    rows = describe(samples, completions, verdicts)
     category = "category" if "category" in samples.columns else None
     return count_task(rows, verdicts, main=main, num_trials=num_trials, category=category)
 
@@ -223,8 +225,8 @@ def test_chunks_of_rows_are_the_whole(cut: int) -> None:
     for start, length in ((0, cut), (cut, 8 - cut)):
         chunk = Scores(scores.frame.slice(start, length))
         said = completions.slice(start, length)
-        chunks.append(describe(samples.slice(start, length), said, chunk))
-    counts = count_rows(pl.concat(chunks), scores, "category")
+        chunks.append(describe(samples.slice(start, length), said, {"s": chunk}))
+    counts = count_rows(RowFacts.join(chunks), scores, "category")
     assert json.dumps(counts) == json.dumps(count_eight())
 
 

@@ -63,7 +63,7 @@ def ask(
     model = open_model(name.format(url=server.url, root=server.root), caller=Caller(values))
     assert isinstance(model, LiveModel)
     with model:
-        said = model.answer(questions or (QUESTION,))
+        said = model.complete(questions or (QUESTION,))
     body = server.asked.requests[-1].body
     assert body is not None
     return dict(body), said
@@ -187,7 +187,7 @@ def test_a_sample_without_choices_is_an_error() -> None:
     model = open_model("http://127.0.0.1:9/v1?answer_format=choice#m", caller=Caller({}))
     assert isinstance(model, LiveModel)
     with pytest.raises(SpecError, match="answers from the choices, and sample `7` has none"):
-        model.answer([Request("7", ASK)])
+        model.complete([Request("7", ASK)])
 
 
 def test_batches_send_the_same_body(server: TestServer) -> None:
@@ -203,7 +203,7 @@ def test_batches_send_the_same_body(server: TestServer) -> None:
     server.change(batch_polls=1)
     server.forget()
     with LiveModel(found, batches=MemoryBook()) as model:
-        (completion,) = model.answer([QUESTION])
+        (completion,) = model.complete([QUESTION])
     assert (completion.text, completion.raw) == ("B", JSON)
     paths = [request.path for request in server.asked.requests]
     assert not any(path.endswith("/chat/completions") for path in paths)

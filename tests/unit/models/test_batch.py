@@ -34,7 +34,7 @@ from answerkey.models.connections import connect
 from answerkey.models.providers import APIS, Connection
 from answerkey.models.retry import NoReply, Reply, Request
 from answerkey.testing import Behaviour, TestServer
-from answerkey.testing.server import BatchStore
+from answerkey.testing.batches import BatchStore
 from answerkey.types import Completion, CompletionStatus
 
 KEY = "sk-canary-0123456789"

@@ -242,7 +242,7 @@ def test_code_of_users_sees_the_chat_form(folder: Path) -> None:
     class Package:
         name, is_simulated = "acme/small", False
 
-        def answer(self, questions: Sequence[Request]) -> list[Completion]:
+        def complete(self, questions: Sequence[Request]) -> list[Completion]:
             seen.extend(one.messages for one in questions)
             return [Completion("A")]
 
@@ -257,7 +257,7 @@ def test_code_of_users_sees_the_chat_form(folder: Path) -> None:
         PackageModel("acme/small", Package()),
         snippet,
     ):
-        [said] = model.answer([Request("1", prompt)])
+        [said] = model.complete([Request("1", prompt)])
         model.close()
     assert seen == [expected, expected]
     assert said.text == f"data:image/png;base64,{CODED}"
@@ -364,7 +364,7 @@ def test_what_is_no_image_is_an_error_of_its_row(
 def test_the_error_names_sample_and_column(folder: Path) -> None:
     """The place is the line of the file and the column that the template reads."""
     build(folder, [{"image": "circle.png"}, {"image": "none.png"}])
-    [(row, error)] = make_solver().check_rows(load(folder / "questions.jsonl"), None)
+    [(row, error)] = make_solver().check_prompts(load(folder / "questions.jsonl"), None)[1]
     assert (row, error.code) == (1, "E302")
     assert error.message.startswith("sample `000002`: the image `none.png` cannot be read")
     assert str(error.where).endswith("questions.jsonl:2, column `image`")

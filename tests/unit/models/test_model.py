@@ -50,7 +50,7 @@ def ask_builtin(name: str, *, number: int = 1, **known: object) -> list[Completi
         **known,
     }
     questions = [Request(str(i), [], **facts) for i in range(number)]  # type: ignore[arg-type]  # fields by name
-    return open_model(name).answer(questions)
+    return open_model(name).complete(questions)
 
 
 def refuse(name: str) -> SpecError:
@@ -123,9 +123,9 @@ def test_answers_do_not_depend_on_order_or_company(name: str) -> None:
     """A sample's completion is the same alone, in any order and in any shard."""
     opened = open_model(f"builtin/{name}")
     questions = [Request(f"s{i}", [], CHOICES, ["x"] * 4, "A", "x") for i in range(50)]
-    together = opened.answer(questions)
-    assert opened.answer(questions[::-1])[::-1] == together
-    assert [opened.answer([one])[0] for one in questions] == together
+    together = opened.complete(questions)
+    assert opened.complete(questions[::-1])[::-1] == together
+    assert [opened.complete([one])[0] for one in questions] == together
 
 
 @pytest.mark.parametrize("name", ["random", "simulated?style=bare"])
@@ -136,11 +136,11 @@ def test_every_trial_is_drawn_anew(name: str) -> None:
     opened = open_model(f"builtin/{name}")
     questions = [Request(f"s{i}", [], CHOICES, None, "A", "x") for i in range(40)]
     trials = [
-        opened.answer([replace(one, trial=number) for one in questions]) for number in range(3)
+        opened.complete([replace(one, trial=number) for one in questions]) for number in range(3)
     ]
-    assert trials[0] == opened.answer(questions)
+    assert trials[0] == opened.complete(questions)
     assert trials[0] != trials[1] != trials[2] != trials[0]
-    assert opened.answer([replace(one, trial=2) for one in questions]) == trials[2]
+    assert opened.complete([replace(one, trial=2) for one in questions]) == trials[2]
 
 
 def test_ties_are_drawn() -> None:
@@ -335,7 +335,7 @@ class OwnModel:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def answer(self, questions: Sequence[Request]) -> list[Completion]:
+    def complete(self, questions: Sequence[Request]) -> list[Completion]:
         """Return B for each."""
         return [Completion("B") for _ in questions]
 
@@ -354,7 +354,7 @@ def test_installed_package_adds_models_by_prefix(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(EntryPoint, "load", lambda _: OwnModel)
     opened: Model = open_model("acme/small?x=1")
     assert opened.name == "acme/small?x=1"
-    assert opened.answer([Request("1", [])])[0].text == "B"
+    assert opened.complete([Request("1", [])])[0].text == "B"
 
 
 def test_package_that_cannot_be_loaded_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -375,7 +375,7 @@ class PackageOwn:
         self.name = name
         self.sizes: list[int] = []
 
-    def answer(self, questions: Sequence[Request]) -> list[Completion]:
+    def complete(self, questions: Sequence[Request]) -> list[Completion]:
         """Say the sample's id, unless the name says otherwise."""
         self.sizes.append(len(questions))
         if self.name.endswith("broken"):
@@ -401,11 +401,13 @@ def test_a_packages_model_is_asked_in_batches_which_are_kept(
     opened = open_own(monkeypatch, "small")
     assert (opened.is_simulated, opened.needs) == (True, {"truth"})
     questions = [Request(f"s{number}", [], truth="B") for number in range(2_300)]
-    said = opened.answer(questions, trial=2)
+    said = opened.complete(questions, trial=2)
     assert opened.model.sizes == [1_000, 1_000, 300]
     assert [one.text for one in said] == [f"s{number} B 2" for number in range(2_300)]
     assert {one.source for one in said} == {"live"}
-    assert opened.answer([*questions, Request("new", [], truth="A")], trial=2)[-1].text == "new A 2"
+    assert (
+        opened.complete([*questions, Request("new", [], truth="A")], trial=2)[-1].text == "new A 2"
+    )
     assert opened.model.sizes[3:] == [1]
 
 
@@ -417,12 +419,12 @@ def test_what_a_packages_model_raises_is_the_error_of_its_batch(
     Once 50 calls have failed, it is not asked any more.
     """
     opened = open_own(monkeypatch, "broken")
-    said = opened.answer([Request("1", []), Request("2", [])])
+    said = opened.complete([Request("1", []), Request("2", [])])
     assert [(one.status, one.error) for one in said] == [
         (CompletionStatus.ERROR, "RuntimeError: out of memory")
     ] * 2
     with pytest.raises(SolverError, match="the first 60 calls of `acme/broken` all failed"):
-        opened.answer([Request(str(number), []) for number in range(60)])
+        opened.complete([Request(str(number), []) for number in range(60)])
 
 
 def test_a_packages_model_must_answer_every_question(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -430,7 +432,7 @@ def test_a_packages_model_must_answer_every_question(monkeypatch: pytest.MonkeyP
     with pytest.raises(
         SolverError, match="`acme/short` gave 1 completions for 2 questions"
     ) as caught:
-        open_own(monkeypatch, "short").answer([Request("1", []), Request("2", [])])
+        open_own(monkeypatch, "short").complete([Request("1", []), Request("2", [])])
     assert caught.value.code == "E306"
 
 
@@ -444,7 +446,7 @@ def test_a_package_may_bring_a_function(monkeypatch: pytest.MonkeyPatch) -> None
     )
     assert (opened.name, opened.is_function) == ("acme/f", False)
     assert (
-        opened.answer([Request("1", [{"role": "user", "content": "hi"}])])[0].text == "acme/f: hi"
+        opened.complete([Request("1", [{"role": "user", "content": "hi"}])])[0].text == "acme/f: hi"
     )
 
 
@@ -499,7 +501,7 @@ def open_live(name: str, **environment: str) -> LiveModel:
 def test_an_endpoint_is_asked() -> None:
     """A model that is named by a URL answers in the order of the questions."""
     with TestServer({"one": "A", "two": "B"}) as server, open_live(f"{server.url}#m") as model:
-        assert [one.text for one in model.answer(ask("two", "one"))] == ["B", "A"]
+        assert [one.text for one in model.complete(ask("two", "one"))] == ["B", "A"]
         assert model.name == f"{server.url}#m"
         assert not model.is_simulated
         assert server.asked.requests[0].body is not None
@@ -521,7 +523,7 @@ def test_every_api_is_spoken(name: str, variable: str, path: str) -> None:
     with TestServer("B") as server:
         environment = {f"{variable}_BASE_URL": server.root, f"{variable}_API_KEY": KEY}
         with open_live(name, **environment) as model:
-            (completion,) = model.answer(ask("A or B?"))
+            (completion,) = model.complete(ask("A or B?"))
         assert (completion.text, completion.status) == ("B", OK)
         assert list(server.asked.by_path) == [path]
         assert [key.removeprefix("Bearer ") for key in server.asked.keys] == [KEY]
@@ -537,12 +539,12 @@ def test_what_is_known_is_not_asked() -> None:
         ledger = MemoryLedger()
         for _ in range(2):
             with replace(unbound, ledger=ledger, watch=events.append) as model:
-                model.answer(ask("q"))
+                model.complete(ask("q"))
         assert server.asked.total == 1
         with replace(unbound, ledger=ledger) as model:
             (question,) = ask("q")
-            model.answer([question, replace(question, trial=1), replace(question, trial=1)])
-            model.answer([question], trial=1)
+            model.complete([question, replace(question, trial=1), replace(question, trial=1)])
+            model.complete([question], trial=1)
         assert server.asked.total == 2
     assert list(map(type, events)) == [Finished, Remembered]
 
@@ -550,7 +552,7 @@ def test_what_is_known_is_not_asked() -> None:
 def test_a_missing_key_stops_before_anything_is_asked() -> None:
     """A provider is not asked without its key."""
     model = LiveModel(connect(ModelConfig("openai/m", ProviderConfig("openai", "m"))))
-    for action in (model.require_ready, lambda: model.answer(ask("q"))):
+    for action in (model.require_ready, lambda: model.complete(ask("q"))):
         with pytest.raises(SpecError) as caught:
             action()
         assert caught.value.code == "E117"
@@ -576,7 +578,7 @@ def test_a_snippet_answers() -> None:
         "    return None if text == 'nothing' else text.upper()\n"
     )
     model = open_snippet(source)
-    found = model.answer(ask("a", "refuse", "whole", "nothing", "a"))
+    found = model.complete(ask("a", "refuse", "whole", "nothing", "a"))
     model.close()
     assert [(one.text, one.status) for one in found] == [
         ("A", OK),
@@ -601,7 +603,7 @@ def test_a_snippet_that_fails_on_a_sample_fails_there_alone() -> None:
         "    return ['no', {}] if messages[0]['content'] == 'odd' else 'B'\n"
     )
     model = open_snippet(source, WHERE="hush-canary")
-    found = model.answer(ask("good", "bad", "odd", "fine"))
+    found = model.complete(ask("good", "bad", "odd", "fine"))
     model.close()
     assert [one.status for one in found] == [OK, ERROR, ERROR, OK]
     assert "ValueError: with ***" in str(found[1].error)
@@ -618,7 +620,7 @@ def test_a_key_that_a_snippet_says_is_hidden_and_its_other_values_are_not() -> N
         "        {'type': 'text', 'text': text}]}\n"
     )
     model = open_snippet(source, MY_API_KEY="sk-canary-1", MODEL="large", MY_AUTH_KEY="A")
-    found = model.answer(ask("plain", "message"))
+    found = model.complete(ask("plain", "message"))
     model.close()
     assert [one.text for one in found] == ["*** large A"] * 2
     assert "canary" not in repr(found)
@@ -628,7 +630,7 @@ def test_a_snippet_that_cannot_be_loaded_stops_everything() -> None:
     """A snippet that fails while it is loaded is E306."""
     model = open_snippet("raise OSError('no weights')\ndef infer(messages): return 'A'")
     with pytest.raises(SolverError) as caught:
-        model.answer(ask("q"))
+        model.complete(ask("q"))
     assert caught.value.code == "E306"
     assert "no weights" in caught.value.message
 
@@ -639,10 +641,10 @@ def test_answers_of_a_snippet_are_kept() -> None:
     ledger, budget = MemoryLedger(), Budget(max_calls=2)
     snippet = open_snippet("def infer(messages): return 'B'")
     model = replace(snippet, ledger=ledger, budget=budget, watch=events.append)
-    model.answer(ask("q", "q", "r"))
-    model.answer(ask("q"))
+    model.complete(ask("q", "q", "r"))
+    model.complete(ask("q"))
     with pytest.raises(SolverError) as caught:
-        model.answer(ask("s"))
+        model.complete(ask("s"))
     model.close()
     assert caught.value.code == "E305"
     assert len(ledger.kept) == 2

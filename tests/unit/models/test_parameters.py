@@ -27,7 +27,7 @@ def send(name: str, **environment: str) -> dict[str, object]:
         model = open_model(name.format(url=server.url, root=server.root), caller=Caller(values))
         assert isinstance(model, LiveModel)
         with model:
-            (said,) = model.answer([Request("1", ASK)])
+            (said,) = model.complete([Request("1", ASK)])
         assert said.text == "A"
         body = server.asked.requests[-1].body
         assert body is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import sqlite3
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from answerkey.errors import RunError
 from answerkey.models import store as stores
 from answerkey.models.cache import CallCache, RunLedger
 from answerkey.models.calls import Call, Submitted
-from answerkey.models.store import ROWS_AT_ONCE, CallStore, Usage
+from answerkey.models.store import CallStore, Usage
 from answerkey.runs.copies import remove_journal
 from answerkey.runs.store import FolderStore
 from answerkey.types import USAGE_NAMES, Completion, CompletionStatus
@@ -161,16 +162,8 @@ def test_usage_is_summed_by_task_purpose_and_source() -> None:
 
 
 def test_what_json_does_not_know_is_kept_all_the_same() -> None:
-    """Infinite numbers and halves of surrogate pairs are found again.
-
-    Foreign values become plain ones.
-    """
-    odd = replace(
-        SAID,
-        text='say "NaN" or -Infinity \\" \ud800',
-        logprobs=[{"token": "Infinity", "logprob": float("-inf")}, {"top": float("inf")}],
-        error="\udfff",
-    )
+    """Halves of surrogate pairs are found again; foreign values become plain ones."""
+    odd = replace(SAID, text='say "NaN" or -Infinity \\" \ud800', error="\udfff")
     reply = {"a": MappingProxyType({"b": ("c",)}), "d": UserList([1]), "e": Decimal("1.5")}
     journal = CallStore(None)
     journal.write([(make_call("a"), odd), (make_call("b"), replace(SAID, reply=reply))])
@@ -180,6 +173,28 @@ def test_what_json_does_not_know_is_kept_all_the_same() -> None:
     journal.write([(make_call("c"), replace(odd, status=CompletionStatus.ERROR))])
     (usage,) = journal.sum_usage()
     assert (usage.calls, usage.failures) == (3, [("000001", "\udfff")])
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_json_does_not_have_is_stored_as_null(number: float) -> None:
+    """No record holds NaN or an infinite number, wherever a model puts it."""
+    odd = replace(
+        SAID,
+        latency=number,
+        logprobs=[MappingProxyType({"token": "NaN", "logprob": number})],
+        reply={"a": (number, 1.5)},
+    )
+    journal = CallStore(None)
+    journal.write([(make_call("a"), odd)])
+    stored = journal.find_answers([make_call("a").key])[make_call("a").key]
+    assert "nfinity" not in stored
+    assert json.loads(stored, parse_constant=pytest.fail)["logprobs"] == [
+        {"token": "NaN", "logprob": None}
+    ]
+    found = journal.find([make_call("a")])[make_call("a").key]
+    assert (found.latency, found.reply) == (None, {"a": [None, 1.5]})
+    (usage,) = journal.sum_usage()
+    assert list(usage.seconds) == []
 
 
 def test_an_intact_record_is_none_that_is_damaged(tmp_path: Path) -> None:
@@ -274,7 +289,7 @@ def test_an_entry_or_a_version_that_cannot_be_read_is_e503(
         open_store(tmp_path)
 
 
-@pytest.mark.parametrize("many", [20, ROWS_AT_ONCE + 1])
+@pytest.mark.parametrize("many", [20, 64 + 1])
 def test_a_full_disk_is_e502_and_loses_nothing(tmp_path: Path, many: int) -> None:
     """Calls are written all or none, more than fit into one statement, too.
 

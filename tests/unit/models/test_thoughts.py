@@ -26,7 +26,7 @@ def ask(reply: Reply, name: str = "{url}#m") -> Completion:
         model = open_model(name.format(url=server.url, root=server.root), caller=Caller({}))
         assert isinstance(model, LiveModel)
         with model:
-            (said,) = model.answer(ASK)
+            (said,) = model.complete(ASK)
     return said
 
 
@@ -67,7 +67,7 @@ def test_a_thinking_block_can_be_kept() -> None:
         assert isinstance(kept, LiveModel)
         assert isinstance(split, LiveModel)
         with kept:
-            (said,) = kept.answer(ASK)
+            (said,) = kept.complete(ASK)
         assert server.asked.requests[-1].body == {"model": "m", "messages": ASK[0].messages}
     assert (said.text, said.reasoning, said.raw) == (THINKING, None, None)
     assert kept.identity != split.identity
@@ -183,7 +183,7 @@ def test_functions_and_recorded_messages_have_thoughts_too() -> None:
     Of a recorded message, the text stays as it is.
     """
     model = open_model(ModelConfig("f", FunctionConfig(lambda _: THINKING)))
-    (said,) = model.answer(ASK)
+    (said,) = model.complete(ASK)
     assert (said.text, said.reasoning) == ("B", "Let me see: A?")
     recorded = read_message({"role": "assistant", "content": None, "reasoning_content": "hm"})
     assert (recorded.status, recorded.reasoning) == (CompletionStatus.NO_TEXT, "hm")

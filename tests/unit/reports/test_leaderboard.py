@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from answerkey.reports.html import describe_comparison
-from answerkey.reports.leaderboard import Column, describe_leaderboard, draw_leaderboard, rank_ties
+from answerkey.reports.comparison import build_comparison
+from answerkey.reports.leaderboard import Column, build_leaderboard, draw_leaderboard, rank_ties
+from answerkey.reports.overview import dump
 from answerkey.reports.samples import SampleTable
 from answerkey.runs import Run, load_run
 from answerkey.testing import Reply, TestServer
@@ -58,7 +59,7 @@ def describe(*runs: Run, baseline: str | None = None) -> dict[str, Any]:
         name: {key: SampleTable(run, task) for key, task in run.tasks.items()}
         for name, run in named.items()
     }
-    return describe_comparison(named, tables, baseline=baseline)
+    return dump(build_comparison(named, tables, baseline=baseline))
 
 
 def test_ranks_begin_after_the_better_and_end_before_the_worse() -> None:
@@ -146,12 +147,11 @@ def test_tokens_and_cost_are_those_of_the_calls(tmp_path: Path, call: Callable[.
     assert done.code == 0, done.err
     run = load_run(tmp_path / "run")
     (task,) = run.tasks.values()
-    (row,) = describe_leaderboard({"r0": run}, {"r0": "run"}, [Column("rows", {"r0": task}, None)])[
-        "rows"
-    ]
-    assert (row["prompt_tokens"], row["completion_tokens"]) == (80, 12)
-    assert row["cost"] == pytest.approx((80 + 2 * 12) / 1e6)
-    assert row["runs"] == "run"
+    column = Column("rows", {"r0": task}, None)
+    (row,) = build_leaderboard({"r0": run}, {"r0": "run"}, [column]).rows
+    assert (row.prompt_tokens, row.completion_tokens) == (80, 12)
+    assert row.cost == pytest.approx((80 + 2 * 12) / 1e6)
+    assert row.runs == "run"
 
 
 def test_runs_that_cannot_be_compared_are_listed_without_ranks(score: Score) -> None:

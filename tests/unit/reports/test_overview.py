@@ -372,7 +372,7 @@ def test_a_large_run_is_read_in_part(done: Run, monkeypatch: pytest.MonkeyPatch)
 
     The figure of rules compares all of them, the run's own too, on the same samples.
     """
-    monkeypatch.setattr("answerkey.reports.overview.MOST_AUDITED", 3)
+    monkeypatch.setattr("answerkey.reports.samples.MAX_REREAD", 3)
     _, task = describe(done)
     assert (task["audited"]["n"], task["audited"]["of"]) == (3, 4)
     assert task["audited"]["sentence"] == (
@@ -394,7 +394,7 @@ def test_a_curve_of_some_completions_says_so(
     many.
     """
     monkeypatch.setattr("answerkey.reports.overview.BLOCK", 2)
-    monkeypatch.setattr("answerkey.reports.overview.MOST_RELIABILITY", 4)
+    monkeypatch.setattr("answerkey.reports.overview.MAX_RELIABILITY", 4)
     told, task = describe(
         ask(tmp_path, [{"question": str(place), "answer": "A"} for place in range(10)])
     )

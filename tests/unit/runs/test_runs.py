@@ -230,7 +230,7 @@ def test_runs_are_listed_newest_first(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         manifest = {
             **MANIFEST,
-            "format_version": 2,
+            "format_version": 3,
             "key": name,
             "status": "running",
             "started_at": time,

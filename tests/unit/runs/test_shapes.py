@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from answerkey.runs.run import require_manifest, require_numbers
+from answerkey.errors import RunError
+from answerkey.runs.manifest import Manifest, Metrics, require_shape
 
 COUNTS = dict.fromkeys(("samples", "scored", "valid", "invalid", "refused", "failed", "errors"), 1)
 ENTRY: dict[str, Any] = {
@@ -84,8 +85,8 @@ def require(change: Change) -> None:
     """
     whole = copy.deepcopy(MANIFEST | NUMBERS)
     change(whole)
-    require_manifest(whole)
-    require_numbers(whole)
+    require_shape(Manifest, whole, "run.json")
+    require_shape(Metrics, whole, "metrics.json")
 
 
 def test_what_is_written_is_taken() -> None:
@@ -97,63 +98,82 @@ def test_what_is_written_is_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "words"),
     [
-        (lambda one: one.pop("status"), "`run` has no `status`"),
-        (lambda one: one.update(status="done"), "not one of running, complete, incomplete"),
+        (lambda one: one.pop("status"), "`run.json` is .*: it has no `status`"),
+        (lambda one: one.update(status="done"), "should be 'running', 'complete' or 'incomplete'"),
+        (lambda one: one.update(started_at="\x1b[2J"), r"`started_at` is '\\x1b\[2J': Invalid iso"),
+        (lambda one: one.update(started_at="2026-11-16T00:00:00"), "needs its time zone"),
+        (lambda one: one.update(notices="x"), "`notices` is 'x': it should be a valid array"),
+        (lambda one: one.update(tasks=[1]), r"`tasks\[0\]` is 1: it should be an object"),
+        (lambda one: one["tasks"][0].update(model={}), r"it has no `tasks\[0\].model.name`"),
+        (lambda one: one["tasks"][0]["model"].update(simulated=1), "should be a valid boolean"),
         (
-            lambda one: one.update(started_at="\x1b[2J"),
-            r"`run.started_at` is '\\x1b\[2J', not a time",
+            lambda one: one["tasks"][0]["dataset"].update(rows_read=-1),
+            r"dataset.rows_read` is -1: it should be greater than or equal to 0",
         ),
-        (lambda one: one.update(notices="x"), "`run.notices` is 'x', not a list"),
-        (lambda one: one.update(tasks=[1]), r"`run.tasks\[0\]` is 1, not an object"),
-        (lambda one: one["tasks"][0].update(model={}), r"`run.tasks\[0\].model` has no `name`"),
-        (lambda one: one["tasks"][0]["model"].update(simulated=1), "not true or false"),
-        (lambda one: one["tasks"][0]["dataset"].update(rows_read=-1), "is -1, not a count"),
-        (lambda one: one["tasks"][0].update(scorers=[{"key": None}]), "is None, not text"),
+        (
+            lambda one: one["tasks"][0].update(scorers=[{"key": None}]),
+            r"scorers\[0\].key` is None: it should be a valid string",
+        ),
         (
             lambda one: one["tasks"][0].update(encoded={"s": "values"}),
-            "`.*encoded.s` is 'values', not a list",
+            "encoded.s` is 'values': it should be a valid array",
         ),
-        (lambda one: one.pop("tally"), "`numbers` has no `tally`"),
-        (lambda one: one["metrics"][0].update(n=True), "is True, not a count"),
-        (lambda one: one["metrics"][0].update(value="1" * 99), "is '11+…, not a number"),
-        (lambda one: one["metrics"][0].update(value=10**400), "not a number"),
-        (lambda one: one["metrics"][0].update(interval=[0.5]), r"is \[0.5\], not a pair"),
-        (lambda one: one["metrics"][0].update(purpose=[]), "not one of score, qa"),
-        (lambda one: one["metrics"][0]["groups"][0]["macro"].pop("group"), "macro` has no `group`"),
+        (lambda one: one.pop("files"), "a run that has ended lists its `files`"),
         (
-            lambda one: one["tally"]["counts"].pop("errors"),
-            "`numbers.tally.counts` has no `errors`",
+            lambda one: one["files"].update({"x.parquet": {"bytes": 1, "sha256": ""}}),
+            "does not say how many rows `x.parquet` has",
         ),
+        (lambda one: one.update(gates=[{"policy": "p"}]), r"it has no `gates\[0\].rule`"),
+        (lambda one: one.update(policies=[{"key": "p"}]), r"it has no `policies\[0\].rules`"),
+        (lambda one: one.pop("tally"), "`metrics.json` is .*: it has no `tally`"),
+        (lambda one: one["metrics"][0].update(n=True), "n` is True: it should be a valid integer"),
+        (lambda one: one["metrics"][0].update(n=2**63), "cannot be a number of samples"),
+        (
+            lambda one: one["metrics"][0].update(value="1" * 99),
+            "is '11+…: it should be a valid num",
+        ),
+        (lambda one: one["metrics"][0].update(value=10**400), "E503"),
+        (lambda one: one["metrics"][0].update(value=float("inf")), "inf cannot be the value"),
+        (lambda one: one["metrics"][0].update(value=float("nan")), "nan cannot be the value"),
+        (
+            lambda one: one["metrics"][0].update(interval=[0.5]),
+            r"it has no `metrics\[0\].interval\[1\]`",
+        ),
+        (lambda one: one["metrics"][0].update(note=7), r"metrics\[0\].note` is 7: it should be"),
+        (
+            lambda one: one["metrics"][0]["groups"][0]["macro"].update(n=-1),
+            "-1 cannot be a number of samples",
+        ),
+        (lambda one: one["metrics"][0].update(purpose=[]), "it should be 'score' or 'qa'"),
+        (lambda one: one["metrics"][0]["groups"][0]["macro"].pop("group"), "no `.*macro.group`"),
+        (lambda one: one["tally"]["counts"].pop("errors"), "it has no `tally.counts.errors`"),
         (
             lambda one: one["tally"]["letters"].update(B=1),
-            "`numbers.tally.letters.B` is 1, not an object",
+            "`tally.letters.B` is 1: it should be an object",
         ),
-        (lambda one: one["tally"].update(choice_counts={"x": 1}), "not a number of choices"),
+        (lambda one: one["tally"].update(choice_counts={"x": 1}), "choice_counts.x.* is 'x': "),
+        (lambda one: one["tally"].update(choice_counts={"0": 1}), "choice_counts.0.* is '0': "),
         (
-            lambda one: one["tally"].update(choice_counts={"0": 1}),
-            "is '0', not a number of choices",
+            lambda one: one["tally"]["letters"]["A"].update(B=0),
+            "`tally.letters.A.B` is 0: it should be greater than 0",
         ),
-        (lambda one: one["tally"]["letters"]["A"].update(B=0), "is 0, not a count above 0"),
-        (lambda one: one["tally"]["letters"].update(B={}), "not an object with entries"),
-        (
-            lambda one: one["tally"]["counts"].update(scored=0),
-            "counts.scored` is 0, not a count above 0",
-        ),
+        (lambda one: one["tally"]["letters"].update(B={}), "should have at least 1 item"),
+        (lambda one: one["tally"]["counts"].update(scored=0), "invalid, but none was scored"),
         (
             lambda one: one["tally"]["categories"]["x"].update(correct=2),
-            "as many samples as it has right",
+            "categories.x` is .* no more right samples than samples",
         ),
         (
             lambda one: one["tally"]["readings"]["rules"]["own"].update(correct=9),
-            "a part of what was read",
+            "a rule cannot read more completions than there are",
         ),
-        (lambda one: one["tally"]["readings"].update(own_rule={}), "not an object with entries"),
-        (lambda one: one["tally"]["readings"].update(rules={}), "readings.rules` has no `own`"),
+        (lambda one: one["tally"]["readings"].update(own_rule={}), "not by the rule of the task"),
+        (lambda one: one["tally"]["readings"].update(rules={}), "not by the rule of the task"),
     ],
 )
-def test_what_looks_otherwise_is_refused(change: Change, said: str) -> None:
-    """With the way to what is wrong, and what stands there, before anything is made of it."""
-    with pytest.raises(ValueError, match=said):
+def test_what_looks_otherwise_is_refused(change: Change, words: str) -> None:
+    """E503 has the path of the field, what stands there, and what should."""
+    with pytest.raises(RunError, match=words):
         require(change)

@@ -51,7 +51,7 @@ class Reader:
     is_simulated: bool = False
     asked: list[Request] = field(default_factory=list)
 
-    def answer(self, questions: Sequence[Request]) -> list[Completion]:
+    def complete(self, questions: Sequence[Request]) -> list[Completion]:
         """Return one completion for each question."""
         self.asked.extend(questions)
         said = [self.say(str(one.messages[0]["content"])) for one in questions]

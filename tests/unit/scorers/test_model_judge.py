@@ -176,7 +176,7 @@ class FakeModel:
     is_simulated: bool = False
     asked: list[list[dict[str, Any]]] = field(default_factory=list)
 
-    def answer(self, questions: Sequence[Request]) -> list[Completion]:
+    def complete(self, questions: Sequence[Request]) -> list[Completion]:
         """Return one completion for each question."""
         self.asked += [[dict(message) for message in one.messages] for one in questions]
         said = [self.say(str(one.messages[-1]["content"])) for one in questions]

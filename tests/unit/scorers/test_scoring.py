@@ -45,7 +45,7 @@ class CountingModel:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def answer(self, questions: Sequence[Request]) -> list[Completion]:
+    def complete(self, questions: Sequence[Request]) -> list[Completion]:
         """Return one completion for each question."""
         self.asked += [one.sample_id for one in questions]
         return [Completion('{"score": 4}') for _ in questions]

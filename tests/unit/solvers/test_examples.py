@@ -188,7 +188,7 @@ def test_column_of_by_must_exist_on_both_sides() -> None:
     solver = SingleTurnSolver(
         ChatInput((InputMessage("user", "x"),)), examples=Examples("dev", 1, by="subjct")
     )
-    ((position, error),) = solver.check_rows(make_asked(), make_samples(POOL))
+    ((position, error),) = solver.check_prompts(make_asked(), make_samples(POOL))[1]
     assert (position, error.code, error.hint) == (0, "E206", "did you mean `subject`?")
 
 
@@ -232,5 +232,5 @@ def test_column_that_only_the_examples_lack_is_told_as_theirs() -> None:
     """An error about a column says which of the two datasets lacks it."""
     messages = (InputMessage("user", "{{ example.subject }}", "examples"),)
     solver = SingleTurnSolver(ChatInput(messages), examples=Examples("dev", 1))
-    ((_, error),) = solver.check_rows(make_asked(), make_samples({"q": ["x"], "a": ["A"]}))
+    ((_, error),) = solver.check_prompts(make_asked(), make_samples({"q": ["x"], "a": ["A"]}))[1]
     assert (error.code, error.message) == ("E206", "`subject` is not a column of the examples")

@@ -110,11 +110,11 @@ def test_field_that_is_not_there_has_no_text() -> None:
 def test_missing_column_is_told_once() -> None:
     """A trace column that does not exist is one error with the nearest name."""
     samples = make_samples(["B", "C"])
-    ((position, error),) = PassThroughSolver("trac").check_rows(samples, None)
+    ((position, error),) = PassThroughSolver("trac").check_prompts(samples, None)[1]
     assert (position, error.code, error.hint) == (0, "E206", "did you mean `trace`?")
     with pytest.raises(DataError):
         solve(samples, "trac")
-    assert PassThroughSolver("trace").check_rows(samples, None) == []
+    assert PassThroughSolver("trace").check_prompts(samples, None)[1] == []
 
 
 def test_nothing_is_asked() -> None:
@@ -150,4 +150,4 @@ def test_installed_package_adds_a_solver(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(
         types, "entry_points", lambda group: points if group == SOLVERS.group else []
     )
-    assert Registry(SOLVERS.group, {})["own_solver"] is PassThroughSolver
+    assert Registry(SOLVERS.group, [], SOLVERS.__getitem__)["own_solver"] is PassThroughSolver

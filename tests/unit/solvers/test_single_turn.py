@@ -51,7 +51,7 @@ def find_errors(
     solver: SingleTurnSolver, samples: Samples | None = None
 ) -> list[tuple[int, str, str]]:
     """Return position, code and message of each row in error."""
-    found = solver.check_rows(samples or make_samples(QUESTIONS), None)
+    found = solver.check_prompts(samples or make_samples(QUESTIONS), None)[1]
     return [(position, error.code, error.message) for position, error in found]
 
 
@@ -64,7 +64,7 @@ class Own:
     def __init__(self) -> None:
         self.asked: list[Request] = []
 
-    def answer(self, questions: Sequence[Request]) -> list[Completion]:
+    def complete(self, questions: Sequence[Request]) -> list[Completion]:
         """Answer, and remember what was asked."""
         self.asked.extend(questions)
         return [Completion(f"{one.sample_id} {one.trial}") for one in questions]
@@ -159,9 +159,9 @@ def test_examples_cannot_be_named_without_any() -> None:
 
 def test_missing_column_is_told_once() -> None:
     """A column that no row has is one error, with the nearest name."""
-    ((position, error),) = make_solver("{{ sample.qestion }}").check_rows(
+    ((position, error),) = make_solver("{{ sample.qestion }}").check_prompts(
         make_samples(QUESTIONS), None
-    )
+    )[1]
     assert (position, error.code) == (0, "E206")
     assert error.message == "`qestion` is not a column"
     assert "did you mean `question`?" in str(error.hint)

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from answerkey.errors import Place
-from answerkey.spec.config import Config, Given, given_by_caller, read_parameters, resolve_config
-from answerkey.spec.nodes import Problems, from_plain, parse_yaml, to_plain
+from answerkey.spec.config import Config, Given, given_by_caller, resolve_config
+from answerkey.spec.nodes import Problems, from_plain, to_plain
+from answerkey.spec.yaml_text import parse_yaml
 from answerkey.templates import Template
 
 Spec = dict[str, object]
@@ -13,10 +14,9 @@ Spec = dict[str, object]
 def resolve(spec: Spec, **given: Given) -> tuple[Config, Problems]:
     """Return the config of one parameter `p`, from its default or from what is given."""
     problems = Problems()
-    node = from_plain([{"key": "p", "display_name": "P"} | spec], Place("task.yaml", 1, 1))
-    parameters = read_parameters(node, problems)
-    place = Place("task.yaml")
-    return resolve_config(parameters, given, problems, place=place, needs_all=bool(given)), problems
+    plain = {"config_spec": [{"key": "p", "display_name": "P"} | spec]}
+    node = from_plain(plain, Place("task.yaml", 1, 1))
+    return resolve_config(node, given, problems, needs_all=bool(given)), problems
 
 
 def take(spec: Spec, given: Given) -> object:
@@ -48,12 +48,12 @@ DICT: Spec = {"type": "dict", "value_dtype": "float"}
         (INT, 4, "config value `p` is 4, above `max` 3"),
         (INT, 0, "config value `p` is 0, below `min` 1"),
         (INT, 1.5, "config value `p` must be a whole number, not 1.5"),
-        (INT, True, "config value `p` must be a whole number, not True"),
+        (INT, True, "config value `p` must be a whole number, not true"),
         (FLOAT, 1, 1.0),
         (FLOAT, "0.5", 0.5),
         (FLOAT, 1.5, "config value `p` is 1.5, above `max` 1.0"),
         (FLOAT, "nan", "config value `p` must be a number, not 'nan'"),
-        (FLOAT, False, "config value `p` must be a number, not False"),
+        (FLOAT, False, "config value `p` must be a number, not false"),
         (BOOL, True, True),
         (BOOL, "yes", True),
         (BOOL, "off", False),
@@ -73,14 +73,14 @@ DICT: Spec = {"type": "dict", "value_dtype": "float"}
         (LIST, [1, "x"], "config value `p` entry 2 must be a whole number, not 'x'"),
         (LIST, 3, "config value `p` must be a list, not 3"),
         (TEXTS, ["A", "NO"], ["A", "NO"]),
-        (TEXTS, [True], "config value `p` entry 1 must be text, not True"),
+        (TEXTS, [True], "config value `p` entry 1 must be text, not true"),
         ({"type": "list", "dtype": "boolean"}, ["yes", False], [True, False]),
         ({"type": "list", "dtype": "float"}, [1], [1.0]),
         (DICT, {"a": 1}, {"a": 1.0}),
         (DICT, {"a": "x"}, "config value `p` `a` must be a number, not 'x'"),
         (DICT, [1], "config value `p` must be a mapping, not [1]"),
         ({"type": "model"}, "openai$gpt", "openai$gpt"),
-        ({"type": "dataset"}, 3, "config value `p` must be a name, not 3"),
+        ({"type": "dataset"}, 3, "3"),
         ({"type": "dataset_column"}, "answer key", "answer key"),
         ({"type": "dataset_column"}, 3, "3"),
         ({"type": "dataset_column"}, "", "config value `p` must be a name, not ''"),
@@ -150,10 +150,8 @@ def test_what_is_missing_unknown_or_declared_twice_is_an_error() -> None:
     problems = Problems()
     number = {"type": "int", "key": "number", "display_name": "N"}
     spec = [number, number, number | {"key": "other", "nullable": True}]
-    parameters = read_parameters(from_plain(spec, Place()), problems)
-    config = resolve_config(
-        parameters, given_by_caller({"nmber": "1"}), problems, place=Place("t.yaml", 1, 1)
-    )
+    node = from_plain({"config_spec": spec}, Place())
+    config = resolve_config(node, given_by_caller({"nmber": "1"}), problems)
     assert [(error.code, error.message, error.hint) for error in problems.errors] == [
         ("E114", "config parameter `number` is declared twice", None),
         ("E110", "unknown config name `nmber`", "did you mean `number`?"),

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from answerkey.errors import Place, SpecError
-from answerkey.spec import nodes
-from answerkey.spec.nodes import BROKEN, Node, Problems, parse_yaml, read_yaml, to_plain
+from answerkey.spec import yaml_text
+from answerkey.spec.nodes import BROKEN, Node, Problems, to_plain
 from answerkey.spec.project import Environment, Inclusion, load_environment, parse_env
+from answerkey.spec.yaml_text import parse_yaml, read_yaml
 
 from .conftest import Write, list_errors
 
@@ -197,7 +198,7 @@ def test_files_that_cannot_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, raw: bytes | None, error: str
 ) -> None:
     """A missing file, a folder, bad UTF-8, NUL and a huge file are errors that name the file."""
-    monkeypatch.setattr(nodes, "MAX_YAML_BYTES", 20)
+    monkeypatch.setattr(yaml_text, "MAX_YAML_BYTES", 20)
     if raw is not None:
         (tmp_path / name).write_bytes(raw)
     with pytest.raises(SpecError) as caught:

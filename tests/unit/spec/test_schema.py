@@ -6,8 +6,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import answerkey.spec
-from answerkey.spec.nodes import Problems, parse_yaml, to_plain
+from answerkey.spec.nodes import Problems, to_plain
 from answerkey.spec.schema import FileKind, schema
+from answerkey.spec.yaml_text import parse_yaml
 
 from .conftest import DATASET, RUN, TASK
 

@@ -31,7 +31,7 @@ class Entries:
 def open_registry(monkeypatch: pytest.MonkeyPatch, entries: Entries) -> Registry[object]:
     """Return a registry with one kind of ours and these entry points."""
     monkeypatch.setattr(types, "entry_points", entries)
-    return Registry(GROUP, {"own": Row})
+    return Registry(GROUP, ["own"], lambda _: Row)
 
 
 def test_each_room_has_its_group() -> None:

@@ -101,7 +101,7 @@ def test_the_brief_overview_reads_no_completion_again(
 ) -> None:
     """It has all that the table of samples needs, as the whole overview says it."""
     whole = catalog.describe(make_id("first"))["tasks"][0]
-    monkeypatch.setattr(overview, "audit", None)
+    monkeypatch.setattr(overview, "audit_task", None)
     brief = catalog.describe(make_id("first"), is_brief=True)["tasks"][0]
     for name in ("key", "display_name", "model", "num_trials", "counts", "rows"):
         assert brief[name] == whole[name]

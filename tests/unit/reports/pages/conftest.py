@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from answerkey.reports.overview import dump
+from answerkey.reports.sample_view import view_rows, view_sample
 from answerkey.reports.samples import SampleTable
 from answerkey.runs import Run, load_run
 
@@ -30,7 +32,7 @@ ROWS = [
 ]
 
 
-def list_rows(times: int = 1, **said: str) -> list[dict[str, Any]]:
+def list_rows(times: int = 1, **said: str) -> Sequence[dict[str, Any]]:
     """Return the rows so many times, with other completions for some of the first: `q0="B"`."""
     names = ("question", "options", "answer", "completion", "category")
     found = [dict(zip(names, row, strict=True)) for _ in range(times) for row in ROWS]
@@ -86,10 +88,22 @@ def small(tmp_path_factory: pytest.TempPathFactory, make_in: MakeRun) -> Run:
     return make_in(tmp_path_factory.mktemp("small"))
 
 
-def open_table(run: Run) -> SampleTable:
+class PlainTable(SampleTable):
+    """The rows of a task as the front end reads them."""
+
+    def list(self, positions: Iterable[int]) -> Sequence[dict[str, Any]]:
+        """Return the lines of the table for some rows."""
+        return [dump(row) for row in view_rows(self, positions)]
+
+    def describe(self, position: int) -> dict[str, Any]:
+        """Return all there is to say of one row."""
+        return dump(view_sample(self, position))
+
+
+def open_table(run: Run) -> PlainTable:
     """Return the rows of a run's only task."""
     (task,) = run.tasks.values()
-    return SampleTable(run, task)
+    return PlainTable(run, task)
 
 
 def lose_dataset(run: Run) -> Run:

@@ -18,15 +18,10 @@ import pytest
 
 from answerkey.errors import RunError
 from answerkey.exporters import to_json
-from answerkey.reports import html, samples
-from answerkey.reports.html import (
-    build_page,
-    describe_comparison,
-    list_compared,
-    report,
-    select_rows,
-    write_content,
-)
+from answerkey.reports import comparison, html, samples
+from answerkey.reports.comparison import build_comparison, list_flips
+from answerkey.reports.html import build_page, report, select_rows, write_content
+from answerkey.reports.overview import dump
 from answerkey.runs import Run, load_run
 
 from .conftest import SCORER, MakeRun, list_rows, lose_dataset, open_table, write_lines
@@ -105,7 +100,7 @@ def test_a_report_says_what_the_viewer_says(
     assert columns == {name: [one[name] for one in rows] for name in columns}
     assert columns.keys() == rows[0].keys()
     monkeypatch.setattr(html, "choose_spread", lambda *_: "processes")
-    monkeypatch.setattr(html, "TOGETHER", 200)
+    monkeypatch.setattr(html, "CHUNK_SAMPLES", 200)
     monkeypatch.setattr(html, "open_engine", Elsewhere)
     spread = report_on([run], tmp_path / "spread.html")
     assert spread | {"ak-overview": None} == blocks | {"ak-overview": None}
@@ -375,23 +370,24 @@ def test_what_decides_is_embedded(
         {"question": f"q{n}", "answer": "A", "completion": text} for n, text in enumerate(texts)
     ]
     run = make_run(rows=rows)
-    positions, sentence = select_rows(open_table(run), most, compared)
-    assert positions.to_list() == sorted(set(positions))
+    selection = select_rows(open_table(run), most, compared)
+    positions, sentence = list(selection.positions), selection.sentence
+    assert positions == sorted(set(positions))
     assert len(positions) == most
     assert set(compared) <= set(positions)
     assert set(range(wrong + invalid)) <= set(positions) or not said or "all 5" not in said
     assert (sentence is None) is (said is None)
     assert said is None or said in str(sentence)
-    assert select_rows(open_table(run), most, compared)[0].to_list() == positions.to_list()
+    assert list(select_rows(open_table(run), most, compared).positions) == positions
 
 
 def test_of_flips_it_is_said_how_many_were_looked_at(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not every completion of a large run is read by every rule."""
-    monkeypatch.setattr(samples, "MOST_REREAD", 50)
+    monkeypatch.setattr(samples, "MAX_REREAD", 50)
     many = [{"question": "q", "answer": "A", "completion": "The answer is A."}] * 100
-    _, sentence = select_rows(open_table(make_run(rows=many)), 40)
+    sentence = select_rows(open_table(make_run(rows=many)), 40).sentence
     assert "10 of 50 flipped between rules (of 50 that were looked at)" in str(sentence)
 
 
@@ -402,7 +398,7 @@ def describe(*runs: Run, baseline: str | None = None, common: bool = False) -> d
     """Return the comparison of runs that are called r0, r1 and so on."""
     named = {f"r{number}": run for number, run in enumerate(runs)}
     tables = {name: {"quiz": open_table(run)} for name, run in named.items()}
-    return describe_comparison(named, tables, baseline=baseline, common=common)
+    return dump(build_comparison(named, tables, baseline=baseline, common=common))
 
 
 def test_a_pair_has_all_that_a_page_shows(make_run: MakeRun) -> None:
@@ -472,7 +468,7 @@ def test_flips_that_are_too_many_are_listed_from_both_sides(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their total says how many there are."""
-    monkeypatch.setattr(html, "MOST_FLIPS", 2)
+    monkeypatch.setattr(comparison, "MAX_FLIPS", 2)
     (pair,) = describe(make_run("a"), make_run("b", list_rows(q0="B", q1="B", q4="B")))["tasks"][0][
         "pairs"
     ]
@@ -482,7 +478,9 @@ def test_flips_that_are_too_many_are_listed_from_both_sides(
 
 def test_listed_flips_are_known_by_position(make_run: MakeRun) -> None:
     """What a report must embed so that flips can be looked at."""
-    found = describe(make_run("a"), make_run("b", list_rows(q0="B", q1="B")))
-    assert list_compared(found, "r0", 0) == [0, 1]
-    assert list_compared(found, "r0", 1) == []
-    assert list_compared(None, "r0", 0) == []
+    runs = {"r0": make_run("a"), "r1": make_run("b", list_rows(q0="B", q1="B"))}
+    tables = {name: {"quiz": open_table(run)} for name, run in runs.items()}
+    found = build_comparison(runs, tables)
+    assert list_flips(found, "r0", 0) == [0, 1]
+    assert list_flips(found, "r0", 1) == []
+    assert list_flips(None, "r0", 0) == []

@@ -15,7 +15,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from answerkey.models.images import write_content
-from answerkey.reports import html, samples
+from answerkey.reports import html, sample_view
+from answerkey.reports.overview import dump
 from answerkey.runs import Run, load_run
 
 from .conftest import open_table, write_lines
@@ -44,13 +45,13 @@ def make(project: Path, tmp_path: Path, call: Callable[..., Any]) -> Callable[[]
     return run
 
 
-def find_images(run: Run, room: int = samples.ROOM) -> list[Any]:
+def find_images(run: Run, room: int = sample_view.ROOM) -> list[Any]:
     """Return the images of each row."""
     source = open_table(run).source
     found = [
-        pair for part in source.read() for pair in samples.describe_samples(source, part, room)
+        pair for part in source.read() for pair in sample_view.view_samples(source, part, room)
     ]
-    return [one.get("images") for _, one in found]
+    return [dump(sample).get("images") for _, sample in found]
 
 
 def test_an_image_is_shown_with_its_sample(make: Callable[[], Run]) -> None:
@@ -81,7 +82,7 @@ def test_a_page_has_room_for_small_images_alone(
 ) -> None:
     """One has at most a hundredth of the room, which is shared by all."""
     run = make()
-    monkeypatch.setattr(html, "LEAST_PACKED", 1_000_000)
+    monkeypatch.setattr(html, "MIN_PACKED", 1_000_000)
     assert [[one["data"] is None for one in row] for row in find_images(run, 35_000)] == [
         [True],
         [False],
@@ -92,14 +93,14 @@ def test_a_page_has_room_for_small_images_alone(
     ]
     source = open_table(run).source
     for room, is_shown in ((20_000_000, True), (100, False)):
-        _, [block] = html.embed_samples(source, list(source.read()), room=room)
+        _, [block] = html.embed_samples(source, range(2), room=room)
         assert ("data:image/png" in block) is is_shown
 
 
 def test_room_is_used_up(make: Callable[[], Run], monkeypatch: pytest.MonkeyPatch) -> None:
     """What no longer fits is told in words."""
     run = make()
-    monkeypatch.setattr(samples, "IMAGE_PART", 1)
+    monkeypatch.setattr(sample_view, "IMAGE_PART", 1)
     assert [[one["data"] is None for one in row] for row in find_images(run, 400)] == [
         [False],
         [True],

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ import pytest
 
 import answerkey as ak
 from answerkey.reports import samples
-from answerkey.reports.samples import Query, cut_middle, cut_stretches, join_columns, show_decision
-from answerkey.run_audit.audit import audit
+from answerkey.reports.sample_view import cut_middle, show_decision
+from answerkey.reports.samples import Query
 from answerkey.runs import Run
 from answerkey.testing import Reply, TestServer
 
@@ -26,7 +27,7 @@ EXACT = {"type": "string_equals", "key": "exact", "ground_truth": "{{ sample.ans
 STATED = {**SCORER, "extraction": "stated_answer"}
 
 
-def pick(found: list[dict[str, Any]], name: str) -> list[Any]:
+def pick(found: Sequence[dict[str, Any]], name: str) -> list[Any]:
     """Return one value of each row."""
     return [one[name] for one in found]
 
@@ -60,16 +61,9 @@ QUERIES = [
 ]
 
 
-@pytest.mark.parametrize("most_names", [65_535, 1])
 @pytest.mark.parametrize(("query", "positions"), QUERIES)
-def test_a_query_finds_its_rows(
-    small: Run, query: Query, positions: list[int], most_names: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Filters hold together; equals keep their order; rows without the value come last.
-
-    Columns of too many texts are not in the index, and the same is found.
-    """
-    monkeypatch.setattr(samples, "MOST_NAMES", most_names)
+def test_a_query_finds_its_rows(small: Run, query: Query, positions: list[int]) -> None:
+    """Filters hold together; equals keep their order; rows without the value come last."""
     found = open_table(small).find(query)
     assert found.dtype == pl.UInt32
     assert found.to_list() == positions
@@ -77,7 +71,9 @@ def test_a_query_finds_its_rows(
 
 def test_rows_as_they_stand_need_no_index(small: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first page of a million rows is read where it lies."""
-    monkeypatch.setattr(samples, "RowIndex", lambda _: pytest.fail("all rows were read"))
+    monkeypatch.setattr(
+        samples.SampleSource, "build_index", lambda _: pytest.fail("all rows were read")
+    )
     table = open_table(small)
     assert pick(table.list(table.find(Query()).slice(2, 2)), "p") == [2, 3]
 
@@ -90,7 +86,7 @@ def test_a_query_is_remembered(small: Run, monkeypatch: pytest.MonkeyPatch) -> N
         asked.append(text)
         return pl.repeat(True, 5, dtype=pl.Boolean, eager=True)  # noqa: FBT003 - the value
 
-    monkeypatch.setattr(samples, "search_text", search)
+    monkeypatch.setattr(samples.SampleSource, "search", search)
     for text in ["two", "two", "two", *(f"word {number}" for number in range(8)), "two"]:
         table.find(Query(text=text))
     assert (asked.count("two"), len(asked)) == (2, 10)
@@ -100,33 +96,13 @@ def test_of_many_rows_some_are_read_by_every_rule(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which of them depends on nothing but their number."""
-    monkeypatch.setattr(samples, "MOST_REREAD", 20)
-    table = open_table(make_run(rows=list_rows(20)))
-    assert len(table.reread) == 20
-    assert table.reread.to_list() == open_table(table.run).reread.to_list()
-    assert table.flips.to_list() == [one for one in table.reread if one % 5 == 2]
-
-
-@pytest.mark.parametrize("most", [20, 20_000])
-def test_what_an_audit_has_read_is_not_read_again(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
-    """It finds the same rows, if it has looked at the same: all, or those that were drawn."""
-    monkeypatch.setattr(samples, "MOST_REREAD", most)
     run = make_run(rows=list_rows(20))
-    flips, audits = (
-        open_table(run).flips.to_list(),
-        {one: audit(run, most=one) for one in (20, 20_000)},
-    )
-    monkeypatch.setattr(
-        samples, "reread", lambda *_, **__: {"a": pl.Series([]), "b": pl.Series([])}
-    )
-    for size, found in audits.items():
-        table = open_table(run)
-        table.know_flips(found.tasks[0])
-        assert ("flips" in table._made) is (size == most)
-    table.know_flips(audits[most].tasks[0])
-    assert table.flips.to_list() == flips
+    assert open_table(run).flips.to_list() == list(range(2, 100, 5))
+    monkeypatch.setattr(samples, "MAX_REREAD", 20)
+    flips = open_table(run).flips.to_list()
+    assert 0 < len(flips) < 20
+    assert {position % 5 for position in flips} == {2}
+    assert open_table(run).flips.to_list() == flips
 
 
 def test_kinds_of_rows_without_a_validity(make_run: MakeRun) -> None:
@@ -147,56 +123,24 @@ def test_kinds_of_rows_without_a_validity(make_run: MakeRun) -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_stretches_hold_all_rows_in_order(seed: int) -> None:
-    """Whatever is asked for, each row is read once, from a stretch that is not too long."""
+def test_every_row_is_read_once_and_in_order(seed: int, small: Run) -> None:
+    """Whatever is asked for, from stretches that are not too long."""
     draw = random.Random(seed)
-    size, most = draw.choice([1, 2, 5]), draw.choice([1, 7, 100, 10_000])
+    source = open_table(small).source
+    source.num_trials, source.chunk = draw.choice([1, 2, 5]), draw.choice([1, 7, 100, 10_000])
     wanted = sorted(draw.sample(range(5_000), draw.randrange(1, 400)))
-    found: list[int] = []
-    for first, last, places in cut_stretches(pl.Series(wanted, dtype=pl.UInt32), size, most):
-        assert 0 < last - first <= most
-        assert 0 <= int(places[0]) < size
-        assert int(places[-1]) < (last - first) * size
-        found += (places + first * size).to_list()
-    assert found == wanted
+    stretches = list(source._cut(wanted))
+    assert [position for stretch in stretches for position in stretch] == wanted
+    size = source.num_trials
+    assert all(stretch[-1] // size - stretch[0] // size < source.chunk for stretch in stretches)
 
 
-def test_rows_far_apart_are_not_read_together() -> None:
-    """Between them would lie more than is worth reading.
-
-    Where one part needs all columns, all are read.
-    """
-    for positions, stretches in (([0, 1, 500], [(0, 2), (500, 501)]), ([], [])):
-        found = cut_stretches(pl.Series(positions, dtype=pl.UInt32), 1, 1_000)
-        assert [(first, last) for first, last, _ in found] == stretches
-    assert join_columns([frozenset({"a"}), frozenset({"b"})]) == frozenset({"a", "b"})
-    assert join_columns([frozenset({"a"}), None]) is None
-
-
-@pytest.mark.parametrize(
-    ("fitting", "together"),
-    [(32_768, 32_768), (28_000, 32_768), (16_384, 16_384), (10_000, 10_922)],
-)
-def test_row_groups_are_read_whole_or_in_equal_parts(
-    small: Run, fitting: int, together: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Rows that are read together are in one row group, of the usual size, or nearly so."""
-    monkeypatch.setattr(samples, "fit_rows", lambda *_: fitting)
-    assert open_table(small).source.most == together
-
-
-def test_rows_that_are_read_alike_share_their_readings(make_run: MakeRun) -> None:
-    """What rules read in the same completion is described once.
-
-    Other truths and options have their own.
-    """
-    source = open_table(make_run(rows=[*list_rows(2), *list_rows(q0="A. five")])).source
-    (part,) = source.read()
-    found = [one and one[1] for one in samples.read_rows(source, part)]
-    assert found[0] is found[5]
-    assert found[0] != found[10]
-    assert found[2] is found[7] is found[12]
-    assert all(one is None or json.loads(one.text) == one for one in found)
+def test_rows_far_apart_are_not_read_together(small: Run) -> None:
+    """Between them would lie more than is worth reading."""
+    source = open_table(small).source
+    source.chunk = 1_000
+    assert list(source._cut([0, 1, 500])) == [[0, 1], [500]]
+    assert list(source._cut([])) == []
 
 
 def test_rows_are_the_same_however_they_are_read(
@@ -559,4 +503,4 @@ def test_a_passage_is_found_again_unless_it_was_cut() -> None:
     assert [move((begin, begin + 10)) for begin in (39_995, 50_000, 79_999)] == [None] * 3
     for short in ("short", None):
         same, move = cut_middle(short)
-        assert (same, move((1, 2)), move(None)) == (short, [1, 2], None)
+        assert (same, move((1, 2)), move(None)) == (short, (1, 2), None)

@@ -6,17 +6,18 @@ from typing import Any
 
 import pytest
 
-from answerkey.datasets.questions import (
+from answerkey.datasets.options import read_option_cell
+from answerkey.datasets.recognition import recognise
+from answerkey.datasets.tables import load_rows
+from answerkey.importers.questions import (
     DERIVED,
     find_columns,
     find_label,
     label_options,
-    read_option_cell,
+    read_question,
     read_texts,
     take_labels,
 )
-from answerkey.datasets.recognition import recognise
-from answerkey.datasets.tables import load_rows
 
 ABCD = ("A", "B", "C", "D")
 TEXTS = ("Paris", "Lyon", "Nice", "Lyon")
@@ -137,11 +138,11 @@ def test_a_question_is_read_from_columns_of_any_usual_name(
     """
     truth = choices[1] if choices else "B"
     whole = {"Question": "q", "answer": truth, "subject": "maps", "note": 1, **row}
-    found = find_columns(tuple(whole)).read_question(whole)
+    found = read_question(find_columns(tuple(whole)), whole)
     samples = load_rows([whole], name="rows").samples
     columns = recognise(samples, needs_all=False)
     derived = next(columns.derive(samples).rows())
-    assert DERIVED.read_question(derived, columns.taken.union(DERIVED.taken)) == found
+    assert read_question(DERIVED, derived, columns.taken.union(DERIVED.taken)) == found
     assert (found.question, found.choices, found.options, found.truth) == (
         "q",
         choices,

@@ -1,0 +1,142 @@
+"""The audit of a dataset as JSON and as text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from answerkey.dataset_audit.audit import Baseline, DatasetAudit, TruthStatistics
+from answerkey.dataset_audit.duplicates import Example
+from answerkey.text import (
+    BLANK,
+    Cell,
+    Line,
+    Span,
+    Table,
+    clean_numbers,
+    draw_facts,
+    draw_finding,
+    format_count,
+    format_figure,
+    format_interval,
+    format_percent,
+    lay_out,
+    line,
+    list_counts,
+    make_visible,
+    shorten,
+    shorten_path,
+)
+
+SHOWN_LABELS, SHOWN_PLACES = 8, 12
+
+
+def describe_dataset_audits(audits: Sequence[DatasetAudit]) -> dict[str, Any]:
+    """Return every dataset with its numbers and findings: what `--json` prints."""
+    datasets = []
+    notices = []
+    for audit in audits:
+        datasets.append(
+            {
+                "name": audit.name,
+                "files": list(audit.files),
+                "rows": audit.rows,
+                "fields": dict(audit.fields),
+                "all": _describe_truths(audit.every),
+                "clean": audit.clean and _describe_truths(audit.clean),
+                "label_quality": audit.quality and asdict(audit.quality),
+                "findings": [asdict(finding) for finding in audit.findings],
+            }
+        )
+        notices += [str(notice) for notice in audit.notices]
+    described: dict[str, Any] = clean_numbers({"datasets": datasets, "notices": notices})
+    return described
+
+
+def _describe_truths(truths: TruthStatistics) -> dict[str, Any]:
+    names = {
+        "sizes": "choice_counts",
+        "majority": "majority_letter",
+        "longest": "longest_option",
+        "skew": "position_skew",
+    }
+    return {names.get(name, name): value for name, value in asdict(truths).items()}
+
+
+def draw_dataset_audit(audit: DatasetAudit, width: int, *, digits: int | None = None) -> list[Line]:
+    """Return the whole audit of one dataset."""
+    folder = None
+    facts = {}
+    if len(audit.files) > 1:
+        folder = os.path.commonpath([Path(file).parent for file in audit.files])
+        facts["folder"] = shorten_path(folder) or "."
+    facts |= audit.fields
+    if audit.quality is not None:
+        labels = list_counts(audit.quality.values, SHOWN_LABELS)
+        facts[audit.quality.column] = f"{labels}; clean: {', '.join(audit.quality.clean) or 'none'}"
+    lines = [line(Span(make_visible(audit.name), "title"), f"  {format_count(audit.rows, 'row')}")]
+    shown = [(make_visible(name), make_visible(value)) for name, value in facts.items()]
+    lines += draw_facts(shown, width)
+    every = _say_truths(audit.every, digits)
+    clean = _say_truths(audit.clean, digits) if audit.clean else dict.fromkeys(every, "")
+    rows: list[Sequence[Cell]] = [(name, text, clean[name]) for name, text in every.items()]
+    lines += [BLANK, *lay_out(Table(("", "all", "clean"), rows, "<<<"), width)]
+    lines += [*_draw_places(audit.every, width), BLANK, line(Span("Findings", "title"))]
+    for number, finding in enumerate(audit.findings, 1):
+        lines += draw_finding(number, finding.sentence, {"Next: ": finding.step}, width)
+        for example in finding.examples:
+            text = shorten(_say_example(example, folder), width - 7)
+            lines.append(line(" " * 7, Span(text, "dim")))
+    if not audit.findings:
+        lines.append(line("  nothing stands out"))
+    return lines
+
+
+def _say_example(example: Example, folder: str | None) -> str:
+    place = f"line {example.line}"
+    if folder is not None and example.file is not None:
+        place = f"{os.path.relpath(example.file, folder or '.')}:{example.line}"
+    return f"{example.sample}  {place}  {example.note}".rstrip()
+
+
+def _say_truths(truths: TruthStatistics, digits: int | None) -> dict[str, str]:
+    """Return the number of rows, their choices, the chance level, baselines and places."""
+    smallest, largest = min(truths.sizes, default=0), max(truths.sizes, default=0)
+    sizes = f"{smallest} each" if smallest == largest else f"{smallest} to {largest}"
+    test = "too few rows to test"
+    if truths.skew is not None:
+        p = f"p = {truths.skew.p:.4g}"
+        test = f"chi-square {truths.skew.statistic:.2f}, df {truths.skew.df}, {p}"
+    return {
+        "rows with a truth": str(truths.n),
+        "choices": sizes,
+        "chance level": format_figure(truths.chance, as_share=True, digits=digits),
+        "majority letter": _say_baseline(truths.majority, digits),
+        "longest option": _say_baseline(truths.longest, digits),
+        "places equally likely": test,
+    }
+
+
+def _say_baseline(baseline: Baseline | None, digits: int | None) -> str:
+    if baseline is None:
+        return "no value"
+    label = f"{make_visible(baseline.label)}: " if baseline.label else ""
+    interval = format_interval(baseline.interval, digits=digits)
+    return f"{label}{format_percent(baseline.value, digits)} {interval}".rstrip()
+
+
+def _draw_places(truths: TruthStatistics, width: int) -> list[Line]:
+    """Return how often the truth is in each place, a row for each number of choices."""
+    sizes = [size for size in truths.sizes if size <= SHOWN_PLACES]
+    if not sizes:
+        return []
+    most = max(sizes)
+    rows: list[Sequence[Cell]] = []
+    for size in sizes:
+        counts = [*map(str, truths.places[size]), *[""] * (most - size)]
+        rows.append((str(size), *counts, str(truths.sizes[size])))
+    header = ("Choices", *(f"place {place}" for place in range(1, most + 1)), "n")
+    return [BLANK, *lay_out(Table(header, rows, ">" * (most + 2)), width)]

@@ -1,0 +1,144 @@
+"""`export` and `export_prompts`: which form is written, and where."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TextIO, Unpack
+
+from answerkey.errors import RunError, SpecError, listing, suggest
+from answerkey.evaluate.dry_run import build_prompts
+from answerkey.evaluate.job import Progress, ignore_progress
+from answerkey.evaluate.options import RunOptions
+from answerkey.evaluate.pairs import AnyRun
+from answerkey.evaluate.reopen import reopen
+from answerkey.evaluate.run import TaskSource
+from answerkey.exporters.every_eval_ever import write_every_eval_ever, write_pair
+from answerkey.exporters.inspect import write_inspect
+from answerkey.exporters.model_page import write_result
+from answerkey.exporters.rows import (
+    Write,
+    iterate_frames,
+    iterate_objects,
+    write_csv,
+    write_objects,
+)
+from answerkey.runs import load_run, write_frames, write_output
+
+CSV, PARQUET = "csv", "parquet"
+EVERY_EVAL_EVER, INSPECT, EVAL_RESULTS = "every_eval_ever", "inspect", "eval-results"
+FORMS = ("jsonl", CSV, PARQUET, EVERY_EVAL_EVER, INSPECT, EVAL_RESULTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """How many rows were written, and how many have nothing that the form can hold."""
+
+    rows: int
+    left_out: int = 0
+
+
+def export(
+    run: AnyRun,
+    to: str = "jsonl",
+    path: str | Path | None = None,
+    *,
+    task: str | None = None,
+    is_raw: bool = False,
+    stream: TextIO | None = None,
+) -> Exported:
+    """Write the rows of one task, one for each sample and trial, to a file or else to the stream.
+
+    `to` is one of `FORMS`. Parquet and Inspect logs need the file. With `is_raw`, CSV holds every
+    text as it is. every_eval_ever writes rows, or, for `UUID.json` or a folder, its pair of files.
+    """
+    if to not in FORMS:
+        hint = suggest(to, FORMS) or f"forms that there are: {listing(FORMS)}"
+        raise SpecError("E119", f"`--to {to}`: there is no such form", hint=hint)
+    run = load_run(run)
+    opened = reopen(run, task)
+    total = len(opened)
+    if to == INSPECT:
+        if path is None or Path(path).suffix != ".eval":
+            problem = "an Inspect log needs a file that ends in .eval"
+            raise SpecError("E119", problem, hint="add `-o run.eval`")
+        _write_whole(path, partial(write_inspect, run, opened))
+        return Exported(total)
+    if to == PARQUET and path is not None:
+        _write_whole(path, partial(write_frames, frames=iterate_frames(opened)))
+        return Exported(total)
+    is_pair = path is not None and (Path(path).is_dir() or Path(path).suffix == ".json")
+    if to == EVERY_EVAL_EVER and path is not None and is_pair:
+        rows = write_pair(run, opened, Path(path), write_file)
+        return Exported(rows, total - rows)
+    writers: dict[str, Callable[[Write], int]] = {
+        "jsonl": partial(write_objects, iterate_objects(opened)),
+        CSV: partial(write_csv, iterate_frames(opened), is_raw=is_raw),
+        EVERY_EVAL_EVER: partial(write_every_eval_ever, run, opened),
+        EVAL_RESULTS: partial(write_result, run, opened),
+    }
+    if path is None:
+        rows = writers[to](_open_bytes(stream or sys.stdout))
+    else:
+        rows = write_file(path, writers[to])
+    return Exported(rows, 0 if to == EVAL_RESULTS else total - rows)
+
+
+def _open_bytes(stream: TextIO) -> Write:
+    """Return a function that writes UTF-8 to a stream."""
+    if isinstance(stream, TextIOWrapper) and stream.encoding.lower() in {"utf-8", "utf8"}:
+        stream.flush()
+        return partial(stream.buffer.write)
+    return lambda content: stream.write(content.decode())
+
+
+def write_file(file: str | Path, write: Callable[[Write], int]) -> int:
+    """Write a file, the whole of it or nothing, and return how many rows."""
+    rows = 0
+
+    def write_bytes(path: Path) -> None:
+        nonlocal rows
+        with path.open("wb") as out:
+            rows = write(out.write)
+
+    _write_whole(file, write_bytes)
+    return rows
+
+
+def _write_whole(file: str | Path, write: Callable[[Path], object]) -> None:
+    """Write a file, the whole of it or nothing; E502 when it cannot be written."""
+    try:
+        write_output(Path(file), write)
+    except OSError as error:
+        message = f"cannot write `{file}`: {error.strerror or error}"
+        raise RunError("E502", message, hint="choose another file") from error
+
+
+def export_prompts(
+    path: TaskSource,
+    out: str | Path,
+    *,
+    task: str | None = None,
+    progress: Progress = ignore_progress,
+    **options: Unpack[RunOptions],
+) -> int:
+    """Write the prompts of a task, one row for each sample and trial; return how many.
+
+    No model is called. The ending of the file decides between JSONL, CSV and Parquet.
+    """
+    form = Path(out).suffix[1:]
+    if form not in {"jsonl", CSV, PARQUET}:
+        hint = "name a file that ends in .parquet, .jsonl or .csv"
+        raise SpecError("E119", f"`-o {out}`: the ending says no form", hint=hint)
+    count, frames = build_prompts(path, task, progress, **options)
+    if form == PARQUET:
+        _write_whole(out, partial(write_frames, frames=frames))
+        return count
+    if form == CSV:
+        return write_file(out, partial(write_csv, frames, is_raw=True))
+    rows = (row for frame in frames for row in frame.iter_rows(named=True))
+    return write_file(out, partial(write_objects, rows))

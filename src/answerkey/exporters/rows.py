@@ -1,0 +1,286 @@
+"""The rows of a run: as JSON objects, as one flat table, and as CSV safe for spreadsheets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from io import BytesIO
+from typing import Any
+
+import polars as pl
+
+from answerkey.datasets.frames import build_column, infer_types
+from answerkey.evaluate.job import SOLVE
+from answerkey.evaluate.reopen import Excerpt, Reopened, reopen
+from answerkey.models.calls import BATCH_SOURCE, PRICED_NAMES, charge
+from answerkey.models.config import Price
+from answerkey.runs import Run, TaskRun, find_answerer, join_parts
+from answerkey.text import clean_numbers
+from answerkey.types import EMPTY_STRUCT_FIELD, THEIR_SCHEMA, USAGE_NAMES
+
+Write = Callable[[bytes], object]
+#: Separators of JSON without blanks.
+COMPACT = (",", ":")
+#: Rows of CSV that are written together.
+CHUNK_ROWS = 8_192
+
+
+# ── JSON
+
+
+def find_encoded(task: TaskRun) -> Mapping[str, Collection[str]]:
+    """Return by scorer the values and metadata that are stored as JSON text."""
+    encoded: Mapping[str, Collection[str]] = task.manifest.get("encoded") or {}
+    return encoded
+
+
+def describe_verdict(verdict: Mapping[str, Any], encoded: Collection[str] = ()) -> dict[str, Any]:
+    """Return one score as JSONL has it.
+
+    `excluded_by` is there only if an action keeps it out of the metrics.
+    """
+    described = {"status": verdict["status"], "reason": verdict["reason"]}
+    for group in ("values", "metadata"):
+        values = dict(verdict[group] or {})
+        values.pop(EMPTY_STRUCT_FIELD, None)
+        for name in encoded:
+            if isinstance(values.get(name), str):
+                values[name] = json.loads(values[name])
+        described[group] = values
+    if verdict.get("excluded_by"):
+        described["excluded_by"] = verdict["excluded_by"]
+    return described
+
+
+@cache
+def _make_encoder(
+    separators: tuple[str, str] | None, *, allow_nan: bool = False
+) -> json.JSONEncoder:
+    return json.JSONEncoder(
+        ensure_ascii=False,
+        check_circular=False,
+        allow_nan=allow_nan,
+        separators=separators,
+        default=_encode_value,
+    )
+
+
+def _encode_value(value: object) -> object:
+    """Return a dataclass as an object, and dates and the like as their text."""
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return str(value)
+
+
+def to_json(content: object, separators: tuple[str, str] | None = None) -> str:
+    """Return JSON text; numbers that JSON lacks become null, dates and the like their text."""
+    encoder = _make_encoder(separators)
+    try:
+        return encoder.encode(content)
+    except ValueError:
+        text = _make_encoder(separators, allow_nan=True).encode(content)
+        return encoder.encode(clean_numbers(json.loads(text)))
+
+
+def write_objects(rows: Iterable[Mapping[str, object]], write: Write) -> int:
+    """Write a line of JSON for each row and return how many."""
+    count = 0
+    for row in rows:
+        write(f"{to_json(row)}\n".encode())
+        count += 1
+    return count
+
+
+def iterate_objects(opened: Reopened) -> Iterator[dict[str, object]]:
+    """Yield one object per sample and trial: the reply, the scores, the sample, the prompt."""
+    for part in opened.iterate():
+        yield from describe_rows(opened.task_run, part)
+
+
+def describe_rows(task_run: TaskRun, part: Excerpt) -> Iterator[dict[str, object]]:
+    """Yield the object of each row."""
+    encoded = find_encoded(task_run)
+    ids = {"sample_id": part.scores["sample_id"], **describe_orders(part)}
+    names = pl.DataFrame(ids).with_columns(part.scores["trial"]).iter_rows(named=True)
+    replies = describe_replies(task_run, part).iter_rows(named=True)
+    verdicts = part.scores.drop("sample_id", "trial").iter_rows(named=True)
+    for name, reply, scores, sample in zip(
+        names, replies, verdicts, part.samples.rows(), strict=True
+    ):
+        prompt = reply.pop("prompt")
+        described = {
+            key: describe_verdict(verdict, encoded.get(key, ())) for key, verdict in scores.items()
+        }
+        row = {**name, **reply, "scores": described, "sample": dict(sample)}
+        row["prompt"] = None if prompt is None else json.loads(prompt)
+        yield row
+
+
+# ── one flat table
+
+
+def build_frame(task_run: TaskRun) -> pl.DataFrame:
+    """Return a task as one flat table; see `TaskRun.to_frame`."""
+    run = Run({}, {task_run.key: task_run})
+    return join_parts(list(iterate_frames(reopen(run))))
+
+
+def iterate_frames(opened: Reopened) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a task as flat tables, whose columns have the same types in all."""
+    types = infer_types(opened.dataset.rows)
+    for part in opened.iterate():
+        yield flatten(opened.task_run, part, types)
+
+
+def flatten(
+    task_run: TaskRun, part: Excerpt, types: Mapping[str, pl.DataType | None]
+) -> pl.DataFrame:
+    """Return rows as a flat table: the sample, the reply, and what each scorer found.
+
+    `types` are those of the columns of the dataset.
+    """
+    results = describe_replies(task_run, part).to_dict()
+    for key in part.scores.columns[2:]:
+        verdicts = part.scores[key].struct.unnest()
+        for name in ("status", "reason", "excluded_by"):
+            results[f"{key}.{name}"] = verdicts[name]
+        for group in ("values", "metadata"):
+            for series in verdicts[group].struct.unnest():
+                name = f"{key}.{series.name}"
+                if name in results:
+                    name = f"{key}.{group}.{series.name}"
+                if series.name != EMPTY_STRUCT_FIELD:
+                    results[name] = series
+    columns = part.scores.select("sample_id", "trial").to_dict()
+    columns |= describe_orders(part)
+    for column in part.samples.columns:
+        name = column
+        while name in columns or name in results:
+            name = f"sample.{name}"
+        if column != "sample_id":
+            columns[name] = build_column(column, part.samples.values(column), types[column])
+    return pl.DataFrame([series.rename(name) for name, series in (columns | results).items()])
+
+
+def describe_orders(part: Excerpt) -> dict[str, pl.Series]:
+    """Return the sample of each row and the order of its options; nothing without orders."""
+    orders = part.samples.orders
+    if orders is None:
+        return {}
+    return orders.select("base_sample_id", option_order="order").to_dict()
+
+
+def describe_replies(task_run: TaskRun, part: Excerpt) -> pl.DataFrame:
+    """Return run, task and model, the reply, what it took, and how another tool judged it.
+
+    The columns have the names of `to_frame` and of the keys of JSONL. What is not known is null.
+    """
+    entry, place = task_run.manifest, task_run.stored_scores.store.place
+    replies = part.completions.frame
+    names = {
+        "run": place and place.name,
+        "task": task_run.key,
+        "model": (find_answerer(entry) or {}).get("name"),
+    }
+    price = ((entry.get("calls") or {}).get(SOLVE) or {}).get("price")
+    theirs = []
+    for name, dtype in THEIR_SCHEMA.items():
+        column = pl.col(name) if name in replies.columns else pl.lit(None, dtype).alias(name)
+        theirs.append(column)
+    return replies.select(
+        *(pl.lit(value, pl.String).alias(name) for name, value in names.items()),
+        "completion",
+        pl.col("status").alias("completion_status"),
+        pl.col("error").alias("completion_error"),
+        "reasoning",
+        "finish_reason",
+        "prompt",
+        *(pl.col("usage").struct.field(name) for name in USAGE_NAMES),
+        "latency",
+        pl.Series("cost", charge_rows(replies, price and Price(**price)), pl.Float64),
+        *theirs,
+    )
+
+
+def charge_rows(replies: pl.DataFrame, price: Price | None) -> list[float | None]:
+    """Return what each reply cost in USD: nothing from the cache, null where that is unknown."""
+    if price is None:
+        return [None] * replies.height
+    tokens = replies.select(pl.col("usage").struct.field(name) for name in PRICED_NAMES)
+    costs: list[float | None] = []
+    for source, counts in zip(replies["source"], tokens.iter_rows(), strict=True):
+        cost = None
+        if source == "cache":
+            cost = 0.0
+        elif None not in counts[:2]:
+            cost = round(charge(price, *counts, is_batch=source == BATCH_SOURCE), 9)
+        costs.append(cost)
+    return costs
+
+
+# ── CSV
+
+
+def write_csv(frames: Iterable[pl.DataFrame], write: Write, *, is_raw: bool = False) -> int:
+    """Write CSV with a heading and return how many rows.
+
+    An empty text is quoted, a null is an empty cell. No text is one that a spreadsheet would
+    compute, unless it `is_raw`.
+    """
+    rows = 0
+    for number, frame in enumerate(frames):
+        tables = list(frame.iter_slices(CHUNK_ROWS))
+        if not number:  # names of columns come from data, too
+            names = pl.Series("name", frame.columns, dtype=pl.String)
+            tables.insert(0, pl.DataFrame([names.to_list()], orient="row"))
+            rows -= 1
+        for table in tables:
+            cells = [_write_cells(series) for series in table.iter_columns()]
+            if not is_raw:
+                cells = [guard_column(series) for series in cells]
+            buffer = BytesIO()
+            pl.DataFrame(cells).write_csv(buffer, include_header=False)
+            write(buffer.getvalue())
+            rows += table.height
+    return rows
+
+
+def _write_cells(series: pl.Series) -> pl.Series:
+    """Return a column that CSV can hold: lists and mappings are JSON text."""
+    if series.dtype.is_float():
+        return series.fill_nan(None)
+    if not series.dtype.is_nested():
+        return series
+    texts = [None if value is None else to_json(value) for value in series.to_list()]
+    return pl.Series(series.name, texts, dtype=pl.String)
+
+
+# Spreadsheets compute a cell that begins with `=`, `+`, `-` or `@`, and what they compute can send
+# the other cells away. An apostrophe in front makes it text. Programs that take semicolons, tabs or
+# line breaks for the end of a cell, whatever the quotation marks say, find one there, too.
+
+#: What a formula begins with, also in full width; and the part of it that numbers and list marks
+#: begin with.
+_OPENING = "[=@+\\-＝＠＋－]"  # noqa: RUF001 - meant: spreadsheets take them for the same
+_SIGNS = "[+\\-＋－]"  # noqa: RUF001 - same
+#: What does not keep a cell from being a formula: blanks, and characters that nobody sees.
+_UNSEEN = "\\s\\x00-\\x1f\\x7f-\\x9f\\x{200b}-\\x{200f}\\x{2060}\\x{feff}"
+_FIRST = f"^([{_UNSEEN}]*)({_OPENING})"
+#: Within a cell a sign with a blank after it stays as it is: it is the mark of a list.
+_LATER = f"([;\\t\\r\\n][{_UNSEEN}\"']*)([=@＝＠]|{_SIGNS}+[^\\s+\\-＋－])"  # noqa: RUF001 - same
+#: Numbers and lone signs are no formulas.
+_HARMLESS = r"^\s*(?:[+\-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+\-]?\d+)?|[+\-])\s*$"
+_GUARDED = "${1}'${2}"
+
+
+def guard_column(texts: pl.Series) -> pl.Series:
+    """Return a column in which no text is a formula; one that holds no text stays as it is."""
+    if texts.dtype != pl.String:
+        return texts
+    column = pl.col(texts.name)
+    guarded = column.str.replace_all(_LATER, _GUARDED).str.replace(_FIRST, _GUARDED)
+    is_harmless = column.str.contains(_HARMLESS)
+    kept = pl.when(is_harmless).then(column).otherwise(guarded)
+    return texts.to_frame().select(kept.alias(texts.name)).to_series()

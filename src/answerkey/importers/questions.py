@@ -1,0 +1,330 @@
+"""What a record of a log asks: by the columns of its row, or as its prompt shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from answerkey.datasets.options import (
+    LABELS,
+    WRAPPED,
+    Texts,
+    find_lettered,
+    label_options,
+    list_values,
+    read_mark,
+    read_option_cell,
+    split_question,
+    take_labels,
+    write_cell,
+)
+from answerkey.datasets.questions import (
+    FOLDED,
+    LOG_ROLES,
+    QUESTION_ROLES,
+    QuestionColumns,
+    find_columns,
+    fold_name,
+)
+
+__all__ = [
+    "DERIVED",
+    "LABELS",
+    "LOG_ROLES",
+    "Question",
+    "QuestionColumns",
+    "Texts",
+    "find_columns",
+    "find_label",
+    "find_shown",
+    "find_truth",
+    "label_options",
+    "read_asked",
+    "read_question",
+    "read_texts",
+    "take_labels",
+    "write_cell",
+]
+
+Row = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What was asked. `choices` are the labels, `options` their texts in the same order.
+
+    `truth` is a label if it names an option, else what the table says. `original` holds the cells
+    of the row that are no part of the question.
+    """
+
+    question: str | None = None
+    choices: Texts | None = None
+    options: Texts | None = None
+    truth: str | None = None
+    category: str | None = None
+    original: Row = field(default_factory=dict)
+    passage: str | None = None
+
+
+#: The columns that `derive` adds, read row by row.
+DERIVED = QuestionColumns(
+    {
+        "question": "question",
+        "options": "options",
+        "choices": "choices",
+        "category": "category",
+        "answer": "truth",
+    }
+)
+
+
+def read_question(
+    columns: QuestionColumns,
+    row: Row,
+    taken: frozenset[str] | None = None,
+) -> Question:
+    """Return what a row asks; cells of columns that are not `taken` become `original`."""
+    taken = taken or columns.taken
+    options, labels = _read_listed(columns, row)
+    choices = take_labels(read_texts(columns.cell(row, "choices")) or labels)
+    if options is not None and (choices is None or len(choices) != len(options)):
+        choices = label_options(len(options))
+        # A list of letters only says what may be answered.
+        if tuple(map(str.strip, options)) == choices:
+            options = None
+    truth = find_label(
+        columns.cell(row, "answer"),
+        choices,
+        options,
+    )
+    if truth is None:
+        truth = find_label(
+            columns.cell(row, "index"),
+            choices,
+            options,
+            by_index=True,
+        )
+    original = {}
+    for name, cell in row.items():
+        if name not in taken and cell is not None:
+            original[name] = cell  # noqa: PERF403 - plainer than a comprehension with two conditions
+    return Question(
+        question=columns.text(row, "question"),
+        choices=choices,
+        options=options,
+        truth=truth or columns.text(row, "answer") or columns.text(row, "index"),
+        category=columns.text(row, "category"),
+        original=original,
+        passage=columns.text(row, "passage"),
+    )
+
+
+def _read_listed(columns: QuestionColumns, row: Row) -> tuple[Texts | None, list[str]]:
+    """Return the options of a list with their labels, or those of several columns."""
+    texts, labels = read_option_cell(columns.cell(row, "options"))
+    if texts:
+        return tuple(text or "" for text in texts), labels
+    options: list[str] = []
+    for name in columns.spread:
+        text = write_cell(row.get(name)) or ""
+        if not text.strip():
+            break
+        options.append(text)
+    return tuple(options) or None, labels
+
+
+def find_asked(
+    columns: Mapping[str, bool],
+    chosen: tuple[tuple[str, str], ...] = (),
+) -> QuestionColumns:
+    """Return which columns of a log's record are what; options are always a list.
+
+    `columns` says of each column whether it holds a list.
+    """
+    names = []
+    for name, is_list in columns.items():
+        if is_list or fold_name(name) not in FOLDED["options"]:
+            names.append(name)
+    return find_columns(
+        tuple(names),
+        ("passage", *QUESTION_ROLES),
+        chosen,
+    )
+
+
+def find_shown(prompt: str | None) -> Question:
+    """Return the question of a prompt with its last options that are lettered from A on.
+
+    Options before them belong to worked examples. A prompt without any is the question as a whole.
+    """
+    before, options = find_lettered(prompt or "")
+    if options is None:
+        return Question(prompt)
+    return Question(
+        before.strip(),
+        LABELS[: len(options)],
+        options,
+    )
+
+
+def read_asked(
+    cells: Row,
+    prompt: str | None,
+    *,
+    target: object = None,
+    chosen: tuple[tuple[str, str], ...] = (),
+) -> Question:
+    """Return what a record of a log asks: by the columns of its row, else as its prompt shows it.
+
+    `target` is the truth if the log states it separately, `chosen` are the columns that the caller
+    names, with their roles. Options in another order than in the prompt are taken from the prompt:
+    that is what the model saw.
+    """
+    question = read_question(find_asked(_find_lists(cells), chosen), cells)
+    shown = find_shown(prompt)
+    text = _cut_options(question.question, question.options or shown.options)
+    truth = question.truth
+    choices = question.choices
+    options = question.options
+    if _shows_same(shown, question):
+        if options and choices and truth in choices:
+            truth = options[choices.index(truth)]
+        choices = shown.choices
+        options = shown.options
+    if target is None:
+        target = truth
+    return replace(
+        question,
+        question=text or shown.question,
+        choices=choices,
+        options=options,
+        truth=find_truth(_unwrap(target), choices, options),
+    )
+
+
+def _shows_same(
+    shown: Question,
+    question: Question,
+) -> bool:
+    """Return whether a prompt shows the options of a question, in any order, or its labels."""
+    if question.options is None:
+        return question.choices in {None, shown.choices}
+    return sorted(question.options) == sorted(shown.options or ())
+
+
+def _unwrap(target: object) -> object:
+    """Return the only truth of a list that is written as text; any other truth as it is."""
+    if isinstance(target, str) and target.startswith("["):
+        truths = read_texts(target)
+        if truths and len(truths) == 1:
+            return truths[0]
+    return target
+
+
+def _find_lists(cells: Row) -> dict[str, bool]:
+    """Return whether each column of a record holds a list; mappings are named by their fields."""
+    columns: dict[str, bool] = {}
+    fields: dict[str, bool] = {}
+    for name, cell in cells.items():
+        # The text of a list begins with a bracket.
+        if isinstance(cell, str) and cell[:1].isalnum():
+            columns[name] = False
+        elif isinstance(cell, list) or read_option_cell(cell)[0] is not None:
+            columns[name] = True
+        elif isinstance(cell, Mapping):
+            for inner, value in cell.items():
+                if read_mark(value) is None:
+                    fields[f"{name}.{inner}"] = True
+        else:
+            columns[name] = False
+    return columns | fields
+
+
+def _cut_options(
+    question: str | None,
+    options: Texts | None,
+) -> str | None:
+    """Return a question without the lines at its end that show these options."""
+    if not question or "\n" not in question:
+        return question
+    bare, listed = split_question(question)
+    return bare if listed and tuple(listed) == options else question
+
+
+def read_texts(value: object) -> Texts | None:
+    """Return a list of texts: a list, a mapping's values, or JSON or a Python literal of either."""
+    texts = []
+    for text in list_values(value):
+        if not isinstance(text, str | int | float):
+            return None
+        texts.append(str(text))
+    return tuple(texts) or None
+
+
+def find_label(
+    value: object,
+    choices: Sequence[str] | None,
+    options: Sequence[str] | None,
+    *,
+    by_index: bool = False,
+) -> str | None:
+    """Return the label that a value means: a label, also in brackets; a place; or an option's text.
+
+    A whole number, also as text, is a place from 0 on with `by_index`; otherwise only if it is no
+    label. None when nothing fits, or the text of several options does.
+    """
+    if choices is None or value is None or isinstance(value, bool):
+        return None
+    label_at_place = _find_label_at(value, choices)
+    if by_index and label_at_place:
+        return label_at_place
+    text = str(value).strip()
+    return _find_label_of(text, choices, options or ()) or label_at_place
+
+
+def _find_label_of(
+    text: str,
+    choices: Sequence[str],
+    options: Sequence[str],
+) -> str | None:
+    """Return the label that a text spells, or that of the only option with this text."""
+    if text in choices:
+        return text
+    wrapped = WRAPPED.fullmatch(text)
+    if wrapped and wrapped["bare"] in choices:
+        return wrapped["bare"]
+    texts = list(map(str.strip, options))
+    if texts.count(text) != 1:
+        return None
+    place = texts.index(text)
+    return choices[place] if place < len(choices) else None
+
+
+def _find_label_at(
+    value: object,
+    choices: Sequence[str],
+) -> str | None:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    digits = str(value).strip()
+    is_number = digits.isascii() and digits.isdigit()
+    if not is_number or len(digits) > len(str(len(choices))):
+        return None
+    place = int(digits)
+    return choices[place] if place < len(choices) else None
+
+
+def find_truth(
+    target: object,
+    choices: Sequence[str] | None,
+    options: Sequence[str] | None,
+) -> str | None:
+    """Return a truth, or several joined by commas, as labels where they name options."""
+    truths = []
+    if not isinstance(target, list):
+        target = [target]
+    for value in target:
+        text = find_label(value, choices, options) or write_cell(value)
+        if text:
+            truths.append(text)
+    return ",".join(truths) or None

@@ -1,0 +1,263 @@
+"""Several runs compared, as the page shows them: pairs of runs, or a leaderboard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from answerkey.comparison.compare import PairComparison, TaskComparison
+from answerkey.errors import AnswerkeyError
+from answerkey.evaluate.pairs import name_runs
+from answerkey.metrics.paired import CLUSTERED_TEST, EXACT_TEST, PAIRED_TEST
+from answerkey.reports.leaderboard import (
+    Leaderboard,
+    Tasks,
+    build_leaderboard,
+    compare_tasks,
+    list_columns,
+)
+from answerkey.reports.samples import SampleTable
+from answerkey.reports.view import Interval
+from answerkey.runs import Run, name_answerer
+
+#: The most flipped samples of a pair that are listed; fewer where there are many pairs.
+MAX_FLIPS, MAX_ALL_FLIPS, MIN_FLIPS = 2_000, 20_000, 100
+#: How the notice about datasets that differ in other columns ends.
+OTHER_DATASETS = "differ, though samples and truths are the same"
+TESTS = {
+    EXACT_TEST: "McNemar's exact test",
+    PAIRED_TEST: "paired t test over samples",
+    CLUSTERED_TEST: "t test over clusters",
+}
+
+#: Run id → task key → rows.
+Tables = Mapping[str, Mapping[str, SampleTable]]
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """A sample that one side of a pair has right and the other not; `p` are its positions."""
+
+    id: str
+    p: Mapping[str, int]
+    side: str
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryDifference:
+    """The difference in one category."""
+
+    label: str
+    difference: float
+    interval: Interval | None
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class PairView:
+    """Two runs, by their ids, and how they differ."""
+
+    first: str
+    second: str
+    difference: float
+    interval: Interval | None
+    p: float | None
+    p_adjusted: float | None
+    test: str
+    is_significant: bool
+    first_only: int
+    second_only: int
+    left_out: Mapping[str, int]
+    categories: Sequence[CategoryDifference]
+    flips: Sequence[Flip]
+    flips_total: int
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRun:
+    """One of the runs; `task` is the number of the task in it."""
+
+    id: str
+    task: int
+    label: str
+    model: str
+    mean: float | None
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedTask:
+    """One task, compared between the runs that have it."""
+
+    key: str
+    name: str | None
+    samples: int
+    comparisons: int
+    runs: Sequence[ComparedRun]
+    is_share: bool
+    pairs: Sequence[PairView]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonView:
+    """The comparison of several runs; `refused` says why there is none."""
+
+    tasks: Sequence[ComparedTask]
+    notices: Sequence[str]
+    refused: str | None
+    leaderboard: Leaderboard | None
+
+
+def label_runs(runs: Sequence[Run]) -> list[str]:
+    """Return the names of runs' folders, numbered where they are the same."""
+    counts: dict[str, int] = {}
+    labels = []
+    for run in runs:
+        name = run.path.resolve().name if run.path else run.key
+        counts[name] = counts.get(name, 0) + 1
+        labels.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
+    return labels
+
+
+def build_comparison(
+    runs: Mapping[str, Run], tables: Tables, *, baseline: str | None = None, common: bool = False
+) -> ComparisonView:
+    """Return the comparison of runs by their ids.
+
+    With `baseline`, the id of one of them, the others are each compared with it.
+    """
+    labels = dict(zip(runs, label_runs(list(runs.values())), strict=True))
+    ordered = {name: run for name, run in runs.items() if name != baseline}
+    if baseline is not None:
+        ordered[baseline] = runs[baseline]
+    compared: list[tuple[TaskComparison, Tasks]] = []
+    notices: list[str] = []
+    refused = None
+    try:
+        compared, notices = compare_tasks(ordered, baseline, common=common)
+    except AnswerkeyError as error:
+        refused = f"{error.message} ({error.hint})" if error.hint else error.message
+        refused = _rename(refused, ordered, labels)
+    comparisons = sum(len(task.pairs) for task, _ in compared)
+    board = None
+    if len(runs) > 2 or refused:  # noqa: PLR2004 - a pair is compared, more are ranked
+        columns = list_columns(runs, compared, is_ranked=baseline is None)
+        board = build_leaderboard(runs, labels, columns)
+    views = []
+    for task, tasks in compared:
+        views.append(_build_task(task, tasks, runs, labels, tables, comparisons))
+    renamed = [_rename(notice, ordered, labels) for notice in _merge_notices(notices)]
+    return ComparisonView(views, renamed, refused, board)
+
+
+def _merge_notices(notices: Sequence[str]) -> list[str]:
+    """Return the notices; that datasets differ is said once, not once for each pair."""
+    alike = [notice for notice in notices if notice.endswith(OTHER_DATASETS)]
+    if len(alike) <= 1:
+        return list(notices)
+    further = [notice for notice in notices if notice not in alike]
+    return [f"the datasets of the runs {OTHER_DATASETS}", *further]
+
+
+def _rename(text: str, runs: Mapping[str, Run], labels: Mapping[str, str]) -> str:
+    """Return a sentence with runs called as in the page, not by the folders of this machine."""
+    for (name, run), shown in zip(runs.items(), name_runs(list(runs.values())), strict=True):
+        text = text.replace(f"`{shown}`", f"`{labels[name]}`")
+        if run.path:
+            text = text.replace(str(run.path), labels[name])
+    return text
+
+
+def list_flips(comparison: ComparisonView | None, run: str, task: int) -> list[int]:
+    """Return the positions of the flipped samples that are listed, in one task of one run."""
+    positions: set[int] = set()
+    for view in comparison.tasks if comparison else ():
+        if any((side.id, side.task) == (run, task) for side in view.runs):
+            for pair in view.pairs:
+                positions.update(flip.p[run] for flip in pair.flips if run in flip.p)
+    return sorted(positions)
+
+
+def _build_task(
+    task: TaskComparison,
+    tasks: Tasks,
+    runs: Mapping[str, Run],
+    labels: Mapping[str, str],
+    tables: Tables,
+    comparisons: int,
+) -> ComparedTask:
+    """Return the comparison of one task; `tasks` are in the order of the comparison."""
+    limit = min(MAX_FLIPS, max(MIN_FLIPS, MAX_ALL_FLIPS // comparisons))
+    ids: dict[str, str] = {}
+    sides = []
+    for side, (name, own) in zip(task.runs, tasks.items(), strict=True):
+        ids[side.label] = name
+        number, model = (
+            list(runs[name].tasks).index(own.key),
+            name_answerer(own.manifest, with_folder=False),
+        )
+        sides.append(ComparedRun(name, number, labels[name], model, side.mean, side.n))
+    listed = [_choose_flips(pair, limit) for pair in task.pairs]
+    flipped = [name for flips in listed for name, _ in flips]
+    positions = {name: tables[name][own.key].locate(flipped) for name, own in tasks.items()}
+    pairs = []
+    for pair, flips in zip(task.pairs, listed, strict=True):
+        pairs.append(_build_pair(pair, ids, labels, flips, positions))
+    return ComparedTask(
+        key=task.key,
+        name=next(iter(tasks.values())).manifest.get("display_name"),
+        samples=task.samples,
+        comparisons=comparisons,
+        runs=sides,
+        is_share=all(side.is_share for side in task.runs),
+        pairs=pairs,
+    )
+
+
+def _choose_flips(pair: PairComparison, limit: int) -> list[tuple[str, str]]:
+    """Return flipped samples with their side: as many of each side where there are too many."""
+    first = pair.first_only[: max(limit // 2, limit - len(pair.second_only))]
+    second = pair.second_only[: limit - len(first)]
+    return [(name, "first") for name in first] + [(name, "second") for name in second]
+
+
+def _build_pair(
+    pair: PairComparison,
+    ids: Mapping[str, str],
+    labels: Mapping[str, str],
+    flips: Sequence[tuple[str, str]],
+    positions: Mapping[str, Mapping[str, int]],
+) -> PairView:
+    evidence = pair.difference.evidence
+    sides = ids[pair.first], ids[pair.second]
+    left_out = {}
+    for reason, count in pair.left_out.items():  # `failed in a`, with the run called as in the page
+        for label, name in ids.items():
+            if reason.endswith(f" in {label}"):
+                reason = f"{reason.removesuffix(label)}{labels[name]}"  # noqa: PLW2901 - the same
+                break
+        left_out[reason] = count
+    categories = []
+    for label, value in pair.categories.items():
+        interval = value.evidence.interval
+        categories.append(CategoryDifference(label, value.value, interval, value.n))
+    views = []
+    for name, side in flips:
+        places = {run: positions[run][name] for run in sides if name in positions[run]}
+        views.append(Flip(name, places, side))
+    return PairView(
+        first=sides[0],
+        second=sides[1],
+        difference=pair.difference.value,
+        interval=evidence.interval,
+        p=evidence.p,
+        p_adjusted=pair.p_adjusted,
+        test=TESTS.get(evidence.p_method or "", "no test"),
+        is_significant=pair.is_significant(),
+        first_only=len(pair.first_only),
+        second_only=len(pair.second_only),
+        left_out=left_out,
+        categories=categories,
+        flips=views,
+        flips_total=len(pair.first_only) + len(pair.second_only),
+    )

@@ -1,0 +1,427 @@
+"""What `run.json` and `metrics.json` hold, as it is checked whenever a run is read.
+
+A run folder may be damaged, or come from a stranger. What passes these models can be drawn and
+computed with; fields that no model names are allowed and left alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+
+from answerkey.errors import RunError
+from answerkey.types import Gate, GroupValue, MetricValue
+
+#: No run has so many samples, calls or tokens.
+_LIMIT = 2**63
+#: Larger numbers could become infinite in a computation.
+_LARGEST = 1e100
+_MAX_SHOWN = 60
+
+
+def _require_time(text: str) -> str:
+    if datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError("a time needs its time zone")
+    return text
+
+
+Count = Annotated[int, Field(ge=0, lt=_LIMIT)]
+Positive = Annotated[int, Field(gt=0, lt=_LIMIT)]
+Number = Annotated[float, Field(gt=-_LARGEST, lt=_LARGEST)]
+Time = Annotated[str, AfterValidator(_require_time)]
+Counted = dict[str, Count]
+Values = dict[str, Any]
+
+
+class Stored(BaseModel):
+    """An object of a JSON file of a run."""
+
+    model_config = ConfigDict(strict=True)
+
+
+# ── run.json
+
+
+class ModelEntry(Stored):
+    """The model that was called."""
+
+    name: str
+    simulated: bool = False
+    answer_format: str = ""
+    prefill: str = ""
+
+
+class DatasetEntry(Stored):
+    """The dataset of a task."""
+
+    key: str
+    fingerprint: str
+    display_name: str | None
+    file: str | None
+    category: str | None
+    rows_read: Count
+    rows_filtered: Count
+    samples: Count
+
+
+class CompletionsEntry(Stored):
+    """Where the completions of a task come from."""
+
+    source: str
+    file: str | None
+    sha256: str | None
+    column: str | None
+    model: str | None = None
+    split_thinking: bool = False
+
+
+class Selection(Stored):
+    """Which samples of the dataset were used; its fields are the parameters of a function."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    num_samples: Count | None
+    subsampling: Literal["head", "random"]
+    seed: int
+    stratify_by: str | None
+
+
+class Price(Stored):
+    """What a million tokens cost."""
+
+    prompt: Number
+    completion: Number
+    cached: Number | None
+    written: Number | None
+    is_cache_full: bool
+
+
+class CallsEntry(Stored):
+    """The calls for one purpose."""
+
+    calls: Count
+    price: Price | None = None
+    oldest_seconds: Number | None = None
+
+
+class ScorerEntry(Stored):
+    """A scorer of a task."""
+
+    key: str
+    type: str = ""
+    title: str = ""
+    display_name: str | None = None
+    model: ModelEntry | None = None
+
+
+class TrialsEntry(Stored):
+    """How many completions each sample has, and what becomes of their scores."""
+
+    num_trials: Positive
+    score_aggregators: list[Values]
+
+
+class RepeatabilityEntry(Stored):
+    """How often a task was run."""
+
+    num_runs: Positive
+
+
+class Counts(Stored):
+    """How many samples came to which end."""
+
+    samples: Count
+    scored: Count
+    valid: Count
+    invalid: Count
+    refused: Count
+    failed: Count
+    errors: Count
+
+
+class TaskEntry(Stored):
+    """A task of a run."""
+
+    key: str
+    display_name: str | None
+    task: Values
+    dataset: DatasetEntry
+    model: ModelEntry | None
+    completions: CompletionsEntry
+    config: Values
+    scorers: list[ScorerEntry]
+    selection: Selection
+    counts: Counts | None
+    encoded: dict[str, list[str]] = {}
+    calls: dict[str, CallsEntry] = {}
+    trials: TrialsEntry | None = None
+    repeatability: RepeatabilityEntry | None = None
+    choice_order: Values = {}
+    variant: Values = {}
+
+
+class StoredFile(Stored):
+    """A file below `tasks`; a table has rows."""
+
+    bytes: Count
+    sha256: str
+    rows: Count | None = None
+    tag: str = ""
+
+
+class Stop(Stored):
+    """What stopped a run before its end."""
+
+    message: str
+    code: str | None
+
+
+class Origin(Stored):
+    """The run whose completions were scored again."""
+
+    path: str | None
+    started_at: str | None
+
+
+class Rule(Stored):
+    """A rule of a policy."""
+
+    key: str
+    display_name: str
+    definition: Values
+
+
+class Policy(Stored):
+    """A policy, as the files state it."""
+
+    key: str
+    rules: list[Rule]
+
+
+class Manifest(Stored):
+    """What `run.json` holds."""
+
+    key: str
+    display_name: str
+    status: Literal["running", "complete", "incomplete"]
+    started_at: Time
+    ended_at: Time = ""
+    notices: list[str]
+    tasks: list[TaskEntry]
+    files: dict[str, StoredFile] | None = None
+    stopped: Stop | None = None
+    gates: list[Gate] = []
+    policies: list[Policy] = []
+    options: Values = {}
+    file: str | None = None
+    matrix: list[str] = []
+    rescored_from: Origin | None = None
+
+    @model_validator(mode="after")
+    def _require_files(self) -> Self:
+        if self.files is None and self.status != "running":
+            raise ValueError("a run that has ended lists its `files`")
+        for name, file in (self.files or {}).items():
+            if file.rows is None and name.endswith(".parquet"):
+                raise ValueError(f"`files` does not say how many rows `{name}` has")
+        return self
+
+
+# ── metrics.json
+
+
+class Example(Stored):
+    """A sample that shows what a reason looks like."""
+
+    sample_id: str
+    completion: str | None = None
+    message: str | None = None
+
+
+class Reason(Stored):
+    """How often something went wrong for one reason."""
+
+    count: Positive
+    example: Example
+
+
+Reasons = dict[str, Reason]
+
+
+class Category(Stored):
+    """The right answers of one category."""
+
+    n: Positive
+    correct: Count
+    partial: Count
+
+    @model_validator(mode="after")
+    def _require_part(self) -> Self:
+        if self.correct + self.partial > self.n:
+            raise ValueError("a category has no more right samples than samples")
+        return self
+
+
+class RuleReadings(Stored):
+    """What one extraction rule makes of some completions."""
+
+    correct: Annotated[Number, Field(ge=0)]
+    invalid: Count
+
+
+class Readings(Stored):
+    """Some completions, read by every extraction rule."""
+
+    n: Count
+    samples: Count
+    own_rule: Counted
+    rules: dict[str, RuleReadings]
+
+    @model_validator(mode="after")
+    def _require_parts(self) -> Self:
+        if self.n and not (self.own_rule and "own" in self.rules):
+            raise ValueError("completions were read, but not by the rule of the task")
+        for rule in self.rules.values():
+            if max(rule.correct, rule.invalid) > self.n:
+                raise ValueError("a rule cannot read more completions than there are")
+        return self
+
+
+class Fallback(Stored):
+    """What a fallback model added to one scorer."""
+
+    n: Count
+    right: Count
+    invalid: Count
+    asked: Count
+    named: Count
+    correct: Count
+    failed: Count
+
+
+class TrialCounts(Stored):
+    """What became of the trials."""
+
+    num_trials: Positive
+    counts: Counts
+    votes: dict[str, Number | None] = {}
+
+
+class OrderCounts(Stored):
+    """What became of the questions in other orders of their options."""
+
+    counts: Counts
+    left_in_place: Counted = {}
+    extra: Count = 0
+
+
+class Tally(Stored):
+    """The counts behind the summary of a task."""
+
+    counts: Counts
+    completion_statuses: Counted
+    invalid: Reasons
+    failed: Reasons
+    errors: Reasons
+    excluded: Counted
+    letters: dict[str, Annotated[dict[str, Positive], Field(min_length=1)]]
+    category_column: str | None
+    categories: dict[str, Category]
+    cut_off: Count = 0
+    thinking: Count = 0
+    choice_counts: dict[Annotated[str, Field(pattern="^[1-9][0-9]{0,17}$")], Count] = {}
+    failures: dict[str, Reasons] = {}
+    unscored: Count = 0
+    readings: Annotated[Readings | None, BeforeValidator(lambda value: value or None)] = None
+    fallback: dict[str, Fallback] = {}
+    trials: TrialCounts | None = None
+    orders: OrderCounts | None = None
+
+    @model_validator(mode="after")
+    def _require_scored(self) -> Self:
+        rows = self.orders or self.trials or self
+        if self.invalid and not rows.counts.scored:
+            raise ValueError("completions are invalid, but none was scored")
+        return self
+
+
+class Metrics(Stored):
+    """What `metrics.json` holds."""
+
+    metrics: list[MetricValue]
+    tally: Tally
+
+    @model_validator(mode="after")
+    def _require_numbers(self) -> Self:
+        for metric in self.metrics:
+            _require_bounded(metric)
+            for groups in metric.groups:
+                for value in (groups.macro, *groups.values):
+                    _require_bounded(value)
+        return self
+
+
+def _require_bounded(value: MetricValue | GroupValue) -> None:
+    """Require counts and numbers that can be computed with."""
+    for count in (value.n, *value.n_excluded.values()):
+        if not 0 <= count < _LIMIT:
+            raise ValueError(f"{count} cannot be a number of samples")
+    for number in (value.value, value.std_error, *(value.interval or ())):
+        if number is not None and not abs(number) < _LARGEST:
+            raise ValueError(f"{number} cannot be the value of `metrics`")
+
+
+# ── reading
+
+Model = TypeVar("Model", bound=BaseModel)
+_GATES = TypeAdapter(tuple[Gate, ...])
+
+
+def require_shape(model: type[Model], content: Mapping[str, Any], file: str) -> Model:
+    """Return what a JSON file holds; E503 names the first field that is wrong, and why."""
+    try:
+        return model.model_validate_json(_encode(content))
+    except ValidationError as error:
+        problem = _describe(error)
+        hint = "the run folder is damaged, or answerkey did not write it"
+        raise RunError(
+            "E503", f"`{file}` is not as a run writes it: {problem}", hint=hint
+        ) from None
+
+
+def restore_gates(stored: object) -> tuple[Gate, ...]:
+    """Return gates from their stored form."""
+    return _GATES.validate_json(_encode(stored))
+
+
+def _encode(content: object) -> bytes:
+    # As JSON, an object may become a dataclass and a list a tuple, however strict the types are.
+    return json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _describe(error: ValidationError) -> str:
+    details = error.errors(include_url=False)[0]
+    path = ""
+    for step in details["loc"]:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}"
+    path = path.removeprefix(".")
+    if details["type"] == "missing":
+        return f"it has no `{path}`"
+    shown = repr(details["input"])
+    if len(shown) > _MAX_SHOWN:
+        shown = f"{shown[:_MAX_SHOWN]}…"
+    reason = details["msg"].removeprefix("Value error, ").replace("Input should", "it should")
+    return f"`{path}` is {shown}: {reason}"

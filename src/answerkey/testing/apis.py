@@ -1,0 +1,331 @@
+"""The APIs that the test server speaks: how each asks, and how each writes a reply of some kind."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from answerkey.testing.replies import Messages, Reply, list_objects, read_content
+
+Body = Mapping[str, Any]
+
+JSON = "application/json"
+_PAGE = b"<!doctype html><html><head><title>502 Bad Gateway</title></head><body>Sorry</body></html>"
+_CUT = b'{"id": "chatcmpl-1", "object": "chat.completion", "choices": [{"index": 0, "message": {"r'
+#: What is sent as it is, whatever the API, by the kind of a reply or the name of a fault.
+RAW: dict[str, tuple[bytes, str]] = {
+    "html": (_PAGE, "text/html"),
+    "bad_json": (_CUT, JSON),
+    "empty_body": (b"", JSON),
+    "empty": (b"", JSON),
+}
+
+
+@dataclass(frozen=True)
+class Style:
+    """One API: how its paths end, how it reads requests and writes replies."""
+
+    path: str
+    read: Callable[[Body], Messages]
+    write: Callable[[Body, Reply], dict[str, Any]]
+    write_error: Callable[[str, str], object]
+
+
+def encode_reply(style: Style, body: Body, reply: Reply) -> tuple[bytes, str]:
+    """Return the bytes of a reply and their content type."""
+    if reply.body is not None:
+        return reply.body, JSON
+    if reply.kind in RAW:
+        return RAW[reply.kind]
+    if reply.kind == "error_body":
+        return encode(style.write_error("the engine is overloaded", "server_error")), JSON
+    return encode(style.write(body, reply)), JSON
+
+
+def encode(value: object) -> bytes:
+    """Return JSON as bytes."""
+    return json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass")
+
+
+def find_style(path: str) -> Style | None:
+    """Return the API that a path belongs to; any prefix will do."""
+    for style in STYLES:
+        if path.endswith(style.path):
+            return style
+    return None
+
+
+# How each API asks.
+
+
+def _read_chat(body: Body) -> Messages:
+    return list_objects(body.get("messages"))
+
+
+def _read_text_prompt(body: Body) -> Messages:
+    prompt = body.get("prompt")
+    if not isinstance(prompt, str):
+        prompt = json.dumps(prompt)
+    return [{"role": "user", "content": prompt}]
+
+
+def _read_responses(body: Body) -> Messages:
+    if isinstance(body.get("input"), str):
+        return [{"role": "user", "content": body["input"]}]
+    return list_objects(body.get("input"))
+
+
+def _read_anthropic(body: Body) -> Messages:
+    return _read_system(body.get("system")) + list_objects(body.get("messages"))
+
+
+def _read_gemini(body: Body) -> Messages:
+    messages = _read_system((body.get("systemInstruction") or {}).get("parts"))
+    for message in list_objects(body.get("contents")):
+        role = "assistant" if message.get("role") == "model" else "user"
+        messages.append({"role": role, "content": read_content(message.get("parts"))})
+    return messages
+
+
+def _read_system(content: object) -> list[Mapping[str, object]]:
+    if content:
+        return [{"role": "system", "content": read_content(content)}]
+    return []
+
+
+# How each API writes a reply.
+
+
+def _count_tokens(messages: Messages, reply: Reply) -> tuple[int, int]:
+    """Return the tokens of a prompt and of its reply: one for every four characters, at least
+    one.
+    """
+    length = sum(len(read_content(message.get("content"))) for message in messages)
+    return max(1, length // 4), max(1, len(reply.text) // 4)
+
+
+def _find_text(reply: Reply) -> str | None:
+    """Return the text of a reply, None for a kind without text."""
+    if reply.kind in {"null_content", "refusal"}:
+        return None
+    if reply.kind == "empty_text":
+        return ""
+    return reply.text
+
+
+def _find_end(reply: Reply, usual: str, truncated: str) -> str:
+    if reply.kind == "truncated":
+        return truncated
+    return usual
+
+
+def _write_openai(
+    body: Body, prompt: Messages, reply: Reply, name: str, choice: Body
+) -> dict[str, Any]:
+    prompt_tokens, tokens = _count_tokens(prompt, reply)
+    return {
+        "id": "chatcmpl-test",
+        "object": name,
+        "created": 1_700_000_000,
+        "model": body.get("model"),
+        "choices": [{"index": 0, **choice, "finish_reason": _find_end(reply, "stop", "length")}],
+        "usage": {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": tokens,
+            "total_tokens": prompt_tokens + tokens,
+        },
+    }
+
+
+def _write_chat(body: Body, reply: Reply) -> dict[str, Any]:
+    message = {"role": "assistant", "content": _find_text(reply)}
+    if reply.kind == "refusal":
+        message["refusal"] = reply.text
+    if reply.kind == "reasoning":
+        message["reasoning_content"] = reply.reasoning
+    choice = {"message": message, "logprobs": write_chat_logprobs(body, reply)}
+    return _write_openai(body, _read_chat(body), reply, "chat.completion", choice)
+
+
+def _write_text(body: Body, reply: Reply) -> dict[str, Any]:
+    text = _find_text(reply)
+    if text is not None and body.get("echo"):
+        text = f"{body.get('prompt', '')}{text}"
+    choice = {"text": text, "logprobs": write_text_logprobs(body, reply)}
+    return _write_openai(body, _read_text_prompt(body), reply, "text_completion", choice)
+
+
+def _write_responses(body: Body, reply: Reply) -> dict[str, Any]:
+    prompt_tokens, tokens = _count_tokens(_read_responses(body), reply)
+    logprobs: list[object] = []
+    if "message.output_text.logprobs" in (body.get("include") or ()):
+        written = write_chat_logprobs({**body, "logprobs": True}, reply)
+        logprobs = written["content"] if written else []
+    text = _find_text(reply)
+    part = {"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs}
+    if reply.kind == "refusal":
+        part = {"type": "refusal", "refusal": reply.text}
+    output: list[dict[str, object]] = []
+    if reply.kind == "reasoning":
+        summary = [{"type": "summary_text", "text": reply.reasoning}]
+        output.append({"type": "reasoning", "id": "rs_1", "summary": summary})
+    if reply.kind != "null_content":
+        output.append({"type": "message", "role": "assistant", "content": [part]})
+    is_whole = reply.kind != "truncated"
+    return {
+        "id": "resp_test",
+        "object": "response",
+        "status": "completed" if is_whole else "incomplete",
+        "error": None,
+        "incomplete_details": None if is_whole else {"reason": "max_output_tokens"},
+        "model": body.get("model"),
+        "output": output,
+        "usage": {
+            "input_tokens": prompt_tokens,
+            "output_tokens": tokens,
+            "output_tokens_details": {"reasoning_tokens": tokens // 2 * (len(output) > 1)},
+            "total_tokens": prompt_tokens + tokens,
+        },
+    }
+
+
+def _write_anthropic(body: Body, reply: Reply) -> dict[str, Any]:
+    prompt_tokens, tokens = _count_tokens(_read_anthropic(body), reply)
+    end = _find_end(reply, "refusal" if reply.kind == "refusal" else "end_turn", "max_tokens")
+    content: list[dict[str, object]] = []
+    if reply.kind == "reasoning":
+        content.append({"type": "thinking", "thinking": reply.reasoning, "signature": "c2ln"})
+    if (text := _find_text(reply)) is not None:
+        content.append({"type": "text", "text": text})
+    return {
+        "id": "msg_test",
+        "type": "message",
+        "role": "assistant",
+        "model": body.get("model"),
+        "content": content,
+        "stop_reason": end,
+        "usage": {"input_tokens": prompt_tokens, "output_tokens": tokens},
+    }
+
+
+def _write_gemini(body: Body, reply: Reply) -> dict[str, Any]:
+    prompt_tokens, tokens = _count_tokens(_read_gemini(body), reply)
+    usage = {"promptTokenCount": prompt_tokens, "candidatesTokenCount": tokens}
+    if reply.kind == "refusal":
+        return {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": usage}
+    parts: list[dict[str, object]] = []
+    if reply.kind == "reasoning":
+        parts.append({"text": reply.reasoning, "thought": True})
+    if (text := _find_text(reply)) is not None:
+        parts.append({"text": text})
+    end = _find_end(reply, "STOP", "MAX_TOKENS")
+    candidate = {"finishReason": end, "content": {"role": "model", "parts": parts}}
+    return {"candidates": [candidate], "usageMetadata": usage}
+
+
+def _write_openai_error(message: str, kind: str) -> object:
+    return {"error": {"message": message, "type": kind, "param": None, "code": None}}
+
+
+def _write_anthropic_error(message: str, kind: str) -> object:
+    return {"type": "error", "error": {"type": kind, "message": message}}
+
+
+def _write_gemini_error(message: str, kind: str) -> object:
+    return {"error": {"code": 500, "message": message, "status": kind.upper()}}
+
+
+CHAT = Style("/chat/completions", _read_chat, _write_chat, _write_openai_error)
+STYLES: tuple[Style, ...] = (
+    CHAT,
+    Style("/completions", _read_text_prompt, _write_text, _write_openai_error),
+    Style("/responses", _read_responses, _write_responses, _write_openai_error),
+    Style("/messages", _read_anthropic, _write_anthropic, _write_anthropic_error),
+    Style(":generateContent", _read_gemini, _write_gemini, _write_gemini_error),
+)
+
+
+# Log-probabilities: of the first token of a reply, or of an echoed text.
+
+#: Tokens of texts without log-probabilities of their own: a word with the white space before it.
+_PIECES = re.compile(r"\s*\S+|\s+")
+_LIKELY, _UNLIKELY, _USUAL = -0.1, -3.0, -1.0
+
+
+def write_chat_logprobs(body: Body, reply: Reply) -> dict[str, list[object]] | None:
+    """Return `logprobs` of a chat completion; null when the reply has an empty mapping of them."""
+    if not body.get("logprobs") or reply.logprobs == {}:
+        return None
+    token, alternatives = _rank_first(reply)
+    top = [_write_token(*pair) for pair in _list_top(alternatives, body.get("top_logprobs"))]
+    first = _write_token(token, alternatives.get(token, _LIKELY))
+    return {"content": [{**first, "top_logprobs": top}]}
+
+
+def _write_token(token: str, logprob: float) -> dict[str, object]:
+    return {"token": token, "logprob": logprob, "bytes": list(token.encode())}
+
+
+def _rank_first(reply: Reply) -> tuple[str, dict[str, float]]:
+    """Return the first token of a reply, and its alternatives with their log-probabilities.
+
+    It is the longest token with a log-probability that the text begins with; else its first piece.
+    Without log-probabilities of the reply's own, the alternatives are letters.
+    """
+    if reply.logprobs is None:
+        token = reply.text[:1]
+        return token, {**dict.fromkeys("ABCDEFGHIJ", _UNLIKELY), token: _LIKELY}
+    pieces = _PIECES.findall(reply.text)[:1]
+    tokens = [token for token in reply.logprobs if token and reply.text.startswith(token)]
+    return max(tokens or pieces, key=len, default=""), dict(reply.logprobs)
+
+
+def _list_top(alternatives: Mapping[str, float], most: object) -> list[tuple[str, float]]:
+    ranked = sorted(alternatives.items(), key=lambda pair: -pair[1])
+    return ranked[: int(str(most or 0))]
+
+
+def write_text_logprobs(body: Body, reply: Reply) -> object:
+    """Return `logprobs` of a text completion, also of the echoed prompt where that is wanted.
+
+    A prompt that ends in one of the reply's `logprobs` has that log-probability for its ending,
+    spread evenly over its tokens; all other tokens of it have -1. Without `echo` the mapping is of
+    the first token.
+    """
+    if not body.get("logprobs") or reply.logprobs == {}:
+        return None
+    if body.get("echo"):
+        tokens = _list_echoed(str(body.get("prompt", "")), reply)
+        tops = [dict([token]) for token in tokens]
+    else:
+        token, alternatives = _rank_first(reply)
+        tokens = [(token, alternatives.get(token, _LIKELY))]
+        tops = [dict(_list_top(alternatives, body.get("logprobs")))]
+    texts, logprobs = map(list, zip(*tokens, strict=True))
+    if body.get("echo"):
+        logprobs[0] = None  # nothing stands before the first token
+    return {
+        "tokens": texts,
+        "token_logprobs": logprobs,
+        "top_logprobs": tops,
+        "text_offset": [len("".join(texts[:place])) for place in range(len(texts))],
+    }
+
+
+def _list_echoed(prompt: str, reply: Reply) -> Sequence[tuple[str, float]]:
+    """Return the tokens of an echoed prompt and of the reply, with their log-probabilities."""
+    ending = ""
+    for text in reply.logprobs or {}:
+        if len(text) > len(ending) and prompt.endswith(text):
+            ending = text
+    start = prompt.removesuffix(ending)
+    tokens = [(piece, _USUAL) for piece in _PIECES.findall(start)]
+    pieces = _PIECES.findall(ending)
+    for piece in pieces:
+        tokens.append((piece, (reply.logprobs or {})[ending] / len(pieces)))
+    for piece in _PIECES.findall(reply.text):
+        tokens.append((piece, _LIKELY))
+    return tokens

@@ -1,0 +1,226 @@
+"""Files and batches of the test server: upload, create, poll, fetch.
+
+All are kept in the form that OpenAI has; `_show` writes the forms of Anthropic and Gemini.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from answerkey.testing.apis import encode
+from answerkey.testing.replies import Behaviour
+from answerkey.types import Draws
+
+#: Answers one line of a batch: its path and body go in, status and body come out.
+Serve = Callable[[str, Mapping[str, Any]], tuple[int, object]]
+_CREATED, _GOOD = 1_700_000_000, 200
+_UNDER_WAY = frozenset({"validating", "in_progress"})
+_GEMINI_STATES = {"validating": "PENDING", "in_progress": "RUNNING", "completed": "SUCCEEDED"}
+_GEMINI_COUNTS = {"total": "request", "completed": "successfulRequest", "failed": "failedRequest"}
+_ANTHROPIC_ENDS = {"batch_expired": "expired", "batch_cancelled": "canceled"}
+
+
+@dataclass
+class BatchStore:
+    """Keeps files and batches.
+
+    A batch is done after `Behaviour.batch_polls` polls, its lines in any order.
+    """
+
+    serve: Serve
+    files: dict[str, bytes] = field(default_factory=dict)
+    batches: dict[str, dict[str, Any]] = field(default_factory=dict)
+    #: Of the batches of Gemini and Anthropic, how they are named and when they were made.
+    _made: dict[str, tuple[str | None, str]] = field(default_factory=dict)
+    _polls: Counter[str] = field(default_factory=Counter)
+
+    def add_file(self, content: bytes) -> dict[str, object]:
+        """Return the new file as the API shows it."""
+        key = f"file-{len(self.files) + 1}"
+        self.files[key] = content
+        return self._show_file(key)
+
+    def answer(
+        self, method: str, parts: list[str], body: Mapping[str, Any], behaviour: Behaviour
+    ) -> bytes | dict[str, Any] | None:
+        """Return what the last parts of a path ask for, a file or JSON; None when there is none."""
+        if method == "POST":
+            return self._order(parts, body)
+        match parts:
+            case ["files", key, "content"]:
+                return self.files.get(key)
+            case ["batches", key, "results"] if key in self.batches:
+                return _join_lines(self._list_results(key))
+            case [*_, "files", key] if key in self.files:
+                return self._show_file(key)
+            case [*_, "batches", key] if key in self.batches:
+                self._poll(self.batches[key], behaviour)
+                return self._show(key)
+            case [*before, "batches"]:
+                batches = [self._show(key) for key in reversed(self.batches)]
+                if "v1beta" in before:
+                    return {"operations": batches}
+                return {"object": "list", "data": batches, "has_more": False}
+            case [*_, "models"]:
+                return {"object": "list", "data": [{"id": "test", "object": "model"}]}
+        return None
+
+    def _order(self, parts: list[str], body: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return a new batch in the form of the API that a path belongs to."""
+        match parts:
+            case [*_, "messages", "batches"]:
+                entries = {entry["custom_id"]: entry["params"] for entry in body["requests"]}
+                return self._create_over("/v1/messages", entries, None)
+            case [*_, "models", name] if name.endswith(":batchGenerateContent"):
+                requests = body["batch"]["inputConfig"]["requests"]["requests"]
+                entries = {entry["metadata"]["key"]: entry["request"] for entry in requests}
+                return self._create_over(":generateContent", entries, body["batch"]["displayName"])
+            case [*_, "batches"] if body.get("input_file_id") in self.files:
+                return self._create(body)
+        return None
+
+    def _create(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        key = f"batch_{len(self.batches) + 1}"
+        self.batches[key] = {
+            "id": key,
+            "object": "batch",
+            "endpoint": str(body.get("endpoint")),
+            "input_file_id": body["input_file_id"],
+            "completion_window": "24h",
+            "status": "validating",
+            "output_file_id": None,
+            "error_file_id": None,
+            "created_at": _CREATED,
+            "request_counts": {"total": 0, "completed": 0, "failed": 0},
+        }
+        return self.batches[key]
+
+    def _create_over(self, url: str, bodies: Mapping[str, Any], name: str | None) -> dict[str, Any]:
+        """Return a new batch over these bodies."""
+        lines = [{"custom_id": key, "url": url, "body": body} for key, body in bodies.items()]
+        batch = self._create({"input_file_id": self.add_file(_join_lines(lines))["id"]})
+        batch["request_counts"]["total"] = len(bodies)
+        self._made[batch["id"]] = name, datetime.now(UTC).isoformat()
+        return self._show(batch["id"])
+
+    def _show(self, key: str) -> dict[str, Any]:
+        """Return a batch as its API shows it."""
+        batch = self.batches[key]
+        if key not in self._made:
+            return batch
+        name, made_at = self._made[key]
+        if name is None:
+            return self._show_anthropic(key, made_at)
+        status = _GEMINI_STATES.get(batch["status"], batch["status"].upper())
+        counts = batch["request_counts"].items()
+        stats = {f"{_GEMINI_COUNTS[kind]}Count": str(count) for kind, count in counts}
+        about = {"displayName": name, "state": f"BATCH_STATE_{status}", "batchStats": stats}
+        shown = {"name": f"batches/{key}", "metadata": about}
+        if batch["status"] in _UNDER_WAY:
+            return shown
+        if status != "SUCCEEDED":
+            error = {"code": 1, "message": f"the batch is {status}"}
+            return {**shown, "done": True, "error": error}
+        answers = [_write_gemini_answer(result) for result in self._list_results(key)]
+        response = {"inlinedResponses": {"inlinedResponses": answers}}
+        return {**shown, "done": True, "response": response}
+
+    def _show_anthropic(self, key: str, made_at: str) -> dict[str, Any]:
+        counts = Counter(result["result"]["type"] for result in self._list_results(key))
+        is_over = self.batches[key]["status"] not in _UNDER_WAY
+        if not is_over:
+            counts["processing"] = self.batches[key]["request_counts"]["total"]
+        kinds = ("processing", "succeeded", "errored", "canceled", "expired")
+        return {
+            "id": key,
+            "type": "message_batch",
+            "request_counts": {kind: counts[kind] for kind in kinds},
+            "processing_status": "ended" if is_over else "in_progress",
+            "created_at": made_at,
+            "results_url": f"/v1/messages/batches/{key}/results" if is_over else None,
+        }
+
+    def _list_results(self, key: str) -> list[dict[str, Any]]:
+        """Return what became of the calls of a batch, as Anthropic writes it."""
+        batch = self.batches[key]
+        lines = self._read_lines(batch["output_file_id"]) + self._read_lines(batch["error_file_id"])
+        return [{"custom_id": line["custom_id"], "result": _end_line(line)} for line in lines]
+
+    def _read_lines(self, file: str | None) -> list[dict[str, Any]]:
+        content = self.files[file] if file else b""
+        return [json.loads(line) for line in content.splitlines() if line.strip()]
+
+    def _show_file(self, key: str) -> dict[str, object]:
+        size = len(self.files[key])
+        shown = {"id": key, "object": "file", "bytes": size, "created_at": _CREATED}
+        return {**shown, "filename": f"{key}.jsonl", "purpose": "batch"}
+
+    def _poll(self, batch: dict[str, Any], behaviour: Behaviour) -> None:
+        """Take a batch one step further."""
+        if batch["status"] not in _UNDER_WAY:
+            return
+        self._polls[batch["id"]] += 1
+        batch["status"] = "in_progress"
+        if self._polls[batch["id"]] < behaviour.batch_polls:
+            return
+        status = behaviour.batch_outcome
+        batch["status"] = status
+        lines = self._read_lines(batch["input_file_id"])
+        batch["request_counts"]["total"] = len(lines)
+        if status == "failed":
+            return
+        served = lines
+        if status != "completed":  # about half of the lines were served before it ended
+            served = lines[::2]
+        answered = [self._answer_line(line) for line in served]
+        answered.sort(
+            key=lambda line: Draws(behaviour.seed, str(line["custom_id"])).rank("batch order")
+        )
+        error = {"code": f"batch_{status}", "message": "this request was not served"}
+        outputs: dict[str, list[object]] = {"output_file_id": [], "error_file_id": []}
+        for line in answered:
+            is_good = line["response"]["status_code"] == _GOOD
+            outputs["output_file_id" if is_good else "error_file_id"].append(line)
+        for line in lines[1::2] if status != "completed" else ():
+            outputs["error_file_id"].append(_write_line(line["custom_id"], None, error))
+        good, bad = map(len, outputs.values())
+        batch["request_counts"] |= {"completed": good, "failed": bad}
+        for name, output in outputs.items():
+            if output:
+                batch[name] = self.add_file(_join_lines(output))["id"]
+
+    def _answer_line(self, line: Mapping[str, Any]) -> dict[str, Any]:
+        status, body = self.serve(str(line.get("url")), line.get("body") or {})
+        answer = {"status_code": status, "request_id": f"req-{line['custom_id']}", "body": body}
+        return _write_line(line["custom_id"], answer, None)
+
+
+def _join_lines(values: Iterable[object]) -> bytes:
+    return b"".join(encode(value) + b"\n" for value in values)
+
+
+def _end_line(line: Mapping[str, Any]) -> dict[str, Any]:
+    answer = line["response"]
+    if answer is None:
+        return {"type": _ANTHROPIC_ENDS[line["error"]["code"]]}
+    if answer["status_code"] == _GOOD:
+        return {"type": "succeeded", "message": answer["body"]}
+    return {"type": "errored", "error": answer["body"]}
+
+
+def _write_gemini_answer(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what became of a call as Gemini writes it."""
+    about = {"metadata": {"key": line["custom_id"]}}
+    result = line["result"]
+    if result["type"] == "errored":
+        return {**about, "error": result["error"]["error"]}
+    return {**about, "response": result["message"]}
+
+
+def _write_line(key: str, answer: object, error: object) -> dict[str, Any]:
+    return {"id": f"batch_req_{key}", "custom_id": key, "response": answer, "error": error}

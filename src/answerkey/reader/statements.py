@@ -519,12 +519,11 @@ def _is_lone_guess(units: Units, at: int) -> bool:
 def _read_noun(units: Units, at: int, findings: Findings) -> None:
     """Note what `the answer`, `the correct option` or `the correct one` leads to."""
     roles = units.roles[at]
-    target = None
     if roles & ANSWER:
         target = _follow_answer(units, at)
     elif roles & OPTION:
         target = _follow_option(units, at)
-    elif not roles & WRONG:
+    else:
         target = _follow_right(units, at)
     if target is not None:
         weight = Weight.VERDICT

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.reader import read
+from answerkey.reader import explain_reading, read
 from answerkey.reader.markup import split_thoughts
 from answerkey.reader.stated_answer import read_stated_answer
 from answerkey.scorers import judge
@@ -40,6 +40,7 @@ LONG_REMARK = "The answer is B (" + "one " * 20 + ")."
         ("The answer is A. It is 5.", ("4", "5", "6"), "CONTRADICTS_ITSELF", "other_text"),
         ("B seems fine to me.", None, "NOTHING_STATED", "only_named"),
         ("Probably B.", None, "B", None),
+        ("The answer is D. Then Canberra rocks.", CITIES, "D", None),
     ],
 )
 def test_what_speaks_against_an_answer_is_named(
@@ -95,6 +96,14 @@ def test_only_known_grades_are_accepted(extraction: dict[str, str]) -> None:
     """And only by the rule that has grades."""
     with pytest.raises(SpecError, match="`accept`"):
         find_rule(extraction)
+
+
+def test_an_unclosed_thought_is_explained() -> None:
+    """The text ends within it, so nothing is stated."""
+    labels = ("A", "B")
+    metadata = judge("<think>B", labels, "B", "stated_answer").metadata
+    why = explain_reading("<think>B", labels, metadata | {"validity_reason": "NOTHING_STATED"})
+    assert why.startswith("INVALID: the text states no answer: the text ends within a thought")
 
 
 def test_channels_without_tokens_are_told_apart() -> None:

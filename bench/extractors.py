@@ -20,7 +20,9 @@ from pathlib import Path
 from answerkey.reader import EXTRACTORS, read
 
 ROOT = Path(__file__).resolve().parents[1]
-SEALED = ROOT / "tests" / "cases" / "corpus" / "sealed.jsonl"
+CASES = ROOT / "tests" / "cases"
+SEALED = CASES / "corpus" / "sealed.jsonl"
+DATA = ROOT.parent / "shared" / "data"
 OUTPUTS = ROOT.parent / "shared" / "data" / "mmlu_pro_outputs"
 LETTERS = "ABCDEFGHIJ"
 WRITTEN = re.compile(r"\bthe answer is \([A-J]\)", re.IGNORECASE)
@@ -32,9 +34,26 @@ Read = Callable[[str, tuple[str, ...], list[str] | None], str | None]
 
 def list_sealed() -> Iterator[Row]:
     """Yield text, choices, options and label of the replies that nobody looks at."""
-    for line in SEALED.read_text(encoding="utf-8").splitlines():
+    yield from list_rows(SEALED)
+
+
+def list_rows(file: Path) -> Iterator[Row]:
+    """Yield text, choices, options and label of the labelled replies in a file."""
+    for line in file.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
-        yield row["completion"], tuple(row["choices"]), row["options"], row["label"]
+        label = row.get("label", row.get("human_label"))
+        if row["completion"] is not None:
+            yield row["completion"], tuple(row["choices"]), row.get("options"), label
+
+
+def list_plain() -> Iterator[Row]:
+    """Yield our own options in twenty plain forms."""
+    forms = (CASES / "plain_forms.txt").read_text(encoding="utf-8").splitlines()
+    for line in (CASES / "plain_options.jsonl").read_text(encoding="utf-8").splitlines():
+        options = json.loads(line)
+        for label, text in zip("ABCD", options, strict=True):
+            for form in forms:
+                yield form.format(label=label, text=text), tuple("ABCD"), options, label
 
 
 def list_outputs() -> Iterator[Row]:
@@ -66,8 +85,21 @@ def list_readers() -> dict[str, Read]:
     return ours | {name: extractor.read for name, extractor in EXTRACTORS.items()}
 
 
+def print_own() -> None:
+    """Print how `stated_answer` reads each set of labelled replies that is at hand."""
+    files = [*sorted((CASES / "corpus").glob("*.jsonl")), *sorted(DATA.glob("tricky*.jsonl"))]
+    sets = {file.stem: list(list_rows(file)) for file in files}
+    sets["plain forms"] = list(list_plain())
+    print("| replies | rows | right | missed | wrong |\n|---|---|---|---|---|")
+    for title, rows in sets.items():
+        counts = count(rows, lambda *row: read(*row).choice)
+        figures = f"{counts['right']:,} | {counts['missed']:,} | {counts['wrong']:,}"
+        print(f"| {title} | {len(rows):,} | {figures} |")
+
+
 def main() -> None:
-    """Print one table for each set of replies, the fewest wrong letters first."""
+    """Print our own figures, and one table for each of two sets, the fewest wrong letters first."""
+    print_own()
     readers = list_readers()
     for title, rows in (
         ("sealed corpus", list(list_sealed())),

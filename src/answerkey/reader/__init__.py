@@ -1,16 +1,17 @@
-"""Which choice a text names: the extraction rules, and how other harnesses extract. Plain Python
-and `regex`.
+"""Which choice a text names: the extraction rules, and how other harnesses extract.
+
+Plain Python and `regex`.
 
 from answerkey.reader import read
 read("The answer is (B).", ["A", "B", "C", "D"])
-# Reading(choice='B', reason=None, span=(4, 17), part='answer_cue')
+# Reading(choice='B', reason=None, span=(4, 17), part='answer_cue', doubted=None, doubt=None)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from answerkey.reader.characters import Reading
+from answerkey.reader.characters import GRADES, Reading, accept_reading
 from answerkey.reader.explain import PART_REASONS, PARTS, REASONS, explain_reading
 from answerkey.reader.extractors import EXTRACTORS, Extractor
 from answerkey.reader.first_character import (
@@ -22,12 +23,14 @@ from answerkey.reader.stated_answer import read_stated_answer
 
 __all__ = [
     "EXTRACTORS",
+    "GRADES",
     "PARTS",
     "PART_REASONS",
     "REASONS",
     "RULES",
     "Extractor",
     "Reading",
+    "accept_reading",
     "explain_reading",
     "read",
     "read_first_character",
@@ -51,12 +54,13 @@ def read(
     choices: Sequence[str],
     options: Sequence[str] | None = None,
     rule: str = "stated_answer",
+    accept: str = "stated",
 ) -> Reading:
     """Return the choice that a text names, or why it names none.
 
-    `options` are the texts of the choices.
+    `options` are the texts of the choices, `accept` the lowest of the `GRADES` that counts.
     """
-    return RULES[rule](text, choices, options)
+    return accept_reading(RULES[rule](text, choices, options), accept)
 
 
 def read_many(
@@ -65,7 +69,5 @@ def read_many(
     options: Sequence[str] | None = None,
     rule: str = "stated_answer",
 ) -> list[Reading]:
-    """Return what `read` gives for each text: answers to one question, or to questions with equal
-    choices.
-    """
+    """Return what `read` gives for each of several answers to questions with equal choices."""
     return [RULES[rule](text, choices, options) for text in texts]

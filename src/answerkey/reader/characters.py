@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 #: What `str.splitlines` breaks at.
@@ -26,28 +26,42 @@ LONGEST_CHARACTER = 32
 _SPACES = re.compile(f"[{SPACES}]+")
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, slots=True)
 class Reading:
     """What a rule reads in a text: a choice, or the reason why it names none.
 
     Where a rule has parts, `part` is the one that decided, and `span` the passage of the text, as
-    offsets.
+    offsets. Where something speaks against a choice, it is `doubted`, and `doubt` says what.
     """
 
     choice: str | None = None
     reason: str | None = None
     span: tuple[int, int] | None = None
     part: str | None = None
+    doubted: str | None = None
+    doubt: str | None = None
 
-    def __init__(
-        self,
-        choice: str | None = None,
-        reason: str | None = None,
-        span: tuple[int, int] | None = None,
-        part: str | None = None,
-    ) -> None:
-        # Several times as fast as setting one after the other in a frozen class.
-        self.__dict__.update(choice=choice, reason=reason, span=span, part=part)
+    @property
+    def confidence(self) -> str | None:
+        """How sure the reading is: `stated`, `doubted` or `weak`; None if nothing is read."""
+        if self.doubt == "only_named":
+            return "weak"
+        if self.doubted is not None:
+            return "doubted"
+        return None if self.choice is None else "stated"
+
+
+#: How sure a reading is, the surest first.
+GRADES = ("stated", "doubted", "weak")
+
+
+def accept_reading(reading: Reading, grade: str) -> Reading:
+    """Return a reading as it counts for those who accept this grade of confidence and better."""
+    if reading.doubted is None or reading.confidence is None:
+        return reading
+    if GRADES.index(reading.confidence) > GRADES.index(grade):
+        return reading
+    return replace(reading, choice=reading.doubted, reason=None)
 
 
 def strip_white_space(text: str) -> str:
@@ -57,8 +71,8 @@ def strip_white_space(text: str) -> str:
 
 def skip_spaces(text: str, at: int) -> int:
     """Return the first position from `at` on that is no space; line breaks are not spaces."""
-    found = _SPACES.match(text, at)
-    return at if found is None else found.end()
+    match = _SPACES.match(text, at)
+    return at if match is None else match.end()
 
 
 def is_word_character(character: str) -> bool:
@@ -91,8 +105,8 @@ def measure_character(text: str, at: int = 0) -> int:
     """Return how many code points the user-perceived character at `at` has; 0 at the end."""
     if text[at : at + 2].isascii():
         return min(1, len(text) - at)
-    found = _clusters().match(text, at)
-    end = found.end() if found else at
+    match = _clusters().match(text, at)
+    end = match.end() if match else at
     # What follows is part of the question: a head of a text that ends here cannot tell.
     return len(text[at : end + 1]) - len(text[end : end + 1])
 

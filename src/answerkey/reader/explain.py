@@ -44,6 +44,18 @@ PARTS: dict[str, dict[str, str]] = {
 PART_REASONS: dict[str, str] = {
     "NOTHING_STATED": "the text states no answer, or takes it back; or the pattern matches nowhere",
     "CONTRADICTS_ITSELF": "a label stands with the full text of another option",
+    "DECLINED": "the text declines to answer, or says that no option is right",
+}
+
+#: What speaks against a choice that is named: doubted readings, and, last, weak ones.
+DOUBTS: dict[str, str] = {
+    "quoted": "it is what somebody else is quoted with",
+    "taken_back": "later words take it back",
+    "other_statement": "another choice is stated as well, and neither replaces the other",
+    "other_text": "the text of another option goes with it",
+    "other_choice": "a further choice is named beside it or supported after it",
+    "denied": "it is denied after it was stated",
+    "only_named": "it is named, but nothing states it",
 }
 
 _LEADING = {
@@ -60,6 +72,7 @@ _STATED = {
     "others; the last is {passage}",
     "CONTRADICTS_ITSELF": "in {passage} the label and the text belong to different options",
     "NOTHING_STATED": "the text states no answer",
+    "DECLINED": "the text declines to answer",
 }
 _PATTERN = {
     "NOT_A_CHOICE": "the group of the pattern, matched in {passage}, is not one of the choices "
@@ -103,23 +116,28 @@ def explain_reading(text: str, choices: Sequence[str], metadata: Mapping[str, An
         relation = f"{'is' if predicted == truth else 'is not'} the ground truth {truth!r}"
         if has_parts:
             how = PARTS[rule].get(part, "the first match of the pattern names it")
-            return f"VALID: {predicted!r}, by {passage}: {how}; it {relation}"
+            return (
+                f"VALID: {predicted!r}, by {passage}: {how}; it {relation}{_name_doubt(metadata)}"
+            )
         return f"VALID: the completion begins with {predicted!r}, which {relation}"
     reason, names = str(metadata["validity_reason"]), shorten(list(choices))
     if has_parts and reason in _WHY[rule]:
         why, more = _WHY[rule][reason].format(passage=passage, choices=names), ""
-        if reason == "NOTHING_STATED" and part:
-            more = (
-                f": {PARTS[rule][part]}"
-                if part == "unclosed_thought"
-                else f": it takes {passage} back"
-            )
-        return f"INVALID: {why}{more}"
+        if part == "unclosed_thought":
+            more = f": {PARTS[rule][part]}"
+        return f"INVALID: {why}{more}{_name_doubt(metadata)}"
     first = text[:1]
     if rule != "first_character_literal":
         text = text.lstrip(WHITE_SPACE)
         first = compose(text[: min(measure_character(text), LONGEST_CHARACTER)])
     return f"INVALID: {REASONS[reason].format(c=first, choices=names)}"
+
+
+def _name_doubt(metadata: Mapping[str, Any]) -> str:
+    """Return what speaks against a choice that is named, as the end of a sentence."""
+    if metadata.get("doubt") is None:
+        return ""
+    return f"; {metadata['doubted_choice']!r} is doubted: {DOUBTS[metadata['doubt']]}"
 
 
 def shorten(value: object) -> str:

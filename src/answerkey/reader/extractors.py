@@ -39,12 +39,12 @@ class Extractor:
         self, text: str, choices: Sequence[str], options: Sequence[str] | None = None
     ) -> str | None:
         """Return the choice that the harness would read, None for none."""
-        found = (
+        hit = (
             self.find(text, choices, options or ())
             if self.reads_options
             else self.find(text, choices)
         )
-        return found if found in choices else None
+        return hit if hit in choices else None
 
 
 @lru_cache(maxsize=_KEPT)
@@ -66,8 +66,8 @@ def find_first(
     compiled = compile_labels(pattern, tuple(choices), flags)
     # What must stand at the beginning of the text is not looked for at every other place.
     is_fixed = pattern.startswith(_AT_BEGIN) and not flags & re.MULTILINE
-    found = compiled.match(text) if is_fixed else compiled.search(text, start)
-    return found["found"] if found else None
+    hit = compiled.match(text) if is_fixed else compiled.search(text, start)
+    return hit["found"] if hit else None
 
 
 def find_last(pattern: str, text: str, choices: Sequence[str], start: int = 0) -> str | None:
@@ -78,8 +78,8 @@ def find_last(pattern: str, text: str, choices: Sequence[str], start: int = 0) -
     if pattern.startswith(_AT_BEGIN):
         return find_first(pattern, text, choices)
     label = None
-    for found in compile_labels(pattern, tuple(choices)).finditer(text, start):
-        label = found["found"]
+    for hit in compile_labels(pattern, tuple(choices)).finditer(text, start):
+        label = hit["found"]
     return label
 
 
@@ -149,7 +149,7 @@ _LOCAL_ANSWERS = (
     "risposta:", "答え:", "答え\uff1a", "回答:", "回答\uff1a", "解答:", "jawaban:", "réponse:",
     "resposta:", "jibu:", "idahun:", "ìdáhùn:", "idáhùn:", "àmọ̀nà:", "àdáhùn:", "ànúgọ:", "àṣàyàn:",
 )  # fmt: skip
-_ASCII_ANSWERS = tuple(one for one in _LOCAL_ANSWERS if one[:-1].isascii())
+_ASCII_ANSWERS = tuple(item for item in _LOCAL_ANSWERS if item[:-1].isascii())
 #: What it reads as one of four letters, beside these themselves.
 _LETTERS = dict(zip("أبجدঅবডঢ\uff21\uff22\uff23\uff24", "ABCD" * 3, strict=True))
 _WRAPPING = re.compile(r"\*\*|\\(?:boxed|text|mathrm|mathbf)|\\[(${]|[${]")
@@ -177,9 +177,9 @@ def _read_inspect(text: str, _choices: Sequence[str]) -> str | None:
     if not _ANSWER_COLON.search(text.casefold()):
         return None
     start = _find_answer(text)
-    found = _INSPECT_LINE.findall(text, start) or _INSPECT_ANYWHERE.findall(text, start)
+    hit = _INSPECT_LINE.findall(text, start) or _INSPECT_ANYWHERE.findall(text, start)
     # More than a label and commas is no answer.
-    return found[-1].strip().strip(",").upper() if found else None
+    return hit[-1].strip().strip(",").upper() if hit else None
 
 
 #: The marker, marks around the label, and one label or several: several are no answer.
@@ -193,10 +193,10 @@ _EVALSCOPE = (
 
 
 def _read_evalscope(text: str, choices: Sequence[str]) -> str | None:
-    found = None
+    hit = None
     if _ANSWER_COLON.search(text.casefold()):
-        found = find_last(_EVALSCOPE, text, choices, _find_answer(text))
-    return found or next((letter for letter in reversed(text) if letter.isupper()), None)
+        hit = find_last(_EVALSCOPE, text, choices, _find_answer(text))
+    return hit or next((letter for letter in reversed(text) if letter.isupper()), None)
 
 
 def _read_simple_evals(text: str, choices: Sequence[str]) -> str | None:
@@ -206,14 +206,14 @@ def _read_simple_evals(text: str, choices: Sequence[str]) -> str | None:
     words = _ASCII_ANSWERS if lowered.isascii() else _LOCAL_ANSWERS
     # Few of them occur, so that few patterns have to be tried.
     for word, colon in (
-        (one[:-1], one[-1]) for one in words if one[-1] in lowered and one[:-1] in lowered
+        (item[:-1], item[-1]) for item in words if item[-1] in lowered and item[:-1] in lowered
     ):
         start = lowered.find(word) if bare.isascii() else 0
         pattern = rf"{word}\s*+{colon}[ \t]*+LABEL"
-        found = find_first(pattern, bare, (*_FOUR, *_LETTERS), _ANY_CASE, start=start)
-        if found is not None:
+        hit = find_first(pattern, bare, (*_FOUR, *_LETTERS), _ANY_CASE, start=start)
+        if hit is not None:
             # The case is ignored in looking, not in comparing: "Answer: b" is no B.
-            return found if found in choices else _LETTERS.get(found, found)
+            return hit if hit in choices else _LETTERS.get(hit, hit)
     return None
 
 
@@ -226,16 +226,14 @@ def _read_mmlu_pro(text: str, _choices: Sequence[str]) -> str | None:
 
 
 def _read_olmes(text: str, choices: Sequence[str]) -> str | None:
-    found, start = None, _find_answer(text)
+    hit, start = None, _find_answer(text)
     if start >= 0:
         if "(" in text:
-            found = find_last(r"(?i:the answer is)\s*+:?\s*+\(LABEL\)", text, choices)
-        found = found or find_last(
-            rf"(?i:answer is|answer:){_DECOR}LABEL(?!\w)", text, choices, start
-        )
-    if found is None and "(" in text:
-        found = find_last(r"\(LABEL\)", text, choices)
-    return found or find_last(_write_lone(tuple(choices)), text, choices)
+            hit = find_last(r"(?i:the answer is)\s*+:?\s*+\(LABEL\)", text, choices)
+        hit = hit or find_last(rf"(?i:answer is|answer:){_DECOR}LABEL(?!\w)", text, choices, start)
+    if hit is None and "(" in text:
+        hit = find_last(r"\(LABEL\)", text, choices)
+    return hit or find_last(_write_lone(tuple(choices)), text, choices)
 
 
 # Extractors with a list of patterns, tried in order, and with the texts of the options.
@@ -262,10 +260,10 @@ _WITH_ANSWER = sum("answer" in pattern for pattern in _LIGHTEVAL)
 def _read_lighteval(text: str, choices: Sequence[str]) -> str | None:
     start = _find_answer(text)
     for pattern in _LIGHTEVAL[:_WITH_ANSWER] if start >= 0 else ():
-        if found := find_last(pattern, text, choices, start - len("final ")):
-            return found
-    rest = (find_last(pattern, text, choices) for pattern in _LIGHTEVAL[_WITH_ANSWER:])
-    return next(filter(None, rest), None)
+        if hit := find_last(pattern, text, choices, start - len("final ")):
+            return hit
+    remainder = (find_last(pattern, text, choices) for pattern in _LIGHTEVAL[_WITH_ANSWER:])
+    return next(filter(None, remainder), None)
 
 
 def _read_lm_eval(text: str, choices: Sequence[str], options: Sequence[str]) -> str | None:
@@ -273,10 +271,10 @@ def _read_lm_eval(text: str, choices: Sequence[str], options: Sequence[str]) -> 
     if capitals:
         return str(capitals[-1])
     labels = _fold_options(tuple(options), tuple(choices)) if options else {}
-    found = None if "" in labels or not labels else _find_last_text(_fold(text), labels)
+    hit = None if "" in labels or not labels else _find_last_text(_fold(text), labels)
     # A text that ends in white space without its punctuation is found, and stands for no label.
-    if found:
-        return labels.get(found.strip())
+    if hit:
+        return labels.get(hit.strip())
     return find_last(r":\s*LABEL", text, choices) if ":" in text else None
 
 
@@ -286,7 +284,7 @@ def _fold_options(options: tuple[str, ...], choices: tuple[str, ...]) -> dict[st
 
     Of options that are alike the last counts.
     """
-    return dict(zip((_fold(one.strip()) for one in options), choices, strict=False))
+    return dict(zip((_fold(item.strip()) for item in options), choices, strict=False))
 
 
 @lru_cache(maxsize=4_096)
@@ -294,7 +292,7 @@ def measure_options(options: tuple[str, ...]) -> int:
     """Return the length of the shortest option without punctuation: in a shorter text none is
     looked for.
     """
-    return min((len(_fold(one.strip())) for one in options), default=0)
+    return min((len(_fold(item.strip())) for item in options), default=0)
 
 
 #: What Unicode calls punctuation, of ASCII.
@@ -306,21 +304,21 @@ def _fold(text: str) -> str:
     lowered = text.lower()
     if lowered.isascii():
         return lowered.translate(_PUNCTUATION)
-    return "".join(one for one in lowered if unicodedata.category(one)[0] != "P")
+    return "".join(item for item in lowered if unicodedata.category(item)[0] != "P")
 
 
-def _find_last_text(text: str, wanted: Iterable[str]) -> str | None:
+def _find_last_text(text: str, target: Iterable[str]) -> str | None:
     """Return which of the texts is the last to be found, as a pattern of alternatives would find
     them.
 
     From left to right, the longest where several begin; no two overlap.
     """
-    last, places = None, {one: text.find(one) for one in wanted}
-    while places := {one: place for one, place in places.items() if place >= 0}:
-        last = min(places, key=lambda one: (places[one], -len(one)))
+    last, places = None, {item: text.find(item) for item in target}
+    while places := {item: place for item, place in places.items() if place >= 0}:
+        last = min(places, key=lambda item: (places[item], -len(item)))
         at = places[last] + len(last)
         places = {
-            one: place if place >= at else text.find(one, at) for one, place in places.items()
+            item: place if place >= at else text.find(item, at) for item, place in places.items()
         }
     return last
 
@@ -361,7 +359,7 @@ _OPENCOMPASS = (
     ("", r"LABEL"),
 )
 #: Those that can match a text of ASCII.
-_OPENCOMPASS_ENGLISH = tuple(one for one in _OPENCOMPASS if one[1].isascii())
+_OPENCOMPASS_ENGLISH = tuple(item for item in _OPENCOMPASS if item[1].isascii())
 
 
 def _read_opencompass(text: str, choices: Sequence[str]) -> str | None:
@@ -371,8 +369,8 @@ def _read_opencompass(text: str, choices: Sequence[str]) -> str | None:
             continue
         # One character before the label, and at most one after it.
         start = len(bare) - max(map(len, choices), default=0) - 2 if pattern is _LAST_LABEL else 0
-        found = find_first(pattern, bare, choices, re.DOTALL, start=start) or ""
-        label = next((one for one in choices if one in found), None)
+        hit = find_first(pattern, bare, choices, re.DOTALL, start=start) or ""
+        label = next((item for item in choices if item in hit), None)
         if label is not None:
             return label
     return None
@@ -397,8 +395,8 @@ def _read_vlmevalkit(text: str, choices: Sequence[str], options: Sequence[str]) 
         _write_lone(tuple(choices), _IN_WORD),
     )
     ends: dict[str, int] = {}
-    for one in compile_labels(pattern, tuple(choices)).finditer(words):
-        ends.setdefault(one["found"], one.end())
+    for item in compile_labels(pattern, tuple(choices)).finditer(words):
+        ends.setdefault(item["found"], item.end())
     is_refused = any(phrase in text for phrase in _REFUSALS)
     if is_refused or (not ends and find_first(_write_lone(("Z",), _IN_WORD), words, ("Z",))):
         return None
@@ -408,8 +406,8 @@ def _read_vlmevalkit(text: str, choices: Sequence[str], options: Sequence[str]) 
             return label
     # Of the option texts one alone may occur, and not in a text much longer than all of them.
     lowered = text.lower()
-    found = [label for label, one in zip(choices, options, strict=False) if one.lower() in lowered]
-    return found[0] if len(found) == 1 and len(lowered) <= 2 * sum(map(len, options)) else None
+    hit = [label for label, item in zip(choices, options, strict=False) if item.lower() in lowered]
+    return hit[0] if len(hit) == 1 and len(lowered) <= 2 * sum(map(len, options)) else None
 
 
 _ALL = (
@@ -503,4 +501,4 @@ _ALL = (
         _compare,
     ),
 )
-EXTRACTORS: dict[str, Extractor] = {one.name: one for one in _ALL}
+EXTRACTORS: dict[str, Extractor] = {item.name: item for item in _ALL}

@@ -17,7 +17,7 @@ from answerkey.reader.characters import (
     measure_character,
     skip_spaces,
 )
-from answerkey.reader.units import (
+from answerkey.reader.lexicon import (
     ANSWER,
     BE,
     BREAK,
@@ -29,11 +29,8 @@ from answerkey.reader.units import (
     OWN,
     RIGHT,
     WRAPPING,
-    Units,
-    begins_plainly,
-    read_labels,
-    split_units,
 )
+from answerkey.reader.units import Units, begins_plainly, read_labels, split_units
 
 # The extraction rule `first_character`: the first character, if it unambiguously names a choice.
 
@@ -147,7 +144,7 @@ def _echoes_choices(text: str, end: int, choices: Sequence[str]) -> bool:
     """Say whether later lines begin with two other choices (or the only other), labelled as the
     first is.
     """
-    mark, found = text[end : end + 1], set()
+    mark, reading = text[end : end + 1], set()
     if not mark or mark not in LABEL_MARKS:
         return False
     lines = text[end:].splitlines()[1:]
@@ -159,8 +156,8 @@ def _echoes_choices(text: str, end: int, choices: Sequence[str]) -> bool:
             and d in choices[1:]
             and not _is_part_of_word(label, size, d)
         ):
-            found.add(d)
-    return 0 < min(2, len(choices) - 1) <= len(found)
+            reading.add(d)
+    return 0 < min(2, len(choices) - 1) <= len(reading)
 
 
 def read_first_code_point(text: str, choices: Sequence[str], _options: object = None) -> Reading:
@@ -211,18 +208,18 @@ def read_leading_label(text: str, choices: Sequence[str], _options: object = Non
     if not text.strip(WHITE_SPACE):
         return Reading(reason="EMPTY")
     begin, part = _find_begin(text, tuple(choices))
-    rest = text[begin:]
-    size = measure_character(rest)
+    remainder = text[begin:]
+    size = measure_character(remainder)
     span = (begin, begin + size) if size else None
-    rest = _drop_underscores(rest, size)
+    remainder = _drop_underscores(remainder, size)
     folded = _fold_choices(tuple(choices))
-    lowered = rest.lower() if folded is not None else rest
+    lowered = remainder.lower() if folded is not None else remainder
     names = list(choices) if folded is None else list(folded)
-    found = _see_through(lowered, names) or read_first_character(lowered, names)
-    if found.choice is None:
-        reason = "NOT_A_CHOICE" if found.reason == "EMPTY" else found.reason
+    reading = _see_through(lowered, names) or read_first_character(lowered, names)
+    if reading.choice is None:
+        reason = "NOT_A_CHOICE" if reading.reason == "EMPTY" else reading.reason
         return Reading(None, reason, span, part)
-    choice = found.choice if folded is None else folded[found.choice]
+    choice = reading.choice if folded is None else folded[reading.choice]
     return Reading(choice, None, span, part)
 
 
@@ -294,7 +291,7 @@ def _see_through(text: str, choices: list[str]) -> Reading | None:
     is_other = text[:1] not in choices and text[:1] not in WHITE_SPACE and text.isascii()
     if is_other and wrapped.match(text) is None:
         return Reading(reason="NOT_A_CHOICE")
-    first, *others = text.splitlines() or [""]
+    first, *later_lines = text.splitlines() or [""]
     bare = wrapped.sub(r"\1", first)
     several = read_first_character(bare, choices)
     if several.reason == "SEVERAL_CHOICES" or bare == text:
@@ -302,7 +299,7 @@ def _see_through(text: str, choices: list[str]) -> Reading | None:
     size = measure_character(first)
     if first[:1] not in WHITE_SPACE and compose(first[:size]) not in choices[:1]:
         return None  # what begins with another choice is no echo
-    lines = [_LINE_PREFIX.sub("", line, count=1) for line in others if line]
+    lines = [_LINE_PREFIX.sub("", line, count=1) for line in later_lines if line]
     echo = read_first_character("\n".join([first, *lines]), choices)
     return echo if echo.reason == "ECHOES_CHOICES" else None
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 
-from answerkey.reader.candidates import Scan, read_names
 from answerkey.reader.characters import WHITE_SPACE
-from answerkey.reader.statements import Findings, Statement, Weight, follow
-from answerkey.reader.units import (
+from answerkey.reader.lexicon import (
     AND,
     ANSWER,
     BREAK,
@@ -20,11 +18,13 @@ from answerkey.reader.units import (
     OR,
     WRAPPING,
     Branch,
-    Units,
     load_lexicon,
     normalize_word,
     split_tokens,
 )
+from answerkey.reader.names import read_names
+from answerkey.reader.statements import Findings, Followed, Statement, Weight, follow
+from answerkey.reader.units import Units
 
 # Thoughts, channels and turns of a conversation: where the answer may stand in the raw text.
 
@@ -81,12 +81,12 @@ def find_thoughts(text: str) -> list[tuple[int, int]]:
 
     These are thoughts with their tokens, and turns of others.
     """
-    found, end = [], 0
+    match, end = [], 0
     for begin, further in [*sorted(find_parts(text) or ()), (len(text), len(text))]:
         if text[end:begin].strip():
-            found.append((end, further - len(text[begin:further].lstrip())))
+            match.append((end, further - len(text[begin:further].lstrip())))
         end = max(end, further)
-    return found
+    return match
 
 
 def _split_turns(text: str) -> tuple[list[list[tuple[int, int]]], bool]:
@@ -95,27 +95,27 @@ def _split_turns(text: str) -> tuple[list[list[tuple[int, int]]], bool]:
     """
     turns: list[list[tuple[int, int]]] = [[]]
     begin, is_read, in_thought = 0, True, False
-    for found in _FRAME.finditer(text):
+    for match in _FRAME.finditer(text):
         if is_read and not in_thought:
-            turns[-1].append((begin, found.start()))
-        if found["open"]:
+            turns[-1].append((begin, match.start()))
+        if match["open"]:
             in_thought = True
-        elif found["close"]:
+        elif match["close"]:
             if not in_thought:
                 turns[-1].clear()
             in_thought = False
-        elif found["channel"]:
+        elif match["channel"]:
             turns.append([])
-            is_read, in_thought = True, found["channel"].lower() != "final"
+            is_read, in_thought = True, match["channel"].lower() != "final"
         else:
             turns.append([])
-            role = (found["role"] or found["name"] or "").lower()
+            role = (match["role"] or match["name"] or "").lower()
             is_ended = role in {"end", "return", "call", "message", "end_header_id"}
-            is_read = (is_read if role == "end_header_id" else role not in _OTHERS) and not found[
+            is_read = (is_read if role == "end_header_id" else role not in _OTHERS) and not match[
                 "inst"
             ]
             in_thought = in_thought and not is_ended
-        begin = found.end()
+        begin = match.end()
     if is_read and not in_thought:
         turns[-1].append((begin, len(text)))
     return turns, in_thought
@@ -147,8 +147,8 @@ def is_thought(text: str) -> bool:
     """Return whether a text is a thought and says nothing beside it."""
     if _MAYBE_THOUGHT.search(text) is None or _SAID_AFTER.search(text) is not None:
         return False
-    found = split_thoughts(text)
-    return found is not None and not found[1]
+    match = split_thoughts(text)
+    return match is not None and not match[1]
 
 
 def split_thoughts(text: str) -> tuple[str, str] | None:
@@ -159,50 +159,55 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
     White space before what is said is left out.
     """
     text = text.lstrip(WHITE_SPACE)
-    bare = _BARE_THOUGHT.match(text)
-    if _FINAL in text or bare:
-        begin, final = bare.end() if bare else 0, text.find(_FINAL)
-        if final < 0:
-            return text[begin:].strip(), ""
-        further = _BARE_CHANNEL.search(text, final + len(_FINAL))
-        answer = text[final + len(_FINAL) : further.start() if further else len(text)]
-        return text[begin:final].strip(), answer.lstrip(WHITE_SPACE)
-    if "<" not in text and "[" not in text and "\u25c1" not in text:
-        return None
+    if _FINAL in text or _BARE_THOUGHT.match(text):
+        return _split_bare_channels(text)
     thoughts: list[str] = []
-    said: list[str] = []
+    spoken: list[str] = []
     begin, opened, in_channel, is_blank = 0, None, False, True
-    for found in _FRAME.finditer(text):
-        before = text[begin : found.start()]
-        is_turn = not (found["open"] or found["close"] or found["channel"] or in_channel)
-        if (is_turn or found["open"]) and opened is not None:
+    for match in _FRAME.finditer(text):
+        before = text[begin : match.start()]
+        is_turn = not (match["open"] or match["close"] or match["channel"] or in_channel)
+        if (is_turn or match["open"]) and opened is not None:
             continue
         if is_turn:  # its token is part of the text, unless the text begins with it
-            begin = found.end() if is_blank and not before.strip(WHITE_SPACE) else begin
+            begin = match.end() if is_blank and not before.strip(WHITE_SPACE) else begin
             continue
         if opened is not None:
             thoughts.append(before)
-        elif found["close"] and not in_channel:
-            thoughts += [*said, before]
-            said.clear()
+        elif match["close"] and not in_channel:
+            thoughts += [*spoken, before]
+            spoken.clear()
         else:
-            said.append(before)
-        is_blank = is_blank and not (said and said[-1].strip(WHITE_SPACE))
-        opened = found.start() if found["open"] else None
-        if found["channel"]:
-            in_channel = True
-            opened = None if found["channel"].lower() == "final" else found.start()
-        begin = found.end()
+            spoken.append(before)
+        is_blank = is_blank and not (spoken and spoken[-1].strip(WHITE_SPACE))
+        in_channel = in_channel or bool(match["channel"])
+        opened = match.start() if _opens_thought(match) else None
+        begin = match.end()
     if opened is None:
-        said.append(text[begin:])
+        spoken.append(text[begin:])
     elif not in_channel and not is_blank:
-        said.append(text[opened:])  # a token that is only spoken of
+        spoken.append(text[opened:])  # a token that is only spoken of
     else:
         thoughts.append(text[begin:])
     if not thoughts:
         return None
-    told = "\n".join(one for each in thoughts if (one := each.strip()))
-    return told, "".join(said).lstrip(WHITE_SPACE)
+    thought = "\n".join(passage for each in thoughts if (passage := each.strip()))
+    return thought, "".join(spoken).lstrip(WHITE_SPACE)
+
+
+def _opens_thought(match: re.Match[str]) -> bool:
+    return bool(match["open"]) or (match["channel"] or "final").lower() != "final"
+
+
+def _split_bare_channels(text: str) -> tuple[str, str]:
+    """Return the thought and the answer of a text whose channels have lost their tokens."""
+    bare = _BARE_THOUGHT.match(text)
+    begin = bare.end() if bare else 0
+    thought, _, answer = text[begin:].partition(_FINAL)
+    further = _BARE_CHANNEL.search(answer)
+    if further:
+        answer = answer[: further.start()]
+    return thought.strip(), answer.lstrip(WHITE_SPACE)
 
 
 # Tags, LaTeX spaces and check boxes in the spelling that the rest of the reader knows, of the same
@@ -249,7 +254,7 @@ _CHECK_BOX = re.compile(
 def simplify(text: str) -> str:
     """Return a text of the same length with tags, LaTeX spaces and check boxes in one spelling."""
     if "\\" in text:
-        text = _LATEX_SPACE.sub(lambda found: " " * len(found[0]), text)
+        text = _LATEX_SPACE.sub(lambda match: " " * len(match[0]), text)
     if "<" in text:
         text = _TAG.sub(_simplify_tag, text)
     if not text.isascii():
@@ -280,42 +285,44 @@ def _simplify_keys(text: str) -> str:
 
     `{"option": "A", "correct": false}` becomes `{"A": false}`.
     """
-    text = _JUDGED_KEY.sub(lambda found: f"{found[1]}:".ljust(len(found[0])), text)
-    keys = [found for found in _KEY.finditer(text) if is_answer_name(found[2])]
+    text = _JUDGED_KEY.sub(lambda match: f"{match[1]}:".ljust(len(match[0])), text)
+    keys = [match for match in _KEY.finditer(text) if is_answer_name(match[2])]
     if len(keys) > 1:
         # Of several, those that are followed by a label and nothing else.
         keys = [
-            one for one in keys if one[2] != "alternative" and _LABEL_VALUE.match(text, one.end())
+            passage
+            for passage in keys
+            if passage[2] != "alternative" and _LABEL_VALUE.match(text, passage.end())
         ]
-    if not keys or len(keys) > _MOST_KEYS or len({found[2] for found in keys}) < len(keys):
+    if not keys or len(keys) > _MOST_KEYS or len({match[2] for match in keys}) < len(keys):
         return text
-    for found in keys:
-        if len(found[2]) >= len("ans"):
-            begin, end = found.span()
-            text = f"{text[:begin]}{found[1]}ans{found[1]}:".ljust(end) + text[end:]
-    return _THOUGHT_VALUE.sub(lambda found: " " * len(found[0]), text)
+    for match in keys:
+        if len(match[2]) >= len("ans"):
+            begin, end = match.span()
+            text = f"{text[:begin]}{match[1]}ans{match[1]}:".ljust(end) + text[end:]
+    return _THOUGHT_VALUE.sub(lambda match: " " * len(match[0]), text)
 
 
-def _simplify_tag(found: re.Match[str]) -> str:
-    size, is_end = len(found[0]), bool(found[1]) or found[4] == "end"
-    name = (found[2] or "").lower()
+def _simplify_tag(match: re.Match[str]) -> str:
+    size, is_end = len(match[0]), bool(match[1]) or match[4] == "end"
+    name = (match[2] or "").lower()
     if name in _BLOCKS:
         return BREAK.ljust(size)
     if name in _CELLS:
         return "|".ljust(size)
-    if name in _INLINE or (found[3] and name == "a"):
+    if name in _INLINE or (match[3] and name == "a"):
         return "*".ljust(size) if is_end else "*".rjust(size)
-    if is_answer_name(found[2] or "answer"):
+    if is_answer_name(match[2] or "answer"):
         return (CLOSE_ANSWER if is_end else OPEN_ANSWER).ljust(size)
-    is_label = len(name) == 1 and found[2].isupper() and f"</{found[2]}>" not in found.string
-    return f"({found[2]})" if is_label and size == len("<B>") else found[0]
+    is_label = len(name) == 1 and match[2].isupper() and f"</{match[2]}>" not in match.string
+    return f"({match[2]})" if is_label and size == len("<B>") else match[0]
 
 
 def is_answer_name(name: str) -> bool:
     """Say whether a tag or a key names the answer: `final_answer`, `correctOption`; `options` does
     not.
     """
-    return any(_names_answer(one) for one in _NAME_ENDS.split(name))
+    return any(_names_answer(passage) for passage in _NAME_ENDS.split(name))
 
 
 def _names_answer(name: str) -> bool:
@@ -328,10 +335,10 @@ def _names_answer(name: str) -> bool:
     return bool(roles & (ANSWER | OPTION)) and not roles & MAYBE
 
 
-def _simplify_check_box(found: re.Match[str]) -> str:
-    if found[2] == "(" and not found[4] and not found[3]:
-        return found[0]
-    return (" " * len(found[1]) + (CHECKED if found[4] else UNCHECKED)).ljust(len(found[0]))
+def _simplify_check_box(match: re.Match[str]) -> str:
+    if match[2] == "(" and not match[4] and not match[3]:
+        return match[0]
+    return (" " * len(match[1]) + (CHECKED if match[4] else UNCHECKED)).ljust(len(match[0]))
 
 
 # Answers in markup: `\boxed{B}`, `<answer>B</answer>`, `[[B]]`.
@@ -344,31 +351,26 @@ _FORMULA = OPERATORS | DASHES | {"_", "<", ">"}
 MARKUP = BOXES | {OPEN_ANSWER, "["}
 
 
-def read_markup(scan: Scan, at: int, findings: Findings) -> None:
+def read_markup(units: Units, at: int, findings: Findings) -> None:
     """Note what the markup at `at` states."""
-    units, word = scan.units, scan.units.words[at]
+    word = units.words[at]
     if word == OPEN_ANSWER:
-        _note(
-            scan,
-            at,
-            _find_close(units, at + 1, OPEN_ANSWER, CLOSE_ANSWER),
-            findings,
-            part="answer_tag",
-        )
+        end = _find_close(units, at + 1, OPEN_ANSWER, CLOSE_ANSWER)
+        target = _follow_markup(units, at, end)
+        if target is not None:
+            findings.state(target, "answer_tag", Weight.DEFINITE, at)
     elif word in BOXES:
-        _note(scan, at, _find_close(units, at + 1, "{", "}"), findings, part="boxed")
+        _read_box(units, at, findings)
     elif units.words[at : at + 2] == ["[", "["]:
-        names = read_names(scan, at)
+        names = read_names(units, at)
         if names is not None and units.words[names.end - 2 : names.end] == ["]", "]"]:
-            found = Statement(
-                names.choices, "double_brackets", Weight.DEFINITE, at, names.end, names.clashes
-            )
-            findings.statements.append(found)
+            findings.state(names, "double_brackets", Weight.DEFINITE, at)
 
 
 def _find_close(units: Units, at: int, opening: str, closing: str) -> int:
     """Return where the markup is closed, or how far it is read if it is not."""
-    depth, end = int(opening != "{"), min(at + _MARKUP_REACH, units.size)
+    depth = int(opening != "{")
+    end = min(at + _MARKUP_REACH, units.size)
     for further in range(at, end):
         word = units.words[further]
         depth += (word == opening) - (word == closing)
@@ -377,35 +379,37 @@ def _find_close(units: Units, at: int, opening: str, closing: str) -> int:
     return end
 
 
-def _note(scan: Scan, at: int, end: int, findings: Findings, *, part: str) -> None:
-    """Note what stands between the markup and what closes it, or the end of a text that is cut
-    off.
-    """
-    units, found = scan.units, follow(scan, at + 1, is_linked=True)
-    if (
-        found is None
-        or found.is_negated
-        or (found.end > end + _CLOSERS and len(found.choices) == 1)
-    ):
+def _follow_markup(units: Units, at: int, end: int) -> Followed | None:
+    """Return what stands between the markup and what closes it at `end`."""
+    target = follow(units, at + 1, is_linked=True)
+    if target is None or target.is_negated:
+        return None
+    if target.end > end + _CLOSERS and len(target.choices) == 1:
+        return None
+    return target
+
+
+def _read_box(units: Units, at: int, findings: Findings) -> None:
+    """Note what stands in a box, unless the label is part of a formula."""
+    end = _find_close(units, at + 1, "{", "}")
+    target = _follow_markup(units, at, end)
+    if target is None:
         return
-    choices, further = found.choices, found.end
-    if part == "boxed" and choices:
-        inside = units.words[at + 1 : found.end]
-        is_formula = inside.count("'") == 1 or not _FORMULA.isdisjoint(inside)
-        if is_formula and scan.texts.find(units, at + 2) is None:
-            return
-        further += further < end and units.words[further] in COMMAS
-        while further < end and units.words[further] in WRAPPING:
-            further += 1
-    if further < end and part == "boxed" and choices:
+    choices, further = target.choices, target.end
+    is_text = any(place in units.options for place in range(at, further))
+    inside = units.words[at + 1 : further]
+    if choices and not is_text and (inside.count("'") == 1 or not _FORMULA.isdisjoint(inside)):
+        return
+    further += further < end and units.words[further] in COMMAS
+    while further < end and units.words[further] in WRAPPING:
+        further += 1
+    if choices and further < end:
         word = units.words[further]
-        is_formula = word in _FORMULA or (word[:1] == "\\" and word not in WRAPPING)
         is_ratio = word in COLONS and units.labels[further + 1] is not None
-        if (is_formula or is_ratio) and not scan.texts.is_own(units, further + 1, choices[0]):
+        if is_ratio or word in _FORMULA or (word[:1] == "\\" and word not in WRAPPING):
             return
         if units.roles[further] & (AND | OR):  # `A \\text{ and } C`
-            others = [label for label in units.labels[further:end] if label not in {None, *choices}]
-            choices = (*choices, *map(str, others[:1]))
-    findings.statements.append(
-        Statement(choices, part, Weight.DEFINITE, at, found.end, found.clashes)
-    )
+            further_labels = (label for label in units.labels[further:end] if label)
+            choices = tuple(dict.fromkeys([*choices, *further_labels]))
+    statement = Statement(choices, "boxed", Weight.DEFINITE, at, target.end, target.clashes)
+    findings.statements.append(statement)

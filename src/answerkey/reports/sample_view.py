@@ -20,7 +20,7 @@ from answerkey.models import images
 from answerkey.reader import EXTRACTORS
 from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, measure_character
 from answerkey.reader.markup import find_thoughts
-from answerkey.reader.stated_answer import list_statements, narrow_options
+from answerkey.reader.stated_answer import list_statements
 from answerkey.reports.samples import (
     PREDICTIONS,
     TRUTHS,
@@ -495,10 +495,7 @@ def _read_row(
 ) -> RowReadings:
     text, labels, options = passage
     truth = score.metadata.get("ground_truth_choice")
-    narrow = options
-    if text and options:
-        narrow = narrow_options(text, labels, options)
-    shown = None if scorer.options is None else narrow
+    shown = None if scorer.options is None else options
     rules = [_view_own(scorer.rule_name, text, score)]
     for name in RULE_NAMES:
         if name != scorer.rule_name:
@@ -509,7 +506,7 @@ def _read_row(
     if only_rules or text is None:
         stated: Sequence[tuple[Labels, Span]] = ()
     else:
-        stated = list_statements(text, labels, narrow)
+        stated = list_statements(text, labels, options)
     if not only_rules:
         rules += _read_extractors(text, labels, options, truth)
     return RowReadings(is_flipped, rules, stated)

@@ -7,16 +7,15 @@ the same short replies again and again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import polars as pl
 
 from answerkey import reader
 from answerkey.errors import SpecError, listing, suggest
-from answerkey.reader import Reading
+from answerkey.reader import GRADES, Reading, accept_reading
 from answerkey.reader.characters import WHITE_SPACE, compose, strip_white_space
-from answerkey.reader.stated_answer import narrow_options
 from answerkey.scorers.question import Labels
 
 #: A text to be read, the labels of the question, and its option texts if they are known.
@@ -31,13 +30,14 @@ class ExtractionRule:
 
     With `has_parts`, a reading says which part of the rule decided, and where in the text. A rule
     that `reads_options` looks at the texts of the options; one that `reads_numbers` knows labels
-    such as 27.
+    such as 27. `accept` is the lowest grade of confidence that counts.
     """
 
     name: str
     has_parts: bool = False
     reads_options: bool = False
     reads_numbers: bool = False
+    accept: str = "stated"
 
     def read(
         self,
@@ -54,11 +54,10 @@ class ExtractionRule:
         """Return what is read in each passage."""
         readings = []
         for text, labels, options in passages:
-            texts: Labels | None = None
-            if options and self.reads_options:
-                texts = narrow_options(text, labels, options)
+            texts = options if self.reads_options else None
             recall = reader.read if len(text) > LONGEST_REMEMBERED else _recall_reading
-            readings.append(recall(text, labels, texts, self.name))
+            reading = recall(text, labels, texts, self.name)
+            readings.append(accept_reading(reading, self.accept))
         return readings
 
 
@@ -139,17 +138,32 @@ def find_rule(extraction: object) -> ExtractionRule:
         fields = {key: value for key, value in extraction.items() if key != "fallback"}
         if set(fields) == {"pattern"}:
             return _build_pattern_rule(fields["pattern"])
+        if set(fields) == {"rule", "accept"}:
+            return _find_lenient_rule(fields["rule"], fields["accept"])
         name = fields["rule"] if set(fields) == {"rule"} else None
     if isinstance(name, str) and name in RULES:
         return RULES[name]
     rules = (
         f"extraction rules: {listing(RULES)}, and `{{pattern: …}}` with a regular expression;"
-        " `{rule: …, fallback: MODEL}` has a model read the rest"
+        " `{rule: …, fallback: MODEL}` has a model read the rest,"
+        " and `{rule: stated_answer, accept: doubted}` counts doubted answers"
     )
     near = suggest(name, RULES) if isinstance(name, str) else None
     raise SpecError(
         "E108", f"unknown extraction rule {extraction!r}", hint=f"{near} {rules}" if near else rules
     )
+
+
+def _find_lenient_rule(name: object, accept: object) -> ExtractionRule:
+    """Return the rule with the lowest grade of confidence that it accepts."""
+    rule = find_rule(name)
+    if not rule.reads_options:
+        message = f"`accept` goes with `rule: stated_answer`, not with {name!r}"
+        raise SpecError("E108", message, hint="leave it out: other rules have no grades")
+    if accept not in GRADES:
+        message = f"`accept` is {accept!r}"
+        raise SpecError("E108", message, hint=f"grades of confidence: {listing(GRADES)}")
+    return replace(rule, accept=str(accept))
 
 
 def _check_fallback(extraction: Mapping[str, object]) -> None:

@@ -197,6 +197,10 @@ def judge_reading(
     }
     if rule.has_parts:
         metadata["answer_span"] = reading.span and list(reading.span)
+    if rule.reads_options:
+        metadata["confidence"] = reading.confidence
+        metadata["doubted_choice"] = reading.doubted
+        metadata["doubt"] = reading.doubt
     is_correct = float(reading.choice in question.truths)
     return Score(
         ScoreStatus.SCORED,
@@ -220,6 +224,8 @@ def _name_metadata(rule: ExtractionRule) -> dict[str, pl.DataType]:
     types = dict(METADATA_TYPES)
     if rule.has_parts:
         types["answer_span"] = pl.List(pl.Int64)
+    if rule.reads_options:
+        types |= dict.fromkeys(("confidence", "doubted_choice", "doubt"), pl.String())
     return types
 
 

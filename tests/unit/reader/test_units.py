@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.reader import units as units_module
-from answerkey.reader.candidates import NO_TEXTS, read_texts
-from answerkey.reader.units import (
+from answerkey.reader import lexicon
+from answerkey.reader.lexicon import (
     ANSWER,
     BARE,
     BE,
@@ -20,10 +19,9 @@ from answerkey.reader.units import (
     list_words,
     load_lexicon,
     normalize_word,
-    read_labels,
     split_tokens,
-    split_units,
 )
+from answerkey.reader.units import read_labels, split_units
 
 
 @pytest.mark.parametrize(
@@ -107,9 +105,9 @@ def test_words_files_are_well_formed() -> None:
 
 def test_every_words_file_is_read() -> None:
     """No file in the folder is forgotten."""
-    folder = Path(units_module.__file__).parent / "words"
+    folder = Path(lexicon.__file__).parent / "words"
     assert {file.name for file in folder.iterdir()} == {
-        f"{name}.txt" for name in units_module.WORD_FILES
+        f"{name}.txt" for name in lexicon.WORD_FILES
     }
 
 
@@ -236,9 +234,9 @@ LABELS = read_labels(("A", "B", "C"))
 def test_units_are_words_and_phrases() -> None:
     """A phrase is one unit, with its own roles and no word."""
     units = split_units("I'd go with B", LABELS)
-    assert units.words == ["i'd", "", "b"]
+    assert units.words[: units.size] == ["i'd", "", "b"]
     assert units.roles[1] == PICK
-    assert units.labels == [None, None, "B"]
+    assert units.labels[: units.size] == [None, None, "B"]
     assert [units.token(at) for at in range(units.size)] == ["I'd", "go with", "B"]
 
 
@@ -255,54 +253,54 @@ def test_places_lead_back_into_the_text() -> None:
 
 def test_line_breaks_are_alike() -> None:
     """Whatever breaks the line is a break."""
-    assert split_units("a\r\nb\u2028c\x0bd", LABELS).words == [
-        "a",
-        BREAK,
-        "b",
-        BREAK,
-        "c",
-        BREAK,
-        "d",
-    ]
+    units = split_units("a\r\nb\u2028c\x0bd", LABELS)
+    assert units.words[: units.size] == ["a", BREAK, "b", BREAK, "c", BREAK, "d"]
+
+
+def list_labels(text: str, *choices: str) -> list[str | None]:
+    """Return the choices that the units of a text name."""
+    units = split_units(text, read_labels(choices))
+    return units.labels[: units.size]
 
 
 def test_endings_belong_to_labels() -> None:
     """Korean and Turkish endings leave a label a label."""
-    assert split_units("B'dir", LABELS).labels == ["B"]
-    assert split_units("나입니다", read_labels(("가", "나"))).labels == ["나"]
-    assert split_units("가입니다", read_labels(("가", "나"))).labels == ["가"]
-    assert split_units("나라", read_labels(("가", "나"))).labels == [None]
-    assert split_units("나정답", read_labels(("가", "나"))).labels == [None]
+    assert list_labels("B'dir", "A", "B") == ["B"]
+    assert list_labels("나입니다", "가", "나") == ["나"]
+    assert list_labels("가입니다", "가", "나") == ["가"]
+    assert list_labels("나라", "가", "나") == [None]
+    assert list_labels("나정답", "가", "나") == [None]
 
 
 def test_labels_have_eight_characters_at_most() -> None:
     """Longer words beyond ASCII are no labels."""
-    assert split_units("réponses", read_labels(("réponses", "x"))).labels == ["réponses"]
-    assert split_units("réponsesx", read_labels(("réponsesx", "x"))).labels == [None]
+    assert list_labels("réponses", "réponses", "x") == ["réponses"]
+    assert list_labels("réponsesx", "réponsesx", "x") == [None]
 
 
 def test_words_of_any_language_have_roles() -> None:
     """Accents may be missing, and words may touch."""
-    assert split_units("la reponse est", LABELS).roles[1:] == [ANSWER, BE]
-    assert split_units("la rèponse est", LABELS).roles[1:] == [ANSWER, BE]
-    assert split_units("答案是B", LABELS).labels == [None, None, "B"]
+    assert split_units("la reponse est", LABELS).roles[1:3] == [ANSWER, BE]
+    assert split_units("la rèponse est", LABELS).roles[1:3] == [ANSWER, BE]
+    assert list_labels("答案是B", "A", "B") == [None, None, "B"]
 
 
 def test_a_word_that_is_nothing_but_a_stretched_line_is_a_word() -> None:
     """The Arabic tatweel stretches letters; alone it is no label, and no phrase."""
     units = split_units("\u0640 B", LABELS)
-    assert units.words == ["\u0640", "b"]
-    assert units.labels == [None, "B"]
+    assert units.words[: units.size] == ["\u0640", "b"]
+    assert list_labels("\u0640 B", "A", "B") == [None, "B"]
 
 
 FOUR = read_labels(("A", "B", "C", "D"))
 
 
-def find_text(text: str, options: tuple[str, ...]) -> tuple[str | None, str] | None:
+def find_text(text: str, options: tuple[str, ...]) -> tuple[str, str] | None:
     """Return the choice whose text begins the completion, and the passage."""
-    units = split_units(text, FOUR)
-    found = read_texts(options, FOUR, units).find(units, 0)
-    return None if found is None else (found.choice, text[: units.end(found.end - 1)])
+    units = split_units(text, FOUR, options)
+    if 0 not in units.options:
+        return None
+    return units.options[0], text[: units.end(0)]
 
 
 @pytest.mark.parametrize(
@@ -317,7 +315,7 @@ def find_text(text: str, options: tuple[str, ...]) -> tuple[str | None, str] | N
         ("the anther", ("The sepal", "The anther"), ("B", "the anther")),
         ("Paris", ("(A) Paris", "(B) Rome"), ("A", "Paris")),
         ("Paris", ("A. Paris", "B. Rome"), ("A", "Paris")),
-        ("same", ("same", "same"), (None, "same")),
+        ("same", ("same", "same"), ("", "same")),
         ("none of the above", ("x", "None of the above."), ("B", "none of the above")),
         ("4.5", ("4", "4.5"), ("B", "4.5")),
         ("Parisian", ("Paris",), None),
@@ -328,7 +326,7 @@ def find_text(text: str, options: tuple[str, ...]) -> tuple[str | None, str] | N
     ],
 )
 def test_longest_full_text_is_found(
-    text: str, options: tuple[str, ...], found: tuple[str | None, str] | None
+    text: str, options: tuple[str, ...], found: tuple[str, str] | None
 ) -> None:
     """Case, emphasis within, an article before it and the option's own label make no difference."""
     assert find_text(text, options) == found
@@ -337,18 +335,33 @@ def test_longest_full_text_is_found(
 def test_texts_are_found_where_choices_differ_by_case() -> None:
     """The label before an option's text may be any of them then."""
     labels = read_labels(("a", "A"))
-    units = split_units("blue", labels)
-    found = read_texts(("a) red", "A) blue"), labels, units).find(units, 0)
-    assert found is not None
-    assert found.choice == "A"
+    assert split_units("blue", labels, ("a) red", "A) blue")).options == {0: "A"}
 
 
 def test_texts_go_with_the_choices_in_order() -> None:
-    """More texts than choices are ignored; without texts there is nothing to find_text."""
+    """More texts than choices are ignored."""
     assert find_text("six", ("one", "two", "three", "four", "six")) is None
-    units = split_units("B", FOUR)
-    assert read_texts(None, FOUR, units) is NO_TEXTS
-    assert read_texts((), FOUR, units) is NO_TEXTS
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "words"),
+    [
+        ("(B) No", ("Yes", "No"), ["(", "b", ")", "no"]),
+        ("D. Neither I nor II", ("I", "II", "Both", "Neither I nor II"), ["d", ".", ""]),
+        ("C: $2 million", ("x", "y", "$2 million"), ["c", ":", ""]),
+        ("-5", ("5", "-5"), [""]),
+    ],
+)
+def test_an_option_text_is_one_unit_without_roles(
+    text: str, options: tuple[str, ...], words: list[str]
+) -> None:
+    """Its words say nothing but which option it is, and belong to the label before them."""
+    units = split_units(text, FOUR, options)
+    last = units.size - 1
+    assert units.words[: units.size] == words
+    assert units.roles[last] == 0
+    assert units.labels[last] is None
+    assert last in units.options
 
 
 @pytest.mark.parametrize(
@@ -374,7 +387,7 @@ def test_texts_go_with_the_choices_in_order() -> None:
     ],
 )
 def test_parts_of_a_text_are_not_the_text(
-    text: str, options: tuple[str, ...], found: tuple[str | None, str] | None
+    text: str, options: tuple[str, ...], found: tuple[str, str] | None
 ) -> None:
     """All words have to be there, without much between them.
 

@@ -60,14 +60,17 @@ LINES = list(list_lines())
 
 
 def read_example(example: str, word: str) -> tuple[str, str]:
-    """Return the choice that the example states with this word, `-` for none, and the expected
-    one.
+    """Return the choice that the example states with this word, and the expected one.
+
+    `-` stands for none, `declined` for a text that declines to answer.
     """
     text, arrow, expected = example.rpartition(" => ")
     assert arrow
     assert "~" in text
-    completion = text.replace("\\n", "\n").replace("~", word)
-    return read(completion, tuple("ABCD")).choice or "-", expected
+    reading = read(text.replace("\\n", "\n").replace("~", word), tuple("ABCD"))
+    if reading.reason == "DECLINED":
+        return "declined", expected
+    return reading.choice or "-", expected
 
 
 @pytest.mark.parametrize("file", sorted({one.file for one in LINES}))

@@ -50,7 +50,7 @@ TRUNCATED = (
             "Answer: A. Canberra",
             (
                 "INVALID: in 'Answer: A' (characters 1 to 9) the label and the text belong "
-                "to different options"
+                "to different options; 'A' is doubted: the text of another option goes with it"
             ),
         ),
         (
@@ -70,7 +70,7 @@ TRUNCATED = (
         (
             "stated_answer",
             "The answer is B. Let me reconsider.",
-            "INVALID: the text states no answer: it takes 'answer is B' (characters 5 to 15) back",
+            "INVALID: the text states no answer; 'B' is doubted: later words take it back",
         ),
         ("stated_answer", " ", "INVALID: the text is empty or only white space"),
         (

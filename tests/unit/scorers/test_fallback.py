@@ -219,6 +219,9 @@ def test_verdict_of_the_fallback() -> None:
     )
     assert found[0].values == {"is_correct": 1.0}
     assert found[0].metadata == {
+        "confidence": None,
+        "doubted_choice": None,
+        "doubt": None,
         "completion_validity": "VALID",
         "validity_reason": None,
         "predicted_choice": "B",

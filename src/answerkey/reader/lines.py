@@ -1,0 +1,691 @@
+"""Lines of a text: labels on lines of their own, labels that open a line, lists of options."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from answerkey.reader.lexicon import (
+    AFTER,
+    AND,
+    ANSWER,
+    ARROWS,
+    BE,
+    BREAK,
+    BULLETS,
+    CLOSE,
+    COLONS,
+    COMMAS,
+    DASHES,
+    DRESS,
+    EQUALS,
+    FILL,
+    HYPHENS,
+    IT,
+    LABEL_MARKS,
+    MATHEMATICS,
+    MAYBE,
+    NOT,
+    NOT_AFTER,
+    OPEN,
+    OPTION,
+    OR,
+    OWN,
+    PREP,
+    QUESTION,
+    QUESTION_MARKS,
+    QUOTES,
+    RIGHT,
+    ROUND_CLOSE,
+    ROUND_OPEN,
+    SO,
+    STOPS,
+    WRONG,
+    YES,
+    load_lexicon,
+)
+from answerkey.reader.markup import BOXES, UNCHECKED
+from answerkey.reader.names import Named, find_label, is_end, is_small, is_word, read_names
+from answerkey.reader.statements import Findings, Statement, Weight
+from answerkey.reader.units import Units, spell_options
+
+#: Units that a label may stand after at the beginning of a line.
+_LEAD = 8
+#: In a longer text `(a)` begins the first part of an argument.
+_SHORT_TEXT = 24
+#: A longer item of a list says more than its option's text.
+_SHORT_ITEM = 10
+#: So many items are a list, and so many are a list of the options, unless there are fewer options.
+_FEWEST = 2
+_LISTED = 3
+#: Pictures: signs and emojis.
+_FIRST_PICTURE = "\u2600"
+
+_LEADING_ROLES = OPTION | MAYBE | SO | OWN | FILL
+_LEADING_MARKS = BULLETS | OPEN | COMMAS | {"|"}
+TRAILING_MARKS = STOPS | CLOSE | COMMAS | {"|"}
+_LABELLED = LABEL_MARKS | DASHES | OPEN
+_POINTERS = ARROWS | {"<", "\u2190", "\u21d0", "\u2b05", "\u2b05\ufe0f", "\U0001f448"}
+_BEFORE_VERDICT = LABEL_MARKS | OPEN | STOPS | DASHES | CLOSE | EQUALS | _POINTERS | {"|"}
+_BEFORE_ANSWER = _POINTERS | ROUND_OPEN | DASHES | {"|"}
+_INLINE_MARKS = (LABEL_MARKS - DASHES - COMMAS) | EQUALS | ARROWS | {"|", "\u3001"}
+_VERDICT_MARKS = EQUALS | ARROWS | {"|"}
+_VERDICTS = RIGHT | WRONG | YES
+BOLD = frozenset({"**", "__", "***"})
+_STRUCK = "~~"
+#: `A: T`, `B: F`; in Romance languages `V`.
+_INITIALS = frozenset("tfv")
+_NEGATIVE_SIGNS = frozenset({UNCHECKED, *"\u2717\u2718\u274c\u2716\u2612\u00d7\U0001f5d9"})
+
+
+@dataclass(slots=True)
+class Line:
+    """A line that is not blank, or an item of a list within one.
+
+    `names` are the labels that it begins with. `is_bare`: there is nothing else on it. `is_echo`:
+    there is the label with its own option's text and nothing else. `is_labelled`: the label is set
+    off from what follows. `is_maybe`: words before the label call it a guess. `sign`: a tick, a
+    cross or a check box before the label. `is_inline`: an item, not the whole line.
+    """
+
+    begin: int
+    end: int
+    names: Named | None = None
+    is_bare: bool = False
+    is_labelled: bool = False
+    is_echo: bool = False
+    is_maybe: bool = False
+    sign: str = ""
+    is_inline: bool = False
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The choices that the line begins with."""
+        return self.names.choices if self.names else ()
+
+    @property
+    def label_end(self) -> int:
+        """The unit after the label."""
+        return self.names.end if self.names else self.begin
+
+
+def split_lines(units: Units) -> list[Line]:
+    """Return the lines that are not blank."""
+    lines: list[Line] = []
+    begin = 0
+    mark = None
+    for end in (*units.breaks, units.size):
+        first = units.words[begin : begin + 2]
+        if first == ["a", mark] and end > begin + 2:
+            # `A:` only answers the `Q:` before it.
+            units.labels[begin] = None
+            units.named.remove(begin)
+            begin += 2
+        if first[:1] == ["q"]:
+            mark = first[-1]
+        if end > begin:
+            lines.append(_read_line(units, begin, end))
+        begin = end + 1
+    return lines
+
+
+def _read_line(units: Units, begin: int, end: int) -> Line:
+    line = Line(begin, end)
+    first = bisect_left(units.named, begin)
+    if first == len(units.named) or units.named[first] >= min(end, begin + 2 * _LEAD):
+        return line
+    at = begin
+    lead = 0
+    leading = _LEADING_ROLES
+    if units.words[begin] == "|":
+        leading |= ANSWER
+    while at < min(end, begin + _LEAD) and find_label(units, at) is None:
+        if is_sign(units, at):
+            line.sign = units.words[at]
+        elif not units.roles[at] & leading and not _may_lead(units, at):
+            return line
+        lead |= units.roles[at]
+        at += 1
+    names = read_names(units, at)
+    if names is not None and names.end <= end:
+        _describe(units, line, names, lead)
+    return line
+
+
+def _describe(units: Units, line: Line, names: Named, lead: int) -> None:
+    """Note what a line is that begins with these labels, after words with the roles `lead`."""
+    end = names.end
+    if end < line.end and units.roles[end] & OPTION and not units.gaps[end]:
+        names = replace(names, end=end + 1)  # `A项`
+    if not BOXES.isdisjoint(units.words[line.begin : end]):
+        return
+    if units.plays(end, min(end + 3, line.end), NOT_AFTER):
+        return
+    is_cell = "|" in units.words[line.begin : names.begin] and not lead & (OPTION | ANSWER)
+    is_over = all(_may_trail(units, at) for at in range(names.end, line.end))
+    position = find_label(units, names.begin)
+    line.is_echo = is_over and position in units.text_ends
+    line.is_bare = is_over and not line.is_echo and (not is_cell or line.end == units.size)
+    is_part = position is not None and is_small(units, position) and not line.is_echo
+    if is_part and units.size > _SHORT_TEXT:
+        line.is_bare = False
+        return
+    line.names = names
+    line.is_maybe = bool(lead & MAYBE)
+    if not line.is_bare and not lead & (MAYBE | SO | OWN | FILL):
+        line.is_labelled = position in units.text_ends or _is_labelled(units, names)
+
+
+def is_sign(units: Units, at: int) -> bool:
+    """Say whether a unit is a tick, a cross or a check box."""
+    word = units.words[at]
+    if not units.roles[at] & (YES | WRONG):
+        return word == UNCHECKED
+    return word != "" and not word[0].isalnum()
+
+
+def _may_lead(units: Units, at: int) -> bool:
+    """Say whether a mark may stand before a label on its line."""
+    return units.words[at] in _LEADING_MARKS or _is_picture(units, at)
+
+
+def _may_trail(units: Units, at: int) -> bool:
+    """Say whether a unit may follow a label that stands alone: a full stop, `option`, an emoji."""
+    return (
+        units.words[at] in TRAILING_MARKS
+        or bool(units.roles[at] & OPTION)
+        or _is_picture(units, at)
+        or (is_sign(units, at) and units.words[at] not in _NEGATIVE_SIGNS)
+    )
+
+
+def _is_picture(units: Units, at: int) -> bool:
+    first = units.words[at][:1]
+    return first >= _FIRST_PICTURE and not units.roles[at] and not first.isalnum()
+
+
+def _is_labelled(units: Units, names: Named) -> bool:
+    """Say whether something sets the labels off: brackets, a mark such as `.`, or `because`."""
+    at = names.end
+    if units.words[at] == "|":  # a row of a table
+        return False
+    closing = units.words[at - 1]
+    is_closed = closing in ROUND_CLOSE or units.words[names.begin] in OPEN
+    if names.is_wrapped and is_closed and closing not in QUOTES:
+        return True
+    if len(names.choices) > 1 or at == units.size:
+        return True
+    if units.roles[at] & AFTER or (units.gaps[at] and units.words[at] in _LABELLED):
+        return True
+    if units.roles[at] & BE and not units.gaps[at]:  # `Bです。`
+        return is_end(units, at + 1) or units.words[at + 1] in STOPS
+    if units.words[at] not in LABEL_MARKS:
+        return False
+    if is_end(units, at + 1) or units.gaps[at + 1]:
+        return True
+    return units.words[at] not in HYPHENS and _is_text(units, at + 1)
+
+
+def _is_text(units: Units, at: int) -> bool:
+    """Say whether text begins here: `B.Lyon`, `B:**Lyon**`; single letters are noise."""
+    word = units.words[units.skip(at, OPEN)]
+    return len(word) != 1 or not word.isascii()
+
+
+# Lists of options: on lines of their own, or one after the other on a line.
+
+
+def find_lists(units: Units, lines: Sequence[Line]) -> list[list[Line]]:
+    """Return the lists in a text: each item names one choice, later ones name later choices."""
+    choices = units.choices.choices
+    labelled_lines = {units.labels[at] for at in units.named}
+    if len(labelled_lines) < _FEWEST:
+        return []
+    lists = list(_find_vertical(units, lines))
+    if labelled_lines.issuperset(choices[:_LISTED]):
+        lists += _find_inline(units, lines)
+    return lists
+
+
+def _find_vertical(units: Units, lines: Sequence[Line]) -> Iterator[list[Line]]:
+    choices = units.choices.choices
+    items: list[Line] = []
+    last = -1
+    for line in lines:
+        place = -1
+        is_item = line.is_labelled or line.is_bare or _has_mark(units, line)
+        if is_item and len(line.choices) == 1:
+            place = choices.index(line.choices[0])
+        if place <= last:
+            if len(items) >= _FEWEST:
+                yield items
+            items = []
+        if place >= 0:
+            items.append(line)
+        last = place
+    if len(items) >= _FEWEST:
+        yield items
+
+
+def _has_mark(units: Units, line: Line) -> bool:
+    """Say whether a mark follows the label after which a verdict may stand: `A → `, `| A |`."""
+    end = line.label_end
+    if not line.names or end >= line.end:
+        return False
+    return units.words[end] in _VERDICT_MARKS or is_sign(units, end)
+
+
+def _find_inline(units: Units, lines: Sequence[Line]) -> Iterator[list[Line]]:
+    """Yield lists such as `(A) Paris (B) Lyon (C) Nice`, in the order of the choices."""
+    choices = units.choices.choices
+    needed = max(min(_LISTED, len(choices)), _FEWEST)
+    for line in lines:
+        first = bisect_left(units.named, line.begin)
+        positions = units.named[first : bisect_left(units.named, line.end)]
+        items: list[int] = []
+        first_mark = ""
+        for at in positions:
+            if len(items) == len(choices) or units.labels[at] != choices[len(items)]:
+                continue
+            mark = _find_mark(units, at)
+            if mark and mark == (first_mark or mark) and _says_something(units, items, at):
+                items.append(at)
+                first_mark = mark
+        if len(items) >= needed:
+            ends = [*items[1:], line.end]
+            yield [_make_item(units, *item) for item in zip(items, ends, strict=True)]
+
+
+def _make_item(units: Units, begin: int, end: int) -> Line:
+    text_end = units.text_ends.get(begin, begin + 1)
+    names = Named((str(units.labels[begin]),), begin, text_end)
+    line = Line(begin, end, names, is_labelled=True, is_inline=True)
+    is_over = all(word in TRAILING_MARKS or word in OPEN for word in units.words[text_end:end])
+    line.is_echo = begin in units.text_ends and is_over
+    return line
+
+
+def _says_something(units: Units, items: Sequence[int], at: int) -> bool:
+    """Say whether a text stands after the item before a label: `(A), (B) and (C)` is no list."""
+    if not items:
+        return True
+    for between in range(items[-1] + 1, min(items[-1] + 1 + _SHORT_ITEM, at)):
+        is_said = is_word(units, between) or is_sign(units, between)
+        if is_said and not units.roles[between] & (AND | OR):
+            return True
+    return False
+
+
+def _find_mark(units: Units, at: int) -> str:
+    """Return the mark that sets a label off as the item of a list; nothing if there is none."""
+    at += 1
+    while not units.gaps[at]:
+        if units.words[at] not in DRESS and not units.roles[at] & OPTION:
+            break
+        at += 1  # `A项:`
+    if is_sign(units, at):
+        return UNCHECKED
+    word = units.words[at]
+    if word in _INLINE_MARKS or (word in DASHES and units.gaps[at]):
+        return word
+    if units.roles[at] & _VERDICTS and not units.token(at).isascii():
+        return UNCHECKED
+    is_judged = units.roles[at + 1] & _VERDICTS
+    return word if is_judged and (word in DASHES or word in ROUND_OPEN) else ""
+
+
+# Questions in a reply: a model may go on with one of its own, or repeat the one it was asked.
+
+_MOST_QUESTION_MARKS = 8
+_BEFORE_QUESTION = frozenset({"*", "**", "[", "\u3010", *("#" * count for count in range(1, 7))})
+SPEAKERS = frozenset({"user", "human"})
+_AFTER_QUESTION = COLONS | {"\u3011"}
+
+
+def find_questions(
+    units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]]
+) -> set[int]:
+    """Return where a new question, or the next turn of a conversation, may begin."""
+    questions = set()
+    if units.played & QUESTION:
+        for at in units.marked:
+            if units.roles[at] & QUESTION and _opens_question(units, at):
+                questions.add(at)
+    for items in lists:
+        begin = _find_question(units, lines, items)
+        if begin is not None:
+            questions.add(begin)
+    return questions
+
+
+def _opens_question(units: Units, at: int) -> bool:
+    """Say whether a line begins here with `Question:`, `**Q2.**` or the like."""
+    before = at - 1
+    while before >= max(at - _MOST_QUESTION_MARKS, 0) and units.words[before] in _BEFORE_QUESTION:
+        before -= 1
+    if units.words[before] != BREAK:
+        return False
+    word = units.words[at]
+    after = units.words[at + 1 : at + 5]
+    if after[:1] == [BREAK] and (units.words[at - 1][:1] == "#" or (at and word in SPEAKERS)):
+        return True
+    if word == "q" and ":" not in after[:2] and after[1:2] not in (["."], [")"]):
+        return False  # a charge, a quantity
+    if len(after) > 1 and after[0].isdecimal() and word != "input":
+        return True
+    if not word and after[:1] == ["."]:
+        return True  # `Next question.`
+    return not _AFTER_QUESTION.isdisjoint(after)
+
+
+def _find_question(units: Units, lines: Sequence[Line], items: Sequence[Line]) -> int | None:
+    """Return where a question with these options begins; None if they are no question's options."""
+    choices = units.choices.choices
+    if items[0].choices[0] != choices[0] or len(items) < min(_LISTED, len(choices)):
+        return None
+    if any(judge(units, item) is not None for item in items):
+        return None
+    first = items[0].begin
+    at = bisect_right(lines, first, key=lambda line: line.begin) - 1
+    for line in reversed(lines[: at + 1]):
+        before = range(line.begin, min(line.end, first))
+        if not QUESTION_MARKS.isdisjoint(units.words[line.begin : before.stop]):
+            return line.begin
+        if line.end <= first and _is_numbered(units, line):
+            return line.begin
+        # `Options:` may stand between.
+        if any(is_word(units, word) and not units.roles[word] & OPTION for word in before):
+            return None
+    return None
+
+
+def _is_numbered(units: Units, line: Line) -> bool:
+    """Say whether a line begins with a number, or with one after the word for a question."""
+    if line.end < line.begin + 2:
+        return False
+    if units.words[line.begin].isdecimal():
+        return True
+    return units.words[line.begin + 1].isdecimal() and line.end > line.begin + 3
+
+
+def is_foreign(units: Units, items: Sequence[Line]) -> bool:
+    """Say whether a list has other options than those that were asked about: few share a word."""
+    options: dict[str, set[str]] = {}
+    for words, choice in spell_options(units.option_texts, units.choices):
+        options.setdefault(choice, set()).update(_list_content(words))
+    compared = shared = remarks = 0
+    for item in items:
+        begin = item.label_end
+        here = _list_content(units.raw[units.places[item.begin] + 1 : units.places[item.end]])
+        option = options.get(item.choices[0])
+        remarks += units.plays(begin, begin + 3, IT)
+        if option and here:
+            compared += 1
+            shared += not option.isdisjoint(here)
+    return compared > 1 and 2 * shared < compared and 2 * remarks < compared
+
+
+def _list_content(words: Iterable[str]) -> set[str]:
+    """Return the words that say something: no articles, no marks."""
+    roles = load_lexicon().roles
+    light = FILL | PREP | AND | OR
+    return {word for word in words if word[:1].isalnum() and not roles.get(word, 0) & light}
+
+
+# What lines state: bare labels, labels that open or close the text, verdicts on every option.
+
+
+def read_lines(
+    units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]], findings: Findings
+) -> None:
+    """Note what the lines state."""
+    labelled_lines = [line for line in lines if line.names]
+    if not labelled_lines and not lists:
+        return
+    _read_bare(units, lines, lists, findings)
+    _read_verdicts(units, lines, lists, findings)
+    for items in lists:
+        _read_marked(units, items, findings)
+    labelled = [line for line in labelled_lines if line.is_labelled]
+    if labelled and not _is_numeral(units, labelled[0]):
+        _read_labelled(units, lines, lists, labelled, findings)
+
+
+def _state_line(line: Line, part: str, weight: Weight, findings: Findings) -> None:
+    if line.is_maybe:
+        weight = max(weight, Weight.TENTATIVE)
+    clashes = line.names is not None and line.names.clashes
+    statement = Statement(line.choices, part, weight, line.begin, line.label_end, clashes)
+    findings.statements.append(statement)
+
+
+def _read_bare(
+    units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]], findings: Findings
+) -> None:
+    listed: set[int] = set()
+    for items in lists:
+        if len(items) >= _LISTED and not all(item.is_bare for item in items):
+            listed.update(item.begin for item in items if not item.sign)
+    bare = []
+    for line in lines:
+        if line.is_bare and line.begin not in listed and judge(units, line) is not False:
+            bare.append(line)
+    if len({line.choices for line in bare}) < max(_LISTED, len(units.choices.choices)):
+        for line in bare:
+            _state_line(line, "label_line", Weight.DEFINITE, findings)
+
+
+def _read_verdicts(
+    units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]], findings: Findings
+) -> None:
+    """Note what lines exclude, and the one called right if every choice is judged."""
+    judged = [item for items in lists for item in items if item.is_inline]
+    hosts = {bisect_right(lines, item.begin, key=lambda line: line.begin) - 1 for item in judged}
+    for place, line in enumerate(lines):
+        if place not in hosts and (line.is_labelled or line.sign or _has_mark(units, line)):
+            judged.append(line)
+    right = []
+    choices = set()
+    for line in judged:
+        verdict = judge(units, line, is_alone=len(judged) == len(line.choices))
+        if verdict is None:
+            continue
+        choices.add(line.choices)
+        if verdict:
+            right.append(line)
+        elif line.sign != UNCHECKED:
+            findings.exclude(line.choices, line.begin)
+    if len(choices) == len(units.choices.choices):
+        for line in right:
+            _state_line(line, "verdict_list", Weight.VERDICT, findings)
+
+
+def _read_marked(units: Units, items: Sequence[Line], findings: Findings) -> None:
+    """Note the one option that is marked in a list of them: by a tick, an arrow or bold type."""
+    if len(items) < min(_LISTED, len(units.choices.choices)):
+        return
+    verdicts = [judge(units, item) for item in items]
+    marked = [item for item, verdict in zip(items, verdicts, strict=True) if verdict]
+    if False in verdicts and len(items) < len(units.choices.choices):
+        return
+    if not marked and False not in verdicts:
+        marked = [item for item in items if _is_set_apart(units, item)]
+    unjudged = [item for item, verdict in zip(items, verdicts, strict=True) if verdict is None]
+    other_items = (item for item in unjudged if item not in marked)
+    if len(marked) == 1 and all(is_listed(units, item) for item in other_items):
+        _state_line(marked[0], "marked_option", Weight.VERDICT, findings)
+
+
+def _is_set_apart(units: Units, item: Line) -> bool:
+    first = units.words[item.begin]
+    return first in ARROWS or (first in BOLD and units.words[item.end - 1] in BOLD)
+
+
+def is_listed(units: Units, item: Line) -> bool:
+    """Say whether an item is an option and no more, and not a remark on it."""
+    if item.is_echo or item.is_bare:
+        return True
+    is_short = not units.option_texts and item.end - item.begin <= _SHORT_ITEM
+    return is_short and judge(units, item) is not False
+
+
+def _read_labelled(
+    units: Units,
+    lines: Sequence[Line],
+    lists: Sequence[Sequence[Line]],
+    labelled: Sequence[Line],
+    findings: Findings,
+) -> None:
+    """Note a label that opens or closes the text, or follows a verb and a colon."""
+    first, last = lines[0], lines[-1]
+    is_alone = len(labelled) == 1
+    if judge(units, labelled[0], is_alone=is_alone and len(labelled[0].choices) == 1) is False:
+        return
+    is_listing = _opens_list(units, labelled) or _is_inline_list(units, first)
+    if first.is_labelled and not is_listing:
+        _state_first(units, lines, findings)
+    elif last.is_labelled and last is not first and _is_only(units, lists, labelled):
+        if not _is_inline_list(units, last) and units.words[units.size - 1] not in COLONS:
+            _state_line(last, "last_label", Weight.DEFINITE, findings)
+    elif is_alone and not first.is_labelled:
+        before = lines[lines.index(labelled[0]) - 1].end
+        is_led = units.words[before - 1] in COLONS and units.roles[before - 2] & BE
+        if is_led and units.words[labelled[0].begin] not in MATHEMATICS:
+            _state_line(labelled[0], "after_colon", Weight.VERDICT, findings)
+
+
+def _is_only(units: Units, lists: Sequence[Sequence[Line]], labelled: Sequence[Line]) -> bool:
+    """Say whether the last label is the only one but for a list of all options."""
+    if len(labelled) == 1:
+        return True
+    if judge(units, labelled[-1]) is False:
+        return False
+    full = [items for items in lists if len(items) == len(units.choices.choices)]
+    if len(full) != 1 or len(labelled) != len(full[0]) + 1:
+        return False
+    return labelled[-1] not in full[0]
+
+
+def _state_first(units: Units, lines: Sequence[Line], findings: Findings) -> None:
+    """Note a label that opens the text: several choices if others are listed right after it.
+
+    Nothing if they are the rest of the options, of which the first stand in the prompt.
+    """
+    choices = list(lines[0].choices)
+    end = lines[0].label_end
+    for line in lines[1:]:
+        if not (line.is_labelled or line.is_bare) or not is_listed(units, line):
+            break
+        choices += line.choices
+        end = line.end
+    distinct = tuple(dict.fromkeys(choices))
+    if len(distinct) > 1 and distinct == units.choices.choices[-len(distinct) :]:
+        return
+    is_repeated = len(distinct) < len(choices)
+    if is_repeated or len(distinct) == len(lines[0].choices):
+        _state_line(lines[0], "first_label", Weight.DEFINITE, findings)
+        return
+    statement = Statement(distinct, "first_label", Weight.DEFINITE, lines[0].begin, end)
+    findings.statements.append(statement)
+
+
+def judge(units: Units, line: Line, *, is_alone: bool = False) -> bool | None:
+    """Return whether a line of a list calls its option right or wrong; None if it says neither.
+
+    A line that stands alone says so only with a verb: `B. False` may be an option.
+    """
+    if line.sign:
+        return line.sign not in _NEGATIVE_SIGNS
+    begin = line.label_end
+    if _STRUCK in units.words[line.begin : begin]:
+        return False
+    first = units.skip(begin, _LABELLED)
+    if is_alone and not units.roles[first] & (BE | NOT):
+        return None
+    if first + 1 == line.end and units.words[first] in _INITIALS and not units.labels[first]:
+        return units.words[first] != "f"
+    return _find_verdict(units, line, begin)
+
+
+def _find_verdict(units: Units, line: Line, begin: int) -> bool | None:
+    """Return the first verdict on a line, as far as no other label is named."""
+    for at in range(begin, line.end):
+        roles = units.roles[at]
+        if units.labels[at] not in {None, *line.choices} and not units.token(at).islower():
+            break
+        is_over = at > begin or line.begin in units.text_ends
+        if line.is_inline and is_over and units.words[at] in STOPS:
+            break
+        if roles & _VERDICTS and _is_verdict(units, at, line):
+            if roles & WRONG:
+                return False
+            return not _is_negated(units, begin, at)
+        if roles & ANSWER and _is_remark(units, at):
+            return True
+    return None
+
+
+def _is_remark(units: Units, at: int) -> bool:
+    """Say whether `answer` is all that is said of an option: `<-- answer`, `(answer)`."""
+    before = units.skip_back(at - 1, DRESS)
+    after = units.skip(at + 1, DRESS)
+    return units.words[before] in _BEFORE_ANSWER and not is_word(units, after)
+
+
+def _is_negated(units: Units, begin: int, at: int) -> bool:
+    """Say whether the word before a verdict turns it round: `not correct`, `not **correct**`."""
+    before = units.skip_back(at - 1, DRESS)
+    return before >= begin and units.roles[before] & (NOT | WRONG) == NOT
+
+
+def _is_verdict(units: Units, at: int, line: Line) -> bool:
+    """Say whether a word stands where a verdict does: after a mark or a verb, before a mark."""
+    before = at - 1
+    while before > max(line.begin, at - _LEAD):
+        if units.words[before] not in DRESS and not units.roles[before] & (FILL | NOT | MAYBE):
+            break
+        before -= 1
+    after = at + 1
+    while after < min(line.end, at + _LEAD):
+        if units.words[after] not in DRESS and not units.roles[after] & (ANSWER | OPTION):
+            break
+        after += 1
+    is_over = after >= line.end or not is_word(units, after)
+    if after >= line.end and is_sign(units, at):
+        return True
+    if not is_over and not units.roles[after] & AFTER:
+        return False
+    if units.roles[before] & BE:
+        return True
+    return units.words[before] in _BEFORE_VERDICT or (before == line.begin and line.is_inline)
+
+
+def _is_numeral(units: Units, line: Line) -> bool:
+    """Say whether a label is the first Roman numeral of an enumeration."""
+    return line.choices[0].lower() == "i" and "ii" in units.known
+
+
+def _opens_list(units: Units, labelled: Sequence[Line]) -> bool:
+    """Say whether the first label is the first of several that are listed: options, or steps."""
+    choices = units.choices.choices
+    if labelled[0].choices[0] != choices[0]:
+        return False
+    other_items = {line.choices[0] for line in labelled} - {choices[0]}
+    needed = 1 if choices[0].isdecimal() else max(1, min(2, len(choices) - 1))
+    return len(other_items) >= needed
+
+
+def _is_inline_list(units: Units, line: Line) -> bool:
+    """Say whether other labels follow on the line, marked as the first is: `A) Paris B) Lyon`."""
+    if not line.names:
+        return False
+    first = find_label(units, line.names.begin)
+    mark = _find_mark(units, first) if first is not None else ""
+    if not mark:
+        return False
+    other_items = 0
+    for at in range(line.label_end + 1, line.end - 1):
+        if units.labels[at] not in {None, *line.choices} and _find_mark(units, at) == mark:
+            other_items += 1
+    return other_items > (mark in DASHES)

@@ -1,0 +1,379 @@
+"""Where a text names a choice: labels that stand on their own, and labels joined to others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from answerkey.reader.lexicon import (
+    AFTER,
+    AND,
+    ANSWER,
+    BE,
+    BREAK,
+    BUT,
+    CLOSE,
+    COMMAS,
+    DASHES,
+    DRESS,
+    EQUALS,
+    FILL,
+    FIX,
+    HYPHENS,
+    IF,
+    IT,
+    JOINTS,
+    LABEL_MARKS,
+    LEAVE,
+    MATCH,
+    MAYBE,
+    NOT,
+    NOT_AFTER,
+    OPEN,
+    OPTION,
+    OR,
+    PICK,
+    RIGHT,
+    ROUND_CLOSE,
+    ROUND_OPEN,
+    SPOILING,
+    STOPS,
+    WRONG,
+)
+from answerkey.reader.units import WRAPS, Units
+
+# Where a label can stand: what may be before it and after it without making it something else.
+
+#: Labels that are words, too, and the verbs that may follow them all the same.
+_WORDS = frozenset({"a", "i"})
+_VERBS = frozenset({"is", "are", "ist", "est", "es", "\u00e8", "\u00e9", "\u4e3a", "\u662f"})
+_PRONOUNS = frozenset("I")
+_APOSTROPHES = ("'", "\u2019")
+#: A conjunction in French, and a noun in English.
+_CAR = "car"
+
+_FOLLOWING = AFTER | BE | OR | AND | BUT | IF | FIX
+#: Parts of verbs that end a sentence: `B नहीं है`, `B चुनता हूँ`.
+_FOREIGN = PICK | NOT_AFTER | RIGHT | ANSWER
+_PARTICLES = BE | OPTION | FILL | RIGHT | WRONG | AND | OR | AFTER | MAYBE
+
+
+def find_label(units: Units, at: int) -> int | None:
+    """Return where the label is that begins here, after brackets and emphasis."""
+    for position in range(at, at + WRAPS):
+        if units.labels[position] is not None:
+            return position
+        if units.words[position] not in OPEN:
+            return None
+        if units.gaps[position] and position > at and units.words[position - 1] in DRESS:
+            return None
+    return None
+
+
+def close_label(units: Units, position: int) -> int:
+    """Return the first unit after a label, its own option's text, and what closes its wrapping."""
+    begin = at = units.text_ends.get(position, position + 1)
+    while at < begin + WRAPS and units.words[at] in CLOSE and not units.gaps[at]:
+        at += 1
+    return at
+
+
+def is_word(units: Units, at: int) -> bool:
+    """Say whether the unit is a word, a number, a phrase or an option's text."""
+    return not units.words[at] or units.words[at][0].isalnum()
+
+
+def is_plain(units: Units, at: int) -> bool:
+    """Say whether a unit is a longer word that plays no role and names nothing."""
+    if units.roles[at] or units.labels[at] is not None or at in units.options:
+        return False
+    word = units.token(at)
+    return len(word) > 1 and word[0].isalnum()
+
+
+def is_end(units: Units, at: int) -> bool:
+    """Say whether the text or its line ends here."""
+    return units.words[at] == BREAK
+
+
+def is_small(units: Units, position: int) -> bool:
+    """Say whether a label is written small where the choices are not, as in `(a) First, …`."""
+    label = units.labels[position]
+    return label is not None and label.isupper() and units.token(position).islower()
+
+
+def begins_well(units: Units, position: int) -> bool:
+    """Say whether nothing before a label makes it part of a word or a number."""
+    if position == 0 or units.gaps[position]:
+        return True
+    before, token = units.token(position - 1), units.token(position)
+    if before[-1:] in _APOSTROPHES and len(before) > 1:
+        return not token.islower()  # `l'a vu`
+    if before[-1:].isalnum():
+        return not (before[-1:].isascii() and token.isascii())
+    if before in DASHES and token.isdecimal():
+        return False
+    if before in HYPHENS:
+        return position == 1 or bool(units.gaps[position - 1]) or not is_word(units, position - 2)
+    if before == "$" and token.isdecimal():
+        return "$" in units.words[position + 1 : position + 3]
+    return True
+
+
+def stands(units: Units, position: int, at: int) -> bool:
+    """Say whether a label is set off from what follows it and its wrapping, which is at `at`."""
+    if is_end(units, at) or position in units.text_ends:
+        return True
+    has_gap = bool(units.gaps[at])
+    if position and units.roles[position - 1] & OPTION and not units.token(position).islower():
+        # Whatever follows `option B`, unless it goes on: `option B-2`.
+        if units.words[at] in SPOILING:
+            return False
+        return has_gap or not is_word(units, at) or _may_touch(units, position, at)
+    if not is_word(units, at):
+        return _may_open(units, at) if has_gap else not _spoils(units, at)
+    if not has_gap and units.words[at - 1] not in ROUND_CLOSE:
+        return _may_touch(units, position, at)
+    if at > position + 1 and units.words[at - 1] != "_":
+        return True
+    return _may_follow(units, position, at)
+
+
+def _may_open(units: Units, at: int) -> bool:
+    """Say whether a mark after a label and a space sets it off; emphasis belongs to its word."""
+    end = units.skip(at, DRESS)
+    return end == at or not is_word(units, end)
+
+
+def _spoils(units: Units, at: int) -> bool:
+    """Say whether the mark right after a label makes it something else: `C++`, `A-level`."""
+    word = units.words[at]
+    if word in {"(", "["}:
+        return at + 1 not in units.options
+    if word in SPOILING:
+        return True
+    if word in HYPHENS or word == "/":
+        return not units.gaps[at + 1] and is_word(units, at + 1) and units.labels[at + 1] is None
+    following = units.words[at + 1]
+    is_initial = len(following) == 1 and following.isalpha()
+    return word == "." and is_initial and units.words[at + 2 : at + 3] == ["."]
+
+
+def _may_touch(units: Units, position: int, at: int) -> bool:
+    """Say whether a word may stand directly after a label: in another script, as in `B입니다`."""
+    label = units.token(position)
+    if label.isascii() and units.token(at).isascii():
+        return False
+    if label.isascii() and label.isalpha():
+        return bool(units.roles[at])
+    return bool(units.roles[at] & _PARTICLES)
+
+
+def _may_follow(units: Units, position: int, at: int) -> bool:
+    """Say whether the word after a label, and after a space, leaves it a label: `B because`."""
+    roles, word, token = units.roles[at], units.words[at], units.token(position)
+    is_foreign = not units.token(at).isascii()
+    if token.lower() in _WORDS and (roles & BE or word == _CAR):
+        return word in _VERBS or is_foreign
+    if roles & _FOLLOWING or (roles & NOT and not roles & WRONG):
+        return True
+    if roles & _FOREIGN and is_foreign:
+        return True
+    if not token.isupper():
+        return False
+    if position and units.roles[position - 1] & (BE | LEAVE) and roles & (FILL | RIGHT):
+        return token not in _PRONOUNS  # `makes C the one`, `ist C richtig`
+    return bool(roles & OPTION)
+
+
+# Labels that are joined to others: `A or B`, `A, B and C`, `A (Paris) / B (Lyon)`, `A-C`.
+
+#: The longest remark in brackets after a label, and the most light words after a joint.
+_ASIDE = 16
+_MOST_LIGHT = 3
+
+PLURALS = frozenset({"are", "sind", "sont", "son", "sono", "s\u00e3o", "zijn", "s\u0105"})
+_JOINING = JOINTS | DASHES
+
+
+def _find_joined(units: Units, position: int, end: int) -> int | None:
+    """Return where the label is that is joined to one that is closed before `end`."""
+    if _is_row(units, position, end):
+        return end + 1
+    is_wrapped = end > position + 1
+    for begin in (end, skip_remark(units, end)):
+        further = _skip_joint(units, begin)
+        joined = None if further is None else find_label(units, further)
+        if joined is not None and _is_another(
+            units, joined, is_direct=further == begin + 1, is_wrapped=is_wrapped
+        ):
+            return joined
+    return None
+
+
+def _is_row(units: Units, position: int, end: int) -> bool:
+    """Say whether a label in brackets follows one in brackets: `(A) (B)`, not `(E) (i) and`."""
+    if units.words[end - 1] not in ROUND_CLOSE:
+        return False
+    if units.words[end] not in ROUND_OPEN or units.labels[end + 1] is None:
+        return False
+    is_alike = units.token(end + 1).isupper() == units.token(position).isupper()
+    return is_alike and units.words[end + 2] in ROUND_CLOSE
+
+
+def skip_remark(units: Units, at: int) -> int:
+    """Return the first unit after a remark in brackets; `at` if there is none."""
+    if units.words[at] not in ROUND_OPEN:
+        return at
+    for end in range(at + 1, at + _ASIDE):
+        if units.words[end] in ROUND_CLOSE:
+            return end + 1
+        if units.words[end] == BREAK:
+            break
+    return at
+
+
+def _skip_joint(units: Units, at: int) -> int | None:
+    """Return where a joined label may begin: after `,`, `/`, `or`, or a dash without spaces."""
+    begin = at
+    if units.words[at] in DASHES:
+        is_tight = not units.gaps[at] and not units.gaps[at + 1]
+        return at + 1 if is_tight else None
+    if units.words[at] in JOINTS:
+        at += 1
+    # A letter that is a word for `and`, too, may be a label: `C, E, or G`.
+    is_label = units.labels[at] is not None and find_label(units, at + 1) is None
+    if units.roles[at] & (OR | AND) and not is_label:
+        at += 1
+    if at == begin:
+        return None
+    for further in range(at, at + _MOST_LIGHT):
+        is_label = units.labels[further] is not None and not is_word(units, further + 1)
+        if is_label or not units.roles[further] & (FILL | OPTION | MAYBE):
+            return further
+    return None
+
+
+def _is_another(units: Units, position: int, *, is_direct: bool, is_wrapped: bool) -> bool:
+    """Say whether a label after a joint is one more answer, and not the beginning of a clause."""
+    at = close_label(units, position)
+    if stands(units, position, at):
+        if not units.roles[at] & BE or units.words[at] in PLURALS:
+            return True
+        return not units.plays(at, at + 2, (NOT | WRONG))
+    if is_direct and not _JOINING.isdisjoint(units.words[position + 1 : position + 2]):
+        return True
+    # `A, C i D`: whatever the word is, the letter is none of a sentence.
+    token = units.token(position)
+    if is_wrapped or not token.isupper() or token in _PRONOUNS or not is_word(units, position + 1):
+        return False
+    is_apart = bool(units.gaps[position + 1]) or not units.token(position + 1).isascii()
+    return is_apart and (is_direct or bool(units.roles[position - 1] & (OR | AND)))
+
+
+# Labels as a text names them: one, or several joined, set off from the words around them.
+
+#: More labels than these are a list of something else.
+MANY = 26
+
+#: How far from a label its text may begin, in units.
+_TO_TEXT = 12
+
+_BETWEEN = LABEL_MARKS | OPEN | CLOSE | DASHES | COMMAS | EQUALS | {"\u3002"}
+_TEXT_ENDS = CLOSE | STOPS | COMMAS | DASHES
+_BRACKETS = frozenset("([\uff08\u3010")
+#: How a key of an object ends.
+KEY = '":'
+
+
+@dataclass(slots=True)
+class Named:
+    """The choices that a place in the text names, from one unit to another.
+
+    `is_wrapped`: in brackets, quotes or emphasis. `clashes`: followed by the text of another
+    option.
+    """
+
+    choices: tuple[str, ...]
+    begin: int
+    end: int
+    is_wrapped: bool = False
+    clashes: bool = False
+
+
+def read_names(units: Units, at: int) -> Named | None:
+    """Return the labels named from here on, if they are set off from the words around them."""
+    position = find_label(units, at)
+    if position is None:
+        return None
+    if position not in units.names:
+        units.names[position] = _read_names_at(units, position)
+    names = units.names[position]
+    if not isinstance(names, Named):
+        return None
+    if position == at:
+        return names
+    return Named(names.choices, at, names.end, names.is_wrapped, names.clashes)
+
+
+def _read_names_at(units: Units, position: int) -> Named | None:
+    if not begins_well(units, position):
+        return None
+    last = position
+    end = close_label(units, position)
+    choices = [units.labels[position]]
+    while len(choices) < MANY:
+        further = _find_joined(units, last, end)
+        if further is None:
+            break
+        last = further
+        end = close_label(units, further)
+        choices.append(units.labels[last])
+    if not stands(units, last, end):
+        return None
+    distinct = tuple(dict.fromkeys(map(str, choices)))
+    clashes = len(distinct) == 1 and bool(units.options) and _clashes(units, position, end)
+    is_wrapped = end > units.text_ends.get(last, last + 1)
+    return Named(distinct, position, end, is_wrapped, clashes)
+
+
+def _clashes(units: Units, position: int, end: int) -> bool:
+    """Say whether a label goes with another option's text, or is that text itself."""
+    choice = units.labels[position]
+    if position in units.text_ends:
+        return False
+    is_object = KEY in units.text  # the text may be the value of the next key
+    for at in range(end, min(end + _TO_TEXT, units.size)):
+        if at in units.options:
+            return units.options[at] not in {choice, ""} and ends_text(units, at + 1)
+        if not is_object and not _may_lead_to_text(units, at):
+            break
+    owner = units.options.get(position)
+    if not owner or owner == choice or _is_all(units, position):
+        return False
+    if units.token(position) not in units.option_texts[units.choices.choices.index(owner)]:
+        return False  # `C` is not the text `c`
+    before = units.skip_back(position - 1, DRESS)
+    is_bracketed = units.words[before] in _BRACKETS and not units.words[position].isdecimal()
+    return not (units.roles[before] & OPTION or is_bracketed)
+
+
+def _is_all(units: Units, position: int) -> bool:
+    """Say whether a text has no other word than this label."""
+    words = (at for at in range(min(units.size, 2 * WRAPS)) if is_word(units, at))
+    return list(words) == [position]
+
+
+def _may_lead_to_text(units: Units, at: int) -> bool:
+    """Say whether a unit may stand between a label and its text."""
+    if units.words[at] in _BETWEEN or units.roles[at] & (FILL | MATCH | OPTION):
+        return True
+    return not ~units.roles[at] & (IT | BE)  # `A, that is Lyon`
+
+
+def ends_text(units: Units, at: int) -> bool:
+    """Say whether nothing more is said of an option's text here: a full stop, `because`."""
+    if is_end(units, at) or units.words[at] in _TEXT_ENDS or units.roles[at] & AFTER:
+        return True
+    if not units.roles[at] & BE or units.token(at).isascii():
+        return False
+    return is_end(units, at + 1) or units.words[at + 1] in STOPS

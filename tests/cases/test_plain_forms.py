@@ -1,0 +1,50 @@
+"""Holds the reader against plain replies: a label with its own option's text, in twenty forms.
+
+The options are those of `plain_options.jsonl` and, where `../shared/data/mmlu` lies beside the
+project, of 600 questions of MMLU.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from answerkey.reader import read
+
+FOLDER = Path(__file__).parent
+MMLU = FOLDER.parents[2] / "shared" / "data" / "mmlu" / "test"
+LABELS = ("A", "B", "C", "D")
+QUESTIONS = 600
+
+
+def list_own() -> list[list[str]]:
+    """Return options that were written to be mistaken for something else."""
+    lines = (FOLDER / "plain_options.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def list_mmlu() -> list[list[str]]:
+    """Return the options of some questions of MMLU, the same every time."""
+    questions = []
+    for file in sorted(MMLU.glob("*.csv")):
+        with file.open(encoding="utf-8", newline="") as rows:
+            questions += [row[1:5] for row in csv.reader(rows)]
+    random.Random(1).shuffle(questions)
+    distinct = [options for options in questions if len(set(options)) == len(LABELS)]
+    return distinct[:QUESTIONS]
+
+
+@pytest.mark.parametrize("form", (FOLDER / "plain_forms.txt").read_text("utf-8").splitlines())
+def test_a_label_with_its_own_text_is_read(form: str) -> None:
+    """Whatever the words of the option are: no, not, whether, another label."""
+    unread = []
+    for options in list_own() + list_mmlu():
+        for label, text in zip(LABELS, options, strict=True):
+            reply = form.format(label=label, text=text)
+            if read(reply, LABELS, options).choice != label:
+                unread.append(reply)
+    assert unread == []

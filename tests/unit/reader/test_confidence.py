@@ -102,7 +102,8 @@ def test_an_unclosed_thought_is_explained() -> None:
     """The text ends within it, so nothing is stated."""
     labels = ("A", "B")
     metadata = judge("<think>B", labels, "B", "stated_answer").metadata
-    why = explain_reading("<think>B", labels, metadata | {"validity_reason": "NOTHING_STATED"})
+    unread = {**metadata, "validity_reason": "NOTHING_STATED"}
+    why = explain_reading("<think>B", labels, unread)
     assert why.startswith("INVALID: the text states no answer: the text ends within a thought")
 
 

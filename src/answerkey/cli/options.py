@@ -111,9 +111,11 @@ def keep_files(options: dict[str, Any]) -> Iterator[WriteFiles]:
             page = markdown.write_step_summary(outcome)
         if junit is not None:
             write_output(junit, lambda path: path.write_bytes(suites.encode()))
-        if summary is not None:
-            with summary.open("ab") as stream:  # an earlier step may have written to it
+        if summary is not None and summary.is_file():  # of an earlier step
+            with summary.open("ab") as stream:
                 stream.write(page.encode())
+        elif summary is not None:
+            write_output(summary, lambda path: path.write_bytes(page.encode()))
 
     try:
         yield write

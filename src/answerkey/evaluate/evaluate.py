@@ -373,8 +373,11 @@ def _conclude(job: Job, tables: TaskWriter, results: Sequence[ChunkResult]) -> O
     facts = RowFacts.join([result.facts for result in results])
     unify_parts(tables.store, tables.scores.base)
     scores = load_scores(task, tables.scores, encoded)
-    if len(scores[task.main_step.key]) != len(job.dataset) * task.num_trials:
-        raise InternalError("E901", f"the score table of `{job.key}` lacks rows")
+    main_scores = scores[task.main_step.key]
+    expected = len(job.dataset) * task.num_trials
+    if len(main_scores) != expected:
+        message = f"the score table of `{job.key}` has {len(main_scores):,} of {expected:,} rows"
+        raise EngineError("E603", message, hint="run it again; if it happens again, report it")
     labels = [name.removeprefix("label:") for name in facts.table.columns]
     totals = count_task(
         facts,

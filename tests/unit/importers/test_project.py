@@ -133,7 +133,8 @@ class EchoReader:
 
 def test_packages_bring_readers_of_their_own(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are asked as ours are; a log without a line is refused."""
-    monkeypatch.setitem(READERS._own, "echo", EchoReader)
+    monkeypatch.setitem(READERS._own, "echo", None)
+    monkeypatch.setitem(READERS._loaded, "echo", EchoReader)
     log = desk.write("log.json", "echo")
     monkeypatch.delitem(READERS._own, "plain")
     assert detect_kind(log) == "echo"

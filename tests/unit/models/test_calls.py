@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import date
 from json import encoder
 
@@ -107,7 +108,7 @@ def test_an_interpreter_without_the_machine_writes_the_same(
 def test_any_completion_comes_back(
     text: str, latency: float, tokens: int, logprobs: object
 ) -> None:
-    """Whatever is in its fields."""
+    """Whatever is in its fields; a number that is not finite is null."""
     completion = Completion(
         text,
         CompletionStatus.OK,
@@ -119,7 +120,7 @@ def test_any_completion_comes_back(
     assert json.loads(written)["status"] == "OK"
     found = decode_completion(written)
     assert (found.text, found.prompt_tokens) == (text, tokens)
-    assert found.latency == pytest.approx(latency, rel=0, abs=0, nan_ok=True)
+    assert found.latency == (latency if math.isfinite(latency) else None)
 
 
 def test_a_stored_completion_may_have_more_fields_and_must_be_one() -> None:

@@ -215,7 +215,8 @@ class Observer:
 
     `total` is how many calls of each purpose there will be. With `stops`, completions that make no
     sense end the calls: SolverError E305; where it `is_guarded`, only those that cannot be read do.
-    Completions are judged as they come in if the task's main scorer `is_quick`.
+    Completions are judged as they come in where the task's main scorer compares texts, which is
+    quick.
     """
 
     def __init__(

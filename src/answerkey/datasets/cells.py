@@ -6,6 +6,7 @@ type of a cell.
 
 from __future__ import annotations
 
+import ast
 import base64
 import datetime as dt
 import io
@@ -13,6 +14,7 @@ import json
 import math
 import re
 import tokenize
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -20,7 +22,7 @@ from itertools import pairwise
 from typing import Literal
 
 from answerkey.errors import DataError, Place, listing, raise_all
-from answerkey.text import parse_python
+from answerkey.text import parse_python, parse_syntax
 from answerkey.types import Notice
 
 ColumnKind = Literal["text", "int", "float", "bool", "list", "json"]
@@ -322,8 +324,11 @@ def _parse_literal(text: str) -> object:
     except (ValueError, SyntaxError, tokenize.TokenError):
         raise UnfitCellError(": neither JSON nor a Python literal") from None
     _refuse_joined_texts(tokens)
+    _refuse_repeated_keys(text)
     try:
-        return json.loads(json.dumps(value, allow_nan=False))
+        return parse_json(json.dumps(value, allow_nan=False))
+    except BadJsonError as error:
+        raise UnfitCellError(f": {error.message}") from None
     except (TypeError, ValueError):
         raise UnfitCellError(": it holds a value that has no form in JSON") from None
 
@@ -334,6 +339,17 @@ def _refuse_joined_texts(tokens: Sequence[tokenize.TokenInfo]) -> None:
     kinds = [token.type for token in tokens if token.type not in blanks]
     if (tokenize.STRING, tokenize.STRING) in pairwise(kinds):
         raise UnfitCellError(": two texts follow each other without a comma between them")
+
+
+def _refuse_repeated_keys(text: str) -> None:
+    """Refuse a mapping that gives a key twice: Python would keep the last value in silence."""
+    for node in ast.walk(parse_syntax(text, "eval")):
+        if not isinstance(node, ast.Dict):
+            continue
+        keys = [ast.literal_eval(key) for key in node.keys if key is not None]
+        for key, count in Counter(keys).items():
+            if count > 1:
+                raise UnfitCellError(f": key `{key}` appears twice in one object")
 
 
 def check_names(names: Sequence[str], where: Place) -> list[Notice]:

@@ -30,7 +30,6 @@ _VERSION = "v1"
 _RIGHT = "is_correct"
 #: The replies are there, so nothing is asked any more; orders of options are rows by now.
 _LEFT_OUT = frozenset({"solver", "choice_order", "dataset"})
-_KEPT = ("description", "long_description", "tags", "tasks")
 #: `$NAME` as a whole value, and `<< config.x >>` anywhere.
 _LOOKED_UP = re.compile(r"\A\$\S*\Z|<<\s*(config|secrets)\s*\.")
 
@@ -38,8 +37,7 @@ _LOOKED_UP = re.compile(r"\A\$\S*\Z|<<\s*(config|secrets)\s*\.")
 class EvidenceReader(KnownReader):
     """Reads an evidence log; the task that it states is the task of the project.
 
-    `definition` is that of the stated task, None when it states none that can be used;
-    `task_fields` is what else it says of itself.
+    `definition` is that of the stated task, None when it states none that can be used.
     """
 
     kind = "evidence"
@@ -49,7 +47,6 @@ class EvidenceReader(KnownReader):
     def __init__(self) -> None:
         self.definition: dict[str, object] | None = None
         self.task_key = ""
-        self.task_fields: dict[str, object] = {}
         self._scorer: str | None = None
         self._score: str | None = None
 
@@ -84,7 +81,6 @@ class EvidenceReader(KnownReader):
         if head.text("status") == "failure":
             log.notice("the log has the status `failure`")
         self.task_key = str(task.get("key") or "")
-        self.task_fields = {name: task.get(name) for name in _KEPT if _is_plain(task.get(name))}
         owner = task if task.value else specification
         self.definition = _find_definition(log, owner.object("definition"))
 
@@ -129,12 +125,6 @@ class EvidenceReader(KnownReader):
             self._score = f"{self._scorer}.{name}"
         answer = score.at("metadata").any_text("predicted_choice", "answer_pred")
         return Verdict(score.number("values", name), answer)
-
-
-def _is_plain(value: object) -> bool:
-    """Return whether a field is a text, or a list of texts, that says nothing but itself."""
-    texts = value if isinstance(value, list) else [value]
-    return all(isinstance(text, str) and not _LOOKED_UP.search(text) for text in texts)
 
 
 def _find_definition(log: Log, definition: Row) -> dict[str, object] | None:

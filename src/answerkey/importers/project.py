@@ -91,8 +91,6 @@ _NOTICE = re.compile(r"warning: (.*?)(?:\n  --> ([^\n]*))?(?:\n  = help: (.*))?"
 #: So many files of a folder are looked at.
 _LOOKED_AT = 100
 _HASHED = 2**20
-#: A log that has no larger share of the keys of a kind is not near to it.
-_NEAR = 0.5
 _ENDINGS = (
     ".gz",
     ".zst",
@@ -135,13 +133,7 @@ def import_log(  # noqa: PLR0913 - each is an option of the command
     )
     source = Path(path)
     folder = _name_folder(source) if out is None else Path(out)
-    try:
-        return _import(kind, source, folder, options, progress)
-    except DataError as error:
-        if kind == AUTO and error.code != "E201" and detect_kind(path) == PlainReader.kind:
-            hints = (_name_nearest(LogPreview(source)), error.hint)
-            error.hint = "; ".join(filter(None, hints)) or None
-        raise
+    return _import(kind, source, folder, options, progress)
 
 
 def _name_folder(source: Path) -> Path:
@@ -482,14 +474,13 @@ def detect_kind(path: str | Path) -> str:
     logs = find_logs(path) if path.is_dir() else []
     if logs:
         raise refuse_folder(path, logs, "import auto")
-    preview = LogPreview(path)
-    files = listing(sorted(preview.names), limit=5)
+    files = listing(sorted(LogPreview(path).names), limit=5)
     hint = f"name one of {listing(READERS)} in place of `auto`; files there: {files}"
     raise DataError(
         "E201",
         f"the kind of the log `{path}` is not recognised",
         where=Place(file=str(path)),
-        hint=_name_nearest(preview) or hint,
+        hint=hint,
     )
 
 
@@ -500,21 +491,3 @@ def refuse_folder(folder: Path, logs: Sequence[tuple[Path, str]], command: str) 
     message = f"`{folder}` is not one log: its files are logs of their own ({kinds}): {names}"
     hint = f"name one of them: `answerkey {command} {shlex.quote(str(logs[0][0]))}`"
     return DataError("E201", message, where=Place(file=str(folder)), hint=hint)
-
-
-def _name_nearest(preview: LogPreview) -> str | None:
-    """Return which kind a log is nearest to, and what of that it lacks.
-
-    None where nothing is near.
-    """
-    best, hint = _NEAR, None
-    for kind in READERS:
-        reader = READERS[kind]
-        for keys in (*getattr(reader, "row_keys", ()), *getattr(reader, "head_keys", ())):
-            missing = {key for key in keys if key not in preview.first}
-            missing = {key for key in missing if not preview.mentions(key)}
-            share = 1 - len(missing) / len(keys)
-            if share > best:
-                best = share
-                hint = f"it is nearest to `{kind}`, but lacks {listing(sorted(missing))}"
-    return hint

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import polars as pl
 
@@ -17,7 +16,6 @@ from answerkey.importers.evidence import DATASET_KEY, EvidenceReader
 from answerkey.importers.logs import LogDescription, LogReader
 from answerkey.importers.records import COMPLETIONS, DATASET, RecordStore
 from answerkey.models.responses import mend_text
-from answerkey.spec.schema import write_schema
 from answerkey.types import Notice
 
 
@@ -105,7 +103,7 @@ def describe_import(imported: Imported) -> dict[str, object]:
     }
 
 
-_SCHEMAS, _ROWS = ".schemas", "dataset.jsonl"
+_ROWS = "dataset.jsonl"
 _BLOCK = 8_192
 _LONGEST_KEY = 80
 _KEY = re.compile(r"[a-zA-Z0-9_-]{1,250}")
@@ -174,9 +172,7 @@ class _RunFile:
         models = "".join(self.models.values())
         if models:
             models = f"models:\n{models}\n"
-        _write_yaml(
-            folder,
-            "run",
+        (folder / "run.yaml").write_text(
             f"""\
 # {source}: what was asked, what was said, and how it is scored. No model is asked.
 {models}datasets:
@@ -189,6 +185,7 @@ evaluation:
   description: {_quote_plain(f"Imported from {source}.")}
   task_specifications:
 {self.specifications}""",
+            encoding="utf-8",
         )
 
 
@@ -227,14 +224,6 @@ def _move_folder(source: Path, target: Path) -> None:
     source.rmdir()
 
 
-def _write_yaml(folder: Path, kind: Literal["task", "run"], text: str) -> None:
-    """Write a file with the JSON Schema by which editors know its fields."""
-    (folder / _SCHEMAS).mkdir(exist_ok=True)
-    head = f"# yaml-language-server: $schema={_SCHEMAS}/{kind}.json\n"
-    (folder / f"{kind}.yaml").write_text(head + text, encoding="utf-8")
-    (folder / _SCHEMAS / f"{kind}.json").write_text(write_schema(kind), encoding="utf-8")
-
-
 def _write_task(
     folder: Path, imported: Imported, task: ImportedTask, reader: LogReader, dataset_key: str
 ) -> tuple[str, str]:
@@ -248,9 +237,7 @@ def _write_task(
         return _write_evidence_task(folder, name, task.key, reader), _ROWS
     source = _make_plain(f"{imported.title} `{task.description.task or imported.folder.name}`")
     trials = f"  trials:\n    num_trials: {task.num_trials}\n" if task.num_trials > 1 else ""
-    _write_yaml(
-        folder,
-        "task",
+    (folder / "task.yaml").write_text(
         f"""\
 # What the replies of {source} are scored with. Change it as you like; the replies stay.
 key: {task.key}
@@ -264,6 +251,7 @@ definition:
     key: {dataset_key}
 {trials}  scorers:
 {task.scorers}""",
+        encoding="utf-8",
     )
     return task.key, DATASET
 
@@ -272,15 +260,16 @@ def _write_evidence_task(folder: Path, name: str, key: str, reader: EvidenceRead
     """Write the task that an evidence log states, and its rows; return its key."""
     if _KEY.fullmatch(reader.task_key):
         key = reader.task_key
-    fields: dict[str, object] = {"key": key, "display_name": _make_plain(name)}
-    fields |= reader.task_fields
-    if "description" not in fields:
-        fields["description"] = f"Imported from the evidence log of {_make_plain(name)}."
-    fields["definition"] = reader.definition
+    fields = {
+        "key": key,
+        "display_name": _make_plain(name),
+        "description": f"Imported from the evidence log of {_make_plain(name)}.",
+        "definition": reader.definition,
+    }
     text = "# The task of the evidence log, as it states it. The replies are recorded.\n"
     for line in write_yaml(fields):
         text += f"{line}\n"
-    _write_yaml(folder, "task", text)
+    (folder / "task.yaml").write_text(text, encoding="utf-8")
     _write_rows(folder)
     return key
 

@@ -2,8 +2,8 @@
 
 The counts of a task are a plain mapping that JSON can hold, called its `tally` in files:
 
-    counts              samples = scored + failed + errors, scored = valid + invalid, refused ⊂
-    invalid
+    counts              samples = scored + failed + errors, scored = valid + invalid; refused and
+                        declined are parts of invalid
     completion_statuses how many completions are OK, REFUSED, NO_TEXT, ERROR
     cut_off             how many completions the token limit cut off (finish reason `length`)
     thinking            only where there are any: recorded completions that begin with a thinking
@@ -11,6 +11,8 @@ The counts of a task are a plain mapping that JSON can hold, called its `tally` 
     invalid             reason → count, first example (sample id, start of the completion); scored
                         samples
     failed, errors      the same for samples without a score
+    doubted             only where there are any: INVALID completions that state a choice and speak
+                        against it: count, and how many state the true one; of samples that count
     excluded            action key → how many scored samples it keeps out of the metrics
     letters             true choice → predicted choice (or INVALID) → count, of samples that count
     choice_counts       number of choices → count, of samples that count
@@ -58,6 +60,7 @@ from answerkey.metrics.rows import (
 )
 from answerkey.metrics.trials import SEVERITY, VOTES, count_votes, find_worst_rows
 from answerkey.reader.markup import THOUGHT_BEGIN
+from answerkey.reader.stated_answer import DECLINED
 from answerkey.types import (
     TRACEBACK_FIELD,
     Completions,
@@ -93,6 +96,7 @@ COUNTED_FIELDS = frozenset(
         *VOTES,
         "choices",
         "completion_validity",
+        "doubted_choice",
         "fallback_error",
         "fallback_text",
         "ground_truth_choice",
@@ -394,7 +398,6 @@ def count_rows(facts: RowFacts, scores: Scores, category: str | None = None) -> 
         counted[kind] = _count_reasons(kind, reasons, facts.examples)
     num_scored = scores.count(ScoreStatus.SCORED)
     num_invalid = _add_reasons(counted["invalid"])
-    refused = counted["invalid"].get(CompletionStatus.REFUSED.value, {"count": 0})
     is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
     counts: TaskCounts = {
         "counts": {
@@ -402,7 +405,8 @@ def count_rows(facts: RowFacts, scores: Scores, category: str | None = None) -> 
             "scored": num_scored,
             "valid": num_scored - num_invalid,
             "invalid": num_invalid,
-            "refused": refused["count"],
+            "refused": _count_reason(counted["invalid"], CompletionStatus.REFUSED.value),
+            "declined": _count_reason(counted["invalid"], DECLINED),
             "failed": _add_reasons(counted["failed"]),
             "errors": _add_reasons(counted["errors"]),
         },
@@ -420,7 +424,29 @@ def count_rows(facts: RowFacts, scores: Scores, category: str | None = None) -> 
         counts["categories"] = _count_categories(rows[f"label:{category}"], scores)
     if not counts["thinking"]:
         del counts["thinking"]
+    if doubted := _count_doubted(scores):
+        counts["doubted"] = doubted
     return counts
+
+
+def _count_reason(reasons: Mapping[str, Mapping[str, Any]], reason: str) -> int:
+    """Return how many completions are INVALID for a reason."""
+    entry = reasons.get(reason)
+    return entry["count"] if entry else 0
+
+
+def _count_doubted(scores: Scores) -> dict[str, int]:
+    """Return how many INVALID completions state a choice in doubt, and how many the true one."""
+    stated = scores.column("doubted_choice")
+    truth = scores.column("ground_truth_choice")
+    if stated is None or truth is None:
+        return {}
+    is_doubted = scores.counted() & stated.is_not_null()
+    is_doubted &= scores.text("completion_validity") == Validity.INVALID.value
+    if not is_doubted.any():
+        return {}
+    is_right = is_doubted & (stated.cast(pl.String) == truth.cast(pl.String))
+    return {"count": int(is_doubted.sum()), "correct": int(is_right.sum())}
 
 
 def _count_each(values: pl.Series) -> dict[str, int]:

@@ -596,7 +596,12 @@ def _is_alternative(units: Units, begin: int, at: int) -> bool:
 
 
 def _list_sentences(units: Units, begin: int) -> Iterator[tuple[int, int]]:
-    """Yield where sentences begin and end, from the rest of the one at `begin` on."""
+    """Yield where sentences begin and end, from the rest of the one at `begin` on.
+
+    None where no label follows.
+    """
+    if not units.named or units.named[-1] < begin:
+        return
     for at in range(begin, units.size):
         if units.words[at] in SENTENCE_ENDS:
             if at > begin:
@@ -655,8 +660,12 @@ def read_stated_answer(
     text: str, choices: Sequence[str], options: Sequence[str] | None = None
 ) -> Reading:
     """Return the answer that the text states, or the reason why it states none."""
-    if not text.strip(WHITE_SPACE):
+    bare = text.strip(WHITE_SPACE)
+    if not bare:
         return Reading(reason="EMPTY")
+    if bare in choices:
+        begin = text.index(bare)
+        return Reading(bare, None, (begin, begin + len(bare)), "label_line")
     parts = find_parts(text)
     if parts is None:
         return Reading(reason=NOTHING, part="unclosed_thought")

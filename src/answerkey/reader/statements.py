@@ -678,6 +678,8 @@ def _read_before(units: Units, at: int) -> Followed | None:
 
 def _follow_hint(units: Units, at: int) -> Followed | None:
     """Return what `it is`, `so` and `that leaves` lead to, if the clause ends there."""
+    if not units.options and not any(units.labels[at : at + 2 * REACH]):
+        return None
     roles = units.roles[at]
     begin = at + 1
     if roles & (IT | BE) == IT:

@@ -539,8 +539,8 @@ def _join_tokens(
         units.places = [*compress(range(size), is_kept), size]
     if BREAK in units.known:
         units.breaks += (at for at, word in enumerate(words) if word == BREAK)
-    for at in compress(range(len(words)), roles):
-        units.played |= roles[at]
+    for role in set(roles):
+        units.played |= role
     units.size = len(words)
     units.words = words + [BREAK] * _MARGIN
     units.roles = roles + [0] * _MARGIN

@@ -10,7 +10,7 @@ from answerkey import text
 from answerkey.errors import AnswerkeyError
 from answerkey.gates.rules import WORDS, count_gates, judge_run, read_definition
 from answerkey.reports.overview import Plots, TaskOverview, build_overview
-from answerkey.reports.terminal import SIMULATED
+from answerkey.reports.terminal import SIMULATED, say_refusals
 from answerkey.reports.view import GateView, MetricView, RunView, view_run
 from answerkey.runs import Run
 from answerkey.text import format_figure, format_interval, format_percent, make_visible, shorten
@@ -125,7 +125,7 @@ def _say_counts(counts: Mapping[str, int]) -> str:
     return (
         f"{counts['samples']} samples = {counts['scored']} scored + {counts['failed']} failed"
         f" + {counts['errors']} errors; scored = {counts['valid']} valid + "
-        f"{counts['invalid']} invalid (refused {counts['refused']})."
+        f"{counts['invalid']} invalid ({say_refusals(counts)})."
     )
 
 

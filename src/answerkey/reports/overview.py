@@ -42,6 +42,7 @@ from answerkey.run_audit.text import (
     describe_counted,
     describe_whole,
     list_readings,
+    say_doubted,
     say_fallbacks,
     say_unfit,
     say_votes,
@@ -57,7 +58,7 @@ from answerkey.text import (
 )
 from answerkey.types import GateStatus, MetricValue, ScoreStatus, Validity
 
-COUNTS = ("samples", "scored", "valid", "invalid", "refused", "failed", "errors")
+COUNTS = ("samples", "scored", "valid", "invalid", "refused", "declined", "failed", "errors")
 #: How a gate was decided; one that is skipped or not decided neither passes nor fails.
 DECIDED = {GateStatus.PASS: True, GateStatus.FAIL: False}
 #: The most letters that can be chosen from in a list.
@@ -650,13 +651,13 @@ def _build_headline(
     sentence, note = _say_value(main, chance)
     if baseline:
         sentence += f". Against {baseline.label}: {_say_difference(baseline, main)}"
-    fallbacks = say_fallbacks(task)
+    remarks = say_fallbacks(task) + say_doubted(task)
     return Headline(
         name=main.label,
         n=metric.n,
         is_share=main.is_share,
-        sentence=" ".join([f"{sentence}.", *fallbacks]),
-        note=" ".join([*note, *fallbacks]) or None,
+        sentence=" ".join([f"{sentence}.", *remarks]),
+        note=" ".join([*note, *remarks]) or None,
         value=metric.value,
         interval=metric.interval,
         right=right,

@@ -178,7 +178,9 @@ def _draw_votes(task: TaskView, layout: Layout) -> list[Line]:
 
 
 def _draw_audit(task: TaskView, layout: Layout) -> list[Line]:
-    """Return what other rules read, how another tool judged, and what a fallback was asked."""
+    """Return what other rules read, how another tool judged, what a fallback was asked, and what
+    is doubted.
+    """
     totals = task.task.totals
     lines: list[Line] = []
     if totals.get("readings") or totals.get("theirs"):
@@ -189,10 +191,11 @@ def _draw_audit(task: TaskView, layout: Layout) -> list[Line]:
         lines += draw_imported_verdicts(
             task.task, layout.width, layout.digits, with_shares=layout.is_complete
         )
-    if totals.get("fallback") and layout.is_complete:
-        from answerkey.run_audit.text import say_fallbacks
+    if layout.is_complete and (totals.get("fallback") or totals.get("doubted")):
+        from answerkey.run_audit.text import say_doubted, say_fallbacks
 
-        for sentence in say_fallbacks(task.task, layout.digits):
+        sentences = say_fallbacks(task.task, layout.digits) + say_doubted(task.task, layout.digits)
+        for sentence in sentences:
             lines += [BLANK, *layout.text(sentence)]
     return lines
 
@@ -491,12 +494,16 @@ def _draw_sum(counts: Mapping[str, int], noun: str, layout: Layout) -> list[Line
         f" + {counts['failed']} failed + {counts['errors']} errors;"
     )
     second = (
-        f"scored = {counts['valid']} valid + {counts['invalid']} invalid"
-        f" (refused {counts['refused']})"
+        f"scored = {counts['valid']} valid + {counts['invalid']} invalid ({say_refusals(counts)})"
     )
     if measure_width(f"{first} {second}") + 2 <= layout.width:
         return [line(f"  {first} {second}")]
     return [line(f"  {first}"), line(f"  {second}")]
+
+
+def say_refusals(counts: Mapping[str, int]) -> str:
+    """Return how many completions the provider refused, and how many decline in words."""
+    return f"refused by provider {counts['refused']}, declined {counts['declined']}"
 
 
 def _draw_lost(task: TaskView, layout: Layout) -> list[Line]:

@@ -44,6 +44,7 @@ from answerkey.run_audit.findings import (
     TaskAudit,
     find_run_findings,
 )
+from answerkey.run_audit.text import say_doubted
 from answerkey.runs import KeptCompletions, Run, RunPlace, TaskRun, load_run
 from answerkey.scorers import choose_audited, find_audited_rows, reads_choices
 from answerkey.scorers.rereading import OWN, Passage, list_labels, list_passages, reread
@@ -188,7 +189,18 @@ def _audit_task(
         clean=quality and _measure_clean(task_run, quality, tally, rule),
         drawn_from=None if audited is None else len(reopened),
     )
-    return replace(audit, findings=tuple(find_run_findings(audit, tally)))
+    findings = [*find_run_findings(audit, tally), *_find_doubted(task_run)]
+    return replace(audit, findings=tuple(findings))
+
+
+def _find_doubted(task_run: TaskRun) -> Iterator[Finding]:
+    """Yield a finding about stated choices that are doubted, of all completions of the run."""
+    for sentence in say_doubted(task_run):
+        step = (
+            "read some with `answerkey explain`, which says what speaks against them; "
+            "`extraction: {rule: stated_answer, accept: doubted}` accepts them"
+        )
+        yield Finding("DOUBTED", sentence, step, dict(task_run.totals["doubted"]))
 
 
 def _list_readers(tally: Tally, group: str, rule: str | None) -> tuple[ReaderCounts, ...]:

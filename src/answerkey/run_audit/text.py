@@ -166,6 +166,19 @@ def say_fallbacks(task: TaskRun, digits: int | None = None) -> list[str]:
     return sentences
 
 
+def say_doubted(task: TaskRun, digits: int | None = None) -> list[str]:
+    """Return a sentence about stated choices that are doubted, if there are any."""
+    doubted = task.totals.get("doubted")
+    whole = describe_whole(task, "").own
+    if not doubted or whole is None:
+        return []
+    without = format_percent(whole.correct / whole.n, digits)
+    accepted = format_percent((whole.correct + doubted["correct"]) / whole.n, digits)
+    count = f"{doubted['count']:,} of {format_count(whole.n, 'completion')}"
+    sentence = f"Doubted replies, which name a choice and speak against it: {count}."
+    return [f"{sentence} Accuracy is {without} without them and {accepted} if they were accepted."]
+
+
 def describe_whole(task: TaskRun, rule: str) -> TaskAudit:
     """Return the audit of all completions as the run's main scorer read them."""
     letters: Mapping[str, Mapping[str, int]] = task.totals.get("letters") or {}

@@ -150,6 +150,7 @@ class Counts(Stored):
     valid: Count
     invalid: Count
     refused: Count
+    declined: Count
     failed: Count
     errors: Count
 
@@ -344,6 +345,7 @@ class Tally(Stored):
     categories: dict[str, Category]
     cut_off: Count = 0
     thinking: Count = 0
+    doubted: Counted = {}
     choice_counts: dict[Annotated[str, Field(pattern="^[1-9][0-9]{0,17}$")], Count] = {}
     failures: dict[str, Reasons] = {}
     unscored: Count = 0

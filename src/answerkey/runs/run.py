@@ -213,7 +213,7 @@ class TaskRun:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Samples, scored, valid, invalid, refused, failed, errors."""
+        """Samples, scored, valid, invalid, refused, declined, failed, errors."""
         counts: Mapping[str, int] = self.totals["counts"]
         return counts
 

@@ -19,6 +19,7 @@ COUNTS = {
     "valid": 1,
     "invalid": 3,
     "refused": 0,
+    "declined": 0,
     "failed": 0,
     "errors": 0,
 }
@@ -34,8 +35,8 @@ def test_score_prints_the_summary_and_where_the_run_lies(call: Call, words: Word
     assert "run here\n" in done.out
     assert "  Accuracy  25.00 %  [4.56, 69.94]  4\n" in done.out
     assert (
-        "  4 samples = 4 scored + 0 failed + 0 errors; scored = 1 valid + 3 invalid (refused 0)\n"
-        in done.out
+        "  4 samples = 4 scored + 0 failed + 0 errors;\n"
+        "  scored = 1 valid + 3 invalid (refused by provider 0, declined 0)\n" in done.out
     )
     assert "\x1b" not in done.out
     assert done.err.startswith("Next\n  answerkey report here ")

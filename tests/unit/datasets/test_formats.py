@@ -582,6 +582,8 @@ NEITHER = ": neither JSON nor a Python literal"
         ("list", "[f()]", NEITHER),
         ("list", "['A' 'B']", ": two texts follow each other without a comma between them"),
         ("list", '[{"a": 1, "a": 2}]', ": key `a` appears twice in one object"),
+        ("list", "[{'a': 1, 'a': 2}]", ": key `a` appears twice in one object"),
+        ("list", "[{1: 'x', '1': 'y'}]", ": key `1` appears twice in one object"),
         ("list", "[b'x']", ": it holds a value that has no form in JSON"),
         ("list", "['x', 1e999]", ": it holds a value that has no form in JSON"),
         ("list", '["\\ud800"]', ": half of a surrogate pair is not a character"),

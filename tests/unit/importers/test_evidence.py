@@ -185,16 +185,6 @@ def test_a_stated_task_is_never_a_way_to_look_elsewhere(desk: Desk, value: objec
     assert "HOME" not in desk.text("task.yaml")
 
 
-def test_words_about_a_task_are_taken_over_only_as_text(desk: Desk) -> None:
-    """A description that names a value of the environment is left out."""
-    task = {"key": "t", "description": "$HOME", "tags": ["x"], "definition": {"scorers": [SCORER]}}
-    desk.bring(desk.json("log.json", platform_log(specification={"task": task})))
-    text = desk.text("task.yaml")
-    assert ("HOME" in text, 'tags:\n  - "x"\n' in text) == (False, True)
-    assert text.startswith("# yaml-language-server: $schema=.schemas/task.json\n")
-    assert ak.run(desk.out, out=desk.folder / "run").metrics["Accuracy"].value == 1.0
-
-
 def test_samples_that_are_broken_are_named_and_a_cut_log_too(desk: Desk) -> None:
     """With the reason that the log gives."""
     log = platform_log()

@@ -306,19 +306,6 @@ def test_the_last_of_the_same_trial_counts_where_a_tool_writes_anew(tmp_path: Pa
     assert rows == [("a", "new"), ("b", "b 0"), ("c", "c 0")]
 
 
-def test_a_log_that_is_nearly_of_a_kind_says_what_it_lacks(desk: Desk) -> None:
-    """Whether a table is read in its place, or nothing is."""
-    rows = [{"doc_id": 1, "doc": {"question": "Which?"}, "resps": []}]
-    error = desk.refuse("no column holds the truth", desk.lines("near.jsonl", rows))
-    assert str(error.hint).startswith(
-        "it is nearest to `lm-eval`, but lacks `filtered_resps`; name the column"
-    )
-    error = desk.refuse("is not recognised", desk.json("near.yaml", rows[0]))
-    assert error.hint == "it is nearest to `lm-eval`, but lacks `filtered_resps`"
-    error = desk.refuse("is not recognised", desk.write("far.yaml", "a: 1"))
-    assert "in place of `auto`; files there: `far.yaml`" in str(error.hint)
-
-
 def test_an_import_says_what_a_run_of_it_would_refuse(desk: Desk) -> None:
     """The first truth that is none of the choices, and how many more there are."""
     rows = [

@@ -118,7 +118,7 @@ def count_eight() -> dict[str, Any]:
 def list_counts(*numbers: int) -> dict[str, int]:
     """Return the counts of a task."""
     names = ("samples", "scored", "valid", "invalid", "refused", "failed", "errors")
-    return dict(zip(names, numbers, strict=True))
+    return {**dict(zip(names, numbers, strict=True)), "declined": 0}
 
 
 def list_reasons(**reasons: tuple[int, str, str | None]) -> dict[str, Any]:
@@ -127,6 +127,24 @@ def list_reasons(**reasons: tuple[int, str, str | None]) -> dict[str, Any]:
         name: {"count": count, "example": {"sample_id": sample, "completion": text}}
         for name, (count, sample, text) in reasons.items()
     }
+
+
+def test_declined_and_doubted_replies_are_counted_apart() -> None:
+    """A reply that declines is not refused; a doubted choice may be the true one."""
+    scores = make_scores(
+        {"is_correct": [0.0, 0.0, 0.0, 1.0]},
+        {
+            "completion_validity": ["INVALID", "INVALID", "INVALID", "VALID"],
+            "validity_reason": ["DECLINED", "SEVERAL_CHOICES", "SEVERAL_CHOICES", None],
+            "predicted_choice": [None, None, None, "A"],
+            "ground_truth_choice": ["A", "A", "B", "A"],
+            "doubted_choice": [None, "A", "A", None],
+        },
+    )
+    counts = count_samples(make_samples(("x",) * 4), None, scores)
+    assert counts["counts"]["declined"] == 1
+    assert counts["counts"]["refused"] == 0
+    assert counts["doubted"] == {"count": 2, "correct": 1}
 
 
 def test_counts_add_up() -> None:

@@ -17,6 +17,7 @@ COUNTS = {
     "valid": 6,
     "invalid": 3,
     "refused": 1,
+    "declined": 0,
     "failed": 1,
     "errors": 0,
 }

@@ -130,6 +130,7 @@ def test_the_headline_says_number_interval_and_chance(done: Run) -> None:
         "valid": 3,
         "invalid": 1,
         "refused": 0,
+        "declined": 0,
         "failed": 0,
         "errors": 0,
     }

@@ -79,6 +79,7 @@ ERRORS = {
     "valid": 7,
     "invalid": 0,
     "refused": 0,
+    "declined": 0,
     "failed": 0,
     "errors": 3,
 }
@@ -169,8 +170,8 @@ def group(groups: Groups) -> list[MetricValue]:
         (
             {},
             (
-                "  10 samples = 9 scored + 1 failed + 0 errors; scored = 6 valid + 3 "
-                "invalid (refused 1)\n"
+                "  10 samples = 9 scored + 1 failed + 0 errors;\n"
+                "  scored = 6 valid + 3 invalid (refused by provider 1, declined 0)\n"
             ),
         ),
         ({"totals": {"cut_off": 4}}, "  cut off by the token limit: 4\n"),

@@ -37,7 +37,7 @@ SOURCES: dict[str, dict[str, Any]] = {"mcqa": {"task": {}}, "other": {"task": {}
 VALUE = MetricValue(
     "Accuracy", 0.5, 2, {"failed": 1}, (0.1, 0.9), "wilson", type="mean", scorer="s"
 )
-COUNTS = dict.fromkeys(("scored", "valid", "invalid", "refused", "failed", "errors"), 0)
+COUNTS = dict.fromkeys(("scored", "valid", "invalid", "refused", "declined", "failed", "errors"), 0)
 EMPTY = ("completion_statuses", "invalid", "failed", "errors", "excluded", "letters", "categories")
 TALLY = {"counts": {"samples": 2, **COUNTS}, "category_column": None} | {name: {} for name in EMPTY}
 FRAME = pl.DataFrame({"sample_id": ["1", "2"], "trial": [0, 0]})

@@ -11,7 +11,9 @@ import pytest
 from answerkey.errors import RunError
 from answerkey.runs.manifest import Manifest, Metrics, require_shape
 
-COUNTS = dict.fromkeys(("samples", "scored", "valid", "invalid", "refused", "failed", "errors"), 1)
+COUNTS = dict.fromkeys(
+    ("samples", "scored", "valid", "invalid", "refused", "declined", "failed", "errors"), 1
+)
 ENTRY: dict[str, Any] = {
     "key": "mcqa",
     "display_name": None,

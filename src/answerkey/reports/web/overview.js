@@ -134,14 +134,14 @@
 
   function drawCounts(task, at) {
     const { counts, headline: { right } } = task;
-    const refused = counts.refused ? `${count(counts.refused)} refused` : null;
+    const refusals = [counts.refused && `${count(counts.refused)} refused by the provider`, counts.declined && `${count(counts.declined)} declined`].filter(Boolean).join(", ") || null;
     const reasons = [counts.failed && `${count(counts.failed)} FAILED`, counts.errors && `${count(counts.errors)} ERROR`].filter(Boolean).join(", ");
     const valid = isNumber(right)
       ? [{ kind: "right", label: "right", count: right, show: "right" }, { kind: "wrong", label: "wrong", count: counts.valid - right, show: "wrong" }]
       : [{ kind: "valid", label: "VALID", count: counts.valid }];
     const parts = [
       ...valid,
-      { kind: "invalid", label: "INVALID", count: counts.invalid, show: "invalid", note: refused },
+      { kind: "invalid", label: "INVALID", count: counts.invalid, show: "invalid", note: refusals },
       { kind: "failed", label: "not scored", count: counts.failed + counts.errors, show: "failed", note: reasons },
     ];
     const total = counts.samples;

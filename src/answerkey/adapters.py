@@ -81,9 +81,8 @@ class LmEvalFilter:
             _get_field(doc, self._choices) if isinstance(self._choices, str) else self._choices
         )
         labels = list(_label(options or ()) if choices is None else choices)
-        texts = (
-            one if isinstance(one, str) else "" for one in responses
-        )  # a call that failed has none
+        # A call that failed has no text.
+        texts = [response if isinstance(response, str) else "" for response in responses]
         return read_many(texts, labels, options)
 
 
@@ -104,7 +103,7 @@ def lighteval_metric(name: str = "stated_answer") -> Any:  # noqa: ANN401 - a cl
         def compute(self, doc: Any, model_response: Any, **_rest: object) -> float:  # noqa: ANN401
             """Return the share of right ones among the generations of a document."""
             labels = _label(doc.choices)
-            texts = [one.strip() for one in doc.choices]
+            texts = [choice.strip() for choice in doc.choices]
             options = None if texts == labels else texts
             golds = [doc.gold_index] if isinstance(doc.gold_index, int) else doc.gold_index
             truths = {labels[at] for at in golds}
@@ -138,8 +137,9 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class of Inspect
         """
 
         async def score(state: Any, target: Any) -> Any:  # noqa: ANN401
-            options = [one.value for one in state.choices]
-            if any(one.original_position != at for at, one in enumerate(state.choices)):
+            options = [choice.value for choice in state.choices]
+            positions = [choice.original_position for choice in state.choices]
+            if positions != list(range(len(positions))):
                 raise ValueError(
                     "`multiple_choice(shuffle=…)` rewrites completions: use the "
                     "dataset's `shuffle_choices`"
@@ -184,12 +184,11 @@ def _label(options: Sequence[str]) -> list[str]:
     return list(ascii_uppercase[: len(options)])
 
 
-def _list_each(given: Any, count: int) -> Sequence[Any]:  # noqa: ANN401 - texts, or lists of them
-    """Return what is given for each completion; texts are those of all completions."""
-    is_shared = (
-        given is None or isinstance(given, str) or all(isinstance(one, str) for one in given)
-    )
-    return [given] * count if is_shared else given
+def _list_each(texts: Any, count: int) -> Sequence[Any]:  # noqa: ANN401 - texts, or lists of them
+    """Return the texts of each completion; plain texts are those of all completions."""
+    if texts is None or all(isinstance(text, str) for text in texts):
+        return [texts] * count
+    return texts  # type: ignore[no-any-return]
 
 
 def _read_text(completion: str | Sequence[Mapping[str, Any]]) -> str:
@@ -199,12 +198,10 @@ def _read_text(completion: str | Sequence[Mapping[str, Any]]) -> str:
     """
     if isinstance(completion, str):
         return completion
-    said = [
-        message["content"]
-        for message in completion
-        if message.get("role", "assistant") == "assistant"
-    ]
-    content = said[-1] if said else None
+    content = None
+    for message in completion:
+        if message.get("role", "assistant") == "assistant":
+            content = message["content"]
     if content is None or isinstance(content, str):
         return content or ""
     return "\n".join(part["text"] for part in content if part.get("type") == "text")
@@ -212,10 +209,10 @@ def _read_text(completion: str | Sequence[Mapping[str, Any]]) -> str:
 
 def _get_field(doc: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - whatever a dataset holds
     """Return a field of a document; a dotted name reaches into it."""
-    found: Any = doc
+    value: Any = doc
     for part in name.split("."):
-        found = found[part]
-    return found
+        value = value[part]
+    return value
 
 
 def _average(values: Sequence[float]) -> float:

@@ -15,12 +15,14 @@ import re
 import threading
 import unicodedata
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from html import escape
 from importlib import import_module
+from os.path import commonprefix
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -126,7 +128,8 @@ def shorten_path(path: str) -> str:
                     path = json.loads(file.read_text(encoding="utf-8"))["log"]
     if path in _given:
         return _given[path]
-    for folder in (str(one) for one in Path(path).parents if Path(path).is_absolute()):
+    for parent in Path(path).parents if Path(path).is_absolute() else ():
+        folder = str(parent)
         if _given.get(folder, ".") != ".":
             return str(Path(_given[folder], Path(path).relative_to(folder)))
     try:
@@ -303,17 +306,32 @@ def describe_metric(value: MetricValue) -> dict[str, Any]:
 
     Notes, `details` and `groups` only where there is something to say.
     """
-    always = ("name", "type", "metric", "scorer", "purpose", "value", "n")
-    described: dict[str, Any] = {name: getattr(value, name) for name in always}
-    described |= {
-        "n_excluded": dict(value.n_excluded),
-        "interval": value.interval and list(value.interval),
-    }
-    described |= {"interval_method": value.interval_method, "std_error": value.std_error}
-    described |= {"interval_note": value.interval_note} if value.interval_note else {}
-    described |= {"note": value.note} if value.note else {}
-    described |= {"details": dict(value.details)} if value.details else {}
-    return described | ({"groups": [asdict(one) for one in value.groups]} if value.groups else {})
+    described: dict[str, Any] = {}
+    for name in _ALWAYS_DESCRIBED:
+        described[name] = getattr(value, name)
+    described["n_excluded"] = dict(value.n_excluded)
+    described["interval"] = value.interval and list(value.interval)
+    for name in ("interval_note", "note", "details"):
+        if getattr(value, name):
+            described[name] = getattr(value, name)
+    if value.groups:
+        described["groups"] = [asdict(groups) for groups in value.groups]
+    return described
+
+
+_ALWAYS_DESCRIBED = (
+    "name",
+    "type",
+    "metric",
+    "scorer",
+    "purpose",
+    "value",
+    "n",
+    "n_excluded",
+    "interval",
+    "interval_method",
+    "std_error",
+)
 
 
 # -------------------------------------------------------------------------------- lines and tables
@@ -348,18 +366,21 @@ def _as_span(cell: Cell) -> Span:
     return Span(make_visible(text), role)
 
 
-def make_line_visible(one: Line) -> Line:
+def make_line_visible(spans: Line) -> Line:
     """Return a line with what is still hidden in it written out: the last gate before a
     terminal.
     """
-    return line(*one)
+    return line(*spans)
 
 
 def plain_text(lines: Iterable[Line]) -> str:
     """Return lines as text without roles, each ended by a line feed, without blanks at line
     ends.
     """
-    return "".join("".join(span.text for span in one).rstrip() + "\n" for one in lines)
+    text = ""
+    for spans in lines:
+        text += "".join(span.text for span in spans).rstrip() + "\n"
+    return text
 
 
 def wrap(text: str, width: int) -> list[str]:
@@ -381,7 +402,10 @@ def wrap(text: str, width: int) -> list[str]:
 
 def join_blocks(blocks: Iterable[Sequence[Line]]) -> list[Line]:
     """Return blocks of lines below each other, a blank line between them."""
-    return [one for block in blocks for one in (BLANK, *block)][1:]
+    lines: list[Line] = []
+    for block in blocks:
+        lines += [BLANK, *block]
+    return lines[1:]
 
 
 def draw_text(text: str, width: int, role: Role = "plain", *, indent: str = INDENT) -> list[Line]:
@@ -408,18 +432,23 @@ class Drawn:
 
 
 def draw_finding(number: int, sentence: str, notes: Mapping[str, str], width: int) -> list[Line]:
-    """Return an entry of a numbered list: what was found, then notes such as `Next: `, each
-    indented.
-    """
-    lines, lead = [], Span(f"{number:>3}. ", "dim")
-    for part in wrap(make_visible(sentence), width - len(lead.text)):
-        lines.append(line(lead, Span(part, "warn")))
-        lead = Span(" " * len(lead.text))
-    for name, text in notes.items():
-        mark = Span(name, "dim")
-        for part in wrap(make_visible(text), width - len(lead.text) - len(name)) if text else ():
-            lines.append(line(lead, mark, part))
-            mark = Span(" " * len(name))
+    """Return an entry of a numbered list: the finding, then notes such as `Next: `, indented."""
+    lead = f"{number:>3}. "
+    lines = _draw_labelled(Span(lead, "dim"), sentence, width, "warn")
+    indent = " " * len(lead)
+    for label, note in notes.items():
+        if note:
+            for part in _draw_labelled(Span(label, "dim"), note, width - len(indent)):
+                lines.append((Span(indent), *part))
+    return lines
+
+
+def _draw_labelled(label: Span, text: str, width: int, role: Role = "plain") -> list[Line]:
+    """Return a text broken into lines, the first after its label and the others below it."""
+    lines = []
+    for part in wrap(make_visible(text), width - len(label.text)):
+        lines.append(line(label, Span(part, role)))
+        label = Span(" " * len(label.text))
     return lines
 
 
@@ -442,8 +471,7 @@ def lay_out(table: Table, width: int, *, indent: str = INDENT) -> list[Line]:
 
     A column without any text is left out, and so is a heading line without any.
     """
-    columns: list[tuple[str, list[Span]]] = []
-    widths: list[int] = []
+    columns: list[tuple[str, int, list[Span]]] = []
     flexible = None
     for number, (align, *cells) in enumerate(
         zip(table.align, table.header, *table.rows, strict=True)
@@ -451,25 +479,33 @@ def lay_out(table: Table, width: int, *, indent: str = INDENT) -> list[Line]:
         spans = [_as_span(cell) for cell in cells]
         if not any(span.text for span in spans[1:]):
             continue
-        flexible = len(columns) if number == table.flexible else flexible
-        columns.append((align, [Span(spans[0].text, "head"), *spans[1:]]))
-        widths.append(max(measure_width(span.text) for span in spans))
-    spare = width - len(indent) - sum(widths) - len(GAP) * (len(columns) - 1)
+        if number == table.flexible:
+            flexible = len(columns)
+        spans[0] = Span(spans[0].text, "head")
+        columns.append((align, max(measure_width(span.text) for span in spans), spans))
+    spare = width - len(indent) - len(GAP) * (len(columns) - 1)
+    spare -= sum(column_width for _, column_width, _ in columns)
     if flexible is not None and spare < 0:
-        least = max(8, measure_width(columns[flexible][1][0].text))
-        widths[flexible] = max(least, widths[flexible] + spare)
+        align, column_width, spans = columns[flexible]
+        least = max(8, measure_width(spans[0].text))
+        columns[flexible] = (align, max(least, column_width + spare), spans)
     lines = []
     for number in range(len(table.rows) + 1):
         pieces = [Span(indent)]
-        for (align, spans), cells_wide in zip(columns, widths, strict=True):
-            text = spans[number].text
-            text = text if measure_width(text) <= cells_wide else shorten(text, cells_wide)
-            padding = " " * (cells_wide - measure_width(text))
-            text = padding + text if align == ">" else text + padding
-            pieces += [Span(GAP)] if len(pieces) > 1 else []
-            pieces.append(Span(text, spans[number].role))
-        lines.append(tuple(piece for piece in pieces if piece.text))
-    return lines if any(spans[0].text for _, spans in columns) else lines[1:]
+        for align, column_width, spans in columns:
+            text = _pad(spans[number].text, column_width, align)
+            pieces += [Span(text, spans[number].role), Span(GAP)]
+        lines.append(tuple(piece for piece in pieces[:-1] if piece.text))
+    has_heading = any(spans[0].text for _, _, spans in columns)
+    return lines if has_heading else lines[1:]
+
+
+def _pad(text: str, width: int, align: str) -> str:
+    """Return a text in exactly `width` cells, cut if it is longer."""
+    if measure_width(text) > width:
+        text = shorten(text, width)
+    padding = " " * (width - measure_width(text))
+    return padding + text if align == ">" else text + padding
 
 
 def draw_facts(facts: Iterable[tuple[str, Cell]], width: int) -> list[Line]:
@@ -485,41 +521,39 @@ SHOWN_LETTERS = 12
 
 
 def draw_letter_table(
-    found: Mapping[str, Mapping[str, int]], width: int, *, with_shares: bool = True
+    counts: Mapping[str, Mapping[str, int]], width: int, *, with_shares: bool = True
 ) -> list[Line]:
     """Return true choice → predicted choice (or INVALID) → count as a table, with the recall.
 
     Where the square table would be too wide, one row per choice.
     """
-    if not found:
+    if not counts:
         return []
-    letters = sorted(
-        ({letter for row in found.values() for letter in row} | set(found)) - {INVALID}
-    )
-    totals = {one: sum(row.get(one, 0) for row in found.values()) for one in (*letters, INVALID)}
+    totals: Counter[str] = Counter()
+    for row in counts.values():
+        totals.update(row)
+    letters = sorted({*counts, *totals} - {INVALID})
     rows: list[Sequence[Cell]] = []
     if len(letters) > SHOWN_LETTERS:
         for letter in letters:
-            row = found.get(letter, {})
-            counts = (sum(row.values()), totals[letter], row.get(letter, 0))
-            rows.append((letter, *map(str, counts)))
-        return [
-            BLANK,
-            *lay_out(Table(("Choice", "true", "predicted", "both"), rows, "<>>>"), width),
-        ]
+            row = counts.get(letter, {})
+            numbers = (sum(row.values()), totals[letter], row.get(letter, 0))
+            rows.append((letter, *map(str, numbers)))
+        table = Table(("Choice", "true", "predicted", "both"), rows, "<>>>")
+        return [BLANK, *lay_out(table, width)]
+    predictions = [*letters, INVALID]
     for letter in letters:
-        if letter in found:
-            row, n = found[letter], sum(found[letter].values())
-            cells = [
-                Span(str(row.get(one, 0)), "strong" if one == letter else "plain")
-                for one in letters
-            ]
-            share = format_percent(row.get(letter, 0) / n) if with_shares else ""
-            rows.append((letter, *cells, str(row.get(INVALID, 0)), str(n), share))
-    rows.append(
-        [*(Span(str(one), "dim") for one in ("all", *totals.values(), sum(totals.values()))), ""]
-    )
-    header = ["True \\ predicted", *letters, INVALID, "n", "recall"]
+        if letter not in counts:
+            continue
+        row = counts[letter]
+        n = sum(row.values())
+        cells = [Span(str(row.get(prediction, 0))) for prediction in predictions]
+        cells[letters.index(letter)] = Span(str(row.get(letter, 0)), "strong")
+        share = format_percent(row.get(letter, 0) / n) if with_shares else ""
+        rows.append((letter, *cells, str(n), share))
+    sums = [totals[prediction] for prediction in predictions]
+    rows.append([Span(str(cell), "dim") for cell in ("all", *sums, sum(sums), "")])
+    header = ["True \\ predicted", *predictions, "n", "recall"]
     return [BLANK, *lay_out(Table(header, rows, "<" + ">" * (len(header) - 1)), width)]
 
 
@@ -542,17 +576,15 @@ def draw_problems(
     After the first 50 only the count of the rest. `for_python` names arguments of functions in
     place of options of commands.
     """
-    lines = join_blocks(
-        _draw_problem(Span(f"error[{error.code}]", "bad"), error, width, for_python=for_python)
-        for error in errors[:SHOWN_ERRORS]
-    )
+    blocks = []
+    for error in errors[:SHOWN_ERRORS]:
+        label = Span(f"error[{error.code}]", "bad")
+        blocks.append(_draw_problem(label, error, width, for_python=for_python))
     if len(errors) > SHOWN_ERRORS:
         where = "`errors` of this exception" if for_python else "`--json`"
-        lines += [
-            BLANK,
-            line(f"and {len(errors) - SHOWN_ERRORS} more errors; {where} has them all"),
-        ]
-    return lines
+        more = f"and {len(errors) - SHOWN_ERRORS} more errors; {where} has them all"
+        blocks.append([line(more)])
+    return join_blocks(blocks)
 
 
 def write_problem(error: AnswerkeyError, *, for_python: bool = False) -> str:
@@ -570,56 +602,73 @@ def _draw_problem(
     label: Span, problem: AnswerkeyError | Notice, width: int = 0, *, for_python: bool = False
 ) -> list[Line]:
     """Return a problem as lines; with a `width`, also the line of the file where it is."""
-    name = name_arguments if for_python else str
-    first, *rest = make_visible(name(problem.message), keep_lines=True).split("\n")
-    lines = [line(label, Span(f": {first}", "strong")), *(line(f"  {more}") for more in rest)]
+    translate = name_arguments if for_python else str
+    first, *further = _split_lines(translate(problem.message))
+    lines = [line(label, Span(f": {first}", "strong"))]
+    lines += [line(f"  {text}") for text in further]
     if problem.where and str(problem.where):
         place = show_place(problem.where)
-        lines.append(line(Span("  --> ", "dim"), place.removeprefix("--") if for_python else place))
-        lines += (
-            _draw_source(problem, width) if width and isinstance(problem, AnswerkeyError) else []
-        )
+        if for_python:
+            place = place.removeprefix("--")
+        lines.append(line(Span("  --> ", "dim"), place))
+        if width and isinstance(problem, AnswerkeyError):
+            lines += _draw_source(problem, problem.where, width)
     if problem.hint:
-        first, *rest = make_visible(name(problem.hint), keep_lines=True).split("\n")
+        first, *further = _split_lines(translate(problem.hint))
         lines.append(line(Span("  = help: ", "dim"), first))
-        lines += [line(f"          {more}") for more in rest]
+        lines += [line(f"          {text}") for text in further]
     return lines
 
 
-def _draw_source(error: AnswerkeyError, width: int) -> list[Line]:
+def _split_lines(text: str) -> list[str]:
+    return make_visible(text, keep_lines=True).split("\n")
+
+
+def _draw_source(error: AnswerkeyError, place: Place, width: int) -> list[Line]:
     """Return the line of a file, cut around a caret below the mistake.
 
     Nothing where its column is not known. What is hidden in it, tabs too, is written out, so that
     the caret stands right. A value that may not be shown is not shown in its file either.
     """
-    place = error.where or Place()
-    source = None if error.code == "E117" or HIDDEN in error.message else _read_line(place)
+    if error.code == "E117" or HIDDEN in error.message:
+        return []
+    source = _read_line(place)
     if source is None:
         return []
-    key = re.search(rf'(?<!\\)"{re.escape((place.field or "").rpartition(".")[2])}"\s*:\s*', source)
-    column = place.column or (key.end() + 1 if key else 0)
-    for name in re.findall(r"`([^`]+)`", error.message)[::-1] if error.code in _ABOUT_NAMES else ():
-        if found := re.compile(rf"(?<!\w){re.escape(name)}(?!\w)").search(
-            source, max(0, column - 1)
-        ):
-            column = (
-                found.start() + 1
-            )  # the place was that of the template, the mistake is a name in it
-            break
+    column = _find_column(error, place, source)
     shown = hide_values(source)
-    if shown != source:
-        pairs = enumerate(zip(shown, source, strict=False), start=1)
-        column = min(column, next((at for at, (one, two) in pairs if one != two), column))
-    number, room = Span(f"{place.line:>5} | ", "dim"), width - 8
-    before, after = make_visible(shown[: max(0, column - 1)]), shown[max(0, column - 1) :]
+    common = commonprefix([shown, source])  # noqa: RUF071 - characters are compared, not paths
+    column = min(column, len(common) + 1)
+    start = max(0, column - 1)
+    before = make_visible(shown[:start])
+    after = shown[start:]
+    room = width - 8
     if measure_width(before) + measure_width(after[:room]) > room:
         while measure_width(before) > room // 2:
             before = f"…{before[2 + (measure_width(before) - room // 2) // 2 :]}"
     cells = measure_width(before)
-    lines = [line(number, before + shorten(after, room - cells))]
-    if 0 < column <= len(source) + 1:
+    lines = [line(Span(f"{place.line:>5} | ", "dim"), before + shorten(after, room - cells))]
+    if column > 0:
         return [*lines, line(Span(f"{'|':>7} ", "dim"), " " * cells, Span("^", "bad"))]
-    return lines if error.code == "E202" else []  # a row that is wrong as a whole
+    is_whole_row = error.code == "E202"
+    return lines if is_whole_row else []
+
+
+def _find_column(error: AnswerkeyError, place: Place, source: str) -> int:
+    """Return the column of a mistake in its line, counted from 1; 0 where it is not known."""
+    column = place.column or 0
+    if not column:
+        name = (place.field or "").rpartition(".")[2]
+        key = re.search(rf'(?<!\\)"{re.escape(name)}"\s*:\s*', source)
+        column = key.end() + 1 if key else 0
+    if error.code in _ABOUT_NAMES:
+        # The place is that of the template, the mistake is a name in it.
+        for name in reversed(re.findall(r"`([^`]+)`", error.message)):
+            pattern = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
+            match = pattern.search(source, max(0, column - 1))
+            if match:
+                return match.start() + 1
+    return column if column <= len(source) + 1 else 0
 
 
 def _read_line(place: Place) -> str | None:
@@ -662,39 +711,38 @@ def name_arguments(text: str) -> str:
     """Return a text with commands and options in backticks as Python calls them, where Python has
     them.
     """
-
-    def name_option(found: re.Match[str]) -> str:
-        name, value = found[1].replace("-", "_"), (found[2] or "…").strip("'")
-        shown = value if re.fullmatch(r"[\d./]+|…", value) else f'"{value}"'
-        if name == "allow_host":
-            return f"allow_hosts=({shown},)"
-        key, mark, inner = value.partition("=")
-        return f'config={{"{key}": {inner}}}' if name == "config" and mark else f"{name}={shown}"
-
     text = text.replace("`--unpaired`", "`is_paired=False`")
-    text = _SWITCH.sub(lambda found: f"{found[2].replace('-', '_')}={not found[1]}", text)
-    return _COMMAND.sub(r"`ak.\1(\2)`", _OPTION.sub(name_option, text))
+    text = _SWITCH.sub(lambda match: f"{match[2].replace('-', '_')}={not match[1]}", text)
+    return _COMMAND.sub(r"`ak.\1(\2)`", _OPTION.sub(_name_option, text))
+
+
+def _name_option(match: re.Match[str]) -> str:
+    name = match[1].replace("-", "_")
+    value = (match[2] or "…").strip("'")
+    shown = value if re.fullmatch(r"[\d./]+|…", value) else f'"{value}"'
+    if name == "allow_host":
+        return f"allow_hosts=({shown},)"
+    key, equals, config_value = value.partition("=")
+    if name == "config" and equals:
+        return f'config={{"{key}": {config_value}}}'
+    return f"{name}={shown}"
 
 
 def describe_problems(errors: Iterable[AnswerkeyError]) -> dict[str, object]:
     """Return errors as `--json` prints them, with the paths that the user gave."""
-    found = [one.describe() for one in errors]
-    return {
-        "errors": [one | {"file": one["file"] and shorten_path(str(one["file"]))} for one in found]
-    }
+    return {"errors": [error.describe() | _describe_file(error.where) for error in errors]}
 
 
 def describe_notices(notices: Iterable[Notice]) -> list[dict[str, object]]:
     """Return notices as plain values."""
-    found = [(one, one.where or Place()) for one in notices]
-    files = [at.file and shorten_path(at.file) for _, at in found]
-    return [
-        {
-            "message": one.message,
-            "file": file,
-            "line": at.line,
-            "column": at.column,
-            "hint": one.hint,
-        }
-        for (one, at), file in zip(found, files, strict=True)
-    ]
+    described = []
+    for notice in notices:
+        place = notice.where or Place()
+        facts = {"message": notice.message, **_describe_file(notice.where)}
+        described.append(facts | {"line": place.line, "column": place.column, "hint": notice.hint})
+    return described
+
+
+def _describe_file(place: Place | None) -> dict[str, object]:
+    file = place.file if place else None
+    return {"file": file and shorten_path(file)}

@@ -11,7 +11,6 @@ from typing import Any
 
 #: Names of the later era: they show again what `output` and `messages` hold.
 LATER_NAMES = ("trace", "raw_outputs", "model_outputs")
-_SYSTEM_ROLES = ("system", "developer")
 _TEXT_PARTS = ("text", "output_text", "input_text")
 
 Message = Mapping[str, Any]
@@ -42,29 +41,31 @@ def _build_trace(
     messages: Sequence[Message], build: Callable[[dict[str, object]], Any]
 ) -> dict[str, object]:
     """Return the exchange by role and by turn; a turn begins with each message of the user."""
+    by_role: dict[str, list[Message]] = {"user": [], "assistant": [], "system": []}
     turns: list[dict[str, Any]] = []
     for message in messages:
-        role = _read_role(message)
-        if role == "user":
-            turns.append({"user_message": message, "assistant_items": [], "assistant_messages": []})
-        elif role == "assistant":
-            if not turns:
-                turns.append(
-                    {"user_message": None, "assistant_items": [], "assistant_messages": []}
-                )
+        role = str(message.get("role", "assistant"))
+        if role == "developer":
+            role = "system"
+        by_role.setdefault(role, []).append(message)
+        if role == "user" or (role == "assistant" and not turns):
+            user_message = message if role == "user" else None
+            turn: dict[str, Any] = {
+                "user_message": user_message,
+                "assistant_items": [],
+                "assistant_messages": [],
+            }
+            turns.append(turn)
+        if role == "assistant":
             turns[-1]["assistant_items"].append(message)
             turns[-1]["assistant_messages"].append(message)
     return {
         "items": messages,
         "turns": [build(turn) for turn in turns],
-        "user_messages": [one for one in messages if _read_role(one) == "user"],
-        "assistant_messages": [one for one in messages if _read_role(one) == "assistant"],
-        "system_messages": [one for one in messages if _read_role(one) in _SYSTEM_ROLES],
+        "user_messages": by_role["user"],
+        "assistant_messages": by_role["assistant"],
+        "system_messages": by_role["system"],
     }
-
-
-def _read_role(message: Message) -> object:
-    return message.get("role", "assistant")
 
 
 def _read_text(messages: Sequence[Message], position: int) -> str | None:

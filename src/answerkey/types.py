@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
-from json import encoder
 from operator import attrgetter
 from typing import Any, Literal, Self, TypeVar
 
@@ -454,19 +453,14 @@ def make_encoder(
 ) -> Callable[[object], str]:
     """Return what makes compact JSON in ASCII, or that of `json.dumps(value, ensure_ascii=False)`.
 
-    `default` makes something of what JSON does not know. The same text comes from
-    `json.JSONEncoder.encode`, which puts its machine together anew for each.
+    `default` makes something of what JSON does not know.
     """
-    make = getattr(encoder, "c_make_encoder", None)
-    marks = (",", ":") if is_compact else (", ", ": ")
-    if make is None:
-        return json.JSONEncoder(
-            separators=marks, default=default, sort_keys=sort_keys, ensure_ascii=is_compact
-        ).encode
-    skips_keys, takes_nan = False, True
-    quote = encoder.encode_basestring_ascii if is_compact else encoder.encode_basestring
-    machine = make(None, default, quote, None, marks[1], marks[0], sort_keys, skips_keys, takes_nan)
-    return lambda value: "".join(machine(value, 0))
+    return json.JSONEncoder(
+        separators=(",", ":") if is_compact else (", ", ": "),
+        default=default,
+        sort_keys=sort_keys,
+        ensure_ascii=is_compact,
+    ).encode
 
 
 def _to_json(value: object) -> str | None:
@@ -583,11 +577,8 @@ class Scores:
 
     @cached_property
     def _counted(self) -> pl.Series:
-        is_scored = (self.frame["status"] == ScoreStatus.SCORED.value).alias("counted")
-        excluded = self.frame["excluded_by"]
-        return (
-            is_scored & excluded.is_null() if excluded.null_count() < len(excluded) else is_scored
-        )
+        is_scored = self.frame["status"] == ScoreStatus.SCORED.value
+        return (is_scored & self.frame["excluded_by"].is_null()).alias("counted")
 
     @cached_property
     def are_all_counted(self) -> bool:
@@ -627,7 +618,7 @@ class Scores:
 
 def _field_names(dtype: pl.DataType) -> list[str]:
     fields = dtype.fields if isinstance(dtype, pl.Struct) else []
-    return [one.name for one in fields if one.name != EMPTY_STRUCT_FIELD]
+    return [struct_field.name for struct_field in fields if struct_field.name != EMPTY_STRUCT_FIELD]
 
 
 Purpose = Literal["score", "qa"]
@@ -748,8 +739,7 @@ _WORST = (GateStatus.FAIL, GateStatus.NOT_DECIDED, GateStatus.PASS, GateStatus.S
 
 def find_worst_status(statuses: Iterable[GateStatus]) -> GateStatus | None:
     """Return what several gates or checks come to together; None for none."""
-    found = set(statuses)
-    return next((status for status in _WORST if status in found), None)
+    return min(statuses, key=_WORST.index, default=None)
 
 
 @dataclass(frozen=True)
@@ -790,13 +780,11 @@ class Notice:
     hint: str | None = None
 
     def __post_init__(self) -> None:
-        shown = {
-            "message": hide_secrets(self.message),
-            "where": self.where and self.where.without_secrets(),
-            "hint": self.hint and hide_secrets(self.hint),
-        }
-        for name, value in shown.items():
-            object.__setattr__(self, name, value)
+        where = self.where and self.where.without_secrets()
+        hint = self.hint and hide_secrets(self.hint)
+        object.__setattr__(self, "message", hide_secrets(self.message))
+        object.__setattr__(self, "where", where)
+        object.__setattr__(self, "hint", hint)
 
     def __str__(self) -> str:
         place = f"\n  --> {self.where}" if self.where and str(self.where) else ""

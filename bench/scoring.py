@@ -80,22 +80,27 @@ class Workbench:
         shutil.rmtree(folder, ignore_errors=True)
         folder.unlink(missing_ok=True)
 
-    def call(self, *words: str | Path) -> Cost:
-        """Return the cost of one command of ours, start-up and all."""
+    def call(self, *words: str | Path, cores: str | None = None) -> Cost:
+        """Return the cost of one command of ours, start-up and all; `cores` are those it may use,
+        as `taskset` lists them.
+        """
         command = [sys.executable, "-m", "answerkey", *map(str, words)]
+        if cores is not None:
+            command = ["taskset", "--cpu-list", cores, *command]
         return run_command(command, {"XDG_CACHE_HOME": str(self.cache)})
 
     def refer(self, kind: str, *words: str | Path) -> Cost:
         """Return the cost of one kind of `references.py`, start-up and all."""
         return run_command([sys.executable, str(HERE / "references.py"), kind, *map(str, words)])
 
-    def score(self, case: Case, *, is_first: bool = False) -> Cost:
+    def score(self, case: Case, *, is_first: bool = False, cores: str | None = None) -> Cost:
         """Return the cost of the command `answerkey score`; `is_first`: no dataset is known from
         before.
         """
         self.clear(with_cache=is_first)
         source = self.find_source(case)
-        return self.call("score", self.write_task(case), "--dataset", source, "--out", self.run)
+        task = self.write_task(case)
+        return self.call("score", task, "--dataset", source, "--out", self.run, cores=cores)
 
     def take_turns(self, works: Mapping[str, Work], turns: int | None = None) -> dict[str, Cost]:
         """Return the best of each work, which are measured one after the other, again and again."""

@@ -287,17 +287,16 @@ def view_command(
     "export",
     "export latest --to jsonl > rows.jsonl",
     "export runs/my-run --to parquet -o rows.parquet",
-    "export latest --to inspect -o run.eval",
 )
 @RUN
 @option(
     "--to",
     "FORM",
-    "jsonl (default), csv, parquet, every_eval_ever, inspect or eval-results.",
+    "jsonl (default), csv, parquet or every_eval_ever.",
     "form",
     default="jsonl",
 )
-@option("-o", "FILE", "File to write, in place of stdout; Parquet and Inspect need one.", "--out")
+@option("-o", "FILE", "File to write, in place of stdout; Parquet needs one.", "--out")
 @option("--task", "KEY", "Task, if the run has several.")
 @flag("--raw", "CSV: write texts that look like formulas unchanged.")
 def export_command(
@@ -306,7 +305,7 @@ def export_command(
     """Write one row per sample and trial of RUN: completion, scores, and the sample itself.
 
     `every_eval_ever` writes rows of that schema, into a folder the pair of files that its validator
-    takes; `inspect` a log for `inspect view`; `eval-results` the YAML for a model page of the hub.
+    takes.
 
     In CSV, a text that looks like a formula gets an apostrophe in front, unless `--raw`.
     """
@@ -320,7 +319,7 @@ def export_command(
     reason = ""
     if form == "parquet":
         reason = "Parquet is not text"
-    elif console.as_json and form != "inspect":
+    elif console.as_json:
         reason = "`--json` keeps stdout for its own object"
     if out is None and reason:
         raise SpecError("E119", f"the rows need a file: {reason}", hint=f"add `-o rows.{form}`")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -146,7 +147,8 @@ def explain_command(console: Console, run: str, sample: str, *, task: str | None
 @click.argument("folder", metavar="[DIR]", required=False)
 def runs_command(console: Console, folder: str | None) -> None:
     """List the runs below DIR (default `runs`), newest first."""
-    from answerkey.reports.view import describe_listing, draw_listing, list_folder
+    from answerkey.reports.view import draw_listing, list_folder
+    from answerkey.text import clean_numbers
 
     if folder is None and not Path(FOLDER).is_dir():
         console.show(lambda: {"runs": []}, tuple)
@@ -154,8 +156,10 @@ def runs_command(console: Console, folder: str | None) -> None:
         return
     rows = list_folder(folder or FOLDER)
     if rows or console.as_json:
-        described = {"runs": [*map(describe_listing, rows)]}
-        console.show(lambda: described, lambda: draw_listing(rows, console.width))
+        console.show(
+            lambda: {"runs": clean_numbers([*map(asdict, rows)])},
+            lambda: draw_listing(rows, console.width),
+        )
     else:
         console.say_text(f"no runs in `{folder or FOLDER}`")
 
@@ -231,16 +235,12 @@ def _name_page(runs: Sequence[Run]) -> str:
     default=0,
 )
 @click.option("--open/--no-browser", "is_opened", default=False, help="Open the page in a browser.")
-@option("--host", "ADDRESS", "Listen on another address.", default="127.0.0.1")
-@flag("--allow-network", "Allow --host to show your runs to other machines.")
 def view_command(
     console: Console,
     folder: str | None,
     *,
     port: int,
     is_opened: bool,
-    host: str,
-    allow_network: bool,
 ) -> None:
     """Serve the runs below DIR (default `runs`) as a web page, until Ctrl-C.
 
@@ -260,19 +260,12 @@ def view_command(
             "this machine"
         )
         raise RunError("E501", "the viewer reads folders of this machine", hint=hint)
-    with open_server(folder or FOLDER, host=host, port=port, allow_network=allow_network) as server:
-        if console.verbose:
-            server.listen = console.say_text
+    with open_server(folder or FOLDER, port=port) as server:
         try:
             address = {"url": server.url, "host": server.server_name, "port": server.server_port}
             address["folder"] = str(server.app.catalog.folder)
             console.show(lambda: {"view": address}, lambda: [line(server.url)])
             sys.stdout.flush()
-            if not server.app.is_local:
-                console.say_text(
-                    "other machines can reach it by the name or an address of this one;"
-                )
-                console.say_text("what is sent is not encrypted, the token neither")
             console.say_text("Ctrl-C ends it")
             if is_opened and not open_browser(server.url):
                 console.say_text("no browser could be opened; open the address above")

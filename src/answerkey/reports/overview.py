@@ -14,7 +14,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -33,6 +32,7 @@ from answerkey.reports.view import (
     MetricView,
     TaskView,
     count_trials,
+    name_dataset,
     name_scorer,
     pick,
     view_run,
@@ -598,15 +598,6 @@ def _list_choices(task: TaskRun, audited: Audited) -> RowChoices:
         has_flips=audited.has_flips,
         trials=count_trials(task),
     )
-
-
-def name_dataset(task: TaskRun) -> str:
-    """Return what the dataset of a task is called; a file without its folder."""
-    dataset: Mapping[str, Any] = task.manifest.get("dataset") or {}
-    label = dataset.get("display_name") or dataset.get("key")
-    if not label and dataset.get("file"):
-        label = Path(dataset["file"]).name
-    return str(label or "in memory")
 
 
 def _name_scorer(task: TaskRun, key: str) -> str:

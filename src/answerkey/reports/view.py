@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,8 +40,8 @@ from answerkey.text import (
     clean_numbers,
     describe_metric,
     format_count,
+    format_figure,
     format_interval,
-    format_value,
     is_share,
     lay_out,
     make_visible,
@@ -634,6 +634,15 @@ def label_metric(task: TaskRun, value: MetricValue) -> str:
     return f"{name}: {value.name.removeprefix(f'{value.scorer}_')}"
 
 
+def name_dataset(task: TaskRun) -> str:
+    """Return what the dataset of a task is called; a file without its folder."""
+    dataset: Entry = task.manifest.get("dataset") or {}
+    label = dataset.get("display_name") or dataset.get("key")
+    if not label and dataset.get("file"):
+        label = Path(dataset["file"]).name
+    return str(label or "in memory")
+
+
 def count_trials(task: TaskRun) -> int:
     """Return how often each sample was asked."""
     return int((task.manifest.get("trials") or {}).get("num_trials", 1))
@@ -789,11 +798,24 @@ def _can_compare(run: Run, neighbour: Run) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class ListedRun:
-    """One run of a list; `metric` to `text` are of the first task's main metric.
+class ListedTask:
+    """One task of a listed run, with its main metric; no value unless the run is complete."""
 
-    The number of a run that is not complete is no result, so `label` and `text` leave it out.
-    """
+    key: str
+    name: str | None
+    model: str
+    dataset: str
+    fingerprint: str | None
+    metric: str | None = None
+    value: float | None = None
+    interval: Interval | None = None
+    n: int | None = None
+    is_share: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRun:
+    """One run of a list; `error` says why it cannot be read."""
 
     path: str
     status: str
@@ -801,10 +823,8 @@ class ListedRun:
     key: str | None = None
     model: str | None = None
     samples: int | None = None
-    metric: str | None = None
-    value: float | None = None
-    label: str = ""
-    text: str = ""
+    tasks: Sequence[ListedTask] = ()
+    error: str | None = None
 
 
 def list_folder(folder: str | Path) -> list[ListedRun]:
@@ -814,63 +834,63 @@ def list_folder(folder: str | Path) -> list[ListedRun]:
     rows = []
     for place in places:
         try:
-            rows.append(_list_run(str(place), load_summary(place)))
+            rows.append(list_run(load_summary(place), str(place)))
         except RunError as error:
-            rows.append(ListedRun(str(place), "unreadable", text=error.message))
+            rows.append(ListedRun(str(place), "unreadable", error=error.message))
     return sorted(rows, key=lambda row: (row.started_at or "", row.path), reverse=True)
 
 
-def _list_run(path: str, run: Run) -> ListedRun:
-    tasks = list(run.tasks.values())
-    started = run.manifest.get("started_at")
-    if not tasks:
-        return ListedRun(path, run.status, started, run.key)
-    models = dict.fromkeys(name_answerer(task.manifest) for task in tasks)
-    samples = sum(task.counts["samples"] for task in tasks)
-    metric = tasks[0].main_metric
-    if metric is None:
-        return ListedRun(path, run.status, started, run.key, ", ".join(models), samples)
-    label = text = ""
-    if run.status == "complete":
-        interval = format_interval(metric.interval, as_share=is_share(metric))
-        label = label_metric(tasks[0], metric)
-        text = f"{format_value(metric)} {interval}".rstrip()
-        if len(tasks) > 1:
-            text = f"{tasks[0].key}: {text} and {format_count(len(tasks) - 1, 'more task')}"
+def list_run(run: Run, path: str) -> ListedRun:
+    """Return a run as lists show it."""
+    tasks = []
+    for task in run.tasks.values():
+        listed = ListedTask(
+            key=task.key,
+            name=task.manifest.get("display_name"),
+            model=name_answerer(task.manifest, with_folder=False),
+            dataset=name_dataset(task),
+            fingerprint=task.manifest["dataset"]["fingerprint"],
+        )
+        metric = task.main_metric
+        if metric is not None and run.status == "complete":
+            listed = replace(
+                listed,
+                metric=label_metric(task, metric),
+                value=metric.value,
+                interval=metric.interval,
+                n=metric.n,
+                is_share=is_share(metric),
+            )
+        tasks.append(listed)
+    models = dict.fromkeys(
+        name_answerer(entry, with_folder=False) for entry in run.manifest["tasks"]
+    )
+    samples = [task.counts["samples"] for task in run.tasks.values()]
     return ListedRun(
         path=path,
         status=run.status,
-        started_at=started,
+        started_at=run.manifest.get("started_at"),
         key=run.key,
-        model=", ".join(models),
-        samples=samples,
-        metric=metric.name,
-        value=metric.value,
-        label=label,
-        text=text,
+        model=", ".join(models) or None,
+        samples=sum(samples) if samples else None,
+        tasks=tasks,
     )
-
-
-def describe_listing(row: ListedRun) -> dict[str, Any]:
-    """Return one run of the list as `--json` prints it."""
-    described = asdict(row)
-    del described["label"], described["text"]
-    return described
 
 
 def draw_listing(rows: Sequence[ListedRun], width: int) -> list[Line]:
     """Return the list of runs as a table: which, when, the model and the number."""
-    labels = {row.label for row in rows if row.label}
-    title = labels.pop() if len(labels) == 1 else "result"
     cells: list[Sequence[Cell]] = []
     for row in rows:
-        model, result = row.model or "", row.text
-        if row.status == "unreadable":
-            model, result = result, ""
-        elif title == "result":
-            result = f"{row.label} {result}".strip()
+        model, result = row.error or row.model or "", ""
         if " SIMULATED" in model:  # it must not be what is cut off
             model = f"SIMULATED {model.replace(' SIMULATED', '')}"
+        for task in row.tasks[:1]:
+            if task.metric is not None:
+                number = format_figure(task.value, as_share=task.is_share)
+                interval = format_interval(task.interval, as_share=task.is_share)
+                result = f"{task.metric} {number} {interval}".rstrip()
+        if len(row.tasks) > 1:
+            result += f" and {format_count(len(row.tasks) - 1, 'more task')}"
         cells.append(
             [
                 Span(row.path, "strong"),
@@ -881,7 +901,7 @@ def draw_listing(rows: Sequence[ListedRun], width: int) -> list[Line]:
                 result,
             ]
         )
-    header = ("run", "started (UTC)", "status", "model", "n", title)
+    header = ("run", "started (UTC)", "status", "model", "n", "result")
     return lay_out(Table(header, cells, "<<<<><", flexible=3), width)
 
 

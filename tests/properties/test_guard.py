@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.errors import ServeError
-from answerkey.viewer.guard import Address, Guard, Request
 from answerkey.viewer.catalog import Catalog
+from answerkey.viewer.guard import Address, Guard, Request
 from answerkey.viewer.server import read_api
 
 TOKEN = "a-token-of-the-tests"  # noqa: S105 - of the tests

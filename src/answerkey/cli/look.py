@@ -345,16 +345,11 @@ def _require_column(clean: object, label_quality: str | None) -> None:
 @command(
     "audit",
     "audit latest",
-    "audit runs/my-run --label-quality error_type --clean ok",
 )
 @RUN
 @option("--task", "KEY", "Task, if the run has several; default all.")
-@option(
-    "--label-quality", "COLUMN", "Also show every metric on rows with clean labels, by this column."
-)
-@_CLEAN
 @DIGITS
-def audit_command(console: Console, run: str, *, digits: int | None, **chosen: Any) -> None:  # noqa: ANN401 - options of click
+def audit_command(console: Console, run: str, *, digits: int | None, task: str | None) -> None:
     """Read all completions of RUN by every rule and as other harnesses do, and report what stands
     out.
 
@@ -365,10 +360,9 @@ def audit_command(console: Console, run: str, *, digits: int | None, **chosen: A
     from answerkey.run_audit.audit import audit
     from answerkey.run_audit.text import describe_audit, draw_audit
 
-    _require_column(chosen["clean"], chosen["label_quality"])
     audited = find_run(run)
     with console.display() as display:
-        result = audit(audited, progress=display.report, **chosen)
+        result = audit(audited, progress=display.report, task=task)
     console.show(
         lambda: describe_audit(result),
         lambda: draw_audit(result, console.width, digits),

@@ -13,7 +13,7 @@ from answerkey.reports.overview import Plots, TaskOverview, build_overview
 from answerkey.reports.terminal import SIMULATED, say_refusals
 from answerkey.reports.view import GateView, MetricView, RunView, view_run
 from answerkey.runs import Run
-from answerkey.text import format_figure, format_interval, format_percent, make_visible, shorten
+from answerkey.text import format_figure, format_interval, make_visible, shorten
 from answerkey.types import GateStatus
 
 MARKS = {
@@ -198,10 +198,10 @@ def _list_rules(task: TaskOverview) -> list[str]:
     rows = []
     for rule in task.plots.rules or ():
         number = format_figure(rule.value, as_share=True)
-        invalid = format_percent(rule.invalid_share)
+        invalid = format_figure(rule.invalid_share, as_share=True)
         rows.append(
             (
-                rule.label,
+                rule.name,
                 number,
                 format_interval(rule.interval),
                 invalid,

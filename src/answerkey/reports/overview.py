@@ -34,14 +34,18 @@ from answerkey.reports.view import (
     count_trials,
     name_dataset,
     name_scorer,
-    pick,
     view_run,
 )
-from answerkey.run_audit.findings import Tally, TaskAudit, find_format, find_run_findings
+from answerkey.run_audit.findings import (
+    ReaderCounts,
+    Tally,
+    TaskAudit,
+    find_format,
+    find_run_findings,
+)
 from answerkey.run_audit.text import (
     describe_counted,
     describe_whole,
-    list_readings,
     say_doubted,
     say_fallbacks,
     say_unfit,
@@ -186,11 +190,10 @@ class RuleReading:
     """What an extraction rule or another harness reads; `drawn` samples stand for all."""
 
     name: str
-    label: str
     kind: str
     value: float | None
     interval: Interval | None
-    invalid_share: float
+    invalid_share: float | None
     read: int
     n: int
     drawn: int | None
@@ -724,7 +727,7 @@ def _build_plots(view: TaskView, audit: TaskAudit, *, is_complete: bool) -> Plot
     categories = rules = recalls = reliability = None
     if is_complete:
         categories = _plot_categories(task, has_interval=has_interval)
-        rules = [pick(RuleReading, reading) for reading in list_readings(task, audit)] or None
+        rules = [_view_reading(reader, audit) for reader in audit.readers if reader.n] or None
         recalls = _plot_recalls(task, has_interval=has_interval)
         reliability = _plot_reliability(task, has_interval=has_interval)
     return Plots(
@@ -736,6 +739,19 @@ def _build_plots(view: TaskView, audit: TaskAudit, *, is_complete: bool) -> Plot
         reliability=reliability,
         latency=latency,
         tokens=tokens,
+    )
+
+
+def _view_reading(reader: ReaderCounts, audit: TaskAudit) -> RuleReading:
+    return RuleReading(
+        name=reader.name,
+        kind=reader.kind,
+        value=reader.accuracy,
+        interval=reader.interval,
+        invalid_share=reader.invalid_share,
+        read=reader.read,
+        n=reader.n,
+        drawn=None if audit.drawn_from is None else audit.samples,
     )
 
 

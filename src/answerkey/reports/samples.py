@@ -31,8 +31,9 @@ from answerkey.metrics.task_counts import NO_CATEGORY, find_invalid_reasons
 from answerkey.models import images
 from answerkey.reports.explain import iterate_ids
 from answerkey.reports.view import count_trials
-from answerkey.run_audit.audit import Audit, audit, find_reading_step
+from answerkey.run_audit.audit import audit, find_reading_step
 from answerkey.run_audit.findings import TaskAudit
+from answerkey.run_audit.text import Audit
 from answerkey.runs import Run, TaskRun
 from answerkey.scorers import reads_choices
 from answerkey.spec import ScoringStep, source_from, task_from_source

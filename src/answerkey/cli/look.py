@@ -112,7 +112,7 @@ def show_command(
         if form == "markdown":
             from answerkey.reports.markdown import write_markdown
 
-            write_text(write_markdown(shown), open_stream(is_json=False))
+            write_text(write_markdown([shown]), open_stream(is_json=False))
         else:
             console.show(
                 lambda: describe_run(shown),
@@ -168,12 +168,9 @@ def runs_command(console: Console, folder: str | None) -> None:
     "report",
     "report latest",
     "report runs/a runs/b -o comparison.html",
-    "report latest --baseline runs/released",
 )
 @RUNS
 @option("-o", "FILE", "File to write; default the run's name with `.html`.", "--out")
-@option("--baseline", "RUN", "Compare every RUN with this one and add it to the report.")
-@flag("--common", "Compare on the samples that all runs have.")
 @option(
     "--max-samples",
     "N",
@@ -186,7 +183,6 @@ def report_command(
     runs: tuple[str, ...],
     *,
     out: str | None,
-    baseline: str | None,
     **chosen: Any,  # noqa: ANN401 - options of click
 ) -> None:
     """Write one HTML file that shows each RUN: numbers, plots, samples, and how several runs
@@ -196,14 +192,13 @@ def report_command(
     disk and loads nothing else. An existing file is replaced.
     """
     from answerkey.reports.html import report
-    from answerkey.reports.view import find_run, find_runs
+    from answerkey.reports.view import find_runs
 
     shown = find_runs(runs)
-    compared = None if baseline is None else find_run(baseline)
-    path = out or f"{'comparison' if compared else _name_page(shown)}.html"
+    path = out or f"{_name_page(shown)}.html"
     options = {name: value for name, value in chosen.items() if value is not None}
     with console.display() as display:
-        written = report(shown, path, baseline=compared, progress=display.report, **options)
+        written = report(shown, path, progress=display.report, **options)
     console.show(lambda: {"report": written}, tuple)
     if not console.as_json:
         total = "" if written["embedded"] == written["rows"] else f" of {written['rows']:,}"

@@ -411,8 +411,16 @@ def _draw_readers(task: TaskAudit, width: int, digits: int | None) -> list[Line]
                 *differences,
             )
         )
-    header = ("Read by", "accuracy", "95 % interval", "INVALID", "read")
-    header += ("changed", "gained", "lost")
+    header = [
+        "Read by",
+        "accuracy",
+        "95 % interval",
+        "INVALID",
+        "read",
+        "changed",
+        "gained",
+        "lost",
+    ]
     lines = [BLANK, *lay_out(Table(header, rows, "<>>>>>>>", flexible=0), width)]
     for note in say_unfit(task):
         lines += draw_text(note, width, "dim")

@@ -25,12 +25,11 @@ from socketserver import TCPServer
 from typing import Any
 
 from answerkey.errors import AnswerkeyError, RunError, ServeError, SpecError, hide_secrets
-from answerkey.reports.explain import find_position
 from answerkey.reports.html import build_page as build_html
 from answerkey.reports.html import hash_source
 from answerkey.reports.overview import dump
 from answerkey.reports.sample_view import view_rows, view_sample
-from answerkey.reports.samples import Query
+from answerkey.reports.samples import Query, find_position
 from answerkey.reports.view import count_trials
 from answerkey.text import clean_numbers, make_visible
 from answerkey.viewer.catalog import Catalog

@@ -103,7 +103,7 @@ def test_the_brief_overview_reads_no_completion_again(
     whole = catalog.describe(make_id("first"))["tasks"][0]
     monkeypatch.setattr(overview, "audit_task", None)
     brief = catalog.describe(make_id("first"), is_brief=True)["tasks"][0]
-    for name in ("key", "display_name", "model", "num_trials", "counts", "rows"):
+    for name in ("key", "display_name", "model", "counts", "rows"):
         assert brief[name] == whole[name]
 
 

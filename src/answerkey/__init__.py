@@ -42,8 +42,8 @@ if TYPE_CHECKING:  # each under its own name, so that type checkers see it from 
     from answerkey.importers.project import import_log as import_log
     from answerkey.reports.explain import explain as explain
     from answerkey.reports.html import report as report
-    from answerkey.run_audit.audit import Audit as Audit
     from answerkey.run_audit.audit import audit as audit
+    from answerkey.run_audit.text import Audit as Audit
     from answerkey.runs import Run as Run
     from answerkey.runs import TaskRun as TaskRun
     from answerkey.runs import list_runs as list_runs
@@ -76,7 +76,8 @@ _HOMES = {
         "SolverError",
         "SpecError",
     ),
-    "answerkey.run_audit.audit": ("Audit", "audit"),
+    "answerkey.run_audit.audit": ("audit",),
+    "answerkey.run_audit.text": ("Audit",),
     "answerkey.runs": ("Run", "TaskRun", "list_runs", "load_run"),
     "answerkey.scorers": ("judge",),
     "answerkey.spec": ("Task",),

@@ -10,7 +10,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.reports.markdown import escape_markdown, write_junit, write_step_summary
+from answerkey.reports.markdown import escape_markdown, write_junit, write_markdown
 from answerkey.runs import Run, describe_gates, start_run
 from answerkey.types import Gate, GateCheck, GateStatus
 
@@ -47,7 +47,7 @@ def test_a_name_is_one_cell_of_a_table(name: str) -> None:
 @given(TEXTS)
 def test_the_page_has_the_rows_that_it_should_have(name: str) -> None:
     """Heading, head and ruler of the table, and one row of three cells."""
-    page = write_step_summary([make_run(name, None)])
+    page = write_markdown([make_run(name, None)])
     rows = [line for line in page.split("\n") if line.startswith("|")]
     assert len(rows) == 3
     assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", rows[2])) == 4

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.errors import ServeError
+from answerkey.viewer.catalog import Catalog
 from answerkey.viewer.guard import Address, Guard, Request
-from answerkey.viewer.server import Catalog, read_api
+from answerkey.viewer.server import read_api
 
 TOKEN = "a-token-of-the-tests"  # noqa: S105 - of the tests
-GUARD = Guard(TOKEN, 8765, frozenset({"127.0.0.1", "localhost"}))
+GUARD = Guard(TOKEN, 8765)
 #: A folder without any run.
 CATALOG = Catalog(Path(__file__).parent)
 HOST, GIVEN = ("Host", "127.0.0.1:8765"), ("X-Answerkey-Token", TOKEN)

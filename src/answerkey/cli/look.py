@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +112,7 @@ def show_command(
         if form == "markdown":
             from answerkey.reports.markdown import write_markdown
 
-            write_text(write_markdown(shown), open_stream(is_json=False))
+            write_text(write_markdown([shown]), open_stream(is_json=False))
         else:
             console.show(
                 lambda: describe_run(shown),
@@ -146,7 +147,8 @@ def explain_command(console: Console, run: str, sample: str, *, task: str | None
 @click.argument("folder", metavar="[DIR]", required=False)
 def runs_command(console: Console, folder: str | None) -> None:
     """List the runs below DIR (default `runs`), newest first."""
-    from answerkey.reports.view import describe_listing, draw_listing, list_folder
+    from answerkey.reports.view import draw_listing, list_folder
+    from answerkey.text import clean_numbers
 
     if folder is None and not Path(FOLDER).is_dir():
         console.show(lambda: {"runs": []}, tuple)
@@ -154,8 +156,10 @@ def runs_command(console: Console, folder: str | None) -> None:
         return
     rows = list_folder(folder or FOLDER)
     if rows or console.as_json:
-        described = {"runs": [*map(describe_listing, rows)]}
-        console.show(lambda: described, lambda: draw_listing(rows, console.width))
+        console.show(
+            lambda: {"runs": clean_numbers([*map(asdict, rows)])},
+            lambda: draw_listing(rows, console.width),
+        )
     else:
         console.say_text(f"no runs in `{folder or FOLDER}`")
 
@@ -164,12 +168,9 @@ def runs_command(console: Console, folder: str | None) -> None:
     "report",
     "report latest",
     "report runs/a runs/b -o comparison.html",
-    "report latest --baseline runs/released",
 )
 @RUNS
 @option("-o", "FILE", "File to write; default the run's name with `.html`.", "--out")
-@option("--baseline", "RUN", "Compare every RUN with this one and add it to the report.")
-@flag("--common", "Compare on the samples that all runs have.")
 @option(
     "--max-samples",
     "N",
@@ -182,7 +183,6 @@ def report_command(
     runs: tuple[str, ...],
     *,
     out: str | None,
-    baseline: str | None,
     **chosen: Any,  # noqa: ANN401 - options of click
 ) -> None:
     """Write one HTML file that shows each RUN: numbers, plots, samples, and how several runs
@@ -192,14 +192,13 @@ def report_command(
     disk and loads nothing else. An existing file is replaced.
     """
     from answerkey.reports.html import report
-    from answerkey.reports.view import find_run, find_runs
+    from answerkey.reports.view import find_runs
 
     shown = find_runs(runs)
-    compared = None if baseline is None else find_run(baseline)
-    path = out or f"{'comparison' if compared else _name_page(shown)}.html"
+    path = out or f"{_name_page(shown)}.html"
     options = {name: value for name, value in chosen.items() if value is not None}
     with console.display() as display:
-        written = report(shown, path, baseline=compared, progress=display.report, **options)
+        written = report(shown, path, progress=display.report, **options)
     console.show(lambda: {"report": written}, tuple)
     if not console.as_json:
         total = "" if written["embedded"] == written["rows"] else f" of {written['rows']:,}"
@@ -231,16 +230,12 @@ def _name_page(runs: Sequence[Run]) -> str:
     default=0,
 )
 @click.option("--open/--no-browser", "is_opened", default=False, help="Open the page in a browser.")
-@option("--host", "ADDRESS", "Listen on another address.", default="127.0.0.1")
-@flag("--allow-network", "Allow --host to show your runs to other machines.")
 def view_command(
     console: Console,
     folder: str | None,
     *,
     port: int,
     is_opened: bool,
-    host: str,
-    allow_network: bool,
 ) -> None:
     """Serve the runs below DIR (default `runs`) as a web page, until Ctrl-C.
 
@@ -260,19 +255,12 @@ def view_command(
             "this machine"
         )
         raise RunError("E501", "the viewer reads folders of this machine", hint=hint)
-    with open_server(folder or FOLDER, host=host, port=port, allow_network=allow_network) as server:
-        if console.verbose:
-            server.listen = console.say_text
+    with open_server(folder or FOLDER, port=port) as server:
         try:
             address = {"url": server.url, "host": server.server_name, "port": server.server_port}
             address["folder"] = str(server.app.catalog.folder)
             console.show(lambda: {"view": address}, lambda: [line(server.url)])
             sys.stdout.flush()
-            if not server.app.is_local:
-                console.say_text(
-                    "other machines can reach it by the name or an address of this one;"
-                )
-                console.say_text("what is sent is not encrypted, the token neither")
             console.say_text("Ctrl-C ends it")
             if is_opened and not open_browser(server.url):
                 console.say_text("no browser could be opened; open the address above")
@@ -287,17 +275,16 @@ def view_command(
     "export",
     "export latest --to jsonl > rows.jsonl",
     "export runs/my-run --to parquet -o rows.parquet",
-    "export latest --to inspect -o run.eval",
 )
 @RUN
 @option(
     "--to",
     "FORM",
-    "jsonl (default), csv, parquet, every_eval_ever, inspect or eval-results.",
+    "jsonl (default), csv, parquet or every_eval_ever.",
     "form",
     default="jsonl",
 )
-@option("-o", "FILE", "File to write, in place of stdout; Parquet and Inspect need one.", "--out")
+@option("-o", "FILE", "File to write, in place of stdout; Parquet needs one.", "--out")
 @option("--task", "KEY", "Task, if the run has several.")
 @flag("--raw", "CSV: write texts that look like formulas unchanged.")
 def export_command(
@@ -306,7 +293,7 @@ def export_command(
     """Write one row per sample and trial of RUN: completion, scores, and the sample itself.
 
     `every_eval_ever` writes rows of that schema, into a folder the pair of files that its validator
-    takes; `inspect` a log for `inspect view`; `eval-results` the YAML for a model page of the hub.
+    takes.
 
     In CSV, a text that looks like a formula gets an apostrophe in front, unless `--raw`.
     """
@@ -320,7 +307,7 @@ def export_command(
     reason = ""
     if form == "parquet":
         reason = "Parquet is not text"
-    elif console.as_json and form != "inspect":
+    elif console.as_json:
         reason = "`--json` keeps stdout for its own object"
     if out is None and reason:
         raise SpecError("E119", f"the rows need a file: {reason}", hint=f"add `-o rows.{form}`")
@@ -353,16 +340,11 @@ def _require_column(clean: object, label_quality: str | None) -> None:
 @command(
     "audit",
     "audit latest",
-    "audit runs/my-run --label-quality error_type --clean ok",
 )
 @RUN
 @option("--task", "KEY", "Task, if the run has several; default all.")
-@option(
-    "--label-quality", "COLUMN", "Also show every metric on rows with clean labels, by this column."
-)
-@_CLEAN
 @DIGITS
-def audit_command(console: Console, run: str, *, digits: int | None, **chosen: Any) -> None:  # noqa: ANN401 - options of click
+def audit_command(console: Console, run: str, *, digits: int | None, task: str | None) -> None:
     """Read all completions of RUN by every rule and as other harnesses do, and report what stands
     out.
 
@@ -373,10 +355,9 @@ def audit_command(console: Console, run: str, *, digits: int | None, **chosen: A
     from answerkey.run_audit.audit import audit
     from answerkey.run_audit.text import describe_audit, draw_audit
 
-    _require_column(chosen["clean"], chosen["label_quality"])
     audited = find_run(run)
     with console.display() as display:
-        result = audit(audited, progress=display.report, **chosen)
+        result = audit(audited, progress=display.report, task=task)
     console.show(
         lambda: describe_audit(result),
         lambda: draw_audit(result, console.width, digits),

@@ -108,7 +108,7 @@ def keep_files(options: dict[str, Any]) -> Iterator[WriteFiles]:
             page = markdown.write_summary_fault(outcome)
         else:
             suites = markdown.write_junit(outcome)
-            page = markdown.write_step_summary(outcome)
+            page = markdown.write_markdown(outcome)
         if junit is not None:
             write_output(junit, lambda path: path.write_bytes(suites.encode()))
         if summary is not None and summary.is_file():  # of an earlier step

@@ -1,4 +1,4 @@
-"""A run in other forms: JSONL, CSV, Parquet, every_eval_ever, an Inspect log, a model page.
+"""A run in other forms: JSONL, CSV, Parquet, every_eval_ever.
 
 The JSONL object is nested; CSV and Parquet have the columns of `run.to_frame()`.
 """

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -14,30 +15,25 @@ from typing import Any
 from uuid import UUID
 
 from answerkey._version import __version__
-from answerkey.errors import SpecError
 from answerkey.evaluate.reopen import Reopened
-from answerkey.exporters.records import (
-    QUESTIONS,
-    Record,
-    count_tokens,
-    find_score,
-    iterate_records,
-    list_metrics,
-    name_evaluation,
-    name_model,
-)
-from answerkey.exporters.rows import Write, to_json
-from answerkey.runs import Run
-from answerkey.types import MetricValue, Score
+from answerkey.exporters.rows import Write, describe_rows, to_json, write_objects
+from answerkey.runs import Run, find_answerer
+from answerkey.types import MetricValue
 
 SCHEMA_VERSION = "0.3.0"
-#: Columns of a dataset that hold the category, the likeliest first.
+#: Columns of a dataset that hold the question, and its category, the likeliest first.
+QUESTIONS = ("question", "question_stem", "query", "problem", "prompt", "input", "text")
 CATEGORIES = ("category", "subject", "topic", "domain", "subset", "task")
-#: What no name of a file may have everywhere, and how every_eval_ever names its files.
+#: Our names of the tokens of a reply, by those of the schema.
+TOKENS = {
+    "input_tokens": "prompt_tokens",
+    "output_tokens": "completion_tokens",
+    "reasoning_tokens": "reasoning_tokens",
+    "input_tokens_cache_read": "cached_tokens",
+    "input_tokens_cache_write": "cache_write_tokens",
+}
+#: What no name of a file may have everywhere.
 _UNSAFE = re.compile(r'[<>:"/\\|?*\x00-\x1f]')
-_UUID = re.compile(
-    r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-4[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}"
-)
 
 
 def write_every_eval_ever(run: Run, opened: Reopened, write: Write) -> int:
@@ -45,40 +41,73 @@ def write_every_eval_ever(run: Run, opened: Reopened, write: Write) -> int:
 
     The schema knows no row without a score, so what could not be scored is left out.
     """
+    return write_objects(_iterate_rows(run, opened), write)
+
+
+def _iterate_rows(run: Run, opened: Reopened) -> Iterator[dict[str, Any]]:
     entry, key = opened.task_run.manifest, opened.task.main_step.key
-    name = name_evaluation(run, opened)
-    category = str(entry["dataset"].get("category") or "").lower().strip()
+    name = _name_evaluation(run, opened)
     head = {
         "schema_version": SCHEMA_VERSION,
         "evaluation_id": name,
-        "model_id": name_model(opened),
+        "model_id": _name_model(opened),
         "evaluation_name": entry["display_name"] or entry["key"],
         "evaluation_result_id": f"{name}/{key}",
     }
-    count = 0
-    for record in iterate_records(opened):
-        score = find_score(record.verdicts[key])
-        if score is not None:
-            group = record.find_text((category, *CATEGORIES))
-            row = _describe_row(record, record.verdicts[key], score, group)
-            write(f"{to_json({**head, 'sample_id': record.sample_id, **row})}\n".encode())
-            count += 1
-    return count
+    categories = [str(entry["dataset"].get("category") or "").lower(), *CATEGORIES]
+    for part in opened.iterate():
+        facts = opened.task.sample_facts(part.samples)
+        for number, row in enumerate(describe_rows(opened.task_run, part)):
+            verdict = row["scores"][key]
+            score = _find_score(verdict)
+            if score is None:
+                continue
+            truth: str | None = None
+            options: Sequence[str] = ()
+            if facts is not None:
+                truth = facts.truths[number]
+                options = facts.options[number] or facts.choices[number] or ()
+            described = _describe_row(row, verdict["metadata"], score, truth, options)
+            category = _find_text(row["sample"], categories)
+            if category is not None:
+                described["metadata"]["category"] = category
+            yield {**head, "sample_id": row["sample_id"], **described}
+
+
+def _find_score(verdict: Mapping[str, Any]) -> float | None:
+    """Return whether the verdict is correct, or the scorer's first number; None without any."""
+    numbers = {}
+    for name, value in verdict["values"].items():
+        if isinstance(value, int | float) and math.isfinite(value):
+            numbers[name] = float(value)
+    return numbers.get("is_correct", next(iter(numbers.values()), None))
+
+
+def _find_text(sample: Mapping[str, Any], columns: Sequence[str]) -> str | None:
+    """Return the text of the first of these columns that the sample has, whatever the case."""
+    cells = {name.lower(): cell for name, cell in sample.items()}
+    for column in columns:
+        if isinstance(cells.get(column), str | int | float):
+            return str(cells[column])
+    return None
 
 
 def _describe_row(
-    record: Record, verdict: Score, score: float, category: str | None
-) -> dict[str, object]:
-    reply = record.reply
-    prompt = "\n\n".join(str(message.get("content") or "") for message in reply.prompt or ())
+    row: Mapping[str, Any],
+    metadata: Mapping[str, Any],
+    score: float,
+    truth: str | None,
+    options: Sequence[str],
+) -> dict[str, Any]:
+    prompt = "\n\n".join(str(message.get("content") or "") for message in row["prompt"] or ())
     question = {
-        "raw": record.find_text(QUESTIONS) or prompt,
+        "raw": _find_text(row["sample"], QUESTIONS) or prompt,
         "formatted": prompt or None,
-        "reference": record.references,
-        "choices": record.shown_options,
+        "reference": [] if truth is None else [truth],
+        "choices": list(options) or None,
     }
     hashed = json.dumps(question, sort_keys=True, ensure_ascii=True).encode()
-    answer = verdict.metadata.get("predicted_choice", verdict.metadata.get("answer_pred"))
+    answer = metadata.get("predicted_choice", metadata.get("answer_pred"))
     attributions = []
     if answer is not None:
         attributions.append(
@@ -86,60 +115,54 @@ def _describe_row(
                 "turn_idx": 0,
                 "source": "output.raw",
                 "extracted_value": str(answer),
-                "extraction_method": str(verdict.metadata.get("extraction_rule") or "exact_match"),
+                "extraction_method": str(metadata.get("extraction_rule") or "exact_match"),
                 "is_terminal": True,
             }
         )
-    metadata = {}
-    if record.choices:
-        labels = list(map(str, record.choices))
-        metadata["choice_labels"] = json.dumps(labels, ensure_ascii=False)
-    if category is not None:
-        metadata["category"] = category
-    metadata |= {"trial": str(record.trial), "completion_status": reply.status.value}
     return {
         "sample_hash": hashlib.sha256(hashed).hexdigest(),
         "interaction_type": "single_turn",
         "input": question,
         "output": {
-            "raw": [] if reply.text is None else [reply.text],
-            "reasoning_trace": None if reply.reasoning is None else [reply.reasoning],
+            "raw": [] if row["completion"] is None else [row["completion"]],
+            "reasoning_trace": row["reasoning"] and [row["reasoning"]],
         },
         "messages": None,
         "answer_attribution": attributions,
         "evaluation": {"score": score, "is_correct": score == 1},
-        "token_usage": count_tokens(reply),
-        "performance": None if reply.latency is None else {"latency_ms": reply.latency * 1000},
+        "token_usage": _count_tokens(row),
+        "performance": row["latency"] and {"latency_ms": row["latency"] * 1000},
         "error": None,
-        "metadata": metadata,
+        "metadata": {"trial": str(row["trial"]), "completion_status": row["completion_status"]},
     }
+
+
+def _count_tokens(row: Mapping[str, Any]) -> dict[str, int] | None:
+    """Return the tokens of a reply; None if they are not known."""
+    counts = {name: row[ours] for name, ours in TOKENS.items() if row[ours] is not None}
+    if not {"input_tokens", "output_tokens"} <= set(counts):
+        return None
+    return counts | {"total_tokens": counts["input_tokens"] + counts["output_tokens"]}
 
 
 def write_pair(
     run: Run,
     opened: Reopened,
-    out: Path,
+    folder: Path,
     write_file: Callable[[Path, Callable[[Write], int]], int],
 ) -> int:
     """Write the samples, and beside them the numbers that point at them; return how many rows."""
-    entry, model = opened.task_run.manifest, name_model(opened)
+    entry, model = opened.task_run.manifest, _name_model(opened)
     developer, _, short = model.rpartition("/")
-    if model.count("/") > 1:
-        developer, _, short = model.partition("/")
     dataset = entry["dataset"]["key"] or entry["key"]
     folders = ["data"]
     for part in (dataset, developer or "unknown", short):
         folders.append(_UNSAFE.sub("_", part).rstrip(". ") or "_")
-    file = out
-    if out.is_dir():
-        started = run.manifest.get("started_at")
-        mark = f"{name_evaluation(run, opened)} {started} {entry['dataset']['fingerprint']}"
-        name = UUID(bytes=hashlib.sha256(mark.encode()).digest()[:16], version=4)
-        file = out.joinpath(*folders, f"{name}.json")
-        file.parent.mkdir(parents=True, exist_ok=True)
-    elif not _UUID.fullmatch(out.stem):
-        hint = "name a folder that is there, and the files get their names"
-        raise SpecError("E119", f"`-o {out}`: every_eval_ever wants a UUID for a name", hint=hint)
+    started = run.manifest.get("started_at")
+    mark = f"{_name_evaluation(run, opened)} {started} {entry['dataset']['fingerprint']}"
+    name = UUID(bytes=hashlib.sha256(mark.encode()).digest()[:16], version=4)
+    file = folder.joinpath(*folders, f"{name}.json")
+    file.parent.mkdir(parents=True, exist_ok=True)
     samples = file.with_name(f"{file.stem}_samples.jsonl")
     rows = write_file(samples, partial(write_every_eval_ever, run, opened))
     content = _describe_evaluation(run, opened, dataset, developer or "unknown")
@@ -157,17 +180,21 @@ def write_pair(
 def _describe_evaluation(
     run: Run, opened: Reopened, dataset: str, developer: str
 ) -> dict[str, Any]:
-    model = name_model(opened)
+    model, key = _name_model(opened), opened.task.main_step.key
+    source = opened.task_run.source["dataset"]
+    data = {"dataset_name": dataset, "source_type": "other"}
+    if source["type"] == "huggingface":
+        data |= {"source_type": "hf_dataset", "hf_repo": source["path"]}
     results: list[dict[str, Any]] = []
-    for metric in list_metrics(opened):
-        name = f"{name_evaluation(run, opened)}/{opened.task.main_step.key}"
-        if results:
-            name = f"{name}/{metric.name}"
-        results.append(_describe_metric(metric, name, _describe_dataset(opened, dataset)))
-    version = str(run.manifest.get("answerkey_version", __version__))
+    for metric in opened.task_run.metrics.values():
+        if metric.scorer == key and metric.value is not None and metric.type != "frequency":
+            name = f"{_name_evaluation(run, opened)}/{key}"
+            if results:
+                name = f"{name}/{metric.name}"
+            results.append(_describe_metric(metric, name, data))
     return {
         "schema_version": SCHEMA_VERSION,
-        "evaluation_id": name_evaluation(run, opened),
+        "evaluation_id": _name_evaluation(run, opened),
         "evaluation_timestamp": _to_seconds(run.manifest.get("started_at")),
         "retrieved_timestamp": _to_seconds(run.manifest.get("ended_at")),
         "source_metadata": {
@@ -176,7 +203,7 @@ def _describe_evaluation(
             "source_organization_name": "unknown",
             "evaluator_relationship": "other",
         },
-        "eval_library": {"name": "answerkey", "version": version},
+        "eval_library": {"name": "answerkey", "version": __version__},
         "model_info": {
             "name": model,
             "id": model,
@@ -185,21 +212,6 @@ def _describe_evaluation(
         },
         "evaluation_results": results,
     }
-
-
-def _describe_dataset(opened: Reopened, name: str) -> dict[str, Any]:
-    source = opened.task_run.source["dataset"]
-    if source["type"] != "huggingface":
-        return {"dataset_name": name, "source_type": "other"}
-    described = {
-        "dataset_name": name,
-        "source_type": "hf_dataset",
-        "hf_repo": source["path"],
-        "samples_number": len(opened.dataset),
-    }
-    if source.get("split"):
-        described["hf_split"] = source["split"]
-    return described
 
 
 def _describe_metric(metric: MetricValue, name: str, dataset: Mapping[str, Any]) -> dict[str, Any]:
@@ -222,6 +234,15 @@ def _describe_metric(metric: MetricValue, name: str, dataset: Mapping[str, Any])
         "metric_config": config,
         "score_details": {"score": metric.value, "uncertainty": uncertainty},
     }
+
+
+def _name_evaluation(run: Run, opened: Reopened) -> str:
+    folder = run.path.name if run.path is not None else run.key
+    return f"{folder}/{opened.task_run.key}"
+
+
+def _name_model(opened: Reopened) -> str:
+    return str((find_answerer(opened.task_run.manifest) or {}).get("name") or "unknown")
 
 
 def _to_seconds(moment: object) -> str:

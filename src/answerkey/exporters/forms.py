@@ -18,8 +18,6 @@ from answerkey.evaluate.pairs import AnyRun
 from answerkey.evaluate.reopen import reopen
 from answerkey.evaluate.run import TaskSource
 from answerkey.exporters.every_eval_ever import write_every_eval_ever, write_pair
-from answerkey.exporters.inspect import write_inspect
-from answerkey.exporters.model_page import write_result
 from answerkey.exporters.rows import (
     Write,
     iterate_frames,
@@ -30,8 +28,8 @@ from answerkey.exporters.rows import (
 from answerkey.runs import load_run, write_frames, write_output
 
 CSV, PARQUET = "csv", "parquet"
-EVERY_EVAL_EVER, INSPECT, EVAL_RESULTS = "every_eval_ever", "inspect", "eval-results"
-FORMS = ("jsonl", CSV, PARQUET, EVERY_EVAL_EVER, INSPECT, EVAL_RESULTS)
+EVERY_EVAL_EVER = "every_eval_ever"
+FORMS = ("jsonl", CSV, PARQUET, EVERY_EVAL_EVER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +51,8 @@ def export(
 ) -> Exported:
     """Write the rows of one task, one for each sample and trial, to a file or else to the stream.
 
-    `to` is one of `FORMS`. Parquet and Inspect logs need the file. With `is_raw`, CSV holds every
-    text as it is. every_eval_ever writes rows, or, for `UUID.json` or a folder, its pair of files.
+    `to` is one of `FORMS`. Parquet needs the file. With `is_raw`, CSV holds every text as it is.
+    every_eval_ever writes rows, or, into a folder, its pair of files.
     """
     if to not in FORMS:
         hint = suggest(to, FORMS) or f"forms that there are: {listing(FORMS)}"
@@ -62,30 +60,21 @@ def export(
     run = load_run(run)
     opened = reopen(run, task)
     total = len(opened)
-    if to == INSPECT:
-        if path is None or Path(path).suffix != ".eval":
-            problem = "an Inspect log needs a file that ends in .eval"
-            raise SpecError("E119", problem, hint="add `-o run.eval`")
-        _write_whole(path, partial(write_inspect, run, opened))
-        return Exported(total)
     if to == PARQUET and path is not None:
         _write_whole(path, partial(write_frames, frames=iterate_frames(opened)))
         return Exported(total)
-    is_pair = path is not None and (Path(path).is_dir() or Path(path).suffix == ".json")
-    if to == EVERY_EVAL_EVER and path is not None and is_pair:
-        rows = write_pair(run, opened, Path(path), write_file)
-        return Exported(rows, total - rows)
     writers: dict[str, Callable[[Write], int]] = {
         "jsonl": partial(write_objects, iterate_objects(opened)),
         CSV: partial(write_csv, iterate_frames(opened), is_raw=is_raw),
         EVERY_EVAL_EVER: partial(write_every_eval_ever, run, opened),
-        EVAL_RESULTS: partial(write_result, run, opened),
     }
     if path is None:
         rows = writers[to](_open_bytes(stream or sys.stdout))
+    elif to == EVERY_EVAL_EVER and Path(path).is_dir():
+        rows = write_pair(run, opened, Path(path), write_file)
     else:
         rows = write_file(path, writers[to])
-    return Exported(rows, 0 if to == EVAL_RESULTS else total - rows)
+    return Exported(rows, total - rows)
 
 
 def _open_bytes(stream: TextIO) -> Write:

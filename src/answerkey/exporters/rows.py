@@ -102,13 +102,13 @@ def write_objects(rows: Iterable[Mapping[str, object]], write: Write) -> int:
     return count
 
 
-def iterate_objects(opened: Reopened) -> Iterator[dict[str, object]]:
+def iterate_objects(opened: Reopened) -> Iterator[dict[str, Any]]:
     """Yield one object per sample and trial: the reply, the scores, the sample, the prompt."""
     for part in opened.iterate():
         yield from describe_rows(opened.task_run, part)
 
 
-def describe_rows(task_run: TaskRun, part: Excerpt) -> Iterator[dict[str, object]]:
+def describe_rows(task_run: TaskRun, part: Excerpt) -> Iterator[dict[str, Any]]:
     """Yield the object of each row."""
     encoded = find_encoded(task_run)
     ids = {"sample_id": part.scores["sample_id"], **describe_orders(part)}

@@ -22,8 +22,6 @@ from answerkey.runs import Run, name_answerer
 
 #: The most flipped samples of a pair that are listed; fewer where there are many pairs.
 MAX_FLIPS, MAX_ALL_FLIPS, MIN_FLIPS = 2_000, 20_000, 100
-#: How the notice about datasets that differ in other columns ends.
-OTHER_DATASETS = "differ, though samples and truths are the same"
 TESTS = {
     EXACT_TEST: "McNemar's exact test",
     PAIRED_TEST: "paired t test over samples",
@@ -119,44 +117,27 @@ def label_runs(runs: Sequence[Run]) -> list[str]:
     return labels
 
 
-def build_comparison(
-    runs: Mapping[str, Run], tables: Tables, *, baseline: str | None = None, common: bool = False
-) -> ComparisonView:
-    """Return the comparison of runs by their ids.
-
-    With `baseline`, the id of one of them, the others are each compared with it.
-    """
+def build_comparison(runs: Mapping[str, Run], tables: Tables) -> ComparisonView:
+    """Return the comparison of runs by their ids."""
     labels = dict(zip(runs, label_runs(list(runs.values())), strict=True))
-    ordered = {name: run for name, run in runs.items() if name != baseline}
-    if baseline is not None:
-        ordered[baseline] = runs[baseline]
     compared: list[tuple[TaskComparison, Tasks]] = []
     notices: list[str] = []
     refused = None
     try:
-        compared, notices = compare_tasks(ordered, baseline, common=common)
+        compared, notices = compare_tasks(runs)
     except AnswerkeyError as error:
         refused = f"{error.message} ({error.hint})" if error.hint else error.message
-        refused = _rename(refused, ordered, labels)
+        refused = _rename(refused, runs, labels)
     comparisons = sum(len(task.pairs) for task, _ in compared)
     board = None
     if len(runs) > 2 or refused:  # noqa: PLR2004 - a pair is compared, more are ranked
-        columns = list_columns(runs, compared, is_ranked=baseline is None)
+        columns = list_columns(runs, compared)
         board = build_leaderboard(runs, labels, columns)
     views = []
     for task, tasks in compared:
         views.append(_build_task(task, tasks, runs, labels, tables, comparisons))
-    renamed = [_rename(notice, ordered, labels) for notice in _merge_notices(notices)]
+    renamed = [_rename(notice, runs, labels) for notice in notices]
     return ComparisonView(views, renamed, refused, board)
-
-
-def _merge_notices(notices: Sequence[str]) -> list[str]:
-    """Return the notices; that datasets differ is said once, not once for each pair."""
-    alike = [notice for notice in notices if notice.endswith(OTHER_DATASETS)]
-    if len(alike) <= 1:
-        return list(notices)
-    further = [notice for notice in notices if notice not in alike]
-    return [f"the datasets of the runs {OTHER_DATASETS}", *further]
 
 
 def _rename(text: str, runs: Mapping[str, Run], labels: Mapping[str, str]) -> str:
@@ -190,16 +171,16 @@ def _build_task(
     limit = min(MAX_FLIPS, max(MIN_FLIPS, MAX_ALL_FLIPS // comparisons))
     ids: dict[str, str] = {}
     sides = []
-    for side, (name, own) in zip(task.runs, tasks.items(), strict=True):
+    for side, (name, task_run) in zip(task.runs, tasks.items(), strict=True):
         ids[side.label] = name
-        number, model = (
-            list(runs[name].tasks).index(own.key),
-            name_answerer(own.manifest, with_folder=False),
-        )
+        number = list(runs[name].tasks).index(task_run.key)
+        model = name_answerer(task_run.manifest, with_folder=False)
         sides.append(ComparedRun(name, number, labels[name], model, side.mean, side.n))
     listed = [_choose_flips(pair, limit) for pair in task.pairs]
     flipped = [name for flips in listed for name, _ in flips]
-    positions = {name: tables[name][own.key].locate(flipped) for name, own in tasks.items()}
+    positions = {}
+    for name, task_run in tasks.items():
+        positions[name] = tables[name][task_run.key].locate(flipped)
     pairs = []
     for pair, flips in zip(task.pairs, listed, strict=True):
         pairs.append(_build_pair(pair, ids, labels, flips, positions))

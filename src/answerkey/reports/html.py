@@ -23,8 +23,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from answerkey._version import __version__
 from answerkey.engines import open_engine
 from answerkey.evaluate.pairs import AnyRun, is_same_run
@@ -64,9 +62,6 @@ SCRIPTS = (
     *("compare.js", "leaderboard.js", "runs.js", "embedded.js", "server.js", "main.js"),
 )
 VIEWER_ONLY = frozenset({"runs.js", "server.js"})
-#: Columns of rows with few texts that come again and again: these are numbered.
-CODED = ("category", "truth", "predicted", "status", "validity", "reason")
-
 # What could end a block or be taken for markup, and what old scripts take for the end of a line.
 _UNSAFE = {character.encode(): b"\\u%04x" % ord(character) for character in "<>&\u2028\u2029"}
 
@@ -102,19 +97,15 @@ def report(
     path: str | Path,
     *,
     max_samples: int = MAX_EMBEDDED,
-    baseline: AnyRun | None = None,
-    common: bool = False,
     title: str | None = None,
     progress: Progress = lambda *_: None,
 ) -> dict[str, Any]:
-    """Write the report of one or several runs.
+    """Write the report of one or several runs, which are then compared.
 
     Return its file and size, and how many rows are in it. At most `max_samples` rows of each task
-    are embedded. Runs are compared with `baseline` if there is one, with `common` on the samples
-    that all of them have. The file is there whole or not at all.
+    are embedded. The file is there whole or not at all.
     """
-    base = None if baseline is None else load_run(baseline)
-    named = _list_distinct(runs, base)
+    named = _list_distinct(runs)
     tables: dict[str, dict[str, SampleTable]] = {}
     for name, run in named.items():
         tables[name] = {key: SampleTable(run, task) for key, task in run.tasks.items()}
@@ -126,10 +117,9 @@ def report(
             comparison = None
             if len(named) > 1:
                 progress("comparing", 0, 1)
-                against = None if base is None else list(named)[-1]
-                comparison = build_comparison(named, tables, baseline=against, common=common)
+                comparison = build_comparison(named, tables)
             overviews, selections = _build_overviews(
-                named, tables, base, comparison, max_samples, progress
+                named, tables, comparison, max_samples, progress
             )
             shown = title or _choose_title(list(named.values()))
             made = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
@@ -149,19 +139,18 @@ def report(
         "file": str(target),
         "bytes": target.stat().st_size,
         "runs": len(named),
-        "rows": sum(len(table) for own_tables in tables.values() for table in own_tables.values()),
+        "rows": sum(len(table) for of_run in tables.values() for table in of_run.values()),
         "embedded": embedded,
     }
 
 
-def _list_distinct(runs: AnyRun | Sequence[AnyRun], base: Run | None) -> dict[str, Run]:
-    """Return the runs by their ids, each once, the baseline last."""
-    last = [] if base is None else [base]
+def _list_distinct(runs: AnyRun | Sequence[AnyRun]) -> dict[str, Run]:
+    """Return the runs by their ids, each once."""
     distinct: list[Run] = []
     for run in map(load_run, runs if isinstance(runs, list | tuple) else [runs]):
-        if not any(is_same_run(run, listed) for listed in (*distinct, *last)):
+        if not any(is_same_run(run, listed) for listed in distinct):
             distinct.append(run)
-    return {f"r{number}": run for number, run in enumerate((*distinct, *last))}
+    return {f"r{number}": run for number, run in enumerate(distinct)}
 
 
 def _choose_title(runs: Sequence[Run]) -> str:
@@ -173,7 +162,6 @@ def _choose_title(runs: Sequence[Run]) -> str:
 def _build_overviews(
     named: Mapping[str, Run],
     tables: Tables,
-    base: Run | None,
     comparison: ComparisonView | None,
     max_samples: int,
     progress: Progress,
@@ -185,10 +173,7 @@ def _build_overviews(
     for place, (name, run) in enumerate(named.items()):
         progress("auditing", place, len(named))
         audits = {key: audit_task(table) for key, table in tables[name].items()}
-        rival = None if run is base else base
-        overview = build_overview(
-            run, audits=audits, baseline=rival, run_id=name, label=labels[place]
-        )
+        overview = build_overview(run, audits=audits, run_id=name, label=labels[place])
         tasks = []
         for number, task in enumerate(overview.tasks):
             table = tables[name][task.key]
@@ -222,7 +207,10 @@ def _write_rows(selections: Mapping[str, Selection], progress: Progress) -> Iter
             rows += part
             done += len(part)
             progress("writing", done, total)
-        yield _wrap(f"ak-rows-{place}", write_content(to_json(_list_columns(rows), COMPACT)))
+        columns = {}
+        for field in fields(SampleRow):
+            columns[field.name] = [getattr(row, field.name) for row in rows]
+        yield _wrap(f"ak-rows-{place}", write_content(to_json(columns, COMPACT)))
 
 
 def _choose_spread(source: SampleSource, positions: Sequence[int]) -> Any:  # noqa: ANN401 - of the engine
@@ -249,21 +237,6 @@ def embed_samples(
     for offset in range(0, len(samples), BLOCK_SAMPLES):
         blocks.append(write_content(to_json(samples[offset : offset + BLOCK_SAMPLES], COMPACT)))
     return rows, blocks
-
-
-def _list_columns(rows: Sequence[SampleRow]) -> dict[str, Any]:
-    """Return rows column by column; of texts that come again, a code for each and the texts."""
-    columns: dict[str, Any] = {}
-    coded: dict[str, Any] = {}
-    for field in fields(SampleRow):
-        values = [getattr(row, field.name) for row in rows]
-        if field.name not in CODED:
-            columns[field.name] = values
-            continue
-        names: dict[str, int] = {}
-        codes = [-1 if text is None else names.setdefault(text, len(names)) for text in values]
-        coded[field.name] = {"codes": codes, "names": list(names)}
-    return columns | coded
 
 
 # ── the page around what it shows
@@ -347,35 +320,23 @@ def select_rows(
     if not limit:
         return Selection(table, (), f"This file holds none of {count:,} {noun}.")
     index, share = table.index, limit // SHARE
-    looked_at = ""
-    if table.task_audit is not None and table.task_audit.drawn_from is not None:
-        looked_at = f" (of {table.task_audit.n:,} that were looked at)"
-    kinds: list[tuple[str, pl.Series, int]] = [
-        ("INVALID", index["invalid"].arg_true(), share),
-        (f"flipped between rules{looked_at}", table.flips, share),
-        ("wrong", index["wrong"].arg_true(), share),
-        ("without a score", index["failed"].arg_true(), share // SHARE),
-        ("flipped between runs", pl.Series(flips, dtype=pl.UInt32), share // SHARE),
+    kinds: list[tuple[Sequence[int], int]] = [
+        (index["invalid"].arg_true().to_list(), share),
+        (table.flips.to_list(), share),
+        (index["wrong"].arg_true().to_list(), share),
+        (index["failed"].arg_true().to_list(), share // SHARE),
+        (flips, share // SHARE),
     ]
     chosen: set[int] = set()
-    size, parts = 0, []
-    for name, rows, most in kinds:
-        few, number = rows.to_list(), f"all {len(rows):,}"
-        if len(rows) > most:
-            few, number = _draw(few, most), f"{most:,} of {len(rows):,}"
-        chosen.update(few)
-        size += len(few)
-        if few:
-            parts.append(f"{number} {name}")
+    for rows, most in kinds:
+        chosen.update(_draw(rows, min(most, len(rows))))
     further = [row for row in _draw(range(count), limit, SEED + 1) if row not in chosen]
-    further = further[: limit - len(chosen)]
-    parts.append(f"{len(further):,} others drawn at random")
-    several = " (some are of several kinds)" if len(chosen) < size else ""
-    positions = sorted(chosen.union(further))
+    positions = sorted(chosen.union(further[: limit - len(chosen)]))
     sentence = (
-        f"This file holds {len(positions):,} of {count:,} {noun}: {', '.join(parts)}{several}."
-        " Every number of the overview is of all; the table, its counts and the search "
-        "are of these alone."
+        f"This file holds {len(positions):,} of {count:,} {noun}: some that are INVALID, wrong,"
+        " without a score, or read differently by rules or in other runs, and others drawn at"
+        " random. Every number of the overview is of all; the table, its counts and the search are"
+        " of these alone."
     )
     return Selection(table, positions, sentence)
 

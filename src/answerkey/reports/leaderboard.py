@@ -10,19 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
-
-import polars as pl
+from typing import Any
 
 from answerkey.comparison.compare import (
-    ALPHA,
     PairComparison,
     TaskComparison,
     adjust_pairs,
     compare,
 )
 from answerkey.errors import AnswerkeyError, RunError
-from answerkey.metrics.paired import adjust_by_holm
 from answerkey.reports.view import Interval, label_metric
 from answerkey.runs import Run, TaskRun, find_answerer, name_answerer
 from answerkey.text import (
@@ -43,8 +39,6 @@ Tasks = Mapping[str, TaskRun]
 Order = tuple[str, str]
 #: The first and the last rank that a model may have.
 Rank = tuple[int, int]
-#: Completions are read in chunks of this size to count their tokens.
-CHUNK_ROWS = 131_072
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +84,6 @@ class BoardMean:
 
     value: float
     interval: Interval | None
-    rank: Rank | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,30 +112,27 @@ class Leaderboard:
 
 
 def compare_tasks(
-    runs: Mapping[str, Run], baseline: str | None = None, *, common: bool = False
+    runs: Mapping[str, Run],
 ) -> tuple[list[tuple[TaskComparison, Tasks]], list[str]]:
     """Return each compared task with the tasks of the runs that have it, and notices.
 
     If not all runs have the same tasks, each task is compared between the runs that have it.
     """
     keys = dict.fromkeys(key for run in runs.values() for key in run.tasks)
-    candidates = [run for name, run in runs.items() if name != baseline]
-    against = None if baseline is None else runs[baseline]
     try:
-        comparison = compare(*candidates, baseline=against, common=common)
+        comparison = compare(*runs.values())
     except AnswerkeyError:
-        if baseline is not None or len(keys) == 1:
+        if len(keys) == 1:
             raise
-        return _compare_each(runs, keys, common=common)
-    is_whole = len(comparison.tasks) == len(keys)
-    if baseline is None and not is_whole and any(len(run.tasks) > 1 for run in runs.values()):
-        return _compare_each(runs, keys, common=common)
+        return _compare_each(runs, keys)
+    if len(comparison.tasks) < len(keys) and any(len(run.tasks) > 1 for run in runs.values()):
+        return _compare_each(runs, keys)
     compared = [(task, _find_tasks(task.key, runs)) for task in comparison.tasks]
     return compared, [notice.message for notice in comparison.notices]
 
 
 def _compare_each(
-    runs: Mapping[str, Run], keys: Iterable[str], *, common: bool
+    runs: Mapping[str, Run], keys: Iterable[str]
 ) -> tuple[list[tuple[TaskComparison, Tasks]], list[str]]:
     """Compare each task between the runs that have it."""
     compared: list[TaskComparison] = []
@@ -156,14 +146,13 @@ def _compare_each(
         if len(having) == 1:
             continue
         try:
-            comparison = compare(*having.values(), task=key, common=common)
+            comparison = compare(*having.values(), task=key)
         except AnswerkeyError as error:
             problem = error
             notices.append(f"`{key}` is not compared: {error.message}")
             continue
-        for task in comparison.tasks:
-            compared.append(task)
-            tasks.append(_find_tasks(key, having))
+        compared += comparison.tasks
+        tasks.append(_find_tasks(key, having))
         notices += [notice.message for notice in comparison.notices]
     if not compared:
         raise problem
@@ -180,7 +169,7 @@ def _find_tasks(key: str, runs: Mapping[str, Run]) -> Tasks:
 
 
 def list_columns(
-    runs: Mapping[str, Run], compared: Sequence[tuple[TaskComparison, Tasks]], *, is_ranked: bool
+    runs: Mapping[str, Run], compared: Sequence[tuple[TaskComparison, Tasks]]
 ) -> list[Column]:
     """Return the tasks of the leaderboard: those that were compared, then all others."""
     columns = []
@@ -188,15 +177,14 @@ def list_columns(
     for task, tasks in compared:
         ids = dict(zip((side.label for side in task.runs), tasks, strict=True))
         pairs = {(ids[pair.first], ids[pair.second]): pair for pair in task.pairs}
-        columns.append(Column(task.key, tasks, pairs if is_ranked else None))
-        listed.update((name, own.key) for name, own in tasks.items())
+        columns.append(Column(task.key, tasks, pairs))
+        listed.update((name, task_run.key) for name, task_run in tasks.items())
     uncompared: dict[str, dict[str, TaskRun]] = {}
     for name, run in runs.items():
-        for key in run.tasks:
+        for key, task_run in run.tasks.items():
             if (name, key) not in listed:
-                uncompared.setdefault(key, {})
-    for key in uncompared:
-        tasks = {name: run.tasks[key] for name, run in runs.items() if key in run.tasks}
+                uncompared.setdefault(key, {})[name] = task_run
+    for key, tasks in uncompared.items():
         columns.append(Column(key, tasks, None))
     return columns
 
@@ -226,7 +214,7 @@ def build_leaderboard(
             metric, as_share = first.metric, first.is_share
         tasks.append(BoardTask(column.key, name, metric, as_share, column.pairs is not None))
     if len(columns) > 1 and all(task.is_share for task in tasks):
-        rows = _add_means(rows, columns)
+        rows = [replace(row, mean=_average(row.cells)) for row in rows]
     rows.sort(key=_find_value, reverse=True)
     comparisons = sum(len(column.pairs or ()) for column in columns)
     return Leaderboard(tasks, rows, comparisons)
@@ -286,29 +274,28 @@ def _build_row(
         cells.append(cell)
     # A model that was called has a name that people know; recorded completions go by their run.
     models = {}
-    costs: list[float | None] = []
-    prompt = completion = None
-    for task in (task for name in names for task in runs[name].tasks.values()):
-        if find_answerer(task.manifest):
-            models[name_answerer(task.manifest)] = True
-        for calls in (task.manifest.get("calls") or {}).values():
-            costs.append(calls["cost"])
-        if (tokens := _count_tokens(task)) is not None:
-            prompt = (prompt or 0) + tokens[0]
-            completion = (completion or 0) + tokens[1]
+    calls: list[Mapping[str, Any]] = []
+    for name in names:
+        for task in runs[name].tasks.values():
+            calls += (task.manifest.get("calls") or {}).values()
+            if find_answerer(task.manifest):
+                models[name_answerer(task.manifest)] = True
     label = ", ".join(labels[name] for name in names)
-    cost = None
-    if costs and None not in costs:
-        cost = sum(filter(None, costs))
     return BoardRow(
         name=", ".join(models) or label,
         runs=label if models else None,
         cells=cells,
         mean=None,
-        prompt_tokens=prompt,
-        completion_tokens=completion,
-        cost=cost,
+        prompt_tokens=_add_up(calls, "prompt_tokens"),
+        completion_tokens=_add_up(calls, "completion_tokens"),
+        cost=_add_up(calls, "cost"),
     )
+
+
+def _add_up(calls: Sequence[Mapping[str, Any]], name: str) -> Any:  # noqa: ANN401 - int or float
+    """Return the sum of what calls took; None where that is not known of all."""
+    values = [counts[name] for counts in calls]
+    return sum(values) if values and None not in values else None
 
 
 def _build_cell(name: str, run: Run, task: TaskRun, rank: Rank | None) -> BoardCell:
@@ -322,36 +309,8 @@ def _build_cell(name: str, run: Run, task: TaskRun, rank: Rank | None) -> BoardC
     return BoardCell(name, number, label, value, interval, metric.n, is_share(metric), rank)
 
 
-def _count_tokens(task: TaskRun) -> tuple[int, int] | None:
-    """Return the tokens of prompts and of completions, those from the cache as well."""
-    stored, prompt, completion = task.stored_completions, 0, 0
-    is_known = False
-    for offset in range(0, len(stored), CHUNK_ROWS):
-        usage = stored.read(offset, CHUNK_ROWS, ("usage",))["usage"]
-        if isinstance(usage.dtype, pl.Struct):
-            counts = usage.struct.unnest().select("prompt_tokens", "completion_tokens")
-            is_known = is_known or any(counts.count().row(0))
-            prompt += int(counts["prompt_tokens"].sum())
-            completion += int(counts["completion_tokens"].sum())
-    return (prompt, completion) if is_known else None
-
-
 # ── the mean of several tasks
-# Tasks are independent of each other: half-widths, and errors of paired differences, add up as
-# squares.
-
-
-def _add_means(rows: Sequence[BoardRow], columns: Sequence[Column]) -> list[BoardRow]:
-    """Return the rows; those that have all tasks with their mean, its interval and its rank."""
-    means = [_average(row.cells) for row in rows]
-    if None not in means and all(column.pairs is not None for column in columns):
-        numbers = [str(number) for number in range(len(rows))]
-        ranks = rank_ties(numbers, _order_means(rows, columns))
-        means = [
-            mean and replace(mean, rank=ranks[number])
-            for number, mean in zip(numbers, means, strict=True)
-        ]
-    return [replace(row, mean=mean) for row, mean in zip(rows, means, strict=True)]
+# Tasks are independent of each other: half-widths add up as squares.
 
 
 def _average(cells: Sequence[BoardCell | None]) -> BoardMean | None:
@@ -370,37 +329,6 @@ def _average(cells: Sequence[BoardCell | None]) -> BoardMean | None:
     if not has_interval:
         return BoardMean(value, None)
     return BoardMean(value, (max(0.0, value - half), min(1.0, value + half)))
-
-
-def _order_means(rows: Sequence[BoardRow], columns: Sequence[Column]) -> list[Order]:
-    """Return the pairs of rows, by their numbers, in which one is shown to be better."""
-    orders, chances = [], []
-    for first, second in combinations(range(len(rows)), 2):
-        total, squares = 0.0, 0.0
-        for column, cell, rival in zip(columns, rows[first].cells, rows[second].cells, strict=True):
-            if cell is not None and rival is not None:
-                value, error = _find_difference(column, (cell.run, rival.run))
-                total += value
-                squares += math.nan if error is None else error**2
-        orders.append((str(first), str(second)) if total > 0 else (str(second), str(first)))
-        error = math.sqrt(squares)
-        chance = None
-        if error > 0:  # both tails of the normal distribution
-            chance = math.erfc(abs(total) / error / math.sqrt(2))
-        chances.append(chance)
-    shown = []
-    for order, chance in zip(orders, adjust_by_holm(chances), strict=True):
-        if chance is not None and chance < ALPHA:
-            shown.append(order)
-    return shown
-
-
-def _find_difference(column: Column, ids: Order) -> tuple[float, float | None]:
-    """Return first minus second of one task, and its standard error."""
-    pairs = column.pairs or {}
-    sign = 1 if ids in pairs else -1
-    difference = pairs[ids if ids in pairs else ids[::-1]].difference
-    return sign * difference.value, difference.evidence.std_error
 
 
 def _find_value(row: BoardRow) -> float:
@@ -432,7 +360,7 @@ def draw_leaderboard(runs: Sequence[Run], width: int) -> list[Line]:
             )
         except AnswerkeyError as error:
             note = f" There are no ranks: {error.message}."
-    columns = list_columns(complete or named, compared, is_ranked=True)
+    columns = list_columns(complete or named, compared)
     board = build_leaderboard(complete, names, columns)
     heads, rows = _list_cells(board)
     if not heads:
@@ -494,7 +422,7 @@ def _say_cell(cell: BoardCell | BoardMean | None, *, is_share: bool) -> str:
     text = texts[0]
     if cell.interval:
         text += f" [{texts[1]}, {texts[2]}]"
-    if cell.rank:
+    if isinstance(cell, BoardCell) and cell.rank:
         first, last = cell.rank
         text += f" {first}" if first == last else f" {first}-{last}"
     return text

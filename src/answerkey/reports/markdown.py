@@ -1,19 +1,18 @@
-"""Runs for others to read: Markdown to keep, Markdown for the page of a CI job, JUnit XML."""
+"""Runs for others to read: Markdown, for the page of a CI job or to keep, and JUnit XML."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from answerkey import text
 from answerkey.errors import AnswerkeyError
 from answerkey.gates.rules import WORDS, count_gates, judge_run, read_definition
-from answerkey.reports.overview import Plots, TaskOverview, build_overview
-from answerkey.reports.terminal import SIMULATED, say_refusals
+from answerkey.reports.terminal import SIMULATED, say_counts
 from answerkey.reports.view import GateView, MetricView, RunView, view_run
 from answerkey.runs import Run
-from answerkey.text import format_figure, format_interval, format_percent, make_visible, shorten
+from answerkey.text import format_figure, format_interval, make_visible, shorten
 from answerkey.types import GateStatus
 
 MARKS = {
@@ -23,7 +22,7 @@ MARKS = {
     GateStatus.SKIPPED: "⏭️",
 }
 #: The page of a CI job may hold one megabyte; rows beyond these are counted.
-MAX_GATES, MAX_METRICS, MAX_CATEGORIES, MAX_LETTERS = 200, 100, 60, 12
+MAX_GATES, MAX_METRICS = 200, 100
 MAX_TEXT, MAX_SENTENCE = 300, 2_000
 # What Markdown's marks, tables, links, mentions, formulas, emoji and bare addresses are made of.
 _SPECIAL = re.compile(r"[\\`*_\[\]#|~@$]|:(?=\S)|(?<=www)\.", re.IGNORECASE)
@@ -36,26 +35,31 @@ def escape_markdown(text: str, limit: int = MAX_TEXT) -> str:
     return _SPECIAL.sub(lambda match: f"\\{match[0]}", shown.translate(_ENTITIES))
 
 
-def _escape_sentence(text: str) -> str:
-    return escape_markdown(text, MAX_SENTENCE)
+def write_markdown(runs: Sequence[Run]) -> str:
+    """Return runs as Markdown: the gates, the numbers, the counts.
 
-
-def write_step_summary(runs: Sequence[Run]) -> str:
-    """Return runs as Markdown for the page of a CI job: the gates, the numbers, the counts."""
+    Nothing in it comes unescaped from data.
+    """
     lines: list[str] = []
     for view in map(view_run, runs):
-        lines += [f"## {escape_markdown(view.title)}: {_say_verdict(view)}", ""]
+        verdict = judge_run(view.run)
+        status = f"{MARKS[verdict]} {WORDS[verdict]}" if verdict else view.status
+        lines += [f"## {escape_markdown(view.title)}: {status}", ""]
         if view.path is not None:
             lines += [f"Run {escape_markdown(view.path)}, {view.status}.", ""]
+        if view.is_simulated:
+            lines += [f"{SIMULATED}.", ""]
         lines += _list_gates(view.gates)
         for task in view.tasks:
-            about = f"{escape_markdown(task.answerer)}{_say_forced(task.forced)}"
-            lines += [f"### {escape_markdown(task.name)}", "", f"Completions of {about}.", ""]
+            lines += [f"### {escape_markdown(task.name)}", ""]
+            texts = [f"Completions of {task.answerer}."]
+            texts += [f"{name}: {text}." for name, text in task.forced.items()]
+            if not view.is_complete:
+                texts.append(task.incomplete)
+            texts.append(f"{'; '.join(say_counts(task.counts, 'sample'))}.")
+            lines += [escape_markdown(" ".join(texts), MAX_SENTENCE), ""]
             if view.is_complete:
-                lines += [*_list_metrics(task.metrics), _say_counts(task.counts), ""]
-            else:
-                cause = escape_markdown(task.cause)
-                lines += [f"INCOMPLETE: {cause}, so that no number is shown.", ""]
+                lines += _list_metrics(task.metrics)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -66,12 +70,6 @@ def write_summary_fault(error: AnswerkeyError) -> str:
     if error.hint:
         lines += ["", f"What to do: {escape_markdown(error.hint)}"]
     return "\n".join([*lines, "", ""])
-
-
-def _say_verdict(view: RunView) -> str:
-    """Return what the gates of a run come to, or its status if it has none."""
-    verdict = judge_run(view.run)
-    return f"{MARKS[verdict]} {WORDS[verdict]}" if verdict else view.status
 
 
 def _list_gates(gates: Sequence[GateView]) -> list[str]:
@@ -96,135 +94,12 @@ def _list_metrics(views: Sequence[MetricView]) -> list[str]:
         metric, as_share = view.metric, view.is_share
         number = format_figure(metric.value, as_share=as_share)
         interval = format_interval(metric.interval, as_share=as_share)
-        rows.append((escape_markdown(view.label), number, interval, str(metric.n)))
-    lines = _list_rows(("metric", "value", "95 % interval", "n"), rows, "<>>>")
+        rows.append((escape_markdown(view.label), number, escape_markdown(interval), str(metric.n)))
+    lines = ["| metric | value | 95 % interval | n |", "|---|---:|---:|---:|"]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
     if len(views) > MAX_METRICS:
         lines.append(f"| and {len(views) - MAX_METRICS} more | | | |")
     return [*lines, ""]
-
-
-def _list_rows(header: Sequence[str], rows: Iterable[Sequence[str]], align: str) -> list[str]:
-    sides = {"<": "---", ">": "---:"}
-    lines = [f"| {' | '.join(map(escape_markdown, header))} |"]
-    lines.append(f"|{'|'.join(sides[side] for side in align)}|")
-    return lines + [f"| {' | '.join(row)} |" for row in rows]
-
-
-def _list_table(
-    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], align: str
-) -> list[str]:
-    """Return a table below its title; nothing without rows."""
-    if not rows:
-        return []
-    escaped = [list(map(escape_markdown, row)) for row in rows]
-    return [f"### {escape_markdown(title)}", "", *_list_rows(header, escaped, align), ""]
-
-
-def _say_counts(counts: Mapping[str, int]) -> str:
-    """Return the counts as sums: every sample is somewhere."""
-    return (
-        f"{counts['samples']} samples = {counts['scored']} scored + {counts['failed']} failed"
-        f" + {counts['errors']} errors; scored = {counts['valid']} valid + "
-        f"{counts['invalid']} invalid ({say_refusals(counts)})."
-    )
-
-
-def _say_forced(forced: Mapping[str, str]) -> str:
-    return "".join(f"; {name}: {_escape_sentence(text)}" for name, text in forced.items())
-
-
-# ── a page to keep
-
-
-def write_markdown(run: Run) -> str:
-    """Return a run as a page that people keep; nothing in it comes unescaped from data."""
-    view = view_run(run)
-    overview = build_overview(run, is_brief=True)
-    lines = [f"# {escape_markdown(view.title)}: {_say_verdict(view)}", ""]
-    if run.path is not None:
-        name = escape_markdown(run.path.name)
-        lines += [f"Run {name}, {view.status}, begun {view.started_at}.", ""]
-    notices = list(overview.notices)
-    if view.is_simulated:
-        notices.insert(0, SIMULATED)
-    lines += [*_list_points(notices), *_list_gates(view.gates)]
-    for task, page in zip(view.tasks, overview.tasks, strict=True):
-        lines += [f"## {escape_markdown(task.name)}", ""]
-        lines += [f"**{_escape_sentence(page.headline.sentence)}**", ""]
-        answerer, dataset = _escape_sentence(page.model), _escape_sentence(page.dataset)
-        about = f"Completions of {answerer} on {dataset}{_say_forced(task.forced)}."
-        lines += [f"{about} {_say_counts(task.counts)}", ""]
-        if view.is_complete:
-            lines += _list_metrics(task.metrics)
-        lines += [*_list_findings(page), *_list_plots(page)]
-    return "\n".join([*lines, ""])
-
-
-def _list_points(texts: Sequence[str]) -> list[str]:
-    if not texts:
-        return []
-    return [*(f"- {_escape_sentence(text)}" for text in texts), ""]
-
-
-def _list_findings(task: TaskOverview) -> list[str]:
-    if not task.findings:
-        return []
-    lines = ["### What stands out", ""]
-    for number, finding in enumerate(task.findings, 1):
-        step = _escape_sentence(finding.step)
-        lines.append(f"{number}. {_escape_sentence(finding.sentence)} *Next: {step}*")
-    return [*lines, ""]
-
-
-def _list_plots(task: TaskOverview) -> list[str]:
-    plots = task.plots
-    invalid = [(bar.reason, str(bar.count)) for bar in plots.invalid or ()]
-    lines = _list_table("INVALID by reason", ("reason", "completions"), invalid, "<>")
-    lines += _list_rules(task)
-    if plots.categories:
-        column, rows = plots.categories.column, []
-        largest = sorted(plots.categories.rows, key=lambda row: -row.n)[:MAX_CATEGORIES]
-        for row in plots.categories.rows:
-            if row in largest:
-                number = format_figure(row.value, as_share=task.headline.is_share)
-                interval = format_interval(row.interval, as_share=task.headline.is_share)
-                rows.append((row.label, number, interval, str(row.n)))
-        lines += _list_table(f"By {column}", (column, "value", "95 % interval", "n"), rows, "<>>>")
-    return [*lines, *_list_letters(plots)]
-
-
-def _list_rules(task: TaskOverview) -> list[str]:
-    """Return what each extraction rule reads."""
-    rows = []
-    for rule in task.plots.rules or ():
-        number = format_figure(rule.value, as_share=True)
-        invalid = format_percent(rule.invalid_share)
-        rows.append(
-            (
-                rule.label,
-                number,
-                format_interval(rule.interval),
-                invalid,
-                str(rule.read),
-                str(rule.n),
-            )
-        )
-    if not rows:
-        return []
-    header = ("rule", "accuracy", "95 % interval", "INVALID", "read", "n")
-    notes = [note for note in (task.audited.sentence, task.audited.unfit) if note]
-    return [*_list_table("Read by", header, rows, "<>>>>>"), *_list_points(notes)]
-
-
-def _list_letters(plots: Plots) -> list[str]:
-    square = plots.letters
-    if not square or len(square.predicted) > MAX_LETTERS + 1:
-        return []
-    rows = []
-    for letter, counts in zip(square.true, square.counts, strict=True):
-        rows.append((letter, *map(str, counts)))
-    header = ("true \\ predicted", *square.predicted)
-    return _list_table("Letters", header, rows, "<" + ">" * len(square.predicted))
 
 
 # ── JUnit

@@ -1,7 +1,6 @@
 """A run as its page shows it first: the number, what it rests on, the plots.
 
-    run ──► build_overview ──► Overview ──► page, viewer, Markdown
-                                       └──► plots ──► Vega-Lite
+    run ──► view_run ──► RunView ──► build_overview ──► Overview ──► page, viewer
 
 The fields of these classes are the keys that the front end reads: null where something is not
 known, numbers finite, shares from 0 to 1.
@@ -9,74 +8,51 @@ known, numbers finite, shares from 0 to 1.
 
 from __future__ import annotations
 
-import json
-import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
-import polars as pl
-
-from answerkey.comparison.compare import compare
 from answerkey.errors import AnswerkeyError
 from answerkey.gates.rules import WORDS
 from answerkey.metrics import wilson
-from answerkey.metrics.base import ValueCounts
 from answerkey.metrics.classification import Calibration
 from answerkey.metrics.task_counts import correct_for_chance, measure_recalls, measure_rstd
 from answerkey.reports.samples import SampleTable
 from answerkey.reports.view import (
-    GateView,
+    CallsView,
+    Categories,
+    CategoryRow,
     Interval,
-    MetricView,
+    RunView,
     TaskView,
     count_trials,
-    name_scorer,
-    pick,
+    list_groups,
+    name_dataset,
     view_run,
 )
-from answerkey.run_audit.findings import Tally, TaskAudit, find_format, find_run_findings
+from answerkey.run_audit.findings import (
+    Finding,
+    Tally,
+    TaskAudit,
+    find_format,
+    find_run_findings,
+)
 from answerkey.run_audit.text import (
     describe_counted,
     describe_whole,
-    list_readings,
     say_doubted,
     say_fallbacks,
-    say_unfit,
     say_votes,
 )
-from answerkey.runs import Run, Table, TaskRun, name_answerer
-from answerkey.scorers.choice_probabilities import judge_probabilities
-from answerkey.text import (
-    clean_numbers,
-    format_chance,
-    format_count,
-    format_number,
-    format_value,
-)
-from answerkey.types import GateStatus, MetricValue, ScoreStatus, Validity
+from answerkey.runs import Run, TaskRun, name_answerer
+from answerkey.text import clean_numbers
+from answerkey.types import GateStatus, Validity
 
-COUNTS = ("samples", "scored", "valid", "invalid", "refused", "declined", "failed", "errors")
 #: How a gate was decided; one that is skipped or not decided neither passes nor fails.
 DECIDED = {GateStatus.PASS: True, GateStatus.FAIL: False}
-#: The most letters that can be chosen from in a list.
-MAX_LETTERS = 200
-#: More categories are not plotted, and no square of more letters could be read.
-MAX_CATEGORIES, MAX_SQUARE = 200, 40
+#: The most letters and categories that can be chosen from, and that a plot shows.
+MAX_LETTERS, MAX_CATEGORIES, MAX_SQUARE = 200, 200, 40
 INVALID = Validity.INVALID.value
-#: The reliability curve reads completions in blocks of this size, and at most so many in all.
-BLOCK, MAX_RELIABILITY = 1_024, 20_480
-#: A mean times its count is a whole number but for this much.
-ROUNDING = 1e-6
-#: Latencies and usages are read in chunks of this size.
-CHUNK_ROWS = 131_072
-#: About as many bars as a histogram has; values beyond the 99th percentile share the last one.
-BARS = 20
-NEARLY_ALL = 0.99
-#: Values up to this many times the width are no outliers: one bar more shows them.
-NEAR = 1.25
 
 Letters = Mapping[str, Mapping[str, int]]
 
@@ -84,24 +60,12 @@ Letters = Mapping[str, Mapping[str, int]]
 # ── the classes, whose fields the front end reads
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """How a task differs from the same task of the baseline."""
-
-    label: str
-    value: float
-    difference: float
-    interval: Interval | None
-    p: float | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """The number that a reader wants first, and a sentence that says all of it.
+    """The number that a reader wants first; no value unless the run is complete.
 
-    No value unless the run is complete. `chance` is what guessing would get and `right` how many
-    samples are right, both only where the metric is the share of right answers. `note` is what the
-    page says besides the numbers.
+    `chance` is what guessing would get and `right` how many samples are right, both only where the
+    metric is the share of right answers. `note` is what the page says besides the numbers.
     """
 
     name: str
@@ -112,8 +76,6 @@ class Headline:
     is_share: bool
     chance: float | None = None
     above_chance: float | None = None
-    baseline: Baseline | None = None
-    sentence: str
     note: str | None
 
 
@@ -128,47 +90,8 @@ class MetricLine:
     interval: Interval | None
     n: int
     left_out: Mapping[str, int]
-    purpose: str
     note: str | None
     is_share: bool
-
-
-@dataclass(frozen=True, slots=True)
-class FindingLine:
-    """What stands out in a task, and what to do next."""
-
-    kind: str
-    sentence: str
-    step: str
-    examples: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class AuditLine:
-    """How many completions were read again; `sentence` says why not all of them."""
-
-    n: int
-    of: int
-    sentence: str | None
-    unfit: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A value with its interval."""
-
-    label: str
-    value: float | None
-    interval: Interval | None
-    n: int
-
-
-@dataclass(frozen=True, slots=True)
-class CategoryPlot:
-    """The main metric, or the accuracy, by category; the best first."""
-
-    column: str
-    rows: Sequence[Point]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +100,8 @@ class ReasonBar:
 
     reason: str
     count: int
-    stated: int | None
-    right: int | None
+    stated: int | None = None
+    right: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +109,10 @@ class RuleReading:
     """What an extraction rule or another harness reads; `drawn` samples stand for all."""
 
     name: str
-    label: str
     kind: str
     value: float | None
     interval: Interval | None
-    invalid_share: float
+    invalid_share: float | None
     read: int
     n: int
     drawn: int | None
@@ -206,83 +128,31 @@ class LetterSquare:
 
 
 @dataclass(frozen=True, slots=True)
-class Recall:
-    """How often a letter was predicted where it was true."""
-
-    letter: str
-    value: float
-    interval: Interval | None
-    n: int
-
-
-@dataclass(frozen=True, slots=True)
 class Recalls:
-    """The recalls of all letters, and how far they spread."""
+    """How often each letter was predicted where it was true, and how far that spreads."""
 
-    rows: Sequence[Recall]
+    rows: Sequence[CategoryRow]
     rstd: float | None
 
 
 @dataclass(frozen=True, slots=True)
-class ReliabilityBin:
-    """How sure the model was, and how often it was right."""
-
-    low: float
-    high: float
-    confidence: float | None
-    accuracy: float | None
-    interval: Interval | None
-    n: int
-
-
-@dataclass(frozen=True, slots=True)
 class Reliability:
-    """The reliability curve, and the expected calibration error."""
+    """How often the model is right by how sure it is, and the expected calibration error."""
 
-    bins: Sequence[ReliabilityBin]
+    bins: Any
     ece: float | None
-    ece_bins: int
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """How many values lie from `low` up to, but without, `high`."""
-
-    low: float
-    high: float
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class LatencyPlot:
-    """Seconds of calls, without those from the cache."""
-
-    p50: float
-    p95: float
-    bins: Sequence[Bar]
-
-
-@dataclass(frozen=True, slots=True)
-class TokenPlot:
-    """Tokens of all prompts, of all completions, and of each completion."""
-
-    prompt: int
-    completion: int
-    bins: Sequence[Bar]
 
 
 @dataclass(frozen=True, slots=True)
 class Plots:
     """The plots of a task: counts of any run, shares of a complete one; None if there are none."""
 
-    categories: CategoryPlot | None
     invalid: Sequence[ReasonBar] | None
-    rules: Sequence[RuleReading] | None
     letters: LetterSquare | None
-    recalls: Recalls | None
-    reliability: Reliability | None
-    latency: LatencyPlot | None
-    tokens: TokenPlot | None
+    categories: Categories | None = None
+    rules: Sequence[RuleReading] | None = None
+    recalls: Recalls | None = None
+    reliability: Reliability | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +171,7 @@ class RowChoices:
 
 @dataclass(frozen=True, slots=True)
 class TaskOverview:
-    """One task."""
+    """One task; `audited` completions were read again, and `audit_note` says why not all."""
 
     key: str
     display_name: str | None
@@ -310,14 +180,15 @@ class TaskOverview:
     dataset: str
     scorer: str | None
     rule: str | None
-    num_trials: int
     votes: str | None
     samples: int
     headline: Headline
     counts: Mapping[str, int]
     metrics: Sequence[MetricLine]
-    findings: Sequence[FindingLine]
-    audited: AuditLine
+    calls: Sequence[CallsView]
+    findings: Sequence[Finding]
+    audited: int
+    audit_note: str | None
     plots: Plots
     rows: RowChoices
 
@@ -337,7 +208,6 @@ class Overview:
 
     id: str
     label: str
-    path: str | None
     status: str
     started_at: str | None
     seconds: float | None
@@ -347,7 +217,7 @@ class Overview:
     tasks: Sequence[TaskOverview]
 
 
-# ── what is said of the whole run
+# ── the whole run
 
 
 def describe_overview(run: Run, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - of build_overview
@@ -365,7 +235,6 @@ def build_overview(
     run: Run,
     *,
     audits: Mapping[str, Audited] | None = None,
-    baseline: Run | None = None,
     run_id: str = "r0",
     label: str | None = None,
     is_brief: bool = False,
@@ -373,100 +242,51 @@ def build_overview(
     """Return the overview of a run; one that is not complete has counts and no shares.
 
     `audits` come from `audit_task`; with `is_brief` no completion is read again, and what the run
-    itself counted has to do. With `baseline`, each task is compared with the same task of that run.
+    itself counted has to do.
     """
     view = view_run(run)
-    differences: Mapping[str, Baseline] = {}
-    uncompared: Sequence[str] = ()
-    if baseline is not None:
-        differences, uncompared = _compare_with(run, baseline)
     if is_brief:
         audits = {key: _count_readings(task) for key, task in run.tasks.items()}
     elif audits is None:
         audits = {key: audit_task(SampleTable(run, task)) for key, task in run.tasks.items()}
-    tasks = []
-    for task in view.tasks:
-        audited, difference = audits[task.key], differences.get(task.key)
-        tasks.append(_build_task(task, audited, difference, is_complete=view.is_complete))
-    name = run.path.name if run.path else None
+    gates = []
+    for gate in view.gates:
+        sentence = "; ".join(gate.sentences)
+        if gate.gate.status not in DECIDED:
+            sentence = f"{WORDS[gate.gate.status]}: {sentence}"
+        gates.append(GateLine(gate.name, DECIDED.get(gate.gate.status), sentence))
     return Overview(
         id=run_id,
-        label=label or name or run.key,
-        path=name,
+        label=label or (run.path.name if run.path else run.key),
         status=run.status,
         started_at=view.started_at,
         seconds=view.seconds,
         simulated=view.is_simulated,
-        notices=[*dict.fromkeys(_list_notices(run, audits)), *uncompared],
-        gates=list(map(_build_gate, view.gates)),
-        tasks=tasks,
+        notices=list(dict.fromkeys(_list_notices(view, audits))),
+        gates=gates,
+        tasks=[_build_task(view, task, audits[task.key]) for task in view.tasks],
     )
 
 
-def _build_gate(view: GateView) -> GateLine:
-    status, sentence = view.gate.status, "; ".join(view.sentences)
-    if status not in DECIDED:
-        sentence = f"{WORDS[status]}: {sentence}"
-    return GateLine(view.name, DECIDED.get(status), sentence)
-
-
-def _list_notices(run: Run, audits: Mapping[str, Audited]) -> Iterator[str]:
+def _list_notices(view: RunView, audits: Mapping[str, Audited]) -> Iterator[str]:
     """Yield what of the run is missing and why, its warnings, and what is not shown."""
-    if run.status != "complete":
-        if reason := (run.manifest.get("stopped") or {}).get("message"):
-            yield str(reason)
-        for entry in run.manifest["tasks"]:
-            if entry["key"] not in run.tasks:
-                yield f"task `{entry['key']}` is not finished"
-    for notice in run.manifest["notices"]:
-        yield _shorten_notice(str(notice))
+    if view.stopped:
+        yield view.stopped
+    for key in view.unfinished:
+        yield f"task `{key}` is not finished"
+    for notice in view.notices:
+        # A page travels, files do not: no place is named.
+        lines = [line.strip() for line in notice.removeprefix("warning: ").split("\n")]
+        parts = [line.removeprefix("= help: ") for line in lines if not line.startswith("--> ")]
+        yield "; ".join(parts)
     for audited in audits.values():
         yield from audited.notices
-    for task in view_run(run).tasks:
+    for task in view.tasks:
         if task.reused:
-            yield f"{task.key}: {task.reused}" if len(run.tasks) > 1 else task.reused
-        yield from _list_task_notices(task.task)
-
-
-def _shorten_notice(notice: str) -> str:
-    """Return a notice without its heading and file: a page travels, files do not."""
-    parts = []
-    for line in notice.removeprefix("warning: ").split("\n"):
-        text = line.strip()
-        if text and not text.startswith("--> "):
-            parts.append(text.removeprefix("= help: "))
-    return "; ".join(parts)
-
-
-def _list_task_notices(task: TaskRun) -> Iterator[str]:
-    if task.repetitions:
-        times = len(task.repetitions) + 1
-        yield f"`{task.key}` was run {times} times: what is shown is the first run"
-    size = len(task.stored_completions)
-    is_large = size > MAX_RELIABILITY
-    if is_large and not _find_curve(task) and _has_logprobs(task.stored_completions):
-        part = f"{MAX_RELIABILITY:,} of {size:,} completions"
-        yield f"the reliability curve of `{task.key}` is of {part}, from all over the run"
-    count = len(task.totals.get("categories") or {})
-    if count > MAX_CATEGORIES:
-        column = task.totals["category_column"]
-        yield f"`{column}` has {count:,} values: the {MAX_CATEGORIES} most frequent are shown"
-
-
-def _compare_with(run: Run, baseline: Run) -> tuple[dict[str, Baseline], list[str]]:
-    """Return by task key how a run differs from its baseline, and what could not be compared."""
-    label = baseline.path.name if baseline.path else baseline.key
-    try:
-        comparison = compare(run, baseline=baseline)
-    except AnswerkeyError as error:
-        return {}, [f"not compared with `{label}`: {error.message}"]
-    differences = {}
-    for task in comparison.tasks:
-        pair = task.pairs[0]
-        value, interval = pair.difference.value, pair.difference.evidence.interval
-        second = pair.difference.second
-        differences[task.key] = Baseline(label, second, value, interval, pair.p_adjusted)
-    return differences, [notice.message for notice in comparison.notices]
+            yield f"`{task.key}`: {task.reused}"
+        if task.repeatability:
+            times = task.repeatability.num_runs
+            yield f"`{task.key}` was run {times} times: what is shown is the first run"
 
 
 # ── how completions are read by other rules, and what stands out
@@ -499,9 +319,9 @@ def audit_task(table: SampleTable) -> Audited:
         sentence = f"completions are not read again: {reason}"
         return replace(_count_readings(task), sentence=sentence)
     audit = result.tasks[0]
-    is_part = audit.drawn_from is not None and audit.own is not None
+    has_flips = bool(audit.flips or (audit.drawn_from and audit.own))
     notices = [notice.message for notice in result.notices]
-    return Audited(audit, _say_drawn(audit), notices, has_flips=bool(audit.flips) or is_part)
+    return Audited(audit, _say_drawn(audit), notices, has_flips)
 
 
 def _say_drawn(audit: TaskAudit) -> str | None:
@@ -515,237 +335,141 @@ def _count_readings(task: TaskRun) -> Audited:
     """Return what the run itself counted: all completions by its own rule, some by every rule."""
     counted = describe_counted(task)
     if counted is None:
-        rows = task.totals.get("orders") or task.totals.get("trials") or task.totals
-        scored = int(rows["counts"]["scored"])
-        return Audited(TaskAudit(task.key, None, None, 0, {}, 1, 0, drawn_from=scored))
-    whole = describe_whole(task, str(counted.rule))
+        return Audited(TaskAudit(task.key, None, None, 0, {}, 1, 0))
     tally = Tally()
     for status, count in (task.totals.get("completion_statuses") or {}).items():
         tally.counts["status", status] = count
+    whole = describe_whole(task, str(counted.rule))
     findings = (*find_run_findings(whole, tally), *find_format(counted))
     has_flips = len({(reader.correct, reader.invalid) for reader in counted.readers}) > 1
-    audit = replace(counted, findings=findings)
-    return Audited(audit, _say_drawn(counted), has_flips=has_flips)
+    return Audited(replace(counted, findings=findings), _say_drawn(counted), has_flips=has_flips)
 
 
 # ── one task
 
 
-def _build_task(
-    view: TaskView, audited: Audited, baseline: Baseline | None, *, is_complete: bool
-) -> TaskOverview:
-    task, audit, scorer = view.task, audited.audit, view.task.main_scorer
-    chance = describe_whole(task, "").chance or audit.chance
+def _build_task(run: RunView, view: TaskView, audited: Audited) -> TaskOverview:
+    task, audit = view.task, audited.audit
+    plots = Plots(_plot_invalid(view, audit) or None, _plot_letters(task))
     findings = []
     for finding in audit.findings:
         # Of a run that is not complete, nothing that rests on its accuracy.
-        if is_complete or "accuracy" not in finding.numbers:
-            line = FindingLine(finding.kind, finding.sentence, finding.step, finding.examples)
-            findings.append(line)
-    total = audit.drawn_from or audit.n
-    unfit = "; ".join(say_unfit(audit)) or None
+        if run.is_complete or "accuracy" not in finding.numbers:
+            findings.append(finding)
+    if run.is_complete:
+        plots = replace(
+            plots,
+            categories=_plot_categories(view),
+            rules=_plot_rules(audit) or None,
+            recalls=_plot_recalls(view),
+            reliability=_find_curve(task),
+        )
     return TaskOverview(
         key=task.key,
         display_name=task.manifest.get("display_name"),
         model=name_answerer(task.manifest, with_folder=False),
         forced=view.forced,
         dataset=name_dataset(task),
-        scorer=None if scorer is None else _name_scorer(task, scorer),
-        rule=audit.rule if audit.scorer == scorer else None,
-        num_trials=count_trials(task),
-        votes=say_votes(task) if is_complete else None,
+        scorer=_name_scorer(view),
+        rule=audit.rule if audit.scorer == task.main_scorer else None,
+        votes=say_votes(task) if run.is_complete else None,
         samples=task.counts["samples"],
-        headline=_build_headline(view, chance, baseline, is_complete=is_complete),
-        counts={name: task.counts.get(name, 0) for name in COUNTS},
-        metrics=[_build_metric(task, metric, is_complete) for metric in view.metrics],
+        headline=_build_headline(view, audit, is_complete=run.is_complete),
+        counts=task.counts,
+        metrics=_list_metrics(view, is_complete=run.is_complete),
+        calls=view.calls,
         findings=findings,
-        audited=AuditLine(audit.n, total, audited.sentence, unfit),
-        plots=_build_plots(view, audit, is_complete=is_complete),
-        rows=_list_choices(task, audited),
+        audited=audit.n,
+        audit_note=audited.sentence,
+        plots=plots,
+        rows=_list_choices(view, has_flips=audited.has_flips),
     )
 
 
-def _build_metric(task: TaskRun, view: MetricView, is_complete: bool) -> MetricLine:  # noqa: FBT001 - as of the run
-    metric = view.metric
-    value, interval, note = metric.value, metric.interval, metric.note or metric.interval_note
-    if not is_complete:
-        value, interval, note = None, None, "the run is not complete"
-    return MetricLine(
-        name=view.label,
-        scorer=name_scorer(task, metric.scorer),
-        kind=metric.type,
-        value=value,
-        interval=interval,
-        n=metric.n,
-        left_out={reason: count for reason, count in metric.n_excluded.items() if count},
-        purpose=metric.purpose,
-        note=note,
-        is_share=view.is_share,
-    )
+def _list_metrics(view: TaskView, *, is_complete: bool) -> list[MetricLine]:
+    lines = []
+    for entry in view.metrics:
+        metric = entry.metric
+        line = MetricLine(
+            name=entry.label,
+            scorer=view.scorer_names.get(metric.scorer, metric.scorer),
+            kind=metric.type,
+            value=metric.value,
+            interval=metric.interval,
+            n=metric.n,
+            left_out=metric.n_excluded,
+            note=metric.note or metric.interval_note,
+            is_share=entry.is_share,
+        )
+        if not is_complete:
+            line = replace(line, value=None, interval=None, note="the run is not complete")
+        lines.append(line)
+    return lines
 
 
-def _list_choices(task: TaskRun, audited: Audited) -> RowChoices:
+def _list_choices(view: TaskView, *, has_flips: bool) -> RowChoices:
+    task = view.task
     count, reasons = len(task.stored_scores), set[str]()
     for group in ("invalid", "failed", "errors"):
         reasons.update(task.totals.get(group) or {})
+    categories: Mapping[str, Mapping[str, int]] = task.totals.get("categories") or {}
+    largest = sorted(categories, key=lambda label: -categories[label]["n"])[:MAX_CATEGORIES]
     return RowChoices(
         count=count,
         embedded=count,
         sentence=None,
-        categories=sorted(_list_categories(task)),
+        categories=sorted(largest),
         reasons=sorted(reasons),
         letters=_list_letters(task)[:MAX_LETTERS],
-        has_flips=audited.has_flips,
+        has_flips=has_flips,
         trials=count_trials(task),
     )
 
 
-def name_dataset(task: TaskRun) -> str:
-    """Return what the dataset of a task is called; a file without its folder."""
-    dataset: Mapping[str, Any] = task.manifest.get("dataset") or {}
-    label = dataset.get("display_name") or dataset.get("key")
-    if not label and dataset.get("file"):
-        label = Path(dataset["file"]).name
-    return str(label or "in memory")
+def _name_scorer(view: TaskView) -> str | None:
+    """Return what the main scorer is called, and which model judges for it."""
+    for scorer in view.task.manifest.get("scorers") or []:
+        if scorer["key"] == view.task.main_scorer:
+            model = scorer.get("model")
+            name = str(scorer.get("display_name") or scorer["key"])
+            return f"{name}, {model.get('role', 'judge')} {model['name']}" if model else name
+    return view.task.main_scorer
 
 
-def _name_scorer(task: TaskRun, key: str) -> str:
-    """Return what a scorer is called, and which model judges for it."""
-    name = name_scorer(task, key)
-    for scorer in task.manifest.get("scorers") or []:
-        model = scorer.get("model")
-        if scorer["key"] == key and model:
-            role = "with the fallback" if model.get("role") == "fallback" else "judged by"
-            return f"{name}, {role} {model['name']}"
-    return name
-
-
-# ── the headline
-
-
-def _build_headline(
-    view: TaskView, chance: float | None, baseline: Baseline | None, *, is_complete: bool
-) -> Headline:
+def _build_headline(view: TaskView, audit: TaskAudit, *, is_complete: bool) -> Headline:
     task, metric = view.task, view.task.main_metric
     if metric is None:
-        sentence = "This task has no metric."
-        return Headline(name="no metric", n=0, is_share=False, sentence=sentence, note=sentence)
+        return Headline(name="no metric", n=0, is_share=False, note="This task has no metric.")
     main = next(entry for entry in view.metrics if entry.metric is metric)
+    headline = Headline(name=main.label, n=metric.n, is_share=main.is_share, note=None)
     if not is_complete:
-        sentence = (
-            f"INCOMPLETE: {view.cause}, so no accuracy is shown: a share of the rest says nothing"
-            " about the whole."
-        )
-        return Headline(
-            name=main.label, n=metric.n, is_share=main.is_share, sentence=sentence, note=sentence
-        )
+        return replace(headline, note=view.incomplete)
     details, is_accuracy = metric.details, task.is_accuracy(metric)
-    if not is_accuracy:
-        chance = None
-    right = above_chance = None
-    # Of trials and orders, completions are counted.
-    if is_accuracy and "counts" not in details and details.get("of") == task.counts["scored"]:
-        right = int(str(details["count"]))
+    chance = right = above_chance = None
+    if is_accuracy:
+        chance = describe_whole(task, "").chance or audit.chance
+        # Of trials and orders, completions are counted.
+        if "counts" not in details and details.get("of") == task.counts["scored"]:
+            right = int(str(details["count"]))
     if metric.value is not None and chance is not None:
         above_chance = correct_for_chance(metric.value, chance)
-    sentence, note = _say_value(main, chance)
-    if baseline:
-        sentence += f". Against {baseline.label}: {_say_difference(baseline, main)}"
-    remarks = say_fallbacks(task) + say_doubted(task)
-    return Headline(
-        name=main.label,
-        n=metric.n,
-        is_share=main.is_share,
-        sentence=" ".join([f"{sentence}.", *remarks]),
-        note=" ".join([*note, *remarks]) or None,
+    notes = say_fallbacks(task) + say_doubted(task)
+    if metric.value is None:
+        notes.insert(0, f"There is no value: {metric.note or 'nothing to compute it from'}.")
+    elif details.get("cluster_by"):
+        notes.insert(0, f"The interval is clustered by `{details['cluster_by']}`.")
+    return replace(
+        headline,
         value=metric.value,
         interval=metric.interval,
         right=right,
         chance=chance,
         above_chance=above_chance,
-        baseline=baseline,
+        note=" ".join(notes) or None,
     )
-
-
-def _say_value(view: MetricView, chance: float | None) -> tuple[str, list[str]]:
-    """Return the number with its interval in words, and what the page does not say otherwise."""
-    metric = view.metric
-    if metric.value is None:
-        text = f"{view.label} has no value: {metric.note or 'nothing to compute it from'}"
-        return text, [f"{text}."]
-    notes = []
-    text = f"{view.label} is {format_value(metric)}"
-    if metric.interval is not None:
-        interval = _say_interval(metric.interval, as_share=view.is_share)
-        if column := metric.details.get("cluster_by"):
-            notes.append(f"The interval is clustered by `{column}`.")
-            interval += f", clustered by {column}"
-        text += f" (95 % interval {interval})"
-    is_repeated = metric.details.get("counts") in {"trials", "orders"}
-    text += f" on {format_count(metric.n, 'completion' if is_repeated else 'sample')}"
-    if chance is not None:
-        text += _say_chance(metric.value, metric.interval, chance)
-    return text, notes
-
-
-def _say_chance(value: float, interval: Interval | None, chance: float) -> str:
-    level = f"chance level of {100 * chance:.2f} %"
-    points = f"{100 * abs(value - chance):.2f} points"
-    if interval is None:
-        return f"; the {level} is what guessing would get"
-    if interval[0] > chance:
-        return f", {points} above the {level}"
-    if interval[1] < chance:
-        return f", {points} below the {level}"
-    return f", not told apart from the {level}"
-
-
-def _say_difference(baseline: Baseline, view: MetricView) -> str:
-    number = baseline.difference
-    text = f"{100 * number:+.2f} points"
-    if not view.is_share:
-        sign = "+" if number > 0 else ""
-        text = f"{sign}{format_number(number)}"
-    facts = []
-    if baseline.interval:
-        interval = _say_interval(baseline.interval, as_share=view.is_share)
-        facts.append(f"95 % interval {interval}")
-    if baseline.p is not None:
-        facts.append(f"p {format_chance(baseline.p)}")
-    return f"{text} ({', '.join(facts)})" if facts else text
-
-
-def _say_interval(interval: Interval, *, as_share: bool) -> str:
-    low, high = interval
-    if as_share:
-        return f"{100 * low:.2f} to {100 * high:.2f}"
-    return f"{format_number(low)} to {format_number(high)}"
 
 
 # ── the plots of a task
-
-
-def _build_plots(view: TaskView, audit: TaskAudit, *, is_complete: bool) -> Plots:
-    task = view.task
-    # Trials, and orders, of one sample are not independent draws: they have no interval.
-    has_interval = not (task.totals.get("trials") or task.totals.get("orders"))
-    latency, tokens = _plot_calls(task.stored_completions)
-    categories = rules = recalls = reliability = None
-    if is_complete:
-        categories = _plot_categories(task, has_interval=has_interval)
-        rules = [pick(RuleReading, reading) for reading in list_readings(task, audit)] or None
-        recalls = _plot_recalls(task, has_interval=has_interval)
-        reliability = _plot_reliability(task, has_interval=has_interval)
-    return Plots(
-        categories=categories,
-        invalid=_plot_invalid(view, audit) or None,
-        rules=rules,
-        letters=_plot_letters(task),
-        recalls=recalls,
-        reliability=reliability,
-        latency=latency,
-        tokens=tokens,
-    )
 
 
 def _plot_invalid(view: TaskView, audit: TaskAudit) -> list[ReasonBar]:
@@ -755,12 +479,29 @@ def _plot_invalid(view: TaskView, audit: TaskAudit) -> list[ReasonBar]:
         stated = {(reason.reason, reason.count): reason for reason in audit.reasons}
     bars = []
     for reason in sorted(view.invalid, key=lambda reason: (-reason.count, reason.name)):
-        read = stated.get((reason.name, reason.count))
-        bar = ReasonBar(reason.name, reason.count, None, None)
-        if read is not None:
+        bar = ReasonBar(reason.name, reason.count)
+        if read := stated.get((reason.name, reason.count)):
             bar = replace(bar, stated=read.stated, right=read.right)
         bars.append(bar)
     return bars
+
+
+def _plot_rules(audit: TaskAudit) -> list[RuleReading]:
+    readings = []
+    for reader in audit.readers:
+        reading = RuleReading(
+            name=reader.name,
+            kind=reader.kind,
+            value=reader.accuracy,
+            interval=reader.interval,
+            invalid_share=reader.invalid_share,
+            read=reader.read,
+            n=reader.n,
+            drawn=None if audit.drawn_from is None else audit.samples,
+        )
+        if reader.n:
+            readings.append(reading)
+    return readings
 
 
 def _get_letters(task: TaskRun) -> Letters:
@@ -786,197 +527,35 @@ def _plot_letters(task: TaskRun) -> LetterSquare | None:
     return LetterSquare(true, predicted, counts)
 
 
-def _plot_recalls(task: TaskRun, *, has_interval: bool) -> Recalls | None:
-    counted = _get_letters(task)
+def _plot_recalls(view: TaskView) -> Recalls | None:
+    counted = _get_letters(view.task)
     recalls = measure_recalls(counted)
     if not recalls or len(recalls) > MAX_SQUARE:
         return None
     rows = []
     for letter, value in sorted(recalls.items()):
         n, right = sum(counted[letter].values()), counted[letter].get(letter, 0)
-        rows.append(Recall(letter, value, wilson(right, n) if has_interval else None, n))
+        interval = None if view.row_counts else wilson(right, n)
+        rows.append(CategoryRow(letter, right, n, value, interval))
     return Recalls(rows, measure_rstd(list(recalls.values())))
 
 
-def _list_categories(task: TaskRun) -> dict[str, Mapping[str, int]]:
-    """Return the counts of the most frequent categories, in the order of their text."""
-    counted: Mapping[str, Mapping[str, int]] = task.totals.get("categories") or {}
-    largest = sorted(counted, key=lambda label: (-counted[label]["n"], label))[:MAX_CATEGORIES]
-    return {label: counted[label] for label in sorted(largest)}
-
-
-def _plot_categories(task: TaskRun, *, has_interval: bool) -> CategoryPlot | None:
-    """Return the main metric by group, or the accuracy by category."""
-    metric, rows = task.main_metric, []
-    column = task.totals.get("category_column")
+def _plot_categories(view: TaskView) -> Categories | None:
+    """Return the main metric by group, or the accuracy by category; the best first."""
+    metric, categories = view.task.main_metric, view.categories
     if metric is not None and metric.groups:
         groups = metric.groups[0]
-        column = groups.column
-        largest = sorted(groups.values, key=lambda value: -value.n)[:MAX_CATEGORIES]
-        for value in groups.values:
-            if value in largest:
-                rows.append(Point(str(value.group), value.value, value.interval, value.n))
-        if not rows:
-            return None
-    else:
-        for label, entry in _list_categories(task).items():
-            n, correct = entry["n"], entry["correct"]
-            point = Point(label, None, None, n)
-            if n and not entry["partial"]:  # answers that are right in part are no share
-                interval = wilson(correct, n) if has_interval else None
-                point = Point(label, correct / n, interval, n)
-            rows.append(point)
-        if all(row.value is None for row in rows):
-            return None
-    rows.sort(key=lambda row: (row.value is None, -(row.value or 0.0)))
-    return CategoryPlot(str(column), rows)
-
-
-# ── reliability: whether a model is right as often as it is sure
-# A task that measures calibration has the curve. For others it is made here, where completions came
-# with log-probabilities and a scorer knows the choices: by the likeliest choice, as
-# `choice_probabilities` does.
-
-
-def _plot_reliability(task: TaskRun, *, has_interval: bool) -> Reliability | None:
-    metric = _find_curve(task) or _measure_curve(task)
-    if metric is None:
+        categories = Categories(groups.column, "n", list_groups(groups), None)
+    if categories is None or all(row.value is None for row in categories.rows):
         return None
-    bins: Sequence[Mapping[str, Any]] = metric.details["bins"]  # type: ignore[assignment]  # as the metric wrote it
-    rows = []
-    for entry in bins:
-        n, accuracy = entry["n"], entry["accuracy"]
-        right = n * (accuracy or 0.0)
-        interval = None
-        # Answers that may be right in part have no interval.
-        if has_interval and n and abs(right - round(right)) < ROUNDING:
-            interval = wilson(round(right), n)
-        low, high, confidence = entry["from"], entry["to"], entry["confidence"]
-        rows.append(ReliabilityBin(low, high, confidence, accuracy, interval, n))
-    return Reliability(rows, metric.value, len(rows))
+    largest = sorted(categories.rows, key=lambda row: -row.n)[:MAX_CATEGORIES]
+    largest.sort(key=lambda row: (row.value is None, -(row.value or 0.0), row.label))
+    return replace(categories, rows=largest)
 
 
-def _find_curve(task: TaskRun) -> MetricValue | None:
-    """Return the calibration that the task itself measures."""
+def _find_curve(task: TaskRun) -> Reliability | None:
+    """Return the reliability curve of a task that measures calibration."""
     for metric in task.metrics.values():
-        is_curve = metric.type == Calibration.type and "bins" in metric.details
-        if is_curve and metric.value is not None:
-            return metric
+        if metric.type == Calibration.type and "bins" in metric.details:
+            return Reliability(metric.details["bins"], metric.value)
     return None
-
-
-def _measure_curve(task: TaskRun) -> MetricValue | None:
-    """Return the calibration of a task that does not measure it; None if it cannot be known."""
-    if task.main_scorer is None or not _has_logprobs(task.stored_completions):
-        return None
-    # All blocks, or as many as are allowed, at equal distances all over the run.
-    offsets: Sequence[int] = range(0, len(task.stored_completions), BLOCK)
-    limit = MAX_RELIABILITY // BLOCK
-    if len(offsets) > limit:
-        offsets = [offsets[number * len(offsets) // limit] for number in range(limit)]
-    pairs: Counter[tuple[float, float]] = Counter()
-    for offset in offsets:
-        pairs.update(_read_confidences(task, task.main_scorer, offset))
-    if not pairs:
-        return None
-    metric = Calibration(bins=(10,))
-    counts = ValueCounts(list(pairs.items()), Counter(), list(metric.fields()))
-    return metric.state_values(counts, metric.collect(counts))[0]
-
-
-def _read_confidences(task: TaskRun, key: str, offset: int) -> Iterator[tuple[float, float]]:
-    """Yield confidence and correctness of the likeliest choice, of completions that count."""
-    stored = task.stored_scores.read(offset, BLOCK, [key])[key].to_list()
-    replies = task.stored_completions.read(offset, BLOCK, ["logprobs"])["logprobs"]
-    for verdict, logprobs in zip(stored, replies, strict=True):
-        is_counted = verdict["status"] == ScoreStatus.SCORED.value and not verdict["excluded_by"]
-        choices = (verdict["metadata"] or {}).get("choices")
-        if logprobs is None or not is_counted or not choices:
-            continue
-        truth = verdict["metadata"].get("ground_truth_choice")
-        values = judge_probabilities(json.loads(logprobs), choices, truth).values
-        if values.get("confidence") is not None:
-            yield float(str(values["confidence"])), float(str(values["is_correct"]))
-
-
-def _has_logprobs(completions: Table) -> bool:
-    """Return whether completions have log-probabilities, as the first and the middle ones tell."""
-    if not len(completions):
-        return False
-    for offset in (0, len(completions) // 2):
-        block = completions.read(offset, BLOCK, ["logprobs"])
-        if "logprobs" in block.columns and block["logprobs"].count():
-            return True
-    return False
-
-
-# ── how long completions took, and how many tokens they have
-
-
-def _plot_calls(completions: Table) -> tuple[LatencyPlot | None, TokenPlot | None]:
-    columns = ("latency", "usage", "source")
-    parts = []
-    for offset in range(0, len(completions), CHUNK_ROWS):
-        part = completions.read(offset, CHUNK_ROWS, columns)
-        is_new = pl.col("source") != "cache"
-        usage = pl.col("usage").struct
-        parts.append(
-            part.select(
-                pl.when(is_new).then("latency").alias("latency"),
-                usage.field("prompt_tokens").alias("prompt"),
-                usage.field("completion_tokens").alias("completion"),
-            )
-        )
-    if not parts:
-        return None, None
-    table = pl.concat(parts)
-    seconds = table["latency"].drop_nulls()
-    seconds = seconds.filter(seconds.is_finite())
-    latency = tokens = None
-    if len(seconds):
-        p50, p95 = _find_quantile(seconds, 0.5), _find_quantile(seconds, 0.95)
-        latency = LatencyPlot(p50, p95, count_bins(seconds))
-    prompt, completion = table["prompt"].drop_nulls(), table["completion"].drop_nulls()
-    if len(prompt) or len(completion):
-        bars = count_bins(completion.cast(pl.Float64), is_whole=True)
-        tokens = TokenPlot(int(prompt.sum()), int(completion.sum()), bars)
-    return latency, tokens
-
-
-def _find_quantile(values: pl.Series, share: float) -> float:
-    return float(str(values.quantile(share, "linear")))
-
-
-def count_bins(values: pl.Series, *, is_whole: bool = False) -> list[Bar]:
-    """Return bars of equal, round width from the smallest value on.
-
-    Values far beyond the others are in a wider bar of their own, which ends with the largest.
-    """
-    if not len(values):
-        return []
-    smallest, largest = float(str(values.min())), float(str(values.max()))
-    high = _find_quantile(values, NEARLY_ALL)
-    step = choose_step(high - smallest, is_whole=is_whole)
-    first, last = math.floor(smallest / step), math.floor(high / step) + 1
-    has_outliers = largest > (first + (last - first) * NEAR) * step
-    if not has_outliers:
-        last = max(last, math.floor(largest / step) + 1)
-    places = (values / step).floor().cast(pl.Int64).clip(first, last)
-    counts = dict(places.value_counts().iter_rows())
-    if not has_outliers:  # the largest value may lie on the end of the last bar
-        counts[last - 1] = counts.get(last - 1, 0) + counts.get(last, 0)
-    bars = []
-    for place in range(first, last):
-        bars.append(Bar(place * step, (place + 1) * step, counts.get(place, 0)))
-    if has_outliers:
-        bars.append(Bar(last * step, largest, counts[last]))
-    return bars
-
-
-def choose_step(width: float, *, is_whole: bool = False) -> float:
-    """Return 1, 2 or 5 times a power of ten, so that about twenty steps make the width."""
-    if width <= 0:
-        return 1.0 if is_whole else 0.1
-    power = 10.0 ** math.floor(math.log10(width / BARS))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power * BARS >= width)
-    return max(1.0, step) if is_whole else step

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from answerkey.errors import hide_secrets
@@ -31,8 +31,6 @@ from answerkey.text import (
     format_percent,
     lay_out,
     line,
-    make_visible,
-    wrap,
 )
 
 # ── check
@@ -163,8 +161,6 @@ def describe_plan(plan: DryRun) -> dict[str, Any]:
 
 # ── ready-made tasks
 
-_LABEL = 12
-
 
 def draw_ready_made(tasks: Sequence[ReadyMade], width: int) -> list[Line]:
     """Return the list of ready-made tasks."""
@@ -189,15 +185,10 @@ def draw_ready_made_task(ready: ReadyMade, width: int) -> list[Line]:
     """Return all that is to be known of a ready-made task, and how it is run."""
     lines = [line(Span(ready.name, "title"), f"  {ready.about.title}")]
     lines += [*draw_text(ready.about.summary, width, indent=""), BLANK]
-    for label, text in _list_properties(ready):
-        head = label
-        for part in wrap(make_visible(text), width - _LABEL - 2) if text else ():
-            lines.append(line("  ", Span(head.ljust(_LABEL), "dim"), part))
-            head = ""
+    lines += draw_facts(_list_properties(ready), UNLIMITED)
     lines += [BLANK, line(Span("Files that are read with `--dataset`", "head"))]
     for form in ready.forms:
-        first, *further = wrap(make_visible(form.description), width - 4)
-        lines += [line(f"  - {first}"), *(line(f"    {part}") for part in further)]
+        lines += draw_text(f"- {form.description}", width)
     lines += [BLANK, line(Span("Config values", "head"))]
     rows = []
     for key, value, text in ready.parameters:
@@ -207,29 +198,27 @@ def draw_ready_made_task(ready: ReadyMade, width: int) -> list[Line]:
     return [*lines, *(line(f"  {command}") for command in list_commands(ready))]
 
 
-def _list_properties(ready: ReadyMade) -> list[tuple[str, str]]:
+def _list_properties(ready: ReadyMade) -> Iterator[tuple[str, str]]:
     about = ready.about
+    if about.rows is not None:
+        yield "questions", f"{about.rows:,}"
+    yield "options", about.options
     chance = "differs from question to question; `answerkey audit` says it"
     if about.chance is not None:
         chance = format_percent(about.chance)
+    yield "chance", chance
+    if about.category:
+        yield "category", f"column `{about.category}`"
+    yield "language", ", ".join(about.languages)
+    yield "licence", about.licence
+    yield "homepage", about.homepage
+    yield "cite as", about.citation
     hub = ", ".join(map(str, ready.describe()["hub"].values()))
     if about.gated:
         hub += " (it wants a token and accepted terms)"
-    properties = [
-        ("questions", "" if about.rows is None else f"{about.rows:,}"),
-        ("options", about.options),
-        ("chance", chance),
-        ("category", f"column `{about.category}`" if about.category else "none"),
-        ("language", ", ".join(about.languages)),
-        ("licence", about.licence),
-        ("homepage", about.homepage),
-        ("cite as", about.citation),
-        ("on the hub", hub),
-    ]
+    yield "on the hub", hub
     for expected in about.expected:
-        text = "{model}: {value:.2%} ({setting}; {source})".format(**expected)
-        properties.append(("expected", text))
-    return properties
+        yield "expected", "{model}: {value:.2%} ({setting}; {source})".format(**expected)
 
 
 def list_commands(ready: ReadyMade) -> list[str]:

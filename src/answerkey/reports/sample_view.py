@@ -6,9 +6,8 @@ The fields of these classes are the keys that the front end reads.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +44,7 @@ from answerkey.types import (
     RULE_NAMES,
     Completion,
     Sample,
+    Samples,
     Score,
     Scores,
     ScoreStatus,
@@ -58,9 +58,8 @@ MAX_QUESTION, MAX_COMPLETION, MAX_LABEL = 160, 160, 80
 MAX_BEFORE, MAX_END = 28, 48
 #: Shorter thoughts are not folded.
 MIN_FOLDED = 200
-#: Longer texts are cut; of a completion the end stays, too, for that is where answers stand.
-MAX_CHARACTERS = 20_000
-COMPLETION_BEGIN, COMPLETION_END = 40_000, 20_000
+#: Longer texts are cut; of a completion the end stays, for that is where answers stand.
+MAX_CHARACTERS, MAX_REPLY = 20_000, 60_000
 #: How many bytes of images are shown together; no image may have more than this part of them.
 ROOM, IMAGE_PART = 200_000_000, 100
 
@@ -186,13 +185,7 @@ class SampleView:
     readings: Sequence[RuleView] = ()
     verdicts: Sequence[VerdictView]
     missing: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IllustratedSample(SampleView):
-    """A sample with images in its prompt."""
-
-    images: Sequence[ImageView]
+    images: Sequence[ImageView] = ()
 
 
 def view_rows(table: SampleTable, positions: Iterable[int]) -> list[SampleRow]:
@@ -239,10 +232,7 @@ def view_samples(
         if part.samples is not None:
             sample = part.samples.items[number]
             facts |= {"where": _name_place(sample), "fields": _list_fields(sample)}
-        kind: Callable[..., SampleView] = SampleView
-        if pictures[number]:
-            kind = partial(IllustratedSample, images=pictures[number])
-        view = kind(
+        view = SampleView(
             p=row.p,
             id=row.id,
             trial=row.trial,
@@ -250,6 +240,7 @@ def view_samples(
             choices=_list_choices(_choose_metadata(verdicts), question),
             verdicts=_build_verdicts(source, part, number, verdicts, completion, row),
             missing=source.missing,
+            images=pictures[number],
             **facts,
         )
         views.append((row, view))
@@ -258,15 +249,14 @@ def view_samples(
 
 def _describe_completion(completion: Completion, readings: RowReadings | None) -> dict[str, Any]:
     """Return the prompt, the completion, and the passages in it that rules look at."""
-    text, move = cut_middle(completion.text)
+    text, offset = cut_reply(completion.text)
     rules: Sequence[RuleView] = ()
     stated = []
     if readings is not None:
-        rules = readings.rules
-        if text is not completion.text:
-            rules = [replace(rule, span=move(rule.span)) for rule in rules]
+        rules = [replace(rule, span=_move(rule.span, offset)) for rule in readings.rules]
         for labels, passage in readings.stated:
-            if (span := move(passage)) is not None:
+            span = _move(passage, offset)
+            if span is not None:
                 stated.append(Statement(labels, span))
     folded = []
     for begin, end in find_thoughts(text or ""):
@@ -403,38 +393,19 @@ def show_decision(text: str | None, span: Span | None) -> Sequence[str] | None:
     if text is None:
         return None
     if span is None:
-        return [_show_ends(text), "", ""]
-    begin, end = span
-    # No more of a long text is looked at than can be shown, and no thought before what decided.
-    near = 4 * MAX_COMPLETION
-    first = max(0, begin - near)
-    for _, last in find_thoughts(text) if "<" in text else ():
-        if last <= begin:
-            first = max(first, last)
-    before = _join_lines(text[first:begin]).lstrip()
-    after = _join_lines(text[end:][:near]).rstrip()
-    if len(before) > MAX_BEFORE:
-        before = before[-MAX_BEFORE:]
-        if " " in before[:-1]:
-            before = before.partition(" ")[2]
+        beginning, end = text[:MAX_BEFORE], text[MAX_BEFORE:]
+        if len(end) > MAX_END:
+            end = f" … {end[-MAX_END:]}"
+        return [_join_lines(beginning + end).strip(), "", ""]
+    begin, end_of_passage = span
+    before = _join_lines(text[max(0, begin - MAX_BEFORE) : begin]).lstrip()
+    if begin > MAX_BEFORE:
         before = f"… {before}"
-    elif first:
-        before = f"… {before}"
-    decided = _shorten(_join_lines(text[begin:end])) or ""
-    limit = MAX_COMPLETION - len(before) - len(decided)
-    if len(after) > limit:
-        after = f"{after[:limit]}…"
-    return [before, decided, after]
-
-
-def _show_ends(text: str) -> str:
-    """Return the beginning and the end of a text on one line."""
-    near = 4 * MAX_COMPLETION
-    shown = _join_lines(text[-near:]).strip()
-    if len(text) <= near and len(shown) <= MAX_BEFORE + MAX_END:
-        return shown
-    opening = _join_lines(text[:near].lstrip())[:MAX_BEFORE].rpartition(" ")[0]
-    return f"{opening} … {shown[-MAX_END:].partition(' ')[2]}"
+    decided = _shorten(_join_lines(text[begin:end_of_passage])) or ""
+    after = text[end_of_passage : end_of_passage + MAX_COMPLETION]
+    if len(text) > end_of_passage + MAX_COMPLETION:
+        after += "…"
+    return [before, decided, _join_lines(after).rstrip()]
 
 
 def _join_lines(text: str) -> str:
@@ -632,11 +603,8 @@ def _build_verdicts(
             continue
         verdict = verdicts[step.key]
         metadata = verdict["metadata"]
-        reasons = [_explain(step.scorer, verdict, completion)]
-        if verdict["status"] == ScoreStatus.FAILED.value and part.samples is not None:
-            problems, _ = step.scorer.check_rows(part.samples.take([number]))
-            if problems:
-                reasons = [problems[0].error.message]
+        samples = part.samples and part.samples.take([number])
+        reasons = [explain_score(step.scorer, verdict, completion, samples)]
         if verdict.get("excluded_by"):
             reasons.append(f"kept out of the metrics by action `{verdict['excluded_by']}`")
         view = VerdictView(
@@ -654,41 +622,27 @@ def _build_verdicts(
     return views
 
 
-def _explain(scorer: Scorer, verdict: Fields, completion: Completion | None) -> str | None:
-    """Return why a verdict is what it is, in a sentence."""
+def explain_score(
+    scorer: Scorer, verdict: Fields, completion: Completion | None, samples: Samples | None
+) -> str | None:
+    """Return why a verdict is what it is, in a sentence; `samples` is the one row."""
     metadata, values = verdict["metadata"], verdict["values"]
-    if verdict["status"] == ScoreStatus.SCORED.value:
-        if reads_choices(scorer):
-            if completion is None and metadata["completion_validity"] != Validity.VALID.value:
-                return None
-            score = Score(ScoreStatus.SCORED, verdict["reason"], values, metadata)
-            return explain_verdict(completion, metadata["choices"], score)
-        if "answer_gt" in metadata and "answer_pred" in metadata:
-            return _explain_text(metadata)
-        if "confidence" in values and "predicted_choice" in metadata:
-            return _explain_likeliest(metadata, values["confidence"])
-        label = {**values, **metadata}.get("label")
-        if "judge_text" in metadata and label is not None:
-            return f"the judge's label is {label!r}"
-    return _find_name(metadata, ("judge_error", "fallback_error", "reasoning"))
-
-
-def _explain_text(metadata: Fields) -> str:
-    if metadata["answer_pred"] is None:
-        return "there is no text to compare with the ground truth"
-    relation = "is" if metadata["answer_pred"] == metadata["answer_gt"] else "is not"
-    return f"the text {relation} the ground truth"
-
-
-def _explain_likeliest(metadata: Fields, confidence: float | None) -> str:
-    predicted, truth = metadata["predicted_choice"], metadata["ground_truth_choice"]
-    if predicted is None:
-        return f"several choices are equally likely; the ground truth is {truth!r}"
-    share = "" if confidence is None else f" (probability {confidence:.3f})"
-    relation = "is" if predicted == truth else "is not"
-    return (
-        f"the likeliest choice is {predicted!r}{share}, which {relation} the ground truth {truth!r}"
-    )
+    if verdict["status"] == ScoreStatus.FAILED.value and samples is not None:
+        problems, _ = scorer.check_rows(samples)
+        if problems:
+            return problems[0].error.message
+    if verdict["status"] != ScoreStatus.SCORED.value:
+        return _find_name(metadata, ("judge_error", "fallback_error"))
+    if reads_choices(scorer):
+        if completion is None and metadata["completion_validity"] != Validity.VALID.value:
+            return None
+        score = Score(ScoreStatus.SCORED, verdict["reason"], values, metadata)
+        return explain_verdict(completion, metadata["choices"], score)
+    answer, truth = _find_name(metadata, PREDICTIONS), _find_name(metadata, TRUTHS)
+    if answer is not None and truth is not None:
+        return f"the answer is {answer!r}, the ground truth {truth!r}"
+    label = _find_name({**values, **metadata}, ("label",))
+    return f"the label is {label!r}" if label else _find_name(metadata, ("reasoning",))
 
 
 # ── texts that are too long
@@ -702,20 +656,17 @@ def cut(text: str | None) -> str | None:
     return f"{text[:MAX_CHARACTERS]}\n[cut: {extent}]"
 
 
-def cut_middle(text: str | None) -> tuple[str | None, Callable[[Span | None], Span | None]]:
-    """Return the text without its middle, if it is too long, and a function that moves a span.
+def cut_reply(text: str | None) -> tuple[str | None, int]:
+    """Return the end of a completion that is too long, and by how much passages in it move."""
+    if text is None or len(text) <= MAX_REPLY:
+        return text, 0
+    mark = f"\n[cut: the last {MAX_REPLY:,} of {len(text):,} characters]"
+    return f"{text[-MAX_REPLY:]}{mark}", MAX_REPLY - len(text)
 
-    That returns where a passage of the whole text stands in the one shown; None if it was left out.
-    """
-    if text is None or len(text) <= COMPLETION_BEGIN + COMPLETION_END:
-        return text, lambda span: span
-    end = len(text) - COMPLETION_END
-    mark = f"\n[cut: {end - COMPLETION_BEGIN:,} of {len(text):,} characters are left out here]\n"
-    shift = COMPLETION_BEGIN + len(mark) - end
 
-    def move(span: Span | None) -> Span | None:
-        if span is None or span[1] <= COMPLETION_BEGIN:
-            return span
-        return None if span[0] < end else (span[0] + shift, span[1] + shift)
-
-    return f"{text[:COMPLETION_BEGIN]}{mark}{text[end:]}", move
+def _move(span: Span | None, offset: int) -> Span | None:
+    """Return where a passage stands in the text shown; None if it was cut off."""
+    if span is None or not offset:
+        return span
+    begin, end = span[0] + offset, span[1] + offset
+    return None if begin < 0 else (begin, end)

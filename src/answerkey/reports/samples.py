@@ -9,13 +9,12 @@ A row is a sample, or one trial or order of it, and is known by its position.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from functools import lru_cache, reduce
+from functools import cached_property, lru_cache, reduce
 from operator import or_
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, get_args
 
 import polars as pl
 
@@ -29,10 +28,10 @@ from answerkey.metrics import Mean
 from answerkey.metrics.rows import label_rows
 from answerkey.metrics.task_counts import NO_CATEGORY, find_invalid_reasons
 from answerkey.models import images
-from answerkey.reports.explain import iterate_ids
 from answerkey.reports.view import count_trials
-from answerkey.run_audit.audit import Audit, audit, find_reading_step
+from answerkey.run_audit.audit import audit, find_reading_step
 from answerkey.run_audit.findings import TaskAudit
+from answerkey.run_audit.text import Audit
 from answerkey.runs import Run, TaskRun
 from answerkey.scorers import reads_choices
 from answerkey.spec import ScoringStep, source_from, task_from_source
@@ -44,6 +43,8 @@ from answerkey.types import Completions, Samples, Scores, ScoreStatus, Validity
 NEAR_PART = 4
 #: Of more completions than this, so many are read by every rule to see which of them flip.
 MAX_REREAD = 20_000
+#: How many ids are read together.
+READ_IDS = 500_000
 #: How many queries are remembered.
 MAX_QUERIES = 8
 
@@ -56,7 +57,6 @@ UNKNOWN = "UNKNOWN"
 
 Shown = Literal["all", "right", "wrong", "invalid", "failed", "flipped"]
 Sort = Literal["position", "id", "value", "category", "reason"]
-T = TypeVar("T")
 
 
 # ── where rows lie
@@ -362,7 +362,7 @@ class Query:
 
 
 class SampleTable:
-    """The rows of one task; safe for threads.
+    """The rows of one task; threads may share it.
 
     Nothing is read before it is needed. Rows in their own order are read where they lie; the first
     filter or sorting makes an index of all of them.
@@ -370,42 +370,29 @@ class SampleTable:
 
     def __init__(self, run: Run, task_run: TaskRun) -> None:
         self.run, self.task_run = run, task_run
-        self._made: dict[str, Any] = {}
-        self._lock = threading.RLock()
         self._search = lru_cache(maxsize=MAX_QUERIES)(self._find)
 
     def __len__(self) -> int:
         return len(self.task_run.stored_scores)
 
-    def _make_once(self, name: str, make: Callable[[], T]) -> T:
-        """Return what is made when it is first needed; threads that need it meanwhile wait."""
-        with self._lock:
-            if name not in self._made:
-                self._made[name] = make()
-            made: T = self._made[name]
-            return made
-
-    @property
+    @cached_property
     def source(self) -> SampleSource:
         """Where the rows lie."""
-        return self._make_once("source", lambda: SampleSource(self.run, self.task_run))
+        return SampleSource(self.run, self.task_run)
 
-    @property
+    @cached_property
     def index(self) -> pl.DataFrame:
         """What filters look at."""
-        return self._make_once("index", self.source.build_index)
+        return self.source.build_index()
 
-    @property
+    @cached_property
     def categories(self) -> pl.Series:
         """The category of each row."""
-        return self._make_once("categories", self.source.read_categories)
+        return self.source.read_categories()
 
-    @property
+    @cached_property
     def audit(self) -> Audit:
         """All completions, or some drawn at random, read by every rule; E505 if they are gone."""
-        return self._make_once("audit", self._audit)
-
-    def _audit(self) -> Audit:
         key, opened = self.task_run.key, self.source.opened
         return audit(self.run, task=key, most=MAX_REREAD, opened=opened)
 
@@ -429,8 +416,7 @@ class SampleTable:
         """
         if query == Query():  # all rows as they stand
             return pl.int_range(len(self), dtype=pl.UInt32, eager=True)
-        with self._lock:
-            return self._search(query)
+        return self._search(query)
 
     def _find(self, query: Query) -> pl.Series:
         mask = pl.repeat(True, len(self), dtype=pl.Boolean, eager=True)  # noqa: FBT003 - the value
@@ -477,3 +463,24 @@ class SampleTable:
                 for position, name in rows.select("p", column).iter_rows():
                     positions.setdefault(name, position)
         return ordered | exact
+
+
+def find_position(task: TaskRun, name: str) -> int | None:
+    """Return where a sample stands in the run, by its id or by the number of its row."""
+    names = [name]
+    if name.isdecimal() and name.isascii():
+        names.append(name.zfill(6))
+    positions: dict[str, int] = {}
+    for offset, ids in iterate_ids(task):
+        for sample_id in names:
+            position = ids.index_of(sample_id)
+            if position is not None:
+                positions.setdefault(sample_id, offset + int(position))
+    return positions.get(name, positions.get(names[-1]))
+
+
+def iterate_ids(task: TaskRun) -> Iterator[tuple[int, pl.Series]]:
+    """Yield the ids of a task's rows, some at a time, with the position of the first of them."""
+    scores = task.stored_scores
+    for offset in range(0, len(scores), READ_IDS):
+        yield offset, scores.read(offset, READ_IDS, ["sample_id"])["sample_id"]

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from answerkey.reports.view import (
     CallsView,
-    Categories,
+    CategoryRow,
     MetricView,
     Reason,
     Repeatability,
     RunView,
     TaskView,
     find_example,
-    find_neighbour,
+    list_groups,
     view_run,
 )
 from answerkey.runs import Run
@@ -41,13 +41,12 @@ from answerkey.text import (
     lay_out,
     line,
     make_visible,
-    measure_width,
     quote,
     shorten,
     shorten_path,
     wrap,
 )
-from answerkey.types import Groups, GroupValue
+from answerkey.types import Groups, MetricValue
 
 if TYPE_CHECKING:  # showing a run needs nothing that makes one
     from answerkey.evaluate.observer import CallProgress
@@ -55,8 +54,7 @@ if TYPE_CHECKING:  # showing a run needs nothing that makes one
 #: A width for lines that must stay whole: a command is copied as it stands.
 UNLIMITED = 10_000
 SIMULATED = "SIMULATED: answers made from the key, by no language model"
-NO_ACCURACY = "so no accuracy is shown: a share of the rest says nothing about the whole."
-MAX_ID, MAX_NAMES, MAX_NOTES, MAX_REASONS, MAX_RUNS = 40, 4, 3, 10, 10
+MAX_ID, MAX_NAMES, MAX_REASONS, MAX_RUNS = 40, 4, 10, 10
 #: Groups or categories at each end, the best and the worst; `-v` shows more of them.
 ENDS, VERBOSE_ENDS = 5, 100
 #: A warning is due if more recorded completions than this share begin with a thinking block.
@@ -145,17 +143,15 @@ def _draw_task(task: TaskView, layout: Layout) -> list[Line]:
     if layout.is_complete:
         lines += _draw_numbers(task, layout)
     else:
-        lines += layout.text(f"INCOMPLETE: {task.cause}, {NO_ACCURACY}", "warn")
+        lines += layout.text(task.incomplete, "warn")
         if task.advice:
             lines += layout.text(task.advice, "warn")
-    lines += [BLANK, *_draw_counts(task, layout)]
+    lines += [BLANK, *_draw_counts(task)]
     if layout.is_complete:
         lines += _draw_votes(task, layout)
     lines += _draw_lost(task, layout)
     if layout.is_complete:
-        lines += _draw_groups(task.metrics, layout)
-        if task.categories:
-            lines += _draw_categories(task.categories, task.metrics, layout)
+        lines += _draw_groups(task, layout)
     if layout.verbose:
         letters = task.task.totals["letters"]
         lines += draw_letter_table(letters, layout.width, with_shares=layout.is_complete)
@@ -253,11 +249,6 @@ def _draw_facts(task: TaskView, layout: Layout) -> list[Line]:
         config = manifest.get("config") or {}
         values = ", ".join(f"{key}={value!r}" for key, value in config.items())
         facts.append(("config", values or "none"))
-        prints = []
-        for kind in ("task", "dataset"):
-            fingerprint = (manifest.get(kind) or {}).get("fingerprint")
-            prints.append(f"{kind} {str(fingerprint or 'none')[:16]}")
-        facts.append(("fingerprints", ", ".join(prints)))
     name = ""
     if task.display_name not in {"", task.key}:
         name = f"  {task.display_name}"
@@ -282,38 +273,37 @@ def _list_answerers(task: TaskView) -> list[tuple[str, Cell]]:
 
 
 def _say_completions(task: TaskView) -> str:
-    recorded = task.completions
+    recorded: Mapping[str, Any] = task.task.manifest.get("completions") or {}
     text = "in the dataset"
-    if recorded.source == "recorded":
+    if recorded.get("file"):
+        text = f"recorded in {shorten_path(recorded['file'])}"
+    elif recorded.get("source") == "recorded":
         text = "given in memory"
-        if recorded.file:
-            text = f"recorded in {shorten_path(recorded.file)}"
-            if recorded.model:
-                text = f"of {recorded.model}, {text}"
-    if recorded.column:
-        text += f", column {recorded.column}"
-    if recorded.split_thinking:
+    if recorded.get("model"):
+        text = f"of {recorded['model']}, {text}"
+    if recorded.get("column"):
+        text += f", column {recorded['column']}"
+    if recorded.get("split_thinking"):
         text += ", thoughts taken out"
     return text
 
 
 def _say_dataset(task: TaskView) -> str:
-    dataset, used = task.dataset, task.counts["samples"]
-    label = dataset.label or "in memory"
+    dataset: Mapping[str, Any] = task.task.manifest.get("dataset") or {}
+    label = dataset.get("display_name") or dataset.get("key") or "in memory"
+    used = task.counts["samples"]
     size = format_count(used, "sample")
-    if dataset.rows_read not in {None, used}:
-        size = f"{used} of {dataset.rows_read} rows"
-    if dataset.file:
-        file = shorten_path(dataset.file)
-        if file != label:
-            size = f"{file}, {size}"
+    if dataset.get("rows_read") not in {None, used}:
+        size = f"{used} of {dataset['rows_read']} rows"
+    if dataset.get("file"):
+        size = f"{shorten_path(dataset['file'])}, {size}"
     return f"{label} ({size})"
 
 
-def _say_trials(trials: Mapping[str, object]) -> str:
+def _say_trials(trials: Mapping[str, Any]) -> str:
     """Return how many trials there were, and what stands for them in each score."""
     meanings: dict[str, str] = {}
-    for entry in trials["score_aggregators"]:  # type: ignore[attr-defined]  # a list of objects
+    for entry in trials["score_aggregators"]:
         function, k = entry["aggregator"]["function"], entry["aggregator"]["k"]
         if k:
             function = function.replace("k", str(k), 1)
@@ -378,62 +368,36 @@ def _draw_metrics(task: TaskView, views: Sequence[MetricView], layout: Layout) -
         )
     header = ("", "value", "95 % interval", "std. error", "n", "scorer")
     lines = lay_out(Table(header, rows, "<>>>><", flexible=0), layout.width)
-    for note in _list_notes(views):
-        lines += layout.text(note, "dim")
+    notes: dict[str, list[str]] = {}
+    for view in views:
+        for text in _say_notes(view.metric):
+            notes.setdefault(text, []).append(view.label)
+    for text, labels in notes.items():
+        which = ""
+        if len(labels) < len(views):
+            which = f" ({', '.join(labels[:MAX_NAMES])}{' …' if len(labels) > MAX_NAMES else ''})"
+        lines += layout.text(f"{text}{which}", "dim")
     return lines
 
 
-def _list_notes(views: Sequence[MetricView]) -> list[str]:
-    """Return what is to be said of the metrics, each text once, with the metrics it is about."""
-    left_out: dict[str, list[str]] = {}
-    clustered: dict[str, list[str]] = {}
-    missing: dict[str, list[str]] = {}
-    noted, repeated = [], []
-    for view in views:
-        metric, label = view.metric, view.label
-        counts = [f"{reason} {count}" for reason, count in metric.n_excluded.items() if count]
-        if counts:
-            left_out.setdefault(", ".join(counts), []).append(label)
-        if metric.note:
-            noted.append(f"{label}: {metric.note}")
-        if metric.value is not None and (text := _say_clusters(metric.details)):
-            clustered.setdefault(text, []).append(label)
-        if metric.value is not None and metric.interval_note:
-            missing.setdefault(metric.interval_note, []).append(label)
-        if metric.details.get("counts") in {"trials", "orders"}:
-            repeated.append(view)
-
-    def say_which(labels: Sequence[str]) -> str:
-        return f" of {_list_some(labels, MAX_NAMES)}" if len(labels) < len(views) else ""
-
-    notes = [f"left out{say_which(labels)}: {text}" for text, labels in left_out.items()]
-    notes += noted
-    notes += [f"{text}{say_which(labels)}" for text, labels in clustered.items()]
-    notes += [f"no interval{say_which(labels)}: {text}" for text, labels in missing.items()]
-    if repeated:
-        details = repeated[0].metric.details
-        unit = f"trial, {details.get('num_trials')} of each sample"
-        if details["counts"] == "orders":
-            unit = "order of the options"
-        labels = _list_some([view.label for view in repeated], MAX_NOTES)
-        notes.append(f"counted per {unit}: {labels}")
-    return notes
-
-
-def _say_clusters(details: Mapping[str, object]) -> str:
-    column = details.get("cluster_by")
-    if not column:
-        return ""
-    how = "corrected by" if details.get("clusters_corrected") else "without the correction"
-    clusters = f"{details.get('clusters')} clusters, {how} C/(C-1)"
-    return f"standard error clustered by {column}: {clusters}"
-
-
-def _list_some(names: Sequence[str], limit: int) -> str:
-    text = ", ".join(names[:limit])
-    if len(names) > limit:
-        text += f" and {len(names) - limit} more"
-    return text
+def _say_notes(metric: MetricValue) -> Iterator[str]:
+    """Yield what is to be said of a metric besides its numbers."""
+    details = metric.details
+    counts = [f"{reason} {count}" for reason, count in metric.n_excluded.items() if count]
+    if counts:
+        yield f"left out: {', '.join(counts)}"
+    if metric.note:
+        yield metric.note
+    if metric.value is not None and details.get("cluster_by"):
+        how = "corrected by" if details.get("clusters_corrected") else "without the correction"
+        clusters = f"{details.get('clusters')} clusters, {how} C/(C-1)"
+        yield f"standard error clustered by {details['cluster_by']}: {clusters}"
+    if metric.value is not None and metric.interval_note:
+        yield f"no interval: {metric.interval_note}"
+    if details.get("counts") == "trials":
+        yield f"counted per trial, {details.get('num_trials')} of each sample"
+    if details.get("counts") == "orders":
+        yield "counted per order of the options"
 
 
 def _draw_repeatability(
@@ -444,14 +408,12 @@ def _draw_repeatability(
     rows: list[Sequence[Cell]] = []
     for metric in repeated.metrics:
         as_share = shares.get(metric.name, metric.type in FRACTION_TYPES)
-        values = [format_figure(value, as_share=as_share) for value in metric.values]
-        if len(values) > MAX_RUNS:
-            values[MAX_RUNS:] = ["…"]
-        mean = format_figure(metric.mean, as_share=as_share)
-        spread = format_figure(metric.std_dev, as_share=as_share)
-        rows.append([Span(metric.name, "strong"), Span(mean, "strong"), spread, ", ".join(values)])
+        values = [layout.number(value, as_share=as_share) for value in metric.values[:MAX_RUNS]]
+        mean = Span(layout.number(metric.mean, as_share=as_share), "strong")
+        spread = layout.number(metric.std_dev, as_share=as_share)
+        rows.append([Span(metric.name, "strong"), mean, spread, ", ".join(values)])
     header = (f"Over {repeated.num_runs} runs", "mean", "std. dev.", "values")
-    lines = [BLANK, *lay_out(Table(header, rows, "<>><", flexible=3), layout.width)]
+    lines = layout.table(header, rows, "<>><", 3)
     for agreement in repeated.agreement:
         share = f"has {format_percent(agreement.mean_share)} of its runs on average"
         samples = format_count(agreement.samples, "sample")
@@ -464,14 +426,14 @@ def _draw_repeatability(
 # ── counts, and what was lost
 
 
-def _draw_counts(task: TaskView, layout: Layout) -> list[Line]:
+def _draw_counts(task: TaskView) -> list[Line]:
     """Return the counts as sums: every sample is somewhere, and it shows."""
     totals = task.task.totals
-    lines = _draw_sum(task.counts, "sample", layout)
+    lines = [line(f"  {text}") for text in say_counts(task.counts, "sample")]
     if task.row_counts is not None:
         noun = "row" if "orders" in totals else "trial"
         lines.append(line(f"  (a sample counts as its worst {noun})"))
-        lines += _draw_sum(task.row_counts, noun, layout)
+        lines += [line(f"  {text}") for text in say_counts(task.row_counts, noun)]
     for key, count in totals["excluded"].items():
         text = f"{format_count(count, 'scored sample')} kept out by action `{key}`"
         lines.append(line(f"  {text}"))
@@ -488,34 +450,23 @@ def _draw_counts(task: TaskView, layout: Layout) -> list[Line]:
     return lines + [line("  ", Span(text, "warn")) for text in warnings]
 
 
-def _draw_sum(counts: Mapping[str, int], noun: str, layout: Layout) -> list[Line]:
-    first = (
-        f"{format_count(counts['samples'], noun)} = {counts['scored']} scored"
-        f" + {counts['failed']} failed + {counts['errors']} errors;"
-    )
-    second = (
-        f"scored = {counts['valid']} valid + {counts['invalid']} invalid ({say_refusals(counts)})"
-    )
-    if measure_width(f"{first} {second}") + 2 <= layout.width:
-        return [line(f"  {first} {second}")]
-    return [line(f"  {first}"), line(f"  {second}")]
-
-
-def say_refusals(counts: Mapping[str, int]) -> str:
-    """Return how many completions the provider refused, and how many decline in words."""
-    return f"refused by provider {counts['refused']}, declined {counts['declined']}"
+def say_counts(counts: Mapping[str, int], noun: str) -> tuple[str, str]:
+    """Return the counts as two sums: every sample is somewhere."""
+    parts = f"{counts['scored']} scored + {counts['failed']} failed + {counts['errors']} errors"
+    refusals = f"refused by provider {counts['refused']}, declined {counts['declined']}"
+    valid = f"{counts['valid']} valid + {counts['invalid']} invalid ({refusals})"
+    return f"{format_count(counts['samples'], noun)} = {parts}", f"scored = {valid}"
 
 
 def _draw_lost(task: TaskView, layout: Layout) -> list[Line]:
     """Return INVALID completions and samples without a score by reason, and failed scorers."""
     lines = _draw_invalid(task, layout)
     rows: list[Sequence[Cell]] = []
-    for entry in task.unscored:
-        samples = ", ".join(entry.samples)
-        if entry.count > len(entry.samples):
-            samples += f" and {entry.count - len(entry.samples)} more"
-        rows.append((entry.kind, entry.reason, str(entry.count), samples))
-    lines += layout.table(("No score", "reason", "count", "samples"), rows, "<<><", 3)
+    for kind, reasons in (("failed", task.failed), ("errors", task.errors)):
+        for reason in reasons:
+            sample = shorten(reason.example.sample_id, MAX_ID)
+            rows.append((kind, reason.name, str(reason.count), sample))
+    lines += layout.table(("No score", "reason", "count", "example"), rows, "<<><", 1)
     rows = []
     raised: list[Line] = []
     for failures in task.failures:
@@ -534,7 +485,7 @@ def _draw_invalid(task: TaskView, layout: Layout) -> list[Line]:
     for reason in shown:
         share = ""
         if layout.is_complete:
-            share = format_percent(reason.count / task.num_completions)
+            share = format_percent(reason.count / (task.row_counts or task.counts)["scored"])
         completion = quote(reason.example.completion, layout.width)
         sample = shorten(reason.example.sample_id, MAX_ID)
         rows.append((reason.name, str(reason.count), share, sample, completion))
@@ -563,106 +514,70 @@ def _draw_traceback(sample: str, traceback: str, layout: Layout) -> list[Line]:
 # ── groups and categories
 
 
-def _cut_middle(rows: list[Sequence[Cell]], layout: Layout) -> list[Sequence[Cell]]:
-    """Return the best and the worst rows, with a line about those between them."""
-    size = VERBOSE_ENDS if layout.verbose else ENDS
-    hidden = len(rows) - 2 * size
-    if hidden <= 0:
-        return rows
-    where = "`--json` has all" if layout.verbose else "`-v` shows them"
-    between: list[Cell] = [""] * len(rows[0])
-    between[0] = Span(f"… {hidden} more; {where}", "dim")
-    return [*rows[:size], between, *rows[-size:]]
-
-
-def _rank(value: float | None) -> tuple[bool, float]:
-    """Return what values are sorted by: the best first, those without a value last."""
-    return value is None, -(value or 0.0)
-
-
-def _draw_groups(metrics: Sequence[MetricView], layout: Layout) -> list[Line]:
-    """Return for each column the first metric by group, then averages of all metrics."""
+def _draw_groups(task: TaskView, layout: Layout) -> list[Line]:
+    """Return for each column the first metric by group, with averages of all; or the accuracy by
+    category.
+    """
+    lines: list[Line] = []
+    if task.categories:
+        macro = None
+        if task.categories.macro:
+            macro = CategoryRow("macro average", None, 0, *task.categories.macro)
+        column, rows = task.categories.column, task.categories.rows
+        lines += _draw_values(column, "accuracy", rows, layout, macro=macro)
     columns: dict[str, list[tuple[MetricView, Groups]]] = {}
-    for view in metrics:
+    for view in task.metrics:
         for groups in view.metric.groups:
             columns.setdefault(groups.column, []).append((view, groups))
-    lines: list[Line] = []
     for column, grouped in columns.items():
         view, groups = grouped[0]
-        lines += _draw_group_values(view, groups, layout)
-        rows = []
-        notes = set()
+        rows = list_groups(groups)
+        lines += _draw_values(column, view.label, rows, layout, as_share=view.is_share)
+        cells = []
         for view, groups in grouped:
-            macro, as_share = groups.macro, view.is_share
-            rows.append(
+            average, as_share = groups.macro, view.is_share
+            cells.append(
                 (
                     view.label,
                     layout.number(view.metric.value, as_share=as_share),
-                    layout.number(macro.value, as_share=as_share),
-                    layout.interval(macro.interval, as_share=as_share),
-                    str(macro.n),
+                    layout.number(average.value, as_share=as_share),
+                    layout.interval(average.interval, as_share=as_share),
+                    str(average.n),
                 )
             )
-            if macro.value is not None and macro.interval_note:
-                notes.add(macro.interval_note)
         header = (f"Averages by {column}", "micro", "macro", "95 % of macro", "groups")
-        lines += layout.table(header, rows, "<>>>>", 0)
-        for note in sorted(notes):
-            lines += layout.text(f"no interval of the macro average: {note}", "dim")
+        lines += layout.table(header, cells, "<>>>>", 0)
+        if groups.macro.note:
+            lines += layout.text(groups.macro.note, "dim")
     return lines
 
 
-def _draw_group_values(view: MetricView, groups: Groups, layout: Layout) -> list[Line]:
-    if not groups.values:
-        return [BLANK, line(f"  By {groups.column}: {groups.macro.note}")]
-    ranked = sorted(groups.values, key=lambda value: _rank(value.value))
-    rows: list[Sequence[Cell]] = []
-    for value in ranked:
-        number = layout.number(value.value, as_share=view.is_share)
-        interval = layout.interval(value.interval, as_share=view.is_share)
-        rows.append((str(value.group), number, interval, str(value.n)))
-    rows = _cut_middle(rows, layout)
-    header = (f"By {groups.column}", view.label, "95 % interval", "n")
-    lines = layout.table(header, rows, "<>>>", 0)
-    shown = {str(row[0]) for row in rows}
-    for note, names in _find_missing(ranked, shown).items():
-        more = " …" if len(names) > MAX_NOTES else ""
-        lines += layout.text(f"{', '.join(names[:MAX_NOTES])}{more}: {note}", "dim")
-    return lines
-
-
-def _find_missing(values: Iterable[GroupValue], shown: set[str]) -> dict[str, list[str]]:
-    """Return why groups that are shown have no value or no interval, and which."""
-    missing: dict[str, list[str]] = {}
-    for value in values:
-        note = f"no interval: {value.interval_note}"
-        if value.value is None:
-            note = value.note or ""
-        if value.interval is None and note and str(value.group) in shown:
-            missing.setdefault(note, []).append(str(value.group))
-    return missing
-
-
-def _draw_categories(
-    categories: Categories, metrics: Sequence[MetricView], layout: Layout
+def _draw_values(
+    column: str,
+    label: str,
+    values: Sequence[CategoryRow],
+    layout: Layout,
+    *,
+    as_share: bool = True,
+    macro: CategoryRow | None = None,
 ) -> list[Line]:
-    """Return the accuracy of each category, the best first, then their mean."""
+    """Return the best and the worst of a column, with a line about those between them."""
     rows: list[Sequence[Cell]] = []
-    for row in sorted(categories.rows, key=lambda row: _rank(row.value)):
-        number = "" if row.value is None else format_percent(row.value, layout.digits)
-        ends = layout.interval(row.interval)
-        rows.append((row.label, number, ends, str(row.correct), str(row.n)))
-    rows = _cut_middle(rows, layout)
-    if categories.macro:
-        value, interval = categories.macro
-        number = format_percent(value, layout.digits)
-        numbers = set()
-        for view in metrics[:1]:
-            numbers.add(layout.number(view.metric.value, as_share=view.is_share))
-        if layout.verbose or number not in numbers:
-            cells = ("macro average", number, layout.interval(interval), "", "")
-            rows.append([Span(cell, "dim") for cell in cells])
-    header = (f"By {categories.column}", "accuracy", "95 % interval", "right", categories.unit)
+    for row in sorted(values, key=lambda row: (row.value is None, -(row.value or 0.0))):
+        number = layout.number(row.value, as_share=as_share)
+        interval = layout.interval(row.interval, as_share=as_share)
+        right = "" if row.correct is None else str(row.correct)
+        rows.append((row.label, number, interval, right, str(row.n)))
+    size = VERBOSE_ENDS if layout.verbose else ENDS
+    hidden = len(rows) - 2 * size
+    if hidden > 0:
+        where = "`--json` has all" if layout.verbose else "`-v` shows more"
+        rows[size:-size] = [(Span(f"… {hidden} more; {where}", "dim"), "", "", "", "")]
+    if macro is not None:
+        number = layout.number(macro.value, as_share=True)
+        cells = (macro.label, number, layout.interval(macro.interval), "", "")
+        rows.append([Span(cell, "dim") for cell in cells])
+    header = (f"By {column}", label, "95 % interval", "right", "n")
     return layout.table(header, rows, "<>>>>", 0)
 
 
@@ -720,7 +635,7 @@ def format_cost(cost: float) -> str:
 def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line]:
     """Return what to try next, as commands; `more` are commands and their purpose.
 
-    Each works as it stands, but for `compare` where no other run lies beside this one.
+    Each works as it stands, but for `compare`, which needs another run.
     """
     if run.path is None or not run.tasks:
         return []
@@ -732,9 +647,7 @@ def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line
         steps.append((command, f"a sample that is {kind}"))
     steps.append((f"answerkey audit {folder}", "how far the number can be trusted"))
     if run.status == "complete":
-        neighbour = find_neighbour(run)
-        runs = f"{shlex.quote(neighbour)} {folder}" if neighbour else f"{folder} OTHER_RUN"
-        steps.append((f"answerkey compare {runs}", "is the difference real?"))
+        steps.append((f"answerkey compare {folder} OTHER_RUN", "is the difference real?"))
     return _draw_steps((*steps, *more))
 
 
@@ -761,56 +674,6 @@ BAR, PLAIN_BAR = "━─", "=-"
 _BAR_CELLS = _MAX_NAME = 24
 
 
-def _count_cells(done: int, total: int) -> int:
-    return _BAR_CELLS * done // total if total else 0
-
-
-def draw_bar(name: str, done: int, total: int, *, bar: str = BAR) -> Line:
-    """Return a bar with its name and count."""
-    full = _count_cells(done, total)
-    count = f"{done}/{total}" if total else str(done)
-    return line(
-        Span(f"{shorten(name, _MAX_NAME)}{GAP}", "title"),
-        Span(bar[0] * full, "good"),
-        Span(bar[1] * (_BAR_CELLS - full), "dim"),
-        f"{GAP}{count}",
-    )
-
-
-def draw_progress(progress: CallProgress, width: int, *, bar: str = BAR) -> list[Line]:
-    """Return a bar, then how the calls go, in lines of at most `width` cells."""
-    head = draw_bar(_name_progress(progress), progress.done, progress.total, bar=bar)
-    taken = sum(measure_width(span.text) for span in head)
-    for part in _say_pace(progress):
-        taken += len(GAP) + measure_width(part)
-        if taken <= width:
-            head = (*head, Span(f"{GAP}{part}"))
-    lines: list[Line] = [head]
-    current: Line = ()
-    taken = len(INDENT)
-    for fact in _list_progress(progress):
-        cells = len(GAP) + measure_width(fact.text)
-        if current and taken + cells > width:
-            lines.append(current)
-            current, taken = (), len(INDENT)
-        current = (*current, Span(GAP), fact)
-        taken += cells
-    lines.append(current)
-    if problem := _say_waiting(progress):
-        lines.append(line(GAP, Span(shorten(problem, width - len(GAP)), "warn")))
-    return lines
-
-
-def write_progress(progress: CallProgress) -> str:
-    """Return the same on one line, for a log."""
-    share = f" ({100 * progress.done // progress.total} %)" if progress.total else ""
-    texts = [f"{progress.done} of {progress.total}{share}", *_say_pace(progress)]
-    texts += [fact.text for fact in _list_progress(progress)]
-    if problem := _say_waiting(progress):
-        texts.append(make_visible(problem))
-    return f"{make_visible(_name_progress(progress))}: {', '.join(texts)}"
-
-
 @dataclass(frozen=True, slots=True)
 class RunProgress:
     """How far one of several runs is: `done` of `total` calls of its solvers.
@@ -826,66 +689,49 @@ class RunProgress:
     is_over: bool = False
 
 
+def draw_bar(name: str, done: int, total: int, *, bar: str = BAR) -> Line:
+    """Return a bar with its name and count."""
+    full = _BAR_CELLS * done // total if total else 0
+    return line(
+        Span(f"{shorten(name, _MAX_NAME)}{GAP}", "title"),
+        Span(bar[0] * full, "good"),
+        Span(bar[1] * (_BAR_CELLS - full), "dim"),
+        f"{GAP}{done}/{total}" if total else f"{GAP}{done}",
+    )
+
+
+def draw_progress(progress: CallProgress, width: int, *, bar: str = BAR) -> list[Line]:
+    """Return a bar, then how the calls go, in lines of at most `width` cells."""
+    head = draw_bar(_name_progress(progress), progress.done, progress.total, bar=bar)
+    return [head, *draw_text(", ".join(_say_progress(progress)), width)]
+
+
+def write_progress(progress: CallProgress) -> str:
+    """Return the same on one line, for a log."""
+    texts = [f"{progress.done} of {progress.total}", *_say_progress(progress)]
+    return make_visible(f"{_name_progress(progress)}: {', '.join(texts)}")
+
+
 def draw_runs(runs: Sequence[RunProgress], width: int, *, bar: str = BAR) -> list[Line]:
-    """Return a line for each of several runs, and one for all of them."""
-    rows: list[Sequence[Cell]] = []
-    for run in [*runs, _sum_runs(runs)]:
-        full = _count_cells(run.done, run.total)
-        cells = bar[0] * full + bar[1] * (_BAR_CELLS - full)
-        rows.append(
-            [
-                Span(shorten(run.name, _MAX_NAME), "title"),
-                Span(cells, "good" if run.done else "dim"),
-                f"{run.done}/{run.total}" if run.total else "",
-                ", ".join(_say_run(run)),
-            ]
-        )
-    return lay_out(Table(("",) * 4, rows, "<<><", flexible=3), width, indent="")
-
-
-def write_runs(runs: Sequence[RunProgress]) -> list[Line]:
-    """Return the same for a log."""
-    lines = []
-    for run in [*runs, _sum_runs(runs)]:
-        texts = [f"{run.done} of {run.total}", *_say_run(run)]
-        lines.append(line(make_visible(f"{run.name}: {', '.join(texts)}")))
+    """Return a bar for each of several runs, each with a line of how its calls go."""
+    lines: list[Line] = []
+    for run in runs:
+        lines.append(draw_bar(run.name, run.done, run.total, bar=bar))
+        lines += draw_text(shorten(_say_run(run), width - len(INDENT)), width, "dim")
     return lines
 
 
-def _sum_runs(runs: Sequence[RunProgress]) -> RunProgress:
-    """Return how far all runs are together; the slowest decides how long they take."""
-    pace = seconds = 0.0
-    for run in runs:
-        if run.calls is not None and run.calls.pace:
-            pace += run.calls.pace
-            seconds = max(seconds, (run.total - run.done) / run.calls.pace)
-    texts = []
-    if pace:
-        texts = [f"{pace:.0f} requests/s", f"{format_duration(seconds)} left"]
-    texts.append(f"{sum(run.is_over for run in runs)} of {len(runs)} runs done")
-    done, total = sum(run.done for run in runs), sum(run.total for run in runs)
-    return RunProgress("total", done, total, state=", ".join(texts))
+def write_runs(runs: Sequence[RunProgress]) -> list[Line]:
+    """Return the same for a log, and how many are done."""
+    lines = [line(f"{run.name}: {run.done} of {run.total}, {_say_run(run)}") for run in runs]
+    over = sum(run.is_over for run in runs)
+    return [*lines, line(f"{over} of {len(runs)} runs done")]
 
 
-def _say_run(run: RunProgress) -> list[str]:
-    """Return how one of several runs goes, in few words."""
-    calls = run.calls
-    if run.state or calls is None:
-        return [run.state or "waiting"]
-    texts = []
-    if problem := _say_waiting(calls):
-        texts.append(problem)
-    texts += _say_pace(calls)
-    if calls.accuracy is not None:
-        texts.append(f"accuracy {100 * calls.accuracy[0]:.1f} %")
-    if calls.failed:
-        texts.append(f"failed {calls.failed}")
-    if calls.retried:
-        texts.append(f"retried {calls.retried}")
-    task = calls.task
-    if calls.purpose != "solve":
-        task = f"{task} {calls.purpose} {calls.done}/{calls.total}"
-    return [*texts, task]
+def _say_run(run: RunProgress) -> str:
+    if run.state or run.calls is None:
+        return run.state or "waiting"
+    return ", ".join((_name_progress(run.calls), *_say_progress(run.calls)))
 
 
 def _name_progress(progress: CallProgress) -> str:
@@ -894,46 +740,27 @@ def _name_progress(progress: CallProgress) -> str:
     return f"{progress.task} {progress.purpose}"
 
 
-def _say_pace(progress: CallProgress) -> list[str]:
-    if progress.batches:
-        texts = []
-        for batch in progress.batches:
-            text = f"batch {batch.batch} {batch.status} {batch.done}/{batch.total}"
-            texts.append(make_visible(text))
-        return texts
-    if progress.pace is None or progress.done >= progress.total:
-        return []
-    if not progress.pace:
-        return ["waiting"]
-    digits = 0 if progress.pace >= 10 else 1  # noqa: PLR2004 - two digits are enough
-    texts = [f"{progress.pace:.{digits}f} requests/s"]
-    if progress.seconds_left is not None:
-        texts.append(f"{format_duration(progress.seconds_left)} left")
-    return texts
-
-
-def _say_waiting(progress: CallProgress) -> str | None:
-    """Return why no replies come back, if none do."""
-    if progress.pace != 0 or progress.done >= progress.total or not progress.problem:
-        return None
-    return f"waits because {progress.problem}"
-
-
-def _list_progress(progress: CallProgress) -> list[Span]:
-    facts = []
+def _say_progress(progress: CallProgress) -> Iterator[str]:
+    """Yield how the calls go: the pace, the numbers so far, and what they cost."""
+    for batch in progress.batches:
+        yield f"batch {batch.batch} {batch.status} {batch.done}/{batch.total}"
+    if progress.done < progress.total and progress.pace is not None:
+        if progress.pace:
+            yield f"{progress.pace:.1f} requests/s"
+        else:
+            yield f"waits because {progress.problem}" if progress.problem else "waiting"
+        if progress.pace and progress.seconds_left is not None:
+            yield f"{format_duration(progress.seconds_left)} left"
     if progress.accuracy is not None:
-        share, (low, high) = progress.accuracy
-        interval = f"[{100 * low:.1f}, {100 * high:.1f}]"
-        facts.append(Span(f"accuracy so far {100 * share:.1f} % {interval}", "strong"))
+        share, interval = progress.accuracy
+        yield f"accuracy so far {format_percent(share)} {format_interval(interval)}"
     if progress.invalid_share is not None:
-        facts.append(Span(f"INVALID {100 * progress.invalid_share:.1f} %"))
-    facts.append(Span(f"failed {progress.failed}", "bad" if progress.failed else "plain"))
-    facts.append(Span(f"retried {progress.retried}", "warn" if progress.retried else "plain"))
-    prompt, completion = progress.prompt_tokens, progress.completion_tokens
-    facts.append(Span(f"tokens {format_large(prompt)} + {format_large(completion)}"))
+        yield f"INVALID {format_percent(progress.invalid_share)}"
+    yield f"failed {progress.failed}"
+    yield f"retried {progress.retried}"
+    yield f"tokens {progress.prompt_tokens:,} + {progress.completion_tokens:,}"
     if progress.known:
-        facts.append(Span(f"known before {progress.known}", "dim"))
-    return facts
+        yield f"known before {progress.known}"
 
 
 def format_duration(seconds: float) -> str:
@@ -941,12 +768,3 @@ def format_duration(seconds: float) -> str:
     minutes, left = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{left:02d}" if hours else f"{minutes}:{left:02d}"
-
-
-def format_large(number: int) -> str:
-    """Return a number in few digits: `950`, `12.3k`, `4.56M`."""
-    if number < 1_000:  # noqa: PLR2004 - as the suffixes say
-        return str(number)
-    if number < 1_000_000:  # noqa: PLR2004 - same
-        return f"{number / 1e3:.1f}k"
-    return f"{number / 1e6:.2f}M"

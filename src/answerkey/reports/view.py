@@ -1,7 +1,7 @@
 """A run as people are shown it: `RunView`, a tree of plain values that every drawing starts from.
 
 Run ──► view_run ──► RunView ──► terminal, Markdown, JUnit
-    │                       └──► overview ──► page, viewer, plots
+    │                       └──► overview ──► page, viewer
     └─► describe_run ──► what `run --json` and `show --json` print
 
 `list_folder` lists the runs of a folder, `find_run` finds the run that a name stands for.
@@ -10,13 +10,10 @@ Run ──► view_run ──► RunView ──► terminal, Markdown, JUnit
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
-
-import polars as pl
 
 from answerkey.datasets.storage import is_stored
 from answerkey.errors import RunError, suggest
@@ -40,23 +37,20 @@ from answerkey.text import (
     clean_numbers,
     describe_metric,
     format_count,
+    format_figure,
     format_interval,
-    format_value,
     is_share,
     lay_out,
-    make_visible,
     say_reused,
 )
-from answerkey.types import Gate, MetricValue, ScoreStatus
+from answerkey.types import Gate, Groups, MetricValue
 
 #: Metrics about the order of the options, which have a table of their own.
 ORDER_TYPES = {"choice_order", "pride"}
-#: The most samples without a score that are named for each reason.
+#: The most reasons of a scorer that are listed.
 MAX_NAMED = 20
-#: Scores are read in chunks of this size to find them.
-CHUNK_ROWS = 131_072
-#: How far to look for a wrong sample, and for a run to compare with.
-SEARCHED_ROWS, SEARCHED_RUNS = 10_000, 10
+#: How far to look for a wrong sample.
+SEARCHED_ROWS = 10_000
 #: The folder of runs, unless another is named.
 RUNS = "runs"
 
@@ -110,16 +104,6 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
-class Unscored:
-    """Samples that have no score for one reason; `samples` are the first of them."""
-
-    kind: str
-    reason: str
-    count: int
-    samples: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
 class ScorerFailures:
     """Why one scorer could not score samples."""
 
@@ -133,7 +117,7 @@ class CategoryRow:
     """The accuracy of one category; no value where answers are right in part."""
 
     label: str
-    correct: int
+    correct: int | None
     n: int
     value: float | None
     interval: Interval | None
@@ -208,33 +192,6 @@ class Repeatability:
 
 
 @dataclass(frozen=True, slots=True)
-class CompletionsView:
-    """Where completions came from that no model was called for."""
-
-    source: str = ""
-    file: str | None = None
-    column: str | None = None
-    model: str | None = None
-    split_thinking: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DatasetView:
-    """The dataset of a task."""
-
-    key: str | None = None
-    display_name: str | None = None
-    file: str | None = None
-    fingerprint: str | None = None
-    rows_read: int | None = None
-
-    @property
-    def label(self) -> str | None:
-        """What the dataset is called, if it has a name."""
-        return self.display_name or self.key
-
-
-@dataclass(frozen=True, slots=True)
 class TaskView:
     """One task of a run: what was evaluated, the counts that add up, every metric.
 
@@ -250,8 +207,6 @@ class TaskView:
     is_simulated: bool
     forced: Mapping[str, str]
     answerer: str
-    completions: CompletionsView
-    dataset: DatasetView
     judges: Sequence[str]
     fallbacks: Sequence[str]
     reused: str | None
@@ -260,7 +215,8 @@ class TaskView:
     metrics: Sequence[MetricView]
     scorer_names: Mapping[str, str]
     invalid: Sequence[Reason]
-    unscored: Sequence[Unscored]
+    failed: Sequence[Reason]
+    errors: Sequence[Reason]
     failures: Sequence[ScorerFailures]
     categories: Categories | None
     calls: Sequence[CallsView]
@@ -276,9 +232,10 @@ class TaskView:
         return f"{self.key}: {self.display_name}"
 
     @property
-    def num_completions(self) -> int:
-        """How many completions were scored."""
-        return (self.row_counts or self.counts)["scored"]
+    def incomplete(self) -> str:
+        """What is said in place of a number of a run that is not complete."""
+        what = "so no accuracy is shown: a share of the rest says nothing about the whole"
+        return f"INCOMPLETE: {self.cause}, {what}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,8 +332,6 @@ def view_task(task: TaskRun, *, is_complete: bool) -> TaskView:
         is_simulated=bool(model.get("simulated")),
         forced=list_forced(manifest),
         answerer=name_answerer(manifest),
-        completions=pick(CompletionsView, manifest.get("completions") or {}),
-        dataset=pick(DatasetView, manifest.get("dataset") or {}),
         judges=list_judges(manifest, "judge"),
         fallbacks=list_judges(manifest, "fallback"),
         reused=say_reused(calls.values()),
@@ -385,7 +340,8 @@ def view_task(task: TaskRun, *, is_complete: bool) -> TaskView:
         metrics=[MetricView(value, label_metric(task, value)) for value in task.metrics.values()],
         scorer_names=list_scorer_names(task),
         invalid=list_reasons(totals.get("invalid") or {}),
-        unscored=_list_unscored(task),
+        failed=list_reasons(totals["failed"]),
+        errors=list_reasons(totals["errors"]),
         failures=_list_failures(task),
         categories=_view_categories(task),
         calls=_view_calls(manifest),
@@ -411,63 +367,38 @@ def _list_failures(task: TaskRun) -> list[ScorerFailures]:
     return failures
 
 
-def _list_unscored(task: TaskRun) -> list[Unscored]:
-    """Return how many samples have no score for each reason, and the first of them."""
-    if not task.totals["failed"] and not task.totals["errors"]:
-        return []
-    unscored = []
-    names = _name_unscored(task)
-    for kind in ("failed", "errors"):
-        for reason, entry in task.totals[kind].items():
-            samples = names.get(reason) or [entry["example"]["sample_id"]]
-            unscored.append(Unscored(kind, reason, entry["count"], samples))
-    return unscored
-
-
-def _name_unscored(task: TaskRun) -> dict[str, list[str]]:
-    """Return the first samples without a score by reason."""
-    key, stored = str(task.main_scorer), task.stored_scores
-    names: dict[str, list[str]] = {}
-    if key not in stored.read(0, 1).columns:
-        return names
-    for offset in range(0, len(stored), CHUNK_ROWS):
-        table = stored.read(offset, CHUNK_ROWS, ["sample_id", key]).unnest(key)
-        unscored = table.filter(pl.col("status") != ScoreStatus.SCORED.value)
-        groups = unscored.group_by(pl.col("reason").fill_null("UNKNOWN")).agg("sample_id")
-        for reason, ids in groups.iter_rows():
-            distinct = dict.fromkeys([*names.get(reason, []), *ids])
-            names[reason] = list(distinct)[:MAX_NAMED]
-    return names
-
-
 def _view_categories(task: TaskRun) -> Categories | None:
     """Return the accuracy of each category, and their plain mean.
 
-    None where a metric is grouped by that column, since its own table shows the same. Trials of
-    one sample are not independent draws, so they have no interval.
+    None where a metric is grouped by that column, since its own table shows the same. Trials and
+    orders of one sample are not independent draws, so they have no interval.
     """
     counted: Mapping[str, Mapping[str, int]] = task.totals["categories"]
     column = task.totals["category_column"]
     grouped = {groups.column for value in task.metrics.values() for groups in value.groups}
     if not counted or column in grouped:
         return None
-    has_trials = bool(task.totals.get("trials"))
-    is_partial = False
+    is_repeated = bool(task.totals.get("trials") or task.totals.get("orders"))
     rows = []
     for label, entry in counted.items():
         correct, n = entry["correct"], entry["n"]
         value, interval = None, None
-        if entry["partial"]:  # answers that are right in part: only the count is certain
-            is_partial = True
-        else:
+        if not entry["partial"]:  # where answers are right in part, only the count is certain
             value = correct / n
-            if not has_trials:
-                interval = wilson(correct, n)
+            interval = None if is_repeated else wilson(correct, n)
         rows.append(CategoryRow(label, correct, n, value, interval))
     macro = None
-    if len(rows) > 1 and not has_trials and not is_partial:
-        macro = average_counts([(row.correct, row.n) for row in rows])
-    return Categories(column, "trials" if has_trials else "n", rows, macro)
+    if len(rows) > 1 and all(row.interval for row in rows):
+        macro = average_counts([(entry["correct"], entry["n"]) for entry in counted.values()])
+    return Categories(column, "rows" if is_repeated else "n", rows, macro)
+
+
+def list_groups(groups: Groups) -> list[CategoryRow]:
+    """Return the values of a metric by group."""
+    rows = []
+    for value in groups.values:
+        rows.append(CategoryRow(str(value.group), None, value.n, value.value, value.interval))
+    return rows
 
 
 def _view_calls(entry: Entry) -> list[CallsView]:
@@ -510,53 +441,29 @@ def find_cause(task: TaskRun) -> str:
     """Return why a task is not complete: missing completions or scores, or judges that failed."""
     counts, unscored = task.counts, task.totals.get("unscored", 0)
     samples = format_count(counts["samples"], "sample")
-    calls = _list_failed_calls(task)
+    calls = _count_failed_calls(task)
     if counts["errors"] and ("ERROR" in task.totals["completion_statuses"] or not calls):
         return f"{counts['errors']} of {samples} got no completion"
     if calls:
-        return f"{' and '.join(calls)} failed"
+        return f"{format_count(calls, 'call')} to a judge or fallback failed"
     if not unscored:
         return "the rest of the run is not complete"
-    if stopped := _find_stopped(task):
-        key, reason, count = stopped
-        return (
-            f"the first {count} all failed in the same way (scorer `{make_visible(key)}`:"
-            f" {make_visible(reason)}), and the run stopped there: {unscored} of "
-            f"{samples} were not scored"
-        )
-    causes = []
-    for key, reasons in _read_failures(task).items():
-        for reason, entry in reasons.items():
-            causes.append((entry["count"], key, reason))
-    _, key, reason = max(causes, key=lambda cause: cause[0])
-    where = f"scorer `{make_visible(key)}`: {make_visible(reason)}"
+    reasons = []
+    for key, counted in (task.totals.get("failures") or {}).items():
+        for reason, entry in counted.items():
+            if reason != STOPPED_EARLY:
+                reasons.append((entry["count"], f"scorer `{key}`: {reason}"))
+    _, where = max(reasons)
     return f"{unscored} of {samples} could not be scored (most often {where})"
 
 
-def _read_failures(task: TaskRun) -> Entry:
-    return task.totals.get("failures") or {}
-
-
-def _list_failed_calls(task: TaskRun) -> list[str]:
-    """Return how many calls to judges and fallbacks failed permanently, in words."""
-    calls = []
-    for reason in sorted(MODEL_CALL_FAILED, reverse=True):
-        count = 0
-        for reasons in _read_failures(task).values():
+def _count_failed_calls(task: TaskRun) -> int:
+    """Return how many calls to judges and fallbacks failed permanently."""
+    count = 0
+    for reasons in (task.totals.get("failures") or {}).values():
+        for reason in MODEL_CALL_FAILED:
             count += reasons.get(reason, {}).get("count", 0)
-        if count:
-            role = reason.partition("_")[0].lower()
-            calls.append(f"{format_count(count, 'call')} to a {role}")
-    return calls
-
-
-def _find_stopped(task: TaskRun) -> tuple[str, str, int] | None:
-    """Return scorer, reason and count of the failures that ended a task early, if any did."""
-    for key, reasons in _read_failures(task).items():
-        first = next(iter(reasons))
-        if STOPPED_EARLY in reasons and first != STOPPED_EARLY:
-            return key, first, reasons[first]["count"]
-    return None
+    return count
 
 
 def _find_advice(task: TaskRun) -> str | None:
@@ -564,8 +471,6 @@ def _find_advice(task: TaskRun) -> str | None:
     unscored = task.totals.get("unscored", 0)
     if not unscored or _lacks_calls(task):
         return None
-    if _find_stopped(task) and task.manifest.get("calls"):
-        return "Mend the scorer and run the task again."
     return (
         "Mend the scorer and use `answerkey rescore` with the changed task file, or allow as many"
         f" samples without a score with `--allow-failed {unscored}`."
@@ -574,7 +479,7 @@ def _find_advice(task: TaskRun) -> str | None:
 
 def _lacks_calls(task: TaskRun) -> bool:
     """Return whether a call of the task has failed, to its model or to a judge."""
-    return bool(task.counts["errors"] or _list_failed_calls(task))
+    return bool(task.counts["errors"] or _count_failed_calls(task))
 
 
 def _can_go_on(run: Run) -> bool:
@@ -632,6 +537,15 @@ def label_metric(task: TaskRun, value: MetricValue) -> str:
     if name is None or not value.name.startswith(f"{value.scorer}_{value.metric}_"):
         return value.name
     return f"{name}: {value.name.removeprefix(f'{value.scorer}_')}"
+
+
+def name_dataset(task: TaskRun) -> str:
+    """Return what the dataset of a task is called; a file without its folder."""
+    dataset: Entry = task.manifest.get("dataset") or {}
+    label = dataset.get("display_name") or dataset.get("key")
+    if not label and dataset.get("file"):
+        label = Path(dataset["file"]).name
+    return str(label or "in memory")
 
 
 def count_trials(task: TaskRun) -> int:
@@ -741,59 +655,28 @@ def _find_wrong(task: TaskRun) -> str | None:
     return next(map(str, wrong["sample_id"]), None)
 
 
-def find_neighbour(run: Run) -> str | None:
-    """Return the newest run beside this one that it can be compared with.
-
-    None in remote storage.
-    """
-    if not isinstance(run.path, Path):
-        return None
-    folders = [Path(str(place)) for place in list_places(run.path.parent)]
-    folders.sort(key=_find_time, reverse=True)
-    others = [folder for folder in folders if folder.name != run.path.name]
-    for folder in others[:SEARCHED_RUNS]:
-        with suppress(RunError):
-            if _can_compare(run, load_summary(folder)):
-                return str(folder)
-    return None
-
-
-def _find_time(folder: Path) -> float:
-    try:
-        return (folder / "run.json").stat().st_mtime
-    except OSError:
-        return 0.0
-
-
-def _can_compare(run: Run, neighbour: Run) -> bool:
-    """Return whether two runs have values of the same samples in the tasks they share."""
-    shared = []
-    for key, task in run.tasks.items():
-        if key in neighbour.tasks:
-            shared.append((task, neighbour.tasks[key]))
-    if not shared or {run.status, neighbour.status} != {"complete"}:
-        return False
-    datasets = [(first.manifest["dataset"], second.manifest["dataset"]) for first, second in shared]
-    if all(first["fingerprint"] == second["fingerprint"] for first, second in datasets):
-        return all(task.counts["scored"] for pair in shared for task in pair)
-    if max(dataset["samples"] for pair in datasets for dataset in pair) > SEARCHED_ROWS:
-        return False
-    from answerkey.evaluate.pairs import pair_samples  # loads what few commands need
-
-    for first, second in shared:
-        pair_samples({"a": (run, first), "b": (neighbour, second)}, []).pair_up("a", "b")
-    return True
-
-
 # ── the runs of a folder
 
 
 @dataclass(frozen=True, slots=True)
-class ListedRun:
-    """One run of a list; `metric` to `text` are of the first task's main metric.
+class ListedTask:
+    """One task of a listed run, with its main metric; no value unless the run is complete."""
 
-    The number of a run that is not complete is no result, so `label` and `text` leave it out.
-    """
+    key: str
+    name: str | None
+    model: str
+    dataset: str
+    fingerprint: str | None
+    metric: str | None = None
+    value: float | None = None
+    interval: Interval | None = None
+    n: int | None = None
+    is_share: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRun:
+    """One run of a list; `error` says why it cannot be read."""
 
     path: str
     status: str
@@ -801,10 +684,8 @@ class ListedRun:
     key: str | None = None
     model: str | None = None
     samples: int | None = None
-    metric: str | None = None
-    value: float | None = None
-    label: str = ""
-    text: str = ""
+    tasks: Sequence[ListedTask] = ()
+    error: str | None = None
 
 
 def list_folder(folder: str | Path) -> list[ListedRun]:
@@ -814,63 +695,63 @@ def list_folder(folder: str | Path) -> list[ListedRun]:
     rows = []
     for place in places:
         try:
-            rows.append(_list_run(str(place), load_summary(place)))
+            rows.append(list_run(load_summary(place), str(place)))
         except RunError as error:
-            rows.append(ListedRun(str(place), "unreadable", text=error.message))
+            rows.append(ListedRun(str(place), "unreadable", error=error.message))
     return sorted(rows, key=lambda row: (row.started_at or "", row.path), reverse=True)
 
 
-def _list_run(path: str, run: Run) -> ListedRun:
-    tasks = list(run.tasks.values())
-    started = run.manifest.get("started_at")
-    if not tasks:
-        return ListedRun(path, run.status, started, run.key)
-    models = dict.fromkeys(name_answerer(task.manifest) for task in tasks)
-    samples = sum(task.counts["samples"] for task in tasks)
-    metric = tasks[0].main_metric
-    if metric is None:
-        return ListedRun(path, run.status, started, run.key, ", ".join(models), samples)
-    label = text = ""
-    if run.status == "complete":
-        interval = format_interval(metric.interval, as_share=is_share(metric))
-        label = label_metric(tasks[0], metric)
-        text = f"{format_value(metric)} {interval}".rstrip()
-        if len(tasks) > 1:
-            text = f"{tasks[0].key}: {text} and {format_count(len(tasks) - 1, 'more task')}"
+def list_run(run: Run, path: str) -> ListedRun:
+    """Return a run as lists show it."""
+    tasks = []
+    for task in run.tasks.values():
+        listed = ListedTask(
+            key=task.key,
+            name=task.manifest.get("display_name"),
+            model=name_answerer(task.manifest, with_folder=False),
+            dataset=name_dataset(task),
+            fingerprint=task.manifest["dataset"]["fingerprint"],
+        )
+        metric = task.main_metric
+        if metric is not None and run.status == "complete":
+            listed = replace(
+                listed,
+                metric=label_metric(task, metric),
+                value=metric.value,
+                interval=metric.interval,
+                n=metric.n,
+                is_share=is_share(metric),
+            )
+        tasks.append(listed)
+    models = dict.fromkeys(
+        name_answerer(entry, with_folder=False) for entry in run.manifest["tasks"]
+    )
+    samples = [task.counts["samples"] for task in run.tasks.values()]
     return ListedRun(
         path=path,
         status=run.status,
-        started_at=started,
+        started_at=run.manifest.get("started_at"),
         key=run.key,
-        model=", ".join(models),
-        samples=samples,
-        metric=metric.name,
-        value=metric.value,
-        label=label,
-        text=text,
+        model=", ".join(models) or None,
+        samples=sum(samples) if samples else None,
+        tasks=tasks,
     )
-
-
-def describe_listing(row: ListedRun) -> dict[str, Any]:
-    """Return one run of the list as `--json` prints it."""
-    described = asdict(row)
-    del described["label"], described["text"]
-    return described
 
 
 def draw_listing(rows: Sequence[ListedRun], width: int) -> list[Line]:
     """Return the list of runs as a table: which, when, the model and the number."""
-    labels = {row.label for row in rows if row.label}
-    title = labels.pop() if len(labels) == 1 else "result"
     cells: list[Sequence[Cell]] = []
     for row in rows:
-        model, result = row.model or "", row.text
-        if row.status == "unreadable":
-            model, result = result, ""
-        elif title == "result":
-            result = f"{row.label} {result}".strip()
+        model, result = row.error or row.model or "", ""
         if " SIMULATED" in model:  # it must not be what is cut off
             model = f"SIMULATED {model.replace(' SIMULATED', '')}"
+        for task in row.tasks[:1]:
+            if task.metric is not None:
+                number = format_figure(task.value, as_share=task.is_share)
+                interval = format_interval(task.interval, as_share=task.is_share)
+                result = f"{task.metric} {number} {interval}".rstrip()
+        if len(row.tasks) > 1:
+            result += f" and {format_count(len(row.tasks) - 1, 'more task')}"
         cells.append(
             [
                 Span(row.path, "strong"),
@@ -881,7 +762,7 @@ def draw_listing(rows: Sequence[ListedRun], width: int) -> list[Line]:
                 result,
             ]
         )
-    header = ("run", "started (UTC)", "status", "model", "n", title)
+    header = ("run", "started (UTC)", "status", "model", "n", "result")
     return lay_out(Table(header, cells, "<<<<><", flexible=3), width)
 
 
@@ -889,10 +770,10 @@ def find_runs(names: Iterable[str]) -> list[Run]:
     """Return the runs that names stand for; a folder of runs stands for all of them."""
     runs: list[Run] = []
     for name in names:
-        places = [name] if is_stored(name) else [name, f"{RUNS}/{name}"]
-        for place in places:
-            below = list_places(place) if is_stored(name) or Path(place).is_dir() else []
-            if below and not is_run(find_place(place)):
+        for place in (name, f"{RUNS}/{name}"):
+            is_there = is_stored(place) or Path(place).is_dir()
+            below = list_places(place) if is_there and not is_run(find_place(place)) else []
+            if below:
                 runs += map(load_run, below)
                 break
         else:
@@ -905,41 +786,19 @@ def find_run(name: str) -> Run:
     if is_stored(name):
         return load_run(name)
     path = Path(name)
-    if path.name == "run.json" and path.is_file():
+    if path.name == "run.json":
         path = path.parent
     for folder in (path, Path(RUNS) / name):
         if (folder / "run.json").is_file():
             return load_run(folder)
     below = path if path.is_dir() else Path(RUNS)
     runs = [row.path for row in list_folder(below)] if below.is_dir() else []
-    if path.exists() and not (runs and path.is_dir()):  # perhaps the log of another tool
-        try:
-            return load_run(path)
-        except RunError as error:
-            if error.code != "E501":
-                raise
     if name == "latest" and runs:
         return load_run(runs[0])
-    raise _refuse_name(name, runs)
-
-
-def _refuse_name(name: str, runs: Sequence[str]) -> RunError:
-    """Return E501 for a name that no run has, with the names that are near."""
-    path = Path(name)
-    message = f"there is no run `{name}`"
-    if name == "latest":
-        message = f"there is no run below `{RUNS}`"
-    elif path.is_dir():
-        message = f"`{name}` is a folder, but not a run folder"
+    if path.exists() and (path.is_file() or not runs):  # perhaps the log of another tool
+        return load_run(path)
     hint = "`answerkey runs` lists the runs of a folder; `answerkey run FILE` makes one"
+    names = ["latest", *runs, *(Path(run).name for run in runs)]
     if runs:
-        hint = f"the newest run is `{runs[0]}`; `answerkey runs` lists the runs of a folder"
-    if path.is_dir():
-        return RunError("E501", message, hint=hint)
-    names = list(runs)
-    if runs:
-        names.insert(0, "latest")
-    names += [Path(run).name for run in runs]
-    if path.parent.is_dir():
-        names += map(str, list_places(path.parent))
-    return RunError("E501", message, hint=suggest(name, names) or hint)
+        hint = suggest(name, names) or f"the newest run is `{runs[0]}`"
+    raise RunError("E501", f"there is no run `{name}`", hint=hint)

@@ -11,22 +11,16 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import compress
 from operator import eq
 from typing import Literal
 
 import polars as pl
 
-from answerkey.datasets.dataset import (
-    CleanLabels,
-    Dataset,
-    choose_clean,
-    read_label_quality,
-)
+from answerkey.datasets.dataset import Dataset
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import RunError
 from answerkey.evaluate.job import FEWEST_ROWS, Progress, fit_rows, ignore_progress
-from answerkey.evaluate.reopen import Reopened, find_task, remeasure, reopen, require_column
+from answerkey.evaluate.reopen import Reopened, find_task, reopen
 from answerkey.metrics.base import count_left_out, sort_keys
 from answerkey.metrics.rows import find_owners
 from answerkey.metrics.task_counts import find_invalid_reasons
@@ -34,9 +28,7 @@ from answerkey.reader import EXTRACTORS
 from answerkey.run_audit.findings import (
     FIRST,
     INVALID,
-    SHORT,
     STATED,
-    CleanRows,
     Finding,
     ReaderCounts,
     ReasonCounts,
@@ -44,12 +36,11 @@ from answerkey.run_audit.findings import (
     TaskAudit,
     find_run_findings,
 )
-from answerkey.run_audit.text import say_doubted
+from answerkey.run_audit.text import Audit, say_doubted
 from answerkey.runs import KeptCompletions, Run, RunPlace, TaskRun, load_run
 from answerkey.scorers import choose_audited, find_audited_rows, reads_choices
 from answerkey.scorers.rereading import OWN, Passage, list_labels, list_passages, reread
 from answerkey.spec import ScoringStep, Task, task_from_source
-from answerkey.text import Drawn
 from answerkey.types import RULE_NAMES, Completions, CompletionStatus, Notice, Samples, Scores
 
 #: How many completions are read together.
@@ -66,42 +57,21 @@ PLACEHOLDER = re.compile(
     r"|<<\s*config\.[^<>]{1,80}>>"
     r"|(?:(?<=[\s\"'(:>])|(?<=\\n)|^)\{[A-Za-z_][A-Za-z0-9_.]{0,60}\}"
 )
-WORD = re.compile(r"[^\W\d_]+")
-
-
-@dataclass(frozen=True)
-class Audit(Drawn):
-    """The audit of a run, task by task."""
-
-    drawn_by = "answerkey.run_audit.text:draw_audit"
-
-    path: str | None
-    status: str
-    tasks: tuple[TaskAudit, ...]
-    notices: tuple[Notice, ...] = ()
-
-    @property
-    def findings(self) -> list[Finding]:
-        """The findings of all tasks."""
-        return [finding for task in self.tasks for finding in task.findings]
 
 
 def audit(
     run: Run | str | RunPlace,
     *,
     task: str | None = None,
-    label_quality: str | None = None,
-    clean: Sequence[str] = (),
     most: int | None = None,
     progress: Progress | None = None,
     opened: Reopened | None = None,
 ) -> Audit:
     """Read all completions of a run by every rule and extractor, and return what stands out.
 
-    No model is called. `task` is one of several. `label_quality` names a column of the dataset that
-    says whether a label is reliable; `clean` are its values that say so. Of a task with more than
-    `most` completions, that many are drawn at random. The dataset must still be there (E505).
-    `opened` is the one task, if it has been opened again already.
+    No model is called. `task` is one of several. Of a task with more than `most` completions, that
+    many are drawn at random. The dataset must still be there (E505). `opened` is the one task, if
+    it has been opened again already.
     """
     loaded = load_run(run)
     task_runs = list(loaded.tasks.values()) if task is None else [find_task(loaded, task)]
@@ -115,10 +85,9 @@ def audit(
             notices.append(Notice(what))
     if not task_runs:
         notices.append(Notice("no task of this run is finished"))
-    quality = choose_clean(label_quality, clean)
     reopened = [opened or _reopen(loaded, task_run, notices) for task_run in task_runs]
     progress = progress or ignore_progress
-    tasks = [_audit_task(task, quality, most, progress) for task in reopened]
+    tasks = [_audit_task(task, most, progress) for task in reopened]
     path = None if loaded.path is None else str(loaded.path)
     return Audit(path, loaded.status, tuple(tasks), tuple(notices))
 
@@ -151,12 +120,8 @@ def find_reading_step(task: Task) -> ScoringStep:
     return task.main_step
 
 
-def _audit_task(
-    reopened: Reopened, quality: CleanLabels | None, most: int | None, progress: Progress
-) -> TaskAudit:
+def _audit_task(reopened: Reopened, most: int | None, progress: Progress) -> TaskAudit:
     task_run, samples = reopened.task_run, len(reopened.dataset)
-    if quality is not None:
-        require_column(quality[0], reopened.dataset.columns, task_run)
     step = find_reading_step(reopened.task)
     scorer = step.scorer if reads_choices(step.scorer) else None
     rule = scorer.rule_name if scorer else None
@@ -167,7 +132,7 @@ def _audit_task(
     for chunk, readings in _read_chunks(reopened, step, audited):
         _count_completions(tally, chunk)
         if scorer is not None:
-            _count_readings(tally, chunk, readings, scorer.rule_name, quality)
+            _count_readings(tally, chunk, readings, scorer.rule_name)
         progress("audit", chunk.end, samples)
     letters = {truth: tally.group("letter", truth) for truth in tally.group("truth")}
     sizes = {int(size): count for size, count in tally.group("choices").items()}
@@ -179,14 +144,13 @@ def _audit_task(
         left_out=dict(sorted(tally.group("left_out").items())),
         num_trials=reopened.task.num_trials,
         samples=tally.count("owners"),
-        readers=_list_readers(tally, "all", rule),
+        readers=_list_readers(tally, rule),
         flips=tally.count("flip"),
         flipped=tally.shown("flip"),
         flipped_rows=pl.Series(tally.flipped_rows, dtype=pl.UInt32) if scorer else None,
         reasons=_list_reasons(tally),
         letters=sort_keys(letters),
         choice_counts=dict(sorted(sizes.items())),
-        clean=quality and _measure_clean(task_run, quality, tally, rule),
         drawn_from=None if audited is None else len(reopened),
     )
     findings = [*find_run_findings(audit, tally), *_find_doubted(task_run)]
@@ -203,7 +167,7 @@ def _find_doubted(task_run: TaskRun) -> Iterator[Finding]:
         yield Finding("DOUBTED", sentence, step, dict(task_run.totals["doubted"]))
 
 
-def _list_readers(tally: Tally, group: str, rule: str | None) -> tuple[ReaderCounts, ...]:
+def _list_readers(tally: Tally, rule: str | None) -> tuple[ReaderCounts, ...]:
     """Return the counts of each reader, the run's own reading first."""
     readers = []
     for name in (OWN, *_other_readers(rule)) if rule else ():
@@ -211,15 +175,15 @@ def _list_readers(tally: Tally, group: str, rule: str | None) -> tuple[ReaderCou
         reader = ReaderCounts(
             name,
             kind,
-            n=tally.count("n" if group == "all" else group),
-            correct=tally.count(group, name, "correct"),
-            invalid=tally.count(group, name, "invalid"),
-            samples=tally.count("owners" if group == "all" else f"{group}_owners"),
-            changes=tally.count(group, name, "changes"),
-            gains=tally.count(group, name, "gains"),
-            losses=tally.count(group, name, "losses"),
-            gained=tally.shown(group, name, "gains"),
-            lost=tally.shown(group, name, "losses"),
+            n=tally.count("n"),
+            correct=tally.count(name, "correct"),
+            invalid=tally.count(name, "invalid"),
+            samples=tally.count("owners"),
+            changes=tally.count(name, "changes"),
+            gains=tally.count(name, "gains"),
+            losses=tally.count(name, "losses"),
+            gained=tally.shown(name, "gains"),
+            lost=tally.shown(name, "losses"),
         )
         if name == OWN:
             reader = replace(reader, name=str(rule), kind="own")
@@ -241,26 +205,6 @@ def _list_reasons(tally: Tally) -> tuple[ReasonCounts, ...]:
         sample, text = tally.shown("reason", reason)[0], tally.first_texts[reason]
         reasons.append(ReasonCounts(reason, count, stated, right, sample, text))
     return tuple(reasons)
-
-
-def _measure_clean(
-    task_run: TaskRun, quality: CleanLabels, tally: Tally, rule: str | None
-) -> CleanRows:
-    column, values = quality
-    labels = tally.group("label")
-
-    def keep(samples: Samples) -> pl.Series:
-        return read_label_quality(samples, column).is_in(sorted(values)).arg_true()
-
-    return CleanRows(
-        column=column,
-        values=tuple(sorted(values.intersection(labels))),
-        labels=dict(sorted(labels.items(), key=lambda item: (-item[1], item[0]))),
-        n=tally.count("clean"),
-        readers=_list_readers(tally, "clean", rule),
-        every=task_run.metrics,
-        metrics=remeasure(task_run, columns=[column], keep=keep),
-    )
 
 
 # Reading and counting
@@ -392,16 +336,9 @@ def _count_cut_off(
         tally.add("cut_off", example=sample)
         if reason is not None:
             tally.add("cut_off_invalid")
-    text = text.strip()
-    if 0 < len(text) <= SHORT:
-        tally.add("short")
-    if reason is not None and WORD.fullmatch(text):
-        tally.add("stub", example=sample)
 
 
-def _count_readings(
-    tally: Tally, chunk: _Chunk, readings: Readings, rule: str, quality: CleanLabels | None
-) -> None:
+def _count_readings(tally: Tally, chunk: _Chunk, readings: Readings, rule: str) -> None:
     """Count letters, what each reader reads, and the rows on which the rules disagree."""
     ids = chunk.samples.ids.to_list()
     truths = chunk.scores.text("ground_truth_choice").to_list()
@@ -410,7 +347,7 @@ def _count_readings(
         tally.add("truth", truth)
         tally.add("letter", truth, choice or INVALID)
         tally.add("choices", str(len(options)))
-    _compare_with_own(tally, "all", ids, truths, readings)
+    _compare_with_own(tally, ids, truths, readings)
     _count_flips(tally, chunk, ids, truths, readings | {rule: readings[OWN]})
     stated = readings[OWN if rule == STATED else STATED]
     texts = chunk.completions.frame["completion"].str.head(TEXT_CHARACTERS).to_list()
@@ -422,33 +359,22 @@ def _count_readings(
                 tally.add("stated", reason)
             if stated[row] == truths[row]:
                 tally.add("right", reason)
-    if quality is not None:
-        column, values = quality
-        qualities = read_label_quality(chunk.samples, column)
-        for value in qualities:
-            tally.add("label", value)
-        is_clean = qualities.is_in(sorted(values))
-        tally.counts["clean",] += int(is_clean.sum())
-        tally.counts["clean_owners",] += find_owners(chunk.samples).filter(is_clean).n_unique()
-        columns = [list(compress(column, is_clean)) for column in (ids, truths, *readings.values())]
-        clean = dict(zip(readings, columns[2:], strict=True))
-        _compare_with_own(tally, "clean", columns[0], columns[1], clean)
 
 
 def _compare_with_own(
-    tally: Tally, group: str, ids: Sequence[str], truths: Sequence[str], readings: Readings
+    tally: Tally, ids: Sequence[str], truths: Sequence[str], readings: Readings
 ) -> None:
     """Count for each reader how often it is right, reads nothing, and differs from the run."""
     for name, choices in readings.items():
-        tally.counts[group, name, "correct"] += sum(map(eq, choices, truths))
-        tally.counts[group, name, "invalid"] += choices.count(None)
+        tally.counts[name, "correct"] += sum(map(eq, choices, truths))
+        tally.counts[name, "invalid"] += choices.count(None)
         for row, (choice, before) in enumerate(zip(choices, readings[OWN], strict=True)):
             if choice != before:
-                tally.add(group, name, "changes")
+                tally.add(name, "changes")
                 if choice == truths[row]:
-                    tally.add(group, name, "gains", example=ids[row])
+                    tally.add(name, "gains", example=ids[row])
                 elif before == truths[row]:
-                    tally.add(group, name, "losses", example=ids[row])
+                    tally.add(name, "losses", example=ids[row])
 
 
 def _count_flips(

@@ -21,27 +21,21 @@ from answerkey.metrics.task_counts import (
     measure_rstd,
 )
 from answerkey.text import format_part, format_short_percent
-from answerkey.types import RULE_NAMES, CompletionStatus, MetricValue, Validity
+from answerkey.types import RULE_NAMES, CompletionStatus, Validity
 
 FIRST, LITERAL, _, STATED = RULE_NAMES
 INVALID = Validity.INVALID.value
 #: How many samples are named as examples.
 SHOWN = 5
-#: A completion of a token or two is at most this long.
-SHORT = 12
 #: Fewer completions show nothing.
 LEAST = 20
-MOST_SHARE, FEW_SHARE = 0.95, 0.05
+MOST_SHARE = 0.95
 #: The share from which INVALID completions are a finding.
 INVALID_SHARE = 0.10
-#: The share by which a favoured letter is predicted more often than it is true.
-FAVOURED = 0.10
-#: A letter that is true this often should be predicted now and then.
-OFTEN_TRUE = 10
+#: By how much a favoured letter is predicted more often than it is true: as a share, and at least.
+FAVOURED, FAVOURED_COUNT = 0.10, 10
 #: An unfilled placeholder is in nearly every prompt; a question with braces is in one.
 IN_MOST = 0.9
-#: The share of single words from which short completions look cut off.
-STUB_SHARE = 0.01
 SHOWN_TEXT = 60
 
 
@@ -168,22 +162,6 @@ class ReasonCounts:
 
 
 @dataclass(frozen=True)
-class CleanRows:
-    """What is left without the samples whose labels are doubtful by a column of the dataset.
-
-    `every` has the metrics of the run on all rows, `metrics` those on the clean ones.
-    """
-
-    column: str
-    values: tuple[str, ...]
-    labels: Mapping[str, int]
-    n: int
-    readers: tuple[ReaderCounts, ...]
-    every: Mapping[str, MetricValue]
-    metrics: Mapping[str, MetricValue]
-
-
-@dataclass(frozen=True)
 class TaskAudit:
     """The audit of one task. `n` completions count; `left_out` says why others do not.
 
@@ -205,7 +183,6 @@ class TaskAudit:
     reasons: tuple[ReasonCounts, ...] = ()
     letters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     choice_counts: Mapping[int, int] = field(default_factory=dict)
-    clean: CleanRows | None = None
     findings: tuple[Finding, ...] = ()
     drawn_from: int | None = None
     flipped_rows: pl.Series | None = field(default=None, compare=False, repr=False)
@@ -266,16 +243,12 @@ def find_run_findings(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:
     for find in (
         _find_placeholders,
         _find_alike,
-        _find_one_letter,
         _find_chance,
         _find_format,
         _find_invalid,
         _find_cut_off,
-        _find_stubs,
         _find_disagreement,
-        _find_never_predicted,
         _find_favoured_letter,
-        _find_missing_texts,
     ):
         for finding in find(audit, tally):
             yield _mark_drawn(audit, finding)
@@ -350,36 +323,13 @@ def _find_alike(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:  # noqa: A
     )
 
 
-def _find_one_letter(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:
-    valid = audit.predicted.total()
-    letter, count = _largest(audit.predicted)
-    if valid < LEAST or count < MOST_SHARE * valid or _are_alike(tally):
-        return
-    true = sum(audit.letters.get(letter, {}).values())
-    if true >= MOST_SHARE * audit.n:
-        return
-    yield Finding(
-        "ONE_LETTER",
-        f"{_all_or_part(count, valid)} valid completions answer {letter!r}, which is true of "
-        f"{format_part(true, audit.n)}: the score says how often that letter is right, not what "
-        "the model knows.",
-        "look at some prompts with `answerkey explain`: do they hold the options and ask for the "
-        "answer?",
-        {"letter": letter, "predicted": count, "valid": valid, "true": true},
-    )
-
-
 def _find_chance(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:  # noqa: ARG001
     reader, chance = audit.own, audit.chance
-    if (
-        reader is None
-        or reader.n < LEAST
-        or chance is None
-        or reader.reach is None
-        or reader.accuracy is None
-    ):
+    if reader is None or reader.reach is None or reader.accuracy is None:
         return
     low, high = reader.reach
+    if reader.n < LEAST or chance is None:
+        return
     if low > chance:
         return
     word = "below" if high < chance else "not above"
@@ -390,7 +340,7 @@ def _find_chance(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:  # noqa: 
         meaning = (
             "a model that knew nothing would do better; are the letters shifted against the key?"
         )
-        step = _advise_shift(audit)
+        step = "check the truths with `answerkey audit-dataset`, samples with `answerkey explain`"
     else:
         meaning = "guessing would do as well."
         step = "look at the prompt of a sample; else try a stronger model"
@@ -401,22 +351,6 @@ def _find_chance(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:  # noqa: 
         f"{format_short_percent(chance)}: {meaning}",
         step,
         {"accuracy": reader.accuracy, "chance": chance},
-    )
-
-
-def _advise_shift(audit: TaskAudit) -> str:
-    """Return what to check when the letters are systematically wrong, as with a shifted key."""
-    letters = sorted(audit.letters)
-    for step in range(1, len(letters)):
-        hits = 0
-        for letter, shifted in zip(letters, letters[step:] + letters[:step], strict=True):
-            hits += audit.letters[letter].get(shifted, 0)
-        if hits > audit.n / 2:
-            distance = "one letter" if step == 1 else f"{step} letters"
-            share = format_part(hits, audit.n)
-            return f"with every truth moved by {distance}, {share} would be right: check the key"
-    return (
-        "check the truths with `answerkey audit-dataset` and some samples with `answerkey explain`"
     )
 
 
@@ -514,23 +448,6 @@ def _find_cut_off(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:
     )
 
 
-def _find_stubs(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:
-    """Yield a finding if all texts are very short and some are one word: they look cut off."""
-    answered, stubs = _answered(tally), tally.count("stub")
-    if answered < LEAST or tally.count("short") < answered or tally.count("by_limit"):
-        return
-    if stubs < STUB_SHARE * answered:
-        return
-    yield Finding(
-        "CUT_OFF",
-        f"{format_part(stubs, audit.n)} completions are a word that is no choice, and none is "
-        f"longer than {SHORT} characters: they look cut off after a token or two.",
-        "raise `max_tokens` of the model, or ask for the letter alone in the prompt",
-        {"cut_off": stubs, "of": audit.n, "invalid": stubs},
-        tally.shown("stub"),
-    )
-
-
 def _find_disagreement(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:
     count = tally.count("disagree")
     if not count or {FIRST, STATED}.intersection(audit.unfit):
@@ -547,28 +464,10 @@ def _find_disagreement(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:
     )
 
 
-def _find_never_predicted(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:  # noqa: ARG001
-    predicted = audit.predicted
-    never = {}
-    for letter, row in audit.letters.items():
-        if letter not in predicted and sum(row.values()) >= OFTEN_TRUE:
-            never[letter] = sum(row.values())
-    if not never or predicted.total() < LEAST or len(predicted) == 1:
-        return
-    names = ", ".join(f"{letter!r} ({count:,})" for letter, count in never.items())
-    yield Finding(
-        "NEVER_PREDICTED",
-        f"Some letters are true and never predicted: {names}. All of these samples are wrong, "
-        "whatever the model knows.",
-        "does the prompt show these options, and does it say that all letters may be answered?",
-        never,
-    )
-
-
 def _find_favoured_letter(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:
     predicted = audit.predicted
     valid = predicted.total()
-    if valid < 5 * LEAST or _are_alike(tally):
+    if valid < LEAST or _are_alike(tally):
         return
     # INVALID rows are left out: they would make every letter look neglected.
     true = {
@@ -577,7 +476,7 @@ def _find_favoured_letter(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:
     excess = {letter: count - true.get(letter, 0) for letter, count in predicted.items()}
     letter = max(sorted(excess), key=excess.__getitem__)
     count = predicted[letter]
-    if excess[letter] < FAVOURED * valid or count >= MOST_SHARE * valid:
+    if excess[letter] < max(FAVOURED * valid, FAVOURED_COUNT):
         return
     sentence = (
         f"{letter!r} is predicted in {format_part(count, valid)} of the valid completions and true "
@@ -592,19 +491,3 @@ def _find_favoured_letter(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:
         "by it",
         {"letter": letter, "predicted": count, "true": count - excess[letter]},
     )
-
-
-def _find_missing_texts(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:
-    for status, what in (("REFUSED", "were refused"), ("NO_TEXT", "have no text")):
-        count = tally.count("status", status)
-        if not count or count < FEW_SHARE * audit.n:
-            continue
-        low, high = wilson(count, audit.n)
-        interval = f"[{100 * low:.1f}, {100 * high:.1f}]"
-        yield Finding(
-            status,
-            f"{format_part(count, audit.n)} completions {what} {interval}; they count as wrong.",
-            "see which with `answerkey export`; is it the questions, or the settings of the "
-            "endpoint?",
-            {"count": count, "of": audit.n},
-        )

@@ -8,7 +8,6 @@ another.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import secrets
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,9 @@ from urllib.parse import parse_qsl
 from answerkey.errors import ServeError
 
 TOKEN_HEADER = "X-Answerkey-Token"  # noqa: S105 - the name of a header
-METHOD = "GET"
+LOOPBACK = "127.0.0.1"
+#: The names of this machine to itself.
+NAMES = frozenset({LOOPBACK, "localhost", "[::1]"})
 #: The longest target.
 MOST_TARGET = 8192
 MOST_PARAMETERS = 20
@@ -61,16 +62,10 @@ class Address:
 
 @dataclass(frozen=True)
 class Guard:
-    """The names by which this server may be called, and the token that its address holds.
-
-    With `takes_addresses` any numeric address will do, for a server that listens on all of them: a
-    name that is made to point here is not a number.
-    """
+    """The token that the address of the server holds, and its port."""
 
     token: str = field(repr=False)
     port: int
-    names: frozenset[str]
-    takes_addresses: bool = False
 
     def admit(self, request: Request) -> Address:
         """Return what is asked for.
@@ -111,35 +106,19 @@ class Guard:
             raise ServeError("E704", "the token is wrong", status=403, hint=hint)
 
     def _is_own(self, host: str) -> bool:
-        """Return whether a Host header is a name of this server with its port.
-
-        IPv6 stands in brackets.
-        """
-        match = re.fullmatch(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?", host, re.ASCII)
-        if match is None or int(match[2] or 80) != self.port:  # browsers leave out the usual port
-            return False
-        name = match[1]
-        if name in self.names or not self.takes_addresses:
-            return name in self.names
-        try:
-            ipaddress.ip_address(name.strip("[]"))
-        except ValueError:
-            return False
-        return True
+        """Return whether a Host header is a name of this machine with the port of this server."""
+        name, _, port = host.rpartition(":")
+        if not port.isdecimal():  # browsers leave out the usual port
+            name, port = host, "80"
+        return name in NAMES and port == str(self.port)
 
 
 def _check_body(request: Request) -> None:
     """Refuse other methods than GET, and a body."""
-    if request.method != METHOD:
+    if request.method != "GET":
         refuse(f"the method {request.method[:20]!r} is not taken", status=405)
-    if request.find("Transfer-Encoding") is not None:
-        refuse("a body without a stated length is not taken", status=411)
     length = request.find("Content-Length")
-    if length is None:
-        return
-    if re.fullmatch(r"[0-9]{1,12}", length, re.ASCII) is None:
-        refuse("the length of the body is not a number")
-    if int(length):
+    if request.find("Transfer-Encoding") is not None or length not in {None, "0"}:
         refuse("a GET has no body")
 
 

@@ -53,12 +53,6 @@ REFUSED = [
     ("report", "E119", "Missing argument 'RUN...'", ""),
     ("view", "E501", "there is no folder `runs` here", "name the folder that holds your runs"),
     ("view nowhere", "E501", "nowhere", ""),
-    (
-        "view small/done --host 0.0.0.0",
-        "E119",
-        "`--host 0.0.0.0` would show your runs to other machines",
-        "`--allow-network` says that this is meant; `ssh -L` needs neither",
-    ),
     *((f"view small/done --port {port}", "E119", "--port", "") for port in ("-1", "65536", "x")),
     ("schema tsk", "E119", "'task', 'run', 'dataset', 'model'", ""),
     ("init small", "E119", "`small/task.yaml` is there already; nothing was written",

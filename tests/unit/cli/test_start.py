@@ -19,7 +19,7 @@ from answerkey.models.cache import CallCache
 from answerkey.models.calls import Call as ModelCall
 from answerkey.spec.ready_made import list_ready_made
 from answerkey.types import Completion
-from answerkey.viewer.server import Catalog
+from answerkey.viewer.catalog import Catalog
 
 from .conftest import Call, write_rows
 

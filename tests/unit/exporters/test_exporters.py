@@ -17,7 +17,7 @@ from answerkey.evaluate import job, reopen
 from answerkey.exporters import FORMS, describe_verdict, export, to_json
 from answerkey.exporters.forms import PARQUET
 from answerkey.exporters.rows import guard_column
-from answerkey.reports import explain, view
+from answerkey.reports import samples
 from answerkey.runs import Run
 
 SCORER = {
@@ -161,7 +161,7 @@ def test_a_sample_is_found_in_any_part(run: Run, monkeypatch: pytest.MonkeyPatch
     """`explain` reads the part that has the sample, and shows its own row, completion and
     verdict.
     """
-    monkeypatch.setattr(explain, "READ_IDS", 5)
+    monkeypatch.setattr(samples, "READ_IDS", 5)
     for place in (0, 6, 7, 23, 49):
         (found,) = ak.explain(run, f"s{place}").samples
         assert found["sample"]["sample_id"] == f"s{place}"
@@ -170,9 +170,3 @@ def test_a_sample_is_found_in_any_part(run: Run, monkeypatch: pytest.MonkeyPatch
         assert score["metadata"]["ground_truth_choice"] == "AB"[place % 2]
     with pytest.raises(ak.RunError, match="there is no sample `s50`"):
         ak.explain(run, "s50")
-
-
-def test_failed_samples_of_all_parts_are_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first of them are shown, in the order of the dataset."""
-    monkeypatch.setattr(view, "CHUNK_ROWS", 5)
-    assert "s8, s17, s26, s35, s44" in str(run)

@@ -58,8 +58,8 @@ SNIPPET = {"scores": {"py": {**FAILED, "why": None}}, "scorers": {"py": {"purpos
         ({**SAID, "completion": ""}, "Completion  OK\n  empty text\n"),
         ({**SAID, "completion": None}, "Completion  OK\n  no text\n"),
         # The sentence that explains a verdict comes last; an action that keeps it out is named.
-        (LETTERS, 'Score by Letters  SCORED, correct\n  is_correct  1.0\n  pred        " C"\n'),
-        (LETTERS, "  kept out of the metrics by action `drop`\n  why  VALID: because\n"),
+        (LETTERS, 'Score by Letters  SCORED, correct\n  is_correct   1.0\n  pred         " C"\n'),
+        (LETTERS, "  excluded by  action `drop`\n  why          VALID: because\n"),
         # Values that were never computed are not listed.
         (
             SNIPPET,

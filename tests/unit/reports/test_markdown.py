@@ -1,4 +1,4 @@
-"""Laws of what others read of a run: Markdown to keep, the page of a CI job, JUnit XML."""
+"""Laws of what others read of a run: Markdown and JUnit XML."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from answerkey.reports.markdown import (
     write_junit,
     write_junit_fault,
     write_markdown,
-    write_step_summary,
     write_summary_fault,
 )
 from answerkey.runs import Run, describe_gates
@@ -56,24 +55,18 @@ def test_nothing_from_data_is_markdown() -> None:
         "definition": {"scorers": [scorer]},
     }
     rows = [{"answer": "A", "category": IN_MARKDOWN}, {"answer": "B", "category": "x"}]
-    page = write_markdown(ak.score(task, rows, ["A", IN_MARKDOWN]))
+    page = write_markdown([ak.score(task, rows, ["A", IN_MARKDOWN])])
     assert not [part for part in ("<script>", "www.a", "\n# y") if part in page]
     assert "](" not in page.replace("\\](", "")
-    assert page.count("\n## ") == 1
+    assert page.count("\n### ") == 1
 
 
 def test_an_incomplete_run_shows_no_number(make_run: Callable[..., Run]) -> None:
     """A share of the rest says nothing about the whole; counts and reasons are there."""
-    page, summary = (
-        write_markdown(make_run("incomplete")),
-        write_step_summary([make_run("incomplete")]),
-    )
-    assert "INCOMPLETE" in page
-    assert "50.00 %" not in page
-    assert "| NOT\\_A\\_CHOICE | 2 |" in page
-    assert summary.startswith("## Demo: incomplete\n")
-    assert "INCOMPLETE: the rest of the run is not complete, so that no number is shown." in summary
-    assert " %" not in summary
+    page = write_markdown([make_run("incomplete")])
+    assert page.startswith("## Demo: incomplete\n")
+    assert "INCOMPLETE: the rest of the run is not complete, so no accuracy is shown" in page
+    assert " %" not in page
 
 
 @pytest.mark.parametrize(
@@ -97,7 +90,7 @@ def test_text_is_shown_as_it_is(text: str, shown: str) -> None:
 
 def test_many_gates_are_counted(gated: Callable[..., Run]) -> None:
     """Rows beyond the two hundredth are only counted."""
-    page = write_step_summary([gated(*[make_gate(GateStatus.PASS)] * 203)])
+    page = write_markdown([gated(*[make_gate(GateStatus.PASS)] * 203)])
     assert page.count("| ✅ PASS |") == 200
     assert "| | and 3 more | |\n" in page
 

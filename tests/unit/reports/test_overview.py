@@ -17,14 +17,13 @@ from answerkey.runs import Run
 from answerkey.testing import Reply, TestServer
 from answerkey.text import plain_text
 
-RUN_KEYS = "id label path status started_at seconds simulated notices gates tasks"
+RUN_KEYS = "id label status started_at seconds simulated notices gates tasks"
 TASK_KEYS = (
-    "key display_name model forced dataset scorer rule num_trials votes samples "
-    "headline counts metrics"
-    " findings audited plots rows"
+    "key display_name model forced dataset scorer rule votes samples headline counts metrics calls"
+    " findings audited audit_note plots rows"
 )
-HEADLINE_KEYS = "name value interval n right is_share chance above_chance baseline sentence note"
-PLOT_KEYS = "categories invalid rules letters recalls reliability latency tokens"
+HEADLINE_KEYS = "name value interval n right is_share chance above_chance note"
+PLOT_KEYS = "invalid letters categories rules recalls reliability"
 MCQA = {
     "type": "string_equals_mcqa",
     "ground_truth_choice": "{{ sample.answer }}",
@@ -106,24 +105,18 @@ def test_the_keys_are_those_of_the_contract(done: Run, tmp_path: Path) -> None:
     assert (list(told), list(task)) == (RUN_KEYS.split(), TASK_KEYS.split())
     assert set(task["headline"]) == set(HEADLINE_KEYS.split())
     assert list(task["plots"]) == PLOT_KEYS.split()
-    assert set(task["audited"]) == {"n", "of", "sentence", "unfit"}
     assert str(tmp_path) not in json.dumps(told)
 
 
 def test_the_headline_says_number_interval_and_chance(done: Run) -> None:
-    """What a reader needs in ten seconds is one sentence, and the numbers in it."""
+    """What a reader needs in ten seconds."""
     told, task = describe(done)
-    about = [told[name] for name in ("label", "path", "status", "simulated")]
-    assert about == ["done", "done", "complete", False]
+    about = [told[name] for name in ("label", "status", "simulated")]
+    assert about == ["done", "complete", False]
     headline = task["headline"]
     assert (headline["name"], headline["value"], headline["n"]) == ("Accuracy", 0.5, 4)
     assert (headline["chance"], headline["above_chance"], headline["is_share"]) == (0.5, 0.0, True)
     assert (headline["right"], headline["note"]) == (2, None)
-    assert headline["sentence"] == (
-        "Accuracy is 50.00 % (95 % interval 15.00 to 85.00) on 4 samples, not told "
-        "apart from the chance"
-        " level of 50.00 %."
-    )
     counts = {
         "samples": 4,
         "scored": 4,
@@ -156,9 +149,9 @@ def test_plots_hold_what_is_drawn(done: Run) -> None:
     letters = plots["letters"]
     assert (letters["true"], letters["predicted"]) == (["A", "B"], ["A", "B", "INVALID"])
     assert letters["counts"] == [[1, 0, 0], [1, 1, 1]]
-    assert [(one["letter"], one["n"]) for one in plots["recalls"]["rows"]] == [("A", 1), ("B", 3)]
+    assert [(one["label"], one["n"]) for one in plots["recalls"]["rows"]] == [("A", 1), ("B", 3)]
     assert plots["recalls"]["rstd"] == pytest.approx(100 / 3)
-    assert (plots["reliability"], plots["latency"], plots["tokens"]) == (None, None, None)
+    assert plots["reliability"] is None
 
 
 def test_the_table_of_samples_says_what_to_choose_from(done: Run) -> None:
@@ -175,26 +168,6 @@ def test_the_table_of_samples_says_what_to_choose_from(done: Run) -> None:
     }
 
 
-def test_a_baseline_is_compared_sample_by_sample(done: Run, tmp_path: Path) -> None:
-    """The difference has its interval and its p; the sentence says it, too."""
-    better = write_run(
-        tmp_path / "other", [{**row, "completion": row["answer"]} for row in ROWS], "better"
-    )
-    told, task = describe(better, baseline=done)
-    baseline = task["headline"]["baseline"]
-    assert (baseline["label"], baseline["value"], baseline["difference"]) == ("done", 0.5, 0.5)
-    assert baseline["p"] == 0.5
-    assert task["headline"]["sentence"].endswith("p 0.50000).")
-    assert "Against done: +50.00 points" in task["headline"]["sentence"]
-    assert told["notices"] == [
-        "the datasets of `better` and `done` differ, though samples and truths are the same"
-    ]
-    # What cannot be compared is said, and nothing is made up.
-    told, task = describe(done, baseline=write_run(tmp_path / "third", ROWS[:2], "shorter"))
-    assert task["headline"]["baseline"] is None
-    assert told["notices"][0].startswith("not compared with `shorter`: the runs have other samples")
-
-
 def test_without_its_dataset_a_run_says_what_it_counted(done: Run, tmp_path: Path) -> None:
     """Completions are not read again, and the page says so; no path is named on it."""
     brief = describe(done, is_brief=True)[1]
@@ -203,7 +176,7 @@ def test_without_its_dataset_a_run_says_what_it_counted(done: Run, tmp_path: Pat
     sentence = (
         "completions are not read again: the dataset or the completions are gone or have changed"
     )
-    assert task["audited"] == {"n": 4, "of": 4, "sentence": sentence, "unfit": None}
+    assert (task["audited"], task["audit_note"]) == (4, sentence)
     rules = ["first_character", "first_character_literal", "leading_label", "stated_answer"]
     assert [one["name"] for one in task["plots"]["rules"]] == rules
     assert task["plots"]["invalid"] == [
@@ -212,7 +185,7 @@ def test_without_its_dataset_a_run_says_what_it_counted(done: Run, tmp_path: Pat
     assert task["headline"]["value"] == 0.5
     assert str(tmp_path) not in json.dumps(told)
     # A brief overview reads nothing again either way.
-    assert brief == {**task, "audited": {**task["audited"], "sentence": None}}
+    assert brief == {**task, "audit_note": None}
 
 
 def test_scorers_without_choices_have_no_letters() -> None:
@@ -243,12 +216,13 @@ def test_trials_are_counted_apart_from_samples(
     rows = [{"question": str(place), "answer": "A", "category": "law"} for place in range(3)]
     task = make_task(solver=SOLVER, trials={"num_trials": 2, **aggregators})
     _, told = describe(write_run(tmp_path, rows, task=task, model="builtin/constant?choice=A"))
-    assert (told["num_trials"], told["samples"], told["rows"]["trials"]) == (2, 3, 2)
-    assert told["votes"] == "100.00 % (6 of 6 trials agree with the majority; 0 of 3 samples tied)"
+    assert (told["samples"], told["rows"]["trials"]) == (3, 2)
+    votes = "6 of 6 trials agree with the majority; 0 of 3 samples tied, 0 without any vote"
+    assert told["votes"] == f"100.00 % ({votes})"
     assert told["rows"]["count"] == 6
     assert told["headline"]["chance"] == chance
     assert told["plots"]["categories"]["rows"] == [
-        {"label": "law", "value": 1.0, "interval": None, "n": 6}
+        {"label": "law", "correct": 6, "value": 1.0, "interval": None, "n": 6}
     ]
 
 
@@ -273,7 +247,7 @@ def test_an_incomplete_run_has_counts_and_no_shares(make_run: Callable[..., Run]
     assert told["notices"] == ["`choices_field` is an old name; write `choices`"]
     assert told["simulated"] is True
     assert task["headline"]["value"] is None
-    assert task["headline"]["sentence"].startswith("INCOMPLETE: ")
+    assert task["headline"]["note"].startswith("INCOMPLETE: ")
     assert {one["value"] for one in task["metrics"]} == {None}
     assert {name for name, plot in task["plots"].items() if plot is not None} == {
         "invalid",
@@ -281,22 +255,13 @@ def test_an_incomplete_run_has_counts_and_no_shares(make_run: Callable[..., Run]
     }
 
 
-def test_a_live_run_has_latency_tokens_and_reliability(tmp_path: Path) -> None:
-    """Calls are counted in bars that add up.
-
-    The curve needs log-probabilities, and no scorer for them.
-    """
+def test_a_live_run_has_its_calls(tmp_path: Path) -> None:
+    """With tokens and latency."""
     rows = [{"question": str(place), "answer": "AB"[place % 2]} for place in range(10)]
-    plots = describe(ask(tmp_path, rows))[1]["plots"]
-    for name in ("latency", "tokens"):
-        assert sum(one["count"] for one in plots[name]["bins"]) == 10
-    assert 0 < plots["latency"]["p50"] <= plots["latency"]["p95"]
-    assert plots["tokens"]["prompt"] > 0
-    (sure,) = [one for one in plots["reliability"]["bins"] if one["n"]]
-    assert (sure["low"], sure["n"], sure["accuracy"]) == (0.7, 10, 0.5)
-    assert sure["confidence"] == pytest.approx(0.75)
-    assert plots["reliability"]["ece"] == pytest.approx(0.25)
-    assert plots["reliability"]["ece_bins"] == 10
+    (calls,) = describe(ask(tmp_path, rows))[1]["calls"]
+    assert (calls["purpose"], calls["asked"]) == ("solve", 10)
+    assert 0 < calls["latency"]["p50"] <= calls["latency"]["p95"]
+    assert calls["prompt_tokens"] > 0
 
 
 def test_a_run_with_failed_calls_shows_no_accuracy(tmp_path: Path) -> None:
@@ -307,14 +272,13 @@ def test_a_run_with_failed_calls_shows_no_accuracy(tmp_path: Path) -> None:
     rows = [{"question": str(place), "answer": "B"} for place in range(30)]
     told, task = describe(ask(tmp_path, [*rows, {"question": "broken", "answer": "A"}]))
     assert told["status"] == "incomplete"
-    assert task["headline"]["sentence"] == (
+    assert task["headline"]["note"] == (
         "INCOMPLETE: 1 of 31 samples got no completion, so no accuracy is shown: a "
         "share of the rest says"
         " nothing about the whole."
     )
     assert task["counts"]["errors"] == 1
     assert [one["kind"] for one in task["findings"]] == ["COMPLETIONS_ALIKE"]
-    assert task["plots"]["latency"] is not None
 
 
 def test_a_run_of_several_tasks_has_one_part_for_each(tmp_path: Path) -> None:
@@ -327,7 +291,7 @@ def test_a_run_of_several_tasks_has_one_part_for_each(tmp_path: Path) -> None:
     told = describe_overview(
         ak.run(tmp_path / "run.yaml", out=tmp_path / "out"), run_id="r7", label="both"
     )
-    assert (told["id"], told["label"], told["path"]) == ("r7", "both", "out")
+    assert (told["id"], told["label"]) == ("r7", "both")
     assert [one["key"] for one in told["tasks"]] == ["second", "first"]
     assert [one["headline"]["value"] for one in told["tasks"]] == [0.5, 0.5]
     assert {one["dataset"] for one in told["tasks"]} == {"Rows"}
@@ -344,7 +308,7 @@ def test_a_judge_without_choices_has_its_scores(tmp_path: Path) -> None:
         }
         run = write_run(tmp_path, task=make_task({**judge, "score_min": 1, "score_max": 5}))
     _, task = describe(run)
-    assert task["scorer"].startswith("model_as_a_judge_scorer, judged by http")
+    assert task["scorer"].startswith("model_as_a_judge_scorer, judge http")
     assert (task["headline"]["value"], task["headline"]["chance"], task["rule"]) == (
         0.75,
         None,
@@ -375,8 +339,8 @@ def test_a_large_run_is_read_in_part(done: Run, monkeypatch: pytest.MonkeyPatch)
     """
     monkeypatch.setattr("answerkey.reports.samples.MAX_REREAD", 3)
     _, task = describe(done)
-    assert (task["audited"]["n"], task["audited"]["of"]) == (3, 4)
-    assert task["audited"]["sentence"] == (
+    assert task["audited"] == 3
+    assert task["audit_note"] == (
         "read again are 3 of 4 completions, drawn at random; `answerkey audit` reads all"
     )
     assert task["plots"]["letters"]["counts"] == [[1, 0, 0], [1, 1, 1]]
@@ -386,20 +350,3 @@ def test_a_large_run_is_read_in_part(done: Run, monkeypatch: pytest.MonkeyPatch)
     assert all(
         one["sentence"].startswith("On 3 samples drawn at random: ") for one in task["findings"]
     )
-
-
-def test_a_curve_of_some_completions_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where there are too many to read all, they come from all over the run, and the page says how
-    many.
-    """
-    monkeypatch.setattr("answerkey.reports.overview.BLOCK", 2)
-    monkeypatch.setattr("answerkey.reports.overview.MAX_RELIABILITY", 4)
-    told, task = describe(
-        ask(tmp_path, [{"question": str(place), "answer": "A"} for place in range(10)])
-    )
-    assert sum(one["n"] for one in task["plots"]["reliability"]["bins"]) == 4
-    assert told["notices"] == [
-        "the reliability curve of `small` is of 4 of 10 completions, from all over the run"
-    ]

@@ -20,7 +20,6 @@ from answerkey.reports.terminal import (
     draw_summary,
     format_cost,
     format_duration,
-    format_large,
     write_progress,
 )
 from answerkey.reports.view import describe_run
@@ -154,9 +153,9 @@ def group(groups: Groups) -> list[MetricValue]:
     [
         # A number never stands alone: interval, count, what is left out, why there is none.
         ({}, "  MCQA Accuracy        50.00 %  [21.52, 78.48]  8\n"),
-        ({}, "left out of MCQA Accuracy: FAILED 1, drop-odd 1"),
-        ({}, "is_correct_std_dev: needs two samples"),
-        ({"metrics": [ACCURACY, *ENDS]}, f"  no interval of Longest, Shortest: {NO_INTERVAL}\n"),
+        ({}, "left out: FAILED 1, drop-odd 1 (MCQA Accuracy)"),
+        ({}, "needs two samples (is_correct_std_dev)"),
+        ({"metrics": [ACCURACY, *ENDS]}, f"  no interval: {NO_INTERVAL} (Longest, Shortest)\n"),
         (
             {"metrics": [CLUSTERED]},
             "  standard error clustered by subject: 57 clusters, corrected by C/(C-1)\n",
@@ -164,13 +163,13 @@ def group(groups: Groups) -> list[MetricValue]:
         ({"metrics": [CLUSTERED]}, "  Accuracy  85.00 %  [77.00, 91.00]      3.59 %  100\n"),
         (
             {"metrics": [UNCORRECTED, *ENDS]},
-            "57 clusters, without the correction C/(C-1) of Accuracy\n",
+            "57 clusters, without the correction C/(C-1) (Accuracy)\n",
         ),
         # Samples and scored samples are shown with what they consist of.
         (
             {},
             (
-                "  10 samples = 9 scored + 1 failed + 0 errors;\n"
+                "  10 samples = 9 scored + 1 failed + 0 errors\n"
                 "  scored = 6 valid + 3 invalid (refused by provider 1, declined 0)\n"
             ),
         ),
@@ -206,20 +205,14 @@ def group(groups: Groups) -> list[MetricValue]:
         # A failing snippet beside the main scorer: who, how many rows, one of them, the line.
         ({"entry": {"scorers": [NAMED[0], OWN]}, "totals": {"failures": {"own": RAISED}}}, FAILED),
         ({"totals": {"failures": {"string_equals_mcqa": RAISED}}}, WHERE),
-        # Groups: a table of the first metric, why some have none, and averages below.
+        # Groups: a table of the first metric, and averages below.
         ({"metrics": group(GROUPS)}, "  By subject  MCQA Accuracy   95 % interval   n\n"),
         ({"metrics": group(GROUPS)}, "  algebra           50.00 %  [23.66, 76.34]  10\n"),
         ({"metrics": group(GROUPS)}, "  biology          no value                   0\n"),
-        ({"metrics": group(GROUPS)}, "  biology: no sample counts towards it\n"),
-        ({"metrics": group(GROUPS)}, "  chemistry: no interval: there is one sample\n"),
         ({"metrics": group(GROUPS)}, "  Averages by subject    micro    macro  groups\n"),
         ({"metrics": group(GROUPS)}, "  MCQA Accuracy        50.00 %  75.00 %       2\n"),
-        (
-            {"metrics": group(GROUPS)},
-            "  no interval of the macro average: a part with one sample says",
-        ),
-        ({"metrics": group(replace(GROUPS, values=MANY))}, "  … 70 more; `-v` shows them\n"),
-        ({"metrics": group(TOO_MANY)}, "  By id: there are more than 10000 groups\n"),
+        ({"metrics": group(replace(GROUPS, values=MANY))}, "  … 70 more; `-v` shows more\n"),
+        ({"metrics": group(TOO_MANY)}, "  there are more than 10000 groups\n"),
         # Calls: counts that add up, then each reason with an example that can do no harm.
         ({"entry": {"calls": {"solve": CALLS}}}, CALLED),
         (
@@ -260,8 +253,7 @@ def test_more_is_shown_when_asked_for(make_run: MakeRun) -> None:
     """`-v` adds what the numbers depend on and standard errors; `--digits` makes plain numbers."""
     run = make_run(metrics=[ACCURACY, *ENDS])
     text = draw(run, verbose=True)
-    assert "config        answer_column='answer'" in text
-    assert "fingerprints  task ffffffffffffffff, dataset dddddddddddddddd" in text
+    assert "config   answer_column='answer'" in text
     assert "  Accuracy  85.00 %  [77.00, 91.00]      3.59 %  100\n" in text
     assert "  Accuracy   0.8500  [0.7700, 0.9100]      0.0359  100\n" in draw(run, digits=4)
     grouped = draw(make_run(metrics=group(GROUPS)), digits=3)
@@ -290,7 +282,7 @@ def test_the_best_and_the_worst_categories_are_shown(make_run: MakeRun) -> None:
     ]
     assert (
         few.index("  c13  ")
-        < few.index("… 3 more; `-v` shows them")
+        < few.index("… 3 more; `-v` shows more")
         < few.index("  c05  ")
         < few.index("  c01  ")
     )
@@ -374,8 +366,8 @@ BATCH = replace(
     START, pace=0.0, batches=(BatchSeen("batch_1", "in_progress", 3, 10, is_over=False),)
 )
 HALF_SAID = (
-    "mmlu: 600 of 1200 (50 %), 42 requests/s, 0:14 left, accuracy so far 67.0 % [63.1, 70.7], "
-    "INVALID 2.0 %, failed 3, retried 14, tokens 61.2k + 980, known before 100"
+    "41.7 requests/s, 0:14 left, accuracy so far 67.00 % [63.13, 70.65], "
+    "INVALID 2.01 %, failed 3, retried 14, tokens 61,234 + 980, known before 100"
 )
 
 
@@ -383,35 +375,24 @@ def test_the_block_says_how_far_it_is_and_how_it_goes() -> None:
     """Done, failed, retried, pace, tokens, running accuracy with its interval, INVALID share, time
     left.
     """
-    assert plain_text(draw_progress(HALF, 120)) == (
-        "mmlu  ━━━━━━━━━━━━────────────  600/1200  42 requests/s  0:14 left\n"
-        "  accuracy so far 67.0 % [63.1, 70.7]  INVALID 2.0 %  failed 3  retried 14  "
-        "tokens 61.2k + 980"
-        "  known before 100\n"
+    assert plain_text(draw_progress(HALF, 200)) == (
+        f"mmlu  ━━━━━━━━━━━━────────────  600/1200\n  {HALF_SAID}\n"
     )
     for width in (60, 80, 120):
         drawn = plain_text(draw_progress(HALF, width)).splitlines()
         assert max(map(measure_width, drawn)) <= width
-        assert "known before 100" in drawn[-1]
-    assert (
-        plain_text(draw_progress(WAITING, 80)).splitlines()[-1]
-        == "  waits because `h` refuses\\x1b[31m"
-    )
-    assert "0/10  batch batch_1 in_progress 3/10\n" in plain_text(draw_progress(BATCH, 100))
 
 
 @pytest.mark.parametrize(
     ("progress", "said"),
     [
-        (HALF, HALF_SAID),
-        (START, f"mmlu: 0 of 10 (0 %), {NOTHING}"),
-        (replace(START, purpose="judge:tone"), f"mmlu judge:tone: 0 of 10 (0 %), {NOTHING}"),
-        (replace(START, done=10, pace=3.0), f"mmlu: 10 of 10 (100 %), {NOTHING}"),
-        (WAITING, f"mmlu: 5 of 10 (50 %), waiting, {RETRIED}, waits because `h` refuses\\x1b[31m"),
-        (replace(WAITING, problem=None), f"mmlu: 5 of 10 (50 %), waiting, {RETRIED}"),
-        (replace(WAITING, pace=1.0), f"mmlu: 5 of 10 (50 %), 1.0 requests/s, {RETRIED}"),
-        (replace(WAITING, done=10), f"mmlu: 10 of 10 (100 %), {RETRIED}"),
-        (BATCH, f"mmlu: 0 of 10 (0 %), batch batch_1 in_progress 3/10, {NOTHING}"),
+        (HALF, f"mmlu: 600 of 1200, {HALF_SAID}"),
+        (START, f"mmlu: 0 of 10, {NOTHING}"),
+        (replace(START, purpose="judge:tone"), f"mmlu judge:tone: 0 of 10, {NOTHING}"),
+        (replace(START, done=10, pace=3.0), f"mmlu: 10 of 10, {NOTHING}"),
+        (WAITING, f"mmlu: 5 of 10, waits because `h` refuses\\x1b[31m, {RETRIED}"),
+        (replace(WAITING, problem=None), f"mmlu: 5 of 10, waiting, {RETRIED}"),
+        (BATCH, f"mmlu: 0 of 10, batch batch_1 in_progress 3/10, waiting, {NOTHING}"),
     ],
 )
 def test_a_log_gets_one_line(progress: CallProgress, said: str) -> None:
@@ -427,16 +408,13 @@ def test_bars_are_safe_and_plain_where_they_must_be() -> None:
     shown = plain_text(draw_progress(CallProgress("\x1b[31mred" * 9, "solve", 0, 1), 80))
     assert "\x1b" not in shown
     assert "…" in shown
-    assert (
-        plain_text([draw_bar("checking", 3, 4, bar=PLAIN_BAR)])
-        == f"checking  {'=' * 18}{'-' * 6}  3/4\n"
-    )
+    bar = f"checking  {'=' * 18}{'-' * 6}  3/4\n"
+    assert plain_text([draw_bar("checking", 3, 4, bar=PLAIN_BAR)]) == bar
     assert plain_text([draw_bar("reading", 12, 0, bar=PLAIN_BAR)]) == f"reading  {'-' * 24}  12\n"
 
 
-def test_costs_durations_and_large_numbers_are_short() -> None:
+def test_costs_and_durations_are_short() -> None:
     """As people read them; a tenth of a cent is not nothing."""
     costs = ["about 0.00 USD", "about 0.0004 USD", "about 1.23 USD"]
     assert [format_cost(one) for one in (0.0, 0.0004, 1.234)] == costs
     assert [format_duration(one) for one in (7.2, 750, 11_100)] == ["0:07", "12:30", "3:05:00"]
-    assert [format_large(one) for one in (950, 12_345, 4_560_000)] == ["950", "12.3k", "4.56M"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import answerkey as ak
-from answerkey.errors import DataError, RunError
+from answerkey.errors import RunError
 from answerkey.reader import EXTRACTORS
 from answerkey.run_audit import audit as auditing
 from answerkey.run_audit.findings import ReaderCounts, TaskAudit
@@ -258,11 +258,10 @@ CUT = {"cut_off": 3, "of": 30, "invalid": 3}
         (
             EVEN,
             [f"A. Due to {one}" for one in range(40)],
-            "ONE_LETTER",
+            "FAVOURED_LETTER",
             "",
             {"predicted": 40, "true": 10},
         ),
-        (EVEN, ["A", "B", "C", "C"] * 10, "NEVER_PREDICTED", "", {"D": 10}),
         (
             LETTERS_OF_100,
             [*"A" * 40, *"B" * 10, *"C" * 25, *"D" * 25],
@@ -277,14 +276,6 @@ CUT = {"cut_off": 3, "of": 30, "invalid": 3}
             "a thought that was never",
             CUT,
         ),
-        (
-            "A" * 30,
-            ["To"] * 3 + ["A"] * 27,
-            "CUT_OFF",
-            "they look cut off after a token or two",
-            CUT,
-        ),
-        ("A" * 30, [None] * 3 + ["A"] * 27, "NO_TEXT", "have no text", {"count": 3, "of": 30}),
     ],
 )
 def test_what_stands_out_is_said_with_its_numbers(
@@ -307,21 +298,18 @@ def test_first_character_and_statement_that_disagree() -> None:
 
 
 def test_findings_advise_what_fits() -> None:
-    """A better rule is named, but never the literal one; a shifted key is told by how much."""
+    """A better rule is named, but never the literal one."""
     (better, *_) = audit_only(score("B" * 40, [STATED] * 20 + ["B"] * 20)).findings
     assert better.step.startswith("try `extraction: stated_answer`")
     assert better.examples == ("000001", "000002", "000003", "000004", "000005")
     literal = audit_only(score("B" * 40, ["Based on what I know, hard to tell."] * 40))
     assert find_reader(literal, "first_character_literal").correct == 40
     assert "FORMAT" not in kinds(literal)
-    (shifted,) = audit_only(score("ABCD" * 10, ["B", "C", "D", "A"] * 10)).findings[:1]
-    moved = "with every truth moved by one letter, 40 of 40 (100.0 %) would be right: check the key"
-    assert shifted.step == moved
 
 
 def test_what_shows_nothing_is_not_told() -> None:
-    """One letter is not told once more where texts are alike; five completions are neither."""
-    assert "ONE_LETTER" not in kinds(audit_only(score("ABCD" * 10, ["A"] * 40)))
+    """A letter is not told once more where texts are alike; five completions are neither."""
+    assert "FAVOURED_LETTER" not in kinds(audit_only(score("ABCD" * 10, ["A"] * 40)))
     assert kinds(audit_only(score("AAAAA", ["A"] * 5))) == []
 
 
@@ -379,29 +367,6 @@ def test_a_run_whose_dataset_is_gone(tmp_path: Path) -> None:
     assert [str(one) for one in found.notices] == [
         "warning: the dataset of `small` is gone: other harnesses' rules do not see the options"
     ]
-
-
-def test_clean_rows_have_metrics_of_their_own(tmp_path: Path) -> None:
-    """Every metric, and the accuracy by each rule, is there on all rows and on clean ones."""
-    (tmp_path / "task.yaml").write_text(json.dumps(make_task()), encoding="utf-8")
-    said = [("A", "OK"), ("Answer: A", "ok"), ("B", "wrong_key"), ("C", None)]
-    rows = [{"answer": "A", "completion": text, "quality": quality} for text, quality in said]
-    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    run = ak.run(tmp_path / "task.yaml", dataset=tmp_path / "rows.jsonl", out=tmp_path / "run")
-    clean = audit_only(run, label_quality="quality").clean
-    assert clean is not None
-    assert (clean.n, clean.values, dict(clean.labels)) == (
-        2,
-        ("ok",),
-        {"ok": 2, "(none)": 1, "wrong_key": 1},
-    )
-    assert (clean.metrics["Accuracy"].value, clean.metrics["Accuracy"].n) == (0.5, 2)
-    assert {one.name: one.correct for one in clean.readers}["stated_answer"] == 2
-    other = audit_only(run, label_quality="quality", clean=["wrong_key"]).clean
-    assert other is not None
-    assert other.n == 1
-    with pytest.raises(DataError, match="has no column `qualty`"):
-        ak.audit(run, label_quality="qualty")
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the shared material is not there")

@@ -51,20 +51,13 @@ TASK: dict[str, Any] = {
 }
 DRAWN = """
   Imported verdicts and ours
-                  ours right  ours wrong
-  imported right           5           3
-  imported wrong           1           1
   the same in 60.00 % of 10 completions; right by the imported verdicts 80.00 %, by ours 60.00 %
-  not compared: not judged by them 2
+  not compared: NOT_JUDGED 2
   They say right, we say wrong  count  example  they read  completion
   NOT_A_CHOICE                      2  s1       B          "The answer\\nis B"
   READ_ALIKE                        1  s1       B          "The answer\\nis B"
-  READ_ALIKE: both read the same answer; the truths differ
   We say right, they say wrong  count  example  completion
   THEY_READ_NOTHING                 1  s1       "The answer\\nis B"
-  THEY_READ_NOTHING: they read no answer
-  Of 4 completions that differ, so many get their verdict by other rules: Inspect 3, leading_label
-  1.
 """
 
 
@@ -75,39 +68,11 @@ def give(**totals: object) -> TaskRun:
     return replace(task, totals={**task.totals, "readings": {}, **totals})
 
 
-def test_their_verdicts_and_ours_are_a_small_table_with_reasons() -> None:
-    """The likeliest reason first, and which rules would give their verdict."""
-    readers = {"n": 4, "readers": {"leading_label": 1, "Inspect": 3, "HELM": 0}}
-    task = give(theirs=FOUND, readings={"theirs": readers})
-    assert plain_text(draw_imported_verdicts(task, 100)) == DRAWN
-
-
-def test_what_is_drawn_is_what_there_is() -> None:
-    """Nothing where nobody else has judged.
-
-    No share in a run that is not complete; nothing is made up.
-    """
+def test_their_verdicts_and_ours_are_compared_with_reasons() -> None:
+    """The likeliest reason first; no share in a run that is not complete, nothing without them."""
+    assert plain_text(draw_imported_verdicts(give(theirs=FOUND), 100)) == DRAWN
+    assert "%" not in plain_text(draw_imported_verdicts(give(theirs=FOUND), 100, with_shares=False))
     assert draw_imported_verdicts(give(), 100) == []
-    drawn = plain_text(draw_imported_verdicts(give(theirs=FOUND), 100, with_shares=False))
-    assert "%" not in drawn
-    assert "imported right           5           3" in drawn
-    task = give(theirs=FOUND, readings={"theirs": {"n": 4, "readers": {"HELM": 0}}})
-    assert "no rule reads any as they do." in plain_text(draw_imported_verdicts(task, 100))
-
-
-def test_what_they_left_open_is_told_where_there_is_nothing_to_compare() -> None:
-    """No share of nothing is printed."""
-    none = {"count": 0, "reasons": {}}
-    empty = {
-        "compared": 0,
-        "both_right": 0,
-        "both_wrong": 0,
-        "only_theirs": none,
-        "only_ours": none,
-    }
-    task = give(theirs={**empty, "not_compared": {"NOT_JUDGED": 3}})
-    drawn = plain_text(draw_imported_verdicts(task, 100))
-    assert drawn == "\n  Imported verdicts and ours\n  not compared: not judged by them 3\n"
 
 
 REPLIES = ["A", "The answer is A.", "B", "Who knows?"]
@@ -140,7 +105,7 @@ def test_a_number_of_some_samples_says_so() -> None:
     Without a choice that is read there is no line.
     """
     whole = ak.score(TASK, [{"answer": "A"}] * 1_001, ["A"] * 1_001).tasks["small"]
-    pair = "accuracy by first_character 100.00 %, the same by stated_answer"
+    pair = "accuracy by first_character 100.00 %, by stated_answer 100.00 %"
     drawn = f"on 1,000 samples drawn at random, {pair}"
     assert plain_text(draw_both_rules(whole, 100)) == f"  {drawn}\n"
     assert draw_both_rules(give(), 100) == []

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from answerkey.viewer.catalog import Catalog
 from answerkey.viewer.guard import Guard
-from answerkey.viewer.server import App, Catalog, Server, build_page, open_server
+from answerkey.viewer.server import App, Server, build_page, open_server
 
 TASK = """\
 key: small
@@ -65,7 +66,7 @@ def catalog(runs: Path) -> Catalog:
 @pytest.fixture
 def app(catalog: Catalog) -> App:
     """Return an app over the runs, with a token that is known."""
-    guard = Guard(TOKEN, PORT, frozenset({"127.0.0.1", "localhost", "[::1]"}))
+    guard = Guard(TOKEN, PORT)
     return App(guard, catalog, build_page())
 
 

@@ -9,7 +9,7 @@ from answerkey.viewer.guard import MOST_TARGET, Address, Guard, Request
 
 TOKEN = "a-token-of-the-tests"  # noqa: S105 - of the tests
 HOST = "127.0.0.1:8765"
-GUARD = Guard(TOKEN, 8765, frozenset({"127.0.0.1", "localhost", "[::1]"}))
+GUARD = Guard(TOKEN, 8765)
 GIVEN = ("X-Answerkey-Token", TOKEN)
 
 
@@ -79,23 +79,9 @@ def test_a_host_is_named_once() -> None:
     assert refuse(make_request("/api/runs", ("host", "evil.example"))) == ("E702", 400)
 
 
-def test_a_server_on_all_addresses_takes_numbers_and_its_own_names() -> None:
-    """A number cannot be made to point elsewhere; any other name is foreign."""
-    guard = Guard(TOKEN, 8765, frozenset({"localhost", "box"}), takes_addresses=True)
-    for host in ("192.168.0.10:8765", "[2001:db8::1]:8765", "box:8765"):
-        guard.admit(make_request(host=host))
-    for host in (
-        "evil.example:8765",
-        "192.168.0.10:80",
-        "192.168.0.10.nip.io:8765",
-        "192.168.0:8765",
-    ):
-        assert refuse(make_request(host=host), guard) == ("E701", 403)
-
-
 def test_port_80_needs_not_be_named() -> None:
     """Browsers leave out the usual port."""
-    guard = Guard(TOKEN, 80, frozenset({"127.0.0.1"}))
+    guard = Guard(TOKEN, 80)
     guard.admit(make_request(host="127.0.0.1"))
     guard.admit(make_request(host="127.0.0.1:80"))
 
@@ -277,25 +263,25 @@ def test_parameters_that_cannot_be_read_are_refused(query: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("headers", "status"),
+    "headers",
     [
-        ([("Transfer-Encoding", "chunked")], 411),
-        ([("Transfer-Encoding", "chunked"), ("Content-Length", "3")], 411),
-        ([("Content-Length", "999999999999")], 400),
-        ([("Content-Length", "9999999999999")], 400),
-        ([("Content-Length", "3")], 400),
-        ([("Content-Length", "-1")], 400),
-        ([("Content-Length", "")], 400),
-        ([("Content-Length", "+3")], 400),
-        ([("Content-Length", "0x3")], 400),
-        ([("Content-Length", "３")], 400),
-        ([("Content-Length", "3"), ("Content-Length", "3")], 400),
-        ([("Content-Length", "3, 3")], 400),
+        [("Transfer-Encoding", "chunked")],
+        [("Transfer-Encoding", "chunked"), ("Content-Length", "3")],
+        [("Content-Length", "999999999999")],
+        [("Content-Length", "9999999999999")],
+        [("Content-Length", "3")],
+        [("Content-Length", "-1")],
+        [("Content-Length", "")],
+        [("Content-Length", "+3")],
+        [("Content-Length", "0x3")],
+        [("Content-Length", "３")],
+        [("Content-Length", "3"), ("Content-Length", "3")],
+        [("Content-Length", "3, 3")],
     ],
 )
 def test_a_body_is_refused_however_its_length_is_stated(
-    headers: list[tuple[str, str]], status: int
+    headers: list[tuple[str, str]],
 ) -> None:
     """Where a body ends must not be a matter of opinion."""
-    assert refuse(make_request("/api/runs", *headers)) == ("E702", status)
+    assert refuse(make_request("/api/runs", *headers)) == ("E702", 400)
     GUARD.admit(make_request("/api/runs", ("Content-Length", "0")))

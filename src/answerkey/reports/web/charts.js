@@ -313,22 +313,19 @@
       svg("line", { class: "diagonal", x1: at(0), y1: up(0), x2: at(1), y2: up(1) }),
       seen.map((bin) => drawWeight(bin, (0.18 * bin.n) / most, at, up)),
       svg("polyline", { class: "path", points: seen.map((bin) => `${at(bin.confidence)},${up(bin.accuracy)}`).join(" ") }),
-      seen.filter((bin) => bin.interval).map(({ confidence, interval: [low, high] }) =>
-        svg("line", { class: "reach", x1: at(confidence), x2: at(confidence), y1: up(low), y2: up(high) })),
       seen.map((bin) => svg("circle", { class: "point", cx: at(bin.confidence), cy: up(bin.accuracy), r: 5 })),
       svg("text", { class: "axis-name", x: at(0.5), y: SIDE + 48, "text-anchor": "middle" }, "confidence"));
-    const told = (value, bin) => (isNumber(value) ? percent(value, precision(bin.interval, bin.n)) : "–");
+    const told = (value, bin) => (isNumber(value) ? percent(value, precision(null, bin.n)) : "–");
     const rows = bins.map((bin) => [
-      `${percent(bin.low, 0)} to ${percent(bin.high, 0)}`,
-      told(bin.confidence, bin), told(bin.accuracy, bin), ak.core.interval(bin.interval) || "–", count(bin.n),
+      `${percent(bin.from, 0)} to ${percent(bin.to, 0)}`, told(bin.confidence, bin), told(bin.accuracy, bin), count(bin.n),
     ]);
-    return withTable(drawing, caption, ["confidence bin", "mean confidence", "accuracy", "95 % interval", "n"], rows);
+    return withTable(drawing, caption, ["confidence bin", "mean confidence", "accuracy", "n"], rows);
   }
 
   // How many samples a bin has, as a bar at the foot of it.
   function drawWeight(bin, share, at, up) {
-    const width = round((bin.high - bin.low) * SIDE - 1);
-    return svg("rect", { class: "weight", x: at(bin.low), width, y: up(share), height: round(share * SIDE) });
+    const width = round((bin.to - bin.from) * SIDE - 1);
+    return svg("rect", { class: "weight", x: at(bin.from), width, y: up(share), height: round(share * SIDE) });
   }
 
   function drawCross(tick, at, up) {
@@ -337,55 +334,6 @@
       svg("line", { class: "grid", x1: at(0), x2: at(1), y1: up(tick), y2: up(tick) }),
       svg("text", { x: at(tick), y: up(0) + 18, "text-anchor": "middle" }, `${100 * tick}`),
       svg("text", { x: at(0) - 8, y: up(tick) + 4, "text-anchor": "end" }, `${100 * tick}`),
-    ];
-  }
-
-  // ── distributions ─────────────────────────────────────────────────────────────────────────────────────
-
-  // options: bins [{low, high, count}], marks [{value, label}], say (number → words), caption, title, what.
-  // Columns are equally wide; the last bin may reach further than the others, and is then drawn hollow.
-  function histogram({ bins, marks = [], say, caption, title, what }) {
-    const most = Math.max(1, ...bins.map((bin) => bin.count));
-    const isFar = bins.length > 1 && width(bins[bins.length - 1]) > 1.01 * width(bins[0]);
-    const drawing = svg("svg", { class: "histogram", role: "img", "aria-label": title },
-      bins.map((bin, i) => drawColumn(bin, i, bins.length, most, isFar && i === bins.length - 1)),
-      svg("line", { class: "base", x1: "0", x2: "100%", y1: 150, y2: 150 }),
-      marks.filter((mark) => isNumber(mark.value)).map((mark, level) => drawMark(mark.label, placeInBins(mark.value, bins), level)),
-      listEnds(bins, isFar, say).map(([share, words, anchor]) =>
-        svg("text", { x: `${round(100 * share)}%`, y: 168, "text-anchor": anchor }, words)));
-    const rows = bins.map((bin) => [`${say(bin.low)} to ${say(bin.high)}`, count(bin.count)]);
-    return withTable(drawing, caption, [what, "completions"], rows);
-  }
-
-  function width(bin) {
-    return bin.high - bin.low;
-  }
-
-  function placeInBins(value, bins) {
-    const found = bins.findIndex((bin) => value < bin.high);
-    const i = found < 0 ? bins.length - 1 : found;
-    const part = (value - bins[i].low) / (width(bins[i]) || 1);
-    return (i + Math.min(1, Math.max(0, part))) / bins.length;
-  }
-
-  function listEnds(bins, isFar, say) {
-    const last = bins.length;
-    const middle = Math.round(last / 2);
-    const inner = last > 2 ? [[middle / last, say(bins[middle].low), "middle"]] : [];
-    return [[0, say(bins[0].low), "start"], ...inner, [1, `${isFar ? "up to " : ""}${say(bins[last - 1].high)}`, "end"]];
-  }
-
-  function drawColumn(bin, i, of, most, isFar) {
-    const height = bin.count ? Math.max(1.5, (112 * bin.count) / most) : 0;
-    const [x, wide] = [`${round((100 * (i + 0.04)) / of)}%`, `${round(92 / of)}%`];
-    return svg("rect", { class: `column${isFar ? " is-far" : ""}`, x, width: wide, y: round(150 - height), height: round(height) });
-  }
-
-  function drawMark(label, share, level) {
-    const [x, y] = [`${round(100 * share)}%`, 12 + 15 * level];
-    return [
-      svg("line", { class: "mark", x1: x, x2: x, y1: y - 10, y2: 150 }),
-      svg("text", { class: "mark-name", x, y, dx: share > 0.6 ? -6 : 6, "text-anchor": share > 0.6 ? "end" : "start" }, label),
     ];
   }
 
@@ -417,7 +365,7 @@
   }
 
   ak.charts = {
-    forest, bars, segments, heat, curve, histogram, sparkline, plainTable, sideways,
+    forest, bars, segments, heat, curve, sparkline, plainTable, sideways,
     drawAlone, isOnAxis, listTicks, makeScale, span, drawTrack, drawAxis, compareKeys,
   };
 })();

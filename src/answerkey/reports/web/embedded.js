@@ -117,7 +117,7 @@
     }
   }
 
-  // A column is a list, codes with names, or one value for all rows.
+  // A column is a list, or one value for all rows.
   function readColumns(table) {
     const columns = { length: table.p.length, names: Object.keys(table) };
     for (const name of columns.names) columns[name] = readColumn(table[name]);
@@ -126,7 +126,6 @@
 
   function readColumn(column) {
     if (Array.isArray(column)) return (i) => column[i];
-    if (column && column.codes) return (i) => column.names[column.codes[i]] ?? null;
     return () => column ?? null;
   }
 

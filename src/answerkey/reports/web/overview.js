@@ -5,7 +5,7 @@
   const ak = window.ak;
   const { el, put, link, said, sentence, capitalize, banner, sign, unseen, makeRoute } = ak.core;
   const { count, counted, percent, figure, interval, precision, isNumber } = ak.core;
-  const { forest, bars, segments, heat, curve, histogram, plainTable, sideways } = ak.charts;
+  const { forest, bars, segments, heat, curve, plainTable, sideways } = ak.charts;
   const { panel } = ak.copy;
 
   async function show(place, route) {
@@ -41,12 +41,22 @@
     const facts = [
       ["Task", task.display_name && task.display_name !== task.key ? task.key : null], ["Scorer", task.scorer], ["Extraction rule", task.rule],
       ...Object.entries(task.forced).map(([name, what]) => [capitalize(name), what]),
-      ["Trials", task.num_trials > 1 ? `${task.num_trials} of each sample` : null], ["Self-consistency", task.votes],
+      ["Trials", task.rows.trials > 1 ? `${task.rows.trials} of each sample` : null], ["Self-consistency", task.votes],
       ["Run", run.label], ["Started", ak.core.moment(run.started_at)],
       ["Took", run.seconds > 0 ? ak.core.seconds(run.seconds) : null],
+      ...task.calls.map((calls) => [calls.purpose === "solve" ? "Calls" : `Calls, ${calls.purpose}`, sayCalls(calls)]),
     ];
     return el("dl", { class: "facts inline" }, facts.filter(([, value]) => value).map(([name, value]) =>
       el("div", null, el("dt", null, name), el("dd", null, said(value)))));
+  }
+
+  function sayCalls({ asked, cached, failed, prompt_tokens: prompts, completion_tokens: completions, latency, cost }) {
+    const { seconds } = ak.core;
+    return [
+      `${count(asked)} sent`, cached ? `${count(cached)} from the cache` : null, failed ? `${count(failed)} failed` : null,
+      `${count(prompts)} + ${count(completions)} tokens`, latency && `half within ${seconds(latency.p50)}, 95 % within ${seconds(latency.p95)}`,
+      isNumber(cost) ? `about ${cost.toFixed(cost >= 0.01 ? 2 : 4)} USD` : null,
+    ].filter(Boolean).join("; ");
   }
 
   const STATES = {
@@ -94,30 +104,17 @@
     return [`, ${points} ${value > chance ? "above" : "below"} chance`, corrected];
   }
 
-  // The number, the baseline's and chance on one scale.
+  // The number and chance on one scale.
   function drawHeld(headline, digits) {
-    const { baseline } = headline;
-    const rows = [{ label: "this run", value: headline.value, interval: headline.interval, is_own: true }];
-    if (baseline && isNumber(baseline.value)) rows.push({ label: "baseline", about: baseline.label, value: baseline.value });
-    if (isNumber(headline.chance)) rows.push({ label: "chance", value: headline.chance, is_level: true });
-    if (rows.length === 1) return null;
-    const figureOfAll = forest({
+    if (!isNumber(headline.chance)) return null;
+    const rows = [
+      { label: "this run", value: headline.value, interval: headline.interval, is_own: true },
+      { label: "chance", value: headline.chance, is_level: true },
+    ];
+    return el("div", { class: "held" }, forest({
       rows, first: unseen("run"), what: unseen(said(headline.name)), isShare: headline.is_share, isBare: true, digits,
-      reference: findChance(headline), caption: unseen("The number on a scale, against chance and baseline"),
-    });
-    const isCompared = baseline && isNumber(baseline.difference);
-    return el("div", { class: "held" }, figureOfAll, isCompared && drawDifference(baseline, headline.is_share));
-  }
-
-  function drawDifference(baseline, isShare) {
-    const { difference: value, interval: reach } = baseline;
-    return forest({
-      rows: [{
-        label: "difference", about: isNumber(baseline.p) ? `p ${ak.core.sayIs(baseline.p)}` : null, value, interval: reach, is_own: true,
-      }],
-      first: unseen("difference"), what: unseen("difference"), isShare, isDifference: true, isBare: true, sides: ["baseline better", "this run better"],
-      caption: unseen("The difference to the baseline on a scale of its own"),
-    });
+      reference: findChance(headline), caption: unseen("The number on a scale, against chance"),
+    }));
   }
 
   function findChance({ chance }) {
@@ -145,7 +142,7 @@
       { kind: "failed", label: "not scored", count: counts.failed + counts.errors, show: "failed", note: reasons },
     ];
     const total = counts.samples;
-    const noun = task.num_trials > 1 && total !== task.samples ? "completions" : "samples";
+    const noun = task.rows.trials > 1 && total !== task.samples ? "completions" : "samples";
     return panel(capitalize(noun), [
       segments(parts),
       el("table", { class: "plain sums" },
@@ -188,8 +185,8 @@
       el("h2", { id: "findings" }, "Findings"),
       found.length
         ? el("ol", null, found.map((finding) => drawFinding(finding, (id) => linkSample(run, number, id))))
-        : el("p", null, task.audited.n ? "Nothing stands out." : "There was nothing to audit."),
-      task.audited.sentence && el("p", { class: "dim small" }, sentence(capitalize(task.audited.sentence))));
+        : el("p", null, task.audited ? "Nothing stands out." : "There was nothing to audit."),
+      task.audit_note && el("p", { class: "dim small" }, sentence(capitalize(task.audit_note))));
   }
 
   function drawFinding({ sentence: words, step, examples }, linkTo) {
@@ -229,8 +226,6 @@
       plots.recalls && panel("Recall", drawRecalls(task, at)),
       plots.invalid && plots.invalid.length > 0 && panel("INVALID by reason", drawInvalid(plots.invalid, at)),
       plots.reliability && panel("Reliability", drawReliability(plots.reliability)),
-      plots.latency && panel("Latency", drawLatency(plots.latency)),
-      plots.tokens && panel("Tokens", drawTokens(plots.tokens)),
     ].filter(Boolean);
     const halves = drawn.filter((one) => !one.classList.contains("wide"));
     if (halves.length % 2) halves[halves.length - 1].classList.add("wide");
@@ -313,32 +308,17 @@
   function drawRecalls(task, at) {
     const { rows, rstd } = task.plots.recalls;
     const spread = isNumber(rstd) ? ` Their standard deviation (RStd) is ${Number(rstd.toPrecision(3))} points.` : "";
-    const lines = rows.map((row) => ({ ...row, label: row.letter, href: at({ truth: row.letter }) }));
+    const lines = rows.map((row) => ({ ...row, href: at({ truth: row.label }) }));
     return [explain(`The share that is right, of the ${nounOf(task)} whose truth is this letter.${spread}`),
       forest({ rows: lines, first: "truth", what: "recall", isSmall: true })];
   }
 
-  function drawReliability({ bins, ece, ece_bins }) {
+  function drawReliability({ bins, ece }) {
     const digits = precision(null, bins.reduce((sum, bin) => sum + bin.n, 0));
     const title = `Reliability curve: accuracy by confidence in ${bins.length} bins; expected calibration error ${percent(ece, digits)}`;
     return [explain("Accuracy (up) where the model is so confident (across), in per cent. On the dashed line both agree;",
       " bars below show how many samples."),
-      curve({ bins, title, caption: `Expected calibration error ${percent(ece, digits)} over ${ece_bins || bins.length} bins.` })];
-  }
-
-  function drawLatency({ p50, p95, bins }) {
-    const { seconds } = ak.core;
-    const title = `Latency: half of the calls within ${seconds(p50)}, 95 % within ${seconds(p95)}`;
-    const caption = `Half within ${seconds(p50)}, 95 % within ${seconds(p95)}.`;
-    const marks = [{ value: p50, label: `half: ${seconds(p50)}` }, { value: p95, label: `95 %: ${seconds(p95)}` }];
-    return [explain("How long a call took."), histogram({ bins, title, say: seconds, what: "latency", caption, marks })];
-  }
-
-  function drawTokens({ prompt, completion, bins }) {
-    const caption = `${count(prompt)} tokens in prompts, ${count(completion)} in completions.`;
-    if (!bins || bins.length < 2) return el("p", null, caption);
-    const [title, say] = [`Tokens of completions: ${caption}`, (value) => count(Math.round(value))];
-    return [explain("How many tokens a completion took."), histogram({ bins, title, say, what: "tokens", caption })];
+      curve({ bins, title, caption: `Expected calibration error ${percent(ece, digits)} over ${bins.length} bins.` })];
   }
 
   // ── all metrics ───────────────────────────────────────────────────────────────────────────────────────

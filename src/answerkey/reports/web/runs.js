@@ -273,9 +273,9 @@
   }
 
   function drawProgress(run, pace) {
-    const { done, total, failed, calls, tokens } = run.progress;
+    const { done, total, failed, calls } = run.progress;
     const of = isNumber(total) ? `${count(done)} of ${count(total)}` : `${count(done)} done`;
-    const facts = [of, failed ? `${count(failed)} failed` : null, calls ? `${count(calls)} calls` : null, tokens ? `${count(tokens)} tokens` : null];
+    const facts = [of, failed ? `${count(failed)} failed` : null, calls ? `${count(calls)} calls` : null];
     if (run.status === "running" && pace) facts.push(`${pace.toPrecision(2)} a second`, sayLeft(done, total, pace));
     return el("div", { class: "progress" },
       isNumber(total) && total > 0 && el("progress", { max: total, value: done, "aria-label": `${ak.core.makeVisible(run.label)}: how far it is` }),

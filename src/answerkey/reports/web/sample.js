@@ -19,7 +19,7 @@
     return { element, show, focus: () => heading.focus({ preventScroll: true }), clear };
 
     function show(sample, place, { hasBefore, hasAfter }) {
-      const hasTrial = sample.trial !== null && task.num_trials > 1;
+      const hasTrial = sample.trial !== null && task.rows.trials > 1;
       const completion = drawCompletion(sample);
       element.hidden = false;
       heading.replaceChildren(said(sample.id), hasTrial ? el("small", null, ` trial ${sample.trial}`) : "");

@@ -18,7 +18,7 @@ import pytest
 
 from answerkey.errors import RunError
 from answerkey.exporters import to_json
-from answerkey.reports import comparison, html, samples
+from answerkey.reports import comparison, html
 from answerkey.reports.comparison import build_comparison, list_flips
 from answerkey.reports.html import build_page, report, select_rows, write_content
 from answerkey.reports.overview import dump
@@ -54,16 +54,9 @@ def test_a_report_holds_overview_rows_and_samples(small: Run, tmp_path: Path) ->
     assert overview["runs"][0]["tasks"][0]["rows"]["embedded"] == 5
     rows = blocks["ak-rows-0-0"]
     assert rows["id"] == ["000001", "000002", "000003", "000004", "000005"]
-    assert rows["validity"] == {"codes": [0, 0, 1, 1, 1], "names": ["VALID", "INVALID"]}
-    assert rows["predicted"] == {"codes": [0, 1, -1, -1, -1], "names": ["A", "C"]}
+    assert rows["validity"] == ["VALID", "VALID", "INVALID", "INVALID", "INVALID"]
+    assert rows["predicted"] == ["A", "C", None, None, None]
     assert [one["id"] for one in blocks["ak-samples-0-0-0"]] == rows["id"]
-
-
-def read_column(column: Any) -> list[Any]:  # noqa: ANN401 - a list, or numbers of texts
-    """Return a column of rows as the page reads it."""
-    if isinstance(column, list):
-        return column
-    return [None if code is None or code < 0 else column["names"][code] for code in column["codes"]]
 
 
 class Elsewhere:
@@ -96,7 +89,7 @@ def test_a_report_says_what_the_viewer_says(
         assert found[place] == table.describe(place)
     assert len(blocks["ak-samples-0-0-0"]) == 200
     rows = table.list(range(300))
-    columns = {name: read_column(column) for name, column in blocks["ak-rows-0-0"].items()}
+    columns = blocks["ak-rows-0-0"]
     assert columns == {name: [one[name] for one in rows] for name in columns}
     assert columns.keys() == rows[0].keys()
     monkeypatch.setattr(html, "choose_spread", lambda *_: "processes")
@@ -137,15 +130,13 @@ def test_a_report_without_samples(small: Run, tmp_path: Path) -> None:
 
 
 def test_several_runs_are_compared(make_run: MakeRun, tmp_path: Path) -> None:
-    """Each has its blocks, once; the baseline comes last and is held against."""
+    """Each has its blocks, once."""
     base, other = make_run("base"), make_run("other", list_rows(q2="A", q4="B"))
-    blocks = report_on([other, base, other], tmp_path / "x.html", baseline=base, title="Ours <b>")
+    blocks = report_on([other, base, other], tmp_path / "x.html", title="Ours <b>")
     overview = blocks["ak-overview"]
     assert [one["label"] for one in overview["runs"]] == ["other", "base"]
     assert overview["title"] == "Ours <b>"
     assert overview["comparison"]["tasks"][0]["pairs"][0]["second"] == "r1"
-    first, second = (one["tasks"][0]["headline"]["baseline"] for one in overview["runs"])
-    assert (first["label"], second) == ("base", None)
     assert {"ak-rows-0-0", "ak-rows-1-0"} <= set(blocks)
 
 
@@ -166,27 +157,19 @@ def test_no_folder_of_this_machine_is_in_a_report(make_run: MakeRun, tmp_path: P
     task = blocks["ak-overview"]["runs"][1]["tasks"][0]
     assert "gone or has changed" in task["rows"]["sentence"]
     assert task["headline"]["value"] == 0.4
-    assert blocks["ak-rows-1-0"]["predicted"]["names"] == ["A"]
+    assert set(blocks["ak-rows-1-0"]["predicted"]) == {"A"}
     assert str(tmp_path) not in json.dumps(blocks)
 
 
-@pytest.mark.parametrize("common", [False, True])
-def test_runs_of_the_same_name_are_numbered(
-    make_run: MakeRun, tmp_path: Path, *, common: bool
-) -> None:
+def test_runs_of_the_same_name_are_numbered(make_run: MakeRun, tmp_path: Path) -> None:
     """And not told apart by the folders that they lie in."""
     (tmp_path / "x").mkdir()
     runs = [make_run("a"), make_run("b", list_rows()[:2])]
     (tmp_path / "b").rename(tmp_path / "x" / "a")
-    blocks = report_on(
-        [runs[0], load_run(tmp_path / "x" / "a")], tmp_path / "x.html", common=common
-    )
+    blocks = report_on([runs[0], load_run(tmp_path / "x" / "a")], tmp_path / "x.html")
     assert [one["label"] for one in blocks["ak-overview"]["runs"]] == ["a", "a (2)"]
     assert str(tmp_path) not in json.dumps(blocks)
-    comparison = blocks["ak-overview"]["comparison"]
-    assert ("`a (2)`" in str(comparison["refused"])) is not common
-    labels = [one["label"] for task in comparison["tasks"] for one in task["runs"]]
-    assert labels == ["a", "a (2)"] * common
+    assert "`a (2)`" in blocks["ak-overview"]["comparison"]["refused"]
 
 
 def test_a_file_that_cannot_be_written_is_an_error(small: Run, tmp_path: Path) -> None:
@@ -216,7 +199,7 @@ def test_hostile_names_and_texts_stay_values(make_run: MakeRun, tmp_path: Path) 
     sample = blocks["ak-samples-0-0-0"][0]
     assert (sample["question"], sample["completion"]["text"]) == (nasty, nasty)
     assert {"name": nasty, "text": nasty} in sample["fields"]
-    assert blocks["ak-rows-0-0"]["category"]["names"] == [nasty]
+    assert set(blocks["ak-rows-0-0"]["category"]) == {nasty}
 
 
 @pytest.mark.parametrize(
@@ -331,26 +314,13 @@ def test_the_title_is_text() -> None:
 @pytest.mark.parametrize(
     ("wrong", "invalid", "right", "most", "compared", "said"),
     [
-        (
-            5,
-            5,
-            190,
-            40,
-            [],
-            "40 of 200 samples: all 5 INVALID, all 5 wrong, 30 others drawn at random. E",
-        ),
-        (150, 40, 10, 40, [], "10 of 40 INVALID, 10 of 150 wrong, 20 others drawn at random"),
-        (0, 0, 200, 64, [7, 77, 177], "all 3 flipped between runs, 61 others"),
+        (5, 5, 190, 40, [], "This file holds 40 of 200 samples: some that are INVALID, wrong"),
+        (150, 40, 10, 40, [], "This file holds 40 of 200 samples"),
+        (0, 0, 200, 64, [7, 77, 177], "This file holds 64 of 200 samples"),
         (2, 1, 7, 0, [], "This file holds none of 10 samples."),
         (2, 1, 7, 10, [], None),
     ],
-    ids=[
-        "what decides comes first",
-        "no kind takes more than a quarter",
-        "runs differ",
-        "none",
-        "all",
-    ],
+    ids=["what decides comes first", "no kind takes all", "runs differ", "none", "all"],
 )
 def test_what_decides_is_embedded(
     make_run: MakeRun,
@@ -363,7 +333,7 @@ def test_what_decides_is_embedded(
 ) -> None:
     """As many as asked for, in order.
 
-    The same run gives the same selection, and the sentence says which.
+    The same run gives the same selection, and the sentence says so.
     """
     texts = ["B"] * wrong + ["none"] * invalid + ["A"] * right
     rows = [
@@ -375,30 +345,20 @@ def test_what_decides_is_embedded(
     assert positions == sorted(set(positions))
     assert len(positions) == most
     assert set(compared) <= set(positions)
-    assert set(range(wrong + invalid)) <= set(positions) or not said or "all 5" not in said
-    assert (sentence is None) is (said is None)
-    assert said is None or said in str(sentence)
+    if wrong + invalid <= most // 4:
+        assert set(range(wrong + invalid)) <= set(positions)
+    assert sentence is None if said is None else str(sentence).startswith(said)
     assert list(select_rows(open_table(run), most, compared).positions) == positions
-
-
-def test_of_flips_it_is_said_how_many_were_looked_at(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not every completion of a large run is read by every rule."""
-    monkeypatch.setattr(samples, "MAX_REREAD", 50)
-    many = [{"question": "q", "answer": "A", "completion": "The answer is A."}] * 100
-    sentence = select_rows(open_table(make_run(rows=many)), 40).sentence
-    assert "10 of 50 flipped between rules (of 50 that were looked at)" in str(sentence)
 
 
 # ── several runs compared
 
 
-def describe(*runs: Run, baseline: str | None = None, common: bool = False) -> dict[str, Any]:
+def describe(*runs: Run) -> dict[str, Any]:
     """Return the comparison of runs that are called r0, r1 and so on."""
     named = {f"r{number}": run for number, run in enumerate(runs)}
     tables = {name: {"quiz": open_table(run)} for name, run in named.items()}
-    return dump(build_comparison(named, tables, baseline=baseline, common=common))
+    return dump(build_comparison(named, tables))
 
 
 def test_a_pair_has_all_that_a_page_shows(make_run: MakeRun) -> None:
@@ -429,15 +389,6 @@ def test_a_pair_has_all_that_a_page_shows(make_run: MakeRun) -> None:
     assert [one["label"] for one in pair["categories"]] == ["(none)", "mathematics", "nature"]
 
 
-def test_a_baseline_is_held_against_all_others(make_run: MakeRun) -> None:
-    """There is a pair for each other run, and its second is the baseline."""
-    runs = make_run("a"), make_run("b"), make_run("c", list_rows(q0="B"))
-    found = describe(*runs, baseline="r1")
-    pairs = [(pair["first"], pair["second"]) for pair in found["tasks"][0]["pairs"]]
-    assert pairs == [("r0", "r1"), ("r2", "r1")]
-    assert [run["id"] for run in found["tasks"][0]["runs"]] == ["r0", "r2", "r1"]
-
-
 def test_runs_that_are_equal_are_as_good_as_each_other(make_run: MakeRun) -> None:
     """No difference, and no flips."""
     (pair,) = describe(make_run("a"), make_run("b"))["tasks"][0]["pairs"]
@@ -445,23 +396,11 @@ def test_runs_that_are_equal_are_as_good_as_each_other(make_run: MakeRun) -> Non
 
 
 def test_runs_on_other_samples_are_refused_with_the_reason(make_run: MakeRun) -> None:
-    """The page says why there is no comparison; `common` compares what both have."""
+    """The page says why there is no comparison."""
     runs = make_run("a"), make_run("b", list_rows()[:3])
     found = describe(*runs)
     assert found["tasks"] == []
     assert "2 samples of `a` are not in `b`" in found["refused"]
-    assert "--common" in found["refused"]
-    assert describe(*runs, common=True)["tasks"][0]["samples"] == 3
-
-
-def test_many_runs_have_one_notice_about_their_datasets(make_run: MakeRun) -> None:
-    """Datasets that differ in columns nobody compares are told once, not once for each pair."""
-    found = describe(
-        make_run("a"), make_run("b", list_rows(q0="B")), make_run("c", list_rows(q1="B"))
-    )
-    assert found["notices"] == [
-        "the datasets of the runs differ, though samples and truths are the same"
-    ]
 
 
 def test_flips_that_are_too_many_are_listed_from_both_sides(

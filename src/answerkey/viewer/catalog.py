@@ -1,0 +1,257 @@
+"""The runs of a folder as the viewer knows them: the list, how far each is, and what it holds."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+from answerkey.errors import AnswerkeyError, RunError
+from answerkey.reports.comparison import build_comparison
+from answerkey.reports.overview import describe_overview, dump
+from answerkey.reports.samples import SampleTable
+from answerkey.reports.view import ListedRun, list_run
+from answerkey.runs import Run, TaskRun, list_places, load_run, load_summary
+from answerkey.runs.lock import LOCK_NAME, is_alive
+from answerkey.runs.store import JOURNAL_NAME, PART, FolderStore
+from answerkey.viewer.guard import miss
+
+#: How many of each are kept: runs and what they say, rows, comparisons.
+KEPT_RUNS = 64
+KEPT_ROWS = 6
+KEPT_COMPARISONS = 16
+#: A journal that was written to within so many seconds is being worked on, perhaps elsewhere.
+FRESH_SECONDS = 60.0
+#: Seconds to wait for a journal that is locked.
+BUSY_SECONDS = 2.0
+COUNT_CALLS = "SELECT purpose = 'solve', status = 'ERROR', COUNT(*) FROM calls GROUP BY 1, 2"
+
+Plain = dict[str, Any]
+#: What tells one state of a run's files from another.
+Mark = tuple[tuple[int, int], ...]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """A run of the folder; `folder` is the name of the one that several runs lie in."""
+
+    path: Path
+    folder: str = ""
+
+    @property
+    def id(self) -> str:
+        """The same for the same name, so that links last, and not the name itself."""
+        return make_id(self.label)
+
+    @property
+    def label(self) -> str:
+        """What the run is called in the list."""
+        return f"{self.folder}/{self.path.name}" if self.folder else self.path.name
+
+    def read_mark(self) -> Mark:
+        """Return what tells this state of the run from another; E501 when it is gone."""
+        files = [self.path / "run.json", *sorted(self.path.glob("tasks/*/metrics.json"))]
+        marks = []
+        try:
+            for file in files:
+                stat = file.stat()
+                marks.append((stat.st_mtime_ns, stat.st_size))
+        except OSError as error:
+            message = f"the run `{self.path.name}` is no longer there"
+            raise RunError("E501", message, hint="the list of runs shows what there is") from error
+        return tuple(marks)
+
+    def describe_state(self, run: Run) -> Plain:
+        """Return the status and, until the run is complete, its progress.
+
+        A run that nobody works on any more is incomplete, whatever it says. The total is None where
+        it depends on rows that are not read yet.
+        """
+        if run.status == "complete":
+            return {"status": run.status, "progress": None}
+        counts = self.count_done()
+        total: int | None = 0
+        for entry in run.manifest["tasks"]:
+            trials = (entry.get("trials") or {}).get("num_trials", 1)
+            times = (entry.get("repeatability") or {}).get("num_runs", 1)
+            if entry.get("choice_order"):
+                total = None
+            if total is not None:
+                total += int(entry["dataset"]["samples"]) * int(trials) * int(times)
+        status = run.status
+        if status == "running" and not is_under_way(self.path):
+            status = "incomplete"
+        return {"status": status, "progress": {"total": total, **counts}}
+
+    def count_done(self) -> dict[str, int]:
+        """Return how many questions are answered, and how many calls were made and failed.
+
+        What cannot be read at this moment, since it is being written or removed, counts as nothing.
+        """
+        answered = calls = failed = 0
+        with suppress(sqlite3.Error, OSError):
+            for is_solved, is_failed, count in self._count_calls():
+                calls += count
+                answered += count if is_solved else 0
+                failed += count if is_failed else 0
+        rows = {"completions": 0, "scores": 0}
+        store = FolderStore(self.path)
+        with suppress(OSError, RunError):
+            for name, file in store.list_files("tasks").items():
+                if PART.fullmatch(name):
+                    rows[name.split("/")[-2]] += store.count_rows(file)
+        return {"done": max(answered, *rows.values()), "calls": calls, "failed": failed}
+
+    def _count_calls(self) -> list[tuple[int, int, int]]:
+        file = self.path / JOURNAL_NAME
+        if not file.is_file():
+            return []
+        # A journal that is being written has a `-wal` beside it. SQLite would make one just to
+        # read a journal without it, unless told that nobody writes.
+        mode = "mode=ro"
+        if not file.with_name(f"{file.name}-wal").exists():
+            mode += "&immutable=1"
+        address = f"file:{quote(str(file.absolute()))}?{mode}"
+        with closing(sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS)) as connection:
+            return list(connection.execute(COUNT_CALLS))
+
+
+def make_id(name: str) -> str:
+    """Return the id of a run by its name."""
+    return f"r{hashlib.sha256(name.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}"
+
+
+def is_under_way(folder: Path) -> bool:
+    """Return whether a process works on the run in a folder, as far as its files tell.
+
+    Taking the lock to find out could turn away a process that starts at this moment.
+    """
+    try:
+        holder = (folder / LOCK_NAME).read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return False
+    if holder.isdecimal() and is_alive(int(holder)):
+        return True
+    times = [path.stat().st_mtime for path in folder.glob(f"{JOURNAL_NAME}*") if path.exists()]
+    return bool(times) and time.time() - max(times) < FRESH_SECONDS
+
+
+class Cache(Generic[T]):
+    """The last used of what takes long to make; it is made once, however many threads ask."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._values: OrderedDict[Hashable, T] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return the value of a key, made now unless it was."""
+        with self._lock:
+            if key not in self._values:
+                self._values[key] = make()
+            self._values.move_to_end(key)
+            if len(self._values) > self._size:
+                self._values.popitem(last=False)
+            return self._values[key]
+
+
+class Catalog:
+    """The runs right below a folder, or the one run that a folder is; safe for threads."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder).resolve()
+        if not self.folder.is_dir():
+            hint = "name the folder that holds your runs"
+            raise RunError("E501", f"`{folder}` is not a folder", hint=hint)
+        self._runs: Cache[Run] = Cache(KEPT_RUNS)
+        self._listed: Cache[ListedRun] = Cache(100 * KEPT_RUNS)
+        self._brief: Cache[Plain] = Cache(KEPT_RUNS)
+        self._overviews: Cache[Plain] = Cache(KEPT_RUNS)
+        self._tables: Cache[SampleTable] = Cache(KEPT_ROWS)
+        self._comparisons: Cache[Plain] = Cache(KEPT_COMPARISONS)
+
+    def list(self) -> list[Plain]:
+        """Return the runs as the list shows them, newest first."""
+        runs = [self._describe_listed(entry) for entry in self._scan().values()]
+        return sorted(runs, key=lambda run: (run["started_at"] or "", run["label"]), reverse=True)
+
+    def find(self, run_id: str) -> RunFolder:
+        """Return the run of an id; E703 when there is none."""
+        return self._scan().get(run_id) or miss("there is no such run")
+
+    def open(self, entry: RunFolder) -> Run:
+        """Return a run as it is now."""
+        return self._runs.get((entry.id, entry.read_mark()), lambda: load_run(entry.path))
+
+    def describe(self, run_id: str, *, is_brief: bool = False) -> Plain:
+        """Return the overview of a run, and how far it is; the brief one at once."""
+        entry = self.find(run_id)
+        run, label = self.open(entry), entry.label
+        cache = self._brief if is_brief else self._overviews
+        overview = cache.get(
+            (run_id, entry.read_mark()),
+            lambda: describe_overview(run, run_id=run_id, label=label, is_brief=is_brief),
+        )
+        return {**overview, **entry.describe_state(run)}
+
+    def open_task(self, run_id: str, number: int) -> TaskRun:
+        """Return the task of a number in a run; E703 when there is none."""
+        tasks = list(self.open(self.find(run_id)).tasks.values())
+        return tasks[number] if number < len(tasks) else miss("there is no such task in this run")
+
+    def open_table(self, run_id: str, number: int) -> SampleTable:
+        """Return the rows of a task."""
+        entry, task = self.find(run_id), self.open_task(run_id, number)
+        key = (run_id, task.key, entry.read_mark())
+        return self._tables.get(key, lambda: SampleTable(self.open(entry), task))
+
+    def compare(self, run_ids: Sequence[str]) -> Plain:
+        """Return the comparison of runs, in this order."""
+        entries = [self.find(run_id) for run_id in run_ids]
+
+        def compare() -> Plain:
+            runs = {entry.id: self.open(entry) for entry in entries}
+            tables: dict[str, dict[str, SampleTable]] = {}
+            for run_id, run in runs.items():
+                tables[run_id] = {}
+                for number, key in enumerate(run.tasks):
+                    tables[run_id][key] = self.open_table(run_id, number)
+            return dump(build_comparison(runs, tables))
+
+        key = tuple((entry.id, entry.read_mark()) for entry in entries)
+        return self._comparisons.get(key, compare)
+
+    def _scan(self) -> dict[str, RunFolder]:
+        """Return the runs that are there now, by their ids."""
+        paths = [self.folder]
+        if not (self.folder / "run.json").is_file():
+            paths = sorted(Path(str(place)) for place in list_places(self.folder))
+        entries = {}
+        for path in paths:
+            folder = path.parent.name if path.parents[1] == self.folder else ""
+            entry = RunFolder(path, folder)
+            entries[entry.id] = entry
+        return entries
+
+    def _describe_listed(self, entry: RunFolder) -> Plain:
+        """Return one run of the list; of a run that cannot be read, what went wrong."""
+        state: Plain = {"id": entry.id, "label": entry.label, "progress": None}
+        try:
+            mark = entry.read_mark()
+            row = self._listed.get(
+                (entry.id, mark), lambda: list_run(load_summary(entry.path), entry.label)
+            )
+            if row.status != "complete":
+                state |= entry.describe_state(self.open(entry))
+        except AnswerkeyError as error:
+            row = ListedRun(entry.label, "unreadable", error=error.message)
+        return {**dump(row), **state}

@@ -151,7 +151,8 @@ def test_ids_that_lead_elsewhere_are_encoded_in_an_inspect_log(tmp_path: Path) -
         "samples/a/b_epoch_1.json",
     ]
     found = ak.import_log("inspect", tmp_path / "log.eval", out=tmp_path / "again")
-    assert pl.read_parquet(found.folder / "dataset.parquet")["sample_id"].to_list() == ids
+    (rows,) = found.folder.glob("*/dataset.jsonl")
+    assert pl.read_ndjson(rows)["sample_id"].to_list() == ids
 
 
 def test_a_model_page_gets_the_number_in_percent(

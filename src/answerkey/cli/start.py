@@ -248,7 +248,7 @@ def _find_key(name: str) -> str:
 )
 @click.argument("kind", metavar="KIND")
 @click.argument("path", metavar="PATH")
-@option("--out", "DIR", "Folder to write, new or empty; default `imported/<name>`.")
+@option("-o", "DIR", "Folder to write, new or empty; default `imported/<name>`.", "--out")
 @TASK
 @SCORE
 @option(

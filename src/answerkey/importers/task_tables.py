@@ -55,25 +55,29 @@ class TaskTables:
     def write(self, log: Log, records: Iterable[Record]) -> None:
         """Write both tables; DataError when records do not fit together."""
         self.folder.mkdir(parents=True)
+        longest = find_cell_limit()
         with (
             (self.folder / DATASET).open("wb") as questions,
             (self.folder / COMPLETIONS).open("wb") as completions,
         ):
             for record in records:
                 try:
-                    question, completion = self._encode(record)
+                    question, completion = self._encode(record, longest)
                 except DamagedError as error:
                     where = Place(file=str(log.path), sample=record.sample_id)
                     log.mark_broken(str(error), where)
-                    continue
-                questions.write(question)
-                completions.write(completion)
+                else:
+                    questions.write(question)
+                    completions.write(completion)
         self._require_unique(log)
         self._number_trials()
         self._add_missing()
 
-    def _encode(self, record: Record) -> tuple[bytes, bytes]:
-        """Return the lines of a record: of its question, if it is new, and of its completion."""
+    def _encode(self, record: Record, longest: int) -> tuple[bytes, bytes]:
+        """Return the lines of a record: of its question, if it is new, and of its completion.
+
+        DamagedError for a line that no table would take.
+        """
         sample_id, question, completion = record.sample_id, record.question, record.completion
         if sample_id in self.samples:
             question = None
@@ -83,6 +87,9 @@ class TaskTables:
         if completion is not None:
             fields = _list_completion(completion, record.verdict)
             completion_line = _encode_row(sample_id, {"trial": record.trial, **fields})
+        if max(len(question_line), len(completion_line)) > longest:
+            raise DamagedError(describe_long(f"the row of sample `{sample_id}`", longest))
+        if completion is not None:
             self._count_completion(record, completion)
         if question is not None:
             self._count_question(sample_id, question)
@@ -141,7 +148,7 @@ class TaskTables:
                 if number in kept:
                     row = json.loads(line)
                     row["trial"] = self.trials.index(row["trial"])
-                    target.write(_encode(row))
+                    target.write(_encode_row(row.pop("sample_id"), row))
         draft.replace(path)
 
     def _add_missing(self) -> None:
@@ -225,18 +232,15 @@ def _drop_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _encode_row(sample_id: str, fields: Mapping[str, Any]) -> bytes:
-    return _encode({"sample_id": sample_id, **fields})
-
-
-def _encode(row: dict[str, Any]) -> bytes:
-    """Return a row as a line; DamagedError for one that no table would take."""
-    limit = find_cell_limit()
+    """Return a row as a line; DamagedError for one that is nested too deeply."""
+    row = {"sample_id": sample_id, **fields}
     try:
         text = _ENCODER.encode(row)
     except RecursionError:
         raise DamagedError("it is nested too deeply") from None
     except ValueError:  # a number that JSON does not have
         text = _ENCODER.encode(to_json_values(row))
-    if len(text) > limit:
-        raise DamagedError(describe_long(f"the row of sample `{row['sample_id']}`", limit))
-    return mend_text(text).encode() + b"\n"
+    try:
+        return text.encode() + b"\n"
+    except UnicodeEncodeError:  # half surrogate pairs, which no file can hold
+        return mend_text(text).encode() + b"\n"

@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # each under its own name, so that type checkers see it from 
     from answerkey.evaluate.tasks import load_task as load_task
     from answerkey.evaluate.tasks import mcqa as mcqa
     from answerkey.exporters import export as export
-    from answerkey.importers.project import import_log as import_log
+    from answerkey.importers.imports import import_log as import_log
     from answerkey.reports.explain import explain as explain
     from answerkey.reports.html import report as report
     from answerkey.run_audit.audit import audit as audit
@@ -62,7 +62,7 @@ _HOMES = {
     "answerkey.evaluate.rerun": ("rescore", "resume", "resume_matrix"),
     "answerkey.evaluate.run": ("Matrix", "arun", "run", "run_matrix", "score"),
     "answerkey.exporters": ("export",),
-    "answerkey.importers.project": ("import_log",),
+    "answerkey.importers.imports": ("import_log",),
     "answerkey.reports.explain": ("explain",),
     "answerkey.reports.html": ("report",),
     "answerkey.errors": (
@@ -118,9 +118,9 @@ def _load_exporters() -> ModuleType:
 
 
 def _load_importers() -> ModuleType:
-    from answerkey.importers import project
+    from answerkey.importers import imports
 
-    return project
+    return imports
 
 
 def _load_terminal() -> ModuleType:

@@ -16,7 +16,7 @@ load_gates: Callable[[], Any]
 load_choice_order: Callable[[], Any]
 #: The module `exporters`, for runs as tables.
 load_exporters: Callable[[], Any]
-#: The module `importers.project`, for logs of other tools that are opened as runs.
+#: The module `importers.imports`, for logs of other tools that are opened as runs.
 load_importers: Callable[[], Any]
 #: The module `reports.terminal`, for runs as text.
 load_terminal: Callable[[], Any]

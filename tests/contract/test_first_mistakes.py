@@ -1711,7 +1711,7 @@ error[E215]: 1 of 2 questions have several right letters (first: sample `1`), an
         """\
 error[E215]: 2 of 2 questions have several right letters (first: sample `1`), and one is scored here
   --> log.json
-  = help: `--single-answers` leaves such questions out, and no other is in this log
+  = help: `--single-answers` leaves them out and takes the other 0
 """,
     ),
     Mistake(
@@ -1729,9 +1729,9 @@ error[E202]: task `quiz`: its header states 3 samples, but the log holds 2
         "score logs",
         {"logs/": "", "logs/a.json": PROMPTFOO, "logs/b.json": PROMPTFOO},
         """\
-error[E201]: `logs` is not one log: its files are logs of their own (`promptfoo`): `a.json`, `b.json`
+error[E101]: folder `logs` holds no `run.yaml`
   --> logs
-  = help: name one of them: `answerkey score logs/a.json`
+  = help: name one of its data files: `logs/a.json`, `logs/b.json`
 """,
     ),
     Mistake(
@@ -1739,9 +1739,9 @@ error[E201]: `logs` is not one log: its files are logs of their own (`promptfoo`
         "import auto logs",
         {"logs/": "", "logs/a.json": PROMPTFOO, "logs/b.json": PROMPTFOO},
         """\
-error[E201]: `logs` is not one log: its files are logs of their own (`promptfoo`): `a.json`, `b.json`
+error[E201]: the kind of the log `logs` is not recognised
   --> logs
-  = help: name one of them: `answerkey import auto logs/a.json`
+  = help: name one of its files: `answerkey import auto logs/a.json`
 """,
     ),
     Mistake(

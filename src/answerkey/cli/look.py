@@ -372,29 +372,12 @@ def audit_command(console: Console, run: str, *, digits: int | None, task: str |
     "audit-dataset test.csv dev.csv --header question,A,B,C,D,answer",
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@option("--question", "COLUMN", "Column of the question; repeatable.", multiple=True)
-@option("--options", "COLUMN", "Column of the options, or one for each; repeatable.", multiple=True)
-@option("--choices", "COLUMN", "Column of the options' labels.")
-@option("--truth", "COLUMN", "Column of the truth.")
-@option(
-    "--truth-form",
-    "FORM",
-    "label, index (from 0), number (from 1) or text: how a truth names its option.",
-    type=click.Choice(["label", "index", "number", "text"]),
-)
 @COLUMN
 @option("--header", "NAMES", "Column names of a CSV file that has no header line.")
 @option(
     "--label-quality", "COLUMN", "Also show the numbers on rows with clean labels, by this column."
 )
 @_CLEAN
-@option(
-    "--similarity",
-    "X",
-    "How similar two questions must be to be listed; default 0.75.",
-    type=click.FloatRange(min=0.3, max=1),
-)
-@flag("--no-duplicates", "Do not look for duplicate questions.")
 @option("--dataset", "FILE", "Dataset of a task file.")
 @DIGITS
 @CONFIG
@@ -405,22 +388,18 @@ def audit_dataset_command(
     *,
     digits: int | None,
     header: str | None,
-    similarity: float | None,
-    no_duplicates: bool,
     **chosen: Any,  # noqa: ANN401 - options of click
 ) -> None:
     """Find problems in the questions of FILE: a task, run or dataset file, a project folder, or a
     data file.
 
-    Several data files are one dataset. COLUMN is the name of a column, a path into one such as
-    `question.stem`, or a template; columns that you do not name are recognised. The exit code is 0
-    whatever is found.
+    Several data files are one dataset, whose columns are recognised. The exit code is 0 whatever is
+    found.
     """
-    from answerkey.dataset_audit.audit import SIMILARITY, audit_dataset
+    from answerkey.dataset_audit.audit import audit_dataset
     from answerkey.dataset_audit.text import describe_dataset_audits, draw_dataset_audit
 
     _require_column(chosen["clean"], chosen["label_quality"])
-    chosen["similarity"] = None if no_duplicates else similarity or SIMILARITY
     chosen["header"] = None if header is None else [name.strip() for name in header.split(",")]
     with console.display() as display:
         audits = audit_dataset(*files, progress=display.report, **chosen)

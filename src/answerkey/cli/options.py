@@ -150,7 +150,8 @@ def find_baseline(options: Mapping[str, object]) -> dict[str, Any]:
     resolved = dict(options)
     for name in ("baseline", "not_worse_than"):
         if options[name] is not None:
-            resolved[name] = str(find_run(str(options[name])).path)
+            run = find_run(str(options[name]))
+            resolved[name] = str(run.path or options[name])
     return resolved
 
 

@@ -43,13 +43,13 @@ from answerkey.cli.options import (
     option,
     write_files,
 )
-from answerkey.errors import AnswerkeyError, DataError, NoModelError, Place, Problems, SpecError
+from answerkey.errors import AnswerkeyError, DataError, NoModelError, Problems, SpecError
 
 #: An error names so many models that could be called.
 SHOWN = 8
 
 if TYPE_CHECKING:
-    from answerkey.evaluate.run import Matrix
+    from answerkey.evaluate.run import Matrix, TabledRun
     from answerkey.runs import Run
 
 #: Options as the verbs take them: name to value.
@@ -222,14 +222,14 @@ def run_command(
     """
     with keep_files(options) as write:
         options = find_baseline(options)
-        file = open_given(file, options, console)
-        open_data_file(console, file, options, models, completion_columns)
+        source = open_given(file, options, console)
+        open_data_file(console, source, options, models, completion_columns)
         options["completion_columns"] = completion_columns
 
         def work(models: Sequence[str]) -> int:
             if dry_run:
-                return _show_plans(console, file, {**options, "models": models})
-            made = run_file(console, file, out=out, options={**options, "models": models})
+                return _show_plans(console, source, {**options, "models": models})
+            made = run_file(console, source, out=out, options={**options, "models": models})
             return finish(console, made, write=write)
 
         try:
@@ -241,7 +241,7 @@ def run_command(
             return work([_choose_model(console, file, options, errors[0])])
 
 
-def _show_plans(console: Console, file: str, options: Chosen) -> int:
+def _show_plans(console: Console, file: str | TabledRun, options: Chosen) -> int:
     """Print what a run would ask of each model, and of each column of completions."""
     from answerkey.evaluate.dry_run import plan_calls
     from answerkey.reports.preview import describe_plan, draw_plan
@@ -268,8 +268,10 @@ _MARKS = re.compile(
 _LOOKED_AT = 2**16
 
 
-def open_given(file: str, options: Chosen, console: Console, *, is_scored: bool = False) -> str:
-    """Return the file that a command is about: a log as the project that it is imported to.
+def open_given(
+    file: str, options: Chosen, console: Console, *, is_scored: bool = False
+) -> str | TabledRun:
+    """Return the file that a command is about: a log with the tables that are read from it.
 
     The options that are about a log are taken out of the others.
     """
@@ -287,21 +289,17 @@ def open_given(file: str, options: Chosen, console: Console, *, is_scored: bool 
             raise SpecError("E119", message, hint="leave it out")
         return file
     from answerkey.importers import ImportOptions
-    from answerkey.importers.project import keep_log, read_notices
+    from answerkey.importers.imports import load_log
 
     chosen |= {"columns": options["columns"], "allow_failed": options["allow_failed"]}
     options["columns"] = {}
     if kind.endswith("-batch") and options["dataset"] is not None:
         chosen["dataset"] = Path(options["dataset"]).resolve()
         options["dataset"] = None
-    project = keep_log(path, kind, ImportOptions(**chosen))
-    if not (project / "run.yaml").is_file():
-        message = f"`{file}` has replies, but no questions and no truths"
-        hint = f"name the file that has them: `answerkey score {shlex.quote(file)} --dataset FILE`"
-        raise DataError("E209", message, where=Place(file=file), hint=hint)
+    log = load_log(path, kind, ImportOptions(**chosen))
     console.say_text(f"{file}: log ({kind})")
-    console.warn(read_notices(project))
-    return str(project)
+    console.warn(log.notices)
+    return log
 
 
 def _find_kind(path: Path, read_as: str | None, *, is_scored: bool) -> str | None:
@@ -314,11 +312,9 @@ def _find_kind(path: Path, read_as: str | None, *, is_scored: bool) -> str | Non
         return None
     if read_as is None and not _is_marked(path):
         return None
-    from answerkey.importers.project import find_kind, find_logs, refuse_folder
+    from answerkey.importers.imports import find_kind
 
     kind = find_kind(path)
-    if kind is None and path.is_dir() and (logs := find_logs(path)):
-        raise refuse_folder(path, logs, "score")
     if read_as is not None:
         if kind is None:
             message = f"`{path}` is no log that is known"
@@ -368,7 +364,11 @@ def _list(names: str | Iterable[str]) -> Iterable[str]:
 
 
 def open_data_file(
-    console: Console, file: str, options: Chosen, models: Sequence[str], columns: Sequence[str]
+    console: Console,
+    file: str | TabledRun,
+    options: Chosen,
+    models: Sequence[str],
+    columns: Sequence[str],
 ) -> None:
     """Say what is recognised in a data file, and write it as a project where `--save` asks for
     that.
@@ -378,7 +378,7 @@ def open_data_file(
     from answerkey.spec import is_data_file
 
     folder = options.pop("save", None)
-    if is_data_file(file):
+    if isinstance(file, str) and is_data_file(file):
         from answerkey.evaluate.options import Options
         from answerkey.spec.data_file import describe_file, write_project
 
@@ -394,7 +394,7 @@ def open_data_file(
 
 
 def run_file(
-    console: Console, file: str | Path, *, out: str | Path | None, options: Chosen
+    console: Console, file: str | Path | TabledRun, *, out: str | Path | None, options: Chosen
 ) -> Matrix:
     """Run a file, with several `models` or `completion_columns` once for each, and show how far it
     is.
@@ -538,11 +538,11 @@ def score_command(
     """
     with keep_files(options) as write:
         options = find_baseline(options)
-        file = open_given(file, options, console, is_scored=True)
-        open_data_file(console, file, options, (), completion_columns)
+        source = open_given(file, options, console, is_scored=True)
+        open_data_file(console, source, options, (), completion_columns)
         options["calls_model"] = options["completions"] is not None or bool(completion_columns)
         options["completion_columns"] = completion_columns
-        made = run_file(console, file, out=out, options=options)
+        made = run_file(console, source, out=out, options=options)
         return finish(console, made, write=write)
 
 

@@ -248,7 +248,7 @@ def _find_key(name: str) -> str:
 )
 @click.argument("kind", metavar="KIND")
 @click.argument("path", metavar="PATH")
-@option("--out", "DIR", "Folder to write, new or empty; default `imported/<name>`.")
+@option("-o", "DIR", "Folder to write, new or empty; default `imported/<name>`.", "--out")
 @TASK
 @SCORE
 @option(
@@ -279,17 +279,18 @@ def import_command(
     `lighteval`, `evalscope`, `opencompass`, `promptfoo`, `every_eval_ever`, `evidence` or `plain`.
     The summary of a run compares the tool's own verdicts with ours.
     """
-    from answerkey.importers import describe_import, import_log
+    from answerkey.importers import import_log
     from answerkey.reports.preview import draw_import
 
     with console.display() as display:
         project = import_log(kind, path, progress=display.report, **options)
     folder = shlex.quote(str(project.folder))
-    commands = [f"answerkey score TASK --dataset FILE --completions {folder}/completions.parquet"]
+    completions = f"{folder}/{project.tasks[0].key}/completions.jsonl"
+    commands = [f"answerkey score TASK --dataset FILE --completions {completions}"]
     if project.has_questions:
         commands = [f"answerkey run {folder}", "answerkey audit latest"]
     console.show(
-        lambda: describe_import(project) | {"next": commands},
+        lambda: project.describe() | {"next": commands},
         lambda: draw_import(project, console.width),
         project.notices,
     )

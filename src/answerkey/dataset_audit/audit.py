@@ -9,23 +9,19 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypedDict, Unpack
 
 from answerkey.dataset_audit.duplicates import (
     SHOWN,
     Example,
+    QuestionHashes,
     QuestionRows,
     Repeats,
-    Sketches,
-    find_repeats,
     make_example,
 )
 from answerkey.dataset_audit.questions import (
-    TRUTH_FORMS,
-    FieldOptions,
     Question,
     QuestionFields,
-    find_derived,
     find_fields,
     find_part_oddities,
     find_text_oddities,
@@ -49,8 +45,6 @@ from answerkey.spec.sources import find_header
 from answerkey.text import format_part, format_short_percent
 from answerkey.types import Notice
 
-#: The likeness from which two questions are nearly the same.
-SIMILARITY = 0.75
 PLAN_ENDINGS = (".yaml", ".yml")
 #: How many rows are loaded together.
 BLOCK = 65_536
@@ -133,21 +127,19 @@ class DatasetAudit:
     notices: tuple[Notice, ...] = ()
 
 
-class DatasetOptions(FieldOptions, total=False):
-    """Where the parts of a question are, and what is looked for.
+class DatasetOptions(TypedDict, total=False):
+    """What the caller says of a dataset.
 
-    Parts not given are found by usual names. `header` has the column names of a CSV file without a
-    header line. `label_quality` is a column that says whether a label can be relied on, `clean` its
-    values that say so. `similarity` None: repeated questions are not looked for. `columns` says
-    which columns of data files are what. `dataset`, `config` and `env` are for task and run files.
+    `columns` says which columns of data files are what; the others are recognised. `header` has the
+    column names of a CSV file without a header line. `label_quality` is a column that says whether
+    a label can be relied on, `clean` its values that say so. `dataset`, `config` and `env` are for
+    task and run files.
     """
 
     columns: Mapping[str, str]
-
     header: Sequence[str] | None
     label_quality: str | None
     clean: Sequence[str]
-    similarity: float | None
     dataset: str | None
     config: Mapping[str, object]
     env: str | None
@@ -175,15 +167,16 @@ def audit_dataset(
             message = f"`{plan}` is no data file, and only data files can be looked at together"
             raise SpecError("E119", message, hint="name it alone")
         return tuple(_audit_plan(plan, options, report))
-    tables = _read_files(files, options) if files else []
+    tables = [_read_files(files, options)] if files else []
     for path in paths:
         if not isinstance(path, str | Path):
-            rows = load_rows(path, name="samples").rows
-            tables.append((rows, find_fields(rows, **_pick_fields(options))))
+            tables.append(load_rows(path, name="samples").rows)
+    sources = [(rows, recognise_fields(rows, options.get("columns") or {})) for rows in tables]
     name = f"{len(paths)} files"
     if len(paths) == 1:
         name = files[0].name if files else "samples"
-    return (_audit(name, tables, options, report),)
+    audit = _audit(name, sources, options, report)
+    return (replace(audit, files=tuple(map(str, files))),)
 
 
 def _is_plan(path: Path) -> bool:
@@ -215,51 +208,20 @@ def _audit_plan(path: Path, options: DatasetOptions, progress: Progress) -> Iter
             datasets.setdefault(key, (specification.dataset, scorer))
     for spec, scorer in datasets.values():
         dataset = open_dataset(spec.source, name=spec.key)
-        fields = find_fields(dataset.rows, scorer, **_pick_fields(options))
+        fields = find_fields(dataset.rows, scorer)
         audit = _audit(dataset.name, [(dataset.rows, fields)], options, progress)
         yield replace(audit, notices=(*dataset.notices, *audit.notices))
 
 
-def _pick_fields(options: DatasetOptions) -> Any:  # noqa: ANN401 - keyword arguments
-    """Return the options that say where the parts of a question are."""
-    return {name: value for name, value in options.items() if name in FieldOptions.__annotations__}
-
-
-def _choose_form(paths: Sequence[Path], options: DatasetOptions) -> FileFields:
-    """Return how to read the files: as CSV if they have no header line, else by their endings."""
+def _read_files(paths: Sequence[Path], options: DatasetOptions) -> Rows:
+    """Return the rows of data files, which are one dataset; CSV may have no header line."""
     header = options.get("header") or find_header(paths[0])
-    if header is None:
-        return FileFields()
-    is_tsv = any(".tsv" in path.suffixes for path in paths)
-    return FileFields(format="tsv" if is_tsv else "csv", header=tuple(header))
-
-
-def _read_files(
-    paths: Sequence[Path], options: DatasetOptions
-) -> list[tuple[Rows, QuestionFields]]:
-    """Return the rows of data files, which are one dataset, with their questions as recognised.
-
-    If the caller states templates, parts are read as they say, and the others by usual names.
-    """
-    form = _choose_form(paths, options)
+    form = FileFields()
+    if header is not None:
+        is_tsv = any(".tsv" in path.suffixes for path in paths)
+        form = FileFields(format="tsv" if is_tsv else "csv", header=tuple(header))
     files = [DataFile(path, str(path), path.name) for path in paths]
-    texts = list(options.get("question") or ())
-    columns: dict[str, Any] = dict(zip(("question", "passage"), reversed(texts), strict=False))
-    for name in ("options", "choices", "truth"):
-        if options.get(name):
-            columns[name] = options.get(name)
-    has_template = any("{" in str(column) for column in (*texts, *columns.values()))
-    if has_template or len(texts) > 2:  # noqa: PLR2004 - a passage and a question
-        tables = [read_files([file], form, shown=file.shown).rows for file in files]
-        return [(rows, find_fields(rows, **_pick_fields(options))) for rows in tables]
-    truth_form = options.get("truth_form")
-    if truth_form is not None:
-        columns["truth"] = f"{columns.get('truth', '')}:{TRUTH_FORMS[truth_form]}"
-    rows = read_files(files, form, shown=str(paths[0])).rows
-    recognised = recognise_fields(rows, {**columns, **(options.get("columns") or {})})
-    form = replace(form, questions=recognised.say())
-    fields = find_derived(recognised)
-    return [(read_files([file], form, shown=file.shown).rows, fields) for file in files]
+    return read_files(files, form, shown=str(paths[0])).rows
 
 
 def _audit(
@@ -269,7 +231,6 @@ def _audit(
     progress: Progress,
 ) -> DatasetAudit:
     quality = choose_clean(options.get("label_quality"), options.get("clean") or ())
-    similarity = options.get("similarity", SIMILARITY)
     sources = []
     total = 0
     for rows, fields in tables:
@@ -279,19 +240,12 @@ def _audit(
         sources.append(QuestionRows(rows, fields, total))
         total += len(rows)
     tally = Tally()
-    sketches = Sketches()
+    hashes = QuestionHashes()
     for source in sources:
         for questions in _count_source(source, quality, tally):
-            if similarity is not None:
-                sketches.add(questions, tally.rows - len(questions))
+            hashes.add(questions)
             progress("audit", tally.rows, total)
-    notices = []
-    same = near = Repeats()
-    if similarity is not None and tally.rows:
-        same, near, skipped = find_repeats(sources, sketches, similarity)
-        if skipped:
-            what = f"{skipped} pairs of questions that may be nearly the same were not looked at"
-            notices.append(Notice(what))
+    notices: list[Notice] = []
     labels = None
     if quality is not None:
         labels = _describe_quality(quality, tally, notices)
@@ -304,7 +258,7 @@ def _audit(
         every=every,
         clean=measure_truths(tally.clean) if quality else None,
         quality=labels,
-        findings=tuple(find_dataset_findings(tally, every, same, near)),
+        findings=tuple(find_dataset_findings(tally, every, hashes.find_repeats(sources))),
         notices=tuple(notices),
     )
 
@@ -496,13 +450,6 @@ OTHER_KINDS = {
             "option is right"
         ),
     ),
-    "NESTED_OPTIONS": (
-        "have an option whose text stands in another one",
-        (
-            "nothing, unless answers are read by their text: there the shorter one is "
-            "found in the longer"
-        ),
-    ),
     "REPLACEMENT_CHARACTER": (
         "hold U+FFFD, where a character was lost",
         "read the source again with its own encoding",
@@ -520,7 +467,7 @@ OTHER_KINDS = {
 
 
 def find_dataset_findings(
-    tally: Tally, every: TruthStatistics, same: Repeats, near: Repeats
+    tally: Tally, every: TruthStatistics, same: Repeats
 ) -> Iterator[DatasetFinding]:
     """Yield the findings, the gravest first."""
     yield from _find_rows(tally, GRAVE_KINDS)
@@ -547,22 +494,6 @@ def find_dataset_findings(
             same.rows,
             {"groups": same.groups, "contradicting": same.contradicting},
             same.examples,
-        )
-    if near.rows:
-        differ = ""
-        if near.contradicting and near.groups > 1:
-            groups = f"{near.contradicting:,} of the {near.groups:,} groups"
-            differ = f"; in {groups} the right options differ"
-        elif near.contradicting:
-            differ = "; the right options differ"
-        yield DatasetFinding(
-            "NEAR_DUPLICATES",
-            f"{format_part(near.rows, tally.rows)} rows are nearly the same as an earlier question "
-            f"and its options{differ}.",
-            "look at the pairs; where they ask the same, keep one",
-            near.rows,
-            {"groups": near.groups, "contradicting": near.contradicting},
-            near.examples,
         )
     yield from _find_baselines(every)
     yield from _find_skew(every)

@@ -9,24 +9,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from html.entities import html5
-from itertools import permutations
-from typing import Literal, NamedTuple, TypedDict, Unpack
+from typing import NamedTuple
 
 from answerkey.datasets import questions as ask
 from answerkey.datasets.options import label_options, read_option_cell
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows
-from answerkey.errors import DataError, Place, listing, refuse_column
+from answerkey.errors import DataError, Place, listing
 from answerkey.scorers import StringEqualsMcqa
 from answerkey.solvers import find_reference
 from answerkey.templates import RowError, Template
 from answerkey.types import Samples
-
-#: How a truth names its option: by label, by place counted from 0 or from 1, or by text; each with
-#: its name in `--column truth=NAME:FORM`.
-TruthForm = Literal["label", "index", "number", "text"]
-TRUTH_FORMS: dict[TruthForm, str] = {"label": "label", "index": "0", "number": "1", "text": "text"}
-
 
 # Where the parts are
 
@@ -37,7 +30,7 @@ class QuestionFields:
 
     `options` is one template that yields the list, or one for each option. `labels` yields the
     labels of the options; without it they are `names`, or letters. `shown` says where each part is
-    found.
+    found. If the columns were `recognised`, the templates read what is derived from them.
     """
 
     questions: tuple[Template, ...]
@@ -45,8 +38,8 @@ class QuestionFields:
     labels: Template | None = None
     names: tuple[str, ...] = ()
     truth: Template | None = None
-    truth_form: TruthForm = "label"
     shown: Mapping[str, str] = field(default_factory=dict)
+    recognised: ask.QuestionColumns | None = None
 
     @property
     def columns(self) -> frozenset[str] | None:
@@ -55,76 +48,52 @@ class QuestionFields:
         for template in (*self.questions, *self.options, self.labels, self.truth):
             if template is None:
                 continue
-            if template.columns is None:
+            if template.columns is None or self.recognised is not None:
                 return None
             columns |= template.columns
         return columns
 
 
-class FieldOptions(TypedDict, total=False):
-    """Where the parts of a question are: columns, paths such as `question.stem`, or templates.
-
-    `truth_form` says how a truth names its option.
-    """
-
-    question: Sequence[str]
-    options: Sequence[str]
-    choices: str | None
-    truth: str | None
-    truth_form: TruthForm | None
-
-
-def find_fields(
-    rows: Rows, scorer: StringEqualsMcqa | None = None, **stated: Unpack[FieldOptions]
-) -> QuestionFields:
-    """Return where the parts are: as the caller states, else as the scorer of a task has them, else
-    by usual names.
-    """
+def find_fields(rows: Rows, scorer: StringEqualsMcqa | None = None) -> QuestionFields:
+    """Return where the parts are: as the scorer of a task has them, else by usual names."""
     usual = ask.find_columns(tuple(rows.columns), ask.DATASET_ROLES)
     first = rows.slice(0, ask.LOOKED_AT)
     texts = recognise(first, roles=("passage", "question"), needs_all=False).columns
     templates = {}
     for role, name in {**usual.columns, **texts}.items():
         templates[role] = _compile(name, rows)
+    if "question" not in templates:
+        raise _refuse_question(rows)
     scored = scorer.templates() if scorer else {}
 
-    def choose(name: str | None, field: str, roles: Sequence[str]) -> Template | None:
-        if name:
-            return _compile(name, rows)
+    def choose(field: str, *roles: str) -> list[Template]:
         if scored.get(field):
-            return scored[field]
-        return next(iter(_pick(templates, *roles)), None)
+            return [scored[field]]
+        return _pick(templates, *roles)[:1]
 
-    questions = _compile_all(stated.get("question") or (), rows)
-    if not questions:
-        if "question" not in templates:
-            raise _refuse_question(rows, "--question COLUMN")
-        questions = _pick(templates, "passage", "question")
-    columns: Sequence[str] = stated.get("options") or ()
+    options = choose("options", "options")
     names: tuple[str, ...] = ()
-    listed = choose(None, "options", ("options",))
-    if not columns and listed is None:
-        columns = usual.spread
-        if max(map(len, columns), default=0) == 1:
+    if not options:
+        options = [_compile(name, rows) for name in usual.spread]
+        if max(map(len, usual.spread), default=0) == 1:
             names = usual.spread
-    options = _compile_all(columns, rows)
-    if not options and listed is not None:
-        options = [listed]
-    labels = choose(stated.get("choices"), "choices", ("choices",))
-    truth = choose(stated.get("truth"), "ground_truth_choice", ("answer", "index", "key"))
-    form = stated.get("truth_form") or "label"
+    questions = _pick(templates, "passage", "question")
+    labels = choose("choices", "choices")
+    truths = choose("ground_truth_choice", "answer", "index", "key")
     shown = {
         "question": _show_templates(questions),
         "options": _show_templates(options),
-        "choices": _show_templates([labels]),
-        "truth": _show_templates([truth]),
-        "truth form": form,
+        "choices": _show_templates(labels),
+        "truth": _show_templates(truths),
     }
-    return QuestionFields(tuple(questions), tuple(options), labels, names, truth, form, shown)
-
-
-def _compile_all(names: Sequence[str], rows: Rows) -> list[Template]:
-    return [_compile(name, rows) for name in names]
+    return QuestionFields(
+        tuple(questions),
+        tuple(options),
+        next(iter(labels), None),
+        names,
+        next(iter(truths), None),
+        shown,
+    )
 
 
 def _pick(templates: Mapping[str, Template], *roles: str) -> list[Template]:
@@ -132,34 +101,24 @@ def _pick(templates: Mapping[str, Template], *roles: str) -> list[Template]:
     return [templates[role] for role in roles if role in templates]
 
 
-def _compile(text: str, rows: Rows) -> Template:
-    """Return the template of a column, of a path such as `question.stem`, or of a template."""
-    if "{{" in text or "{%" in text:
-        return Template.compile(text)
-    path = [text] if text in rows.columns else text.split(".")
-    if path[0] not in rows.columns:
-        message = f"there is no column `{path[0]}`"
-        raise refuse_column(message, path[0], rows.columns, Place(file=rows.file))
+def _compile(name: str, rows: Rows) -> Template:
+    """Return the template of a column, or of a path such as `question.stem`."""
+    path = [name] if name in rows.columns else name.split(".")
     steps = "".join(f"[{step!r}]" for step in path)
     return Template.compile(f"{{{{ sample{steps} }}}}")
 
 
-def _refuse_question(rows: Rows, option: str) -> DataError:
-    hint = f"name it with `{option}`; columns: {listing(rows.columns)}"
+def _refuse_question(rows: Rows) -> DataError:
+    hint = f"name it with `--column question=NAME`; columns: {listing(rows.columns)}"
     where = Place(file=rows.file)
     return DataError("E206", "no column holds the question", where=where, hint=hint)
 
 
-def recognise_fields(rows: Rows, stated: Mapping[str, str]) -> ask.QuestionColumns:
-    """Return the columns of a data file that hold questions."""
+def recognise_fields(rows: Rows, stated: Mapping[str, str]) -> QuestionFields:
+    """Return the parts of rows whose columns are recognised, or stated by the caller."""
     columns = recognise(rows, stated, needs_all=False)
     if "question" not in columns.columns:
-        raise _refuse_question(rows, "--column question=NAME")
-    return columns
-
-
-def find_derived(columns: ask.QuestionColumns) -> QuestionFields:
-    """Return the parts of rows that `derive` made; they are shown as the table has them."""
+        raise _refuse_question(rows)
     names = {}
     for part, name in columns.say().items():
         names[part] = name if isinstance(name, str) else ", ".join(name)
@@ -167,14 +126,12 @@ def find_derived(columns: ask.QuestionColumns) -> QuestionFields:
     if columns.has("options"):
         parts |= {"options", "choices"}
     templates = {part: Template.compile(f"{{{{ sample.{part} }}}}") for part in parts}
-    forms = {name: form for form, name in TRUTH_FORMS.items()}
     shown_texts = [names[part] for part in ("passage", "question") if part in names]
     shown = {
         "question": ", ".join(shown_texts),
         "options": names.get("options", "none"),
         "choices": names.get("choices", "none"),
-        "truth": columns.columns.get("truth", "none"),
-        "truth form": forms.get(columns.form or "label", str(columns.form)),
+        "truth": names.get("truth", "none"),
     }
     return QuestionFields(
         tuple(_pick(templates, "passage", "question")),
@@ -182,16 +139,15 @@ def find_derived(columns: ask.QuestionColumns) -> QuestionFields:
         templates.get("choices"),
         truth=templates.get("truth"),
         shown=shown,
+        recognised=columns,
     )
 
 
-def _show_templates(templates: Sequence[Template | None]) -> str:
+def _show_templates(templates: Sequence[Template]) -> str:
     shown = []
     for template in templates:
-        if template is not None and template.path is not None:
-            shown.append(".".join(map(str, template.path)))
-        elif template is not None:
-            shown.append(str(template.source))
+        path = template.path
+        shown.append(str(template.source) if path is None else ".".join(map(str, path)))
     return ", ".join(shown) or "none"
 
 
@@ -226,6 +182,8 @@ class Question:
 
 def read_questions(samples: Samples, fields: QuestionFields) -> list[Question]:
     """Return the questions of some samples."""
+    if fields.recognised is not None:
+        samples = fields.recognised.derive(samples)
     count = len(fields.questions)
     templates = [*fields.questions, *fields.options]
     templates += [template for template in (fields.labels, fields.truth) if template is not None]
@@ -235,7 +193,9 @@ def read_questions(samples: Samples, fields: QuestionFields) -> list[Question]:
         truth = cells.pop() if fields.truth is not None else None
         answer = None if truth is None else str(truth)
         options, labels = _read_options(cells[count:], fields)
-        place = find_place(answer, labels, options, fields.truth_form)
+        place = None
+        if answer is not None and answer.strip() in labels:
+            place = labels.index(answer.strip())
         text = _join_texts(cells[:count])
         questions.append(Question(text, tuple(options), tuple(labels), place, answer))
     return questions
@@ -284,27 +244,10 @@ def strip_labels(options: Sequence[str | None], names: Sequence[str]) -> list[st
     return stripped if len(names) == len(options) else list(options)
 
 
-def find_place(
-    truth: str | None, labels: Sequence[str], options: Sequence[str | None], form: TruthForm
-) -> int | None:
-    """Return the place of the option that a truth names, None when it names none of them."""
-    if truth is None:
-        return None
-    truth = truth.strip()
-    if form in ("label", "text"):
-        names = labels if form == "label" else [(option or "").strip() for option in options]
-        return names.index(truth) if truth in names else None
-    if not re.fullmatch(r"\d{1,4}", truth):
-        return None
-    place = int(truth) - (form == "number")
-    return place if 0 <= place < max(len(options), len(labels)) else None
-
-
 # What is odd about them
 
 #: What table tools write for an empty cell.
 _EMPTY_WORDS = frozenset({"", "nan", "NaN", "null", "NULL"})
-_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 
 
 def find_text_oddities(text: str | None) -> Iterator[tuple[str, str]]:
@@ -355,21 +298,11 @@ def study_options(options: tuple[str | None, ...], labels: tuple[str, ...]) -> O
     repeated = [text for text, count in counts.items() if count > 1]
     if repeated:
         kinds["DUPLICATE_OPTIONS"] = repr(repeated[0])
-    nested = _find_nested([text.casefold() for text in counts])
-    if nested:
-        kinds["NESTED_OPTIONS"] = nested
     reference = find_reference(texts, labels) if texts else None
     if reference is not None:
         kinds[reference] = next((text for text in texts if find_reference([text], labels)), "")
     lengths = tuple(len(text.strip()) for text in texts)
     return OptionFacts(kinds, lengths, folded, frozenset(repeated))
-
-
-def _find_nested(texts: Sequence[str]) -> str | None:
-    for inner, outer in permutations(texts, 2):
-        if len(inner) < len(outer) and _is_within(inner, outer):
-            return f"{inner!r} in {outer!r}"
-    return None
 
 
 def _is_empty(text: str | None) -> bool:
@@ -384,26 +317,6 @@ def fold_text(text: str) -> str:
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
     return " ".join(text.split()).rstrip(".")
-
-
-def _is_within(inner: str, outer: str) -> bool:
-    """Return whether a text stands in another as whole words."""
-    if _UNSPACED.search(inner):
-        return inner in outer and len(inner) > 1
-    at = outer.find(inner)
-    while at >= 0:
-        before, after = outer[at - 1 : at], outer[at + len(inner) : at + len(inner) + 1]
-        if not _joins(before, inner[0]) and not _joins(after, inner[-1]):
-            return True
-        at = outer.find(inner, at + 1)
-    return False
-
-
-def _joins(neighbour: str, end: str) -> bool:
-    """Return whether a character belongs to the same word or number as the one beside it."""
-    if not neighbour:
-        return False
-    return (neighbour.isalnum() and end.isalnum()) or neighbour in "_.,-/^'" or end in "-+"
 
 
 # Damage that texts take on their way through encodings.

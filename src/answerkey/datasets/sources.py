@@ -101,6 +101,7 @@ class MemorySource:
     table: Table = field(repr=False)
     type: Literal["memory"] = "memory"
     filters: tuple[RowFilter, ...] = ()
+    origin: str | None = None
 
     def read(self, *, name: str) -> Table:  # noqa: ARG002 - the rows have a name of their own
         """Return the rows."""

@@ -18,7 +18,7 @@ from answerkey.evaluate.checks import find_odd_options
 from answerkey.evaluate.evaluate import check_jobs, check_rows
 from answerkey.evaluate.job import Job, Progress, Shared, ignore_progress, open_job, open_jobs
 from answerkey.evaluate.options import Options, RunOptions, read_options, show_options
-from answerkey.evaluate.run import TaskSource, read_plan
+from answerkey.evaluate.run import TabledRun, TaskSource, read_plan
 from answerkey.evaluate.session import choose_price
 from answerkey.models.cache import CallCache
 from answerkey.models.calls import Identified, charge
@@ -133,7 +133,7 @@ class DryRun:
 
 
 @show_options(RunOptions)
-def plan_calls(path: TaskSource, **options: Unpack[RunOptions]) -> DryRun:
+def plan_calls(path: TaskSource | TabledRun, **options: Unpack[RunOptions]) -> DryRun:
     """Return the calls that `run` would make; everything is checked, and nothing is called."""
     chosen = read_options("plan_calls", options)
     plan, _ = read_plan(path, chosen)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from pathlib import Path
 from typing import Any, Self
 
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, Shard, cut_shards, open_dataset
@@ -24,7 +25,7 @@ from answerkey.datasets.recorded import (
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.sources import InlineSource, Source, pin_source
 from answerkey.datasets.storage import digest_file, name_lasting
-from answerkey.datasets.tables import load_table
+from answerkey.datasets.tables import Table, load_table
 from answerkey.engines import Spread
 from answerkey.errors import (
     AnswerkeyError,
@@ -274,9 +275,10 @@ def open_job(
     errors: list[AnswerkeyError] = []
     shared = shared or Shared()
     model_name = None
+    stored = None
     if specification.completions is not None and options.completions is None:
-        options = replace(options, completions=str(specification.completions))
         model_name = specification.model_name
+        options, stored = _name_stored(specification.completions, options)
     specification = _pin_sources(specification, shared, errors)
     if errors:
         return None, errors
@@ -288,7 +290,7 @@ def open_job(
         dataset = shared.get(_open_samples, source.source, selection, source.key)
     if dataset is None:
         return None, errors
-    table = None
+    table = stored
     with collecting(errors):
         if options.completions is not None:
             table = load_table(options.completions, by_trial=True).rows
@@ -325,12 +327,19 @@ def open_job(
         judges=judges,
         recorded=recorded,
         examples=examples,
-        keep_completions=options.copy or model is not None,
+        keep_completions=options.copy or model is not None or stored is not None,
     )
     if errors:
         return job, errors
     origin = describe_completions(job, options, model_name)
     return plan_work(replace(job, completions=origin)), errors
+
+
+def _name_stored(completions: Path | str | Table, options: Options) -> tuple[Options, Rows | None]:
+    """Return options with the file of completions that a specification names, or their table."""
+    if isinstance(completions, Table):
+        return options, completions.rows
+    return replace(options, completions=str(completions)), None
 
 
 def open_job_of(specification: Specification, dataset: Dataset, **parts: Any) -> Job:  # noqa: ANN401 - fields of Job
@@ -400,6 +409,10 @@ def describe_completions(job: Job, options: Options, model_name: str | None) -> 
     if options.completions is not None:
         file = name_lasting(options.completions)
         origin = {"source": "recorded", "file": file, "sha256": digest_file(file)}
+    elif isinstance(job.specification.completions, Table):
+        table = job.specification.completions
+        file = name_lasting(table.rows.file or "")
+        origin = {"source": "recorded", "file": file, "sha256": table.digest}
     elif job.recorded is not None and (
         job.task.solver is None or options.completion_column is not None
     ):

@@ -20,7 +20,7 @@ from answerkey.datasets.recorded import find_own_completions, refuse_single
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.sources import MemorySource
 from answerkey.datasets.storage import hide_query, name_lasting
-from answerkey.datasets.tables import Tabular, load_rows, load_table
+from answerkey.datasets.tables import Table, Tabular, load_rows, load_table
 from answerkey.engines import Engine, open_engine
 from answerkey.errors import (
     AnswerkeyError,
@@ -72,6 +72,29 @@ from answerkey.spec import (
     load_task,
 )
 from answerkey.types import Notice
+
+
+@dataclass(frozen=True)
+class TabledRun:
+    """A run file as a mapping, with the samples and the completions of its tasks by their keys.
+
+    `file` is where they come from.
+    """
+
+    file: str
+    source: Mapping[str, object]
+    tables: Mapping[str, tuple[Table, Table]]
+    notices: tuple[Notice, ...] = ()
+
+    def attach(self, plan: Plan) -> Plan:
+        """Return a plan whose tasks read the tables."""
+        specifications = []
+        for specification in plan.specifications:
+            samples, completions = self.tables[specification.task.key]
+            dataset = replace(specification.dataset, source=MemorySource(samples, origin=self.file))
+            specifications.append(replace(specification, dataset=dataset, completions=completions))
+        return replace(plan, specifications=tuple(specifications))
+
 
 #: A task or run file, a folder, the name of a ready-made task, a Task, or a mapping as in a file.
 TaskSource = Task | Mapping[str, object] | str | Path
@@ -198,14 +221,14 @@ async def arun(
         pool.shutdown(wait=False)
 
 
-def read_plan(path: TaskSource, options: Options) -> tuple[Plan, list[Notice]]:
+def read_plan(path: TaskSource | TabledRun, options: Options) -> tuple[Plan, list[Notice]]:
     """Load a run or task file; raise all its errors at once, and E118 for untrusted code."""
     source: object = path
-    if not isinstance(source, Task | Mapping | str | Path):
+    if not isinstance(source, Task | Mapping | str | Path | TabledRun):
         message = f"a task, a task file or a data file is needed, not a {type(source).__name__}"
         hint = "for a table: `ak.score(ak.mcqa(question=…, options=…, truth=…), table, model=…)`"
         raise SpecError("E119", message, hint=hint)
-    loaded = load_plan(path, options)
+    loaded = load_plan(path.source if isinstance(path, TabledRun) else path, options)
     raise_all(loaded.errors)
     plan = loaded.value
     if plan is None or not plan.specifications:
@@ -218,6 +241,8 @@ def read_plan(path: TaskSource, options: Options) -> tuple[Plan, list[Notice]]:
     for part in plan.split():
         require_trusted(part.specifications, options)
     raise_all(plan.find_baseline_errors())
+    if isinstance(path, TabledRun):
+        plan = path.attach(plan)
     return plan, list(loaded.notices)
 
 
@@ -230,7 +255,7 @@ def require_trusted(specifications: Iterable[Specification], options: Options) -
 
 
 def open_run(
-    path: TaskSource,
+    path: TaskSource | TabledRun,
     plan: Plan,
     notices: Sequence[Notice],
     options: Options,
@@ -244,7 +269,9 @@ def open_run(
     options = replace(options, cache_policy=policy)
     jobs = open_jobs(plan.specifications, options, shared)
     file = None
-    if isinstance(path, str | Path):
+    if isinstance(path, TabledRun):
+        file = name_lasting(path.file)
+    elif isinstance(path, str | Path):
         file = hide_query(str(path)) if is_url(str(path)) else name_lasting(path)
     manifest = describe_run(
         plan.key,
@@ -282,7 +309,7 @@ class Matrix:
 
 @show_options(RunOptions)
 def run_matrix(
-    path: TaskSource,
+    path: TaskSource | TabledRun,
     *,
     models: Sequence[str | Callable[..., object] | None] = (),
     completion_columns: Sequence[str | None] = (),

@@ -1,5 +1,6 @@
 """Logs of other tools in: what they asked, what was said to it, and how they judged it."""
 
+from answerkey.importers.imports import AUTO, READERS, Imported, detect_kind, import_log
 from answerkey.importers.logs import (
     ImportOptions,
     Log,
@@ -9,8 +10,6 @@ from answerkey.importers.logs import (
     Record,
     Verdict,
 )
-from answerkey.importers.project import AUTO, READERS, detect_kind, import_log
-from answerkey.importers.project_files import Imported, describe_import
 from answerkey.importers.questions import Question
 
 __all__ = [
@@ -25,7 +24,6 @@ __all__ = [
     "Question",
     "Record",
     "Verdict",
-    "describe_import",
     "detect_kind",
     "import_log",
 ]

@@ -21,7 +21,7 @@ from answerkey.errors import listing
 from answerkey.importers import prompts
 from answerkey.importers import questions as ask
 from answerkey.importers.archives import is_archive
-from answerkey.importers.json_stream import DamagedError, Json, Row
+from answerkey.importers.json_values import DamagedError, Json, Row
 from answerkey.importers.logs import KnownReader, Log, LogFile, Record, Verdict, iterate_files
 from answerkey.models.responses import read_message, to_json_values
 from answerkey.types import Completion
@@ -78,9 +78,7 @@ def read_results(log: Log, pattern: re.Pattern[str]) -> dict[str, Json]:
         match = _RESULTS.fullmatch(file.name)
         if match is None or match["time"] not in times:
             continue
-        result = log.read_beside(file)
-        if result is not None:
-            results[match["time"]] = result
+        results[match["time"]] = log.read_whole(file)
     return results
 
 
@@ -169,7 +167,6 @@ _LENGTHS: dict[str, Callable[[str], int]] = {
     "acc_norm": len,
     "acc_bytes": lambda text: len(text.encode(errors="replace")),
 }
-_LM_EVAL_TESTED = "0.4.13"
 _NO_FILTER = "none"
 #: What a filter says that found nothing.
 _INVALID = "[invalid]"
@@ -194,8 +191,6 @@ class LmEvalReader(KnownReader):
         files = choose_newest(log, self.file_name, "samples_*.jsonl", hint)
         results = read_results(log, self.file_name)
         log.description.model = _find_model(results.values())
-        for result in results.values():
-            log.compare_version(result.text("lm_eval_version"), _LM_EVAL_TESTED)
         note_missing_tasks(log, results, "n-samples", files)
         for task, file in files:
             if log.begin_task(task):

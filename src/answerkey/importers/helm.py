@@ -7,19 +7,17 @@ states follow each other, and the likeliest reference stands for the reply.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from itertools import groupby
 from pathlib import PurePosixPath
 
 from answerkey.importers import prompts
 from answerkey.importers import questions as ask
-from answerkey.importers.json_stream import DamagedError, Json, Row
+from answerkey.importers.json_values import DamagedError, Json
 from answerkey.importers.logs import (
     KnownReader,
     Log,
     LogFile,
-    LookupTable,
     Record,
     Verdict,
     group_files,
@@ -47,7 +45,7 @@ class HelmReader(KnownReader):
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each question and each choice of worked examples."""
         runs = _find_runs(log)
-        models = {_find_model(folder, files) for folder, files in runs}
+        models = {_find_model(log, folder, files) for folder, files in runs}
         names = [model for model in models if model]
         log.name_model(names, "runs", "name the folder of one run, or of one model")
         for folder, files in runs:
@@ -82,33 +80,52 @@ def _list_files(log: Log) -> list[LogFile]:
     return files
 
 
-def _find_model(folder: str, files: dict[str, LogFile]) -> str | None:
+def _find_model(log: Log, folder: str, files: dict[str, LogFile]) -> str | None:
     """Return the model that the run's description names, or its folder."""
     if _SPEC in files:
-        with suppress(DamagedError, OSError):
-            model = files[_SPEC].read_json().text("adapter_spec", "model")
-            if model:
-                return model
+        model = log.read_whole(files[_SPEC]).text("adapter_spec", "model")
+        if model:
+            return model
     match = _MODEL.search(folder)
     return match[1].rstrip("/") if match else None
 
 
 def _read_run(log: Log, title: str, files: dict[str, LogFile]) -> Iterator[Record]:
     """Yield the records of a run, and compare their number with what its other files state."""
-    with LookupTable() as verdicts:
-        judged = 0
-        if _STATS in files:
-            judged = _keep_verdicts(log, files[_STATS], verdicts)
-        else:
-            log.notice(f"`{title}` has no `{_STATS}.json`: their verdicts are not known")
-        total = _count_instances(log, files[_TOTALS]) if _TOTALS in files else None
-        present = yield from _read_states(log, title, files[_STATES], verdicts)
-        if total is not None:
-            log.compare_count(present, total, f"`{_TOTALS}.json`")
-        elif judged > present:
-            log.compare_count(present, judged, f"`{_STATS}.json`")
-        if _STATS in files and judged < present:
-            log.notice(f"`{title}`: `{_STATS}.json` judges {judged} of {present} samples")
+    verdicts: dict[str, float | None] = {}
+    judged = 0
+    if _STATS in files:
+        judged = _keep_verdicts(log, files[_STATS], verdicts)
+    else:
+        log.notice(f"`{title}` has no `{_STATS}.json`: their verdicts are not known")
+    total = _count_instances(log, files[_TOTALS]) if _TOTALS in files else None
+    document = log.read_whole(files[_STATES])
+    adapter = document.at("adapter_spec")
+    log.description.model = log.description.model or adapter.text("model")
+    method = adapter.text("method") or ""
+    present = altered = 0
+    states = enumerate(log.elements(document.get("request_states")))
+    for _, group in groupby(states, _identify):
+        states_of_question = [state for _, state in group]
+        first = states_of_question[0]
+        if first.get("instance", "perturbation") is not None:
+            altered += len(states_of_question)
+            continue
+        present += _is_counted(first)
+        value = verdicts.get(_name_state(first, first.text("instance", "id")))
+        yield from log.convert(
+            files[_STATES],
+            [first],
+            lambda _: _read_question(states_of_question, method, value),  # noqa: B023 - called at once
+        )
+    if altered:
+        log.notice(f"`{title}`: {altered} questions with altered wording are left aside")
+    if total is not None:
+        log.compare_count(present, total, f"`{_TOTALS}.json`")
+    elif judged > present:
+        log.compare_count(present, judged, f"`{_STATS}.json`")
+    if _STATS in files and judged < present:
+        log.notice(f"`{title}`: `{_STATS}.json` judges {judged} of {present} samples")
 
 
 def _name_state(value: Json, identity: str | None) -> str:
@@ -123,29 +140,29 @@ def _count_instances(log: Log, file: LogFile) -> int | None:
     None where it states none.
     """
     counts = []
-    for row in log.values(file):
+    for row in log.read_whole(file).list():
         is_altered = row.get("name", "perturbation") is not None
         if row.text("name", "name") == "num_instances" and not is_altered:
             counts.append(row.number("mean") or 0.0)
     return round(sum(counts)) if counts else None
 
 
-def _keep_verdicts(log: Log, file: LogFile, verdicts: LookupTable) -> int:
+def _keep_verdicts(log: Log, file: LogFile, verdicts: dict[str, float | None]) -> int:
     """Keep the statistic that the caller names, or the first usual one, of each question.
 
     Return their number.
     """
     description = log.description
     judged = 0
-    for row in log.values(file):
+    for row in log.read_whole(file).list():
         judged += _is_counted(row)
         means = {stat.text("name", "name"): stat.number("mean") for stat in row.list("stats")}
         if description.score is None:
             usual = next((name for name in _METRICS if name in means), None)
             description.score = log.options.score or usual
-        if description.score is not None and description.score in means:
+        if description.score in means:
             name = _name_state(row, row.text("instance_id"))
-            verdicts.put(name, means[description.score])
+            verdicts[name] = means[description.score]
     return judged
 
 
@@ -154,44 +171,13 @@ def _is_counted(row: Json) -> bool:
     return row.get("perturbation") is None and not row.count("train_trial_index")
 
 
-def _read_states(
-    log: Log, title: str, file: LogFile, verdicts: LookupTable
-) -> Generator[Record, None, int]:
-    """Yield the records of a run, and return the number of questions.
-
-    States of one question are read together.
-    """
-    altered = present = 0
-    head: Row = {}
-
-    def iterate() -> Iterator[Json]:
-        nonlocal altered
-        for state in log.elements(file, "request_states", head=head, kept=("adapter_spec",)):
-            if state.get("instance", "perturbation") is None:
-                yield state
-            else:
-                altered += 1
-
-    for _, group in groupby(enumerate(iterate()), _identify):
-        states = [state for _, state in group]
-        present += _is_counted(states[0])
-        adapter = Json(head.get("adapter_spec"))
-        log.description.model = log.description.model or adapter.text("model")
-        verdict = verdicts.get(_name_state(states[0], states[0].text("instance", "id")))
-        value = verdict if isinstance(verdict, float | int) else None
-        method = adapter.text("method") or ""
-        yield from log.convert(file, states[:1], lambda _: _read_question(states, method, value))  # noqa: B023 - called at once
-    if altered:
-        log.notice(f"`{title}`: {altered} questions with altered wording are left aside")
-    return present
-
-
 def _identify(numbered: tuple[int, Json]) -> tuple[object, ...]:
     """Return what states of one question have in common; others are each of their own."""
     number, state = numbered
     if state.count("reference_index") is None:
         return (number,)
-    return (state.text("instance", "id"), state.count("train_trial_index"))
+    altered = state.text("instance", "perturbation", "name")
+    return (state.text("instance", "id"), state.count("train_trial_index"), altered)
 
 
 def _read_question(states: list[Json], method: str, value: float | None) -> Record:

@@ -8,21 +8,18 @@ counts.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from hashlib import blake2b
 from pathlib import Path
 
 from answerkey.errors import DataError, Place, listing
 from answerkey.importers import prompts
 from answerkey.importers import questions as ask
-from answerkey.importers.json_stream import DamagedError, Json, Row
+from answerkey.importers.json_values import DamagedError, Json
 from answerkey.importers.logs import (
     KnownReader,
     Log,
-    LogFile,
     LogPreview,
-    LookupTable,
     Record,
     Verdict,
     iterate_files,
@@ -36,9 +33,6 @@ _SAMPLE = re.compile(r"samples/(.+_epoch_\d+|[^/]+(/sample)?)\.json")
 _ATTACHMENT = "attachment://"
 #: What Inspect's own scores mean as numbers.
 _VALUES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
-_HEAD = ("version", "eval", "status", "results", "stats")
-_SECOND = 2
-_TESTED = "2"
 
 
 class InspectReader(KnownReader):
@@ -52,8 +46,6 @@ class InspectReader(KnownReader):
     )
     #: The score that is looked at; None where the log does not name its scores.
     _score: str | None = None
-    #: How many samples, each epoch counted, a log states that came to its end.
-    _total: int | None = None
 
     @classmethod
     def recognises(cls, preview: LogPreview) -> bool:
@@ -68,8 +60,7 @@ class InspectReader(KnownReader):
         """Yield a record for each sample and epoch."""
         log.description.last_wins = True
         for path in self._list_logs(log.path):
-            with LookupTable() as ids:
-                yield from self._read_log(log, path, ids)
+            yield from self._read_log(log, path)
 
     def _list_logs(self, path: Path) -> list[Path]:
         if not path.is_dir():
@@ -77,109 +68,68 @@ class InspectReader(KnownReader):
         files = sorted(file for file in path.rglob("*") if file.suffix in {".eval", ".json"})
         return [file for file in files if self.recognises(LogPreview(file))]
 
-    def _read_log(self, log: Log, path: Path, ids: LookupTable) -> Iterator[Record]:
-        """Yield the records of one log; `ids` are those of its samples."""
-        headers = {}
-        for file in iterate_files(path):
-            if file.name in {_HEADER, _START}:
-                headers[file.name] = file
-        header = headers.get(_HEADER) or headers.get(_START)
-        first = next(iterate_files(path), None)
-        before = log.seen
-        if header is not None:
-            is_wanted = yield from self._read_archive(log, path, header, ids)
-        elif first is not None:
-            is_wanted = yield from self._read_file(log, first, ids)
-        else:
-            is_wanted = True
-        if not is_wanted:
+    def _read_log(self, log: Log, path: Path) -> Iterator[Record]:
+        """Yield the records of one log: an archive with a header, or a JSON file."""
+        files = {file.name: file for file in iterate_files(path)}
+        header = files.get(_HEADER) or files.get(_START)
+        described = header or files.get(path.name)
+        head = Json({}) if described is None else log.read_whole(described)
+        name = head.text("eval", "task_display_name") or head.text("eval", "task") or "inspect"
+        if not log.begin_task(name):
             return
-        seen = log.seen - before
-        if not seen and not (log.broken and header is None):
-            what = "it may have been written without them (`log_samples=False`)"
-            raise DataError("E210", f"the log has no samples: {what}", where=Place(file=str(path)))
-        # More than stated were written anew.
-        if self._total is not None and seen < self._total:
-            log.compare_count(seen, self._total, "its header")
+        self._read_head(log, head)
+        #: The questions that have an id, each with its number.
+        numbers: dict[str, dict[str | None, int]] = {}
+        before = log.seen
 
-    def _read_archive(
-        self, log: Log, path: Path, header: LogFile, ids: LookupTable
-    ) -> Generator[Record, None, bool]:
-        """Yield the records of an archive; return whether the caller wants its task."""
-        head = Json({})
-        with log.guard(header):
-            head = header.read_json()
-        if not self._begin(log, head):
-            return False
+        def read(sample: Json) -> Record:
+            return self._read_sample(log, sample, numbers)
+
+        if described is not None and header is None:
+            yield from log.convert(described, log.elements(head.get("samples")), read)
         for file in iterate_files(path):
             if _SAMPLE.fullmatch(file.name):
                 log.seen += 1
                 with log.guard(file):
-                    yield self._read_sample(log, file.read_json(), ids)
-        return True
+                    yield read(file.read_json())
+        self._compare(log, path, head, log.seen - before)
 
-    def _read_file(
-        self, log: Log, file: LogFile, ids: LookupTable
-    ) -> Generator[Record, None, bool]:
-        """Yield the records of a JSON file; return whether the caller wants its task."""
-        head: Row = {}
-        before = log.seen
-        is_wanted = False
-
-        def read(row: Json) -> list[Record]:
-            nonlocal is_wanted
-            # What is known by the first sample says which score is looked at.
-            if log.seen == before + 1:
-                is_wanted = self._begin(log, Json(head))
-            return [self._read_sample(log, row, ids)] if is_wanted else []
-
-        rows = log.elements(file, "samples", head=head, kept=_HEAD)
-        yield from log.convert(file, rows, read)
-        if is_wanted:
-            self._read_head(log, Json(head))
-        return is_wanted or log.seen == before
-
-    def _begin(self, log: Log, head: Json) -> bool:
-        """Begin the task of a log; return whether the caller wants it."""
-        name = head.text("eval", "task_display_name") or head.text("eval", "task") or "inspect"
-        if not log.begin_task(name):
-            return False
-        self._read_head(log, head)
-        return True
+    def _compare(self, log: Log, path: Path, head: Json, seen: int) -> None:
+        """Compare how many samples were met with what the header states."""
+        if not seen and head.value is not None:
+            what = "it may have been written without them (`log_samples=False`)"
+            raise DataError("E210", f"the log has no samples: {what}", where=Place(file=str(path)))
+        status = head.text("status")
+        if status != "success":
+            state = f"the status `{status}`" if status else "no end: its run was interrupted"
+            log.notice(f"the log has {state}")
+            return
+        # More than stated were written anew.
+        total = head.count("results", "total_samples")
+        if total is not None and seen < total:
+            log.compare_count(seen, total, "its header")
 
     def _read_head(self, log: Log, head: Json) -> None:
         """Read what a log says of itself, and which score is looked at."""
         description = log.description
         evaluation = head.at("eval")
-        log.compare_version(head.text("version"), _TESTED)
         description.model = evaluation.text("model")
         description.expected = evaluation.count("dataset", "samples")
         ids = evaluation.get("dataset", "sample_ids")
         if isinstance(ids, list):
             description.expected = len(ids)
-        self._read_status(log, head)
-        scores = head.list("results", "scores")
         self._score = description.score = _choose_score(log, head)
-        description.reported = {}
-        for score in scores:
-            if score.text("name") == description.score:
-                description.reported = _read_metrics(score)
-                break
+        for score in head.list("results", "scores"):
+            if score.text("name") == description.score and not description.reported:
+                for name, metric in score.object("metrics").items():
+                    value = Json(metric).number("value")
+                    if value is not None:
+                        description.reported[str(name)] = value
 
-    def _read_status(self, log: Log, head: Json) -> None:
-        status = head.text("status")
-        if status == "success":
-            self._total = head.count("results", "total_samples")
-            return
-        self._total = None
-        state = f"has the status `{status}`" if status else "has no end: its run was interrupted"
-        if not any(state in notice.message for notice in log.notices):
-            log.notice(f"the log {state}")
-
-    def _read_sample(self, log: Log, sample: Json, ids: LookupTable) -> Record:
-        identity = sample.text("id")
-        if not identity:
-            raise DamagedError("the sample has no `id`")
+    def _read_sample(
+        self, log: Log, sample: Json, numbers: dict[str, dict[str | None, int]]
+    ) -> Record:
+        identity = sample.require("sample", "id")
         attachments = sample.object("attachments")
         cells = dict(sample.object())
         for name in ("input", "messages", "output"):
@@ -187,8 +137,11 @@ class InspectReader(KnownReader):
         sample = Json(cells)
         prompt = prompts.find_question(prompts.read_messages(sample.get("input")))
         question = _read_question(sample, prompt)
+        # A question with the id of another one gets a number of its own.
+        questions = numbers.setdefault(identity, {})
+        number = questions.setdefault(prompt, len(questions) + 1)
         return Record(
-            sample_id=_name_sample(log, identity, prompt, ids),
+            sample_id=identity if number == 1 else f"{identity}#{number}",
             question=question,
             completion=_read_completion(sample),
             verdict=self._read_verdict(log, sample, question.choices),
@@ -226,16 +179,6 @@ def _choose_score(log: Log, head: Json) -> str | None:
     return score or next(iter(names), None)
 
 
-def _read_metrics(score: Json) -> dict[str, float]:
-    """Return the numbers that Inspect reports for a score."""
-    metrics = {}
-    for name, metric in score.object("metrics").items():
-        value = Json(metric).number("value")
-        if value is not None:
-            metrics[str(name)] = value
-    return metrics
-
-
 def _read_value(value: object) -> float | None:
     """Return what the value of a score means as a number."""
     number = None
@@ -254,20 +197,6 @@ def _read_question(sample: Json, prompt: str | None) -> ask.Question:
         original = {**original, "target": target}
     question = ask.read_asked(cells, prompt, target=target)
     return replace(question, category=category, original=original)
-
-
-def _name_sample(log: Log, identity: str, prompt: str | None, ids: LookupTable) -> str:
-    """Return the id of a sample; a question with the id of another gets a number of its own."""
-    content = blake2b((prompt or "").encode(errors="replace"), digest_size=8).hexdigest()
-    numbers: dict[str, int] = ids.get(identity) or {}
-    if content not in numbers:
-        numbers[content] = len(numbers) + 1
-        ids.put(identity, numbers)
-        if len(numbers) == _SECOND:
-            log.notice(
-                f"several questions have the id `{identity}`: they are told apart by `#2`, `#3`, …"
-            )
-    return identity if numbers[content] == 1 else f"{identity}#{numbers[content]}"
 
 
 def _attach(value: object, attachments: Mapping[str, object]) -> object:

@@ -6,28 +6,25 @@ A log is one file, a folder or a zip archive. A reader (`LogReader`) turns its f
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import re
-import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, ClassVar, Protocol
+from typing import BinaryIO, ClassVar, Protocol
 
 from answerkey.datasets.content import Content, RowErrors, describe_long, find_line_limit
-from answerkey.errors import AnswerkeyError, DataError, Place, RunError, listing
-from answerkey.importers.archives import is_archive, iterate_members, open_member
-from answerkey.importers.json_stream import (
+from answerkey.errors import AnswerkeyError, DataError, Place, listing
+from answerkey.importers.archives import is_archive, list_members, open_member
+from answerkey.importers.json_values import (
     DamagedError,
     Json,
-    JsonStream,
     Row,
-    parse_json,
+    parse_bytes,
+    parse_first,
     parse_object,
 )
 from answerkey.importers.questions import Question
@@ -99,6 +96,8 @@ class LogDescription:
 
 # ── the files of a log
 
+#: A JSON file is read as a whole, and has at most so many bytes.
+MOST_JSON_BYTES = 2**30
 #: How much of a log is looked at to tell its kind, and how many of its files.
 _HEAD_BYTES = 2**18
 _LISTED = 5_000
@@ -124,24 +123,23 @@ class LogFile:
         """Return a place in this file."""
         return Place(file=self.file, line=line)
 
-    def read_first(self, most: int) -> Json:
-        """Return the first line, at most so many bytes of it; null where that is no JSON."""
+    def read_head(self) -> str:
+        """Return how the file begins; "" where it cannot be read."""
         with suppress(DamagedError, OSError, AnswerkeyError), self.open() as stream:
-            return Json(parse_json(stream.readline(most).decode("utf-8-sig", "replace")))
-        return Json(None)
+            return stream.read(_HEAD_BYTES).decode("utf-8-sig", "replace").lstrip()
+        return ""
 
     def read_whole(self) -> bytes:
-        """Return all bytes; DamagedError when they are more than a line may have."""
-        longest = find_line_limit()
+        """Return all bytes; DamagedError when they are too many."""
         with self.open() as stream:
-            raw = stream.read(longest + 1)
-        if len(raw) > longest:
-            raise DamagedError(describe_long("the file", longest))
+            raw = stream.read(MOST_JSON_BYTES + 1)
+        if len(raw) > MOST_JSON_BYTES:
+            raise DamagedError(f"the file has more than {MOST_JSON_BYTES // 2**20} MB")
         return raw
 
     def read_json(self) -> Json:
-        """Return the file as one JSON object; DamagedError when it is none or too long."""
-        return Json(parse_object(self.read_whole()))
+        """Return the file as one JSON value; DamagedError when it is none or too long."""
+        return Json(parse_bytes(self.read_whole()))
 
     def iterate_lines(self) -> Iterator[bytes]:
         """Yield the lines; DamagedError at one that is too long."""
@@ -155,18 +153,19 @@ class LogFile:
                 yield raw
 
 
-def iterate_files(path: Path, *, packed: bool = False) -> Iterator[LogFile]:
+def iterate_files(path: Path) -> Iterator[LogFile]:
     """Yield the files of a log: members of an archive as it lists them, those of a folder by name.
 
-    Hidden files and folders are left aside. An archive that stays `packed` is one file.
+    Hidden files and folders are left aside.
     """
     if not path.exists():
         raise DataError("E201", f"there is no log `{path}`", where=Place(file=str(path)))
     if path.is_dir():
         yield from _iterate_folder(path)
-    elif not packed and is_archive(path):
-        for member in iterate_members(path):
-            yield LogFile(member.name, f"{path}/{member.name}", partial(open_member, path, member))
+    elif is_archive(path):
+        for member in list_members(path):
+            name = member.filename
+            yield LogFile(name, f"{path}/{name}", partial(open_member, path, member))
     else:
         yield LogFile(path.name, str(path), Content(str(path), path).open)
 
@@ -220,24 +219,13 @@ class LogPreview:
         """The beginning of the log's first file that holds JSON or text; "" when it has none."""
         for file in islice(iterate_files(self.path), _LISTED):
             if file.name.lower().endswith(_TEXT_ENDINGS):
-                with suppress(DamagedError, OSError, AnswerkeyError), file.open() as stream:
-                    return stream.read(_HEAD_BYTES).decode("utf-8-sig", "replace").lstrip()
-                return ""
+                return file.read_head()
         return ""
 
     @cached_property
     def first(self) -> Row:
-        """The first object of lines, or of a list, of JSON.
-
-        Empty when there is none, or it is too long.
-        """
-        value: object = None
-        with suppress(DamagedError):
-            if self.head.startswith("["):
-                _, value = next(JsonStream(io.StringIO(self.head)).elements(), ("", None))
-            else:
-                value = parse_json(self.head.partition("\n")[0])
-        return value if isinstance(value, dict) else {}
+        """The first object of lines, or of a list, of JSON; empty when there is none."""
+        return parse_first(self.head).object()
 
     def mentions(self, *keys: str) -> bool:
         """Return whether all of some keys of JSON stand in the beginning of the log."""
@@ -300,14 +288,6 @@ class Log:
             raise self.make_error("E201", message, hint)
         self.description.model = next(iter(models), None)
 
-    def compare_version(self, version: str | None, tested: str) -> None:
-        """Tell once when a log is of a newer version than the one that was tested."""
-        if not version or _split_version(version) <= _split_version(tested):
-            return
-        message = f"the log is of version {version}; {tested} is the newest that was tested"
-        if all(message != notice.message for notice in self.notices):
-            self.notice(message, "compare its numbers with those that the tool reports")
-
     def mark_broken(self, message: str, where: Place, count: int = 1) -> None:
         """Remember a line or a member that cannot be used, or how many the log lacks."""
         self.broken += count
@@ -327,19 +307,6 @@ class Log:
             self.mark_broken(message, Place(file=str(self.path)), abs(expected - present))
         elif not present:
             self.notice(f"{task}the log holds no {what} of it: it is left out")
-
-    def read_beside(self, file: LogFile) -> Json | None:
-        """Return a file that describes the log as a whole.
-
-        A notice and None when it cannot be read.
-        """
-        try:
-            return file.read_json()
-        except (AnswerkeyError, OSError, DamagedError) as error:
-            reason = getattr(error, "message", None) or error
-        message = f"`{file.name}` cannot be read ({reason}): the log's own counts are not compared"
-        self.notices.append(Notice(message, where=file.place()))
-        return None
 
     @contextmanager
     def guard(self, file: LogFile) -> Iterator[None]:
@@ -365,7 +332,8 @@ class Log:
                 result = convert(row)
                 records = [result] if isinstance(result, Record) else list(result)
             except DamagedError as error:
-                self.mark_broken(str(error), file.place(row.line))
+                message = f"element {row.key}: {error}" if row.key else str(error)
+                self.mark_broken(message, file.place(row.line))
             else:
                 yield from records
 
@@ -383,32 +351,32 @@ class Log:
                 else:
                     yield Json(row, number)
 
-    def values(
-        self, file: LogFile, *path: str, head: Row | None = None, kept: Collection[str] = ()
-    ) -> Iterator[Json]:
-        """Yield the elements of the list, or the values of the object, to which a path leads.
+    def read_whole(self, file: LogFile) -> Json:
+        """Return a file that is one JSON value; null, which is remembered, where it is broken."""
+        document = Json(None)
+        with self.guard(file):
+            document = file.read_json()
+        return document  # noqa: RET504 - null where the guard took an error
 
-        What stands beside the path under a name in `kept` is put into `head`.
-        """
-        with self.guard(file), file.open() as raw:
-            stream = JsonStream(io.TextIOWrapper(raw, encoding="utf-8-sig", newline=""), head)
-            for key, value in stream.elements(*path, kept=kept):
-                yield Json(value, stream.line, key)
-
-    def elements(
-        self, file: LogFile, *path: str, head: Row | None = None, kept: Collection[str] = ()
-    ) -> Iterator[Json]:
-        """Yield the rows of the log, which are objects.
+    def elements(self, values: object) -> Iterator[Json]:
+        """Yield the rows of a log that are a list or an object of objects.
 
         Of another value its reader says what it lacks.
         """
-        for row in self.values(file, *path, head=head, kept=kept):
+        for entry in iterate_entries(values):
             self.seen += 1
-            yield row if isinstance(row.value, dict) else Json({}, row.line, row.key)
+            yield Json(entry.object(), key=entry.key)
 
 
-def _split_version(version: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", version)[:3]]
+def iterate_entries(values: object) -> Iterator[Json]:
+    """Yield what a list or an object holds, with the place or the key of each."""
+    entries: Iterable[tuple[object, object]] = ()
+    if isinstance(values, list):
+        entries = enumerate(values)
+    elif isinstance(values, dict):
+        entries = values.items()
+    for key, value in entries:
+        yield Json(value, key=str(key))
 
 
 # ── readers
@@ -452,47 +420,3 @@ class KnownReader:
         if not preview.head.startswith("{"):
             return False
         return any(preview.mentions(*keys) for keys in cls.head_keys)
-
-
-class LookupTable(AbstractContextManager["LookupTable"]):
-    """What one file of a log says about rows of another: values by name on disk, gone afterwards.
-
-    Of values of one name the last counts.
-    """
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._base = sqlite3.connect("", isolation_level=None)
-        table = "CREATE TABLE lookup (name TEXT PRIMARY KEY, content TEXT NOT NULL) WITHOUT ROWID"
-        for command in ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", table, "BEGIN"):
-            self._base.execute(command)
-
-    def __exit__(self, *_: object) -> None:
-        self._base.close()
-
-    def put(self, name: str, content: object) -> None:
-        """Keep a value that JSON can hold."""
-        row = (_escape(name), json.dumps(content))
-        try:
-            self._base.execute("INSERT OR REPLACE INTO lookup VALUES (?, ?)", row)
-        except sqlite3.Error as error:
-            message = f"cannot keep a part of the log on disk: {error}"
-            hint = "free some space, or set `TMPDIR` to another folder"
-            raise RunError("E502", message, hint=hint) from error
-        self.count += 1
-
-    def get(self, name: str) -> Any:  # noqa: ANN401 - what JSON can hold
-        """Return the value of a name; None when there is none."""
-        query = "SELECT content FROM lookup WHERE name = ?"
-        row = self._base.execute(query, (_escape(name),)).fetchone()
-        return None if row is None else json.loads(row[0])
-
-    def values(self) -> Iterator[Any]:
-        """Yield all values."""
-        for (content,) in self._base.execute("SELECT content FROM lookup"):
-            yield json.loads(content)
-
-
-def _escape(name: str) -> str:
-    """Return a name that can be stored; half surrogate pairs cannot."""
-    return name.encode("utf-8", "backslashreplace").decode()

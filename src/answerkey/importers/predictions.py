@@ -12,16 +12,16 @@ from dataclasses import replace
 from answerkey.errors import listing
 from answerkey.importers import prompts
 from answerkey.importers import questions as ask
-from answerkey.importers.json_stream import DamagedError, Json
+from answerkey.importers.json_values import DamagedError, Json
 from answerkey.importers.logs import (
     KnownReader,
     Log,
     LogFile,
     LogPreview,
-    LookupTable,
     Record,
     Verdict,
     group_files,
+    iterate_entries,
     iterate_files,
 )
 from answerkey.models.responses import read_message
@@ -78,8 +78,7 @@ def _read_reports(log: Log) -> dict[str, int]:
     for file in log.files():
         if not _REPORT.fullmatch(file.name):
             continue
-        report = log.read_beside(file) or Json(None)
-        for metric in report.list("metrics"):
+        for metric in log.read_whole(file).list("metrics"):
             for category in metric.list("categories"):
                 for subset in category.list("subsets"):
                     count = subset.count("num")
@@ -91,45 +90,35 @@ def _read_reports(log: Log) -> dict[str, int]:
 def _read_set(
     log: Log, name: str, files: dict[str, LogFile], expected: int | None
 ) -> Iterator[Record]:
-    """Yield the records of one set; `expected` is how many samples the report of the run has."""
-    if len(files) > 1:
-        yield from _join_files(log, name, files, expected)
-        return
+    """Yield the records of one set; `expected` is how many samples the report of the run has.
+
+    Reviews wait for the predictions of the same `index`.
+    """
+    reviews: dict[str, object] = {}
+    main = files.get("predictions")
+    if main is None:
+        main = files["reviews"]
+    elif "reviews" in files:
+        for review in log.rows(files["reviews"]):
+            reviews[review.text("index") or ""] = review.value
     before = log.seen
-    for file in files.values():
-        yield from log.convert(file, log.rows(file), lambda row: _read_review(log, row, row))
-    log.compare_count(log.seen - before, expected, "the report")
 
+    def read(row: Json) -> Record:
+        review = Json(reviews.get(row.require("line", "index"))) if reviews else row
+        return _read_review(log, review, row)
 
-def _join_files(
-    log: Log, name: str, files: dict[str, LogFile], expected: int | None
-) -> Iterator[Record]:
-    """Yield the records of a set with both files: reviews wait on disk for their predictions."""
-    with LookupTable() as table:
-
-        def keep(review: Json) -> list[Record]:
-            table.put(review.require("line", "index"), review.value)
-            return []
-
-        def join(row: Json) -> Record:
-            return _read_review(log, Json(table.get(row.require("line", "index"))), row)
-
-        before = log.seen
-        list(log.convert(files["reviews"], log.rows(files["reviews"]), keep))
-        reviews = log.seen - before
-        before = log.seen
-        reviewed = 0
-        for record in log.convert(files["predictions"], log.rows(files["predictions"]), join):
-            reviewed += record.question is not None and record.question.truth is not None
-            yield record
-    predictions = log.seen - before
-    if expected is not None:
-        log.compare_count(predictions, expected, "the report")
-    elif predictions < reviews:
-        log.compare_count(predictions, reviews, "the file of reviews", "predictions")
-    if reviewed < predictions:
-        missing = predictions - reviewed
-        log.notice(f"`{name}`: {missing} of {predictions} predictions have no review")
+    reviewed = 0
+    for record in log.convert(main, log.rows(main), read):
+        reviewed += record.question is not None and record.question.truth is not None
+        yield record
+    present = log.seen - before
+    if expected is None and present < len(reviews):
+        log.compare_count(present, len(reviews), "the file of reviews", "predictions")
+    else:
+        log.compare_count(present, expected, "the report")
+    if reviewed < present and reviews:
+        message = f"{present - reviewed} of {present} predictions have no review"
+        log.notice(f"`{name}`: {message}")
 
 
 def _read_review(log: Log, review: Json, prediction: Json) -> Record:
@@ -293,53 +282,32 @@ def _read_dataset(
     log: Log, name: str, parts: list[LogFile], results: list[LogFile]
 ) -> Iterator[Record]:
     """Yield the records of a dataset, and compare their number with that of the verdicts."""
-    with LookupTable() as verdicts:
-        for part, file in enumerate(results):
-            for row in log.values(file, "details"):
-                if row.object():
-                    verdicts.put(f"{part}/{row.key}", row.value)
-        # The numbers of a later part go on behind those of the parts before it.
-        offset = 0
-        present = 0
-        for part, file in enumerate(parts):
-            before = log.seen
-            numbers = _Numbers(offset)
-            for row in log.elements(file):
-                detail = Json(verdicts.get(f"{part}/{row.key}"))
-                name_in_log = numbers.name(row.key)
-                yield from log.convert(
-                    file,
-                    [row],
-                    lambda row: _read_prediction(row, name_in_log, detail),  # noqa: B023 - called at once
-                )
-            present += log.seen - before
-            offset += max(numbers.highest, log.seen - before)
-        judged = verdicts.count
-    if judged > present:
-        log.compare_count(present, judged, "the file of results")
-    elif present < offset:
-        missing = offset - present
+    verdicts: dict[tuple[int, str], object] = {}
+    for part, file in enumerate(results):
+        for detail in iterate_entries(log.read_whole(file).get("details")):
+            if detail.object():
+                verdicts[part, detail.key] = detail.value
+    # The numbers of a later part go on behind those of the parts before it.
+    offset = 0
+    before = log.seen
+    for part, file in enumerate(parts):
+        highest = -1
+
+        def read(row: Json, part: int = part, offset: int = offset) -> Record:
+            nonlocal highest
+            sample_id = row.key
+            if sample_id.isascii() and sample_id.isdigit():
+                highest = max(highest, int(sample_id))
+                sample_id = str(int(sample_id) + offset)
+            return _read_prediction(row, sample_id, Json(verdicts.get((part, row.key))))
+
+        yield from log.convert(file, log.elements(log.read_whole(file).value), read)
+        offset += highest + 1
+    present = log.seen - before
+    log.compare_count(present, max(present, len(verdicts)), "the file of results")
+    missing = offset - present
+    if missing > 0:
         log.notice(f"`{name}`: the questions go to {offset - 1}, but {missing} are missing")
-    elif judged < present:
-        missing = present - judged
-        log.notice(f"`{name}`: {missing} of {present} samples have no verdict in `results`")
-    elif not present:
-        log.compare_count(0, None, "")
-
-
-class _Numbers:
-    """The numbers of questions in one part of a dataset; `highest` is one more than the last."""
-
-    def __init__(self, offset: int) -> None:
-        self.highest = 0
-        self._offset = offset
-
-    def name(self, key: str) -> str:
-        """Return the id of a question by its key in the part."""
-        if not (key.isascii() and key.isdigit()):
-            return key
-        self.highest = max(self.highest, int(key) + 1)
-        return str(int(key) + self._offset)
 
 
 def _read_prediction(row: Json, name: str, detail: Json) -> Record:

@@ -12,21 +12,20 @@ import io
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from hashlib import blake2b
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from answerkey.datasets.content import iterate_lines
 from answerkey.errors import listing
 from answerkey.importers import prompts
 from answerkey.importers import questions as ask
-from answerkey.importers.json_stream import DamagedError, Json, Row
+from answerkey.importers.json_values import DamagedError, Json, Row, parse_first
 from answerkey.importers.logs import (
     KnownReader,
     Log,
     LogFile,
     LogPreview,
-    LookupTable,
     Record,
     Verdict,
 )
@@ -39,8 +38,6 @@ _ASSERTIONS = ("equals", "is", "contains", "icontains", "starts-with", "regex")
 #: By `--column` these choose among the rows.
 _CHOSEN = ("provider", "prompt")
 _ERROR = 2
-_LONGEST_HEAD = 2**20
-_PROMPTS = "results/prompts"
 _YAML = (".yaml", ".yml")
 _LINES = frozenset({".jsonl", ".ndjson"})
 _ENDINGS = (".json", ".jsonl", ".ndjson", ".csv", ".gz", ".zst", *_YAML)
@@ -83,13 +80,18 @@ class PromptfooReader(KnownReader):
             first = shlex.quote(files[0].file) if files else "FILE"
             message = f"`{log.path}` is a folder; its files are logs of their own"
             raise log.make_error("E201", message, f"name one: `answerkey import promptfoo {first}`")
-        survey = _survey_rows(log, files)
+        rows: list[tuple[LogFile, Json]] = []
+        prompts_listed: list[Json] = []
+        for file in files:
+            for row in _iterate_rows(log, file, prompts_listed):
+                rows.append((file, row))
+        survey = _Survey([row for _, row in rows], prompts_listed)
         pair = survey.choose_pair(log)
         log.description.model = pair[0] or None
-        rows = _ChosenRows(log, pair, survey.repeats)
-        for file in files:
-            yield from log.convert(file, _iterate_rows(log, file), rows.read)
-        rows.compare(survey.count_tests(pair))
+        chosen = _ChosenRows(log, pair, survey.repeats)
+        for file, row in rows:
+            yield from log.convert(file, [row], chosen.read)
+        chosen.compare(survey.count_tests(pair))
         pairs = [" with prompt ".join(name) for name in survey.places if name != pair]
         if pairs:
             hint = "`--column provider=NAME` and `--column prompt=LABEL` take another"
@@ -153,17 +155,30 @@ def _name_row(row: Json) -> tuple[int, Pair]:
     return number, (provider or "", label or "")
 
 
-@dataclass
 class _Survey:
-    """What a first look at all rows finds.
+    """What all rows together tell.
 
-    `places` has the place of each provider and prompt in the evaluation, `head` what the log says
-    of its prompts, `repeats` how often a test was asked.
+    `places` has the place of each provider and prompt in the evaluation, `repeats` how often a test
+    was asked: repeats have the same variables and assertions, and follow each other.
     """
 
-    places: dict[Pair, int] = field(default_factory=dict)
-    head: Row = field(default_factory=dict)
-    repeats: int = 1
+    def __init__(self, rows: Sequence[Json], prompts_listed: Sequence[Json]) -> None:
+        self.places: dict[Pair, int] = {}
+        self.repeats = 1
+        self._prompts = prompts_listed
+        numbers: dict[str, set[int]] = {}
+        for row in rows:
+            with suppress(DamagedError):
+                number, pair = _name_row(row)
+                place = row.count("promptIdx") or 0
+                self.places[pair] = min(place, self.places.get(pair, place))
+                test = repr((pair, row.object("vars"), row.get("testCase", "assert")))
+                numbers.setdefault(test, set()).add(number)
+        spans = [(min(each), max(each)) for each in numbers.values()]
+        repeats = max([high - low + 1 for low, high in spans], default=1)
+        # Otherwise the same test is there twice, in different places.
+        if all(low // repeats == high // repeats for low, high in spans):
+            self.repeats = repeats
 
     def choose_pair(self, log: Log) -> Pair:
         """Return the provider and the prompt whose rows are taken; E206 where there are none.
@@ -183,7 +198,7 @@ class _Survey:
 
     def count_tests(self, pair: Pair) -> int | None:
         """Return how many rows of a provider and prompt the log states; None where it does not."""
-        listed = Json(self.head).list(_PROMPTS)[self.places.get(pair, 0) :]
+        listed = self._prompts[self.places.get(pair, 0) :]
         if not listed or pair not in self.places:
             return None
         counts = [listed[0].count("metrics", name) for name in _TEST_COUNTS]
@@ -191,67 +206,32 @@ class _Survey:
         return sum(numbers) if numbers else None
 
 
-def _survey_rows(log: Log, files: Sequence[LogFile]) -> _Survey:
-    """Return what a first look at all rows finds; broken ones are told at the second.
-
-    Repeats of a test have the same variables and assertions, and follow each other.
-    """
-    survey = _Survey()
-    first_look = Log(log.path, log.options)
-    with LookupTable() as tests:
-        for file in files:
-            for row in _iterate_rows(first_look, file, survey.head):
-                try:
-                    number, pair = _name_row(row)
-                except DamagedError:
-                    continue
-                place = row.count("promptIdx") or 0
-                survey.places[pair] = min(place, survey.places.get(pair, place))
-                test = repr((pair, row.object("vars"), row.get("testCase", "assert")))
-                content = blake2b(test.encode(errors="replace"), digest_size=16).hexdigest()
-                low, high = tests.get(content) or (number, number)
-                low, high = min(low, number), max(high, number)
-                tests.put(content, (low, high))
-                survey.repeats = max(survey.repeats, high - low + 1)
-        for low, high in tests.values():
-            if low // survey.repeats != high // survey.repeats:
-                # The same test twice, in different places.
-                survey.repeats = 1
-                break
-    return survey
-
-
-def _iterate_rows(log: Log, file: LogFile, head: Row | None = None) -> Iterator[Json]:
+def _iterate_rows(log: Log, file: LogFile, prompts_listed: list[Json]) -> Iterator[Json]:
     """Yield the rows of a file: lines, if its name or the first one says so, or a list in an
     object.
 
-    The prompts of such an object are put into `head`.
+    The prompts of such an object are put into a list of their own.
     """
     endings = PurePosixPath(file.name).suffixes
+    first = parse_first(file.read_head()).object()
     if ".csv" in endings:
         yield from _iterate_csv(log, file)
-        return
-    if not {*_YAML}.isdisjoint(endings):
-        yield from _iterate_yaml(log, file, head)
-        return
-    first = {} if not _LINES.isdisjoint(endings) else file.read_first(_LONGEST_HEAD).value
-    if isinstance(first, dict) and "results" not in first:
+    elif not _LINES.isdisjoint(endings) or (first and "results" not in first):
         yield from log.rows(file)
-        return
-    before = log.seen
-    yield from log.elements(file, "results", "results", head=head, kept=(_PROMPTS,))
-    if log.seen == before and not log.broken:  # the oldest files have the rows right below
-        yield from log.elements(file, "results")
+    else:
+        document = (
+            _read_yaml(log, file) if not {*_YAML}.isdisjoint(endings) else log.read_whole(file)
+        )
+        prompts_listed += document.list("results", "prompts")
+        # The oldest files have the rows right below.
+        yield from log.elements(document.get("results", "results") or document.get("results"))
 
 
-def _iterate_yaml(log: Log, file: LogFile, head: Row | None) -> Iterator[Json]:
+def _read_yaml(log: Log, file: LogFile) -> Json:
+    document = Json(None)
     with log.guard(file):
         document = Json(parse_plain(file.read_whole().decode("utf-8-sig")))
-        if head is not None:
-            head[_PROMPTS] = document.get("results", "prompts")
-        for row in document.list("results", "results"):
-            log.seen += 1
-            yield row
+    return document  # noqa: RET504 - null where the guard took an error
 
 
 def _iterate_csv(log: Log, file: LogFile) -> Iterator[Json]:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from answerkey.importers.json_stream import DamagedError, Json, parse_json
+from answerkey.importers.json_values import DamagedError, Json, parse_json
 from answerkey.importers.logs import Record, Verdict
 from answerkey.importers.questions import Question, find_shown
 from answerkey.models.responses import mend_text, to_json_values

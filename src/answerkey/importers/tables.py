@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import ClassVar
 
-from answerkey.datasets.content import COMPRESSIONS, find_line_limit, require_plain
+from answerkey.datasets.content import COMPRESSIONS, require_plain
 from answerkey.datasets.formats import FORMATS
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows, iterate_blocks
@@ -21,11 +21,10 @@ from answerkey.datasets.tables import load_table
 from answerkey.errors import DataError, Place, SpecError, listing, suggest
 from answerkey.importers import prompts
 from answerkey.importers import questions as ask
-from answerkey.importers.json_stream import DamagedError, Json
+from answerkey.importers.json_values import DamagedError, Json, parse_first
 from answerkey.importers.logs import (
     KnownReader,
     Log,
-    LogDescription,
     LogFile,
     LogPreview,
     Record,
@@ -33,13 +32,7 @@ from answerkey.importers.logs import (
     iterate_files,
 )
 from answerkey.models import responses
-from answerkey.types import USAGE_NAMES, Completion, CompletionStatus
-
-
-def _read_status(text: str | None, default: CompletionStatus) -> CompletionStatus:
-    """Return the status that a text names; the default where it names none."""
-    return CompletionStatus(text) if text in set(CompletionStatus) else default
-
+from answerkey.types import Completion, CompletionStatus
 
 # ── plain tables
 
@@ -164,7 +157,8 @@ class MmluProReader(KnownReader):
         if not files:
             raise log.make_error("E201", f"`{log.path}` holds no list of rows")
         for file in files:
-            for record in log.convert(file, log.elements(file), _read_mmlu_pro):
+            rows = log.elements(log.read_whole(file).value)
+            for record in log.convert(file, rows, _read_mmlu_pro):
                 unread += record.verdict.value is None
                 yield record
         if unread:
@@ -173,15 +167,9 @@ class MmluProReader(KnownReader):
 
 
 def _is_list(file: LogFile) -> bool:
-    """Return whether a file holds a list.
-
-    Beside the lists there are summaries, which are objects.
-    """
-    if not PurePosixPath(file.name).name.partition(".gz")[0].endswith(".json"):
-        return False
-    with suppress(DamagedError, OSError), file.open() as stream:
-        return stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
-    return True
+    """Return whether a file holds no summary, which is an object."""
+    is_json = file.name.partition(".gz")[0].endswith(".json")
+    return is_json and not file.read_head().startswith("{")
 
 
 def _read_mmlu_pro(row: Json) -> Record:
@@ -226,23 +214,19 @@ class OpenAiBatchReader(KnownReader):
     def read(self, log: Log) -> Iterator[Record]:
         """Yield the questions of the dataset, whose ids are the `custom_id`s, then the answers."""
         path = log.options.dataset
-        if path is not None:
-            yield from _read_questions(path, log.options.columns)
         log.description.task = (path or log.path).name.partition(".")[0]
         if path is None:
             hint = "name the file with the questions: `--dataset FILE`"
             log.notice("the log has no questions and no truths: only completions are written", hint)
+        else:
+            yield from _read_questions(path, log.options.columns)
         for file in log.files(*_LINES):
-            read_row = partial(self._read_row, log.description)
-            yield from log.convert(file, log.rows(file), read_row)
+            yield from log.convert(file, log.rows(file), partial(self._read_row, log))
 
-    def _read_row(self, description: LogDescription, row: Json) -> Record:
-        name = row.text("custom_id")
-        if not name:
-            raise DamagedError("the line has no `custom_id`")
-        reply = self.read_answer(row)
-        description.model = description.model or row.text(*self.model_path)
-        return Record(name, None, reply)
+    def _read_row(self, log: Log, row: Json) -> Record:
+        name = row.require("line", "custom_id")
+        log.description.model = log.description.model or row.text(*self.model_path)
+        return Record(name, None, self.read_answer(row))
 
     def read_answer(self, row: Json) -> Completion:
         """Return what a line says: a chat completion, a text completion, or a response."""
@@ -322,7 +306,6 @@ def _to_bytes(body: object) -> bytes:
 #: Where answerkey's own rows say which trial they are of, what became of the call, and the labels.
 _OWN_KEYS = ("trial", "completion_status", "choice_labels")
 _LONGEST_TRIAL = 9
-_TESTED = "0.3.0"
 
 
 class EveryEvalEverReader(KnownReader):
@@ -353,7 +336,7 @@ class EveryEvalEverReader(KnownReader):
             message = f"a file of numbers states {totals[name]} rows in `{name}.jsonl`"
             log.notice(f"{message}, which is not there")
         for file in files:
-            name = file.read_first(find_line_limit()).text("evaluation_name") or file.stem
+            name = parse_first(file.read_head()).text("evaluation_name") or file.stem
             if not log.begin_task(name):
                 continue
             before = log.seen
@@ -384,8 +367,7 @@ def _count_stated(log: Log) -> dict[str, int]:
     totals: dict[str, int] = {}
     for file in files:
         if file.name.endswith(".json"):
-            head = log.read_beside(file) or Json(None)
-            total = head.count("detailed_evaluation_results", "total_rows")
+            total = log.read_whole(file).count("detailed_evaluation_results", "total_rows")
             if total is not None:
                 totals[f"{file.stem}_samples"] = total
     return totals
@@ -394,7 +376,6 @@ def _count_stated(log: Log) -> dict[str, int]:
 def _read_row(log: Log, row: Json) -> list[Record]:
     """Return the records of a row, one for each reply."""
     log.description.model = log.description.model or row.text("model_id")
-    log.compare_version(row.text("schema_version"), _TESTED)
     name = row.require("row", "sample_id")
     metadata = row.at("metadata")
     choices, options = _find_choices(row)
@@ -478,57 +459,10 @@ def _list_replies(row: Json) -> list[Completion]:
 def _read_missing(row: Json) -> Completion:
     """Return what became of a call that gave no text."""
     error = row.text("error")
-    name = row.text("metadata", "completion_status")
-    status = _read_status(name, CompletionStatus.NO_TEXT)
-    is_failure = status is CompletionStatus.ERROR or not name
-    if error and is_failure:
+    status = row.text("metadata", "completion_status")
+    if error and status in {None, CompletionStatus.ERROR}:
         return prompts.fail(error)
-    if status is CompletionStatus.OK:
-        status = CompletionStatus.NO_TEXT
-    return Completion(None, status)
-
-
-# ── our own exports
-
-
-class ExportReader(KnownReader):
-    """Reads what `answerkey export --to jsonl` writes: an object for each sample and trial."""
-
-    kind = "answerkey"
-    title = "answerkey export"
-    row_keys = ({"sample_id", "trial", "completion", "completion_status", "scores", "sample"},)
-
-    def read(self, log: Log) -> Iterator[Record]:
-        """Yield a record for each row.
-
-        The first scorer, or that of `--score`, says how it was judged.
-        """
-        log.description.task = log.path.name.partition(".")[0]
-        for file in log.files(*_LINES):
-            yield from log.convert(file, log.rows(file), partial(_read_export, log))
-
-
-def _read_export(log: Log, row: Json) -> Record:
-    name = row.require("row", "sample_id")
-    description = log.description
-    scores = row.object("scores")
-    description.model = description.model or row.text("model")
-    description.score = log.options.score or description.score or next(iter(scores), None)
-    score = Json(scores.get(str(description.score)))
-    metadata = score.at("metadata")
-    truth = metadata.get("ground_truth_choice")
-    question = ask.read_asked(row.object("sample"), None, target=truth)
-    choices = ask.read_texts(metadata.get("choices")) or question.choices
-    if choices != question.choices:
-        question = replace(question, choices=choices, truth=metadata.text("ground_truth_choice"))
-    completion = Completion(
-        row.text("completion"),
-        _read_status(row.text("completion_status"), CompletionStatus.OK),
-        prompts.read_messages(row.get("prompt")),
-        finish_reason=row.text("finish_reason"),
-        latency=row.number("latency"),
-        error=row.text("completion_error"),
-        reasoning=row.text("reasoning"),
-    ).with_fields(**{usage: row.count(usage) for usage in USAGE_NAMES})
-    verdict = Verdict(score.number("values", "is_correct"), metadata.text("predicted_choice"))
-    return Record(name, question, completion, verdict, row.count("trial") or 0)
+    for known_status in set(CompletionStatus) - {CompletionStatus.OK}:
+        if known_status == status:
+            return Completion(None, known_status)
+    return Completion(None, CompletionStatus.NO_TEXT)

@@ -8,8 +8,7 @@ from typing import Any
 
 from answerkey.errors import hide_secrets
 from answerkey.evaluate.dry_run import Checked, DryRun, PlannedTask
-from answerkey.importers import Imported
-from answerkey.importers.project_files import ImportedTask
+from answerkey.importers.imports import Imported, ImportedTask
 from answerkey.reports.explain import draw_messages
 from answerkey.reports.terminal import UNLIMITED, format_cost
 from answerkey.spec.ready_made import ReadyMade

@@ -22,6 +22,7 @@ from answerkey import features
 from answerkey.datasets.content import COMPRESSIONS, Content
 from answerkey.datasets.dataset import Selection
 from answerkey.datasets.formats import FORMATS
+from answerkey.datasets.tables import Table
 from answerkey.errors import (
     AnswerkeyError,
     DataError,
@@ -119,9 +120,9 @@ class Specification:
 
     `model` is for `open_model`; None when no model is called, or none is named. `model_key` is the
     model's name in the files, also when recorded completions make calling it unnecessary;
-    `completions` is the file that has them, and `model_name` the name of the model that wrote
-    them. `judges` are the models of scorers that call one, by the scorer's key. The whole
-    specification is run `num_runs` times.
+    `completions` is the file or the table that has them, and `model_name` the name of the model
+    that wrote them. `judges` are the models of scorers that call one, by the scorer's key. The
+    whole specification is run `num_runs` times.
     """
 
     key: str
@@ -136,7 +137,7 @@ class Specification:
     num_runs: int = 1
     judges: Mapping[str, str | ModelConfig] = field(default_factory=dict)
     variant: Variant | None = None
-    completions: Path | str | None = None
+    completions: Path | str | Table | None = None
 
     @property
     def snippets(self) -> tuple[Snippet, ...]:

@@ -362,7 +362,9 @@ def test_completions_alone_say_how_they_are_scored(call: Call, tmp_path: Path) -
     body = {"choices": [{"message": {"role": "assistant", "content": "A"}}]}
     line = {"custom_id": "a", "response": {"status_code": 200, "body": body}, "error": None}
     write_rows(tmp_path / "output.jsonl", [line])
-    said = "answerkey score TASK --dataset FILE --completions imported/output/completions.parquet"
+    said = (
+        "answerkey score TASK --dataset FILE --completions imported/output/output/completions.jsonl"
+    )
     assert f"next: {said}\n" in call("import", "auto", "output.jsonl").err
 
 
@@ -407,7 +409,7 @@ def test_a_model_has_its_own_name_everywhere(call: Call) -> None:
     assert call("report", run, "-o", "page.html").code == 0
     page = Path("page.html").read_text(encoding="utf-8")
     assert f'"model": "{name}"' in page.replace('":"', '": "')
-    assert "completions.parquet" not in page
+    assert "completions.jsonl" not in page
     both = ("compare", run, import_and_run(call, other, said="The answer is (B)."))
     told = call(*both, "--json").json["comparison"]["tasks"][0]["runs"]
     assert [one["model"] for one in told] == [name, other]
@@ -420,9 +422,8 @@ def test_completions_of_the_caller_are_not_said_to_be_of_the_log(call: Call) -> 
     A model that is not asked has not written them.
     """
     import_and_run(call, "Qwen1.5-7B-Chat")
-    brought = call(
-        "run", "of/Qwen1.5-7B-Chat", "--completions", "of/Qwen1.5-7B-Chat/completions.parquet"
-    )
+    completions = "of/Qwen1.5-7B-Chat/MMLU-Pro/completions.jsonl"
+    brought = call("run", "of/Qwen1.5-7B-Chat", "--completions", completions)
     assert "  completions  recorded in " in brought.out
     unasked = call("run", "of/Qwen1.5-7B-Chat", "--model", "builtin/random")
     assert "  completions  of Qwen1.5-7B-Chat, recorded in " in unasked.out

@@ -6,29 +6,17 @@ import pytest
 
 from answerkey.dataset_audit.questions import (
     Question,
-    TruthForm,
     find_damage,
-    find_derived,
-    find_fields,
-    find_place,
     read_questions,
+    recognise_fields,
 )
-from answerkey.datasets.recognition import recognise
 from answerkey.datasets.tables import load_rows
-
-
-def read(row: dict[str, Any], **said: Any) -> Question:  # noqa: ANN401 - the fields of find_fields
-    """Return the question of a row, with the parts that are said."""
-    samples = load_rows([row], name="rows").samples
-    (question,) = read_questions(samples, find_fields(samples, **said))
-    return question
 
 
 def read_recognised(row: dict[str, Any]) -> Question:
     """Return the question of a row whose parts are recognised."""
     samples = load_rows([row], name="rows").samples
-    found = recognise(samples, needs_all=False)
-    (question,) = read_questions(found.derive(samples), find_derived(found))
+    (question,) = read_questions(samples, recognise_fields(samples, {}))
     return question
 
 
@@ -72,49 +60,6 @@ def test_parts_are_found_by_their_names(
     """Options may stand in columns of their own, in mappings, or under their labels."""
     found = read_recognised({"question": "q", **row})
     assert (found.text, found.options, found.labels, found.truth) == ("q", options, labels, truth)
-
-
-def test_parts_may_be_named() -> None:
-    """A passage belongs to the question.
-
-    Paths and templates may be given; only their columns are read.
-    """
-    row = {
-        "passage": "p",
-        "question": "q",
-        "choice0": "x",
-        "choice1": "y",
-        "label": 1,
-        "notes": "long",
-    }
-    found = read(row, truth_form="index")
-    assert (found.text, found.options, found.labels) == ("p\nq", ("x", "y"), ("A", "B"))
-    assert (found.truth, found.said) == (1, "1")
-    fields = find_fields(load_rows([row], name="rows").samples)
-    assert fields.columns == frozenset(row) - {"notes"}
-    nested = {"question": STEM, "answerKey": "2"}
-    assert read(nested, question=("question.stem",), truth="{{ sample.answerKey }}") == read(nested)
-
-
-@pytest.mark.parametrize(
-    ("said", "form", "place"),
-    [
-        ("B", "label", 1),
-        (" B ", "label", 1),
-        ("E", "label", None),
-        ("1", "index", 1),
-        ("4", "index", None),
-        ("4", "number", 3),
-        ("0", "number", None),
-        ("-1", "index", None),
-        ("y", "text", 1),
-        ("z", "text", None),
-        (None, "label", None),
-    ],
-)
-def test_a_truth_names_its_option(said: str | None, form: TruthForm, place: int | None) -> None:
-    """By label, by a place counted from 0 or from 1, or by text."""
-    assert find_place(said, ["A", "B", "C", "D"], ["x", "y", "v", "w"], form) == place
 
 
 @pytest.mark.parametrize(

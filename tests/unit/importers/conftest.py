@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 import zstandard
 
@@ -115,22 +114,32 @@ class Desk:
 
         Of several tasks, that of one.
         """
-        return _read(self.out / task / "dataset.parquet", columns)
+        return self._read(task, "dataset.jsonl", columns)
 
     def said(self, *columns: str, task: str = "") -> list[Any]:
-        """Return columns of the completions that were written, in the same way."""
-        return _read(self.out / task / "completions.parquet", columns)
+        """Return columns of the completions that were written, in the order of the samples."""
+        rows = self._read(task, "completions.jsonl", ())
+        if list(self.out.glob(f"{task or '*'}/dataset.jsonl")):
+            ids = self.asked("sample_id", task=task)
+            rows.sort(key=lambda row: (ids.index(row["sample_id"]), row["trial"]))
+        return _pick(rows, columns)
+
+    def _read(self, task: str, name: str, columns: tuple[str, ...]) -> list[Any]:
+        (path,) = self.out.glob(f"{task or '*'}/{name}")
+        with path.open(encoding="utf-8") as lines:
+            rows = list(map(json.loads, lines))
+        names = dict.fromkeys(key for row in rows for key in row)
+        return _pick([{key: row.get(key) for key in names} for row in rows], columns)
 
     def text(self, name: str) -> str:
         """Return a file that was written."""
         return (self.out / name).read_text(encoding="utf-8")
 
 
-def _read(path: Path, columns: tuple[str, ...]) -> list[Any]:
-    frame = pl.read_parquet(path)
+def _pick(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> list[Any]:
     if len(columns) == 1:
-        return frame[columns[0]].to_list()
-    return frame.select(columns).rows() if columns else frame.to_dicts()
+        return [row.get(columns[0]) for row in rows]
+    return [tuple(map(row.get, columns)) for row in rows] if columns else rows
 
 
 @pytest.fixture

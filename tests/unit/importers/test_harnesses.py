@@ -82,15 +82,16 @@ def test_a_line_of_a_task_that_generates(desk: Desk) -> None:
         "choices": ["A", "B"],
         "answer": "B",
         "category": "maps",
-        "original": json.dumps(ROW),
+        "original": ROW,
     }
     assert desk.said()[1] == {
         "sample_id": "maps/7",
+        "trial": 0,
         "completion": "(A)",
         "completion_status": "OK",
         "their_score": 0.0,
         "their_answer": "A",
-        "prompt": '[{"role": "user", "content": "Which?\\nAnswer:"}]',
+        "prompt": [{"role": "user", "content": "Which?\nAnswer:"}],
     }
     assert desk.bring(desk.lines("any name.jsonl", [generated()])).kind == "lm-eval"
 
@@ -100,13 +101,13 @@ def test_the_likeliest_choice_stands_for_a_reply(desk: Desk) -> None:
     found = desk.bring(desk.lines(MAPS, [ranked(), ranked("-0.5", "-inf", doc_id=1)]))
     assert found.tasks[0].description.score == "acc,none"
     assert desk.said("completion", "their_answer") == [("B", "B"), ("A", "A")]
-    assert json.loads(desk.said("logprobs")[0]) == {
+    assert desk.said("logprobs")[0] == {
         "ranking": [
             {"continuation": " Paris", "logprob": -1.5, "bytes": 6},
             {"continuation": " Lyon", "logprob": -0.5, "bytes": 5},
         ]
     }
-    assert "type: choice_probabilities" in desk.text("task.yaml")
+    assert "type: choice_probabilities" in desk.text("run.yaml")
 
 
 @pytest.mark.parametrize(
@@ -200,7 +201,7 @@ def test_older_logs_keep_arguments_as_lists_and_chats_as_texts(desk: Desk) -> No
         generated(1, arguments={"gen_args_0": {"arg_0": [chat], "arg_1": {}}}),
     ]
     desk.bring(desk.lines(MAPS, rows))
-    assert [json.loads(one)[0]["content"] for one in desk.said("prompt")] == [
+    assert [one[0]["content"] for one in desk.said("prompt")] == [
         "Old prompt",
         "Which?",
     ]
@@ -211,7 +212,7 @@ def test_a_task_without_choices_is_compared_as_text(desk: Desk) -> None:
     row = generated(doc={"question": "2 + 2?"}, target="4", resps=[["4"]], filtered_resps=["4"])
     found = desk.bring(desk.lines(MAPS, [row]))
     assert "the log lists no choices: replies are compared as texts" in found.notices[0].message
-    assert "type: string_equals\n" in desk.text("task.yaml")
+    assert "type: string_equals\n" in desk.text("run.yaml")
 
 
 def test_what_cannot_be_imported_is_named(desk: Desk) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +76,7 @@ def test_a_state_is_a_question_with_the_verdict_of_its_statistics(desk: Desk) ->
         "options": ["one", "two"],
         "choices": ["A", "B"],
         "answer": "B",
-        "original": json.dumps({"id": "id1", "split": "test"}),
+        "original": {"id": "id1", "split": "test"},
     }
     columns = ("completion", "their_score", "their_answer", "latency")
     assert desk.said(*columns) == [(" B", 1.0, "B", 0.5), ("A or B", 0.0, None, 0.5)]
@@ -101,12 +100,12 @@ def test_references_asked_one_by_one_are_ranked(desk: Desk) -> None:
     )
     desk.bring(log)
     assert desk.said("completion") == ["B", "A"]
-    ranking = json.loads(desk.said("logprobs")[0])["ranking"]
+    ranking = desk.said("logprobs")[0]["ranking"]
     assert [(part["continuation"], part["logprob"]) for part in ranking] == [
         (" one", -2.0),
         (" two", -1.0),
     ]
-    assert "choice_probabilities" in desk.text("task.yaml")
+    assert "choice_probabilities" in desk.text("run.yaml")
 
 
 def test_several_choices_of_worked_examples_are_trials(desk: Desk) -> None:
@@ -152,10 +151,10 @@ def test_compressed_files_and_the_states_alone_are_read(desk: Desk) -> None:
 
 
 def test_states_that_cannot_be_read_are_named(desk: Desk) -> None:
-    """By file and line; the rest can be had."""
+    """By file and place; the rest can be had."""
     log = write_run(desk, [state(1), {"instance": {}}, 3], [])
     error = desk.refuse("the state has no `instance.id`", log)
     assert isinstance(error, Problems)
     assert len(error.errors) == 2
-    assert str(error.errors[0].where).endswith("scenario_state.json:1")
+    assert str(error.errors[0].where).endswith("scenario_state.json")
     assert desk.bring(log, allow_failed="2").broken == 2

@@ -65,7 +65,7 @@ def test_predictions_and_reviews_are_joined_by_their_index(desk: Desk) -> None:
         "options": ["one", "two"],
         "choices": ["A", "B"],
         "answer": "B",
-        "original": '{"subject": "maps"}',
+        "original": {"subject": "maps"},
     }
     columns = (
         "completion",

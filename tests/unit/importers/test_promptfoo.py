@@ -53,7 +53,7 @@ def test_a_row_is_a_test_with_its_variables(desk: Desk) -> None:
         "options": ["one", "two"],
         "choices": ["A", "B"],
         "answer": "B",
-        "original": '{"level": 3}',
+        "original": {"level": 3},
     }
     columns = ("completion", "their_score", "latency", "prompt_tokens", "finish_reason")
     assert desk.said(*columns) == [("B", 1.0, 0.5, 9, "stop"), ("A", 0.0, 0.5, 9, "stop")]
@@ -79,7 +79,7 @@ def test_chats_are_messages_and_errors_are_no_verdicts(desk: Desk) -> None:
         1, error="HTTP 500", failureReason=2, response={"error": "HTTP 500"}, success=False
     )
     desk.bring(desk.json("res.json", whole(chat, failed)))
-    assert desk.said("prompt")[0].startswith('[{"role": "system"')
+    assert desk.said("prompt")[0][0]["role"] == "system"
     assert desk.said("completion_status", "error", "their_score")[1] == ("ERROR", "HTTP 500", None)
 
 

@@ -17,7 +17,7 @@ import pytest
 import answerkey as ak
 from answerkey.errors import DataError, Place, Problems, SpecError, find_near, remember_secret
 from answerkey.evaluate.options import Options
-from answerkey.importers.project import import_log
+from answerkey.importers.imports import import_log
 from answerkey.text import (
     describe_problems,
     draw_problems,

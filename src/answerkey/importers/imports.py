@@ -1,0 +1,502 @@
+"""Logs of other tools as runs: `import_log` writes the files of one, `load_log` hands its tables to
+`evaluate`, `open_log` returns it scored.
+
+    log ──► reader ──► Records ──► TaskTables ──► evaluate
+
+A reader is a class with a `kind` (see `LogReader`); packages add theirs through entry points of the
+group `answerkey.importers`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import shlex
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from pathlib import Path
+
+from answerkey._version import __version__
+from answerkey.datasets.content import require_plain
+from answerkey.datasets.tables import load_table
+from answerkey.engines import open_engine
+from answerkey.errors import AnswerkeyError, DataError, Place, RunError, SpecError, listing, suggest
+from answerkey.evaluate.display import choose_display
+from answerkey.evaluate.options import Options
+from answerkey.evaluate.run import TabledRun, make_run, open_run, read_plan
+from answerkey.importers.evidence import EvidenceReader
+from answerkey.importers.harnesses import LightevalReader, LmEvalReader
+from answerkey.importers.helm import HelmReader
+from answerkey.importers.inspect import InspectReader
+from answerkey.importers.logs import (
+    ImportOptions,
+    Log,
+    LogDescription,
+    LogPreview,
+    LogReader,
+    Record,
+)
+from answerkey.importers.predictions import EvalscopeReader, OpenCompassReader
+from answerkey.importers.promptfoo import PromptfooReader
+from answerkey.importers.tables import (
+    AnthropicBatchReader,
+    EveryEvalEverReader,
+    MmluProReader,
+    OpenAiBatchReader,
+    PlainReader,
+)
+from answerkey.importers.task_tables import COMPLETIONS, DATASET, TaskTables
+from answerkey.runs import Run
+from answerkey.spec.nodes import name_key
+from answerkey.spec.ready_made import write_yaml
+from answerkey.types import Notice, Registry
+
+AUTO = "auto"
+#: In the order in which they are asked whether they recognise a log; the last takes any table.
+_KINDS: tuple[type[LogReader], ...] = (
+    InspectReader,
+    LmEvalReader,
+    MmluProReader,
+    OpenAiBatchReader,
+    AnthropicBatchReader,
+    HelmReader,
+    LightevalReader,
+    EvalscopeReader,
+    OpenCompassReader,
+    PromptfooReader,
+    EveryEvalEverReader,
+    EvidenceReader,
+    PlainReader,
+)
+_READERS = {reader.kind: reader for reader in _KINDS}
+READERS: Registry[LogReader] = Registry("answerkey.importers", _READERS, _READERS.__getitem__)
+_REPORT_EVERY = 2_000
+_LONGEST_KEY = 80
+_ABOUT = "# What was asked, what was said, and how it is scored. No model is asked.\n"
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class ImportedTask:
+    """A task of an imported log: its key, what the log says of it, and what it holds.
+
+    `samples` were asked `num_trials` times each. `statuses` counts completions by status, `judged`
+    those that the tool judged, and `their_mean` is the mean of its verdicts.
+    """
+
+    key: str
+    description: LogDescription
+    samples: int
+    num_trials: int
+    statuses: dict[str, int]
+    judged: int
+    their_mean: float | None
+    has_questions: bool
+    scorers: list[dict[str, object]] = field(repr=False)
+
+    def describe(self) -> dict[str, object]:
+        """Return the task as plain values."""
+        description = self.description
+        return {
+            "task": description.task,
+            "model": description.model,
+            "samples": self.samples,
+            "num_trials": self.num_trials,
+            "completions": self.statuses,
+            "theirs": {
+                "score": description.score,
+                "judged": self.judged,
+                "mean": self.their_mean,
+                "reported": description.reported,
+            },
+        }
+
+
+@dataclass(frozen=True)
+class Imported:
+    """An imported log: where it lay and lies now, its tasks, and how many broken lines it had."""
+
+    path: Path
+    folder: Path
+    kind: str
+    title: str
+    tasks: tuple[ImportedTask, ...]
+    broken: int
+    notices: tuple[Notice, ...] = ()
+    broken_places: tuple[str, ...] = ()
+
+    @property
+    def samples(self) -> int:
+        """How many samples all tasks have."""
+        return sum(task.samples for task in self.tasks)
+
+    @property
+    def has_questions(self) -> bool:
+        """Whether the log says what was asked; a run needs that."""
+        return all(task.has_questions for task in self.tasks)
+
+    def describe(self) -> dict[str, object]:
+        """Return the import as plain values, as `import.json` and `--json` have it."""
+        statuses: Counter[str] = Counter()
+        for task in self.tasks:
+            statuses.update(task.statuses)
+        only = self.tasks[0].describe() if len(self.tasks) == 1 else {}
+        return {
+            "log": str(self.path),
+            "folder": str(self.folder),
+            "kind": self.kind,
+            "tool": self.title,
+            **only,
+            "samples": self.samples,
+            "completions": dict(sorted(statuses.items())),
+            "tasks": [task.describe() for task in self.tasks],
+            "left_out": self.broken,
+            "left_out_places": list(self.broken_places),
+            "notices": [str(notice) for notice in self.notices],
+            "answerkey_version": __version__,
+        }
+
+    def describe_run(self) -> dict[str, list[object] | dict[str, object]]:
+        """Return the run file of the tasks, whose tables lie in folders with their keys."""
+        models: dict[str, object] = {}
+        datasets: list[object] = []
+        tasks: list[object] = []
+        specifications: list[object] = []
+        for task in self.tasks:
+            title = _make_plain(task.description.task or "Imported questions")
+            source = {"type": "local", "file_path": f"{task.key}/{DATASET}"}
+            datasets.append({"key": task.key, "display_name": title, "source": source})
+            definition: dict[str, object] = {"dataset": {"key": task.key}, "scorers": task.scorers}
+            if task.num_trials > 1:
+                definition["trials"] = {"num_trials": task.num_trials}
+            tasks.append({"key": task.key, "display_name": title, "definition": definition})
+            specification = {"task_key": task.key, "completions": f"{task.key}/{COMPLETIONS}"}
+            model = task.description.model
+            if model:
+                specification["model_key"] = make_key(model)
+                models[model] = {
+                    "key": make_key(model),
+                    "display_name": _make_plain(model),
+                    "config": {"connection_type": "placeholder"},
+                }
+            specifications.append(specification)
+        evaluation: dict[str, object] = {
+            "key": make_key(self.path.resolve().name),
+            "display_name": _make_plain(f"{self.path.name} ({self.title})"),
+            "task_specifications": specifications,
+        }
+        run: dict[str, list[object] | dict[str, object]] = {}
+        if models:
+            run["models"] = list(models.values())
+        return {**run, "datasets": datasets, "tasks": tasks, "evaluation": evaluation}
+
+
+def make_key(text: str) -> str:
+    """Return a text as a key: letters, digits, `_` and `-`."""
+    return name_key(text)[:_LONGEST_KEY] or "imported"
+
+
+def _make_plain(text: str) -> str:
+    """Return a name on one line, without what a task file would take for a config or environment
+    value.
+    """
+    printable = "".join(letter if letter.isprintable() else " " for letter in text)
+    plain = " ".join(printable.replace("<<", "< <").split())
+    return f"`{plain}`" if plain.startswith("$") else plain
+
+
+# ── from a log to its tables
+
+
+def _read_log(
+    kind: str,
+    source: Path,
+    folder: Path,
+    options: ImportOptions,
+    progress: Progress | None = None,
+) -> Imported:
+    """Write the tables of a log below a folder, and return what they hold."""
+    if not source.exists():
+        raise DataError("E201", f"there is no log `{source}`", where=Place(file=str(source)))
+    require_plain(source)
+    if kind != AUTO and kind not in READERS:
+        hint = suggest(kind, [*READERS, AUTO]) or f"kinds: {listing([AUTO, *READERS])}"
+        raise SpecError("E119", f"there is no kind of log `{kind}`", hint=hint)
+    reader = READERS[detect_kind(source) if kind == AUTO else kind]()
+    log = Log(source, options)
+    records = _Records(log, progress)
+    tasks: dict[str, ImportedTask] = {}
+    # A reader goes over to another task by another description.
+    for _, group in groupby(records.iterate(reader), lambda _: id(log.description)):
+        name = key = make_key(log.description.task or "imported")
+        while key in tasks:
+            key = f"{name}-{len(tasks) + 1}"
+        tables = TaskTables(folder / key, log.description)
+        tables.write(log, group)
+        if tables.counts["completions"]:
+            tasks[key] = _finish_task(log, key, tables)
+        else:
+            shutil.rmtree(folder / key)
+    records.refuse_broken(has_tasks=bool(tasks))
+    records.refuse_several()
+    _require_wanted(log, tasks.values())
+    if log.broken:
+        log.notice(f"{log.broken} lines or members are broken or missing, and left out")
+    return Imported(
+        path=log.path,
+        folder=folder,
+        kind=reader.kind,
+        title=reader.title,
+        tasks=tuple(tasks.values()),
+        broken=log.broken,
+        notices=tuple(log.notices),
+        broken_places=tuple(str(error.where) for error in log.errors.errors),
+    )
+
+
+class _Records:
+    """The records of a log, without questions that have several right letters."""
+
+    def __init__(self, log: Log, progress: Progress | None) -> None:
+        self._log = log
+        self._progress = progress
+        self._count = 0
+        self._several: list[str] = []
+
+    def iterate(self, reader: LogReader) -> Iterator[Record]:
+        """Yield the records that can be scored here."""
+        for record in reader.read(self._log):
+            self._count += 1
+            if self._progress is not None and self._count % _REPORT_EVERY == 0:
+                self._progress("read", self._count, 0)
+            if _has_several_truths(record):
+                self._several.append(record.sample_id)
+            else:
+                yield record
+
+    def refuse_broken(self, *, has_tasks: bool) -> None:
+        """Raise the errors of broken lines when there are more than the caller allows."""
+        log = self._log
+        rows = max(log.seen, self._count + log.broken)
+        if log.broken <= Options(allow_failed=log.options.allow_failed).failed_limit(rows):
+            return
+        if has_tasks:
+            hint = f"copy the log again, or import the rest with `--allow-failed {log.broken}`"
+            log.errors.errors[0].hint = hint
+        log.errors.raise_any()
+
+    def refuse_several(self) -> None:
+        """Raise E215 for questions with several right letters, unless the caller leaves them out.
+
+        Also when nothing is left without them.
+        """
+        if not self._several:
+            return
+        several, left = len(self._several), self._count - len(self._several)
+        if self._log.options.single_answers and left:
+            self._log.notice(f"{several} questions with several right letters are left out")
+            return
+        message = f"{several} of {self._count} questions have several right letters"
+        message += f" (first: sample `{self._several[0]}`), and one is scored here"
+        hint = f"`--single-answers` leaves them out and takes the other {left}"
+        raise self._log.make_error("E215", message, hint)
+
+
+def _has_several_truths(record: Record) -> bool:
+    question = record.question
+    if question is None or question.truth is None or "," not in question.truth:
+        return False
+    return set(question.truth.split(",")) <= set(question.choices or ())
+
+
+def _require_wanted(log: Log, tasks: Iterable[ImportedTask]) -> None:
+    """Raise an error when the log has not got what the caller asks for."""
+    task, score = log.options.task, log.options.score
+    if task is not None and task not in log.tasks:
+        hint = suggest(task, log.tasks) or f"tasks: {listing(log.tasks) or 'one without a name'}"
+        raise log.make_error("E206", f"the log has no task `{task}`", hint)
+    tasks = list(tasks)
+    if score is not None and tasks and not any(task.judged for task in tasks):
+        hint = "leave `--score` out: the first score of the log is taken then"
+        raise log.make_error("E206", f"the log has no score `{score}`", hint)
+    if not tasks:
+        message = "nothing of the log can be used" if log.broken else "the log has no completions"
+        raise log.make_error("E210", message)
+
+
+def _finish_task(log: Log, key: str, tables: TaskTables) -> ImportedTask:
+    """Return what a task holds; what only all of its records tell is noticed."""
+    description, counts = tables.description, tables.counts
+    samples = len(tables.samples)
+    task = f"task `{description.task}`: " if len(log.tasks) > 1 else ""
+    if tables.missing:
+        hint = "they are in the completions with the status ERROR: a run of them is incomplete"
+        log.notice(f"{task}{tables.missing} completions are not in the log", hint)
+    if description.expected is not None and description.expected > samples:
+        log.notice(f"{task}the log has {samples} of {description.expected} samples")
+    if tables.foreign_truths:
+        count = f"{tables.foreign_truths} questions would be refused"
+        hint = "`answerkey run` with `--allow-failed N` leaves up to N such rows out"
+        log.notice(f"{task}{count}: {tables.foreign_truth}", hint)
+    unlabelled = counts["questions"] - counts["choices"]
+    if unlabelled and counts["choices"]:
+        message = f"{task}{unlabelled} of {counts['questions']} questions have no choices"
+        log.notice(message, "they cannot be scored as they are")
+    elif unlabelled:
+        guessed = tables.guess_choices()
+        consequence = "replies are compared as texts"
+        if guessed:
+            consequence = f"taken to be {listing(guessed)}, by the truths"
+        log.notice(f"{task}the log lists no choices: {consequence}")
+    return ImportedTask(
+        key=key,
+        description=description,
+        samples=samples,
+        num_trials=len(tables.trials),
+        statuses=dict(sorted(tables.statuses.items())),
+        judged=counts["judged"],
+        their_mean=tables.right / counts["judged"] if counts["judged"] else None,
+        has_questions=bool(counts["questions"]),
+        scorers=tables.choose_scorers(),
+    )
+
+
+# ── an import that is kept
+
+
+def import_log(  # noqa: PLR0913 - each is an option of the command
+    kind: str,
+    path: str | Path,
+    *,
+    out: str | Path | None = None,
+    task: str | None = None,
+    score: str | None = None,
+    dataset: str | Path | None = None,
+    columns: Mapping[str, str] | None = None,
+    single_answers: bool = False,
+    allow_failed: int | str | None = None,
+    progress: Progress | None = None,
+) -> Imported:
+    """Import a log into a new folder (default `imported/<name>`) and return what it holds.
+
+    `kind` is one of `READERS`, or `auto`; `ImportOptions` describes the other options.
+    """
+    options = ImportOptions(
+        score=score,
+        dataset=None if dataset is None else Path(dataset),
+        task=task,
+        columns=columns or {},
+        single_answers=single_answers,
+        allow_failed=allow_failed,
+    )
+    source = Path(path)
+    folder = Path("imported") / (source.resolve().stem or "log") if out is None else Path(out)
+    with _write_whole(folder) as draft:
+        imported = replace(_read_log(kind, source, draft, options, progress), folder=folder)
+        text = json.dumps(imported.describe(), ensure_ascii=False, indent=2, allow_nan=False)
+        (draft / "import.json").write_text(f"{text}\n", encoding="utf-8", errors="backslashreplace")
+        if imported.has_questions:
+            run = _ABOUT + write_yaml(imported.describe_run())
+            (draft / "run.yaml").write_text(run, encoding="utf-8")
+    return imported
+
+
+@contextmanager
+def _write_whole(folder: Path) -> Iterator[Path]:
+    """Yield a folder that gets its name when all is in it.
+
+    Nothing is left when something goes wrong.
+    """
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        hint = "name a new or empty folder with `--out`"
+        raise SpecError("E119", f"`{folder}` is there already; nothing was written", hint=hint)
+    draft = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        yield draft
+        draft.chmod(0o755)
+        draft.replace(folder)
+    except OSError as error:
+        hint = "check the free space and the rights of the folder, or choose another with `--out`"
+        raise RunError("E502", f"cannot write `{folder}`: {error}", hint=hint) from error
+    finally:
+        if draft is not None:
+            shutil.rmtree(draft, ignore_errors=True)
+
+
+# ── a log in place of a run file, or of a run
+
+
+def load_log(path: Path, kind: str, options: ImportOptions) -> TabledRun:
+    """Return a log as a run file with the tables of its tasks; E209 for one without questions.
+
+    Tables that are too large for memory stay in temporary files as long as the process.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="answerkey-log-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    imported = _read_log(kind, path, folder, options)
+    if not imported.has_questions:
+        message = f"`{path}` has replies, but no questions and no truths"
+        command = f"answerkey score {shlex.quote(str(path))} --dataset FILE"
+        hint = f"name the file that has them: `{command}`"
+        raise DataError("E209", message, where=Place(file=str(path)), hint=hint)
+    tables = {}
+    for task in imported.tasks:
+        samples = load_table(folder / task.key / DATASET, shown=str(path))
+        completions = load_table(folder / task.key / COMPLETIONS, by_trial=True, shown=str(path))
+        tables[task.key] = (samples, completions)
+    return TabledRun(str(path), imported.describe_run(), tables, imported.notices)
+
+
+def open_log(path: Path) -> Run | None:
+    """Return the run of a log, scored in memory; None for what no importer recognises."""
+    kind = find_kind(path)
+    if kind is None:
+        return None
+    try:
+        log = load_log(path, kind, ImportOptions())
+    except AnswerkeyError as error:
+        error.hint = _name_command(error.hint, path)
+        raise
+    options = Options()
+    plan, notices = read_plan(log, options)
+    for notice in log.notices:
+        notices.append(replace(notice, hint=_name_command(notice.hint, path)))
+    pending = open_run(log, plan, notices, options, open_engine())
+    return make_run(pending, None, choose_display(None, None))
+
+
+def _name_command(hint: str | None, path: Path) -> str | None:
+    """Return a hint that names an option with the command that has it."""
+    if hint is None or "`--" not in hint:
+        return hint
+    return f"{hint}; these are options of `answerkey score {shlex.quote(str(path))}`"
+
+
+# ── kinds of logs
+
+
+def find_kind(path: Path) -> str | None:
+    """Return the kind of a log; None for what no importer recognises."""
+    preview = LogPreview(path)
+    return next((kind for kind in READERS if READERS[kind].recognises(preview)), None)
+
+
+def detect_kind(path: str | Path) -> str:
+    """Return the kind of a log; DataError E201 when no reader recognises it."""
+    path = Path(path)
+    kind = find_kind(path)
+    if kind is not None:
+        return kind
+    hint = f"name one of {listing(READERS)} in place of `auto`"
+    files = sorted(LogPreview(path).names)
+    if path.is_dir() and files:
+        hint = f"name one of its files: `answerkey import auto {shlex.quote(str(path / files[0]))}`"
+    message = f"the kind of the log `{path}` is not recognised"
+    raise DataError("E201", message, where=Place(file=str(path)), hint=hint)

@@ -1,0 +1,163 @@
+"""JSON of logs: values that are looked up by path."""
+
+from __future__ import annotations
+
+import json
+import math
+from codecs import BOM_UTF8
+
+from answerkey.datasets.options import write_cell
+
+Row = dict[str, object]
+
+#: Numbers that JSON does not have (`NaN`, `Infinity`) are null.
+_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
+#: Made once: `str | int | float` would build a type for every value.
+_NUMBERS = (str, int, float)
+
+
+class DamagedError(Exception):
+    """A row, a file or a whole archive that cannot be read; the message says why."""
+
+
+class Json:
+    """A value of a log.
+
+    Paths of keys lead to what is inside, and to None or nothing where it is not there. A row of a
+    file knows its `line`, or its `key` in a list or an object.
+    """
+
+    __slots__ = ("key", "line", "value")
+
+    def __init__(self, value: object, line: int | None = None, key: str = "") -> None:
+        self.value = value
+        self.line = line
+        self.key = key
+
+    def get(self, *path: str) -> object:
+        """Return what a path leads to."""
+        value = self.value
+        for key in path:
+            if not isinstance(value, dict):
+                return None
+            value = value.get(key)
+        return value
+
+    def at(self, *path: str) -> Json:
+        """Return what a path leads to, for further paths."""
+        return Json(self.get(*path))
+
+    def list(self, *path: str) -> list[Json]:
+        """Return the elements of the list that a path leads to."""
+        value = self.get(*path)
+        if not isinstance(value, list):
+            return []
+        return [Json(element) for element in value]
+
+    def first(self, *path: str) -> Json:
+        """Return the first element of the list that a path leads to; null where it has none."""
+        value = self.get(*path)
+        if isinstance(value, list) and value:
+            return Json(value[0])
+        return Json(None)
+
+    def object(self, *path: str) -> Row:
+        """Return the object that a path leads to."""
+        value = self.get(*path)
+        return value if isinstance(value, dict) else {}
+
+    def text(self, *path: str) -> str | None:
+        """Return the text that a path leads to, a number as text."""
+        return write_cell(self.get(*path))
+
+    def require(self, owner: str, *path: str) -> str:
+        """Return the text that a path leads to.
+
+        DamagedError, which names the `owner`, where it has none.
+        """
+        text = self.text(*path)
+        if not text:
+            raise DamagedError(f"the {owner} has no `{'.'.join(path)}`")
+        return text
+
+    def any_text(self, *names: str) -> str | None:
+        """Return the first text under one of some names that is not empty."""
+        for name in names:
+            text = self.text(name)
+            if text:
+                return text
+        return None
+
+    def number(self, *path: str) -> float | None:
+        """Return the finite number that a path leads to, also written as text.
+
+        True and false are 1 and 0.
+        """
+        value = self.get(*path)
+        if not isinstance(value, _NUMBERS):
+            return None
+        try:
+            number = float(value)
+        except (ValueError, OverflowError):
+            return None
+        return number if math.isfinite(number) else None
+
+    def count(self, *path: str) -> int | None:
+        """Return the whole number from 0 on that a path leads to."""
+        value = self.get(*path)
+        if isinstance(value, bool) or not isinstance(value, int):
+            return None
+        return value if 0 <= value < 1 << 63 else None
+
+    def pick(self, *names: str) -> Row:
+        """Return the values under some names that are not null."""
+        cells = self.object()
+        return {name: cells[name] for name in names if cells.get(name) is not None}
+
+    def numbers(self, *path: str) -> dict[str, float]:
+        """Return the numbers among the values of the object that a path leads to, by name."""
+        numbers = {}
+        for name, value in self.object(*path).items():
+            number = Json(value).number()
+            if number is not None:
+                numbers[str(name)] = number
+        return numbers
+
+
+def parse_json(text: str) -> object:
+    """Return the value of a JSON text; DamagedError when it is none."""
+    try:
+        return _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        reason = error.msg[:1].lower() + error.msg[1:]
+        raise DamagedError(f"not valid JSON: {reason} (character {error.pos + 1})") from None
+    except RecursionError:
+        raise DamagedError("it is nested too deeply") from None
+    except ValueError:
+        raise DamagedError("a number has too many digits") from None
+
+
+def parse_first(text: str) -> Json:
+    """Return the object at the beginning of a text, or of its list; null where there is none."""
+    try:
+        value, _ = _DECODER.raw_decode(text.lstrip("[ \t\r\n"))
+    except (RecursionError, ValueError):
+        return Json(None)
+    return Json(value if isinstance(value, dict) else None)
+
+
+def parse_bytes(raw: bytes) -> object:
+    """Return the value that bytes hold as JSON; DamagedError when they hold none."""
+    try:
+        # Python decodes plain UTF-8 much faster.
+        return parse_json(raw.decode("utf-8-sig" if raw.startswith(BOM_UTF8) else "utf-8"))
+    except UnicodeDecodeError as error:
+        raise DamagedError(f"byte 0x{raw[error.start]:02x} is not valid UTF-8") from None
+
+
+def parse_object(raw: bytes) -> Row:
+    """Return the object that bytes hold as JSON; DamagedError when they hold none."""
+    value = parse_bytes(raw)
+    if not isinstance(value, dict):
+        raise DamagedError(f"an object is expected here, not {type(value).__name__}")
+    return value

@@ -1,0 +1,250 @@
+"""Laws of an import: records become two tables, which are scored as they are or kept in files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import pytest
+
+import answerkey as ak
+from answerkey.errors import RunError, SpecError
+from answerkey.importers import (
+    READERS,
+    Imported,
+    Log,
+    LogPreview,
+    Question,
+    Record,
+    Verdict,
+    detect_kind,
+    import_log,
+)
+from answerkey.importers.task_tables import NOT_IN_LOG
+from answerkey.types import Completion
+
+if TYPE_CHECKING:
+    from tests.unit.importers.conftest import Desk
+
+ASKED = {"question": "?", "options": ["x", "yy"], "score": 1}
+ROWS = [
+    {"id": "a", **ASKED, "answer": "A", "output": "A", "pred": "A"},
+    {"id": "b", **ASKED, "answer": "B", "output": "Hm.", "pred": "B"},
+]
+
+
+def test_an_import_runs_as_it_is(desk: Desk) -> None:
+    """Task, dataset and completions fit together, and their verdicts are compared with ours."""
+    imported = desk.bring(desk.lines("mine.jsonl", ROWS))
+    run = ak.run(imported.folder, out=desk.folder / "run")
+    (task,) = run.tasks.values()
+    assert (run.status, task.metrics["Accuracy"].value) == ("complete", 0.5)
+    theirs = task.totals["theirs"]
+    assert (theirs["compared"], theirs["both_right"], theirs["only_theirs"]["count"]) == (2, 1, 1)
+    assert theirs["only_theirs"]["reasons"]["NOTHING_STATED"]["example"] == {
+        "sample_id": "b",
+        "completion": "Hm.",
+        "predicted_choice": None,
+        "their_answer": "B",
+    }
+
+
+def test_an_import_says_what_it_holds(desk: Desk) -> None:
+    """`import.json` is for programs."""
+    desk.bring(desk.lines("mine.jsonl", ROWS))
+    content = json.loads(desk.text("import.json"))
+    assert (content["kind"], content["samples"], content["completions"]) == ("plain", 2, {"OK": 2})
+    assert content["theirs"] == {"score": "score", "judged": 2, "mean": 1.0, "reported": {}}
+
+
+def test_a_folder_that_holds_something_is_left_alone(desk: Desk) -> None:
+    """An empty one is used."""
+    out = desk.folder / "out"
+    out.mkdir()
+    log = desk.lines("mine.jsonl", ROWS)
+    desk.bring(log, out=out)
+    with pytest.raises(SpecError, match="is there already; nothing was written") as caught:
+        desk.bring(log, out=out)
+    assert caught.value.code == "E119"
+
+
+def test_nothing_is_left_of_an_import_that_failed(desk: Desk) -> None:
+    """Neither the folder nor drafts beside it."""
+    log = desk.lines("mine.jsonl", [*ROWS, ROWS[0]])
+    assert desk.refuse("samples are there twice: `a`", log).code == "E208"
+    assert [path.name for path in desk.folder.iterdir()] == ["mine.jsonl"]
+
+
+def test_a_log_of_no_known_kind_is_refused(desk: Desk) -> None:
+    """With what was probably meant, or the kinds that there are."""
+    log = desk.lines("mine.jsonl", ROWS)
+    assert "did you mean" in str(desk.refuse("there is no kind of log `lm_eval`", log, "lm_eval"))
+    error = desk.refuse("the kind of the log", desk.write("log.bin", "\x00\x01"))
+    assert "`inspect`" in str(error.hint)
+    desk.refuse("there is no log", desk.folder / "nowhere")
+
+
+def test_the_name_of_a_log_names_its_folder(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its ending, below `imported`."""
+    monkeypatch.chdir(desk.folder)
+    folder = import_log("auto", desk.lines("my.answers.jsonl", ROWS)).folder
+    assert folder == Path("imported/my.answers")
+
+
+class ListReader:
+    """A reader of somebody's own, whose records are in a list."""
+
+    kind: ClassVar[str] = "listed"
+    title: ClassVar[str] = "List"
+    records: ClassVar[list[Record]] = []
+    last_wins: ClassVar[bool] = False
+
+    @classmethod
+    def recognises(cls, preview: LogPreview) -> bool:
+        """Return whether the file says so."""
+        return preview.head.startswith("listed")
+
+    def read(self, log: Log) -> Iterator[Record]:
+        """Yield the records."""
+        log.description.last_wins = self.last_wins
+        yield from self.records
+
+
+@pytest.fixture
+def log(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a log of which `ListReader` knows the records."""
+    monkeypatch.setitem(READERS._own, "listed", None)
+    monkeypatch.setitem(READERS._loaded, "listed", ListReader)
+    monkeypatch.delitem(READERS._own, "plain")
+    return desk.write("log.json", "listed")
+
+
+def record(name: str, trial: int = 0, text: str | None = None, *, asks: bool = True) -> Record:
+    """Return a record; its question and its text say whose it is."""
+    question = Question(question=f"ask {name}", choices=("A", "B"), truth="A") if asks else None
+    completion = Completion(text or f"{name} {trial}") if text != "" else None
+    return Record(name, question, completion, Verdict(1.0, "A"), trial)
+
+
+def bring(desk: Desk, *records: Record, last_wins: bool = False) -> Imported:
+    """Import some records."""
+    ListReader.records, ListReader.last_wins = list(records), last_wins
+    return desk.bring(desk.folder / "log.json")
+
+
+def test_packages_bring_readers_of_their_own(desk: Desk, log: Path) -> None:
+    """They are asked as ours are; a log without a line is refused."""
+    ListReader.records = []
+    assert detect_kind(log) == "listed"
+    assert desk.refuse("the log has no completions", log).code == "E210"
+
+
+@pytest.mark.usefixtures("log")
+@pytest.mark.parametrize("names", ["bacabccab", "bbbaaaccc"])
+def test_samples_that_come_again_are_trials_in_any_order(desk: Desk, names: str) -> None:
+    """Questions stand once; trials count from 0 on, whatever their numbers were."""
+    trials = {name: iter((2, 5, 9)) for name in "abc"}
+    imported = bring(desk, *(record(name, next(trials[name])) for name in names))
+    assert (imported.samples, imported.tasks[0].num_trials) == (3, 3)
+    assert desk.asked("sample_id") == ["b", "a", "c"]
+    rows = [
+        (name, place, f"{name} {trial}") for name in "bac" for place, trial in enumerate((2, 5, 9))
+    ]
+    assert desk.said("sample_id", "trial", "completion") == rows
+
+
+@pytest.mark.usefixtures("log")
+def test_a_trial_that_is_missing_is_an_error(desk: Desk) -> None:
+    """Never a wrong answer, and never left out."""
+    records = [record("a", 1), record("a", 2), record("b", 2), record("c", 1)]
+    assert "2 completions are not in the log" in bring(desk, *records).notices[0].message
+    columns = ("sample_id", "trial", "completion", "completion_status", "error")
+    assert desk.said(*columns) == [
+        ("a", 0, "a 1", "OK", None),
+        ("a", 1, "a 2", "OK", None),
+        ("b", 0, None, "ERROR", NOT_IN_LOG),
+        ("b", 1, "b 2", "OK", None),
+        ("c", 0, "c 1", "OK", None),
+        ("c", 1, None, "ERROR", NOT_IN_LOG),
+    ]
+
+
+@pytest.mark.usefixtures("log")
+def test_questions_and_answers_apart_belong_together_by_their_ids(desk: Desk) -> None:
+    """The order is that of the questions.
+
+    A question without an answer is an ERROR, an answer without a question is refused.
+    """
+    questions = [record(name, text="") for name in "abc"]
+    bring(desk, *questions, record("c", asks=False), record("a", asks=False))
+    assert desk.said("sample_id", "completion") == [("a", "a 0"), ("b", None), ("c", "c 0")]
+    ListReader.records = [*questions, record("z", asks=False)]
+    error = desk.refuse(r"completions without a question: 1 \(`z`\)", desk.folder / "log.json")
+    assert error.code == "E209"
+
+
+@pytest.mark.usefixtures("log")
+def test_answers_alone_become_completions_without_a_dataset(desk: Desk) -> None:
+    """In their own order."""
+    assert not bring(desk, *(record(name, asks=False) for name in "cab")).has_questions
+    assert desk.said("sample_id") == ["c", "a", "b"]
+    assert not (desk.out / "run.yaml").exists()
+
+
+@pytest.mark.usefixtures("log")
+def test_the_last_of_the_same_trial_counts_where_a_tool_writes_anew(desk: Desk) -> None:
+    """As its own readers do."""
+    records = [record("a"), record("b"), record("a", text="new"), record("c")]
+    bring(desk, *records, last_wins=True)
+    assert desk.said("sample_id", "completion") == [("a", "new"), ("b", "b 0"), ("c", "c 0")]
+
+
+@pytest.mark.usefixtures("log")
+def test_half_a_surrogate_pair_becomes_a_replacement_character(desk: Desk) -> None:
+    """No file can hold it, and no line is lost for it; neither for a number that JSON lacks."""
+    question = Question("a \ud800 b", options=("\udfff", "y"), original={"n": float("nan")})
+    bring(desk, record("0"), Record("1", question, Completion("ok\0")))
+    assert desk.asked("question", "options", "original")[1] == (
+        "a \ufffd b",
+        ["\ufffd", "y"],
+        {"n": None},
+    )
+    assert desk.said("completion")[1] == "ok\0"
+
+
+def test_a_row_that_no_table_would_take_is_refused(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is named by its sample; other records are taken."""
+    monkeypatch.setattr("answerkey.datasets.content.DEFAULT_LINE_BYTES", 800)
+    log = desk.lines("mine.jsonl", [*ROWS, {**ROWS[0], "id": "c", "output": "x" * 400}])
+    desk.refuse("the row of sample `c` has more than", log)
+    assert desk.bring(log, allow_failed="1").samples == 2
+
+
+def test_an_import_says_what_a_run_of_it_would_refuse(desk: Desk) -> None:
+    """How many truths are none of the choices, and the first of them."""
+    rows = [{**ROWS[0], "id": str(number)} for number in range(30)]
+    assert desk.bring(desk.lines("fine.jsonl", rows)).notices == ()
+    for row in rows[:2]:
+        row["answer"] = "Z"
+    message = desk.bring(desk.lines("two.jsonl", rows)).notices[-1].message
+    assert message.startswith("2 questions would be refused: sample `0`: ground truth 'Z'")
+
+
+def test_a_log_is_accepted_wherever_a_run_is(desk: Desk) -> None:
+    """It is scored in memory."""
+    question = {"question": "Which?", "options": ["x", "y"], "answer": "B"}
+    logs = []
+    for name, reply in (("one", "B"), ("two", "A")):
+        rows = [{**question, "id": str(number), "completion": reply} for number in range(9)]
+        logs.append(desk.lines(f"{name}.jsonl", rows))
+    compared = str(ak.compare(*logs))
+    assert "100" in compared
+    assert "one-jsonl" in compared
+    run = ak.load_run(logs[0])
+    assert (run.status, run.metrics["Accuracy"].value, run.path) == ("complete", 1.0, None)
+    with pytest.raises(RunError, match="is not a run folder"):
+        ak.load_run(desk.write("note.md", "no log"))

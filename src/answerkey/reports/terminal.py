@@ -876,8 +876,6 @@ def _say_run(run: RunProgress) -> list[str]:
     if problem := _say_waiting(calls):
         texts.append(problem)
     texts += _say_pace(calls)
-    if calls.accuracy is not None:
-        texts.append(f"accuracy {100 * calls.accuracy[0]:.1f} %")
     if calls.failed:
         texts.append(f"failed {calls.failed}")
     if calls.retried:
@@ -921,12 +919,6 @@ def _say_waiting(progress: CallProgress) -> str | None:
 
 def _list_progress(progress: CallProgress) -> list[Span]:
     facts = []
-    if progress.accuracy is not None:
-        share, (low, high) = progress.accuracy
-        interval = f"[{100 * low:.1f}, {100 * high:.1f}]"
-        facts.append(Span(f"accuracy so far {100 * share:.1f} % {interval}", "strong"))
-    if progress.invalid_share is not None:
-        facts.append(Span(f"INVALID {100 * progress.invalid_share:.1f} %"))
     facts.append(Span(f"failed {progress.failed}", "bad" if progress.failed else "plain"))
     facts.append(Span(f"retried {progress.retried}", "warn" if progress.retried else "plain"))
     prompt, completion = progress.prompt_tokens, progress.completion_tokens

@@ -141,74 +141,7 @@ error[E204]: all 12 rows: the ground truth is none of the choices
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
-  = help: write in the scorer:
-          ground_truth_choice: "{{ {'0': 'A', '1': 'B', '2': 'C', '3': 'D'}[sample.answer | string] }}"
-""",
-    ),
-    Mistake(
-        "truths are positions from 0, as text",
-        SCORE,
-        fill([*"1230"] * 3),
-        """\
-error[E204]: all 12 rows: the ground truth is none of the choices
-  rows.jsonl:1: ground truth '1' is not among the choices ['A', 'B', 'C', 'D']
-  rows.jsonl:2: ground truth '2' is not among the choices ['A', 'B', 'C', 'D']
-  rows.jsonl:3: ground truth '3' is not among the choices ['A', 'B', 'C', 'D']
-  --> task.yaml:7:28
-    7 |       ground_truth_choice: "{{ sample.answer }}"
-      |                            ^
-  = help: write in the scorer:
-          ground_truth_choice: "{{ {'0': 'A', '1': 'B', '2': 'C', '3': 'D'}[sample.answer | string] }}"
-""",
-    ),
-    Mistake(
-        "truths are positions from 1",
-        SCORE,
-        fill([1, 2, 3, 4] * 3),
-        """\
-error[E204]: all 12 rows: the ground truth is none of the choices
-  rows.jsonl:1: ground truth '1' is not among the choices ['A', 'B', 'C', 'D']
-  rows.jsonl:2: ground truth '2' is not among the choices ['A', 'B', 'C', 'D']
-  rows.jsonl:3: ground truth '3' is not among the choices ['A', 'B', 'C', 'D']
-  --> task.yaml:7:28
-    7 |       ground_truth_choice: "{{ sample.answer }}"
-      |                            ^
-  = help: write in the scorer:
-          ground_truth_choice: "{{ {'1': 'A', '2': 'B', '3': 'C', '4': 'D'}[sample.answer | string] }}"
-""",
-    ),
-    Mistake(
-        "truths are positions that may count from 0 or 1",
-        SCORE,
-        fill([1, 2, 3] * 4),
-        """\
-error[E204]: all 12 rows: the ground truth is none of the choices
-  rows.jsonl:1: ground truth '1' is not among the choices ['A', 'B', 'C', 'D']
-  rows.jsonl:2: ground truth '2' is not among the choices ['A', 'B', 'C', 'D']
-  rows.jsonl:3: ground truth '3' is not among the choices ['A', 'B', 'C', 'D']
-  --> task.yaml:7:28
-    7 |       ground_truth_choice: "{{ sample.answer }}"
-      |                            ^
-  = help: write in the scorer:
-          ground_truth_choice: "{{ {'0': 'A', '1': 'B', '2': 'C', '3': 'D'}[sample.answer | string] }}"
-          or, if that is meant:
-          ground_truth_choice: "{{ {'1': 'A', '2': 'B', '3': 'C', '4': 'D'}[sample.answer | string] }}"
-""",
-    ),
-    Mistake(
-        "truths are numbers with decimals",
-        SCORE,
-        fill([0.0, 1.0, 2.0, 3.0] * 3),
-        """\
-error[E204]: all 12 rows: the ground truth is none of the choices
-  rows.jsonl:1: ground truth 0.0 is a number with decimals, not text or an integer
-  rows.jsonl:2: ground truth 1.0 is a number with decimals, not text or an integer
-  rows.jsonl:3: ground truth 2.0 is a number with decimals, not text or an integer
-  --> task.yaml:7:28
-    7 |       ground_truth_choice: "{{ sample.answer }}"
-      |                            ^
-  = help: write in the scorer:
-          ground_truth_choice: "{{ {'0.0': 'A', '1.0': 'B', '2.0': 'C', '3.0': 'D'}[sample.answer | string] }}"
+  = help: correct the rows, or name the column that holds it: `question`, `options`, `answer`, `completion`; `answerkey init DIR --dataset rows.jsonl` writes a task that reads the file
 """,
     ),
     Mistake(
@@ -223,40 +156,7 @@ error[E204]: all 12 rows: the ground truth is none of the choices
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
-  = help: write in the scorer:
-          ground_truth_choice: "{{ sample.answer | trim('()[].:,;*_ ') | upper }}"
-""",
-    ),
-    Mistake(
-        "truths have dots",
-        SCORE,
-        fill(["A.", "B.", "C."] * 4),
-        """\
-error[E204]: all 12 rows: the ground truth is none of the choices
-  rows.jsonl:1: ground truth 'A.' has more than one character
-  rows.jsonl:2: ground truth 'B.' has more than one character
-  rows.jsonl:3: ground truth 'C.' has more than one character
-  --> task.yaml:7:28
-    7 |       ground_truth_choice: "{{ sample.answer }}"
-      |                            ^
-  = help: write in the scorer:
-          ground_truth_choice: "{{ sample.answer | trim('()[].:,;*_ ') | upper }}"
-""",
-    ),
-    Mistake(
-        "truths are in lower case",
-        SCORE,
-        fill([*"abcd"] * 3),
-        """\
-error[E204]: all 12 rows: the ground truth is none of the choices
-  rows.jsonl:1: ground truth 'a' is not among the choices ['A', 'B', 'C', 'D']
-  rows.jsonl:2: ground truth 'b' is not among the choices ['A', 'B', 'C', 'D']
-  rows.jsonl:3: ground truth 'c' is not among the choices ['A', 'B', 'C', 'D']
-  --> task.yaml:7:28
-    7 |       ground_truth_choice: "{{ sample.answer }}"
-      |                            ^
-  = help: write in the scorer:
-          ground_truth_choice: "{{ sample.answer | trim('()[].:,;*_ ') | upper }}"
+  = help: correct the rows, or name the column that holds it: `question`, `options`, `answer`, `completion`; `answerkey init DIR --dataset rows.jsonl` writes a task that reads the file
 """,
     ),
     Mistake(
@@ -271,40 +171,7 @@ error[E204]: all 12 rows: the ground truth is none of the choices
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
-  = help: write in the scorer:
-          ground_truth_choice: "{{ 'ABCD'[sample.options.index(sample.answer)] }}"
-""",
-    ),
-    Mistake(
-        "truths are labels with texts",
-        SCORE,
-        fill(["A. red", "B. green", "C. blue"] * 4),
-        """\
-error[E204]: all 12 rows: the ground truth is none of the choices
-  rows.jsonl:1: ground truth 'A. red' has more than one character
-  rows.jsonl:2: ground truth 'B. green' has more than one character
-  rows.jsonl:3: ground truth 'C. blue' has more than one character
-  --> task.yaml:7:28
-    7 |       ground_truth_choice: "{{ sample.answer }}"
-      |                            ^
-  = help: write in the scorer:
-          ground_truth_choice: "{{ sample.answer.split('.')[0] | trim('( ') }}"
-""",
-    ),
-    Mistake(
-        "truths are lists of one",
-        SCORE,
-        fill([["A"], ["B"]] * 6),
-        """\
-error[E204]: all 12 rows: the ground truth is none of the choices
-  rows.jsonl:1: ground truth ['A'] is a nested value, not text or an integer
-  rows.jsonl:2: ground truth ['B'] is a nested value, not text or an integer
-  rows.jsonl:3: ground truth ['A'] is a nested value, not text or an integer
-  --> task.yaml:7:28
-    7 |       ground_truth_choice: "{{ sample.answer }}"
-      |                            ^
-  = help: write in the scorer:
-          ground_truth_choice: "{{ sample.answer | join }}"
+  = help: correct the rows, or name the column that holds it: `question`, `options`, `answer`, `completion`; `answerkey init DIR --dataset rows.jsonl` writes a task that reads the file
 """,
     ),
     Mistake(
@@ -319,7 +186,7 @@ error[E204]: all 12 rows: the ground truth is none of the choices
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
-  = help: correct the rows, or name the column that holds it: `question`, `options`, `answer`, `completion`
+  = help: correct the rows, or name the column that holds it: `question`, `options`, `answer`, `completion`; `answerkey init DIR --dataset rows.jsonl` writes a task that reads the file
 """,
     ),
     Mistake(
@@ -334,7 +201,7 @@ error[E204]: all 12 rows: the ground truth is none of the choices
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
-  = help: the truths are kept secret: use a part of the dataset that has them, such as `validation`
+  = help: correct the rows, or name the column that holds it: `question`, `options`, `answer`, `completion`; `answerkey init DIR --dataset rows.jsonl` writes a task that reads the file
 """,
     ),
     Mistake(
@@ -349,23 +216,7 @@ error[E204]: all 24 rows: the ground truth is none of the choices
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
-  = help: correct the rows, or name the column that holds it: `question`, `options`, `answer`, `completion`
-""",
-    ),
-    Mistake(
-        "truths are positions, and one is not",
-        SCORE,
-        fill([0, 1, 2, 3, 0, 1, 2, None]),
-        """\
-error[E204]: all 8 rows: the ground truth is none of the choices
-  rows.jsonl:1: ground truth '0' is not among the choices ['A', 'B', 'C', 'D']
-  rows.jsonl:2: ground truth '1' is not among the choices ['A', 'B', 'C', 'D']
-  rows.jsonl:3: ground truth '2' is not among the choices ['A', 'B', 'C', 'D']
-  --> task.yaml:7:28
-    7 |       ground_truth_choice: "{{ sample.answer }}"
-      |                            ^
-  = help: write in the scorer:
-          ground_truth_choice: "{{ {'0': 'A', '1': 'B', '2': 'C', '3': 'D'}[sample.answer | string] }}"
+  = help: correct the rows, or name the column that holds it: `question`, `options`, `answer`, `completion`; `answerkey init DIR --dataset rows.jsonl` writes a task that reads the file
 """,
     ),
     Mistake(
@@ -392,9 +243,7 @@ error[E205]: all 12 rows: the choices are no list of labels
   --> task.yaml:8:16
     8 |       choices: "{{ sample.options }}"
       |                ^
-  = help: write in the scorer:
-          choices: "{{ 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'[:sample.options | length] | list }}"
-          options: "{{ sample.options }}"
+  = help: correct the rows, or name the column that holds it: `question`, `options`, `answer`, `completion`; `answerkey init DIR --dataset rows.jsonl` writes a task that reads the file
 """,
     ),
     Mistake(
@@ -409,25 +258,7 @@ error[E205]: all 12 rows: the choices are no list of labels
   --> task.yaml:8:16
     8 |       choices: "{{ sample.options }}"
       |                ^
-  = help: write in the scorer:
-          choices: "{{ 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'[:sample.options | length] | list }}"
-          options: "{{ sample.options }}"
-""",
-    ),
-    Mistake(
-        "choices are one text",
-        SCORE,
-        fill(choices='"{{ sample.options }}"', options="A, B, C, D"),
-        """\
-error[E205]: all 12 rows: the choices are no list of labels
-  rows.jsonl:1: the choices are 'A, B, C, D', not a list
-  rows.jsonl:2: the choices are 'A, B, C, D', not a list
-  rows.jsonl:3: the choices are 'A, B, C, D', not a list
-  --> task.yaml:8:16
-    8 |       choices: "{{ sample.options }}"
-      |                ^
-  = help: write in the scorer:
-          choices: "{{ sample.options.split(',') | map('trim') | list }}"
+  = help: correct the rows, or name the column that holds it: `question`, `options`, `answer`, `completion`; `answerkey init DIR --dataset rows.jsonl` writes a task that reads the file
 """,
     ),
     Mistake(
@@ -442,9 +273,7 @@ error[E205]: all 12 rows: the choices are no list of labels
   --> task.yaml:8:16
     8 |       choices: "{{ sample.options }}"
       |                ^
-  = help: write in the scorer:
-          choices: "{{ sample.options | list }}"
-          options: "{{ sample.options.values() | list }}"
+  = help: correct the rows, or name the column that holds it: `question`, `options`, `answer`, `completion`; `answerkey init DIR --dataset rows.jsonl` writes a task that reads the file
 """,
     ),
     Mistake(
@@ -1820,42 +1649,26 @@ def test_a_mistake_is_told_with_its_place_and_what_to_do(
     assert (done.code, done.out) == (mistake.code, "")
 
 
-#: How many of the rows have the truth A, which all completions say, once the lines are pasted.
-PASTED = {
-    "truths are positions from 0": 3,
-    "truths are positions from 0, as text": 3,
-    "truths are positions from 1": 3,
-    "truths are numbers with decimals": 3,
-    "truths have brackets": 4,
-    "truths have dots": 4,
-    "truths are in lower case": 3,
-    "truths are the texts of options": 3,
-    "truths are labels with texts": 4,
-    "truths are lists of one": 6,
-    "choices are the options": 3,
-    "choices are one text": 3,
-    "choices are a mapping": 3,
-}
-
-
-@pytest.mark.parametrize("name", PASTED)
-def test_the_lines_to_paste_work(
+@pytest.mark.parametrize(
+    "name",
+    [
+        "truths are positions from 0",
+        "truths have brackets",
+        "truths are the texts of options",
+        "choices are the options",
+        "choices are a mapping",
+    ],
+)
+def test_the_command_to_paste_works(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., Any]
 ) -> None:
-    """Pasted in place of the lines that they name, or beside them, they make every row good."""
+    """The project that it writes reads every row."""
     monkeypatch.chdir(tmp_path)
     mistake = next(one for one in MISTAKES if one.name == name)
-    lines = mistake.said.partition("write in the scorer:\n")[2].strip("\n").split("\n")
-    task = str(mistake.files["task.yaml"])
-    for line in map(str.strip, lines):
-        field = re.compile(rf"^      {line.partition(':')[0]}:.*\n", re.MULTILINE)
-        task = field.sub("", task) + f"      {line}\n"
-    Path("task.yaml").write_text(task)
+    assert "`answerkey init DIR --dataset rows.jsonl`" in mistake.said
     Path("rows.jsonl").write_text(str(mistake.files["rows.jsonl"]))
-    done = call(*SCORE.split(), "--json")
-    assert done.code == 0
-    assert done.json["tasks"][0]["counts"]["scored"] == 12
-    assert done.json["tasks"][0]["metrics"][0]["value"] == PASTED[name] / 12
+    assert call("init", "DIR", "--dataset", "rows.jsonl").code == 0
+    assert call("check", "DIR").code == 0
 
 
 @pytest.mark.parametrize(
@@ -1897,16 +1710,6 @@ def test_the_model_file_in_place_of_an_option_works(
     Path("rows.jsonl").write_text(write_rows())
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     assert call("check", *RUN.split()[1:], "--model", "model.yaml").code == 0
-
-
-def test_every_line_to_paste_is_pasted() -> None:
-    """But for those between which the user must decide, and those that leave something to be mended."""
-    told = {one.name for one in MISTAKES if "write in the scorer" in one.said}
-    assert told - set(PASTED) == {
-        "truths are positions that may count from 0 or 1",
-        "truths are positions, and one is not",
-        "choices are the options, and truths too",
-    }
 
 
 def test_every_message_has_its_parts() -> None:

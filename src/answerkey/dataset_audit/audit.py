@@ -332,7 +332,7 @@ def _count_source(
     columns = source.fields.columns
     if columns is not None and quality is not None:
         columns |= {quality[0]}
-    length = min(BLOCK, fit_rows(source.rows, columns, None))
+    length = min(BLOCK, fit_rows(source.rows, None))
     for offset in range(0, len(source.rows), length):
         samples = source.rows.slice(offset, length).load(columns)
         questions = read_questions(samples, source.fields)

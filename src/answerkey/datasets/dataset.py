@@ -116,7 +116,7 @@ class Dataset:
         """Return what is known of the dataset, without its rows: small enough to be sent around."""
         return replace(
             self,
-            table=self.table.slice(0, 0),
+            table=self.table.slice(0, 0).load(),
             kept=range(0),
             chosen=range(0),
         )

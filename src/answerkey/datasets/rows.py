@@ -77,8 +77,8 @@ class StoredRows:
             parts.append(block.ids)
         return pl.concat(parts)
 
-    def __reduce__(self: Rows) -> tuple[Callable[..., Samples], tuple[object, ...]]:
-        """Send the rows themselves: another machine may not have the file."""
+    def reduce_by_value(self: Rows) -> tuple[Callable[..., Samples], tuple[object, ...]]:
+        """Return a pickle of the rows themselves, for a machine that may not have the file."""
         return self.load().__reduce__()
 
     def take(self: Rows, positions: Positions, /) -> Rows:

@@ -1,7 +1,7 @@
 """The protocol of an engine, and the engine of this machine: this process, or worker processes.
 
-A worker process is sent the function once and then chunks, one at a time; both travel as pickles,
-between our own processes alone. What a worker does with a chunk is the same on a Ray node.
+Functions and chunks travel as pickles, between our own processes alone. What a worker process does
+with a chunk is the same on a Ray node.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from functools import lru_cache
 from itertools import chain, islice
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
@@ -26,16 +26,14 @@ from answerkey.errors import EngineError, InternalError
 if TYPE_CHECKING:
     from concurrent.futures.process import ProcessPoolExecutor
 
-Shard = TypeVar("Shard")
-Part = TypeVar("Part")
+Chunk = TypeVar("Chunk")
+Result = TypeVar("Result")
 #: Where work may go: nowhere but this process, to other machines one chunk at a time, or to worker
 #: processes as well.
 Spread = Literal["alone", "apart", "processes"]
-#: A function, or why it cannot be loaded.
-Loaded = Callable[[Any], object] | str
-#: So many shards for each core are handed out before the first of them is waited for.
+#: So many chunks for each core are handed out before the first of them is waited for.
 AHEAD = 2
-#: A shard, and then each part of it that ends its process, is split in so many.
+#: A chunk, and then each part of it that ends its process, is split in so many.
 TRIAL_PARTS = 64
 #: With more stretches of rows than this that end their process, it is not for the rows.
 MOST_STRETCHES = 32
@@ -43,28 +41,26 @@ MOST_STRETCHES = 32
 _PARENTS_SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 ]
-#: The function of this process, where it is a worker.
-_loaded: Loaded = "no function was sent"
 #: One thread at a time starts processes: meanwhile this one has no `__main__`.
 _launch = threading.Lock()
 
 
 class Engine(Protocol):
-    """Applies a function to shards; what comes back is in shard order, whatever finished first.
+    """Applies a function to chunks; what comes back is in their order, whatever finished first.
 
-    Unless the work stays alone, the function and the shards can be pickled.
+    Unless the work stays alone, the function and the chunks can be pickled.
     """
 
     name: ClassVar[str]
 
     def map(
         self,
-        function: Callable[[Shard], Part],
-        shards: Iterable[Shard],
+        function: Callable[[Chunk], Result],
+        chunks: Iterable[Chunk],
         *,
         spread: Spread = "alone",
-    ) -> Iterator[Part]:
-        """Yield the function's value for each shard, in the order of the shards."""
+    ) -> Iterator[Result]:
+        """Yield the function's value for each chunk, in the order of the chunks."""
 
 
 class LocalEngine:
@@ -74,19 +70,19 @@ class LocalEngine:
 
     def map(
         self,
-        function: Callable[[Shard], Part],
-        shards: Iterable[Shard],
+        function: Callable[[Chunk], Result],
+        chunks: Iterable[Chunk],
         *,
         spread: Spread = "alone",
-    ) -> Iterator[Part]:
-        """Yield the function's value for each shard.
+    ) -> Iterator[Result]:
+        """Yield the function's value for each chunk.
 
-        Hardly more shards are under way than there are cores. A shard that fails stops the work:
+        Hardly more chunks are under way than there are cores. A chunk that fails stops the work:
         its error is raised when its turn comes.
         """
-        if spread == "processes":
-            return map_processes(function, shards, count_cores())
-        return (function(shard) for shard in shards)
+        if spread != "processes":
+            return (function(chunk) for chunk in chunks)
+        return map_processes(function, chunks, count_cores())
 
 
 def count_cores() -> int:
@@ -97,14 +93,14 @@ def count_cores() -> int:
 
 
 def map_processes(
-    function: Callable[[Shard], Part], shards: Iterable[Shard], count: int
-) -> Iterator[Part]:
-    """Yield the function's value for each shard in order, with `count` processes at work.
+    function: Callable[[Chunk], Result], chunks: Iterable[Chunk], count: int
+) -> Iterator[Result]:
+    """Yield the function's value for each chunk in order, with `count` processes at work.
 
-    One shard, and a function that cannot be sent or is not known there, is worked on here. Whatever
+    One chunk, and a function that cannot be sent or is not known there, is worked on here. Whatever
     ends it, the processes are killed in the middle of their work.
     """
-    waiting = iter(shards)
+    waiting = iter(chunks)
     first = list(islice(waiting, count))
     payload = pickle_function(function) if len(first) > 1 else None
     if payload is None:
@@ -112,123 +108,123 @@ def map_processes(
         return
     from concurrent.futures.process import BrokenProcessPool
 
-    pool = _open_pool(payload, len(first))
-    handed: deque[tuple[Shard, Future[bytes]]] = deque()
-    processes = pool._processes  # noqa: SLF001 - there is no public name for them before Python 3.14
+    pool = _open_pool(len(first))
+    handed: deque[tuple[Chunk, Future[bytes]]] = deque()
 
-    def finish() -> Part:
-        shard, future = handed.popleft()
+    def finish() -> Result:
+        chunk, future = handed.popleft()
         try:
-            found: Part = open_answer(future.result())
+            result: Result = open_answer(future.result())
         except UnknownFunctionError:
-            found = function(shard)
-        return found
+            result = function(chunk)
+        return result
 
     try:
-        for shard in chain(first, waiting):
-            with _launching():
-                handed.append((shard, pool.submit(_work, pickle.dumps(shard))))
+        for chunk in chain(first, waiting):
+            handed.append((chunk, _submit(pool, apply_function, payload, pickle.dumps(chunk))))
             if len(handed) >= AHEAD * len(first):
                 yield finish()
         while handed:
             yield finish()
     except BrokenProcessPool:
-        for one in list(processes.values()):
-            one.join(0.05)  # its end may be known before its exit code is
-        code = next(
-            (one.exitcode for one in list(processes.values()) if one.exitcode is not None), 0
-        )
-        why = f"signal {-code}" if code < 0 else f"exit code {code}"
+        reason = _explain_end(pool)
         hint = "was the machine out of memory? run again with fewer processes beside it"
-        raise EngineError("E602", f"a worker process ended: {why}", hint=hint) from None
+        raise EngineError("E602", f"a worker process ended: {reason}", hint=hint) from None
     finally:
         _close_pool(pool)
 
 
-def find_deadly_rows(function: bytes, shard: Any) -> list[Any]:  # noqa: ANN401 - it can be split
-    """Return the rows of a shard, each a shard of its own, that end the process which works on
+def find_deadly_rows(function: bytes, chunk: Any) -> list[Any]:  # noqa: ANN401 - it can be split
+    """Return the rows of a chunk, each a chunk of its own, that end the process which works on
     them.
 
-    The parts of the shard are tried one after another in one process, which is started again when
+    The parts of the chunk are tried one after another in one process, which is started again when
     it has ended; then the parts of those that ended it, down to single rows, which are tried twice.
-    EngineError E602 when so much of the shard ends it that the rows cannot be the cause.
+    EngineError E602 when so much of the chunk ends it that the rows cannot be the cause.
     """
     from concurrent.futures.process import BrokenProcessPool
 
-    pool = _open_pool(function, 1)
+    pool = _open_pool(1)
 
     def ends_process(part: object) -> bool:
         nonlocal pool
         try:
-            with _launching():
-                future = pool.submit(_work, pickle.dumps(part))
-            future.result()
+            _submit(pool, apply_function, function, pickle.dumps(part)).result()
         except BrokenProcessPool:
             _close_pool(pool)
-            pool = _open_pool(function, 1)
+            pool = _open_pool(1)
             return True
         return False
 
-    suspects, deadly = [shard], list[Any]()
+    suspects = [chunk]
+    deadly: list[Any] = []
     try:
         while suspects:
-            ended = list[Any]()
-            for part in (part for one in suspects for part in one.split(TRIAL_PARTS)):
+            parts = chain.from_iterable(suspect.split(TRIAL_PARTS) for suspect in suspects)
+            suspects = []
+            for part in parts:
                 if not ends_process(part):
                     continue
                 if len(part.split(2)) > 1:
-                    ended.append(part)
+                    suspects.append(part)
                 elif ends_process(part):
                     deadly.append(part)
-                if len(ended) + len(deadly) > MOST_STRETCHES:
+                if len(suspects) + len(deadly) > MOST_STRETCHES:
                     message = (
-                        f"more than {MOST_STRETCHES} stretches of a shard's rows end their worker"
+                        f"more than {MOST_STRETCHES} stretches of a chunk's rows end their worker"
                     )
-                    raise EngineError(
-                        "E602", message, hint="was a node out of memory? give nodes fewer CPUs"
-                    )
-            suspects = ended
+                    hint = "was a node out of memory? give nodes fewer CPUs"
+                    raise EngineError("E602", message, hint=hint)
         return deadly
     finally:
         _close_pool(pool)
 
 
-def _open_pool(function: bytes, count: int) -> ProcessPoolExecutor:
+def _open_pool(count: int) -> ProcessPoolExecutor:
     import multiprocessing
     from concurrent.futures.process import ProcessPoolExecutor
 
     # Not forked: Polars waits forever for the threads that a fork does not copy.
     context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(count, context, _start_worker, (function,))
+    return ProcessPoolExecutor(count, context, _start_worker)
 
 
-def _close_pool(pool: ProcessPoolExecutor) -> None:
-    """End the processes in the middle of their work."""
-    for one in list((pool._processes or {}).values()):  # noqa: SLF001 - as above
-        one.kill()
-    pool.shutdown(wait=True, cancel_futures=True)
+def _submit(
+    pool: ProcessPoolExecutor, function: Callable[..., Result], *values: object
+) -> Future[Result]:
+    """Hand work to a pool, which may start a process for it.
 
-
-@contextmanager
-def _launching() -> Iterator[None]:
-    """Start processes that do not run the caller's script again, nor hear signals before they are
-    ready.
+    The process does not run the caller's script again, nor hear signals before it is ready.
     """
     with _launch:
         main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _PARENTS_SIGNALS)
         try:
-            yield
+            return pool.submit(function, *values)
         finally:
             sys.modules["__main__"] = main
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _start_worker(payload: bytes) -> None:
-    """Make this process a worker: in a session of its own, with a function, and ending with its
-    parent.
-    """
-    global _loaded  # noqa: PLW0603 - a worker process has one function
+def _explain_end(pool: ProcessPoolExecutor) -> str:
+    """Return how a process of a broken pool ended."""
+    for process in list(pool._processes.values()):  # noqa: SLF001 - no public name before Python 3.14
+        process.join(0.05)  # its end may be known before its exit code is
+        code = process.exitcode
+        if code is not None:
+            return f"signal {-code}" if code < 0 else f"exit code {code}"
+    return "exit code 0"
+
+
+def _close_pool(pool: ProcessPoolExecutor) -> None:
+    """End the processes in the middle of their work."""
+    for process in list((pool._processes or {}).values()):  # noqa: SLF001 - as above
+        process.kill()
+    pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _start_worker() -> None:
+    """Make this process a worker: in a session of its own, and ending with its parent."""
     os.setsid()
     # There is a worker for each core; Polars, not loaded so far, needs no threads beside them.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
@@ -246,11 +242,6 @@ def _start_worker(payload: bytes) -> None:
 
     threading.Thread(target=end_with_parent, daemon=True).start()
     os.dup2(2, 1)  # what a library prints is no output of ours
-    _loaded = load_function(payload)
-
-
-def _work(shard: bytes) -> bytes:
-    return answer_shard(_loaded, shard)
 
 
 def pickle_function(function: Callable[[Any], object]) -> bytes | None:
@@ -261,12 +252,10 @@ def pickle_function(function: Callable[[Any], object]) -> bytes | None:
         return None
 
 
-def load_function(payload: bytes) -> Loaded:
-    """Return the function, or why it cannot be loaded."""
-    try:
-        function: Callable[[Any], object] = pickle.loads(payload)  # noqa: S301 - from our own process
-    except (AttributeError, ImportError, pickle.UnpicklingError) as error:
-        return str(error)
+@lru_cache(maxsize=2)
+def load_function(payload: bytes) -> Callable[[Any], object]:
+    """Return the function that was sent; what it needs is imported the first time."""
+    function: Callable[[Any], object] = pickle.loads(payload)  # noqa: S301 - from our own process
     return function
 
 
@@ -285,15 +274,15 @@ def open_answer(payload: bytes) -> Any:  # noqa: ANN401 - whatever the function 
     raise value if kind == "error" else UnknownFunctionError(value)
 
 
-def answer_shard(function: Loaded, payload: bytes) -> bytes:
-    """Return the function's value for a pickled shard, or its error, as a pickle that says which it
-    is.
-    """
-    if isinstance(function, str):
-        return pickle.dumps(("unknown", function))
+def apply_function(function: bytes, chunk: bytes) -> bytes:
+    """Return the function's value for a chunk, or its error, as a pickle that says which it is."""
+    try:
+        loaded = load_function(function)
+    except (AttributeError, ImportError, pickle.UnpicklingError) as error:
+        return pickle.dumps(("unknown", str(error)))
     gc.disable()  # the search for cycles would go through all rows, and find none
     try:
-        return pickle.dumps(("value", function(pickle.loads(payload))))  # noqa: S301 - from our own process
+        return pickle.dumps(("value", loaded(pickle.loads(chunk))))  # noqa: S301 - from our own process
     except BaseException as error:  # noqa: BLE001 - it is raised again by whoever asked
         return describe_error(error)
     finally:
@@ -301,7 +290,7 @@ def answer_shard(function: Loaded, payload: bytes) -> bytes:
 
 
 def describe_error(error: BaseException) -> bytes:
-    """Return an error as the answer to a shard; one that cannot be sent is put into words."""
+    """Return an error as the answer to a chunk; one that cannot be sent is put into words."""
     error.add_note("".join(traceback.format_exception(error)))
     try:
         payload = pickle.dumps(("error", error))

@@ -7,6 +7,7 @@ others go on; a shard that ends its workers is searched for the rows that do, an
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import pickle
@@ -20,7 +21,6 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from ipaddress import ip_address
@@ -30,14 +30,12 @@ from typing import Any, ClassVar, TypeVar
 from answerkey._version import __version__
 from answerkey.engines.local import (
     AHEAD,
-    Loaded,
     Spread,
     UnknownFunctionError,
-    answer_shard,
+    apply_function,
     count_cores,
     describe_error,
     find_deadly_rows,
-    load_function,
     open_answer,
     pickle_function,
 )
@@ -248,9 +246,6 @@ def _is_loopback(address: str) -> bool:
         return host == "localhost"
 
 
-_load_once = lru_cache(maxsize=2)(load_function)
-
-
 def check_version(version: str) -> None:
     """Raise EngineError E601 if the work was sent by another version of answerkey."""
     if version != __version__:
@@ -258,23 +253,15 @@ def check_version(version: str) -> None:
         raise EngineError("E601", message, hint="install one version on every node")
 
 
-def load_work(version: str, function: bytes) -> Loaded:
-    """Return the function that was sent, or why it cannot be loaded.
-
-    EngineError E601 for another version.
-    """
-    check_version(version)
+def apply_sent(version: str, function: bytes, chunk: bytes) -> bytes:
+    """Return the answer to a chunk, as a worker process of this machine gives it."""
     # One task for each core: the column library, not loaded so far, needs no threads beside them.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    return _load_once(function)
-
-
-def apply_function(version: str, function: bytes, shard: bytes) -> bytes:
-    """Return the answer to a shard, as a worker process of this machine gives it."""
     try:
-        return answer_shard(load_work(version, function), shard)
+        check_version(version)
     except EngineError as error:
         return describe_error(error)
+    return apply_function(function, chunk)
 
 
 def search_shard(version: str, function: bytes, shard: bytes) -> bytes:
@@ -286,6 +273,23 @@ def search_shard(version: str, function: bytes, shard: bytes) -> bytes:
         return pickle.dumps(("value", find_deadly_rows(function, pickle.loads(shard))))  # noqa: S301 - our own
     except EngineError as error:
         return describe_error(error)
+
+
+class ValuePickler(pickle.Pickler):
+    """Pickles rows of files by their values: nodes do not have the files."""
+
+    def reducer_override(self, value: object) -> Any:  # noqa: ANN401 - as pickle has it
+        """Return what an object that says so travels as."""
+        if hasattr(type(value), "reduce_by_value"):
+            return value.reduce_by_value()  # type: ignore[attr-defined]  # it has it
+        return NotImplemented
+
+
+def pickle_by_value(chunk: object) -> bytes:
+    """Return a chunk with all that it needs."""
+    stream = io.BytesIO()
+    ValuePickler(stream).dump(chunk)
+    return stream.getvalue()
 
 
 def open_far_answer(payload: bytes) -> Any:  # noqa: ANN401 - whatever the function returns
@@ -385,7 +389,7 @@ class Dispatch:
         # for a worker for each task, and while the loss of a node is not known to Ray, ever more
         # tasks wait for that node.
         settings = {"num_cpus": 1, "max_retries": 0}
-        self._apply = self._ray.remote(**settings)(apply_function)
+        self._apply = self._ray.remote(**settings)(apply_sent)
         self._search = self._ray.remote(**settings)(search_shard)
         self._function = self._ray.put(function)
         self._messages = messages
@@ -431,9 +435,8 @@ class Dispatch:
 
     def _submit(self, attempt: Attempt) -> None:
         work = self._search if attempt.is_searching else self._apply
-        self._running[work.remote(__version__, self._function, pickle.dumps(attempt.shard))] = (
-            attempt
-        )
+        task = work.remote(__version__, self._function, pickle_by_value(attempt.shard))
+        self._running[task] = attempt
 
     def _collect(self) -> None:
         """Take in all that is done; wait for it until it is time to count cores again."""

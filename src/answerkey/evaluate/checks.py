@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,6 @@ from pathlib import Path
 from answerkey.datasets.dataset import Shard
 from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, distinct, listing
 from answerkey.evaluate.choice_order import find_order_problems
-from answerkey.evaluate.hints import COMMON_PROBLEMS, FEWEST_ALIKE, describe_common
 from answerkey.evaluate.job import CHUNK_ROWS, Job
 from answerkey.evaluate.made_up import find_unreadable
 from answerkey.evaluate.shown_options import find_hidden_options
@@ -26,10 +26,19 @@ from answerkey.solvers import Solver, find_column_field, require_known
 from answerkey.solvers.solver import Prompt
 from answerkey.spec import ScoringStep
 from answerkey.templates import RowError, TemplateStopped
+from answerkey.text import show_place
 from answerkey.types import Notice, Samples
 
 #: How many rows of one kind are shown before only their number is.
 SHOWN = 20
+#: So many rows at least have something in common; so many of them are shown.
+FEWEST_ALIKE = 3
+#: What many rows may have in common, by code, the first one first: the scorer's field that is at
+#: fault, and the finding.
+COMMON_PROBLEMS = {
+    "E205": ("choices", "the choices are no list of labels"),
+    "E204": ("ground_truth_choice", "the ground truth is none of the choices"),
+}
 
 
 @dataclass
@@ -104,20 +113,28 @@ class RowProblems:
 
     def _describe_common(self, job: Job) -> list[tuple[DataError, tuple[str, str]]]:
         """Return an error for each problem that half of the rows have, with its key in `counts`."""
-        rows = job.dataset.rows
+        columns, rows = job.dataset.columns, job.dataset.rows
+        hint = f"correct the rows, or name the column that holds it: {listing(columns)}"
+        if rows.file is not None:
+            file = show_place(Place(file=rows.file))
+            hint += f"; `answerkey init DIR --dataset {file}` writes a task that reads the file"
         common = []
         for step in job.task.scoring:
             kind = f"scorer `{step.key}`"
-            if not hasattr(step.scorer, "ground_truth_choice"):
-                continue
-            for code in COMMON_PROBLEMS:
+            for code, (field_name, finding) in COMMON_PROBLEMS.items():
                 count = self.counts[kind, code]
                 if count < max(FEWEST_ALIKE, len(rows) / 2):
                     continue
-                place = job.task.places.at("definition", "scorers", step.index)
-                error = describe_common(code, count, step.scorer, rows, self.failed, place)
-                if error is not None:
-                    common.append((error, (kind, code)))
+                scope = "all" if count == len(rows) else f"{count:,} of"
+                lines = [f"{scope} {len(rows):,} rows: {finding}"]
+                alike = [error for name, error in self.shown if (name, error.code) == (kind, code)]
+                for error in alike[:FEWEST_ALIKE]:
+                    message = re.sub(r"^sample `.*?`: ", "", error.message)
+                    place = replace(error.where or Place(), sample=None, field=None)
+                    lines.append(f"{show_place(place)}: {message}")
+                where = job.task.place("definition", "scorers", step.index, field_name)
+                described = DataError(code, "\n".join(lines), where=where, hint=hint)
+                common.append((described, (kind, code)))
                 break
         return common
 
@@ -231,7 +248,7 @@ def check_whole(problems: RowProblems, job: Job) -> None:
     """
     try:
         if job.model is not None and sees_samples(job.model):
-            samples = job.dataset.rows.slice(0, CHUNK_ROWS).load(job.columns)
+            samples = job.dataset.rows.slice(0, CHUNK_ROWS).load()
             require_known(job.model, samples, job.task.sample_facts(samples))
         connection = getattr(job.model, "connection", None)
         if connection is not None:
@@ -250,7 +267,7 @@ def find_odd_options(job: Job) -> list[Notice]:
         return []
     rows = job.dataset.rows
     for start in range(0, len(rows), CHUNK_ROWS):
-        samples = rows.slice(start, CHUNK_ROWS).load(job.columns)
+        samples = rows.slice(start, CHUNK_ROWS).load()
         for row, options in enumerate(scorers[0].option_texts(samples, only_told=False)):
             texts = [option.strip() for option in options or ()]
             if len(texts) == 1:

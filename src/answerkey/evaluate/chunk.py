@@ -70,7 +70,7 @@ class ChunkResult:
 
 def check_chunk(job: Job, chunk: Shard) -> RowProblems:
     """Return what is wrong with the rows of a chunk."""
-    return _check(job, chunk, chunk.samples.load(job.columns))
+    return _check(job, chunk, chunk.samples.load())
 
 
 def _check(job: Job, chunk: Shard, samples: Samples) -> RowProblems:
@@ -86,7 +86,7 @@ def _check(job: Job, chunk: Shard, samples: Samples) -> RowProblems:
 def evaluate_chunk(job: Job, find_written: FindWritten | None, chunk: Shard) -> ChunkResult:
     """Take a chunk from its samples to its scores."""
     problems = None
-    samples = chunk.samples.load(job.columns)
+    samples = chunk.samples.load()
     if not job.is_checked:
         problems = _check(job, chunk, samples)
         if problems.fatal:

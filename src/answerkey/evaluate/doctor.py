@@ -186,7 +186,7 @@ class Examination:
     def __init__(self, job: Job, price: Price | None, seconds: float, max_cost: float) -> None:
         self.task, self.price, self.seconds, self.max_cost = job.task, price, seconds, max_cost
         self.connection = cast("LiveModel", job.model).connection
-        self.samples = job.dataset.rows.slice(0, len(QUESTIONS)).load(job.columns)
+        self.samples = job.dataset.rows.slice(0, len(QUESTIONS)).load()
         solver = cast("SingleTurnSolver", job.task.solver)
         self.prompts = cast("list[Prompt]", solver.build_prompts(self.samples, job.examples))
         raise_row_errors(self.samples, self.prompts)

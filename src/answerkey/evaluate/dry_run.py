@@ -262,7 +262,7 @@ def _count_unread(job: Job) -> int:
         return job.num_calls * len(scorers) * job.specification.num_runs
     unread = 0
     for chunk in job.chunks():
-        samples = chunk.samples.load(job.columns)
+        samples = chunk.samples.load()
         completions = job.recorded.slice(chunk.offset, len(samples)).read(samples)
         failed = [row * size + trial for row in chunk.failed for trial in range(size)]
         for scorer in scorers:
@@ -277,7 +277,7 @@ def _build_prompts(job: Job) -> Iterator[tuple[Samples, list[list[Prompt]]]]:
     if solver is None:
         return
     failed = set(job.failed)
-    for offset, samples in iterate_blocks(job.dataset.rows, job.columns, size=PROMPT_ROWS):
+    for offset, samples in iterate_blocks(job.dataset.rows, size=PROMPT_ROWS):
         prompts = solver.list_calls(samples, job.examples)
         for row in range(len(prompts)):
             if offset + row in failed:

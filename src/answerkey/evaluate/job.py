@@ -6,7 +6,7 @@ decided here as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -40,13 +40,11 @@ from answerkey.errors import (
 )
 from answerkey.evaluate.choice_order import name_completions, order_dataset, refuse_unordered
 from answerkey.evaluate.options import Options
-from answerkey.metrics import find_category_column
 from answerkey.models.config import Model, ModelConfig
 from answerkey.scorers import (
     Scorer,
     asks_model,
     choose_audited,
-    compile_templates,
     find_role,
     reads_by_templates,
     reads_choices,
@@ -72,8 +70,6 @@ WORKER_CHARACTERS = 12_000_000
 
 #: Called with a stage, how many rows of it are done, and how many there are.
 Progress = Callable[[str, int, int], None]
-#: The columns that are read; None for all.
-Columns = frozenset[str] | None
 
 
 def ignore_progress(stage: str, done: int, total: int) -> None:
@@ -108,7 +104,6 @@ class Job:
     failed: Sequence[int] = ()
     image_files: Mapping[str, str] = field(default_factory=dict)
     repetition: int = 0
-    columns: Columns = None
     spread: Spread = "alone"
     chunk_rows: int = CHUNK_ROWS
     audited: Sequence[int] = ()
@@ -192,15 +187,7 @@ class Job:
         return replace(self, repetition=number)
 
     def only_check(self) -> Job:
-        """Return the job of checking the rows: no model is needed, and fewer columns may be."""
-        bare = replace(
-            self,
-            columns=list_checked_columns(self.task, self.dataset, self.recorded),
-            model=None,
-            judges={},
-            failed=(),
-            is_checked=False,
-        )
+        """Return the job of checking the rows: no model is needed."""
         kinds: list[object] = [step.scorer for step in self.task.scoring]
         sends_prompts = self.recorded is None and self.task.solver is not None
         if sends_prompts:
@@ -209,10 +196,18 @@ class Job:
         are_ours = all(type(kind).__module__.startswith("answerkey.") for kind in kinds)
         if are_ours and len(self.dataset) - self.num_asked >= WORKER_ROWS:
             spread = "processes"
-        rows = choose_chunk_rows(bare, spread)
+        rows = choose_chunk_rows(self, spread)
         if sends_prompts:
             rows = min(rows, WORKER_CHUNK_ROWS)  # the messages of a row are many objects
-        return replace(bare, spread=spread, chunk_rows=rows)
+        return replace(
+            self,
+            model=None,
+            judges={},
+            failed=(),
+            is_checked=False,
+            spread=spread,
+            chunk_rows=rows,
+        )
 
     def without_rows(self) -> Job:
         """Return what the work on a chunk needs beside it, small enough to be sent to a worker."""
@@ -427,7 +422,7 @@ def describe_completions(job: Job, options: Options, model_name: str | None) -> 
     return origin
 
 
-# Columns that the task names, and columns that it reads.
+# Columns that the task names.
 
 
 def find_missing_columns(specification: Specification, dataset: Dataset) -> list[AnswerkeyError]:
@@ -467,52 +462,6 @@ def _refuse_columns(
         if column not in dataset.columns:
             message = f"{owner} names the column `{column}`: dataset `{dataset.name}` has none such"
             yield refuse_column(message, column, dataset.columns, where)
-
-
-def list_checked_columns(task: Task, dataset: Dataset, recorded: Recorded | None) -> Columns:
-    """Return the columns that checking the rows reads."""
-    parts: list[Columns] = []
-    for step in task.scoring:
-        if reads_by_templates(step.scorer):
-            templates, _ = compile_templates(step.scorer)
-            parts.extend(template.columns for template in templates.values())
-        else:
-            parts.append(None)
-    if task.choice_order:
-        parts.append(task.choice_order.columns)
-    if recorded is None and task.solver is not None:
-        parts.append(task.solver.list_columns(dataset.rows.slice(0, 0).load()))
-    return _join_columns(parts, dataset)
-
-
-def list_columns(job: Job) -> Columns:
-    """Return the columns that the work on a job reads."""
-    parts = [
-        list_checked_columns(job.task, job.dataset, job.recorded),
-        frozenset(job.task.design_columns),
-    ]
-    parts.extend(action.filter.template.columns for action in job.task.actions)
-    category = find_category_column(job.dataset.columns)
-    if category:
-        parts.append(frozenset([category]))
-    if job.recorded is not None:
-        parts.append(job.recorded.columns)
-    return _join_columns(parts, job.dataset)
-
-
-def _join_columns(parts: Iterable[Columns], dataset: Dataset) -> Columns:
-    """Return all columns; None where one may be any, or does not exist.
-
-    With all columns at hand, the error about a missing one can name those that exist.
-    """
-    columns: frozenset[str] = frozenset()
-    for part in parts:
-        if part is None:
-            return None
-        columns |= part
-    if columns <= set(dataset.columns):
-        return columns
-    return None
 
 
 # Completions that are there already.
@@ -575,10 +524,7 @@ def find_traced(task: Task, dataset: Dataset) -> TracedCompletions | None:
     """Return the completions that the task's solver finds in the dataset; None without a solver."""
     if task.solver is None:
         return None
-    columns = task.solver.list_columns(dataset.rows.slice(0, 0).load())
-    if columns is None:
-        columns = frozenset(dataset.columns)
-    return TracedCompletions(task.solver, columns)
+    return TracedCompletions(task.solver, frozenset(dataset.columns))
 
 
 def split_recorded(
@@ -659,8 +605,7 @@ def _find_missing_logprobs(task: Task, model: Model | None) -> list[AnswerkeyErr
 
 
 def plan_work(job: Job) -> Job:
-    """Return the job with the columns that are read, the size of chunks, and where they go."""
-    job = replace(job, columns=list_columns(job))
+    """Return the job with the size of its chunks, and where they go."""
     spread = choose_spread(job)
     return replace(job, spread=spread, chunk_rows=choose_chunk_rows(job, spread))
 
@@ -677,7 +622,7 @@ def choose_spread(job: Job) -> Spread:
         return "processes"
     if job.recorded is None or num_rows <= FEWEST_ROWS or not _reads_words(scorers):
         return "apart"
-    first = job.dataset.rows.slice(0, FEWEST_ROWS).load(job.columns)
+    first = job.dataset.rows.slice(0, FEWEST_ROWS).load()
     completions = job.recorded.slice(0, len(first)).read(first).frame["completion"]
     characters = int(completions.str.len_chars().sum()) * num_rows // len(completions)
     if characters >= WORKER_CHARACTERS:
@@ -696,21 +641,21 @@ def _reads_words(scorers: Sequence[Scorer]) -> bool:
 
 def choose_chunk_rows(job: Job, spread: Spread) -> int:
     """Return how many rows one chunk has: fewer where rows are long, or take long."""
-    rows = fit_rows(job.dataset.rows, job.columns, job.recorded)
+    rows = fit_rows(job.dataset.rows, job.recorded)
     if spread != "processes":
         return rows
     share = max(FEWEST_ROWS, len(job.dataset) // WORKER_CHUNKS)
     return min(rows, share, WORKER_CHUNK_ROWS)
 
 
-def fit_rows(rows: Rows, columns: Collection[str] | None, recorded: Recorded | None) -> int:
+def fit_rows(rows: Rows, recorded: Recorded | None) -> int:
     """Return how many rows fit into one chunk, judged by the first and the middle ones."""
     if len(rows) <= FEWEST_ROWS:
         return CHUNK_ROWS
     size = 0
     seen = 0
     for offset in (0, len(rows) // 2):
-        samples = rows.slice(offset, FEWEST_ROWS).load(columns)
+        samples = rows.slice(offset, FEWEST_ROWS).load()
         size += sum(map(measure_fields, samples.rows()))
         seen += len(samples)
         if recorded is not None and not recorded.columns:  # they are in a file of their own

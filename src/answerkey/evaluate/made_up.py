@@ -45,7 +45,7 @@ def find_unreadable(job: Job) -> list[AnswerkeyError]:
     rows = job.dataset.rows.slice(0, TRIED_ROWS)
     if not attempts or not len(rows):
         return []
-    samples = rows.load(job.columns)
+    samples = rows.load()
     errors: list[AnswerkeyError] = []
     for path, attempt in attempts:
         try:

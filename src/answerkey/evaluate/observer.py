@@ -15,11 +15,8 @@ from itertools import chain
 from statistics import quantiles
 from typing import Any
 
-import polars as pl
-
 from answerkey.errors import AnswerkeyError, SolverError
 from answerkey.evaluate.job import SOLVE, Job
-from answerkey.metrics import wilson
 from answerkey.models.calls import (
     BATCH_SOURCE,
     PRICED_NAMES,
@@ -37,12 +34,13 @@ from answerkey.models.calls import (
 from answerkey.models.config import Price
 from answerkey.models.store import CallStore
 from answerkey.types import (
-    NOT_ASKED,
     USAGE_NAMES,
     Completion,
     Completions,
     CompletionStatus,
     Notice,
+    Samples,
+    Score,
     ScoreStatus,
     Validity,
 )
@@ -51,8 +49,6 @@ _LONGEST_REASON = 80
 _LONGEST_EXAMPLE = 300
 #: The pace is that of the last so many seconds.
 WINDOW_SECONDS = 15.0
-#: So many completions may wait to be judged; beyond that they are judged even if nobody looks.
-WAITING = 5000
 #: So many completions tell whether the rest will be of any use: not if this share is INVALID.
 FIRST_REPLIES, UNREAD_SHARE = 20, 0.8
 _LONGEST_SHOWN = 60
@@ -155,21 +151,6 @@ def count_calls(
 
 
 @dataclass(frozen=True)
-class Judged:
-    """How completions were judged; `invalid` is None for a scorer that knows no validity."""
-
-    scored: int = 0
-    correct: int = 0
-    invalid: int | None = None
-
-    def __add__(self, more: Judged) -> Judged:
-        invalid = None
-        if more.invalid is not None:
-            invalid = (self.invalid or 0) + more.invalid
-        return Judged(self.scored + more.scored, self.correct + more.correct, invalid)
-
-
-@dataclass(frozen=True)
 class CallProgress:
     """How far the calls are. `known` ones were answered from the cache or the journal.
 
@@ -190,24 +171,8 @@ class CallProgress:
     completion_tokens: int = 0
     pace: float | None = None
     seconds_left: float | None = None
-    judged: Judged = field(default_factory=Judged)
     batches: tuple[BatchSeen, ...] = ()
     problem: str | None = None
-
-    @property
-    def accuracy(self) -> tuple[float, tuple[float, float]] | None:
-        """The share of right completions so far, and its 95 % Wilson interval; None without any."""
-        judged = self.judged
-        if not judged.scored:
-            return None
-        return judged.correct / judged.scored, wilson(judged.correct, judged.scored)
-
-    @property
-    def invalid_share(self) -> float | None:
-        """The share of INVALID completions so far; None where the scorer knows none."""
-        if not self.judged.scored or self.judged.invalid is None:
-            return None
-        return self.judged.invalid / self.judged.scored
 
 
 class Observer:
@@ -215,8 +180,6 @@ class Observer:
 
     `total` is how many calls of each purpose there will be. With `stops`, completions that make no
     sense end the calls: SolverError E305; where it `is_guarded`, only those that cannot be read do.
-    Completions are judged as they come in where the task's main scorer compares texts, which is
-    quick.
     """
 
     def __init__(
@@ -239,23 +202,16 @@ class Observer:
         scorer = job.task.main_step.scorer
         self._scorer = scorer if scorer.type in {"string_equals_mcqa", "string_equals"} else None
         self._rows = job.dataset.rows
-        self._columns = job.columns
-        self._places = self._rows.ids.to_frame("sample_id").with_row_index("position")
-        # What actions leave out of the metrics is only known in the end.
-        self._shows_accuracy = self._scorer is not None and not job.task.actions
         # The first replies of all; a continuation that is ranked is an echo, not a reply.
         solver = job.task.solver
         is_ranked = solver is not None and solver.ranks_continuations
-        self._first: list[tuple[str, Completion]] | None = None if is_ranked else []
+        self._first: list[tuple[Call, Completion]] | None = None if is_ranked else []
         self._counts: dict[str, Counter[str]] = {}
         self._purpose = SOLVE
-        self._waiting: list[tuple[str, Completion]] = []
-        self._judged = Judged()
         self._batches: dict[str, BatchSeen] = {}
         self._problem: str | None = None
         self._marks: deque[tuple[float, int]] = deque([(clock(), 0)])
         self._lock = threading.Lock()
-        self._looking = threading.Lock()
 
     def hear(self, event: Event) -> None:
         """Note an event; raise SolverError E305 when the calls should stop."""
@@ -269,7 +225,10 @@ class Observer:
             with self._lock:
                 self._batches[event.batch] = event
         elif isinstance(event, Reused):
-            self._note_reused(event.completions)
+            calls = len(event.completions)
+            with self._lock:
+                self._count(SOLVE).update(done=calls, known=calls)
+                self._first = None  # the run looked at them before it stopped
         elif isinstance(event, BatchLeft):
             batch = f"the batch `{event.batch}` of {event.calls} calls"
             hint = "`answerkey resume` collects it; nothing is handed in twice"
@@ -280,21 +239,6 @@ class Observer:
             self._count(event.call.purpose)["retried"] += 1
             self._problem = event.why
             self.retried.add(event.call.purpose, event.why, event.call.sample_id)
-
-    def _note_reused(self, completions: Completions) -> None:
-        """Count the calls of a chunk that the stopped run had written."""
-        calls = len(completions)
-        replies = []
-        for completion in completions:
-            if completion.status is not CompletionStatus.ERROR and completion.source != NOT_ASKED:
-                replies.append((completion.sample_id, completion))
-        judged = Judged()
-        if self._shows_accuracy:
-            judged = self._judge(replies)
-        with self._lock:
-            self._count(SOLVE).update(done=calls, known=calls)
-            self._judged += judged
-            self._first = None  # the run looked at them before it stopped
 
     def _note_finished(self, call: Call, completion: Completion) -> None:
         with self._lock:
@@ -307,30 +251,19 @@ class Observer:
                 counts["failed"] += 1
                 return
         if call.purpose == SOLVE:
-            self._note_replies([(call, completion)])
+            self._look_at_first([(call, completion)])
 
     def _note_remembered(self, calls: FinishedCalls) -> None:
-        """Count calls that are not made, and judge their completions."""
+        """Count calls that are not made."""
         replies = [pair for pair in calls if pair[1].status is not CompletionStatus.ERROR]
         purpose = calls[0][0].purpose
         with self._lock:
             counts = self._count(purpose)
             counts.update(done=len(calls), known=len(calls), failed=len(calls) - len(replies))
         if purpose == SOLVE:
-            self._note_replies(replies)
+            self._look_at_first(replies)
 
-    def _note_replies(self, calls: FinishedCalls) -> None:
-        """Keep replies until somebody looks, or there are many; look at the first ones at once."""
-        replies = [(call.sample_id, completion) for call, completion in calls]
-        if self._shows_accuracy:
-            with self._lock:
-                self._waiting += replies
-                is_full = len(self._waiting) >= WAITING
-            if is_full:
-                self._judge_waiting()
-        self._look_at_first(replies)
-
-    def _look_at_first(self, replies: Sequence[tuple[str, Completion]]) -> None:
+    def _look_at_first(self, replies: FinishedCalls) -> None:
         """Say what the first replies of all have in common, once there are enough of them."""
         with self._lock:
             if self._first is None:
@@ -340,8 +273,7 @@ class Observer:
             if len(first) < FIRST_REPLIES:
                 return
             self._first = None
-        completions = [completion for _, completion in first]
-        finding = judge_first(completions, self._judge(first))
+        finding = judge_first([completion for _, completion in first], self._score(first))
         if finding is None:
             return
         notice, is_useless, is_unread = finding
@@ -361,7 +293,6 @@ class Observer:
 
     def look(self) -> CallProgress:
         """Return how far the calls are now."""
-        self._judge_waiting()
         with self._lock:
             counts = self._counts.get(self._purpose, Counter[str]())
             done = counts["done"]
@@ -378,7 +309,6 @@ class Observer:
                 completion_tokens=counts["completion_tokens"],
                 pace=pace,
                 seconds_left=max(0, self.total - done) / pace if pace else None,
-                judged=self._judged,
                 batches=tuple(batch for batch in self._batches.values() if not batch.is_over),
                 problem=self._problem,
             )
@@ -401,63 +331,45 @@ class Observer:
             return None
         return (calls - before) / (now - then)
 
-    def _judge_waiting(self) -> None:
-        with self._looking:
-            with self._lock:
-                waiting, self._waiting = self._waiting, []
-            if waiting:
-                judged = self._judge(waiting)
-                with self._lock:
-                    self._judged += judged
-
-    def _judge(self, replies: Sequence[tuple[str, Completion]]) -> Judged:
-        """Return how replies, each with the id of its sample, are judged; nothing by a slow
-        scorer.
-        """
+    def _score(self, calls: FinishedCalls) -> Sequence[Score]:
+        """Return the scores of replies; none by a slow scorer."""
         if self._scorer is None:
-            return Judged()
-        ids = pl.Series("sample_id", [sample_id for sample_id, _ in replies], dtype=pl.String)
-        bare = [completion.with_fields(prompt=None, logprobs=None) for _, completion in replies]
+            return ()
         try:
-            # Each sample is loaded once, though it may have several trials.
-            places = self._places.filter(pl.col("sample_id").is_in(ids.implode()))
-            samples = self._rows.take(places["position"]).load(self._columns)
-            rows = ids.to_frame().join(
-                places.with_row_index(), on="sample_id", how="left", maintain_order="left"
+            positions = {name: place for place, name in enumerate(self._rows.ids)}
+            places = [positions[call.sample_id] for call, _ in calls]
+            items = [self._rows.slice(place, 1).load().items[0] for place in places]
+            samples = Samples(items, self._rows.columns)
+            completions = Completions.build(
+                samples.ids, [completion for _, completion in calls], source="live"
             )
-            completions = Completions.build(ids, bare, source="live")
-            scores = self._scorer.score(samples.take(rows["index"]), completions)
+            return self._scorer.score(samples, completions)
         except AnswerkeyError:  # it is reported when the chunk is scored
-            return Judged()
+            return ()
         except KeyboardInterrupt:  # Polars raises it in the thread whose query it ends
             _thread.interrupt_main()
-            return Judged()
-        invalid = None
-        if "completion_validity" in (self._scorer.metadata_names or ()):
-            validities = [score.metadata.get("completion_validity") for score in scores]
-            invalid = validities.count(Validity.INVALID.value)
-        return Judged(
-            scored=sum(score.status is ScoreStatus.SCORED for score in scores),
-            correct=sum(score.values.get("is_correct") == 1 for score in scores),
-            invalid=invalid,
-        )
+            return ()
 
 
-def judge_first(replies: Sequence[Completion], judged: Judged) -> tuple[Notice, bool, bool] | None:
+def judge_first(
+    replies: Sequence[Completion], scores: Sequence[Score]
+) -> tuple[Notice, bool, bool] | None:
     """Return what is wrong with the first replies, whether the rest is useless, or unreadable.
 
     A letter cut off after one token may be just what was wanted, and is only worth a warning.
     """
     cut_off = sum(reply.finish_reason == "length" for reply in replies)
-    invalid = judged.invalid or 0
-    is_invalid = bool(judged.scored) and invalid >= UNREAD_SHARE * judged.scored
+    validities = [score.metadata.get("completion_validity") for score in scores]
+    invalid = validities.count(Validity.INVALID.value)
+    scored = sum(score.status is ScoreStatus.SCORED for score in scores)
+    correct = sum(score.values.get("is_correct") == 1 for score in scores)
+    is_invalid = scored > 0 and invalid >= UNREAD_SHARE * scored
     # A dataset that is sorted by its truths has the same right answer fifty times.
-    is_right = bool(judged.scored) and judged.correct == judged.scored
+    is_right = scored > 0 and correct == scored
     is_same = len({(reply.status, reply.text) for reply in replies}) == 1 and not is_right
     findings = []
     if is_invalid:
-        is_all = invalid == judged.scored
-        findings.append("all INVALID" if is_all else f"mostly INVALID ({invalid})")
+        findings.append("all INVALID" if invalid == scored else f"mostly INVALID ({invalid})")
     if is_same:
         findings.append("all the same")
     if cut_off == len(replies):
@@ -475,7 +387,7 @@ def judge_first(replies: Sequence[Completion], judged: Judged) -> tuple[Notice, 
         advice = "`--dry-run` shows the prompt: does it hold the question and the options?"
     example = _show_reply(replies[0])
     message = f"the first {len(replies)} completions are {listed}; for example {example}"
-    is_useless = is_invalid or is_same or 2 * invalid >= judged.scored
+    is_useless = is_invalid or is_same or 2 * invalid >= scored
     return Notice(message, hint=f"Ctrl-C stops the run; {advice}"), is_useless, is_invalid
 
 

@@ -71,7 +71,7 @@ class Reopened:
 
     def iterate(self) -> Iterator[Excerpt]:
         """Yield all rows, some samples at a time."""
-        rows = min(READ_ROWS, fit_rows(self.dataset.rows, None, self.recorded))
+        rows = min(READ_ROWS, fit_rows(self.dataset.rows, self.recorded))
         step = max(1, rows // self.task.num_trials)
         for offset in range(0, len(self.dataset), step):
             yield self.read(offset, step)
@@ -267,7 +267,7 @@ def remeasure(
     facts = []
     offset = 0
     for part in task_run.score_parts():
-        samples = dataset.rows.slice(offset, part.height // size).load(frozenset(needed))
+        samples = dataset.rows.slice(offset, part.height // size).load()
         offset += part.height // size
         if keep is not None:
             places = keep(samples)

@@ -315,7 +315,7 @@ def _count_continuations(job: Job) -> int:
     solver = job.task.solver
     if solver is None or not solver.ranks_continuations or not len(job.dataset):
         return 1
-    first = job.dataset.rows.slice(0, 1).load(job.columns)
+    first = job.dataset.rows.slice(0, 1).load()
     return max(1, len(solver.list_calls(first, job.examples)[0]))
 
 

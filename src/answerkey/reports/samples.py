@@ -125,7 +125,7 @@ class SampleSource:
             )
             return
         rows = self.opened.dataset.rows
-        self.chunk = max(1, fit_rows(rows, None, self.opened.recorded) // self.num_trials)
+        self.chunk = max(1, fit_rows(rows, self.opened.recorded) // self.num_trials)
         category = task_run.totals.get("category_column")
         if category in rows.columns:
             self.category = category

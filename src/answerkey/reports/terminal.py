@@ -751,11 +751,6 @@ def _say_progress(progress: CallProgress) -> Iterator[str]:
             yield f"waits because {progress.problem}" if progress.problem else "waiting"
         if progress.pace and progress.seconds_left is not None:
             yield f"{format_duration(progress.seconds_left)} left"
-    if progress.accuracy is not None:
-        share, interval = progress.accuracy
-        yield f"accuracy so far {format_percent(share)} {format_interval(interval)}"
-    if progress.invalid_share is not None:
-        yield f"INVALID {format_percent(progress.invalid_share)}"
     yield f"failed {progress.failed}"
     yield f"retried {progress.retried}"
     yield f"tokens {progress.prompt_tokens:,} + {progress.completion_tokens:,}"

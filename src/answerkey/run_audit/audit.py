@@ -241,7 +241,7 @@ def _read_chunks(
     They are read in worker processes where that pays.
     """
     rows, recorded = reopened.dataset.rows, reopened.recorded
-    length = min(BLOCK, fit_rows(rows, None, recorded)) // reopened.task.num_trials
+    length = min(BLOCK, fit_rows(rows, recorded)) // reopened.task.num_trials
     offsets = range(0, len(rows), max(1, length))
     first = reopened.read(0, FEWEST_ROWS).completions.frame["completion"]
     waiting: deque[_Chunk] = deque()

@@ -27,7 +27,6 @@ from answerkey.solvers.solver import (
     Solver,
     call_model,
     describe_row_errors,
-    join_columns,
     raise_row_errors,
     shorten,
 )
@@ -331,12 +330,6 @@ class SingleTurnSolver(Solver):
         """Return the templates that compile and the errors of the others, by field."""
         return self._compiled
 
-    def list_columns(self, samples: Samples) -> frozenset[str] | None:  # noqa: ARG002 - for solvers
-        """Return the columns that the templates read; None if they may read any."""
-        if self.examples:
-            return None
-        return join_columns(self._compiled[0].values())
-
     @cached_property
     def _compiled(self) -> Compiled:
         compiled: dict[str, Template] = {}
@@ -451,12 +444,6 @@ class ChoiceRankingSolver(Solver):
             return {**compiled, "continuations": Template.compile(self.continuations)}, errors
         except SpecError as error:
             return compiled, [*errors, ("continuations", error)]
-
-    def list_columns(self, samples: Samples) -> frozenset[str] | None:  # noqa: ARG002 - for solvers
-        """Return the columns that the templates read; None if they may read any."""
-        if self.examples:
-            return None
-        return join_columns(self.compile_templates()[0].values())
 
     def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowError]:
         """Return the messages for each sample, without a continuation, or why there are none."""

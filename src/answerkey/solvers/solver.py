@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -73,10 +73,6 @@ class Solver(ABC):
         nested).
         """
 
-    def list_columns(self, samples: Samples) -> frozenset[str] | None:  # noqa: ARG002 - for solvers
-        """Return the columns that the solver reads; None if it may read any."""
-        return None
-
     def list_calls(self, samples: Samples, examples: Samples | None) -> list[list[Prompt]]:
         """Return what the model is asked for each sample; nothing for one without a prompt."""
         calls: list[list[Prompt]] = []
@@ -109,16 +105,6 @@ class Solver(ABC):
 
         `trials` are the numbers of the trials; those of a sample stand one after the other.
         """
-
-
-def join_columns(templates: Iterable[Template]) -> frozenset[str] | None:
-    """Return the columns that templates read; None if one of them may read any."""
-    columns: frozenset[str] = frozenset()
-    for template in templates:
-        if template.columns is None:
-            return None
-        columns |= template.columns
-    return columns
 
 
 def describe_row_errors(
@@ -356,14 +342,6 @@ class PassThroughSolver(Solver):
     def compile_templates(self) -> Compiled:
         """Return nothing: there is no template."""
         return {}, []
-
-    def list_columns(self, samples: Samples) -> frozenset[str] | None:
-        """Return the column of the traces; None if there is no such column."""
-        try:
-            column, _ = find_column(samples, self.trace_column)
-        except DataError:
-            return None
-        return frozenset({column})
 
     def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowError]:  # noqa: ARG002 - the protocol's signature
         """Return an empty prompt for each sample: nothing is asked."""

@@ -30,7 +30,7 @@ from answerkey.cli.console import (
 )
 from answerkey.errors import DataError, Problems, SolverError, SpecError
 from answerkey.evaluate import run as evaluate_run
-from answerkey.evaluate.observer import CallProgress, Judged, Observer
+from answerkey.evaluate.observer import CallProgress, Observer
 from answerkey.models.calls import BatchSeen
 from answerkey.testing import Behaviour, TestServer
 from answerkey.text import Line, Span, line, make_visible, plain_text
@@ -436,10 +436,7 @@ def test_several_runs_are_a_block_of_bars(monkeypatch: pytest.MonkeyPatch) -> No
 
     None is wider than the terminal.
     """
-    judged = Judged(scored=40, correct=10, invalid=0)
-    going = CallProgress(
-        "mmlu", "solve", 50, 100, retried=2, pace=5.0, seconds_left=10.0, judged=judged
-    )
+    going = CallProgress("mmlu", "solve", 50, 100, retried=2, pace=5.0, seconds_left=10.0)
     judging = CallProgress("mmlu", "judge:x", 7, 100, pace=2.0, seconds_left=46.0)
     display = BlockDisplay(Console(file=io.StringIO(), width=90))
     for (name, total), progress in zip(RUNS, [going, None, judging], strict=True):
@@ -451,7 +448,7 @@ def test_several_runs_are_a_block_of_bars(monkeypatch: pytest.MonkeyPatch) -> No
     assert [one.rstrip() for one in display.draw().plain.splitlines()] == [
         (
             "m               ━━━━━━━━━━━━────────────  50/100  5.0 requests/s, 0:10 left, "
-            "accuracy 25.…"
+            "retried 2, m…"
         ),
         "builtin/random  ────────────────────────          waiting",
         (

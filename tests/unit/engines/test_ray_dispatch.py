@@ -23,7 +23,7 @@ from answerkey.engines.ray_engine import (
     NODE_TRIES,
     Dispatch,
     MessageLog,
-    apply_function,
+    apply_sent,
     search_shard,
 )
 from answerkey.errors import DataError, EngineError, raise_all
@@ -140,7 +140,7 @@ class FakeRay:
         elif task.is_search:
             task.answer = pickle.dumps(("value", self.found))
         else:
-            task.answer = apply_function(*task.given)
+            task.answer = apply_sent(*task.given)
 
 
 @dataclass
@@ -372,7 +372,7 @@ def test_a_file_of_which_nobody_was_told_is_removed(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("work", [apply_function, search_shard])
+@pytest.mark.parametrize("work", [apply_sent, search_shard])
 def test_a_node_with_another_version_does_nothing(work: Callable[..., bytes]) -> None:
     """The answer says so."""
     with pytest.raises(EngineError, match=r"E601.*a node has answerkey"):
@@ -385,7 +385,7 @@ def test_a_node_without_a_package_says_so() -> None:
     with pytest.raises(
         EngineError, match=r"E601.*cannot load the work: No module named '_operatox'"
     ):
-        ray_engine.open_far_answer(apply_function(__version__, function, pickle.dumps(1)))
+        ray_engine.open_far_answer(apply_sent(__version__, function, pickle.dumps(1)))
 
 
 def test_the_answer_to_a_search_is_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -175,91 +174,10 @@ def test_rows_that_are_few_are_told_singly(project: Project) -> None:
     ]
 
 
-@pytest.mark.parametrize("odd", [None, -1, True, 7, "B"])
-def test_no_line_gives_a_truth_to_a_row_that_has_none(project: Project, odd: object) -> None:
-    """`'ABCD'[-1]` would be D and `'B' | int` 0: where a row is not so, the line fails on it."""
-    (told,) = find_common(project, answer(0, 1, 2, 3, odd))
-    count = "4 of 5" if odd == "B" else "all 5"
-    assert told.startswith(f"{count} rows: the ground truth is none of the choices\n")
-    line = json.loads(told.partition("ground_truth_choice: ")[2])
-    left = find_common(project, answer(0, 1, 2, 3, odd), ground_truth_choice=line)
-    assert [one.startswith("sample `000005`") for one in left] == [True]
-
-
-@pytest.mark.parametrize(
-    ("row", "fields", "line"),
-    [
-        (
-            {"answer": "blue", "texts": ["red", "blue"]},
-            {"choices": ["A", "B"], "options": "{{ sample.texts }}"},
-            "{{ 'AB'[sample.texts.index(sample.answer)] }}",
-        ),
-        (
-            {"answer": 0, "labels": ["A", "B"]},
-            {"choices": "{{ sample.labels }}"},
-            "{{ sample.labels[sample.answer] }}",
-        ),
-        (
-            {"the answer": "(B)"},
-            {"ground_truth_choice": "{{ sample['the answer'] }}"},
-            "{{ sample['the answer'] | trim('()[].:,;*_ ') | upper }}",
-        ),
-        (
-            {"answer": "B)"},
-            {"choices": ["a", "b"]},
-            "{{ sample.answer | trim('()[].:,;*_ ') | lower }}",
-        ),
-    ],
-)
-def test_the_line_is_made_of_what_is_written(
-    project: Project, row: dict[str, object], fields: dict[str, object], line: str
-) -> None:
-    """Its columns, its labels, its options; and it mends the rows."""
-    (told,) = find_common(project, [row] * 4, **fields)
-    assert told.endswith(f'\nwrite in the scorer:\nground_truth_choice: "{line}"')
-    assert find_common(project, [row] * 4, **{**fields, "ground_truth_choice": line}) == []
-
-
-@pytest.mark.parametrize(
-    ("cell", "choices", "options"),
-    [
-        (
-            ["red", "green"],
-            "{{ 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'[:sample.texts | length] | list }}",
-            None,
-        ),
-        ([{"key": "A", "text": "red"}], "{{ sample.texts | map(attribute='key') | list }}", None),
-        ({"label": ["A"], "text": ["red"]}, "{{ sample.texts.label }}", "{{ sample.texts.text }}"),
-    ],
-)
-def test_choices_that_are_no_labels_get_lines_of_their_own(
-    project: Project, cell: object, choices: str, options: str | None
-) -> None:
-    """The labels, and the texts beside them."""
-    (told,) = find_common(project, answer(*"AAA", texts=cell), choices="{{ sample.texts }}")
-    lines = {"choices": choices, "options": options or "{{ sample.texts }}"}
-    assert told.endswith("\n".join(f'{name}: "{line}"' for name, line in lines.items()))
-    assert find_common(project, answer(*"AAA", texts=cell), **lines) == []
-
-
 def test_good_rows_do_not_hide_what_the_others_have_in_common(project: Project) -> None:
     """It is counted over all rows, and told once."""
     (told,) = find_common(project, answer(*[0, 1, 2, 3] * 20, *"AB"))
     assert told.startswith("80 of 82 rows: the ground truth is none of the choices\n")
-
-
-def test_a_template_that_is_more_than_a_column_is_left_alone(project: Project) -> None:
-    """Nothing can be put around it: rows are told singly, or the columns are named where all are
-    alike.
-    """
-    singly = find_common(project, answer(*"abc"), ground_truth_choice="({{ sample.answer }})")
-    assert [one.partition(":")[0] for one in singly] == [
-        f"sample `00000{number}`" for number in (1, 2, 3)
-    ]
-    (told,) = find_common(project, answer(*"aaa"), ground_truth_choice="({{ sample.answer }})")
-    assert told.endswith(
-        "\ncorrect the rows, or name the column that holds it: `completion`, `answer`"
-    )
 
 
 def test_too_few_examples_are_told_once(project: Project) -> None:

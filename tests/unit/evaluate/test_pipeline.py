@@ -191,27 +191,6 @@ def test_wrong_rows_come_before_what_fails_in_scoring(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_what_is_read_is_what_is_needed() -> None:
-    """A task reads the columns of its templates, its completions and its category.
-
-    Any column if it may.
-    """
-    task = {**TASK, "definition": {"scorers": [SCORER]}}
-    rows = [{**row, "subject": "s"} for row in GOOD[:3]]
-    read: list[object] = []
-
-    def note(prepared: Job) -> str:
-        read.append(prepared.columns)
-        return "alone"
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(job, "choose_spread", note)
-        ak.score(task, rows)
-        anything = {**SCORER, "choices": "{{ sample[sample.unused[:0] ~ 'choices'] }}"}
-        ak.score({**task, "definition": {"scorers": [anything]}}, rows)
-    assert read == [{"answer", "choices", "completion", "subject"}, None]
-
-
 def test_rows_are_cut_smaller_where_they_are_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

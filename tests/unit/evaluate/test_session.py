@@ -17,12 +17,12 @@ from answerkey.datasets.sources import InlineSource
 from answerkey.datasets.tables import load_rows
 from answerkey.errors import SolverError
 from answerkey.evaluate.job import Job
-from answerkey.evaluate.observer import CallProgress, Observer, Reasons, count_calls
-from answerkey.models.calls import BatchLeft, BatchSeen, Call, Finished, Remembered, Retried, Reused
+from answerkey.evaluate.observer import Observer, Reasons, count_calls
+from answerkey.models.calls import BatchLeft, BatchSeen, Call, Finished, Remembered, Retried
 from answerkey.models.config import Price
 from answerkey.models.store import CallStore
 from answerkey.spec import DatasetSpec, Specification
-from answerkey.types import NOT_ASKED, Completion, Completions, CompletionStatus, Notice
+from answerkey.types import Completion, CompletionStatus, Notice
 
 ERROR = Completion(None, CompletionStatus.ERROR, error="HTTP 500: oops")
 
@@ -78,35 +78,15 @@ def test_it_counts_what_is_done_known_failed_and_retried() -> None:
     assert (seen.prompt_tokens, seen.completion_tokens) == (10, 2)
 
 
-def test_what_is_remembered_is_looked_at_first_and_judged() -> None:
-    """Calls that are not made count for the accuracy so far; one that failed is no completion."""
+def test_what_is_remembered_is_looked_at_first() -> None:
+    """One that failed is no completion."""
     observer, _, heard = observe("B")
     observer.hear(remember(ERROR, *["A"] * 25))
     seen = observer.look()
     assert (seen.done, seen.known, seen.failed) == (26, 26, 1)
-    assert (seen.judged.scored, seen.judged.correct) == (25, 0)
     assert [one.message for one in heard] == [
         "the first 20 completions are all the same; for example 'A'"
     ]
-
-
-def test_what_the_tables_of_the_run_have_is_judged() -> None:
-    """Completions of a part that was written before the run stopped count for the accuracy so
-    far.
-    """
-    observer, _, _ = observe()
-    texts = ["A", "B", "A", "A"]
-    said = [
-        *map(Completion, texts),
-        ERROR,
-        Completion(None, CompletionStatus.NO_TEXT, source=NOT_ASKED),
-    ]
-    ids = [f"{number + 1:06d}" for number in range(len(said))]
-    observer.hear(Reused(Completions.build(ids, said, source="live")))
-    observer.hear(finish(6, "B"))
-    seen = observer.look()
-    assert (seen.done, seen.known) == (7, 6)
-    assert (seen.judged.scored, seen.judged.correct) == (5, 3)
 
 
 def test_the_last_trouble_is_known_until_something_is_answered() -> None:
@@ -117,48 +97,6 @@ def test_the_last_trouble_is_known_until_something_is_answered() -> None:
     assert observer.look().problem == "cannot connect to `h`"
     observer.hear(finish(2, "A"))
     assert observer.look().problem is None
-
-
-def test_the_running_accuracy_is_the_scorers_with_its_interval() -> None:
-    """Right, wrong and INVALID are what the task's own scorer says; failed calls are left out.
-
-    Nothing is judged twice, and before the first completion there is no number.
-    """
-    observer, _, _ = observe()
-    assert (observer.look().accuracy, observer.look().invalid_share) == (None, None)
-    for number, text in enumerate(["A", "A", "B", "None of these"]):
-        observer.hear(finish(number, text))
-        observer.look()
-    observer.hear(finish(4, ERROR))
-    seen = observer.look()
-    assert (seen.judged.scored, seen.judged.correct, seen.judged.invalid) == (4, 2, 1)
-    assert seen.accuracy is not None
-    assert seen.accuracy[0] == 0.5
-    assert seen.accuracy[1] == pytest.approx((0.1500, 0.8500), abs=1e-4)
-    assert seen.invalid_share == 0.25
-
-
-def test_a_completion_is_judged_by_its_own_sample() -> None:
-    """Whatever order completions come in.
-
-    Several trials of one sample are judged by the same truth.
-    """
-    observer, _, _ = observe(
-        "{{ sample.truth }}", rows=[{"truth": "AB"[n % 2]} for n in range(200)]
-    )
-    for number, text in ((3, "B"), (150, "A"), (3, "A"), (0, "A"), (151, "A"), (150, "A")):
-        observer.hear(finish(number, text))
-    assert (observer.look().judged.scored, observer.look().judged.correct) == (6, 4)
-
-
-def test_with_actions_no_accuracy_is_shown() -> None:
-    """What rules will leave out of the metrics is only known in the end."""
-    only_b = {"op": "equals", "expression": "{{ sample.answer }}", "value": "B"}
-    observer, _, _ = observe(
-        actions=[{"key": "a", "action": "exclude_from_metrics", "filter": only_b}]
-    )
-    observer.hear(finish(0, "A"))
-    assert observer.look().accuracy is None
 
 
 def test_an_interrupt_in_a_thread_reaches_the_main_one(
@@ -175,15 +113,12 @@ def test_an_interrupt_in_a_thread_reaches_the_main_one(
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     monkeypatch.setattr("answerkey.scorers.StringEqualsMcqa.score", interrupt)
     observer, _, _ = observe()
-    observer.hear(finish(0, "A"))
-    seen: list[CallProgress] = []
-    looker = threading.Thread(target=lambda: seen.append(observer.look()))
+    looker = threading.Thread(target=lambda: observer.hear(remember(*["A"] * 20)))
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - it comes whenever the main thread runs
         looker.start()
         looker.join()
         time.sleep(60)
     looker.join()
-    assert [one.accuracy for one in seen] == [None]
 
 
 def test_the_pace_is_that_of_calls_made_now() -> None:
@@ -207,16 +142,7 @@ def test_the_calls_of_a_judge_are_counted_apart() -> None:
     observer.hear(finish(0, "A"))
     observer.hear(finish(0, "0.5", "judge:quality"))
     seen = observer.look()
-    assert (seen.purpose, seen.done, seen.judged.scored) == ("judge:quality", 1, 1)
-
-
-def test_many_completions_are_judged_though_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What waits to be judged is judged in portions, none of it twice."""
-    monkeypatch.setattr("answerkey.evaluate.observer.WAITING", 10)
-    observer, _, _ = observe()
-    for number in range(25):
-        observer.hear(finish(number, "A"))
-    assert observer.look().judged.scored == 25
+    assert (seen.purpose, seen.done) == ("judge:quality", 1)
 
 
 def test_batches_are_shown_until_they_are_over() -> None:

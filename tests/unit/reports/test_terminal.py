@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.evaluate.observer import CallProgress, Judged
+from answerkey.evaluate.observer import CallProgress
 from answerkey.models.calls import BatchSeen
 from answerkey.reports.terminal import (
     PLAIN_BAR,
@@ -359,22 +359,18 @@ HALF = CallProgress(
     completion_tokens=980,
     pace=41.7,
     seconds_left=14.4,
-    judged=Judged(scored=597, correct=400, invalid=12),
 )
 WAITING = replace(START, done=5, retried=3, pace=0.0, problem="`h` refuses\x1b[31m")
 BATCH = replace(
     START, pace=0.0, batches=(BatchSeen("batch_1", "in_progress", 3, 10, is_over=False),)
 )
 HALF_SAID = (
-    "41.7 requests/s, 0:14 left, accuracy so far 67.00 % [63.13, 70.65], "
-    "INVALID 2.01 %, failed 3, retried 14, tokens 61,234 + 980, known before 100"
+    "41.7 requests/s, 0:14 left, failed 3, retried 14, tokens 61,234 + 980, known before 100"
 )
 
 
 def test_the_block_says_how_far_it_is_and_how_it_goes() -> None:
-    """Done, failed, retried, pace, tokens, running accuracy with its interval, INVALID share, time
-    left.
-    """
+    """Done, failed, retried, pace, tokens, time left."""
     assert plain_text(draw_progress(HALF, 200)) == (
         f"mmlu  ━━━━━━━━━━━━────────────  600/1200\n  {HALF_SAID}\n"
     )

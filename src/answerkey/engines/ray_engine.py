@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from answerkey._version import __version__
+from answerkey.datasets.rows import dump_with_rows
 from answerkey.engines.local import (
     AHEAD,
     Loaded,
@@ -431,9 +432,8 @@ class Dispatch:
 
     def _submit(self, attempt: Attempt) -> None:
         work = self._search if attempt.is_searching else self._apply
-        self._running[work.remote(__version__, self._function, pickle.dumps(attempt.shard))] = (
-            attempt
-        )
+        shard = dump_with_rows(attempt.shard)
+        self._running[work.remote(__version__, self._function, shard)] = attempt
 
     def _collect(self) -> None:
         """Take in all that is done; wait for it until it is time to count cores again."""

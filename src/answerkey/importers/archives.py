@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from answerkey.datasets.content import PACKED_BLOCK, ZstdFrames, open_blocks
+from answerkey.datasets.content import PACKED_BLOCK, open_blocks, open_zstd
 from answerkey.errors import DataError, Place
 from answerkey.importers.json_stream import DamagedError
 
@@ -207,6 +207,6 @@ def _choose_method(method: int) -> tuple[Callable[[bytes], bytes], type[Exceptio
     if method == DEFLATED:
         return zlib.decompressobj(-zlib.MAX_WBITS).decompress, zlib.error
     if method == ZSTANDARD:
-        frames = ZstdFrames()
+        frames = open_zstd()
         return frames.decompress, frames.error
     return bytes, zlib.error

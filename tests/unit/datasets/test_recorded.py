@@ -309,7 +309,7 @@ def test_rows_are_matched_by_sample_and_trial(tmp_path: Path) -> None:
         (
             [*ROWS, {"sample_id": "a", "trial": 0, "completion": "?"}],
             2,
-            "E208.*trial 0 of sample id `a` is used twice",
+            "E208.*sample id `a` trial `0` is used twice",
         ),
     ],
 )

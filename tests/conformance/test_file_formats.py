@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 import zstandard
 
-from answerkey.datasets import rows, tables
+from answerkey.datasets import tables
 from answerkey.datasets.cells import ColumnKind
 from answerkey.datasets.dataset import Dataset, Selection, open_dataset
 from answerkey.datasets.recorded import match_completions
@@ -148,8 +148,6 @@ def test_every_format_is_the_same_when_it_is_read_from_a_file(
     selection = Selection(7, "random", 3)
     held = [open_rows(path), open_rows(path, selection)]
     monkeypatch.setattr(tables, "HELD_BYTES", 0)
-    monkeypatch.setattr(tables, "MARK_ROWS", 13)
-    monkeypatch.setattr(rows, "MARK_ROWS", 13)
     for dataset, whole in zip([open_rows(path), open_rows(path, selection)], held, strict=True):
         assert dataset.fingerprint == whole.fingerprint
         assert list(dataset.samples()) == list(whole.samples())

@@ -6,90 +6,69 @@ type of a cell.
 
 from __future__ import annotations
 
-import ast
 import base64
 import datetime as dt
-import io
 import json
 import math
 import re
-import tokenize
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 from answerkey.errors import DataError, Place, listing, raise_all
-from answerkey.text import parse_python, parse_syntax
+from answerkey.text import parse_python
 from answerkey.types import Notice
 
 ColumnKind = Literal["text", "int", "float", "bool", "list", "json"]
 
 #: Nesting that templates and readers of the run folder can still walk.
 MAX_DEPTH = 100
-#: Python literals longer than this are not parsed; JSON has no such limit.
+#: Lists longer than this are not parsed as Python literals; JSON has no such limit.
 LITERAL_LIMIT = 100_000
-#: Characters of a bad cell that an error shows.
-SHOWN_CHARACTERS = 80
-SCALARS = frozenset({str, bool, float, int, type(None)})
-SURROGATE = re.compile("[\ud800-\udfff]")
 SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 INTEGER = re.compile(r"[+-]?[0-9]+")
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+#: A text in a list that Python or NumPy wrote.
+QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-JSON_KINDS = {str: "text", bool: "a boolean", int: "a number", float: "a number", list: "a list"}
-KIND_TYPES: dict[ColumnKind, type] = {
-    "text": str,
-    "int": int,
-    "float": float,
-    "bool": bool,
-    "list": list,
-    "json": object,
-}
-KIND_NAMES: dict[ColumnKind, str] = {
-    "text": "text",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "list": "a list",
-    "json": "JSON",
+OBJECT_HINT = 'write `{"column": value, ...}` on each line, or name a JSON list `.json`'
+#: The type of a declared kind, and what errors call it.
+KINDS: dict[ColumnKind, tuple[type, str]] = {
+    "text": (str, "text"),
+    "int": (int, "a whole number"),
+    "float": (float, "a number"),
+    "bool": (bool, "true or false"),
+    "list": (list, "a list"),
+    "json": (object, "JSON"),
 }
 
 
 def plain(value: object) -> object:
-    """Return a value as JSON knows it: dates in ISO form, decimals as written, bytes in base64.
+    """Return a value as JSON knows it: dates in ISO form, decimals as written, NaN as null.
 
-    Raises TypeError for a value that has no JSON form.
+    Bytes are text if they are UTF-8, else base64. TypeError for a value that has no JSON form.
     """
-    if type(value) in SCALARS:
+    if value is None or type(value) in {str, bool, int}:
         return value
-    match value:
-        case Mapping():
-            return _plain_mapping(value)
-        case list() | tuple():
-            return [plain(element) for element in value]
-        case dt.date() | dt.time():
-            return _plain_date(value)
-        case dt.timedelta():
-            return str(value)
-        case Decimal():
-            return _plain_decimal(value)
-        case bytes():
-            return base64.b64encode(value).decode("ascii")
-        case str() | int() | float():
-            return _plain_scalar(value)
-    return _plain_array(value)
+    for kind, convert in _CONVERTERS:
+        if isinstance(value, kind):
+            return convert(value)
+    unwrap = getattr(value, "tolist", None) or getattr(value, "item", None)
+    if callable(unwrap):
+        unwrapped = unwrap()
+        if type(unwrapped) is not type(value):
+            return plain(unwrapped)
+    if type(value).__name__ == "NAType":  # the null of pandas
+        return None
+    raise TypeError(f"a value of type {type(value).__name__}")
 
 
-def _plain_scalar(value: float | str) -> float | str:
-    """Return a value of a subclass, such as an enumeration, as its plain value."""
-    if isinstance(value, str):
-        return str.__str__(value)
-    if isinstance(value, int):
-        return int(value)
-    return float(value)
+def _plain_float(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _plain_list(values: Sequence[object]) -> list[object]:
+    return [plain(value) for value in values]
 
 
 def _plain_mapping(mapping: Mapping[object, object]) -> dict[str, object]:
@@ -113,30 +92,27 @@ def _plain_decimal(value: Decimal) -> int | str:
     return format(value, "f")
 
 
-def _plain_array(value: object) -> object:
-    """Return the plain form of an array, of its scalars, or of the null of pandas."""
-    unwrap = getattr(value, "tolist", None) or getattr(value, "item", None)
-    if callable(unwrap):
-        unwrapped = unwrap()
-        if type(unwrapped) in SCALARS:
-            return unwrapped
-        if isinstance(unwrapped, list):
-            return [plain(element) for element in unwrapped]
-    if type(value).__name__ == "NAType":
-        return None
-    raise TypeError(f"a value of type {type(value).__name__}")
+def _plain_bytes(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return base64.b64encode(value).decode("ascii")
 
 
-@dataclass(eq=False)
-class BadJsonError(Exception):
-    """A JSON text that is refused. `key` is of its object; a syntax error has line and column."""
+_CONVERTERS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
+    (float, _plain_float),
+    (list | tuple, _plain_list),
+    (Mapping, _plain_mapping),
+    (str, str.__str__),
+    (int, int),
+    (dt.date | dt.time, _plain_date),
+    (dt.timedelta, str),
+    (Decimal, _plain_decimal),
+    (bytes, _plain_bytes),
+)
 
-    code: str
-    message: str
-    hint: str | None = None
-    key: str | None = None
-    line: int | None = None
-    column: int | None = None
+
+# ── JSON
 
 
 def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -146,17 +122,18 @@ def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     names = [name for name, _ in pairs]
     repeated = next(name for name in names if names.count(name) > 1)
     message = f"key `{repeated}` appears twice in one object"
-    raise BadJsonError("E212", message, "remove one of them")
+    raise DataError("E212", message, hint="remove one of them")
 
 
 def _refuse_constant(name: str) -> object:
-    raise BadJsonError("E202", f"`{name}` is not a JSON value", "write null for a missing number")
+    hint = "write null for a missing number"
+    raise DataError("E202", f"`{name}` is not a JSON value", hint=hint)
 
 
 def _parse_float(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise BadJsonError("E202", f"the number {text[:40]} is too large")
+        raise DataError("E202", f"the number {text[:40]} is too large")
     return number
 
 
@@ -169,39 +146,45 @@ DECODER = json.JSONDecoder(
 
 
 def parse_json(text: str) -> object:
-    """Return the value of a JSON text, or raise JSONDecodeError or BadJsonError."""
+    """Return the value of a JSON text; DataError for one that is not valid."""
     try:
         return DECODER.decode(text)
-    except json.JSONDecodeError:
-        raise
     except (RecursionError, ValueError) as error:
-        raise refuse_size(error) from None
+        raise refuse_json(error) from None
 
 
-def refuse_size(error: RecursionError | ValueError) -> BadJsonError:
-    """Return what is wrong with a text that the parser gave up on."""
+def refuse_json(error: RecursionError | ValueError) -> DataError:
+    """Return E202 for an error of the parser; a mistake of syntax has its line and column."""
+    if isinstance(error, json.JSONDecodeError):
+        message = f"not valid JSON: {error.msg[:1].lower()}{error.msg[1:]}"
+        return DataError("E202", message, where=Place(line=error.lineno, column=error.colno))
     if isinstance(error, RecursionError):
-        return BadJsonError("E202", f"the row is nested more than {MAX_DEPTH} levels deep")
-    return BadJsonError("E202", "a number has too many digits", "write it as text")
+        return DataError("E202", f"the row is nested more than {MAX_DEPTH} levels deep")
+    return DataError("E202", "a number has too many digits", hint="write it as text")
 
 
-def check_object(value: object, source: str) -> dict[str, object]:
-    """Return the row that a JSON value is, or raise BadJsonError; `source` is its JSON text."""
+def check_row(value: object, source: str) -> dict[str, object]:
+    """Return the row that a JSON value is, or raise DataError; `source` is its JSON text."""
     if not isinstance(value, dict):
-        kind = JSON_KINDS.get(type(value), "null")
-        hint = 'write `{"column": value, ...}`'
-        raise BadJsonError("E202", f"the row is {kind}, not an object", hint)
-    brackets = source.count("[") + source.count("{")
-    if brackets > MAX_DEPTH:
-        _refuse_deep_nesting(value)
-    if "\\u" in source and SURROGATE_ESCAPE.search(source):
-        _refuse_surrogates(value)
+        message = f"the row is {source.strip()[:40]}, not an object"
+        raise DataError("E202", message, hint=OBJECT_HINT)
+    if source.count("[") + source.count("{") > MAX_DEPTH and measure_depth(value) > MAX_DEPTH:
+        raise refuse_json(RecursionError())
+    if SURROGATE_ESCAPE.search(source):
+        for name, cell in value.items():
+            try:
+                check_text([name, cell])
+            except ValueError as error:
+                hint = "write both halves, or the character itself"
+                raise DataError("E203", str(error), where=Place(field=name), hint=hint) from None
     return value
 
 
-def _refuse_deep_nesting(value: object) -> None:
+def measure_depth(value: object) -> int:
+    """Return how deeply lists and objects are nested in a JSON value."""
+    depth = 0
     level = [value]
-    for _ in range(MAX_DEPTH + 1):
+    while level:
         inner: list[object] = []
         for element in level:
             if isinstance(element, dict):
@@ -209,163 +192,98 @@ def _refuse_deep_nesting(value: object) -> None:
             elif isinstance(element, list):
                 inner += element
         level = inner
-    if level:
-        raise refuse_size(RecursionError())
+        depth += 1
+    return depth - 1
 
 
-def _refuse_surrogates(fields: Mapping[str, object]) -> None:
-    for name, cell in fields.items():
-        if has_surrogate([name, cell]):
-            message = "half of a surrogate pair (`\\ud800` to `\\udfff`) is not a character"
-            raise BadJsonError(
-                "E203",
-                message,
-                "write both halves, or the character itself",
-                name,
-            )
+def check_text(value: object) -> None:
+    """Raise ValueError for half of a surrogate pair in a value, or a number that JSON lacks."""
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("half of a surrogate pair is not a character") from None
 
 
-def has_surrogate(value: object) -> bool:
-    """Return whether a text within a value holds half of a surrogate pair."""
-    return SURROGATE.search(json.dumps(value, ensure_ascii=False)) is not None
-
-
-class UnfitCellError(Exception):
-    """A cell that does not have the declared type; the text says why, if there is more to say."""
+# ── declared types
 
 
 def convert_cell(cell: object, kind: ColumnKind) -> object:
-    """Return a cell with the declared type; raises UnfitCellError with what is wrong with it."""
-    if isinstance(cell, str):
-        return _parse_cell(cell, kind)
-    if cell is None or kind == "json" or type(cell) is KIND_TYPES[kind]:
-        return cell
-    if kind == "float" and type(cell) is int:
-        return float(cell)
-    if kind == "text" and type(cell) is int:
-        return str(cell)
-    raise UnfitCellError
+    """Return a cell with the declared type; ValueError with what is wrong with it."""
+    expected, description = KINDS[kind]
+    try:
+        if isinstance(cell, str) and kind != "text":
+            return _parse_cell(cell.strip(), kind)
+        if cell is None or kind == "json" or type(cell) is expected:
+            return cell
+        if type(cell) is int and kind in {"float", "text"}:
+            return expected(cell)
+    except (TypeError, ValueError, DataError) as error:
+        reason = str(getattr(error, "message", error))
+        description = ": ".join(filter(None, [description, reason]))
+    raise ValueError(f"{repr(cell)[:80]} is not {description}")
 
 
-def describe_unfit(cell: object, kind: ColumnKind, error: UnfitCellError) -> str:
-    """Return the message about a cell that does not have the declared type."""
-    shown = repr(cell)
-    if len(shown) > SHOWN_CHARACTERS:
-        shown = f"{shown[:SHOWN_CHARACTERS]}..."
-    return f"{shown} is not {KIND_NAMES[kind]}{error}"
-
-
-def _parse_cell(cell: str, kind: ColumnKind) -> object:
-    text = cell.strip()
-    if kind == "text":
-        return cell
+def _parse_cell(text: str, kind: ColumnKind) -> object:
     if not text:
         return None
-    match kind:
-        case "bool" if text.lower() in BOOLEANS:
-            return BOOLEANS[text.lower()]
-        case "float" if NUMBER.fullmatch(text) and math.isfinite(float(text)):
-            return float(text)
-        case "int" if INTEGER.fullmatch(text):
-            return _parse_integer(text)
-        case "list":
-            return _parse_list(cell)
-        case "json":
-            return _parse_json_cell(cell)
-    raise UnfitCellError
-
-
-def _parse_integer(text: str) -> int:
-    try:
+    if kind == "bool" and text.lower() in BOOLEANS:
+        return BOOLEANS[text.lower()]
+    if kind == "int" and INTEGER.fullmatch(text):
         return int(text)
-    except ValueError:
-        raise UnfitCellError(": too many digits") from None
+    if kind == "float" and NUMBER.fullmatch(text):
+        return _parse_float(text)
+    if kind in {"list", "json"}:
+        value = parse_literal(text)
+        if kind == "json" or isinstance(value, list):
+            return value
+    raise ValueError
 
 
-def _parse_json_cell(cell: str) -> object:
+def parse_literal(text: str) -> object:
+    """Return the value of a JSON text, of a Python literal, or of a list as NumPy prints it.
+
+    ValueError or DataError for any other text.
+    """
     try:
-        value = parse_json(cell)
-    except BadJsonError as error:
-        raise UnfitCellError(f": {error.message}") from None
-    except json.JSONDecodeError as error:
-        message = f": {error.msg.lower()} at character {error.pos + 1}"
-        raise UnfitCellError(message) from None
-    return _without_surrogates(value, cell)
-
-
-def _parse_list(cell: str) -> object:
-    """Return the list that a cell holds as JSON or as a Python literal."""
-    try:
-        value = parse_json(cell)
-    except BadJsonError as error:
-        raise UnfitCellError(f": {error.message}") from None
-    except json.JSONDecodeError:
-        value = _parse_literal(cell.strip())
-    if not isinstance(value, list):
-        raise UnfitCellError
-    return _without_surrogates(value, cell)
-
-
-def _without_surrogates(value: object, cell: str) -> object:
-    # Only an escape can smuggle in half of a character.
-    if "\\" in cell and has_surrogate(value):
-        raise UnfitCellError(": half of a surrogate pair is not a character")
+        value = parse_json(text)
+    except DataError as error:
+        if error.where is None:  # it is JSON, and not valid
+            raise
+        value = plain(_parse_python(text))
+    check_text(value)
     return value
 
 
-def _parse_literal(text: str) -> object:
-    """Return the value of a Python literal, tuples as lists."""
+def _parse_python(text: str) -> object:
     if len(text) > LITERAL_LIMIT:
-        message = f": Python literals are read up to {LITERAL_LIMIT} characters; write JSON"
-        raise UnfitCellError(message)
+        raise ValueError(f"Python literals are read up to {LITERAL_LIMIT} characters; write JSON")
+    quoted = QUOTED.findall(text)
+    unquoted = QUOTED.sub('"', text)
+    if len(quoted) > 1 and not unquoted.strip('[]" \t\r\n'):
+        return list(map(parse_python, quoted))
+    # Python would make one text of the two.
+    if re.search(r'"\s*"', unquoted):
+        raise ValueError("two texts follow each other without a comma between them")
     try:
-        value = parse_python(text)
-        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
-    except (ValueError, SyntaxError, tokenize.TokenError):
-        raise UnfitCellError(": neither JSON nor a Python literal") from None
-    _refuse_joined_texts(tokens)
-    _refuse_repeated_keys(text)
-    try:
-        return parse_json(json.dumps(value, allow_nan=False))
-    except BadJsonError as error:
-        raise UnfitCellError(f": {error.message}") from None
-    except (TypeError, ValueError):
-        raise UnfitCellError(": it holds a value that has no form in JSON") from None
-
-
-def _refuse_joined_texts(tokens: Sequence[tokenize.TokenInfo]) -> None:
-    """Refuse two texts without a comma between them: Python would make one choice of them."""
-    blanks = {tokenize.NL, tokenize.COMMENT}
-    kinds = [token.type for token in tokens if token.type not in blanks]
-    if (tokenize.STRING, tokenize.STRING) in pairwise(kinds):
-        raise UnfitCellError(": two texts follow each other without a comma between them")
-
-
-def _refuse_repeated_keys(text: str) -> None:
-    """Refuse a mapping that gives a key twice: Python would keep the last value in silence."""
-    for node in ast.walk(parse_syntax(text, "eval")):
-        if not isinstance(node, ast.Dict):
-            continue
-        keys = [ast.literal_eval(key) for key in node.keys if key is not None]
-        for key, count in Counter(keys).items():
-            if count > 1:
-                raise UnfitCellError(f": key `{key}` appears twice in one object")
+        return parse_python(text)
+    except ValueError:
+        raise ValueError("neither JSON nor a Python literal") from None
 
 
 def check_names(names: Sequence[str], where: Place) -> list[Notice]:
     """Refuse duplicate and empty column names; notice those with white space around them."""
-    first: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     errors: list[DataError] = []
     for number, name in enumerate(names, 1):
+        first = numbers.setdefault(name, number)
         if not name.strip():
             message = f"column {number} has no name"
             hint = "give the column a name; a table written by pandas needs `index=False`"
             errors.append(DataError("E202", message, where=where, hint=hint))
-        elif name in first:
-            message = f"column `{name}` appears twice, as column {first[name]} and column {number}"
+        elif first != number:
+            message = f"column `{name}` appears twice, as column {first} and column {number}"
             hint = "rename or remove one of them"
             errors.append(DataError("E212", message, where=where, hint=hint))
-        first.setdefault(name, number)
     raise_all(errors)
     spaced = [repr(name) for name in names if name != name.strip()]
     if not spaced:

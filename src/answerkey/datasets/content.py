@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO, Literal, TextIO
+from typing import Any, BinaryIO, TextIO
 
 import polars as pl
 
@@ -21,22 +21,19 @@ from answerkey.types import Notice, read_limit
 #: How many gigabytes a line, a row or an element of JSON may have; a cell may have half of that.
 LINE_VARIABLE = "ANSWERKEY_MAX_LINE"
 DEFAULT_LINE_BYTES = 32 * 10**6
-#: How many bad rows of one file are shown, and how many with the same mistake; the rest is counted.
-SHOWN, SAME_SHOWN = 20, 3
+#: How many bad rows of one file are shown; the rest is counted.
+SHOWN = 20
 #: What Polars raises about a file that is not what it should be.
 FOREIGN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
 BLOCK = 2**20
-#: Few bytes of Zstandard data may expand many thousand times.
+#: Few bytes of compressed data may expand many thousand times.
 PACKED_BLOCK = 2**8
 HEAD_BYTES = 64
+#: Tells zlib that the data has the header of gzip.
+GZIP_BITS = 31
 ENCODING_HINT = "save the file as UTF-8; `iconv -f LATIN1 -t UTF-8 FILE` prints it so"
 UTF8_MARK = b"\xef\xbb\xbf"
-WIDE_MARKS = {
-    b"\xff\xfe\x00\x00": "UTF-32",
-    b"\x00\x00\xfe\xff": "UTF-32",
-    b"\xff\xfe": "UTF-16",
-    b"\xfe\xff": "UTF-16",
-}
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 #: First bytes of files that are often given the wrong name, what they are, and endings that fit.
 SIGNATURES: dict[bytes, tuple[str, tuple[str, ...]]] = {
     b"PAR1": ("Parquet: name it `.parquet`", (".parquet", ".pq", ".gz", ".zst")),
@@ -105,11 +102,11 @@ def refuse_file(
 
 @dataclass
 class RowErrors:
-    """The bad rows of one file so far: the first `SHOWN` as errors, the rest as a count."""
+    """The bad rows of one file so far: the first of them as errors, and how often each came."""
 
     file: str | None
     errors: list[DataError] = field(default_factory=list)
-    unshown: int = 0
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def add(
         self,
@@ -120,20 +117,25 @@ class RowErrors:
         hint: str | None = None,
     ) -> None:
         """Remember one bad row."""
+        self.counts[code, message] += 1
         if len(self.errors) < SHOWN:
             self.errors.append(DataError(code, message, where=where, hint=hint))
-        else:
-            self.unshown += 1
 
     def raise_any(self) -> None:
-        """Raise the errors together; do nothing if there are none."""
-        errors = list(self.errors)
-        kinds = {(error.code, error.message, error.hint) for error in errors}
-        if len(kinds) == 1:
-            errors = errors[:SAME_SHOWN]
-        unshown = self.unshown + len(self.errors) - len(errors)
-        if unshown:
-            message = f"{unshown} more bad rows in this file are not shown"
+        """Raise the errors together, equal ones once; do nothing if there are none."""
+        counts = dict(self.counts)
+        errors: list[DataError] = []
+        for error in self.errors:
+            count = counts.pop((error.code, error.message), 0)
+            message = error.message
+            if count > 1:
+                message += f" (and in {count - 1:,} more rows)"
+            if count:
+                errors.append(
+                    DataError(error.code, message, where=error.where, hint=error.hint),
+                )
+        if counts:
+            message = f"{sum(counts.values()):,} more bad rows in this file are not shown"
             hint = "correct the others first"
             errors.append(refuse_file(errors[-1].code, message, self.file, hint))
         raise_all(errors)
@@ -165,10 +167,10 @@ class Content:
             raise self.error("E201", message, hint=self._suggest_file()) from None
         except (OSError, ValueError) as error:
             raise describe_unreadable(self.path, error, self.file) from None
-        expand = COMPRESSIONS.get(self.path.suffix.lower())
-        if expand is None:
+        if not self.is_packed:
             return stream
-        return open_blocks(stream, expand(stream, self.file), BLOCK)
+        blocks = _expand(stream, self.file, self.path.suffix.lower())
+        return open_blocks(stream, blocks, BLOCK)
 
     def _suggest_file(self) -> str:
         folder = self.path.parent
@@ -177,25 +179,15 @@ class Content:
         names = sorted(path.name for path in folder.iterdir() if path.is_file())
         return suggest(self.path.name, names) or f"files there: {listing(names, limit=5)}"
 
-    def open_text(self, newline: Literal["", "\n"] = "") -> TextIO:
-        """Return a stream of the text, without its byte order mark, its line ends as they are.
-
-        A line ends as anywhere, or only at `newline`. UTF-16 and UTF-32 are told by their byte
-        order mark.
-        """
-        return io.TextIOWrapper(
-            self.open(),
-            encoding=self.wide or "utf-8-sig",
-            newline=newline,
-        )
+    def open_text(self) -> TextIO:
+        """Return a stream of the text, without its byte order mark, its line ends as they are."""
+        encoding = "utf-16" if self.is_utf16 else "utf-8-sig"
+        return io.TextIOWrapper(self.open(), encoding=encoding, newline="")
 
     @property
-    def wide(self) -> str | None:
-        """The encoding that a byte order mark names, unless it is UTF-8."""
-        for mark, encoding in WIDE_MARKS.items():
-            if self.head.startswith(mark):
-                return encoding
-        return None
+    def is_utf16(self) -> bool:
+        """Whether the byte order mark is that of UTF-16, as spreadsheets write it."""
+        return self.head.startswith(UTF16_MARKS)
 
     @cached_property
     def digest(self) -> str:
@@ -238,8 +230,6 @@ class Content:
 
     def guess(self) -> str | None:
         """Return the hint what this file is by its first bytes, if its name says otherwise."""
-        if not self.path.exists():  # an object on shared storage
-            return None
         for mark, (kind, endings) in SIGNATURES.items():
             if self.head.startswith(mark) and not self.file.lower().endswith(endings):
                 return f"by its first bytes this file is {kind}"
@@ -253,44 +243,24 @@ class Content:
         return self.error("E202", message, hint=self.guess() or "copy or download it again")
 
     def check_text(self) -> None:
-        """Raise E203 with all lines that are not UTF-8, or that hold a NUL."""
-        if self.wide is not None:
-            self._check_wide_text()
+        """Raise E203 for the first line that is not UTF-8, or that holds a NUL."""
+        if self.is_utf16:
             return
-        errors = RowErrors(self.file)
         limit = find_line_limit()
+        number = 0
         with self.open() as stream:
-            number = 0
             while (raw := stream.readline(limit + 1)) and len(raw) <= limit:
                 number += 1
-                if number == 1:
-                    raw = raw.removeprefix(UTF8_MARK)
-                self._check_line(raw.removesuffix(b"\n"), number, errors)
-        errors.raise_any()
-
-    def _check_wide_text(self) -> None:
-        try:
-            with self.open_text() as text:
-                while text.read(BLOCK):
-                    pass
-        except UnicodeDecodeError as error:
-            message = f"not valid {self.wide}, as its byte order mark calls it: {error.reason}"
-            raise self.error("E203", message, hint="save the file as UTF-8") from None
-
-    def _check_line(self, line: bytes, number: int, errors: RowErrors) -> None:
-        try:
-            nul_position = line.decode().find("\0")
-        except UnicodeDecodeError as error:
-            before = line[: error.start].decode()
-            where = self.place(number, len(before) + 1)
-            message = f"byte 0x{line[error.start]:02x} is not valid UTF-8"
-            hint = self.guess() or ENCODING_HINT
-            errors.add("E203", message, where=where, hint=hint)
-            return
-        if nul_position >= 0:
-            where = self.place(number, nul_position + 1)
-            hint = self.guess() or "the file is damaged, or is UTF-16: save it as UTF-8"
-            errors.add("E203", "NUL byte in the text", where=where, hint=hint)
+                fault = "NUL byte in the text"
+                try:
+                    position = raw.decode().find("\0")
+                except UnicodeDecodeError as error:
+                    fault = f"byte 0x{raw[error.start]:02x} is not valid UTF-8"
+                    position = len(raw[: error.start].decode())
+                if position >= 0:
+                    where = self.place(number, position + 1)
+                    hint = self.guess() or ENCODING_HINT
+                    raise DataError("E203", fault, where=where, hint=hint)
 
 
 def describe_unreadable(
@@ -352,19 +322,18 @@ class _Blocks(io.RawIOBase):
         super().close()
 
 
-class ZstdFrames:
-    """The frames of Zstandard data, one after the other.
+class Frames:
+    """The frames of compressed data, one after the other.
 
-    `is_open` while one of them has not ended.
+    `start` begins a frame; `error` is what its library raises. `is_open` while a frame has not
+    ended.
     """
 
-    def __init__(self) -> None:
-        import zstandard
-
-        self.error = zstandard.ZstdError
+    def __init__(self, start: Callable[[], Any], error: type[Exception]) -> None:
+        self.error = error
         self.is_open = False
-        self._start = zstandard.ZstdDecompressor().decompressobj
-        self._frame = self._start()
+        self._start = start
+        self._frame = start()
 
     def decompress(self, data: bytes) -> bytes:
         """Return what some more data expands to; raises `error`."""
@@ -378,46 +347,35 @@ class ZstdFrames:
         return b"".join(parts)
 
 
-def _expand_gzip(packed: BinaryIO, file: str) -> Iterator[bytes]:
-    stream = gzip.GzipFile(fileobj=packed)
-    try:
-        while block := stream.read(BLOCK):
-            yield block
-    except EOFError:
-        raise _refuse_packed("gzip", file) from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise _refuse_packed("gzip", file, error) from None
+def _open_gzip() -> Frames:
+    return Frames(partial(zlib.decompressobj, GZIP_BITS), zlib.error)
 
 
-def _expand_zstd(packed: BinaryIO, file: str) -> Iterator[bytes]:
-    frames = ZstdFrames()
+def open_zstd() -> Frames:
+    """Return the frames of Zstandard data."""
+    import zstandard
+
+    return Frames(zstandard.ZstdDecompressor().decompressobj, zstandard.ZstdError)
+
+
+#: Ending of a compressed file to the name of the compression, and what expands it.
+COMPRESSIONS: dict[str, tuple[str, Callable[[], Frames]]] = {
+    ".gz": ("gzip", _open_gzip),
+    ".zst": ("zstd", open_zstd),
+}
+
+
+def _expand(packed: BinaryIO, file: str, ending: str) -> Iterator[bytes]:
+    """Yield the bytes of a compressed file; E202 where it is cut off or damaged."""
+    kind, open_frames = COMPRESSIONS[ending]
+    frames = open_frames()
+    message = f"the {kind} file ends in the middle"
     try:
         while block := packed.read(PACKED_BLOCK):
             yield frames.decompress(block)
+        if not frames.is_open:
+            return
     except frames.error as error:
-        raise _refuse_packed("zstd", file, error) from None
-    if frames.is_open:
-        raise _refuse_packed("zstd", file)
-
-
-def _refuse_packed(
-    kind: str,
-    file: str,
-    error: Exception | None = None,
-) -> DataError:
-    """Return the error about a file that was cut off, or that is not compressed as its name
-    says.
-    """
-    message = f"the {kind} file ends in the middle"
-    hint = "copy or download it again"
-    if error is not None:
         message = f"not a valid {kind} file: {error}"
-        hint += f"; a file that is not compressed must not be named as {kind}"
-    return refuse_file("E202", message, file, hint)
-
-
-#: Ending of a compressed file to what expands its bytes.
-COMPRESSIONS: dict[str, Callable[[BinaryIO, str], Iterator[bytes]]] = {
-    ".gz": _expand_gzip,
-    ".zst": _expand_zstd,
-}
+    hint = f"copy or download it again; only a compressed file may end with `{ending}`"
+    raise refuse_file("E202", message, file, hint)

@@ -19,7 +19,7 @@ from typing import Literal, Protocol, Self
 
 import polars as pl
 
-from answerkey.datasets.content import refuse_file
+from answerkey.datasets.content import RowErrors, refuse_file
 from answerkey.datasets.rows import (
     Positions,
     Rows,
@@ -28,7 +28,7 @@ from answerkey.datasets.rows import (
     join_positions,
 )
 from answerkey.datasets.sources import Source
-from answerkey.datasets.tables import TemplateErrors, digest_rows
+from answerkey.datasets.tables import add_template_error, digest_rows
 from answerkey.errors import Place, SpecError, refuse_column
 from answerkey.templates import RowError, RowFilter
 from answerkey.types import Completions, Notice, Samples
@@ -194,23 +194,22 @@ def filter_rows(rows: Rows, filters: Sequence[RowFilter]) -> Positions:
     """
     if not filters:
         return range(len(rows))
-    errors = [TemplateErrors() for _ in filters]
+    errors = RowErrors(rows.file)
     kept = array("q")
     for offset, block in iterate_blocks(rows):
         positions = list(range(len(block)))
-        for row_filter, failures in zip(filters, errors, strict=True):
+        for row_filter in filters:
             verdicts = row_filter.sift(block.take(positions))
             passing: list[int] = []
             for position, verdict in zip(positions, verdicts, strict=True):
                 if isinstance(verdict, RowError):
                     label = f"filter `{row_filter.expression}`"
-                    failures.add(label, verdict, block.items[position])
+                    add_template_error(errors, label, verdict, block.items[position])
                 elif verdict:
                     passing.append(position)
             positions = passing
         kept.extend(offset + position for position in positions)
-    for failures in errors:
-        failures.raise_any()
+    errors.raise_any()
     return pl.Series(kept, dtype=pl.Int64)
 
 

@@ -30,8 +30,6 @@ DEFAULT_ENDPOINT = "https://huggingface.co"
 #: Where the hub puts the Parquet files that it made of datasets with a loading script.
 CONVERTED = "refs/convert/parquet"
 TIMEOUT = 30.0
-#: The oldest version of the library that is known to work.
-OLDEST = [0, 30]
 DEFAULT_CONFIG = "default"
 _COPY_HINT = "give a copy of its files: `--dataset FILE`"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -45,11 +43,6 @@ _SPLITS = {
 Configs = dict[str, dict[str, list[str]]]
 #: The keys of `load_dataset_kwargs`; each has a field of its own here.
 _KNOWN = ("name", "revision", "data_files", "data_dir", "split")
-_REFUSED = {
-    "trust_remote_code": "code of the hub is never run; most datasets are there as Parquet too",
-    "token": "set `HF_TOKEN` in the environment",
-    "use_auth_token": "set `HF_TOKEN` in the environment",
-}
 
 
 @dataclass(frozen=True)
@@ -74,7 +67,8 @@ class HuggingFaceSource(FileFields):
         super().__post_init__()
         for key, value in self.load_dataset_kwargs.items():
             if key not in _KNOWN:
-                hint = _REFUSED.get(key) or suggest(key, _KNOWN) or f"keys: {listing(_KNOWN)}"
+                hint = f"keys: {listing(_KNOWN)}; no code of the hub is run, and the token is "
+                hint += "that of `HF_TOKEN` in the environment"
                 raise SpecError("E116", f"`load_dataset_kwargs.{key}` is not done", hint=hint)
             if getattr(self, key) not in (None, value):
                 message = f"`{key}` is given twice, and differently"
@@ -117,20 +111,6 @@ class HuggingFaceSource(FileFields):
         text = f"dataset `{self.path}` of the hub {message}"
         return refuse_file("E214", text, self.origin, hint)
 
-    def refuse_unknown(
-        self,
-        word: str,
-        value: str | None,
-        choices: Collection[str],
-    ) -> DataError:
-        """Return the error about a config or a split that is unknown, or that must be chosen."""
-        field_name = "name" if word == "config" else word
-        hint = f"{word}s: {listing(choices)}; choose one with `{field_name}`"
-        if value is None:
-            return self.refuse(f"has several {word}s", hint)
-        near = suggest(value, choices) or ""
-        return self.refuse(f"has no {word} `{value}`", f"{near} {hint}".strip())
-
     def _merge_kwargs(self) -> Self:
         """Return the source with `load_dataset_kwargs` in its fields; `data_files` is a list."""
         fields: dict[str, Any] = dict(self.load_dataset_kwargs)
@@ -151,12 +131,11 @@ class HuggingFaceSource(FileFields):
             return str(self.revision), patterns
         key = [hub.endpoint, self.path, self.split, self.name, self.data_dir, patterns]
         note = name_note(json.dumps([*key, self.revision]), "hub")
-        if hub.is_offline or is_pinned:
-            with suppress(KeyError):
-                memory = read_note(note)
-                return memory["commit"], memory["files"]
         if hub.is_offline:
-            raise self.refuse(*_OFFLINE)
+            memory = read_note(note)
+            if not memory:
+                raise self.refuse(*_OFFLINE)
+            return memory["commit"], memory["files"]
         repository = hub.look_up(self, self.revision)
         names = choose_files(self, repository.names, repository.card)
         if not names:
@@ -270,9 +249,13 @@ def _choose(
     """Return what a name stands for; without a name, the only choice that there is."""
     if name is None and len(choices) == 1:
         name = next(iter(choices))
-    if name is None or name not in choices:
-        raise source.refuse_unknown(word, name, choices)
-    return choices[name]
+    if name in choices:
+        return choices[str(name)]
+    field_name = "name" if word == "config" else word
+    near = suggest(name or "", choices) or ""
+    hint = f"{near} {word}s: {listing(choices)}; choose one with `{field_name}`".strip()
+    missing = f"has several {word}s" if name is None else f"has no {word} `{name}`"
+    raise source.refuse(missing, hint)
 
 
 def _choose_by_name(source: HuggingFaceSource, names: list[str]) -> list[str]:
@@ -374,36 +357,26 @@ class Hub:
 
     def _explain(
         self, error: Exception, source: HuggingFaceSource, revision: str | None
-    ) -> tuple[str, str | None]:
+    ) -> tuple[str, str]:
         """Return what an error of the library means, and what to do about it."""
+        kinds = {kind.__name__ for kind in type(error).__mro__}
+        if "GatedRepoError" in kinds:
+            page = f"{self.endpoint}/datasets/{source.path}"
+            hint = f"accept them at {page} and set `HF_TOKEN`, or {_COPY_HINT}"
+            return "wants a token, and that you accept its terms first", hint
+        if "RepositoryNotFoundError" in kinds or "HFValidationError" in kinds:
+            hint = "`path` is `owner/name`; for a private dataset set `HF_TOKEN`"
+            return "does not exist, or is not for you to see", hint
+        if "RevisionNotFoundError" in kinds:
+            return f"has no revision `{revision}`", "check `revision`"
+        if "LocalEntryNotFoundError" in kinds and self.is_offline:
+            return _OFFLINE
+        reason = f"no answer from `{urlsplit(self.endpoint).netloc}`"
         response = getattr(error, "response", None)
-        status = getattr(response, "status_code", "unknown")
-        terms = f"accept them at {self.endpoint}/datasets/{source.path} and set `HF_TOKEN`"
-        host = urlsplit(self.endpoint).netloc
-        silence = (
-            f"cannot be fetched: no answer from `{host}`",
-            f"try again, read what is on this machine with `HF_HUB_OFFLINE=1`, or {_COPY_HINT}",
-        )
-        # The first kind that fits counts.
-        meanings = {
-            "GatedRepoError": (
-                "wants a token, and that you accept its terms first",
-                f"{terms}, or {_COPY_HINT}",
-            ),
-            "RepositoryNotFoundError": (
-                "does not exist, or is not for you to see",
-                "check `path`; for a private dataset set `HF_TOKEN`",
-            ),
-            "RevisionNotFoundError": (f"has no revision `{revision}`", None),
-            "LocalEntryNotFoundError": _OFFLINE if self.is_offline else silence,
-            "EntryNotFoundError": (f"lacks a file at `{revision}`", None),
-            "HFValidationError": ("cannot exist", "`path` is `owner/name`"),
-            "HfHubHTTPError": (f"cannot be read: status {status}", "try again later"),
-        }
-        for name, meaning in meanings.items():
-            if isinstance(error, getattr(self._library.errors, name)):
-                return meaning
-        return silence
+        if response is not None:
+            reason = f"status {response.status_code}"
+        hint = f"try again, read what is on this machine with `HF_HUB_OFFLINE=1`, or {_COPY_HINT}"
+        return f"cannot be fetched: {reason}", hint
 
 
 _OFFLINE = (
@@ -420,12 +393,6 @@ def _import_library() -> Any:  # noqa: ANN401 - the library, which need not be i
     except ImportError:
         message = "datasets of the hub need the package `huggingface-hub`, which is not installed"
         raise DataError("E214", message, hint="pip install huggingface-hub") from None
-    version = library.__version__
-    numbers = re.findall(r"\d+", version)
-    if [int(number) for number in numbers[:2]] < OLDEST:
-        need = "datasets of the hub need `huggingface-hub` 0.30 or newer"
-        hint = "pip install --upgrade huggingface-hub"
-        raise DataError("E214", f"{need}; {version} is installed", hint=hint)
     logging.set_verbosity_error()
     # Else the library looks for AI agents in the environment, tells the hub, and fetches a list for
     # that.

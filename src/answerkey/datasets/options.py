@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import string
 from collections.abc import Mapping, Sequence
@@ -11,18 +10,16 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import pairwise
 
-from answerkey.text import parse_python
+from answerkey.datasets.cells import parse_literal
+from answerkey.errors import DataError
 from answerkey.types import OPTION_TEXT_KEYS
 
 Texts = tuple[str, ...]
 
 # ── cells
 
-_LONGEST_LIST = 100_000
 _LABEL_KEYS = ("label", "key", "id", "letter")
 _MARK_KEYS = ("is_correct", "correct", "isCorrect")
-#: A text in a list that NumPy printed, without commas: Python would join its texts to one.
-_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 
 
 def write_cell(value: object) -> str | None:
@@ -87,22 +84,15 @@ def _read_option_mapping(
     texts = _pick(cell, OPTION_TEXT_KEYS)
     if isinstance(texts, list | tuple):
         listed = _pick(cell, _LABEL_KEYS)
-        if not isinstance(listed, list | tuple):
-            listed = []
-        return _write_all(texts), list(map(str, listed))
+        labels = list(map(str, listed)) if isinstance(listed, list | tuple) else []
+        return _write_all(texts), labels
     names = list(map(str, cell))
     if read_mark(cell) is not None and not take_labels(names):
         return _write_all(names), []
-    labels = []
-    values = []
-    for name, value in cell.items():
-        if value is None:
-            continue
-        if not isinstance(value, str | int | float):
-            return None, []
-        labels.append(str(name))
-        values.append(value)
-    return _write_all(values), labels
+    filled = {name: value for name, value in cell.items() if value is not None}
+    if not all(isinstance(value, str | int | float) for value in filled.values()):
+        return None, []
+    return _write_all(list(filled.values())), list(map(str, filled))
 
 
 def _write_all(values: Sequence[object]) -> list[str | None]:
@@ -161,17 +151,9 @@ def _pick(
 def _parse_list(text: str) -> object:
     """Return the list or mapping that a text spells in JSON or Python; None for other texts."""
     bare = text.strip()
-    if not bare.startswith(("[", "(", "{")) or len(text) > _LONGEST_LIST:
-        return None
-    with suppress(ValueError, RecursionError):
-        return json.loads(bare)
-    quoted = _QUOTED.findall(bare)
-    unquoted = _QUOTED.sub("", bare)
-    is_printed = len(quoted) > 1 and not unquoted.strip("[] \t\r\n")
-    with suppress(ValueError):
-        if is_printed:
-            return list(map(parse_python, quoted))
-        return parse_python(bare)
+    if bare.startswith(("[", "(", "{")):
+        with suppress(DataError, TypeError, ValueError):
+            return parse_literal(bare)
     return None
 
 
@@ -179,10 +161,9 @@ def _parse_list(text: str) -> object:
 
 #: The labels of a log's options that have none: other tools go on with digits after `Z`.
 LABELS = (*string.ascii_uppercase, *"123456789", *string.ascii_lowercase)
-_LETTERS = list(string.ascii_uppercase)
-MOST_OPTIONS = 1_000
-_NUMBERS = list(map(str, range(1, MOST_OPTIONS + 1)))
 _COUNTS = ("".join(LABELS), string.ascii_lowercase, "123456789", string.digits)
+MOST_OPTIONS = 1_000
+_NUMBERS = tuple(map(str, range(1, MOST_OPTIONS + 1)))
 #: A label with marks around it: `(B)`, `B.`, `**B**`.
 WRAPPED = re.compile(r"[\s(\[{*_\"'`]*(?P<bare>\d{1,4}|[A-Za-z])[\s)\]}*_\"'`.:]*")
 _WRAPPED_NUMBER = re.compile(r"[(\[]?(\d{1,4})(?:\.0+)?[)\].:]?")
@@ -201,25 +182,18 @@ def label_options(count: int) -> Texts | None:
     return LABELS[:count] if 0 < count <= len(LABELS) else None
 
 
-def take_labels(
-    texts: Sequence[str],
-    *,
-    counting: bool = False,
-) -> Texts | None:
+def take_labels(texts: Sequence[str], *, counting: bool = False) -> Texts | None:
     """Return texts that are themselves labels: distinct single characters, or 1, 2, …; else None.
 
     With `counting`, only those that count from `A`, `a`, `1` or `0` on; others may be options.
     """
-    labels = list(map(str.strip, texts))
+    labels = tuple(map(str.strip, texts))
     if labels and labels == _NUMBERS[: len(labels)]:
-        return tuple(labels)
-    joined = "".join(labels)
-    is_distinct = len(set(labels)) == len(labels)
-    if not is_distinct or set(map(len, labels)) != {1}:
-        return None
-    if counting and not any(letters.startswith(joined) for letters in _COUNTS):
-        return None
-    return tuple(labels)
+        return labels
+    is_single = set(map(len, labels)) == {1} and len(set(labels)) == len(labels)
+    if counting:
+        is_single &= any(count.startswith("".join(labels)) for count in _COUNTS)
+    return labels if is_single else None
 
 
 # ── the options of a question
@@ -249,34 +223,15 @@ class Options:
         if form in _WORD_PLACES:
             return _WORD_PLACES[form].get(truth.lower())
         if form in {"0", "1"}:
-            return self._find_index(truth, int(form))
+            number = _WRAPPED_NUMBER.fullmatch(truth)
+            place = int(number[1]) - int(form) if number else -1
+            return place if 0 <= place < len(self.texts) else None
         if form == "text":
-            return _find_text(
-                truth,
-                list(map(str.strip, self.texts)),
-                _LABELLED_TEXT,
-            )
-        place = _find_text(
-            truth,
-            self.names or self.choices,
-            WRAPPED,
-        )
-        if place is not None:
-            return place
-        names = list(map(str.lower, columns[: len(self.texts)]))
-        return names.index(truth.lower()) if truth.lower() in names else None
-
-    def _find_index(
-        self,
-        truth: str,
-        first: int,
-    ) -> int | None:
-        """Return the place that a number means if the first option has this number."""
-        number = _WRAPPED_NUMBER.fullmatch(truth)
-        if number is None:
-            return None
-        place = int(number[1]) - first
-        return place if 0 <= place < len(self.texts) else None
+            return _find_text(truth, list(map(str.strip, self.texts)), _LABELLED_TEXT)
+        place_of_label = _find_text(truth, self.names or self.choices, WRAPPED)
+        if place_of_label is None:
+            return _find_text(truth, columns[: len(self.texts)], WRAPPED)
+        return place_of_label
 
     def shuffle(
         self,
@@ -329,29 +284,17 @@ def name_options(
     names = None
     if len(labels) == len(texts):
         names = list(map(str.strip, labels))
-    choices = _LETTERS[: len(texts)]
+    counts = string.ascii_uppercase if len(texts) <= len(string.ascii_uppercase) else _NUMBERS
+    choices = list(counts[: len(texts)])
     if names and take_labels(names):
         choices = names
-    elif len(texts) > len(_LETTERS):
-        choices = _NUMBERS[: len(texts)]
-    return Options(
-        _strip_labels(texts, choices),
-        choices,
-        names,
-    )
-
-
-def _strip_labels(
-    texts: list[str],
-    choices: Sequence[str],
-) -> list[str]:
-    bare = []
+    bare: list[str] = []
     for text, label in zip(texts, choices, strict=True):
         match = _LABELLED.match(text)
         if match is None or match[1] != label:
-            return texts
+            return Options(texts, choices, names)
         bare.append(text[match.end() :])
-    return bare
+    return Options(bare, choices, names)
 
 
 # ── options in a text

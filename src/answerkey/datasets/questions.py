@@ -189,23 +189,6 @@ class Preview:
                 unfolded[column] = None
         return tuple(unfolded)
 
-    def require(
-        self,
-        columns: Mapping[str, str],
-        spread: Sequence[str],
-        file: str | None,
-    ) -> None:
-        """Raise E206 for the first column that is not there."""
-        for role, name in _pair_names(columns, spread):
-            if not self.has(name):
-                message = f"{role}: there is no column `{name}`"
-                raise refuse_column(
-                    message,
-                    name,
-                    self.columns,
-                    Place(file=file),
-                )
-
 
 def _pair_names(
     columns: Mapping[str, str],
@@ -258,29 +241,23 @@ class QuestionColumns:
                 spread = tuple(name)
                 continue
             column, _, ending = name.rpartition(":")
-            columns[role] = name
-            if preview.has(name):
-                continue
-            if role == "truth" and ending in FORMS:
+            is_column = preview.has(name)
+            if role == "truth" and ending in FORMS and not is_column:
                 form = ending
-                columns[role] = column
             elif role == "options" and ending in _SEPARATORS and preview.has(column):
                 separator = ending
-                columns[role] = column
-            elif role == "options":
+            elif role == "options" and not is_column:
                 spread = tuple(name.split(","))
-        if spread:
-            columns.pop("options", None)
-        if not columns.get("truth", "unnamed"):
-            del columns["truth"]
-        preview.require(columns, spread, rows.file)
-        return cls(
-            columns,
-            spread,
-            form,
-            preview.find_unfolded(columns, spread),
-            separator,
-        )
+                continue
+            else:
+                column = name
+            if column:
+                columns[role] = column
+        for role, name in _pair_names(columns, spread):
+            if not preview.has(name):
+                message = f"{role}: there is no column `{name}`"
+                raise refuse_column(message, name, rows.columns, Place(file=rows.file))
+        return cls(columns, spread, form, preview.find_unfolded(columns, spread), separator)
 
     def say(self) -> dict[str, str | list[str]]:
         """Return what a dataset file says of the table."""
@@ -448,11 +425,7 @@ class QuestionColumns:
         for name, cells in lists.items():
             if len(cells) != size:
                 message = f"`{name}` has {len(cells)} elements, and `{self.unfolded[0]}` has {size}"
-                raise DataError(
-                    "E202",
-                    message,
-                    where=Place(field=name),
-                )
+                raise DataError("E202", message, where=Place(field=name))
         questions: list[Row] = []
         for parts in zip(*lists.values(), strict=True):
             fields = dict(zip(lists, parts, strict=True))
@@ -468,14 +441,7 @@ class QuestionColumns:
             message = (
                 f"a question has at most {MOST_OPTIONS:,} options, and this one has {len(texts):,}"
             )
-            where = Place(field=self.columns.get("options"))
-            hint = "leave the row out, or offer fewer options"
-            raise DataError(
-                "E205",
-                message,
-                where=where,
-                hint=hint,
-            )
+            raise DataError("E205", message, where=Place(field=self.columns.get("options")))
         if "choices" in self.columns and not self.has_options_in_question:
             labels = read_option_texts(self.cell(row, "choices"))[0] or []
         return name_options(texts, labels)
@@ -499,27 +465,18 @@ class QuestionColumns:
     def _join_spread(self, row: Row) -> list[str]:
         """Return the options of several columns, up to the first that is empty.
 
-        The last may hold a list.
+        Beside a right answer, the wrong ones may be a list.
         """
+        is_pair = self.is_shuffled and len(self.spread) == len(("right", "wrong"))
         texts: list[str] = []
-        cell: object = None
         for name in self.spread:
             cell = get_inside(row, name)
-            text = to_text(cell) or ""
-            texts.append(text.strip())
-        is_list = isinstance(cell, list | dict)
-        if isinstance(cell, str) and self._may_end_with_list:
-            is_list = cell.lstrip().startswith("[")
-        if is_list:
-            listed = read_option_texts(cell)[0] or []
-            texts[-1:] = map(str.strip, listed)
-            return texts
-        return list(takewhile(bool, texts))
-
-    @cached_property
-    def _may_end_with_list(self) -> bool:
-        """Whether a text in the last column may be a list: beside a right answer, wrong ones."""
-        return len(self.spread) == 2 and not find_numbered(self.spread)  # noqa: PLR2004 - a pair
+            is_list = isinstance(cell, list | dict)
+            if isinstance(cell, str) and is_pair:
+                is_list = cell.lstrip().startswith("[")
+            listed = read_option_texts(cell)[0] if is_list else None
+            texts += listed or [to_text(cell) or ""]
+        return list(takewhile(bool, map(str.strip, texts)))
 
     def find_place(
         self,

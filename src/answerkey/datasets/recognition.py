@@ -1,7 +1,7 @@
 """Which columns of a table hold question, options, truth and so on, and how the truth is spelled.
 
-Every way to read the table is tried on all of its rows. Ways that agree on every row are one way.
-If only one way is left, it decides; if several are left, the caller does.
+Every reading of the table is tried on all of its rows. Readings that agree on every row are one. If
+only one is left, it decides; if several are left, the caller does.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import islice, pairwise
 
@@ -18,43 +17,47 @@ import polars as pl
 
 from answerkey.datasets.content import refuse_file
 from answerkey.datasets.options import (
+    Options,
     Texts,
     read_mark,
     read_option_cell,
+    read_truth,
     to_text,
 )
 from answerkey.datasets.questions import (
     DATASET_ROLES,
     FOLDED,
+    FORMS,
     SAID_OPTIONS,
     TRUTH_ROLES,
     Preview,
     QuestionColumns,
+    Row,
     find_numbered,
     fold_name,
+    locate_error,
 )
 from answerkey.datasets.rows import BLOCK_ROWS, Rows, get_inside, iterate_samples
-from answerkey.datasets.ways import (
-    SHOWN_ROWS,
-    SHOWN_TEXT,
-    Way,
-    choose_fitting,
-    show_conflicts,
-    show_line,
-    try_ways,
-)
 from answerkey.errors import DataError, listing
 from answerkey.text import shorten
 from answerkey.types import Sample
 
+#: A reading that misses a larger share of the rows is none; the rows that it misses are reported
+#: when rows are checked.
+_MISSED = 0.1
+_HIDDEN = (None, "-1", "-1.0")
+#: Several labels in place of one: `AB`, `A, C`, `A and C`.
+_SEVERAL = re.compile(r"[A-Z](?:\s*(?:[,;/&+|]|and)?\s*[A-Z])+")
+#: How many rows, and how much of a text, an error shows.
+_SHOWN_ROWS = 3
+_SHOWN_TEXT = 40
 #: Wrong options in columns of their own, or in a list.
 _WRONG = re.compile(
     r"(?:distractor|(?:incorrect|wrong|false)(?:answer|option|choice)?)s?(?P<place>[a-z]|\d*)"
 )
 #: A label, and what all labels of a question may have around it.
 _LABEL = re.compile(r"(?P<before>.*?)(?P<place>\d{1,4}|.)(?P<after>\W*)", re.DOTALL)
-#: Names of ids of something larger than a question, such as an article: these may come again.
-_SHARED_IDS = ("docid", "exampleid", "idx", "index")
+_FIRST_LABELS = frozenset("Aa10")
 _QUESTIONS = frozenset({"question", "questiontext", "questionstem", "query"})
 
 
@@ -73,10 +76,136 @@ def recognise(
     """
     names: dict[str, str] = {}
     for role, name in (chosen or {}).items():
-        if role in TRUTH_ROLES:
-            role = "truth"  # noqa: PLW2901 - what the caller calls it
-        names[role] = name
+        names["truth" if role in TRUTH_ROLES else role] = name
     return _Table(rows, names, roles, needs_all=needs_all).recognise()
+
+
+@dataclass(eq=False)
+class Reading:
+    """One way to read a table, with counts of what it makes of the questions in it.
+
+    `missed` truths name no option; of these, `hidden` ones say nothing, `several` name more than
+    one, and the first are `shown` in an error. Readings with the same `digest` agree on every row.
+    """
+
+    columns: QuestionColumns
+    total: int = 0
+    filled: int = 0
+    labelled: int = 0
+    missed: int = 0
+    hidden: int = 0
+    several: int = 0
+    is_relabelled: bool = False
+    digest: int = 0
+    shown: list[str] = field(default_factory=list)
+
+    @cached_property
+    def truth(self) -> str | None:
+        """The column of the truth."""
+        return self.columns.columns.get("truth")
+
+    @property
+    def is_index(self) -> bool:
+        """Whether truths are numbers of options."""
+        return self.columns.form in {"0", "1"}
+
+    def read(self, fields: Row, options: Options | None) -> tuple[object, int | None]:
+        """Return the texts of a question's options, and the place of its truth among them."""
+        place = self.columns.find_place(fields, options)
+        # `Yes` and `True` are the same option.
+        if options is None or self.columns.form in SAID_OPTIONS:
+            return None, place
+        return tuple(options.texts), place
+
+    def count(self, sample: Sample, fields: Row, options: Options | None) -> None:
+        """Read a question of a row, and count what comes of it."""
+        reading = self.read(fields, options)
+        self.digest = hash((self.digest, reading))
+        self.total += 1
+        if options is not None:
+            self.filled += 1
+            if options.names is not None:
+                self.labelled += 1
+                bare_names = [re.sub(r"\W", "", name) for name in options.names]
+                self.is_relabelled |= bare_names != options.choices
+        if reading[1] is None and self.truth is not None:
+            self._count_missed(sample, fields)
+
+    def _count_missed(self, sample: Sample, fields: Row) -> None:
+        self.missed += 1
+        truth = read_truth(self.columns.cell(fields, "truth"))
+        self.hidden += truth in _HIDDEN
+        self.several += _SEVERAL.fullmatch(str(truth)) is not None
+        if self.missed <= _SHOWN_ROWS:
+            self.shown.append(_show_line(sample) + self.show(fields))
+
+    def show(self, fields: Row) -> str:
+        """Return what the table says of a question's truth, and which option that is."""
+        options = self.columns.read_options(fields)
+        place = self.columns.find_place(fields, options)
+        option = "no option"
+        if options is not None and place is not None:
+            option = repr(shorten(options.texts[place], _SHOWN_TEXT))
+        cell = shorten(repr(self.columns.cell(fields, "truth")), _SHOWN_TEXT)
+        return f"`{self.truth}` {cell} as {FORMS[str(self.columns.form)]} is {option}"
+
+
+def _show_line(sample: Sample) -> str:
+    return "" if sample.line is None else f"line {sample.line}: "
+
+
+def _try_readings(rows: Rows, readings: Sequence[Reading]) -> None:
+    """Try each reading on all rows; options are read once for those that have them in common."""
+    groups: dict[object, list[Reading]] = {}
+    for reading in readings:
+        columns = reading.columns
+        form = columns.form if columns.form in SAID_OPTIONS else None
+        source = (columns.columns.get("options"), columns.spread, columns.unfolded, form)
+        groups.setdefault(source, []).append(reading)
+    for sample in iterate_samples(rows):
+        for group in groups.values():
+            columns = group[0].columns
+            try:
+                for fields in columns.split_row(sample.fields):
+                    options = columns.read_options(fields)
+                    for reading in group:
+                        reading.count(sample, fields, options)
+            except DataError as error:
+                raise locate_error(error, sample) from None
+
+
+def _choose_fitting(readings: Sequence[Reading], *, is_forced: bool) -> list[Reading]:
+    """Return the readings that fit the truths, the first of those that agree on every row."""
+    readable = [reading for reading in readings if reading.truth is not None]
+    fitting = [reading for reading in readable if not reading.missed]
+    if not fitting:
+        most = 1 if is_forced else _MISSED
+        fitting = [reading for reading in readable if reading.missed <= most * reading.total]
+    different: dict[int, Reading] = {}
+    for reading in fitting:
+        if not (reading.is_index and _is_refuted(reading, fitting)):
+            different.setdefault(reading.digest, reading)
+    return list(different.values())
+
+
+def _is_refuted(index: Reading, fitting: Sequence[Reading]) -> bool:
+    """Return whether truths are no such index.
+
+    They are labels that the table states, or labels or texts of another column agree with the
+    index that counts otherwise.
+    """
+    sure_digests: set[int] = set()
+    rival_digests: set[int] = set()
+    for reading in fitting:
+        form = reading.columns.form
+        if reading.truth != index.truth:
+            if form in {"label", "text"}:
+                sure_digests.add(reading.digest)
+        elif reading.is_index:
+            rival_digests.add(reading.digest)
+        elif form == "label" and reading.labelled == reading.total:
+            return True
+    return index.digest not in sure_digests and not rival_digests.isdisjoint(sure_digests)
 
 
 @dataclass(frozen=True)
@@ -95,30 +224,24 @@ class _Table:
 
     @cached_property
     def usual(self) -> dict[str, list[str]]:
-        """The columns and fields with the usual names of each role, the likeliest first."""
-        paths = self._list_paths()
-        usual: dict[str, list[str]] = {}
-        for role in self.roles:
-            usual[role] = [paths[name] for name in FOLDED[role] if name in paths]
-        return usual
+        """The columns and fields with the usual names of each role, the likeliest first.
 
-    def _list_paths(self) -> dict[str, str]:
-        """Return columns, and fields inside their cells as dotted names, by their folded names.
-
-        A column comes before a field, the first before others. Of lists, only fields of questions
-        count.
+        A column comes before a field inside one, the first before others. Of lists, only fields of
+        questions count.
         """
         columns: dict[str, str] = {}
         paths: dict[str, str] = {}
         for column in reversed(self.rows.columns):
             columns[fold_name(column)] = column
             depth, fields = self.preview.look_inside(column)
-            inner: dict[str, str] = {}
-            for name in reversed(fields):
-                inner[fold_name(name)] = f"{column}.{name}"
+            inner = {fold_name(name): f"{column}.{name}" for name in reversed(fields)}
             if not depth or not _QUESTIONS.isdisjoint(inner):
                 paths |= inner
-        return paths | columns
+        paths |= columns
+        usual: dict[str, list[str]] = {}
+        for role in self.roles:
+            usual[role] = [paths[name] for name in FOLDED[role] if name in paths]
+        return usual
 
     def recognise(self) -> QuestionColumns:
         """Return which columns are what; raises as the function of this name."""
@@ -126,15 +249,12 @@ class _Table:
         forced = QuestionColumns.of(chosen, self.rows)
         columns = self._choose_columns(forced)
         truths = self._list_truths(columns)
-        lists = self._choose_lists(columns)
-        base = replace(
-            forced,
-            columns=columns,
-        )
         result = None
         if "options" in self.roles:
+            lists = self._list_lists(columns)
+            base = replace(forced, columns=columns)
             for sources in self._list_sources(base, lists, truths):
-                result = result or self._choose_way(sources, truths)
+                result = result or self._choose_reading(sources, truths)
         if result is None:
             # Without options, only its name tells what the truth is.
             filled = [name for name in truths if self._holds("text", name)]
@@ -146,7 +266,10 @@ class _Table:
         return result
 
     def _choose_columns(self, forced: QuestionColumns) -> dict[str, str]:
-        """Return the caller's columns, and those of all roles but options and truth."""
+        """Return the caller's columns, and those of all roles but options and truth.
+
+        E209 when several columns may hold the completions.
+        """
         columns = dict(forced.columns)
         for role in self.roles:
             if role in self.names or role in {"options", *TRUTH_ROLES}:
@@ -155,44 +278,28 @@ class _Table:
             if role == "choices":
                 likely += self.usual.get("options", [])
             taken = {*columns.values(), *forced.spread}
-            column = self._choose_column(role, [name for name in likely if name not in taken])
-            if column is not None:
-                columns[role] = column
+            free = (name for name in likely if name not in taken)
+            names = list(islice((name for name in free if self._holds(role, name)), 2))
+            if role == "completion" and self.needs_all and len(names) > 1:
+                self._refuse_completions(names)
+            if names:
+                columns[role] = names[0]
         return columns
 
-    def _choose_column(
-        self,
-        role: str,
-        names: Sequence[str],
-    ) -> str | None:
-        """Return the first column that holds what a role needs.
+    def _refuse_completions(self, names: Sequence[str]) -> None:
+        if fold_name(names[0]) == "completion":
+            return
+        flags = [f"`--column completion={name}`" for name in names]
+        message = f"several columns may hold the completions: {listing(names)}"
+        raise self._refuse("E209", [message], f"say which: {' or '.join(flags)}")
 
-        E208 for ids that come again, E209 when several columns may hold the completions.
-        """
-        filled: list[str] = []
-        for name in names:
-            if not self._holds(role, name):
-                continue
-            filled.append(name)
-            if role != "completion" or not self.needs_all or fold_name(filled[0]) == role:
-                return name
-            if len(filled) > 1:
-                raise self._refuse_completions(filled)
-        if role == "id" and self.needs_all:
-            self._refuse_repeated_ids(names)
-        return filled[0] if filled else None
-
-    def _holds(
-        self,
-        role: str,
-        name: str,
-    ) -> bool:
-        """Return whether a column holds what a role needs: all rows have an id, and labels.
+    def _holds(self, role: str, name: str) -> bool:
+        """Return whether a column holds what a role needs: each row its own id, or labels.
 
         For other roles some row has a text. In a log an id comes again for each of its trials.
         """
         if role == "id" and "trial" not in self.roles:
-            return self._find_repeated(name) == []
+            return self._holds_ids(name)
         for _, cell in self._iterate_cells(name, role):
             if role == "choices":
                 if not _holds_labels(cell):
@@ -201,6 +308,17 @@ class _Table:
                 return True
         return role == "choices"
 
+    def _holds_ids(self, name: str) -> bool:
+        hashes: list[pl.Series] = []
+        cells = self._iterate_cells(name)
+        while block := list(islice(cells, BLOCK_ROWS)):
+            texts = [to_text(cell) or None for _, cell in block]
+            if None in texts:
+                return False
+            hashes.append(pl.Series(texts, dtype=pl.String).hash())
+        ids = pl.concat(hashes)
+        return ids.n_unique() == len(ids)
+
     def _iterate_cells(self, name: str, role: str = "") -> Iterator[tuple[Sample, object]]:
         """Yield the cells of a column or field with their rows, a list of questions one by one."""
         columns = {role: name}
@@ -208,56 +326,6 @@ class _Table:
         for sample in iterate_samples(self.rows):
             for fields in reader.split_row(sample.fields):
                 yield sample, reader.cell(fields, role)
-
-    def _find_repeated(self, name: str) -> list[str] | None:
-        """Return the first ids that come again; None if a row has no id."""
-        parts: list[pl.Series] = []
-        cells = self._iterate_cells(name)
-        while block := list(islice(cells, BLOCK_ROWS)):
-            texts = [to_text(cell) or None for _, cell in block]
-            parts.append(pl.Series(texts, dtype=pl.String))
-        ids = pl.concat(parts)
-        if ids.null_count():
-            return None
-        repeated = ids.filter(ids.is_duplicated()).unique(maintain_order=True)
-        return repeated.head(SHOWN_ROWS).to_list()
-
-    def _refuse_repeated_ids(self, names: Sequence[str]) -> None:
-        """Raise E208 if the first of these columns that is full has an id that comes again."""
-        for name in names:
-            if fold_name(name) in _SHARED_IDS or name not in self.rows.columns:
-                continue
-            repeated = self._find_repeated(name)
-            if repeated is None:
-                continue
-            shown = [f"`{name}` has the same value in several rows, and is no id"]
-            for text, lines in self._find_lines(name, repeated).items():
-                shown.append(f"{text!r} on lines {', '.join(lines)}")
-            hint = "give every row its own id, or number the rows instead: `--column id=`"
-            raise self._refuse("E208", shown, hint, name)
-
-    def _find_lines(self, name: str, ids: Sequence[str]) -> dict[str, list[str]]:
-        """Return the first lines that have these ids."""
-        lines: dict[str, list[str]] = {text: [] for text in ids}
-        for sample, cell in self._iterate_cells(name):
-            places = lines.get(str(to_text(cell)))
-            if places is not None and len(places) < SHOWN_ROWS:
-                places.append(str(sample.line))
-        return lines
-
-    def _refuse(
-        self, code: str, lines: Sequence[str], hint: str, column: str | None = None
-    ) -> DataError:
-        return refuse_file(code, "\n".join(lines), self.rows.file, hint, field=column)
-
-    def _refuse_completions(self, names: Sequence[str]) -> DataError:
-        flags = [f"`--column completion={name}`" for name in names]
-        message = f"several columns may hold the completions: {listing(names)}"
-        return self._refuse(
-            "E209",
-            [message],
-            f"say which: {' or '.join(flags)}",
-        )
 
     # ── where options may be
 
@@ -271,26 +339,20 @@ class _Table:
                 truths |= dict.fromkeys(self.usual.get(role, ()))
         return [name for name in truths if name not in columns.values()]
 
-    def _choose_lists(self, columns: dict[str, str]) -> list[str]:
+    def _list_lists(self, columns: dict[str, str]) -> list[str]:
         """Return the columns that may list options.
 
-        Labels are taken out and listed if there is no other list and they do not count.
+        Labels are taken out and listed if there is no other list and they do not count from A on.
         """
-        options = self.usual.get("options", ())
+        options = self.usual["options"]
         lists = [name for name in options if name not in columns.values()]
         labels = columns.get("choices", "")
         if lists or labels not in options or find_numbered(self.rows.columns):
             return lists
-        first_label = self._read_first(labels)[0]
-        if labels in self.usual["choices"] and first_label in {*"Aa10"}:
+        texts, _ = read_option_cell(get_inside(self.preview.rows[0], labels))
+        if labels in self.usual["choices"] and texts and texts[0] in _FIRST_LABELS:
             return lists
         return [columns.pop("choices")]
-
-    def _read_first(self, name: str) -> list[str | None]:
-        """Return the list that the first row has in a column; one empty text if it has none."""
-        cell = get_inside(self.preview.rows[0], name)
-        texts, _ = read_option_cell(cell)
-        return texts or [""]
 
     def _list_sources(
         self,
@@ -308,24 +370,20 @@ class _Table:
         numbered = find_numbered(self.rows.columns)
         if numbered:
             sources.append(replace(base, spread=numbered))
-        wrong = self._list_wrong()
-        if wrong and truths:
-            sources.append(replace(base, spread=(truths[0], *wrong)))
-        yield sources
-        if "question" in base.columns:
-            yield [base.with_column("options", base.columns["question"])]
-        yield [base]
-
-    def _list_wrong(self) -> list[str]:
-        """Return the columns of wrong options, in the order of their numbers or letters."""
         wrong: dict[tuple[int, str], str] = {}
         for name in self.rows.columns:
             match = _WRONG.fullmatch(fold_name(name))
             if match:
                 wrong[len(match["place"]), match["place"]] = name
-        return [name for _, name in sorted(wrong.items())]
+        if wrong and truths:
+            in_order = [name for _, name in sorted(wrong.items())]
+            sources.append(replace(base, spread=(truths[0], *in_order)))
+        yield sources
+        if "question" in base.columns:
+            yield [base.with_column("options", base.columns["question"])]
+        yield [base]
 
-    def _list_ways(
+    def _list_readings(
         self,
         source: QuestionColumns,
         truths: Sequence[str],
@@ -336,149 +394,93 @@ class _Table:
         if "options" in source.columns and not unfolded:
             candidates[source.columns["options"]] = None
         for truth in candidates:
-            way = source.with_column("truth", truth)
-            unfolded = self.preview.find_unfolded(way.columns, way.spread)
-            for form in self._list_forms(way, truths):
-                yield replace(way, form=form, unfolded=unfolded)
+            columns = source.with_column("truth", truth)
+            unfolded = self.preview.find_unfolded(columns.columns, columns.spread)
+            for form in self._list_forms(columns, truths):
+                yield replace(columns, form=form, unfolded=unfolded)
         if not truths and source.has("options"):
             yield replace(source, unfolded=unfolded)
 
-    def _list_forms(
-        self,
-        way: QuestionColumns,
-        truths: Sequence[str],
-    ) -> list[str]:
+    def _list_forms(self, columns: QuestionColumns, truths: Sequence[str]) -> list[str]:
         """Return the forms that a truth may have; a list of options may mark one of them."""
-        truth = way.columns["truth"]
-        flag = []
-        if any(read_mark(get_inside(row, truth)) is not None for row in self.preview.rows):
-            flag.append("flag")
+        truth = columns.columns["truth"]
+        marks = [read_mark(get_inside(row, truth)) for row in self.preview.rows]
+        flag = [] if set(marks) == {None} else ["flag"]
         if truth not in truths:
             return flag
-        if truth in way.spread:
+        if truth in columns.spread:
             return ["text"]
-        if not way.has("options"):
-            return [] if way.form else ["true", "yes"]
-        return [way.form] if way.form else ["label", "0", "1", "text", *flag]
+        if not columns.has("options"):
+            return [] if columns.form else ["true", "yes"]
+        return [columns.form] if columns.form else ["label", "0", "1", "text", *flag]
 
-    def _choose_way(
+    def _choose_reading(
         self,
         sources: Sequence[QuestionColumns],
         truths: Sequence[str],
     ) -> QuestionColumns | None:
         """Return the one way to read the table with its options in one of these places.
 
-        None when there is none. E215 when there are several ways, or truths name no options.
+        None when there is none. E215 when there are several, or truths name no options.
         """
-        ways: list[Way] = []
+        readings: list[Reading] = []
         for source in sources:
-            ways += map(Way, self._list_ways(source, truths))
-        if ways:
-            try_ways(self.rows, ways)
-        filled = [way for way in ways if way.is_filled]
-        fitting = choose_fitting(
-            filled,
-            is_forced=sources != [] and sources[0].form is not None,
-        )
+            readings += map(Reading, self._list_readings(source, truths))
+        if readings:
+            _try_readings(self.rows, readings)
+        filled = []
+        for reading in readings:
+            if reading.total - reading.filled <= _MISSED * reading.total:
+                filled.append(reading)
+        is_forced = sources != [] and sources[0].form is not None
+        fitting = _choose_fitting(filled, is_forced=is_forced)
         if len(fitting) > 1:
             raise self._refuse_several(fitting)
         if fitting:
-            return replace(
-                fitting[0].columns,
-                is_relabelled=fitting[0].is_relabelled,
-            )
+            return replace(fitting[0].columns, is_relabelled=fitting[0].is_relabelled)
         if not filled or filled[0].columns.form in SAID_OPTIONS:
             return None
         if self.needs_all and filled[0].truth is not None:
             raise self._refuse_unfit(filled)
-        return replace(
-            filled[0].columns,
-            form=None,
-        )
+        return replace(filled[0].columns, form=None)
 
     # ── what is wrong
 
+    def _refuse(
+        self, code: str, lines: Sequence[str], hint: str, column: str | None = None
+    ) -> DataError:
+        return refuse_file(code, "\n".join(lines), self.rows.file, hint, field=column)
+
     def _require_parts(self, result: QuestionColumns) -> None:
-        """Raise E206 for parts that no column holds, with the columns that may hold them."""
+        """Raise E206 for parts that no column holds."""
         missing = [part for part in ("question", "options", "truth") if not result.has(part)]
-        if "options" in missing and self.usual["options"]:
-            raise self._refuse_options(self.usual["options"][0])
         if not missing:
             return
-        guess = self._guess_columns(result, missing)
-        flags = [_write_flag(part, name) for part, name in guess.items()]
+        lines = [f"no column holds the {' or the '.join(missing)}"]
+        flags = [f"--column {part}=NAME" for part in missing]
         hint = f"name the columns: `{' '.join(flags)}`; there are {listing(self.rows.columns)}"
+        if "options" in missing and self.usual["options"]:
+            name = self.usual["options"][0]
+            lines.append(self._show_options(name))
+            flag = _write_flag("options", f"{name}:|")
+            hint += f"; `{flag}` if `|` separates the texts of options"
         if str(self.rows.file).lower().endswith((".csv", ".tsv")):
-            hint += "; if the first line is a question, put one above it such as "
-            hint += "`question,A,B,C,D,answer`"
-        raise self._refuse(
-            "E206",
-            [f"no column holds the {' or the '.join(missing)}"],
-            hint,
-        )
+            hint += "; `--header question,A,B,C,D,answer` if the first line is a question"
+        raise self._refuse("E206", lines, hint)
 
-    def _refuse_options(self, name: str) -> DataError:
-        """Return the error about a column that is named like options and holds none."""
-        count = 0
-        shown = []
-        separators = set("|;/")
-        has_text = False
+    def _show_options(self, name: str) -> str:
+        """Return a line about a column that is named like options and holds none."""
         for sample, cell in self._iterate_cells(name):
-            if read_option_cell(cell)[0]:
-                continue
-            count += 1
-            if count <= SHOWN_ROWS:
-                shown.append(show_line(sample) + shorten(repr(cell), SHOWN_TEXT))
-            if isinstance(cell, str):
-                has_text = True
-                separators.intersection_update(cell)
-        message = f"`{name}` holds no list of options in {count:,} of {len(self.rows):,} rows"
-        if not count:
-            message = f"`{name}` holds labels, and no column holds the texts of the options"
-        hint = "list the texts in each row, or name another column: `--column options=NAME`; "
-        hint += f"columns: {listing(self.rows.columns)}"
-        if has_text and separators:
-            separator = min(
-                separators,
-                key="|;/".index,
-            )
-            flag = _write_flag("options", f"{name}:{separator}")
-            hint = f"say what separates the options: `{flag}`"
-        return self._refuse(
-            "E206",
-            [message, *shown],
-            hint,
-            name,
-        )
+            if not read_option_cell(cell)[0]:
+                shown = shorten(repr(cell), _SHOWN_TEXT)
+                return f"{_show_line(sample)}`{name}` {shown} is no list of options"
+        return f"`{name}` holds labels, and no column holds the texts of the options"
 
-    def _guess_columns(self, result: QuestionColumns, missing: Sequence[str]) -> dict[str, str]:
-        """Return likely columns of the missing parts; `NAME` for each if they do not fit all rows.
-
-        The question has the longest text, the truth the shortest.
-        """
-        guess: dict[str, str] = {}
-        texts: list[str] = []
-        for name in self.rows.columns:
-            if len(self._read_first(name)) > 1:
-                guess.setdefault("options", name)
-            elif name not in result.taken:
-                texts.append(name)
-        if texts:
-            first = self.preview.rows[0]
-            texts.sort(key=lambda name: len(str(first[name])))
-            guess |= {"question": texts[-1], "truth": texts[0]}
-        guess = {part: guess.get(part, "") for part in missing}
-        with suppress(DataError):
-            columns = recognise(self.rows, {**self.names, **guess}, needs_all=False)
-            if columns.form is not None and columns.has("question"):
-                return guess
-        return dict.fromkeys(missing, "NAME")
-
-    def _refuse_several(self, ways: Sequence[Way]) -> DataError:
+    def _refuse_several(self, readings: Sequence[Reading]) -> DataError:
         """Return the error about a table that can be read in several ways, with rows that show
         it.
         """
-        names = [way.columns.say() for way in ways]
+        names = [reading.columns.say() for reading in readings]
         hints = []
         for roles in names:
             flags = []
@@ -486,54 +488,46 @@ class _Table:
                 if any(other_roles.get(role) != name for other_roles in names):
                     flags.append(_write_flag(role, name))
             hints.append(f"`{' '.join(flags)}`")
-        message = f"the truths can be read in {len(ways)} ways, which all fit"
-        shown = islice(show_conflicts(self.rows, ways), SHOWN_ROWS)
+        message = f"the truths can be read in {len(readings)} ways, which all fit"
+        shown = islice(_show_conflicts(self.rows, readings), _SHOWN_ROWS)
         hint = f"say which is meant: {' or '.join(hints)}"
-        return self._refuse(
-            "E215",
-            [message, *shown],
-            hint,
-            ways[0].truth,
-        )
+        return self._refuse("E215", [message, *shown], hint, readings[0].truth)
 
-    def _refuse_unfit(self, ways: Sequence[Way]) -> DataError:
+    def _refuse_unfit(self, readings: Sequence[Reading]) -> DataError:
         """Return the error about truths that name no options, or that are hidden."""
-        best = min(ways, key=lambda way: way.missed / way.total)
+        best = min(readings, key=lambda reading: reading.missed / reading.total)
         truth, total, missed = best.truth, best.total, best.missed
         message = f"the truths name no option in {missed:,} of {total:,} rows"
-        names = listing({str(way.truth): way for way in ways})
+        names = listing({str(reading.truth): reading for reading in readings})
         hint = f"name the column of the truth: `--column truth=NAME`; looked at {names}; "
         hint += f"columns: {listing(self.rows.columns)}"
         if best.hidden == total:
             message = f"the truths are hidden: `{truth}` is empty or -1 in all {total:,} rows"
             hint = "use a split of the dataset that has its truths, or name their column: "
             hint += "`--column truth=NAME`"
-            return self._refuse(
-                "E215",
-                [message],
-                hint,
-                truth,
-            )
+            return self._refuse("E215", [message], hint, truth)
         if 2 * best.several > missed:
             message = f"`{truth}` names several right options in {best.several:,} "
             message += f"of {total:,} rows"
-            hint = "only one right option per question is supported: correct these rows, "
-            hint += "or leave them out"
-            if missed < total:
-                flag = _write_flag("truth", f"{truth}:{best.columns.form}")
-                hint += f"; to score the others: `{flag} --allow-failed {missed}`"
-        return self._refuse(
-            "E215",
-            [message, *best.shown],
-            hint,
-            truth,
-        )
+            hint = "only one right option per question is supported: correct these rows; "
+            flag = _write_flag("truth", f"{truth}:{best.columns.form}")
+            hint += f"to score the others: `{flag} --allow-failed {missed}`"
+        return self._refuse("E215", [message, *best.shown], hint, truth)
 
 
-def _write_flag(
-    role: str,
-    name: str | Sequence[str],
-) -> str:
+def _show_conflicts(rows: Rows, readings: Sequence[Reading]) -> Iterator[str]:
+    """Yield what the readings make of each question on which they differ."""
+    for sample in iterate_samples(rows):
+        questions = [reading.columns.split_row(sample.fields) for reading in readings]
+        for fields in zip(*questions, strict=False):
+            results = set()
+            for reading, cells in zip(readings, fields, strict=True):
+                results.add(reading.read(cells, reading.columns.read_options(cells)))
+            if len(results) > 1:
+                yield _show_line(sample) + "; ".join(map(Reading.show, readings, fields))
+
+
+def _write_flag(role: str, name: str | Sequence[str]) -> str:
     if not isinstance(name, str):
         name = ",".join(name)
     return f"--column {shlex.quote(f'{role}={name}')}"

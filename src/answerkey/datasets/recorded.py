@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Self, cast
 
@@ -99,28 +100,22 @@ class CompletionColumn:
 
     def check(self, rows: Rows) -> None:
         """Raise E209 for all cells of the rows that are no completions."""
-        unfit = RowErrors(rows.file)
-        statuses = RowErrors(rows.file)
+        errors = RowErrors(rows.file)
         for _, block in iterate_blocks(rows):
             for sample, cell in zip(block, self.cells(block), strict=True):
-                if type(cell) is not str:
-                    self._check_cell(sample, cell, unfit)
-                if STATUS_COLUMN in self.beside:
-                    _check_status(sample, statuses)
-        unfit.raise_any()
-        statuses.raise_any()
-
-    def _check_cell(self, sample: Sample, cell: object, errors: RowErrors) -> None:
-        fault = _find_fault(cell)
-        if fault is None:
-            return
-        message = f"the completion of sample `{sample.id}` is {fault}"
-        hint = "a completion is text, null, or a message with `content`"
-        if isinstance(cell, dict):
-            message = f"column `{self.name}` holds objects that are no messages"
-            fields = [f"{self.name}.{field}" for field in cell]
-            hint = f"name a field: {listing(fields)}"
-        errors.add("E209", message, where=sample.place(self.name), hint=hint)
+                if not _is_completion(cell):
+                    message = f"column `{self.name}` holds what is no completion"
+                    hint = "a completion is text, null, or a message with `content`"
+                    if isinstance(cell, dict):
+                        fields = [f"{self.name}.{field}" for field in cell]
+                        hint += f"; name a field: {listing(fields)}"
+                    errors.add("E209", message, where=sample.place(self.name), hint=hint)
+                status = sample.fields.get(STATUS_COLUMN)
+                if STATUS_COLUMN in self.beside and status not in (None, "", *STATUSES):
+                    message = f"{status!r} is not a completion status"
+                    hint = f"statuses: {listing(STATUSES)}"
+                    errors.add("E209", message, where=sample.place(STATUS_COLUMN), hint=hint)
+        errors.raise_any()
 
     def read(self, table: Samples, ids: Iterable[str]) -> Completions:
         """Return the completions of rows that `check` has found in order, under these ids."""
@@ -150,25 +145,12 @@ class CompletionColumn:
         return completion.with_fields(**fields)
 
 
-def _find_fault(cell: object) -> str | None:
-    """Return what a cell is if it cannot be a completion, else None."""
-    if isinstance(cell, bool):
-        return f"the boolean {cell}"
-    if isinstance(cell, float) and not math.isfinite(cell):
-        return f"the number {cell}"
-    if isinstance(cell, list) and not all(isinstance(element, dict) for element in cell):
-        return "a list"
-    if isinstance(cell, dict) and MESSAGE_KEYS.isdisjoint(cell):
-        return "an object"
-    return None
-
-
-def _check_status(sample: Sample, errors: RowErrors) -> None:
-    status = sample.fields[STATUS_COLUMN]
-    if status not in (None, "", *STATUSES):
-        message = f"{status!r} is not a completion status"
-        hint = f"statuses: {listing(STATUSES)}"
-        errors.add("E209", message, where=sample.place(STATUS_COLUMN), hint=hint)
+def _is_completion(cell: object) -> bool:
+    if isinstance(cell, list):
+        return all(isinstance(element, dict) for element in cell)
+    if isinstance(cell, dict):
+        return not MESSAGE_KEYS.isdisjoint(cell)
+    return not isinstance(cell, bool) and cell not in {math.inf, -math.inf}
 
 
 def _read_text(cell: object) -> str | None:
@@ -176,11 +158,9 @@ def _read_text(cell: object) -> str | None:
 
 
 def _read_number(cell: object) -> float | None:
-    if not isinstance(cell, str | int | float):
-        return None
     try:
-        number = float(cell)
-    except ValueError:
+        number = float(cell)  # type: ignore[arg-type]  # what is no number is refused
+    except (TypeError, ValueError):
         return None
     return number if math.isfinite(number) else None
 
@@ -188,10 +168,8 @@ def _read_number(cell: object) -> float | None:
 def _read_logprobs(cell: object) -> object:
     """Return log-probabilities, an object or its JSON text; None for a cell that holds none."""
     if isinstance(cell, str):
-        try:
+        with suppress(ValueError):
             cell = json.loads(cell)
-        except ValueError:
-            return None
     return cell if isinstance(cell, dict) else None
 
 
@@ -239,35 +217,11 @@ def find_completion_column(
             return CompletionColumn(column or "", name, inside, beside)
     if column is None and not is_needed:
         return None
-    raise _refuse_missing(rows, column)
-
-
-def _refuse_missing(rows: Rows, column: str | None) -> DataError:
-    """Return the error about completions that no column holds."""
-    names = _list_paths(rows)
-    hint = f"columns: {listing(names)}"
-    if column is None:
-        looked_for = listing((COMPLETION_COLUMN, *OTHER_NAMES))
-        message = f"no column holds completions; looked for {looked_for}"
-    else:
-        message = f"there is no completion column `{column}`"
-        suggestion = suggest(column, names)
-        if suggestion:
-            hint = f"{suggestion} {hint}"
-    return refuse_file("E209", message, rows.file, hint)
-
-
-def _list_paths(rows: Rows) -> list[str]:
-    """Return the columns, or the fields of those that hold objects."""
-    names: list[str] = []
-    first = rows.slice(0, 1).load()
-    for name in rows.columns:
-        cell = first.row(0).get(name)
-        if isinstance(cell, dict) and cell:
-            names += [f"{name}.{field}" for field in cell]
-        else:
-            names.append(name)
-    return names
+    looked_for = [column] if column else [COMPLETION_COLUMN, *OTHER_NAMES]
+    message = f"no column holds the completions; looked for {listing(looked_for)}"
+    near = suggest(column or COMPLETION_COLUMN, rows.columns) or ""
+    hint = f"{near} columns: {listing(rows.columns)}".strip()
+    raise refuse_file("E209", message, rows.file, hint)
 
 
 def _has_field(rows: Rows, column: str, inside: str) -> bool:
@@ -409,42 +363,27 @@ def match_completions(
 
 
 def _find_ids(table: Rows, dataset: Dataset) -> pl.Series | None:
-    """Return the sample of each row, if a column like `id` says which these are.
-
-    It does where each sample has one of its values, here or as its own id, and the order is
-    another.
-    """
-    roles = find_columns(tuple(table.columns), ("id",))
-    column = roles.columns.get("id")
-    if column is None or len(table) > len(dataset.table):
-        return None
+    """Return the sample of each row, if a column like `id` names samples, here or by its values."""
+    column = find_columns(tuple(table.columns), ("id",)).columns.get("id")
     names = _read_names(table, column)
     if names is None:
         return None
     ids = dataset.table.ids
-    candidates = [ids, _read_names(dataset.table, column)]
-    for candidate in candidates:
-        if candidate is None:
-            continue
-        is_known = names.is_in(candidate.implode())
-        if not is_known.all():
-            continue
-        if names.equals(candidate.head(len(names))):
-            return None
-        table_names = pl.DataFrame({"name": names})
-        dataset_names = pl.DataFrame({"name": candidate, "id": ids})
-        joined = table_names.join(dataset_names, on="name", maintain_order="left")
-        return joined["id"]
+    for candidate in (ids, _read_names(dataset.table, column)):
+        if candidate is not None and names.is_in(candidate.implode()).all():
+            samples = pl.DataFrame({"name": candidate, "id": ids})
+            rows = pl.DataFrame({"name": names})
+            return rows.join(samples, on="name", maintain_order="left")["id"]
     return None
 
 
-def _read_names(rows: Rows, column: str) -> pl.Series | None:
+def _read_names(rows: Rows, column: str | None) -> pl.Series | None:
     """Return the cells of a column as texts; None if they do not name each row once."""
     if column not in rows.columns:
         return None
     parts: list[pl.Series] = []
     for _, block in iterate_blocks(rows):
-        names = [_read_text(cell) for cell in block.values(column)]
+        names = [_read_text(cell) for cell in block.values(str(column))]
         parts.append(pl.Series(names, dtype=pl.String))
     every_name = pl.concat(parts)
     if every_name.null_count() or every_name.is_duplicated().any():
@@ -468,64 +407,36 @@ def _match_ids(table: Rows, ids: pl.Series, dataset: Dataset, num_trials: int) -
         trials = pl.DataFrame({"trial": pl.int_range(0, num_trials, eager=True)})
         selected = selected.join(trials, how="cross", maintain_order="left_right")
         every = every.join(trials, how="cross")
-    elif TRIAL_COLUMN in table.columns:
-        _refuse_trials(ids, table.file)
+    elif ids.is_duplicated().any():
+        message = "the completions hold several trials of a sample, and the task has one"
+        hint = "add `trials: {num_trials: N}` to the task, or keep one trial of each sample"
+        raise refuse_file("E209", message, table.file, hint, field=TRIAL_COLUMN)
     matched = selected.join(rows, on=keys, how="left", maintain_order="left")
     missing = matched.filter(pl.col("row").is_null())
     unknown = rows.join(every, on=keys, how="anti", maintain_order="left")
     if missing.height or unknown.height:
         raise _refuse_unmatched(missing, unknown, num_trials, table.file)
-    positions = matched["row"].cast(pl.Int64)
-    if not positions.is_sorted():
-        return table.load().take(positions)
-    first = int(positions[0])
-    if positions[-1] - first + 1 == len(positions):
-        return table.slice(first, len(positions))
-    return table.take(positions)
-
-
-def _refuse_trials(ids: pl.Series, file: str | None) -> None:
-    """Raise E209 where a sample has several completions."""
-    count = int(ids.value_counts()["count"].max())  # type: ignore[arg-type]  # there are rows
-    if count > 1:
-        message = (
-            f"the completions hold up to {count} trials of a sample, "
-            "and the task has one trial of each sample"
-        )
-        hint = (
-            f"add `trials: {{num_trials: {count}}}` to the task, or keep one trial of each sample"
-        )
-        raise refuse_file("E209", message, file, hint, field=TRIAL_COLUMN)
+    return table.take(matched["row"])
 
 
 def _refuse_unmatched(
     missing: pl.DataFrame, unknown: pl.DataFrame, num_trials: int, file: str | None
 ) -> DataError:
     """Return the error that shows which samples and completions have no partner."""
-    missing_title = "samples without a completion"
-    unknown_title = "completions without a sample"
-    hint = (
-        f"`{ID_COLUMN}` must hold the ids of this dataset; without ids its rows are "
-        "`000001`, `000002`, ..."
-    )
-    if num_trials > 1:
-        missing_title = "trials without a completion"
-        unknown_title = "completions that belong nowhere"
-        hint = f"each sample needs the trials 0 to {num_trials - 1} in the column `{TRIAL_COLUMN}`"
     parts: list[str] = []
-    for title, rows in ((missing_title, missing), (unknown_title, unknown)):
+    for title, rows in (
+        ("samples without a completion", missing),
+        ("completions without a sample", unknown),
+    ):
         if rows.height:
-            names = _list_names(rows.head(SHOWN_IDS))
-            dots = " ..." if rows.height > SHOWN_IDS else ""
-            parts.append(f"{title}: {rows.height} ({listing(names)}{dots})")
+            names = rows.select(pl.concat_str(pl.exclude("row"), separator=" trial ")).to_series()
+            parts.append(f"{title}: {rows.height} ({listing(names, limit=SHOWN_IDS)})")
     message = f"the completions do not fit the dataset: {'; '.join(parts)}"
+    hint = f"`{ID_COLUMN}` must hold the ids of this dataset; rows without ids are "
+    hint += "`000001`, `000002`, ..."
+    if num_trials > 1:
+        hint += f"; each sample needs the trials 0 to {num_trials - 1} in `{TRIAL_COLUMN}`"
     return refuse_file("E209", message, file, hint)
-
-
-def _list_names(rows: pl.DataFrame) -> list[str]:
-    if "trial" not in rows.columns:
-        return rows["id"].to_list()
-    return [f"{name} trial {trial}" for name, trial in rows.select("id", "trial").iter_rows()]
 
 
 def _read_trials(table: Rows) -> pl.Series:
@@ -547,14 +458,9 @@ def _match_order(table: Rows, dataset: Dataset) -> Rows:
         are_first_rows = positions[-1] == len(positions) - 1
         if len(positions) == len(table) and are_first_rows:
             return table
-    count = len(dataset.table)
-    completions = "there is 1 completion"
-    if len(table) != 1:
-        completions = f"there are {len(table)} completions"
-    samples = "1 sample" if count == 1 else f"{count} samples"
-    message = f"{completions} without `{ID_COLUMN}` for {samples}"
-    if len(dataset) != count:
-        message += f", {len(dataset)} of them selected"
+    message = f"there is no column `{ID_COLUMN}`, and the numbers differ: "
+    message += f"completions {len(table):,}, samples {len(dataset.table):,}, "
+    message += f"selected {len(dataset):,}"
     hint = (
         f"add a column `{ID_COLUMN}`, or give exactly one completion per sample, in the "
         "dataset's order"

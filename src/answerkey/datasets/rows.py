@@ -6,8 +6,10 @@ A part of them is itself such rows: it says where to read. The id of a row is it
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import pickle
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,11 +27,15 @@ TRIAL_COLUMN = "trial"
 ORDER_COLUMN = "option_order"
 #: How many rows are in memory together where all of them are looked at.
 BLOCK_ROWS = 32_768
-#: Where every so many rows begin in a file of JSON Lines is kept, so that reading can start there.
-MARK_ROWS = 4_096
-#: The key under which a temporary file keeps line and file of a row; no column has an empty name.
-PLACE_KEY = ""
 ID_WIDTH = 6
+#: Where a row stands: the byte at which its line begins in a file of JSON Lines, its number, and
+#: its line in one of the user's files.
+PLACE_SCHEMA: dict[str, pl.DataType] = {
+    "offset": pl.UInt64(),
+    "number": pl.UInt32(),
+    "line": pl.UInt32(),
+    "file_index": pl.UInt32(),
+}
 #: Positions in ascending order; a range where they follow each other.
 Positions = range | pl.Series
 #: Size and time of a file, which change when the file does.
@@ -60,36 +66,14 @@ class Rows(Protocol):
         """Return the rows from `offset` on, at most `length` of them; nothing is loaded."""
 
     def take(self, positions: Positions, /) -> Rows:
-        """Return the rows at these positions, which ascend; nothing is loaded."""
+        """Return the rows at these positions; nothing is loaded."""
 
     def load(self, columns: Collection[str] | None = None) -> Samples:
         """Return all rows, with all columns or at least with these."""
 
 
-class StoredRows:
-    """Rows that are not in memory: their ids, how parts of them are taken, and how they travel."""
-
-    @property
-    def ids(self: Rows) -> pl.Series:
-        """The ids of all rows."""
-        parts = [pl.Series(ID_COLUMN, [], dtype=pl.String)]
-        for _, block in iterate_blocks(self):
-            parts.append(block.ids)
-        return pl.concat(parts)
-
-    def reduce_by_value(self: Rows) -> tuple[Callable[..., Samples], tuple[object, ...]]:
-        """Return a pickle of the rows themselves, for a machine that may not have the file."""
-        return self.load().__reduce__()
-
-    def take(self: Rows, positions: Positions, /) -> Rows:
-        """Return the rows at these positions."""
-        if isinstance(positions, range):
-            return self.slice(positions.start, len(positions))
-        return PickedRows(self, positions)
-
-
 @dataclass(frozen=True)
-class RowsOver(StoredRows):
+class RowsOver:
     """Rows made of other rows, with their columns and their name."""
 
     rows: Rows
@@ -106,58 +90,17 @@ class RowsOver(StoredRows):
 
 
 @dataclass(frozen=True)
-class PickedRows(RowsOver):
-    """Rows that do not follow each other, out of rows that are not in memory."""
+class LineRows:
+    """Rows of a file of JSON Lines: the user's own, or a temporary one of ours.
 
-    positions: pl.Series
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-    def slice(self, offset: int, length: int) -> Rows:
-        """Return the rows from `offset` on, at most `length` of them."""
-        return PickedRows(self.rows, self.positions.slice(offset, length))
-
-    def take(self, positions: Positions, /) -> Rows:
-        """Return the rows at these positions among the picked ones."""
-        return self.rows.take(join_positions(self.positions, positions))
-
-    def load(self, columns: Collection[str] | None = None) -> Samples:
-        """Return the rows; of those between them, no more than a block is in memory at a time."""
-        loaded = self.rows.slice(0, 0).load(columns)
-        items: list[Sample] = []
-        for stretch, places in self._stretches():
-            loaded = stretch.load(columns).take(places)
-            items += loaded.items
-        return replace(loaded, items=items)
-
-    def _stretches(self) -> Iterator[tuple[Rows, pl.Series]]:
-        """Yield stretches of at most a block, each with the places of the picked rows in it."""
-        remaining = self.positions
-        while len(remaining):
-            start = int(remaining[0])
-            count = remaining.search_sorted(start + BLOCK_ROWS)
-            near = remaining.head(count)
-            remaining = remaining.slice(count)
-            length = int(near[-1]) + 1 - start
-            yield self.rows.slice(start, length), near - start
-
-
-@dataclass(frozen=True)
-class LineRows(StoredRows):
-    """Some consecutive rows of a file of JSON Lines: the user's own, or a temporary one of ours.
-
-    Every `MARK_ROWS`-th row of the file begins at the byte and on the line that `marks` and
-    `mark_lines` hold. A temporary file keeps the place of each row under `PLACE_KEY`.
+    `places` says where each of them is, see `PLACE_SCHEMA`; `files` are the names of the user's
+    files in errors. Some of the rows are pickled as the path and their places.
     """
 
     path: Path
     columns: Sequence[str]
-    marks: Sequence[int]
-    mark_lines: Sequence[int]
-    offset: int
-    length: int
     files: Sequence[str]
+    places: pl.DataFrame
     stamp: Stamp | None
 
     @property
@@ -166,61 +109,56 @@ class LineRows(StoredRows):
         return self.files[0]
 
     def __len__(self) -> int:
-        return self.length
+        return self.places.height
 
     @property
     def ids(self) -> pl.Series:
         """The ids of all rows; generated ones are not read from anywhere."""
         if ID_COLUMN not in self.columns:
-            return number_rows(self.offset + 1, self.length)
-        return super().ids
+            numbers = self.places["number"].cast(pl.String)
+            return numbers.str.zfill(ID_WIDTH).alias(ID_COLUMN)
+        parts = [pl.Series(ID_COLUMN, [], dtype=pl.String)]
+        for _, block in iterate_blocks(self):
+            parts.append(block.ids)
+        return pl.concat(parts)
 
     def slice(self, offset: int, length: int) -> Rows:
         """Return the rows from `offset` on, at most `length` of them."""
-        length = max(0, min(length, self.length - offset))
-        return replace(self, offset=self.offset + offset, length=length)
+        return replace(self, places=self.places.slice(offset, length))
+
+    def take(self, positions: Positions, /) -> Rows:
+        """Return the rows at these positions."""
+        if isinstance(positions, range):
+            return self.slice(positions.start, len(positions))
+        return replace(self, places=self.places[positions])
 
     def load(self, columns: Collection[str] | None = None) -> Samples:  # noqa: ARG002 - a line is read whole
         """Return the rows, with all columns."""
         if read_stamp(self.path) != self.stamp:
             raise refuse_change(self.file)
+        items: list[Sample] = []
         try:
-            items = self._read_items()
-        except (OSError, ValueError, IndexError):
+            with self.path.open("rb") as stream:
+                for offset, number, line, file_index in self.places.iter_rows():
+                    stream.seek(offset)
+                    fields = complete_fields(_decode_line(stream.readline().decode()), self.columns)
+                    sample_id = name_row(fields, number)
+                    items.append(Sample(sample_id, fields, self.files[file_index], line))
+        except (OSError, ValueError):
             raise refuse_change(self.file) from None
-        if len(items) != self.length:
-            raise refuse_change(self.file)
         return Samples(items, self.columns, self.file)
 
-    def _read_items(self) -> list[Sample]:
-        items: list[Sample] = []
-        if not self.length:
-            return items
-        mark = self.offset // MARK_ROWS
-        number = mark * MARK_ROWS
-        line = self.mark_lines[mark] - 1
-        with self.path.open("rb") as stream:
-            stream.seek(self.marks[mark])
-            for raw in stream:
-                line += 1
-                if raw.isspace():
-                    continue
-                number += 1
-                if number <= self.offset:
-                    continue
-                items.append(self._build_sample(_decode_line(raw.decode()), number, line))
-                if len(items) == self.length:
-                    break
-        return items
 
-    def _build_sample(self, fields: dict[str, object], number: int, line: int) -> Sample:
-        file = self.file
-        place: Any = fields.pop(PLACE_KEY, None)
-        if place is not None:
-            line, file_index = place
-            file = self.files[file_index]
-        row = complete_fields(fields, self.columns)
-        return Sample(name_row(row, number), row, file, line)
+class _RowPickler(pickle.Pickler):
+    def reducer_override(self, value: object) -> Any:  # noqa: ANN401 - as the library has it
+        return value.load().__reduce__() if isinstance(value, LineRows) else NotImplemented
+
+
+def dump_with_rows(value: object) -> bytes:
+    """Pickle a value with the rows themselves: another machine may not have their file."""
+    buffer = io.BytesIO()
+    _RowPickler(buffer).dump(value)
+    return buffer.getvalue()
 
 
 def complete_fields(fields: Mapping[str, object], columns: Sequence[str]) -> Row:
@@ -311,12 +249,6 @@ def iterate_samples(rows: Rows) -> Iterator[Sample]:
         yield from block
 
 
-def number_rows(first: int, count: int) -> pl.Series:
-    """Return row numbers from `first` on, zero-padded."""
-    numbers = pl.int_range(first, first + count, eager=True, dtype=pl.Int64)
-    return numbers.cast(pl.String).str.zfill(ID_WIDTH).alias(ID_COLUMN)
-
-
 def check_ids(rows: Rows, *, by_trial: bool = False) -> None:
     """Raise E208 for ids that are empty, unsuitable or used twice.
 
@@ -333,16 +265,21 @@ def check_ids(rows: Rows, *, by_trial: bool = False) -> None:
     for _, block in iterate_blocks(rows):
         for sample in block:
             if not sample.id:
-                _add_id_error(errors, sample, _describe_bad_id(sample))
+                cell = json.dumps(sample.fields[ID_COLUMN], ensure_ascii=False)
+                _add_id_error(errors, sample, f"sample id {cell} is not text or a whole number")
         keys = [_write_key(sample, marks) for sample in block]
         hashes.append(pl.Series(keys, dtype=pl.String).hash())
     repeated = pl.concat(hashes).is_duplicated().arg_true()
     first_uses: dict[str, Sample] = {}
-    for _, block in iterate_blocks(rows.take(repeated)):
-        for sample in block:
-            first = first_uses.setdefault(_write_key(sample, marks), sample)
-            if sample.id and first is not sample:
-                _add_id_error(errors, sample, _describe_duplicate(sample, first, marks))
+    for sample in iterate_samples(rows.take(repeated)):
+        key = _write_key(sample, marks)
+        first = first_uses.setdefault(key, sample)
+        if sample.id and first is not sample:
+            name = key.replace("\0", "` trial `")
+            message = f"sample id `{name}` is used twice, first on line {first.line}"
+            if first.file != sample.file:
+                message += f" of `{first.file}`"
+            _add_id_error(errors, sample, message)
     errors.raise_any()
 
 
@@ -350,24 +287,6 @@ def _write_key(sample: Sample, marks: Sequence[str]) -> str:
     """Return what tells a row from all others: its id, and its trial and order if it has any."""
     parts = [str(sample.fields[name]) for name in marks]
     return "\0".join([sample.id, *parts])
-
-
-def _describe_bad_id(sample: Sample) -> str:
-    cell = sample.fields[ID_COLUMN]
-    if cell in (None, ""):
-        return "the sample id is empty"
-    return f"sample id {json.dumps(cell, ensure_ascii=False)} is not text or a whole number"
-
-
-def _describe_duplicate(sample: Sample, first: Sample, marks: Sequence[str]) -> str:
-    subject = f"sample id `{sample.id}`"
-    if marks:
-        trial = " ".join(str(sample.fields[name]) for name in marks)
-        subject = f"trial {trial} of {subject}"
-    place = f"on line {first.line}"
-    if first.file != sample.file:
-        place = f"in `{first.file}` {place}"
-    return f"{subject} is used twice, first {place}"
 
 
 def _add_id_error(errors: RowErrors, sample: Sample, message: str) -> None:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from hashlib import file_digest, sha256
 from pathlib import Path, PurePosixPath
 from pkgutil import resolve_name
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from answerkey.errors import DataError, Place, SpecError, hide_secrets, listing
@@ -183,7 +183,7 @@ def put_new(
         stored = find_object(url)
         if stored is None or stored.mark != in_place_of:
             return None
-        options = open_store(url)[0].build_condition(in_place_of)
+        options = {"IfMatch": in_place_of} if url.lower().startswith("s3:") else {}
     with _reaching(url) as (files, path):
         try:
             files.pipe_file(path, content, **options)
@@ -213,145 +213,133 @@ def refuse(
     )
 
 
+@dataclass(frozen=True)
+class StoreKind:
+    """A kind of store that fsspec reaches: its library, and where its settings come from.
+
+    `errors` of the libraries are neither OSError nor ValueError; those that are `broken` break off
+    a read in the middle, where no library tries again.
+    """
+
+    library: str
+    settings: str = "the settings of the store"
+    errors: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
+
+
+#: Kinds of stores by the scheme of their addresses.
+STORES: dict[str, StoreKind] = {
+    "s3": StoreKind(
+        "s3fs",
+        "the `AWS_…` variables of the environment, and your AWS settings",
+        ("botocore.exceptions:BotoCoreError", "aiohttp:ClientError"),
+        ("botocore.exceptions:HTTPClientError", "aiohttp:ClientPayloadError"),
+    ),
+    "gs": StoreKind(
+        "gcsfs",
+        "`GOOGLE_APPLICATION_CREDENTIALS`, and your Google settings",
+        (
+            "aiohttp:ClientError",
+            "google.auth.exceptions:GoogleAuthError",
+            "gcsfs.retry:HttpError",
+        ),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Store:
+    """An open store: the filesystem of fsspec, and the errors that its libraries raise."""
+
+    kind: StoreKind
+    files: Any
+    foreign: tuple[type[BaseException], ...]
+    broken: tuple[type[BaseException], ...]
+
+    def read(self, path: str, start: int, stop: int) -> bytes:
+        """Return a range of an object."""
+        for _ in range(TRIES - 1):
+            with suppress(*self.broken):
+                return bytes(self.files.cat_file(path, start=start, end=stop))
+        return bytes(self.files.cat_file(path, start=start, end=stop))
+
+    def explain(self, error: BaseException) -> tuple[str, str]:
+        """Return what an error of a library means, and what to do about it."""
+        code = _read_code(error)
+        hint = f"look at the network, at {self.kind.settings}, and at the rights of the bucket"
+        if code == _NO_BUCKET:
+            return "cannot be had: there is no such bucket", "check the name of the bucket"
+        if isinstance(error, FileNotFoundError):
+            return _MISSING
+        if "Credentials" in type(error).__name__:
+            keys = "set `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or `AWS_PROFILE`"
+            hint = f"{keys}; `FSSPEC_S3_ANON=true` reads public data without any"
+            return "cannot be read: there are no credentials", hint
+        if isinstance(error, PermissionError) or code in {"403", "SignatureDoesNotMatch"}:
+            return f"cannot be had: the store refuses it ({_shorten(error)})", hint
+        return f"cannot be had: no answer, or none that will do ({_shorten(error)})", hint
+
+
+_opened: dict[tuple[object, ...], Store] = {}
+_opening = threading.Lock()
+
+
 def open_store(url: str) -> tuple[Store, str]:
     """Return the store of an address, and the path of the object in it.
 
     A store is opened once for the settings that the environment has.
     """
     scheme, _, path = url.partition("://")
-    kind = STORES.get(scheme.lower())
-    if kind is None:
+    scheme = scheme.lower()
+    if scheme not in STORES:
         message = f"`{url}` is on no storage that is known"
         raise SpecError("E108", message, hint=f"schemes: {listing(STORES)}")
     settings: list[tuple[str, str]] = []
     for name, value in os.environ.items():
         if name.startswith(_SETTINGS):
             settings.append((name, value))
-    key = (kind, os.getpid(), *sorted(settings))
+    key = (scheme, os.getpid(), *sorted(settings))
     with _opening:
         if key not in _opened:
-            _opened[key] = kind()
+            _opened[key] = _connect(scheme)
         return _opened[key], path
 
 
-@contextmanager
-def _reaching(url: str) -> Iterator[tuple[Any, str]]:
-    """Give the filesystem of fsspec for an address, and the path in it; its errors become E214."""
-    store, path = open_store(url)
+def _connect(scheme: str) -> Store:
+    kind = STORES[scheme]
     try:
-        yield store.files, path
-    except store.foreign as error:
-        raise store.refuse(path, error) from None
+        importlib.import_module(kind.library)
+    except ImportError:
+        need = f"addresses `{scheme}://…` need the package `{kind.library}`"
+        hint = f"pip install {kind.library}"
+        raise DataError("E214", f"{need}, which is not installed", hint=hint) from None
+    foreign = (OSError, ValueError, *map(resolve_name, kind.errors))
+    try:
+        files = _connect_s3() if scheme == "s3" else _open_files(scheme)
+    except foreign as error:
+        message = f"cannot connect to the store: {_shorten(error)}"
+        raise DataError("E214", message, hint=f"look at {kind.settings}") from None
+    return Store(kind, files, foreign, tuple(map(resolve_name, kind.broken)))
 
 
-class Store:
-    """A kind of store, which fsspec reaches through `files`."""
-
-    scheme: ClassVar[str] = ""
-    library: ClassVar[str] = ""
-    #: What to do if there is no connection.
-    settings_hint: ClassVar[str | None] = None
-    #: Errors of the libraries that are neither OSError nor ValueError.
-    error_names: ClassVar[tuple[str, ...]] = ()
-    #: Those that break off a read in the middle, where no library tries again.
-    broken_names: ClassVar[tuple[str, ...]] = ()
-
-    def __init__(self) -> None:
-        try:
-            importlib.import_module(self.library)
-        except ImportError:
-            need = f"addresses `{self.scheme}://…` need the package `{self.library}`"
-            message = f"{need}, which is not installed"
-            raise DataError("E214", message, hint=f"pip install {self.library}") from None
-        errors = [resolve_name(name) for name in self.error_names]
-        self.foreign: tuple[type[BaseException], ...] = (OSError, ValueError, *errors)
-        self._broken = [resolve_name(name) for name in self.broken_names]
-        try:
-            self.files = self._connect()
-        except self.foreign as error:
-            message = f"cannot connect to the store: {_shorten(error)}"
-            raise DataError("E214", message, hint=self.settings_hint) from None
-
-    def _connect(self, **options: object) -> Any:  # noqa: ANN401 - a class of a foreign library
-        return resolve_name("fsspec:filesystem")(
-            self.scheme, skip_instance_cache=True, use_listings_cache=False, **options
-        )
-
-    def read(self, path: str, start: int, stop: int) -> bytes:
-        """Return a range of an object."""
-        for _ in range(TRIES - 1):
-            with suppress(*self._broken):
-                return bytes(self.files.cat_file(path, start=start, end=stop))
-        return bytes(self.files.cat_file(path, start=start, end=stop))
-
-    def build_condition(self, mark: str) -> dict[str, str]:  # noqa: ARG002 - other stores send it
-        """Return the options for writing only over the object with a mark."""
-        return {}
-
-    def refuse(
-        self,
-        path: str,
-        error: BaseException,
-    ) -> DataError:
-        """Return E214 for an error of a library about an object."""
-        message, hint = self._explain(error)
-        return refuse(f"{self.scheme}://{path}", message, hint)
-
-    def _explain(self, error: BaseException) -> tuple[str, str | None]:
-        """Return what an error of a library means, and what to do about it."""
-        code = _read_code(error)
-        if code == _NO_BUCKET:
-            return "cannot be had: there is no such bucket", "check the name of the bucket"
-        if isinstance(error, FileNotFoundError):
-            return _MISSING
-        if isinstance(error, PermissionError) or code in {"403", "SignatureDoesNotMatch"}:
-            keys = "look at the keys of the environment or of the profile"
-            message = f"cannot be had: the store refuses it ({_shorten(error)})"
-            return message, f"{keys}, and at the rights of the bucket"
-        if isinstance(error, TimeoutError):
-            return f"cannot be had: no answer within {READ_SECONDS:.0f} s", "try again later"
-        return f"cannot be had: {_shorten(error)}", None
+def _open_files(scheme: str, **options: object) -> Any:  # noqa: ANN401 - a class of a foreign library
+    return resolve_name("fsspec:filesystem")(
+        scheme, skip_instance_cache=True, use_listings_cache=False, **options
+    )
 
 
-class S3Store(Store):
-    """Amazon S3 and compatible stores."""
-
-    scheme = "s3"
-    library = "s3fs"
-    settings_hint = "look at the `AWS_…` variables of the environment, and at your AWS settings"
-    error_names = ("botocore.exceptions:BotoCoreError", "aiohttp:ClientError")
-    broken_names = ("botocore.exceptions:HTTPClientError", "aiohttp:ClientPayloadError")
-
-    def _connect(self, **options: object) -> Any:  # noqa: ANN401 - a class of a foreign library
-        limits = {
-            "connect_timeout": CONNECT_SECONDS,
-            "read_timeout": READ_SECONDS,
-            "retries": {"total_max_attempts": TRIES, "mode": "standard"},
-        }
-        files = super()._connect(config_kwargs=limits, **options)
-        # The client below retries by itself, and its tries are counted.
-        files.retries = 1
-        files.connect()
-        _hide_keys(files)
-        return files
-
-    def build_condition(self, mark: str) -> dict[str, str]:
-        """Return the options for writing only over the object with a mark."""
-        return {"IfMatch": mark}
-
-    def _explain(self, error: BaseException) -> tuple[str, str | None]:
-        """Return what an error of the library means, and what to do about it."""
-        kinds: Any = importlib.import_module("botocore.exceptions")
-        if isinstance(error, kinds.NoCredentialsError | kinds.PartialCredentialsError):
-            keys = "set `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or `AWS_PROFILE`"
-            hint = f"{keys}; `FSSPEC_S3_ANON=true` reads public data without any"
-            return "cannot be read: there are no credentials", hint
-        if isinstance(error, kinds.ConnectionError | kinds.HTTPClientError | TimeoutError):
-            host = urlsplit(self.files._s3.meta.endpoint_url).hostname  # noqa: SLF001 - same
-            setting = "`AWS_ENDPOINT_URL` or `endpoint_url` of your AWS settings"
-            message = f"cannot be had: no answer from `{host}`"
-            return message, f"look at the network, and at {setting}"
-        return super()._explain(error)
+def _connect_s3() -> Any:  # noqa: ANN401 - a class of a foreign library
+    limits = {
+        "connect_timeout": CONNECT_SECONDS,
+        "read_timeout": READ_SECONDS,
+        "retries": {"total_max_attempts": TRIES, "mode": "standard"},
+    }
+    files = _open_files("s3", config_kwargs=limits)
+    # The client below retries by itself, and its tries are counted.
+    files.retries = 1
+    files.connect()
+    _hide_keys(files)
+    return files
 
 
 def _hide_keys(files: Any) -> None:  # noqa: ANN401 - a class of a foreign library
@@ -369,23 +357,14 @@ def _hide_keys(files: Any) -> None:  # noqa: ANN401 - a class of a foreign libra
         Secret(value, "caller")
 
 
-class GoogleStore(Store):
-    """Google Cloud Storage."""
-
-    scheme = "gs"
-    library = "gcsfs"
-    settings_hint = "look at `GOOGLE_APPLICATION_CREDENTIALS`, and at your Google settings"
-    error_names = (
-        "aiohttp:ClientError",
-        "google.auth.exceptions:GoogleAuthError",
-        "gcsfs.retry:HttpError",
-    )
-
-
-#: Kinds of stores by the scheme of their addresses.
-STORES: dict[str, type[Store]] = {"s3": S3Store, "gs": GoogleStore}
-_opened: dict[tuple[object, ...], Store] = {}
-_opening = threading.Lock()
+@contextmanager
+def _reaching(url: str) -> Iterator[tuple[Any, str]]:
+    """Give the filesystem of fsspec for an address, and the path in it; its errors become E214."""
+    store, path = open_store(url)
+    try:
+        yield store.files, path
+    except store.foreign as error:
+        raise refuse(url, *store.explain(error)) from None
 
 
 def _read_code(error: BaseException) -> object:

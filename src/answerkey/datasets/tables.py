@@ -10,16 +10,14 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import sys
 import tempfile
-from array import array
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import partial
 from hashlib import sha256
-from math import isnan
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,16 +25,14 @@ import polars as pl
 
 from answerkey.datasets.cells import (
     ColumnKind,
-    UnfitCellError,
     check_names,
     convert_cell,
-    describe_unfit,
     plain,
 )
 from answerkey.datasets.content import (
     COMPRESSIONS,
+    ENCODING_HINT,
     FOREIGN,
-    SHOWN,
     Content,
     RowErrors,
     describe_long,
@@ -57,8 +53,7 @@ from answerkey.datasets.formats import (
 )
 from answerkey.datasets.questions import SAID_ROLES, QuestionColumns
 from answerkey.datasets.rows import (
-    MARK_ROWS,
-    PLACE_KEY,
+    PLACE_SCHEMA,
     LineRows,
     Rows,
     check_ids,
@@ -74,7 +69,6 @@ from answerkey.errors import (
     Place,
     SpecError,
     listing,
-    raise_all,
     refuse_column,
     suggest,
 )
@@ -83,7 +77,6 @@ from answerkey.types import Notice, Sample, Samples
 
 DELIMITED = frozenset({"csv", "tsv"})
 BINARY = frozenset({"parquet", "arrow"})
-WORKBOOKS = frozenset({".xlsx", ".xls", ".ods"})
 #: The column in which a run keeps rows that were in memory, as JSON text.
 SAMPLE_COLUMN = "sample"
 #: A table with more bytes is not held in memory.
@@ -128,14 +121,12 @@ class FileFields:
     def find_format(self, path: str | Path) -> FormatName:
         """Return the format of a file with this name; raises DataError E201 and E202."""
         name = Path(path).name
-        ending = split_endings(path)[0]
-        if not self.format and not ending:
-            hint = f"endings: {listing(FORMATS)}, each also with {listing(COMPRESSIONS)}"
-            if Path(path).suffix.lower() in WORKBOOKS:
-                hint = f"save the sheet as CSV, and name that; {hint}"
+        form = self.format or FORMATS.get(split_endings(path)[0])
+        if form is None:
+            hint = f"endings: {listing(FORMATS)}, each also with {listing(COMPRESSIONS)}; "
+            hint += "save a workbook as CSV"
             message = f"the ending of `{name}` names no format"
             raise refuse_file("E201", message, str(path), hint)
-        form = self.format or FORMATS[ending]
         if (self.header is not None or self.skip_rows) and form not in DELIMITED:
             message = f"`header` and `skip_rows` are for CSV and TSV, and `{name}` is {form}"
             raise refuse_file("E202", message, str(path))
@@ -194,17 +185,21 @@ def _read_rows(content: Content, how: FileFields) -> Rows:
     if how.header is not None or how.skip_rows:
         read = partial(read, names=how.header, skipped=how.skip_rows)
     in_place: Path | None = None
-    if form == "jsonl" and not content.is_packed and content.wide is None and not how.columns:
+    if form == "jsonl" and not content.is_packed and not how.columns:
         in_place = content.path.absolute()
     try:
         records = read(content)
         if how.columns:
             records = _type_cells(records, how.columns, content)
         rows = collect_rows(records, [content.file], in_place=in_place)
-    except (AnswerkeyError, UnicodeDecodeError):
+    except AnswerkeyError:
         if form not in BINARY:
             content.check_text()  # bytes that are no text explain every other mistake
         raise
+    except UnicodeDecodeError as error:
+        content.check_text()
+        message = f"not valid {error.encoding}: {error.reason}"
+        raise content.error("E203", message, hint=ENCODING_HINT) from None
     for name in how.columns:
         if name not in rows.columns:
             message = f"`columns` types `{name}`, which is not a column"
@@ -227,10 +222,9 @@ def _type_cells(
         for name in kinds.keys() & fields.keys():
             try:
                 fields[name] = convert_cell(fields[name], kinds[name])
-            except UnfitCellError as error:
-                message = describe_unfit(fields[name], kinds[name], error)
+            except ValueError as error:
                 where = Place(file=content.file, line=record.line, field=name)
-                errors.add("E211", message, where=where)
+                errors.add("E211", str(error), where=where)
         yield record._replace(fields=fields)
     errors.raise_any()
 
@@ -251,32 +245,26 @@ def collect_rows(
     columns: dict[str, None] = {}
     held: list[Record] = []
     size = 0
-    cell_limit = find_cell_limit()
-    long_cells = RowErrors(files[0])
+    cell_limit = find_cell_limit() if is_limited else sys.maxsize
     row_file: RowFile | None = None
     for record in records:
         if not record.fields.keys() <= columns.keys():
             columns.update(dict.fromkeys(record.fields))
-        held.append(record)
-        if not is_limited:
-            continue
         if record.size > cell_limit:
-            _refuse_long_cells(record, cell_limit, files, long_cells)
+            _refuse_long_cells(record, cell_limit, files)
+        held.append(record)
         size += record.size + ROW_BYTES
-        if size > HELD_BYTES:
+        if is_limited and size > HELD_BYTES:
             row_file = row_file or RowFile(files, in_place)
             row_file.write(held)
             held = []
             size = 0
-    if not held and row_file is None:
-        raise refuse_file("E210", "the file has no rows", files[0], ROWS_HINT)
-    long_cells.raise_any()
     if not columns:
-        raise refuse_file("E210", "the rows of the file have no columns", files[0])
+        raise refuse_file("E210", f"`{files[0]}` has no rows", files[0], ROWS_HINT)
+    names = list(columns)
     if row_file is not None:
         row_file.write(held)
-        return row_file.open_rows(list(columns))
-    names = list(columns)
+        return row_file.open_rows(names)
     samples: list[Sample] = []
     for number, record in enumerate(held, 1):
         fields = complete_fields(record.fields, names)
@@ -285,17 +273,12 @@ def collect_rows(
     return Samples(samples, names, files[0])
 
 
-def _refuse_long_cells(
-    record: Record,
-    limit: int,
-    files: Sequence[str],
-    errors: RowErrors,
-) -> None:
+def _refuse_long_cells(record: Record, limit: int, files: Sequence[str]) -> None:
     for name, cell in record.fields.items():
         text = cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False)
         if len(text) > limit:
             where = Place(file=files[record.file_index], line=record.line, field=name)
-            errors.add("E202", describe_long("the cell", limit), where=where)
+            raise DataError("E202", describe_long("the cell", limit), where=where)
 
 
 class RowFile:
@@ -307,61 +290,53 @@ class RowFile:
     def __init__(self, files: Sequence[str], in_place: Path | None) -> None:
         self._files = files
         self._is_temporary = in_place is None
-        self._path = in_place or _create_file(files[0])
-        self._marks = array("q")
-        self._mark_lines = array("q")
+        self._path = in_place or self._create()
+        self._parts: list[pl.DataFrame] = []
         self._count = 0
 
-    def write(self, records: Iterable[Record]) -> None:
-        """Add rows to a temporary file; of the user's own file only note where they begin."""
-        if not self._is_temporary:
-            for record in records:
-                self._mark(record.line, record.offset)
-            return
-        with _needing_room(self._files[0]), self._path.open("ab") as stream:
-            for record in records:
-                self._mark(record.line, stream.tell())
-                row = {PLACE_KEY: [record.line, record.file_index], **record.fields}
-                stream.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+    def _create(self) -> Path:
+        with self._needing_room():
+            descriptor, name = tempfile.mkstemp(prefix="answerkey-rows-", suffix=".jsonl")
+        os.close(descriptor)
+        path = Path(name)
+        atexit.register(path.unlink, missing_ok=True)
+        return path
 
-    def _mark(self, line: int, offset: int) -> None:
-        if self._count % MARK_ROWS == 0:
-            self._marks.append(offset)
-            self._mark_lines.append(line)
-        self._count += 1
+    def write(self, records: Sequence[Record]) -> None:
+        """Add rows to a temporary file; of the user's own file only note where they begin."""
+        offsets = [record.offset for record in records]
+        if self._is_temporary:
+            with self._needing_room(), self._path.open("ab") as stream:
+                for index, record in enumerate(records):
+                    offsets[index] = stream.tell()
+                    row = json.dumps(record.fields, ensure_ascii=False)
+                    stream.write(row.encode() + b"\n")
+        first = self._count + 1
+        self._count += len(records)
+        places = {
+            "offset": offsets,
+            "number": range(first, self._count + 1),
+            "line": [record.line for record in records],
+            "file_index": [record.file_index for record in records],
+        }
+        self._parts.append(pl.DataFrame(places, schema=PLACE_SCHEMA))
 
     def open_rows(self, columns: Sequence[str]) -> LineRows:
         """Return the rows that were written."""
-        return LineRows(
-            self._path,
-            columns,
-            self._marks,
-            self._mark_lines,
-            0,
-            self._count,
-            self._files,
-            read_stamp(self._path),
-        )
+        places = pl.concat(self._parts, rechunk=True)
+        return LineRows(self._path, columns, self._files, places, read_stamp(self._path))
 
-
-def _create_file(file: str) -> Path:
-    with _needing_room(file):
-        descriptor, name = tempfile.mkstemp(prefix="answerkey-rows-", suffix=".jsonl")
-    os.close(descriptor)
-    path = Path(name)
-    atexit.register(path.unlink, missing_ok=True)
-    return path
-
-
-@contextmanager
-def _needing_room(file: str) -> Iterator[None]:
-    """Turn an error of the temporary file for the rows of `file` into E201."""
-    try:
-        yield
-    except OSError as error:
-        message = f"cannot keep the rows of `{file}` in a temporary file: {error}"
-        hint = f"make room in `{tempfile.gettempdir()}`, or name another folder: `TMPDIR=FOLDER`"
-        raise refuse_file("E201", message, file, hint) from None
+    @contextmanager
+    def _needing_room(self) -> Iterator[None]:
+        """Turn an error of the temporary file into E201."""
+        try:
+            yield
+        except OSError as error:
+            file = self._files[0]
+            message = f"cannot keep the rows of `{file}` in a temporary file: {error}"
+            folder = tempfile.gettempdir()
+            hint = f"make room in `{folder}`, or name another folder: `TMPDIR=FOLDER`"
+            raise refuse_file("E201", message, file, hint) from None
 
 
 class ArrowStream(Protocol):
@@ -392,10 +367,7 @@ def load_rows(
     Where a `lone` column will do, it may be given by itself.
     """
     notices: list[Notice] = []
-    records = list(_read_tabular(data, name, lone, notices))
-    if not records:
-        raise refuse_file("E210", f"`{name}` has no rows", name)
-    rows = collect_rows(records, [name], is_limited=False)
+    rows = collect_rows(_read_tabular(data, name, lone, notices), [name], is_limited=False)
     try:
         digest = digest_rows(rows)
     except UnicodeEncodeError as error:
@@ -424,112 +396,66 @@ def _read_tabular(
     if is_pandas and any(data.index.names):
         data = data.reset_index()  # an index without a name only numbers the rows
     is_column = bool(lone) and (hasattr(data, "dtype") or hasattr(data, "type"))
+    if hasattr(data, "__arrow_c_stream__") and not is_pandas and not is_column:
+        data = _import_arrow(data, name)
     if isinstance(data, pl.LazyFrame):
         yield from read_frame(data, name, notices)
-    elif is_pandas or isinstance(data, Mapping):
-        yield from _read_columns(list(data.items()), name, notices)
-    elif hasattr(data, "__arrow_c_stream__") and not is_column:
-        yield from read_frame(_import_arrow(data, name).lazy(), name, notices)
+        return
+    if is_pandas or isinstance(data, Mapping):
+        rows = _zip_columns(data, name)
     else:
-        yield from _read_columns(_gather_columns(data, name, lone), name, notices)
+        rows = _list_cells(data, name)
+        if lone and not any(isinstance(row, Mapping) for row in rows):
+            rows = [{lone: cell} for cell in rows]
+    names = dict.fromkeys(column for row in rows if isinstance(row, Mapping) for column in row)
+    notices += check_names(list(map(str, names)), Place(file=name))
+    for number, row in enumerate(rows, 1):
+        try:
+            fields: Any = plain(row)
+        except TypeError as error:
+            raise refuse_file("E202", f"`{name}`: row {number} holds {error}", name) from None
+        if not isinstance(fields, dict):
+            message = f"`{name}`: row {number} is a value of type {type(row).__name__}"
+            raise refuse_file("E202", f"{message}, not a mapping", name, NO_TABLE)
+        yield Record(number, fields, 0)
 
 
-def _import_arrow(data: Any, name: str) -> pl.DataFrame:  # noqa: ANN401 - of any library
+def _import_arrow(data: Any, name: str) -> pl.LazyFrame:  # noqa: ANN401 - of any library
     try:
-        return pl.DataFrame(data)
+        return pl.DataFrame(data).lazy()
     except FOREIGN as error:
         message = f"`{name}` cannot be read as a table: {str(error).splitlines()[0]}"
         code = "E212" if isinstance(error, pl.exceptions.DuplicateError) else "E202"
         raise refuse_file(code, message, name, NO_TABLE) from None
 
 
-def _gather_columns(
-    data: Any,  # noqa: ANN401 - of any library
-    name: str,
-    lone: str,
-) -> list[tuple[object, Any]]:
-    """Return the columns of a list of mappings, or the lone column that a list of cells is."""
-    rows: Any = list_cells(data)
-    if rows is None:
-        message = f"`{name}` is a value of type {type(data).__name__}, not a table"
+def _list_cells(column: Any, name: str) -> list[Any]:  # noqa: ANN401 - of any library
+    """Return the cells of a column, or the rows of a list; E202 for what is no list."""
+    cells = column
+    for method in ("to_pylist", "to_list", "tolist"):
+        if hasattr(column, method):
+            cells = getattr(column, method)()
+    is_value = isinstance(cells, str | bytes | set | frozenset | Mapping)
+    if is_value or not hasattr(cells, "__iter__"):
+        message = f"`{name}` is a value of type {type(column).__name__}, not a list"
         raise refuse_file("E202", message, name, NO_TABLE)
-    if lone and not any(isinstance(row, Mapping) for row in rows):
-        return [(lone, rows)]
-    names: dict[object, None] = {}
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, Mapping):
-            kind = type(row).__name__
-            message = f"`{name}`: row {number} is a value of type {kind}, not a mapping"
-            raise refuse_file("E202", message, name, NO_TABLE)
-        names.update(dict.fromkeys(row))
-    columns: list[tuple[object, Any]] = []
-    for key in names:
-        cells = [row.get(key) for row in rows]
-        columns.append((key, cells))
-    return columns
+    return list(cells)
 
 
-def list_cells(column: Any) -> list[object] | None:  # noqa: ANN401 - of any library
-    """Return the cells of a column of any library; None for what is no list."""
-    is_one_value = isinstance(column, str | bytes | set | frozenset | Mapping)
-    if is_one_value or not hasattr(column, "__iter__"):
-        return None
-    unwrap: Any = None
-    for method in ("tolist", "to_list", "to_pylist"):
-        unwrap = getattr(column, method, unwrap)
-    cells = list(column) if unwrap is None else unwrap()
-    if not isinstance(cells, list):
-        return None
-    return cells
-
-
-def _read_columns(
-    columns: Sequence[tuple[object, Any]],
-    file: str,
-    notices: list[Notice],
-) -> Iterator[Record]:
-    """Yield the rows of a table that is given by its columns."""
-    names: list[str] = []
-    for label, _ in columns:
-        if not isinstance(label, str):
-            raise refuse_file("E202", f"the column name {label!r} is not text", file)
-        names.append(label)
-    notices += check_names(names, Place(file=file))
-    table: dict[str, list[object]] = {}
-    for name, (_, cells) in zip(names, columns, strict=True):
-        table[name] = _read_column(name, cells, file)
-    lengths = {len(cells) for cells in table.values()}
-    if len(lengths) > 1:
-        counts = ", ".join(f"`{name}` {len(cells)}" for name, cells in table.items())
-        message = f"`{file}`: the columns differ in their number of cells: {counts}"
-        raise refuse_file("E202", message, file)
-    for number, cells in enumerate(zip(*table.values(), strict=True), 1):
-        fields = dict(zip(names, cells, strict=True))
-        yield Record(number, fields, measure_fields(fields))
-
-
-def _read_column(
-    name: str,
-    column: Any,  # noqa: ANN401 - of any library
-    file: str,
-) -> list[object]:
-    cells = None if hasattr(column, "column_names") else list_cells(column)
-    if cells is None:
-        kind = type(column).__name__
-        message = f"`{file}`: column `{name}` is a value of type {kind}, not a list of cells"
-        hint = "a single row is written `[{…}]`; of several tables choose one"
-        raise refuse_file("E202", message, file, hint)
-    values: list[object] = []
-    for cell in cells:
-        try:
-            value = plain(cell)
-        except TypeError as error:
-            message = f"the column holds {error}"
-            raise refuse_file("E202", message, file, field=name) from None
-        # pandas has NaN for null.
-        is_missing = isinstance(value, float) and isnan(value)
-        values.append(None if is_missing else value)
-    return values
+def _zip_columns(data: Any, name: str) -> list[dict[object, object]]:  # noqa: ANN401 - of any library
+    """Return the rows of a table that is given by its columns."""
+    columns: dict[object, list[object]] = {}
+    for label, cells in data.items():
+        if label in columns:
+            raise refuse_file("E212", f"`{name}`: column `{label}` appears twice", name)
+        # One of several tables is no column.
+        column = None if hasattr(cells, "column_names") else cells
+        columns[label] = _list_cells(column, f"{name}.{label}")
+    lengths = {label: len(cells) for label, cells in columns.items()}
+    if len(set(lengths.values())) > 1:
+        message = f"`{name}`: the columns differ in their number of cells: {lengths}"
+        raise refuse_file("E202", message, name)
+    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
 
 
 def digest_rows(rows: Rows, *, with_ids: bool = False) -> str:
@@ -542,91 +468,41 @@ def digest_rows(rows: Rows, *, with_ids: bool = False) -> str:
     return digest.hexdigest()
 
 
-@dataclass
-class TemplateErrors:
-    """Rows on which templates fail, by kind: the first of them, and how many.
-
-    A template that fails everywhere in the same way is one mistake, told once at its first row.
-    What is undefined is E206, with `only_columns` only where a column is; any other failure is
-    E207.
-    """
-
-    only_columns: bool = False
-    first: dict[tuple[str, str], tuple[RowError, Place]] = field(default_factory=dict)
-    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
-
-    def add(
-        self,
-        label: str,
-        error: RowError,
-        sample: Sample,
-    ) -> None:
-        """Remember that what `label` names failed on a row."""
-        kind = (label, error.message)
-        self.first.setdefault(kind, (error, sample.place(error.column)))
-        self.counts[kind] += 1
-
-    def raise_any(self) -> None:
-        """Raise what failed; do nothing if nothing did."""
-        errors: list[DataError] = []
-        for kind, (error, where) in list(self.first.items())[:SHOWN]:
-            label, message = kind
-            text = f"{label}: {message}"
-            if self.counts[kind] > 1:
-                text += f" (and in {self.counts[kind] - 1} more rows)"
-            is_missing = error.is_undefined and not (self.only_columns and error.column is None)
-            code = "E206" if is_missing else "E207"
-            errors.append(
-                DataError(
-                    code,
-                    text,
-                    where=where,
-                    hint=error.hint,
-                )
-            )
-        raise_all(errors)
-
-
-def _refuse_lost(
-    how: FileFields,
-    names: Collection[str],
-    file: str,
-) -> None:
-    """Raise E212 for a column of the file that a template would replace without reading it."""
-    for name, source in how.derive.items():
-        columns = Template.compile(source).columns
-        if name in names and columns is not None and name not in columns:
-            message = (
-                f"derived column `{name}` would replace the column `{name}` of the file, "
-                "which it does not read"
-            )
-            hint = f"rename one of them; a template that reads `sample.{name}` may replace it"
-            raise refuse_file("E212", message, file, hint, field=name)
+def add_template_error(errors: RowErrors, label: str, error: RowError, sample: Sample) -> None:
+    """Remember that what `label` names failed on a row: E206 for a column that is not there."""
+    code = "E206" if error.is_undefined and error.column is not None else "E207"
+    where = sample.place(error.column)
+    errors.add(code, f"{label}: {error.message}", where=where, hint=error.hint)
 
 
 def _derive(
     how: FileFields,
     samples: Samples,
-    errors: TemplateErrors,
+    errors: RowErrors,
 ) -> list[dict[str, object]]:
-    """Return the fields of each row with its derived columns; null where a template fails."""
+    """Return the fields of each row with its derived columns; null where a template fails.
+
+    E212 for a column of the file that a template would replace without reading it.
+    """
     rows = [dict(fields) for fields in samples.rows()]
     for name, source in how.derive.items():
-        values = Template.compile(source).values(samples)
-        for sample, fields, value in zip(
-            samples,
-            rows,
-            values,
-            strict=True,
-        ):
+        label = f"derived column `{name}`"
+        template = Template.compile(source)
+        columns = template.columns
+        if name in samples.columns and columns is not None and name not in columns:
+            message = f"{label} would replace the column `{name}`, which it does not read"
+            raise refuse_file(
+                "E212", message, samples.file, f"rename it, or read `sample.{name}`", field=name
+            )
+        for sample, fields, value in zip(samples, rows, template.values(samples), strict=True):
+            fields[name] = None
             if isinstance(value, RowError):
-                errors.add(f"derived column `{name}`", value, sample)
-                fields[name] = None
+                add_template_error(errors, label, value, sample)
                 continue
             try:
                 fields[name] = plain(value)
             except TypeError as error:
-                message = f"derived column `{name}` yields {error}"
+                message = f"{label} yields {error}"
                 raise refuse_file("E207", message, sample.file, field=name) from None
     return rows
 
@@ -675,7 +551,7 @@ def _join_files(
     contents: list[list[str | None]] = []
 
     def read_records() -> Iterator[Record]:
-        errors = TemplateErrors(only_columns=True)
+        errors = RowErrors(files[0].shown)
         for index, file in enumerate(files):
             table = load_table(file.path, how, shown=file.shown)
             notices.update(dict.fromkeys(table.notices))
@@ -698,14 +574,12 @@ def _extend_rows(
     rows: Rows,
     file: DataFile,
     how: FileFields,
-    errors: TemplateErrors,
+    errors: RowErrors,
 ) -> Iterator[tuple[int, dict[str, object]]]:
     """Yield the line and the fields of each row, with the columns that are made for it."""
     if how.file_column in rows.columns:
         message = f"`file_column` is `{how.file_column}`, which is a column of the file"
-        hint = "choose another name there, or rename the column in the file"
-        raise refuse_file("E212", message, file.shown, hint)
-    _refuse_lost(how, rows.columns, file.shown)
+        raise refuse_file("E212", message, file.shown, "choose another name")
     questions = QuestionColumns.of(how.questions, rows) if how.questions else None
     for _, block in iterate_blocks(rows):
         samples = block if questions is None else questions.derive(block)

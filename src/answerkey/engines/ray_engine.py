@@ -7,7 +7,6 @@ others go on; a shard that ends its workers is searched for the rows that do, an
 
 from __future__ import annotations
 
-import io
 import logging
 import os
 import pickle
@@ -28,6 +27,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from answerkey._version import __version__
+from answerkey.datasets.rows import dump_with_rows
 from answerkey.engines.local import (
     AHEAD,
     Spread,
@@ -275,23 +275,6 @@ def search_shard(version: str, function: bytes, shard: bytes) -> bytes:
         return describe_error(error)
 
 
-class ValuePickler(pickle.Pickler):
-    """Pickles rows of files by their values: nodes do not have the files."""
-
-    def reducer_override(self, value: object) -> Any:  # noqa: ANN401 - as pickle has it
-        """Return what an object that says so travels as."""
-        if hasattr(type(value), "reduce_by_value"):
-            return value.reduce_by_value()  # type: ignore[attr-defined]  # it has it
-        return NotImplemented
-
-
-def pickle_by_value(chunk: object) -> bytes:
-    """Return a chunk with all that it needs."""
-    stream = io.BytesIO()
-    ValuePickler(stream).dump(chunk)
-    return stream.getvalue()
-
-
 def open_far_answer(payload: bytes) -> Any:  # noqa: ANN401 - whatever the function returns
     """Return the value that the answer of a node holds, or raise its error."""
     try:
@@ -435,8 +418,8 @@ class Dispatch:
 
     def _submit(self, attempt: Attempt) -> None:
         work = self._search if attempt.is_searching else self._apply
-        task = work.remote(__version__, self._function, pickle_by_value(attempt.shard))
-        self._running[task] = attempt
+        shard = dump_with_rows(attempt.shard)
+        self._running[work.remote(__version__, self._function, shard)] = attempt
 
     def _collect(self) -> None:
         """Take in all that is done; wait for it until it is time to count cores again."""

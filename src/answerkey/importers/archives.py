@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from answerkey.datasets.content import PACKED_BLOCK, ZstdFrames, open_blocks
+from answerkey.datasets.content import PACKED_BLOCK, open_blocks, open_zstd
 from answerkey.errors import DataError, Place
 from answerkey.importers.json_values import DamagedError
 
@@ -78,7 +78,7 @@ def _choose_method(method: int) -> tuple[Callable[[bytes], bytes], type[Exceptio
     if method == DEFLATED:
         return zlib.decompressobj(-zlib.MAX_WBITS).decompress, zlib.error
     if method == ZSTANDARD:
-        frames = ZstdFrames()
+        frames = open_zstd()
         return frames.decompress, frames.error
     raise DamagedError(f"it is compressed by method {method}, which is not read")
 

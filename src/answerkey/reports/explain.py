@@ -186,9 +186,9 @@ def _draw_score(
     facts = {}
     if score["reason"]:
         facts["reason"] = score["reason"]
-    for fact, value in {**score["values"], **score["metadata"]}.items():
-        if value is not None or score["status"] == "SCORED":
-            facts[fact] = value
+    fields = {**score["values"], **score["metadata"]}
+    is_scored = score["status"] == "SCORED"
+    facts |= {name: value for name, value in fields.items() if is_scored or value is not None}
     if score.get("excluded_by"):
         facts["excluded by"] = f"action `{score['excluded_by']}`"
     if score["why"] is not None:

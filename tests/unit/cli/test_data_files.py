@@ -257,7 +257,7 @@ def test_the_caller_corrects_what_was_recognised(call: Call) -> None:
             "E201",
             "endings of data files: `.csv`",
         ),
-        ("lines.json", b'{"question": "?"}\n{"question": "?"}\n', "", "E202", "name it `.jsonl`"),
+        ("lines.json", b'{"question": "?"}\n{"question": "?"}\n', "", "E202", "is named `.jsonl`"),
         (
             "nested.json",
             b'{"examples": [{"input": "?"}]}',
@@ -525,7 +525,6 @@ def test_images_are_shown_by_a_project(call: Call) -> None:
     ("columns", "words"),
     [
         ({"options": "red | green | blue"}, ["--column", "options=options:|"]),
-        ({"id": "same"}, ["--column", "id="]),
         ({"answer": ["A", "C"]}, ["--column", "truth=answer:label", "--allow-failed", "2"]),
         ({"answer": "AC"}, ["--column", "truth=answer:label", "--allow-failed", "2"]),
     ],

@@ -32,11 +32,8 @@ def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "streamed":
             patch.setattr(tables, "HELD_BYTES", 0)
-            patch.setattr(tables, "MARK_ROWS", 2)
-            patch.setattr(rows, "MARK_ROWS", 2)
             patch.setattr(rows, "BLOCK_ROWS", 3)
             patch.setattr(formats, "FRAME_ROWS", 2)
-            patch.setattr(formats, "WINDOW", 7)
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield request.param
 

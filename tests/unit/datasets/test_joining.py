@@ -138,7 +138,7 @@ def test_an_id_that_two_files_use_is_refused_with_both_places(write: Write, tmp_
     write("a.csv", "sample_id,q\nx,one\n")
     write("b.csv", "sample_id,q\ny,two\nx,three\n")
     words = (
-        r"`x` is used twice, first in `.*a\.csv` on line 2\n  --> .*/b\.csv:3, column `sample_id`\n"
+        r"`x` is used twice, first on line 2 of `.*a\.csv`\n  --> .*/b\.csv:3, column `sample_id`\n"
     )
     with pytest.raises(DataError, match=words):
         read(FolderSource(str(tmp_path)))
@@ -257,7 +257,7 @@ def test_a_column_that_a_ready_made_task_needs_itself_is_an_error(
         ({"answer": "{{ sample.answer | lower }}"}, None),
         (
             {"answer": "{{ sample.q }}"},
-            r"a\.csv, column `answer`\n  = help: rename one of them; a template that",
+            r"a\.csv, column `answer`\n  = help: rename it, or read `sample.answer`",
         ),
     ],
 )
@@ -273,7 +273,7 @@ def test_a_derived_column_replaces_only_one_that_it_reads(
         assert read(source).samples.row(0) == {"q": "one", "answer": "a"}
         return
     lost = (
-        r"E212.*derived column `{}` would replace the column `{}` of the file, which it "
+        r"E212.*derived column `{}` would replace the column `{}`, which it "
         r"does not read"
     )
     with pytest.raises(DataError, match=f"(?s){lost.format('answer', 'answer')}.*{words}"):

@@ -33,8 +33,6 @@ def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         lines = tmp_path / "rows.jsonl"
         lines.write_text("\n".join(json.dumps(row) for row in FRAME.to_dicts()))
         monkeypatch.setattr(tables, "HELD_BYTES", 0)
-        monkeypatch.setattr(tables, "MARK_ROWS", 4)
-        monkeypatch.setattr(rows, "MARK_ROWS", 4)
         return load_table(lines).rows
     if request.param == "named":
         frame = frame.with_columns(pl.Series("sample_id", [f"s{n}" for n in range(50)]))

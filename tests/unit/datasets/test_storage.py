@@ -22,6 +22,7 @@ from answerkey.datasets.dataset import open_dataset
 from answerkey.datasets.sources import LocalSource, UrlSource, pin_source
 from answerkey.datasets.storage import (
     StoredObject,
+    StoreKind,
     find_object,
     is_stored,
     list_objects,
@@ -236,9 +237,7 @@ def test_what_is_no_parquet_is_told(bucket: Bucket, parquet: Path) -> None:
             load_table(bucket.put(name, raw))
 
 
-@pytest.mark.parametrize(
-    ("status", "words"), [(403, "the store refuses it"), (0, "no answer from `127.0.0.1`")]
-)
+@pytest.mark.parametrize(("status", "words"), [(403, "the store refuses it"), (0, "no answer")])
 def test_a_store_that_refuses_or_is_gone_is_told(
     status: int, words: str, faulty: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -306,17 +305,10 @@ def test_a_condition_is_kept_by_the_store(bucket: Bucket) -> None:
     assert bucket.get("lock") == b"two"
 
 
-class _MemoryStore(storage.Store):
-    """A store in memory, with what every store of fsspec has and nothing more."""
-
-    scheme = "memory"
-    library = "fsspec"
-
-
 @pytest.fixture
 def memory(monkeypatch: pytest.MonkeyPatch) -> str:
     """Return an address in memory, which is known as a store in this test only."""
-    monkeypatch.setitem(storage.STORES, "memory", _MemoryStore)
+    monkeypatch.setitem(storage.STORES, "memory", StoreKind("fsspec"))
     return f"memory://{id(monkeypatch)}"
 
 
@@ -409,6 +401,6 @@ def test_a_store_that_never_answers_is_given_up(
         silent.listen()
         cloud(f"http://127.0.0.1:{silent.getsockname()[1]}")
         begun = time.monotonic()
-        with pytest.raises(DataError, match=r"no answer from `127\.0\.0\.1`"):
+        with pytest.raises(DataError, match="no answer"):
             load_table("s3://some-bucket/rows.jsonl")
         assert time.monotonic() - begun < 300

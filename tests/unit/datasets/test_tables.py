@@ -43,8 +43,8 @@ def test_rows_in_memory_are_samples() -> None:
     [
         ([], "E210", "`rows` has no rows"),
         ([{}], "E210", "`rows` has no rows"),
-        ([{1: 2}], "E202", "the column name 1 is not text"),
-        ([{"a": {1, 2}}], "E202", "the column holds a value of type set"),
+        ([{1: 2}], "E202", "row 1 holds a mapping whose key 1 is not text"),
+        ([{"a": {1, 2}}], "E202", "row 1 holds a value of type set"),
         ([{"a": "\ud800"}], "E203", "half of a surrogate pair"),
         (pl.DataFrame({"a": []}), "E210", "`rows` has no rows"),
         (pl.DataFrame({"": [1]}), "E202", "column 1 has no name"),
@@ -132,8 +132,8 @@ def test_bad_ids_are_reported_together(write: Write) -> None:
         load_table(path)
     assert {error.code for error in caught.value.errors} == {"E208"}
     assert [(error.message, error.where and error.where.line) for error in caught.value.errors] == [
-        ("the sample id is empty", 3),
-        ("the sample id is empty", 4),
+        ("sample id null is not text or a whole number", 3),
+        ('sample id "" is not text or a whole number', 4),
         ("sample id 1.5 is not text or a whole number", 5),
         ("sample id true is not text or a whole number", 6),
         ("sample id `1` is used twice, first on line 2", 7),

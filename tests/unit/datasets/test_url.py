@@ -243,7 +243,7 @@ def test_an_error_names_the_address_and_not_the_file_in_the_cache(
         raise OSError(5, "Input/output error")
 
     web.bodies["/a.jsonl.gz"] = gzip.compress(ROWS)
-    monkeypatch.setattr(gzip.GzipFile, "read", fail)
+    monkeypatch.setattr("answerkey.datasets.content.Frames.decompress", fail)
     with pytest.raises(DataError) as caught:
         web.read("/a.jsonl.gz")
     address = f"{web.server.url}/a.jsonl.gz"

@@ -295,8 +295,7 @@ class Examination:
             return [tell("failed", "price: too high", why)]
         if label == "status 429":
             return [reached, self.check_rates(why)]
-        start, has_key = connection.start_hint, connection.has_secret
-        health = Health(connection.name, connection.host, start, has_key=has_key)
+        health = Health(connection)
         for reply in replies:
             failure = health.note(reply, is_final=True)  # in the words of a run that stops
         if failure is None or label == "timeout":

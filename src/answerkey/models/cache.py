@@ -213,19 +213,10 @@ class RunLedger:
         A journal that cannot be written keeps nothing from the cache, which may be on another disk.
         """
         try:
-            self.write(finished)
+            self.journal.write(finished, self.task)
             self.journal.sync()
         finally:
             self.cache.add(finished)
-
-    def write(self, finished: FinishedCalls) -> None:
-        """Store finished calls; they outlive this process when this returns."""
-        self.journal.write(finished, self.task)
-
-    def settle(self, finished: FinishedCalls) -> None:
-        """Wait until what was written is on disk, and hand it to the cache."""
-        self.journal.sync()
-        self.cache.add(finished)
 
 
 # ── all caches of the user

@@ -98,10 +98,7 @@ def call_key(model: Identified, messages: Sequence[Mapping[str, object]], trial:
 
 
 class Ledger(Protocol):
-    """Where finished calls are kept.
-
-    Used by one thread at a time. `write` and `settle` make up `add`.
-    """
+    """Where finished calls are kept; used by one thread at a time."""
 
     def find(self, calls: Sequence[Call]) -> dict[str, Completion]:
         """Return the completions that are known, by the key of the call.
@@ -112,15 +109,6 @@ class Ledger(Protocol):
     def add(self, finished: FinishedCalls) -> None:
         """Keep finished calls; they are safe when this returns."""
 
-    def write(self, finished: FinishedCalls) -> None:
-        """Keep finished calls so that they outlive this process; the event loop waits for it."""
-
-    def settle(self, finished: FinishedCalls) -> None:
-        """Make sure that what was written outlives the machine as well.
-
-        Called from another thread.
-        """
-
 
 @dataclass
 class MemoryLedger:
@@ -129,10 +117,7 @@ class MemoryLedger:
     kept: dict[str, Completion] = field(default_factory=dict)
 
     def find(self, calls: Sequence[Call]) -> dict[str, Completion]:
-        """Return the completions that are known, by the key of the call.
-
-        Failed calls are not among them.
-        """
+        """Return the completions that are known, by the key of the call."""
         completions = {}
         for call in calls:
             completion = self.kept.get(call.key)
@@ -142,14 +127,7 @@ class MemoryLedger:
 
     def add(self, finished: FinishedCalls) -> None:
         """Keep finished calls."""
-        self.write(finished)
-
-    def write(self, finished: FinishedCalls) -> None:
-        """Keep finished calls."""
         self.kept.update((call.key, completion) for call, completion in finished)
-
-    def settle(self, finished: FinishedCalls) -> None:
-        """Do nothing: memory is as safe as it gets."""
 
 
 @dataclass(frozen=True)
@@ -161,10 +139,10 @@ class Limits:
     attempts, `wait_seconds` for the longest pause between two, also when the endpoint asks for
     more, `first_wait` for the pause after the first error; it doubles after each further one (a
     random part of it is waited). `reach_seconds` is how long a call is tried while no connection
-    was ever made, `failing_seconds` while the endpoint has never answered but with server errors;
-    these are reported after `report_seconds`. `unreadable_attempts` is how many replies without
+    was ever made, `failing_seconds` while the endpoint has never answered but with server errors.
+    `unreadable_attempts` is how many replies without
     sense are asked for; an endpoint that sends them is not overloaded, and they may cost.
-    `max_bytes` holds for a body as sent, and unpacked. `max_open` is how many connections this
+    `max_bytes` holds for a body. `max_open` is how many connections this
     process can have open, whatever the model says.
     """
 
@@ -177,7 +155,6 @@ class Limits:
     connect_seconds: float = 15.0
     call_seconds: float = 600.0
     reach_seconds: float = 3.0
-    report_seconds: float = 10.0
     failing_seconds: float = 60.0
     first_wait: float = 0.5
     wait_seconds: float = 60.0

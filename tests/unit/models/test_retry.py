@@ -11,9 +11,7 @@ import pytest
 from answerkey.models.calls import Clock, Limits
 from answerkey.models.endpoint import (
     Bucket,
-    ConcurrencyLimit,
-    EndpointState,
-    RequestSemaphore,
+    Concurrency,
 )
 from answerkey.models.providers import APIS, Connection
 from answerkey.models.retry import (
@@ -30,6 +28,7 @@ from answerkey.models.retry import (
 from answerkey.types import Completion, CompletionStatus
 
 NOON = 1_800_000_000.0
+CONNECTION = Connection("m", APIS["chat"], "http://h/v1", "m")
 FAILED = Completion(None, CompletionStatus.ERROR, error="no")
 OVERLOAD = Outcome(Verdict.AGAIN, FAILED, "status 503")
 UNREADABLE = Outcome(Verdict.UNREADABLE, FAILED, "unreadable")
@@ -244,7 +243,7 @@ def test_an_endpoint_that_was_never_heard_of_is_tried_for_seconds() -> None:
     ever.
     """
     lost, late = (Outcome(Verdict.AGAIN, FAILED, label) for label in ("connect", "timeout"))
-    hand, silent, answering = Hand(), Health("m", "h"), Health("m", "h")
+    hand, silent, answering = Hand(), Health(CONNECTION), Health(CONNECTION)
     answering.note(ANSWERED, is_final=True)
     retry = hand.retry()
     retry.begin_attempt()
@@ -259,7 +258,7 @@ def test_an_endpoint_that_was_never_heard_of_is_tried_for_seconds() -> None:
 
 def test_an_endpoint_that_never_answers_but_with_server_errors_is_tried_for_a_minute() -> None:
     """As long as `failing_seconds`; one that has answered a call before, as ever."""
-    hand, failing, answering = Hand(), Health("m", "h"), Health("m", "h")
+    hand, failing, answering = Hand(), Health(CONNECTION), Health(CONNECTION)
     answering.note(ANSWERED, is_final=True)
     retry = hand.retry(failing_seconds=60)
     retry.begin_attempt()
@@ -269,18 +268,6 @@ def test_an_endpoint_that_never_answers_but_with_server_errors_is_tried_for_a_mi
     assert retry.choose_wait(DOWN, failing) is None
     assert retry.choose_wait(BUSY, failing) == 0.5
     assert retry.choose_wait(DOWN, answering) == 0.5
-
-
-def test_server_errors_alone_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
-    """After `report_seconds`, with what the endpoint says; not of one that has answered."""
-    hand, connection = Hand(), Connection("m", APIS["chat"], "http://127.0.0.1:9/v1", "m")
-    endpoint = EndpointState(connection, Limits(report_seconds=10), hand.clock())
-    broken = Reply(500, {}, b'{"error": {"message": "CUDA out of memory"}}')
-    for hand.time in (100.0, 109.0, 110.0, 111.0):
-        endpoint.judge(broken, endpoint.concurrency.begin(), 0.0)
-    assert caplog.messages == [
-        "every call to `m` has failed so far, and is retried: HTTP 500: CUDA out of memory"
-    ]
 
 
 # Giving an endpoint up.
@@ -340,7 +327,7 @@ OWN_FAULTS = ("status 400", "status 413", "status 422", "unreadable", "too_large
 )
 def test_when_an_endpoint_is_given_up(outcomes: list[Outcome], codes: list[str | None]) -> None:
     """What holds for every call ends all calls; what concerns one does not."""
-    health = Health("m", "h")
+    health = Health(CONNECTION)
     errors = [health.note(outcome, is_final=True) for outcome in outcomes]
     assert [None if error is None else error.code for error in errors] == codes
 
@@ -352,7 +339,7 @@ def test_an_endpoint_that_was_never_reached_is_given_up_with_the_first_call(
     label: str, words: str
 ) -> None:
     """The first call that failed for good without a word of the endpoint says: E306."""
-    health = Health("m", "h")
+    health = Health(CONNECTION)
     assert health.note(fail(label, Verdict.AGAIN), is_final=False) is None
     error = health.note(fail(label, Verdict.AGAIN), is_final=True)
     assert str(error).startswith(f"error[E306]: `m` {words}: because of {label}")
@@ -368,7 +355,7 @@ def test_a_semaphore_lets_in_as_many_as_the_limit() -> None:
     """
 
     async def run() -> list[object]:
-        semaphore = RequestSemaphore(ConcurrencyLimit(2))
+        semaphore = Concurrency(2)
         await semaphore.enter()
         await semaphore.enter()
         third, gone = semaphore.enter(), semaphore.enter()
@@ -386,11 +373,11 @@ def test_calls_that_are_sent_again_go_first() -> None:
     """A waiting retry gets the next place, before new calls that came earlier."""
 
     async def run() -> list[str]:
-        semaphore = RequestSemaphore(ConcurrencyLimit(1))
+        semaphore = Concurrency(1)
         order: list[str] = []
 
         async def wait_for_turn(name: str) -> None:
-            await semaphore.enter(is_again=name == "again")
+            await semaphore.enter(is_retry=name == "again")
             order.append(name)
             semaphore.finish()
 
@@ -412,14 +399,14 @@ def test_new_calls_wait_while_twice_the_limit_is_unfinished() -> None:
     """
 
     async def run() -> bool:
-        semaphore = RequestSemaphore(ConcurrencyLimit(1))
+        semaphore = Concurrency(1)
         for _ in range(2):
             await semaphore.enter()
             semaphore.leave()
         third = semaphore.enter()
         await asyncio.sleep(0)
         waits = not third.done()
-        await semaphore.enter(is_again=True)
+        await semaphore.enter(is_retry=True)
         semaphore.finish()
         await third
         return waits

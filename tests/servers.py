@@ -16,7 +16,7 @@ from aiohttp import BodyPartReader, web
 
 from answerkey.testing import Asked, Behaviour, TestServer
 from answerkey.testing.apis import CHAT, encode, find_style
-from answerkey.testing.replies import NoAnswerError
+from answerkey.testing.replies import NoAnswerError, find_reply
 from answerkey.testing.server import RequestHandler, refuse
 from answerkey.types import Draws
 
@@ -272,7 +272,7 @@ class BatchHandler(RequestHandler):
             self.asked.count(self.asked.faults, fault)
             return int(fault), style.write_error("error", "server_error")
         try:
-            return 200, style.write(body, self.find_reply(body, messages))
+            return 200, style.write(body, find_reply(self.answers, messages))
         except NoAnswerError as error:
             return 400, style.write_error(str(error), "bad_request")
 

@@ -193,9 +193,8 @@ class Examination:
         self.calls, self.tokens, self.spent = 0, (0, 0), 0.0
         self.is_own, self.is_answered, self.headers = True, False, dict[str, str]()
         self.generation = self.connection.generation
-        budget = self.generation.reasoning_budget or 0  # which every limit leaves room for
-        self.few = budget + FEW_TOKENS
-        self.limit = min(self.generation.max_tokens or budget + USUAL_TOKENS, budget + MOST_TOKENS)
+        self.few = FEW_TOKENS
+        self.limit = min(self.generation.max_tokens or USUAL_TOKENS, MOST_TOKENS)
         if price is not None and price.completion:
             self.limit = min(
                 self.limit, max(self.few, int(ONE_SHARE * max_cost / price.completion))

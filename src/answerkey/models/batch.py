@@ -135,8 +135,8 @@ class BatchState:
     `files` are the paths of its output, `lines` the output itself where it comes with the batch.
     """
 
-    batch: object
-    status: object
+    batch: str
+    status: str
     done: int = 0
     total: int = 0
     errors: object = None
@@ -160,6 +160,15 @@ class BatchApi:
     limits: ClassVar = BatchLimits()
     #: The field of a list that holds the batches.
     listed: ClassVar = "data"
+    #: Where a batch has its name, its status and its counts; where a line of the output says what.
+    id_path: ClassVar = "id"
+    status_path: ClassVar = "status"
+    done_paths: ClassVar = ("request_counts.completed", "request_counts.failed")
+    total_paths: ClassVar = ("request_counts.total",)
+    key_path: ClassVar = "custom_id"
+    body_path: ClassVar = "response.body"
+    code_path: ClassVar = "response.status_code"
+    error_path: ClassVar = "error"
 
     def __init__(self, client: ModelClient, limits: BatchLimits) -> None:
         self._client = client
@@ -182,27 +191,10 @@ class BatchApi:
         """Return the line of a call."""
         return {"custom_id": key, "method": "POST", "url": ENDPOINT, "body": body}
 
-    @staticmethod
-    def read_line(line: Mapping[str, Any]) -> BatchLine:
-        """Return what a line of the output says."""
-        answer = line.get("response")
-        status = _dig(answer, "status_code")
-        return BatchLine(line.get("custom_id"), _dig(answer, "body"), status, line.get("error"))
-
-    @staticmethod
-    def read_state(shown: Mapping[str, Any]) -> BatchState:
-        """Return what a batch says of itself."""
-        names = ("completed", "failed", "total")
-        done, failed, total = (_count(shown, "request_counts", name) for name in names)
+    def list_files(self, shown: Mapping[str, Any]) -> Sequence[Sequence[str]]:
+        """Return the paths of the files of a batch's output."""
         ids = (shown.get("output_file_id"), shown.get("error_file_id"))
-        return BatchState(
-            shown.get("id"),
-            shown.get("status"),
-            done + failed,
-            total,
-            _dig(shown, "errors", "data") or shown.get("errors"),
-            files=[("files", str(file), "content") for file in ids if file],
-        )
+        return [("files", str(file), "content") for file in ids if file]
 
     async def upload(self, content: bytes) -> str:
         """Return the name of the new file that holds these lines; raises `Refused`."""
@@ -230,6 +222,25 @@ class BatchApi:
         return bool(listed.get("input_file_id") == submitted.file)
 
     # What all have.
+
+    @classmethod
+    def read_line(cls, line: Mapping[str, Any]) -> BatchLine:
+        """Return what a line of the output says."""
+        paths = (cls.key_path, cls.body_path, cls.code_path, cls.error_path)
+        return BatchLine(*(_dig(line, path) for path in paths))
+
+    def read_state(self, shown: Mapping[str, Any]) -> BatchState:
+        """Return what a batch says of itself."""
+        lines = _dig(shown, "response.inlinedResponses.inlinedResponses")
+        return BatchState(
+            str(_dig(shown, self.id_path) or "").removeprefix("batches/"),
+            str(_dig(shown, self.status_path) or "").removeprefix("BATCH_STATE_").lower(),
+            sum(_count(_dig(shown, path)) for path in self.done_paths),
+            sum(_count(_dig(shown, path)) for path in self.total_paths),
+            _dig(shown, "errors.data") or shown.get("errors") or shown.get("error"),
+            self.list_files(shown),
+            lines if isinstance(lines, list) else (),
+        )
 
     async def create(self, submitted: Submitted, content: bytes | None) -> BatchState:
         """Return the new batch over a file, or the one that is there in spite of an error.
@@ -329,12 +340,11 @@ class BatchApi:
         return SolverError("E306", message, hint=RESUME_HINT)
 
     def _read(self, body: bytes) -> BatchState:
-        shown = json.loads(body)
-        state = self.read_state(shown)
+        state = self.read_state(json.loads(body))
         self._check_name(state.batch)
-        if not isinstance(state.status, str):
+        if not state.status:
             raise self._fail("a batch that it shows has no status")
-        return replace(state, status=state.status.lower())
+        return state
 
     def _check_name(self, name: object) -> str:
         if not isinstance(name, str) or name in {"", ".", ".."} or len(name) > _LONGEST_ID:
@@ -356,30 +366,32 @@ class AnthropicBatches(BatchApi):
     known by when it was made and by its number of calls.
     """
 
+    status_path: ClassVar = "processing_status"
+    done_paths: ClassVar = tuple(
+        f"request_counts.{name}" for name in ("succeeded", "errored", "canceled", "expired")
+    )
+    total_paths: ClassVar = (*done_paths, "request_counts.processing")
+    body_path: ClassVar = "result.message"
+    error_path: ClassVar = "result.error"
+
     @staticmethod
     def write_line(key: str, body: object) -> dict[str, object]:
         """Return the entry of a call."""
         return {"custom_id": key, "params": body}
 
-    @staticmethod
-    def read_line(line: Mapping[str, Any]) -> BatchLine:
+    @classmethod
+    def read_line(cls, line: Mapping[str, Any]) -> BatchLine:
         """Return what a line of the results says."""
-        key = line.get("custom_id")
-        kind = _dig(line, "result", "type")
-        if kind == "succeeded":
-            return BatchLine(key, _dig(line, "result", "message"))
-        why = find_complaint(_dig(line, "result", "error")) or SILENCE.get(str(kind))
-        return BatchLine(key, error=kind and {"code": kind, "message": why})
+        result = super().read_line(line)
+        kind = _dig(line, "result.type")
+        if result.body is not None or not kind:
+            return result
+        why = find_complaint(result.error) or SILENCE.get(str(kind))
+        return result._replace(error={"code": kind, "message": why})
 
-    @staticmethod
-    def read_state(shown: Mapping[str, Any]) -> BatchState:
-        """Return what a batch says of itself."""
-        names = ("processing", "succeeded", "errored", "canceled", "expired")
-        waiting, *done = (_count(shown, "request_counts", name) for name in names)
-        batch = shown.get("id")
-        files = [("batches", str(batch), "results")] if shown.get("results_url") else []
-        status = shown.get("processing_status")
-        return BatchState(batch, status, sum(done), waiting + sum(done), files=files)
+    def list_files(self, shown: Mapping[str, Any]) -> Sequence[Sequence[str]]:
+        """Return the path of the results."""
+        return [("batches", str(shown.get("id")), "results")] if shown.get("results_url") else ()
 
     async def upload(self, content: bytes) -> str:
         """Return a name for lines that are sent with the batch; it tells when."""
@@ -414,34 +426,20 @@ class GeminiBatches(AnthropicBatches):
 
     limits: ClassVar = BatchLimits(max_bytes=18 * MEGABYTE)
     listed: ClassVar = "operations"
+    id_path: ClassVar = "name"
+    status_path: ClassVar = "metadata.state"
+    done_paths: ClassVar = tuple(
+        f"metadata.batchStats.{name}RequestCount" for name in ("successful", "failed")
+    )
+    total_paths: ClassVar = ("metadata.batchStats.requestCount",)
+    key_path: ClassVar = "metadata.key"
+    body_path: ClassVar = "response"
+    error_path: ClassVar = "error"
 
     @staticmethod
     def write_line(key: str, body: object) -> dict[str, object]:
         """Return the entry of a call."""
         return {"request": body, "metadata": {"key": key}}
-
-    @staticmethod
-    def read_line(line: Mapping[str, Any]) -> BatchLine:
-        """Return what an answer says."""
-        key = _dig(line, "metadata", "key")
-        return BatchLine(key, line.get("response"), error=line.get("error"))
-
-    @staticmethod
-    def read_state(shown: Mapping[str, Any]) -> BatchState:
-        """Return what a batch says of itself; its counts are texts."""
-        names = ("successfulRequestCount", "failedRequestCount", "requestCount")
-        done, failed, total = (_count(shown, "metadata", "batchStats", name) for name in names)
-        status = str(_dig(shown, "metadata", "state")).partition("_STATE_")[2] or None
-        response = _dig(shown, "response") or _dig(shown, "metadata", "output")
-        lines = _dig(response, "inlinedResponses", "inlinedResponses")
-        return BatchState(
-            str(shown.get("name") or "").removeprefix("batches/"),
-            status,
-            done + failed,
-            total,
-            shown.get("error"),
-            lines=lines if isinstance(lines, list) else (),
-        )
 
     def _put(self, file: str, entries: bytes) -> Request:
         order = b'{"batch":{"displayName":"%b","inputConfig":{"requests":{"requests":[%b]}}}}'
@@ -449,7 +447,7 @@ class GeminiBatches(AnthropicBatches):
         return Request(order % (file.encode(), entries), url=url)
 
     def _is_ours(self, listed: Mapping[str, Any], submitted: Submitted) -> bool:
-        return bool(_dig(listed, "metadata", "displayName") == submitted.file)
+        return bool(_dig(listed, "metadata.displayName") == submitted.file)
 
 
 BATCH_APIS: dict[str, type[BatchApi]] = {"anthropic": AnthropicBatches, "gemini": GeminiBatches}
@@ -460,18 +458,18 @@ def find_batch_api(connection: Connection) -> type[BatchApi]:
     return BATCH_APIS.get(connection.api.name, BatchApi)
 
 
-def _dig(value: Any, *names: str) -> Any:  # noqa: ANN401 - JSON
+def _dig(value: Any, path: str) -> Any:  # noqa: ANN401 - JSON
     """Return what is at a path of an object; None where there is nothing."""
-    for name in names:
+    for name in path.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
 
 
-def _count(value: object, *names: str) -> int:
-    count = _dig(value, *names)
-    if isinstance(count, str) and count.isdecimal():
-        count = int(count)
-    return read_count(count) or 0
+def _count(value: object) -> int:
+    """Return a count, which Gemini writes as a text."""
+    if isinstance(value, str) and value.isdecimal():
+        value = int(value)
+    return read_count(value) or 0
 
 
 # Lines.
@@ -483,7 +481,7 @@ def write_line(connection: Connection, call: Call) -> bytes | Completion:
     A completion with status ERROR when it cannot be built.
     """
     try:
-        body = connection.build(call.messages, call.choices)
+        body = connection.build(call.messages)
     except AnswerkeyError as error:
         return fail(error.message).with_fields(prompt=call.messages, source="live")
     line = find_batch_api(connection).write_line(call.key, body)
@@ -655,7 +653,7 @@ class BatchRound(Round):
     async def _name(self, submitted: Submitted, content: bytes | None) -> Submitted:
         """Return a batch with its name, written down; one without content may be there already."""
         state = await self._api.create(submitted, content)
-        opened = replace(submitted, batch=str(state.batch))
+        opened = replace(submitted, batch=state.batch)
         await self._in_thread(self._book.keep_batch, opened)
         self._api.known.add(state.batch)
         self._show(opened, state)
@@ -697,7 +695,7 @@ class BatchRound(Round):
             )
             await self._in_thread(self._book.end_batch, submitted)
             return
-        silence = fail(complaint or SILENCE.get(str(state.status), UNMENTIONED))
+        silence = fail(complaint or SILENCE.get(state.status, UNMENTIONED))
         finished: list[tuple[Call, Completion]] = []
         for key in submitted.keys:
             call = self._unanswered.get(key)
@@ -746,7 +744,7 @@ class BatchRound(Round):
         total = state.total or len(submitted.keys)
         done = min(state.done, total)
         batch = str(submitted.batch)
-        self._report(BatchSeen(batch, str(state.status), done, total, state.is_over))
+        self._report(BatchSeen(batch, state.status, done, total, state.is_over))
 
     def _report(self, event: Finished | BatchSeen | BatchLeft) -> None:
         if self._settings.watch is not None:

@@ -49,8 +49,8 @@ class Call:
     """One question to a model; `purpose` is `solve`, or `judge:` and the key of a scorer.
 
     One that is not `is_cached` concerns this run alone: what decides the answer is not all known.
-    `question` is for models that see the sample; `choices` are what the reply is constrained to, if
-    it is. Calls with the same `key` are the same question and share one completion.
+    `question` is for models that see the sample. Calls with the same `key` are the same question
+    and share one completion.
     """
 
     key: str
@@ -60,7 +60,6 @@ class Call:
     purpose: str = "solve"
     is_cached: bool = True
     question: Request | None = None
-    choices: Sequence[str] | None = None
 
 
 FinishedCalls = Sequence[tuple[Call, Completion]]
@@ -148,7 +147,6 @@ class Limits:
 
     max_concurrent: int = 64
     requests_per_minute: float | None = None
-    tokens_per_minute: float | None = None
     attempts: int = 10
     unreadable_attempts: int = 6
     attempt_seconds: float = 120.0
@@ -201,13 +199,8 @@ def charge(price: Price | None, *tokens: float | None, is_batch: bool = False) -
     write_price = price.prompt if price.written is None else price.written
     cost = price.prompt * max(0, prompt - read - written)
     cost += price.completion * completion
-    cost += write_price * written
-    cached = read_price * read
-    if is_batch:
-        cost *= BATCH_SHARE
-        if not price.is_cache_full:
-            cached *= BATCH_SHARE
-    return cost + cached
+    cost += write_price * written + read_price * read
+    return cost * BATCH_SHARE if is_batch else cost
 
 
 def charge_completion(price: Price | None, completion: Completion) -> float:

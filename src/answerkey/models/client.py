@@ -286,11 +286,10 @@ class Round:
         budget = self._settings.budget
         price = self._settings.price
         try:
-            body = encode_body(endpoint.connection.build(call.messages, call.choices)).encode()
+            body = encode_body(endpoint.connection.build(call.messages)).encode()
         except AnswerkeyError as error:
             return fail(error.message).with_fields(prompt=call.messages, source="live")
-        prompt, longest = endpoint.estimate_tokens(body)
-        reserved = charge(price, prompt, longest)
+        reserved = charge(price, *endpoint.estimate_tokens(body))
         cost = 0.0
         try:
             while not budget.reserve(reserved):
@@ -299,14 +298,14 @@ class Round:
             self.stop(error)
             return None
         try:
-            completion = await self._send(call, body, prompt + longest)
+            completion = await self._send(call, body)
             if completion is not None:
                 cost = charge_completion(price, completion)
             return completion
         finally:
             budget.settle(reserved, cost)
 
-    async def _send(self, call: Call, body: bytes, tokens: int) -> Completion | None:
+    async def _send(self, call: Call, body: bytes) -> Completion | None:
         """Send a request until there is a completion, if only an error.
 
         None when the round is stopped.
@@ -317,7 +316,7 @@ class Round:
         request = Request(body)
         task = asyncio.current_task()
         while True:
-            if (pause := endpoint.take_turn(tokens)) > 0:
+            if (pause := endpoint.take_turn()) > 0:
                 await clock.sleep(pause)
             begun = clock.now()
             sent = endpoint.concurrency.begin()
@@ -336,7 +335,7 @@ class Round:
             if self._is_stopped and outcome.verdict is not Verdict.ANSWERED:
                 return None
             if wait is None:
-                endpoint.note_usage(outcome.completion, tokens)
+                endpoint.note_usage(outcome.completion)
                 return outcome.completion.with_fields(
                     prompt=call.messages, latency=latency, attempts=retry.attempts, source="live"
                 )

@@ -43,28 +43,20 @@ FIRST_GUESS_TOKENS = 256
 _TOO_MANY_REQUESTS = 429
 
 
-class Bucket:
-    """A rate of units per minute, spread evenly.
-
-    Whoever takes units leaves a debt that the next ones wait for. Idle time is not saved up.
-    """
+class Rate:
+    """So many requests per minute, spread evenly; idle time is not saved up."""
 
     def __init__(self, per_minute: float, clock: Clock) -> None:
-        self._rate = per_minute / 60
+        self._pause = 60 / per_minute
         self._clock = clock
         self._free_at = clock.now()
 
-    def take(self, units: float) -> float:
-        """Take units and return how many seconds to wait before using them."""
+    def take(self) -> float:
+        """Take a turn and return how many seconds to wait for it."""
         now = self._clock.now()
-        self._free_at = max(self._free_at, now)
-        wait = self._free_at - now
-        self._free_at += units / self._rate
-        return wait
-
-    def give_back(self, units: float) -> None:
-        """Correct an estimate that was too high, or, with a negative number, too low."""
-        self._free_at -= units / self._rate
+        turn = max(self._free_at, now)
+        self._free_at = turn + self._pause
+        return turn - now
 
 
 class SentRequest(NamedTuple):
@@ -180,9 +172,7 @@ class EndpointState:
         self.concurrency = Concurrency(cap, limits.attempt_seconds * SLOW_SHARE)
         self.health = Health(connection)
         requests_per_minute = connection.requests_per_minute or limits.requests_per_minute
-        tokens_per_minute = connection.tokens_per_minute or limits.tokens_per_minute
-        self._requests = Bucket(requests_per_minute or math.inf, clock)
-        self._tokens = Bucket(tokens_per_minute or math.inf, clock)
+        self._requests = Rate(requests_per_minute or math.inf, clock)
         self._longest_seen = 0
         self._closed_until = 0.0
 
@@ -191,10 +181,9 @@ class EndpointState:
         longest = self.connection.generation.max_tokens or self._longest_seen or FIRST_GUESS_TOKENS
         return count_characters(body) // CHARACTERS_PER_TOKEN, longest
 
-    def take_turn(self, tokens: int) -> float:
-        """Return the seconds to wait until the rates allow one more request of so many tokens."""
-        wait = max(self._requests.take(1), self._tokens.take(tokens))
-        return max(wait, self._closed_until - self.clock.now())
+    def take_turn(self) -> float:
+        """Return the seconds to wait until the rate allows one more request."""
+        return max(self._requests.take(), self._closed_until - self.clock.now())
 
     def judge(self, came: Reply | NoReply, sent: SentRequest, latency: float) -> Outcome:
         """Return how a request went; `sent` is what the concurrency said when it was sent.
@@ -213,12 +202,6 @@ class EndpointState:
         self.concurrency.note(sent, outcome, latency)
         return outcome
 
-    def note_usage(self, completion: Completion, estimated: int) -> None:
-        """Correct the estimate by what a call used.
-
-        One without usage, or that failed, used nothing.
-        """
-        used = (completion.prompt_tokens or 0) + (completion.completion_tokens or 0)
+    def note_usage(self, completion: Completion) -> None:
+        """Remember how long completions are, for estimates."""
         self._longest_seen = max(self._longest_seen, completion.completion_tokens or 0)
-        if used:
-            self._tokens.give_back(estimated - used)

@@ -284,6 +284,20 @@ _REASONS: tuple[tuple[type[Exception], NoReplyKind, str], ...] = (
     (MismatchedReplyError, "mismatched", "{host} sent more replies than there were requests"),
     (aiohttp.InvalidURL, "address", "the address is not valid"),
     (UnicodeError, "address", "the address is not valid"),
+    (
+        aiohttp.ClientConnectorCertificateError,
+        "certificate",
+        "the certificate of {host} is not valid: {certificate}",
+    ),
+    (aiohttp.ClientConnectorSSLError, "certificate", "{host} answers without TLS"),
+    (ssl.SSLError, "certificate", "{host} answers without TLS"),
+    (
+        aiohttp.ClientHttpProxyError,
+        "connect",
+        "the proxy does not connect to {host}: status {status}",
+    ),
+    (aiohttp.ClientProxyConnectionError, "connect", "cannot connect to the proxy: {cause}"),
+    (aiohttp.ClientConnectorError, "connect", "cannot connect to {host}: {cause}"),
     (aiohttp.ClientResponseError, "unreadable", "{host} does not answer in HTTP"),
     (ValueError, "unreadable", "{host} does not answer in HTTP"),
 )
@@ -293,32 +307,21 @@ def explain_error(
     error: Exception, host: str, seconds: float, *, has_begun: bool = False
 ) -> NoReply:
     """Return why there is no whole reply."""
-    match error:
-        case aiohttp.ClientConnectorCertificateError():
-            reason = getattr(error.certificate_error, "verify_message", "it cannot be checked")
-            return NoReply("certificate", f"the certificate of {host} is not valid: {reason}")
-        case aiohttp.ClientConnectorSSLError() | ssl.SSLError():
-            is_plain = re.search("WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE", str(error))
-            why = f"{host} answers without TLS" if is_plain else f"no secure connection to {host}"
-            return NoReply("certificate", why)
-        case aiohttp.ClientHttpProxyError():
-            why = f"the proxy does not connect to {host}: status {error.status}"
-            return NoReply("connect", why)
-        case aiohttp.ClientConnectorError():
-            return _explain_no_connection(error, host)
-        case aiohttp.ClientResponseError() if re.search("Got more than|many headers", str(error)):
-            return NoReply("unreadable", f"{host} does not come to an end with its headers")
+    os_error = getattr(error, "os_error", None)
+    details = {
+        "host": host,
+        "seconds": seconds,
+        "status": getattr(error, "status", None),
+        "certificate": getattr(
+            getattr(error, "certificate_error", None), "verify_message", "it cannot be checked"
+        ),
+        "cause": os.strerror(os_error.errno) if os_error and os_error.errno else "it fails",
+    }
+    if isinstance(os_error, socket.gaierror):
+        details["cause"] = "the host is not known"
     for kind, reply_kind, text in _REASONS:
         if isinstance(error, kind):
-            return NoReply(reply_kind, text.format(host=host, seconds=seconds))
+            return NoReply(reply_kind, text.format(**details))
     if has_begun:
         return NoReply("reset", f"{host} broke off in the middle of its reply")
     return NoReply("reset", f"{host} closed the connection without a reply")
-
-
-def _explain_no_connection(error: aiohttp.ClientConnectorError, host: str) -> NoReply:
-    is_proxy = isinstance(error, aiohttp.ClientProxyConnectionError)
-    if isinstance(error.os_error, socket.gaierror):
-        return NoReply("connect", f"the host {'of the proxy' if is_proxy else host} is not known")
-    cause = "" if error.errno is None else f": {os.strerror(error.errno)}"
-    return NoReply("connect", f"cannot connect to {'the proxy' if is_proxy else host}{cause}")

@@ -323,9 +323,7 @@ class Health:
     def _explain_silence(self, label: str, why: str) -> SolverError:
         problem = "never answers" if label == "timeout" else "cannot be reached"
         hint = f"check the address, and that the endpoint is up; {_GO_ON}"
-        if self._connection.start_hint is not None and label == "connect":
-            hint = f"{self._connection.start_hint}; {_GO_ON}"
-        elif "without TLS" in why:
+        if "without TLS" in why:
             hint = f"write `{self._connection.name.replace('https://', 'http://', 1)}`"
         return SolverError("E306", f"`{self._connection.name}` {problem}: {why}", hint=hint)
 

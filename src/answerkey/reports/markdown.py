@@ -49,7 +49,7 @@ def write_step_summary(runs: Sequence[Run]) -> str:
             lines += [f"Run {escape_markdown(view.path)}, {view.status}.", ""]
         lines += _list_gates(view.gates)
         for task in view.tasks:
-            about = f"{escape_markdown(task.answerer)}{_say_forced(task.forced)}"
+            about = f"{escape_markdown(task.answerer)}"
             lines += [f"### {escape_markdown(task.name)}", "", f"Completions of {about}.", ""]
             if view.is_complete:
                 lines += [*_list_metrics(task.metrics), _say_counts(task.counts), ""]
@@ -129,10 +129,6 @@ def _say_counts(counts: Mapping[str, int]) -> str:
     )
 
 
-def _say_forced(forced: Mapping[str, str]) -> str:
-    return "".join(f"; {name}: {_escape_sentence(text)}" for name, text in forced.items())
-
-
 # ── a page to keep
 
 
@@ -152,7 +148,7 @@ def write_markdown(run: Run) -> str:
         lines += [f"## {escape_markdown(task.name)}", ""]
         lines += [f"**{_escape_sentence(page.headline.sentence)}**", ""]
         answerer, dataset = _escape_sentence(page.model), _escape_sentence(page.dataset)
-        about = f"Completions of {answerer} on {dataset}{_say_forced(task.forced)}."
+        about = f"Completions of {answerer} on {dataset}."
         lines += [f"{about} {_say_counts(task.counts)}", ""]
         if view.is_complete:
             lines += _list_metrics(task.metrics)

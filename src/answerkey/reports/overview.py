@@ -306,7 +306,6 @@ class TaskOverview:
     key: str
     display_name: str | None
     model: str
-    forced: Mapping[str, str]
     dataset: str
     scorer: str | None
     rule: str | None
@@ -548,7 +547,6 @@ def _build_task(
         key=task.key,
         display_name=task.manifest.get("display_name"),
         model=name_answerer(task.manifest, with_folder=False),
-        forced=view.forced,
         dataset=name_dataset(task),
         scorer=None if scorer is None else _name_scorer(task, scorer),
         rule=audit.rule if audit.scorer == scorer else None,

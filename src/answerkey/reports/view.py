@@ -26,7 +26,6 @@ from answerkey.runs import (
     TaskRun,
     find_place,
     is_run,
-    list_forced,
     list_places,
     load_run,
     load_summary,
@@ -248,7 +247,6 @@ class TaskView:
     display_name: str
     model: str | None
     is_simulated: bool
-    forced: Mapping[str, str]
     answerer: str
     completions: CompletionsView
     dataset: DatasetView
@@ -373,7 +371,6 @@ def view_task(task: TaskRun, *, is_complete: bool) -> TaskView:
         display_name=str(manifest.get("display_name") or ""),
         model=model.get("name"),
         is_simulated=bool(model.get("simulated")),
-        forced=list_forced(manifest),
         answerer=name_answerer(manifest),
         completions=pick(CompletionsView, manifest.get("completions") or {}),
         dataset=pick(DatasetView, manifest.get("dataset") or {}),

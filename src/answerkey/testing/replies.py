@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from threading import Lock
 from types import MappingProxyType
 from typing import Any, Literal, get_args
@@ -100,45 +99,6 @@ def list_objects(value: object) -> list[Mapping[str, Any]]:
     return [entry for entry in entries if isinstance(entry, Mapping)]
 
 
-def obey(body: Mapping[str, Any], reply: Reply) -> Reply:
-    """Return a reply as its request wants it: one of the choices that it names, in JSON if it asks
-    for that.
-
-    The choice is the last that the text names, else the first of all. The reply to a last message
-    that is marked `prefix` begins with its text, as Mistral's does.
-    """
-    constraint = _find_choices("", body)
-    if constraint is not None and reply.kind in {"text", "reasoning"} and reply.body is None:
-        choices, name = constraint
-        chosen = max(choices, key=lambda choice: _find_last(choice, reply.text))
-        return replace(reply, text=chosen if name is None else json.dumps({name: chosen}))
-    for last in list_objects(body.get("messages"))[-1:]:
-        if last.get("prefix"):
-            return replace(reply, text=f"{last.get('content')}{reply.text}")
-    return reply
-
-
-def _find_last(choice: str, text: str) -> int:
-    """Return where a text names a choice for the last time, -1 if it does not."""
-    places = re.finditer(rf"(?<!\w){re.escape(choice)}(?!\w)", text)
-    return max((place.end() for place in places), default=-1)
-
-
-def _find_choices(key: str, value: object) -> tuple[list[str], str | None] | None:
-    """Return the choices in a JSON value, and the property of the reply that is to hold one."""
-    if not isinstance(value, Mapping):
-        return None
-    for name, inner in value.items():
-        if name in {"enum", "choice", "guided_choice"} and isinstance(inner, list) and inner:
-            return list(map(str, inner)), None
-        constraint = _find_choices(name, inner)
-        if constraint is not None and key == "properties":
-            return constraint[0], name
-        if constraint is not None:
-            return constraint
-    return None
-
-
 def answer_by_hash(
     choices: Sequence[str] = ("A", "B", "C", "D"), *, seed: int = 0
 ) -> Callable[[Messages], str]:
@@ -179,8 +139,7 @@ class Behaviour:
     from `seed`, the content and how often it was sent; only its first `faulty_attempts` requests do
     (None: all). `requests_per_minute` and `max_concurrent` answer 429 above the limit; a minute
     lasts `minute_seconds`. With `api_key`, requests that do not bring it are refused (401).
-    `unknown_fields` of a body are refused (400). Redirects lead to `redirect_to`. Replies are
-    constrained to the choices that a request names, unless `ignores_format`.
+    `unknown_fields` of a body are refused (400). Redirects lead to `redirect_to`.
     """
 
     delay: float | tuple[float, float] = 0.0
@@ -195,7 +154,6 @@ class Behaviour:
     retry_after: float = 0.0
     hang_seconds: float = 3600.0
     redirect_to: str = "/elsewhere"
-    ignores_format: bool = False
 
     def __post_init__(self) -> None:
         for name in self.faults:

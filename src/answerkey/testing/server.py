@@ -32,10 +32,8 @@ from answerkey.testing.replies import (
     Behaviour,
     Messages,
     NoAnswerError,
-    Reply,
     Request,
     find_reply,
-    obey,
     read_prompt,
 )
 
@@ -121,7 +119,7 @@ class RequestHandler:
                 return refuse(style, 400, f"unknown field {name!r}"), False
         digest, attempt, messages = self.count_prompt(request.path, style, body)
         try:
-            reply = self.find_reply(body, messages)
+            reply = find_reply(self.answers, messages)
         except NoAnswerError as error:
             return refuse(style, 400, str(error)), False
         delay = self.behaviour.choose_delay(digest) + reply.delay
@@ -208,13 +206,6 @@ class RequestHandler:
         digest = hashlib.sha256(json.dumps([path, body], sort_keys=True).encode()).hexdigest()
         self.attempts[digest] += 1
         return digest, self.attempts[digest] - 1, messages
-
-    def find_reply(self, body: Body, messages: Messages) -> Reply:
-        """Return the reply to a request, constrained to the choices that it names."""
-        reply = find_reply(self.answers, messages)
-        if self.behaviour.ignores_format:
-            return reply
-        return obey(body, reply)
 
     async def answer_other(self, request: web.BaseRequest, body: Body | None) -> web.Response:
         """Answer what is no question: the list of models; 404 for anything else."""

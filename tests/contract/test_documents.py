@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.servers import BatchBehaviour, BatchServer
 
 import answerkey
 from answerkey.models.calls import Limits
 from answerkey.models.names import PROVIDERS
 from answerkey.spec.ready_made import list_ready_made
-from answerkey.testing import Behaviour, TestServer, answer_by_hash
+from answerkey.testing import answer_by_hash
 
 from .documents import CI_FILES, PAGES, ROOT, Block, Desk, collect_blocks, list_unlabelled
 from .material import fill_store, lay_out, serve_hub, serve_store
@@ -56,10 +57,10 @@ def desk(tmp_path_factory: pytest.TempPathFactory, call: Callable[..., Any]) -> 
     store.
     """
     folder = tmp_path_factory.mktemp("desk")
-    behaviour = Behaviour(batch_polls=0)
+    behaviour = BatchBehaviour(batch_polls=0)
     with (
         pytest.MonkeyPatch.context() as patch,
-        TestServer(answer_by_hash(list("ABCD")), behaviour) as server,
+        BatchServer(answer_by_hash(list("ABCD")), behaviour) as server,
         serve_hub() as hub,
     ):
         for name, value in {

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from tests.forked import Forked
+from tests.servers import find_places
 
 import answerkey as ak
 from answerkey.evaluate import job
@@ -483,7 +484,7 @@ def test_key_stays_where_it_belongs(project: Path, call: Call) -> None:
     def tell(messages: Messages) -> str | Reply:
         return f"B {key}" if not str(messages[0]["content"]).startswith("ASKED") else say(messages)
 
-    with TestServer(tell, Behaviour(canary=key)) as server:
+    with TestServer(tell) as server:
         file = write_run(project, server.url)
         plan = json.loads(file.read_text())
         plan["models"][1]["config"]["api_key"] = "$SMALL_KEY"
@@ -491,7 +492,7 @@ def test_key_stays_where_it_belongs(project: Path, call: Call) -> None:
         (project / ".env").write_text(f"SMALL_KEY={key}\n")
         done = call("run", file, "--out", project / "run", "--env", project / ".env")
         assert done.code == 0, done.err
-        assert set(server.asked.canary_places) == {"header authorization"}
+        assert set(find_places(server.asked, key)) == {"header authorization"}
     (project / ".env").unlink()
     assert key not in done.out + done.err
     assert not any(key.encode() in one.read_bytes() for one in project.rglob("*") if one.is_file())

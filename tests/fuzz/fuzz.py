@@ -35,7 +35,6 @@ WATCHED = {
     "task": ("answerkey.spec",),
     "reply": ("answerkey.models", "answerkey.scorers.choice_probabilities"),
     "recorded": ("answerkey.models", "answerkey.scorers.choice_probabilities"),
-    "packed": ("answerkey.models",),
     "batch": ("answerkey.models",),
     "row_filter": ("answerkey.templates",),
     "http": ("answerkey.models",),

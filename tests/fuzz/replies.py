@@ -1,15 +1,13 @@
-"""Laws of what endpoints send: bytes of HTTP, packed bodies, answers in every API, lines of
+"""Laws of what endpoints send: bytes of HTTP, answers in every API, lines of
 batches.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 import math
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import get_args
@@ -19,7 +17,7 @@ from tests.samples import samples_from_frame, score_table
 
 from answerkey.models.batch import read_lines
 from answerkey.models.calls import Limits
-from answerkey.models.http import HttpClient, unpack
+from answerkey.models.http import HttpClient
 from answerkey.models.logprobs import read_positions
 from answerkey.models.providers import APIS, Connection
 from answerkey.models.responses import (
@@ -121,16 +119,6 @@ def check_message(raw: bytes) -> None:
     is_trace(value)
 
 
-def check_packed(raw: bytes) -> None:
-    """Require that a packed body is unpacked up to the limit, or is damaged."""
-    encoding = ("gzip", "deflate", "x-gzip", "br")[raw[0] % 4] if raw else "gzip"
-    try:
-        found = unpack(raw[1:], encoding, MOST)
-    except (zlib.error, LookupError):
-        return
-    assert found is None or len(found) <= MOST
-
-
 async def receive(sent: bytes) -> Reply | NoReply:
     """Return what becomes of bytes that an endpoint sends before it closes the connection."""
 
@@ -185,13 +173,6 @@ def _list_http() -> list[bytes]:
     ]
 
 
-def _list_packed() -> Iterator[bytes]:
-    for body in (b"", b"hello" * 9, b"\0" * 20_000):
-        yield b"\0" + gzip.compress(body)
-        yield b"\1" + zlib.compress(body)
-        yield b"\1" + zlib.compress(body)[2:-4]
-
-
 def make_laws() -> dict[str, Law]:
     """Return the laws of this module by name."""
     takes: dict[str, Take] = {
@@ -211,6 +192,5 @@ def make_laws() -> dict[str, Law]:
             check_message, partial(list_stored, "recorded_reply"), JSON_WORDS, 100
         ),
         "batch_output": Law(check_batch, partial(list_stored, "batch_output"), JSON_WORDS, 80),
-        "packed_body": Law(check_packed, lambda: list(_list_packed()), (), 200),
         "http_reply": Law(check_http, _list_http, HTTP_WORDS, 120),
     }

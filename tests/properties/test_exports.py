@@ -121,7 +121,6 @@ PRICE = {
     "completion": 2e-6,
     "cached": None,
     "written": None,
-    "is_cache_full": False,
 }
 
 

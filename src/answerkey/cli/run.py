@@ -43,7 +43,7 @@ from answerkey.cli.options import (
     option,
     write_files,
 )
-from answerkey.errors import AnswerkeyError, DataError, NoModelError, Problems, SpecError
+from answerkey.errors import AnswerkeyError, DataError, SpecError
 
 #: An error names so many models that could be called.
 SHOWN = 8
@@ -232,13 +232,7 @@ def run_command(
             made = run_file(console, source, out=out, options={**options, "models": models})
             return finish(console, made, write=write)
 
-        try:
-            return work(models)
-        except (NoModelError, Problems) as error:
-            errors = getattr(error, "errors", (error,))
-            if not all(isinstance(problem, NoModelError) for problem in errors):
-                raise
-            return work([_choose_model(console, file, options, errors[0])])
+        return work(models)
 
 
 def _show_plans(console: Console, file: str | TabledRun, options: Chosen) -> int:
@@ -403,42 +397,6 @@ def run_file(
 
     with console.display() as display:
         return run_matrix(file, out=out, display=display, **options)
-
-
-def _choose_model(console: Console, file: str, options: Chosen, error: AnswerkeyError) -> str:
-    """Return the model that somebody at a terminal picks, where a task calls one and none is named.
-
-    Elsewhere nobody is asked: the error lists what was found. No other machine is contacted.
-    """
-    from answerkey.models.config import Caller
-    from answerkey.models.model import find_offers
-    from answerkey.spec.project import load_environment
-    from answerkey.text import Table, lay_out
-
-    path = Path(file)
-    folder = path if path.is_dir() else path.parent
-    environment = load_environment(folder, options["env"])
-    offers = find_offers(Caller(environment.values, environment.project_names))
-    if not offers:
-        hint = f"{error.hint}; no server answers on this machine, and no provider's key is set"
-        raise NoModelError(error.code, error.message, where=error.where, hint=hint)
-    rows = []
-    for number, offer in enumerate(offers, start=1):
-        name = f"{offer.name}NAME" if offer.name.endswith("/") else offer.name
-        rows.append((str(number), name, offer.why))
-    if not console.can_ask:
-        ways = [f"`--model {name}` ({why})" for _, name, why in rows[:SHOWN]]
-        hint = f"add {', '.join(ways)}; or {error.hint}"
-        raise NoModelError(error.code, error.message, where=error.where, hint=hint)
-    console.say_text(f"{error.message}; these were found:")
-    console.say(lay_out(Table(("", "", ""), rows, "><<", flexible=1), console.width))
-    numbers = [row[0] for row in rows]
-    answer = console.ask(f"number of the model, 1 to {len(offers)}", numbers)
-    name = offers[int(answer) - 1].name
-    if name.endswith("/"):
-        name += console.ask(f"name of the model of {name[:-1]}").removeprefix(name)
-    console.say_text(f"the same without the question: --model {shlex.quote(name)}")
-    return name
 
 
 def finish(

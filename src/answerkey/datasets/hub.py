@@ -345,12 +345,9 @@ class Hub:
         source: HuggingFaceSource,
         revision: str | None,
     ) -> Iterator[None]:
-        from answerkey.models.proxy import guard_hub
-
         missing = self._library.errors.EntryNotFoundError
         try:
-            with guard_hub(self.endpoint, self._library):
-                yield
+            yield
         except (missing, OSError, ValueError, *_list_transport_errors()) as error:
             message, hint = self._explain(error, source, revision)
             raise source.refuse(message, hint) from None

@@ -193,9 +193,8 @@ class Examination:
         self.calls, self.tokens, self.spent = 0, (0, 0), 0.0
         self.is_own, self.is_answered, self.headers = True, False, dict[str, str]()
         self.generation = self.connection.generation
-        budget = self.generation.reasoning_budget or 0  # which every limit leaves room for
-        self.few = budget + FEW_TOKENS
-        self.limit = min(self.generation.max_tokens or budget + USUAL_TOKENS, budget + MOST_TOKENS)
+        self.few = FEW_TOKENS
+        self.limit = min(self.generation.max_tokens or USUAL_TOKENS, MOST_TOKENS)
         if price is not None and price.completion:
             self.limit = min(
                 self.limit, max(self.few, int(ONE_SHARE * max_cost / price.completion))
@@ -295,8 +294,7 @@ class Examination:
             return [tell("failed", "price: too high", why)]
         if label == "status 429":
             return [reached, self.check_rates(why)]
-        start, has_key = connection.start_hint, connection.has_secret
-        health = Health(connection.name, connection.host, start, has_key=has_key)
+        health = Health(connection)
         for reply in replies:
             failure = health.note(reply, is_final=True)  # in the words of a run that stops
         if failure is None or label == "timeout":

@@ -115,9 +115,6 @@ def _describe_model(model: Model | None) -> dict[str, object] | None:
         value = getattr(model, name, None)
         if value:
             described[name] = value
-    connection: Any = getattr(model, "connection", None)
-    if connection is not None:
-        described |= connection.generation.forced()
     return described
 
 

@@ -17,7 +17,7 @@ from answerkey.metrics.base import name_left_out, read_number
 from answerkey.metrics.exact import divide, sum_exactly
 from answerkey.metrics.paired import Difference, Pair, measure_difference
 from answerkey.metrics.rows import label_rows, name_clusters, name_groups
-from answerkey.runs import Run, RunPlace, TaskRun, list_forced, load_run, name_answerer
+from answerkey.runs import Run, RunPlace, TaskRun, load_run, name_answerer
 from answerkey.spec import ScoringStep, Task, task_from_source
 from answerkey.types import EMPTY_STRUCT_FIELD, Notice
 
@@ -296,11 +296,6 @@ def require_alike(outcomes: Sequence[Outcomes], *, common: bool, notices: list[N
             notices.append(Notice(text))
         if _describe_task(first) != _describe_task(second):
             text = f"the tasks of {names} differ: a difference may be of the task, not of the model"
-            notices.append(Notice(text))
-        forced = [list_forced(run.task_run.manifest) for run in (first, second)]
-        if forced[0] != forced[1]:
-            kinds = " and ".join(sorted({*forced[0], *forced[1]}))
-            text = f"{names} differ in their {kinds}: a difference may be of that, not of the model"
             notices.append(Notice(text))
         if (first.scorer, first.value) != (second.scorer, second.value):
             values = [

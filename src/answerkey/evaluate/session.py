@@ -356,8 +356,7 @@ def share_turns(
 
 def choose_price(model: LiveModel, options: Options) -> Price | None:
     """Return what a model's tokens cost: as the caller says, else as is known."""
-    price = options.parse_price() or model.connection.find_price()
-    return None if price is None else model.connection.price_cache(price)
+    return options.parse_price() or model.connection.find_price()
 
 
 def require_callable(jobs: Sequence[Job], options: Options) -> None:

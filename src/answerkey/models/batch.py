@@ -1,7 +1,6 @@
 """Calls in batches: handed in together, and collected when they are answered.
 
-calls ──► reserved ──► lines ──► file ──► written down ──► batch ──► looked at ──► output ──►
-journal
+calls ──► reserved ──► lines ──► written down ──► batch ──► looked at ──► output ──► journal
 
 What is under way is written down before the endpoint begins to work on it. So whoever comes later,
 after a sudden death as well, collects it instead of handing it in again. What differs between
@@ -11,7 +10,6 @@ OpenAI, Anthropic and Gemini is in `BatchApi` and its two subclasses.
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,8 +17,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from secrets import token_hex
-from typing import Any, ClassVar, Protocol, TypeGuard
-from urllib.parse import quote, urlencode, urlsplit
+from typing import Any, ClassVar, NamedTuple, Protocol
+from urllib.parse import quote, urlsplit
 
 from answerkey.errors import AnswerkeyError, SolverError
 from answerkey.models.calls import (
@@ -30,7 +28,6 @@ from answerkey.models.calls import (
     BatchSeen,
     Call,
     CallSettings,
-    Event,
     Finished,
     FinishedCalls,
     Limits,
@@ -58,7 +55,7 @@ from answerkey.models.retry import (
     judge,
     read_retry_after,
 )
-from answerkey.types import Completion, CompletionStatus
+from answerkey.types import Completion
 
 #: Where each line of a batch is sent, whatever the base URL: the APIs that have batches name it
 #: like this.
@@ -66,16 +63,13 @@ ENDPOINT = "/v1/chat/completions"
 #: In how much time the endpoint is to be done; the only choice that there is.
 WINDOW = "24h"
 OVER = frozenset({"completed", "failed", "expired", "cancelled", "ended", "succeeded"})
-#: A list of batches is read this far back for one that may be ours.
-LISTED, PAGES = 100, 20
 #: Why a call has no line in the output, by how its batch ended.
 SILENCE = {
-    "completed": "the batch says nothing of this call",
     "expired": "the batch expired before this call was answered",
-    **dict.fromkeys(
-        ("cancelled", "canceled"), "the batch was cancelled before this call was answered"
-    ),
+    "cancelled": "the batch was cancelled before this call was answered",
+    "canceled": "the batch was cancelled before this call was answered",
 }
+UNMENTIONED = "the batch says nothing of this call"
 #: Clocks may differ by so many seconds.
 CLOCK_SECONDS = 600.0
 RESUME_HINT = "the batches under way go on at the endpoint; `answerkey resume` collects them"
@@ -85,11 +79,8 @@ GIVE_UP_HINT = (
 _GONE = frozenset({"status 404", "status 410", "too_large"})
 #: What is not part of the path that files and batches are below.
 _ENDPOINT_END = re.compile(rf"({CHAT_PATH}|/models/[^/]*)$")
-_LONGEST, _TOO_MANY_REQUESTS = 300, 429
 _LONGEST_ID = 512
-
-#: The lines of an output, as a file or as they are.
-Lines = bytes | Sequence[object]
+_TOO_MANY_REQUESTS = 429
 
 
 class BatchBook(Protocol):
@@ -124,17 +115,375 @@ class BatchLimits:
     outage_seconds: float = 3600.0
 
 
+class Refused(Exception):  # noqa: N818 - the caller decides whether it is an error
+    """The endpoint does not do it, or no longer has it. The message says why."""
+
+
+class BatchLine(NamedTuple):
+    """What the output of a batch says of one call: a body with its status, or an error."""
+
+    key: object
+    body: object = None
+    status: object = None
+    error: object = None
+
+
+@dataclass(frozen=True)
+class BatchState:
+    """What the endpoint says of a batch.
+
+    `files` are the paths of its output, `lines` the output itself where it comes with the batch.
+    """
+
+    batch: str
+    status: str
+    done: int = 0
+    total: int = 0
+    errors: object = None
+    files: Sequence[Sequence[str]] = ()
+    lines: Sequence[object] = ()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will be answered."""
+        return self.status in OVER
+
+
+class BatchApi:
+    """The batches of OpenAI, and of those who copied them: files and batches beside a chat
+    endpoint.
+
+    `known` are batches whose calls are known. Raises SolverError E304 (the key is refused) or E306
+    (no answer in spite of all attempts).
+    """
+
+    limits: ClassVar = BatchLimits()
+    #: The field of a list that holds the batches.
+    listed: ClassVar = "data"
+    #: Where a batch has its name, its status and its counts; where a line of the output says what.
+    id_path: ClassVar = "id"
+    status_path: ClassVar = "status"
+    done_paths: ClassVar = ("request_counts.completed", "request_counts.failed")
+    total_paths: ClassVar = ("request_counts.total",)
+    key_path: ClassVar = "custom_id"
+    body_path: ClassVar = "response.body"
+    code_path: ClassVar = "response.status_code"
+    error_path: ClassVar = "error"
+
+    def __init__(self, client: ModelClient, limits: BatchLimits) -> None:
+        self._client = client
+        self._connection = client.endpoint.connection
+        self._limits = limits
+        self.known: set[object] = set()
+        self._transfer = replace(
+            client.endpoint.limits,
+            attempt_seconds=limits.transfer_seconds,
+            call_seconds=limits.transfer_seconds + limits.outage_seconds,
+        )
+        self._wait = replace(
+            client.endpoint.limits, attempts=1000, call_seconds=limits.outage_seconds
+        )
+
+    # What differs by API.
+
+    @staticmethod
+    def write_line(key: str, body: object) -> dict[str, object]:
+        """Return the line of a call."""
+        return {"custom_id": key, "method": "POST", "url": ENDPOINT, "body": body}
+
+    def list_files(self, shown: Mapping[str, Any]) -> Sequence[Sequence[str]]:
+        """Return the paths of the files of a batch's output."""
+        ids = (shown.get("output_file_id"), shown.get("error_file_id"))
+        return [("files", str(file), "content") for file in ids if file]
+
+    async def upload(self, content: bytes) -> str:
+        """Return the name of the new file that holds these lines; raises `Refused`."""
+        boundary = token_hex(16)
+        start = (
+            f'--{boundary}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
+            f'--{boundary}\r\nContent-Disposition: form-data; name="file"; '
+            'filename="calls.jsonl"\r\n'
+            "Content-Type: application/octet-stream\r\n\r\n"
+        )
+        form = b"".join((start.encode(), content, f"\r\n--{boundary}--\r\n".encode()))
+        kind = f"multipart/form-data; boundary={boundary}"
+        request = Request(form, url=self._locate("files"), content_type=kind)
+        shown = json.loads(await self._fetch(request, self._transfer))
+        return self._check_name(shown.get("id"))
+
+    def _order(self, file: str, content: bytes | None) -> Request:
+        """Return the request that makes a batch."""
+        del content  # it is in the file
+        order = {"input_file_id": file, "endpoint": ENDPOINT, "completion_window": WINDOW}
+        return Request(json.dumps(order).encode(), url=self._locate("batches"))
+
+    def _is_ours(self, listed: Mapping[str, Any], submitted: Submitted) -> bool:
+        """Return whether a batch in a list is the one that was submitted."""
+        return bool(listed.get("input_file_id") == submitted.file)
+
+    # What all have.
+
+    @classmethod
+    def read_line(cls, line: Mapping[str, Any]) -> BatchLine:
+        """Return what a line of the output says."""
+        paths = (cls.key_path, cls.body_path, cls.code_path, cls.error_path)
+        return BatchLine(*(_dig(line, path) for path in paths))
+
+    def read_state(self, shown: Mapping[str, Any]) -> BatchState:
+        """Return what a batch says of itself."""
+        lines = _dig(shown, "response.inlinedResponses.inlinedResponses")
+        return BatchState(
+            str(_dig(shown, self.id_path) or "").removeprefix("batches/"),
+            str(_dig(shown, self.status_path) or "").removeprefix("BATCH_STATE_").lower(),
+            sum(_count(_dig(shown, path)) for path in self.done_paths),
+            sum(_count(_dig(shown, path)) for path in self.total_paths),
+            _dig(shown, "errors.data") or shown.get("errors") or shown.get("error"),
+            self.list_files(shown),
+            lines if isinstance(lines, list) else (),
+        )
+
+    async def create(self, submitted: Submitted, content: bytes | None) -> BatchState:
+        """Return the new batch over a file, or the one that is there in spite of an error.
+
+        `content` are its lines, None where they were handed in by an earlier process, which may
+        have come to a batch. Raises `Refused`; there is no batch then.
+        """
+        body = await self._find(submitted) if content is None else None
+        if body is None:
+            request = self._order(submitted.file, content)
+            body = await self._fetch(request, self._transfer, partial(self._find, submitted))
+        return self._read(body)
+
+    async def look(self, batch: str) -> BatchState:
+        """Return how far a batch is; raises `Refused` when it is gone."""
+        return self._read(await self._fetch(self._get("batches", batch), self._wait, is_paid=True))
+
+    async def download(self, file: Sequence[str]) -> bytes:
+        """Return a file of the output; raises `Refused` when it is gone."""
+        return await self._fetch(self._get(*file), self._transfer, is_paid=True, is_file=True)
+
+    def _get(self, *names: str) -> Request:
+        return Request(None, "GET", self._locate(*names), max_bytes=self._limits.output_bytes)
+
+    async def _find(self, submitted: Submitted) -> bytes | None:
+        """Return the batch over a file, if it is among the latest; None where none are listed."""
+        try:
+            request = self._get("batches")
+            page = json.loads(await self._fetch(request, self._client.endpoint.limits))
+        except Refused:
+            return None
+        listed = page.get(self.listed)
+        for batch in listed if isinstance(listed, list) else ():
+            if isinstance(batch, Mapping) and self._is_ours(batch, submitted):
+                return json.dumps(batch).encode()
+        return None
+
+    async def _fetch(
+        self,
+        request: Request,
+        limits: Limits,
+        recall: Callable[[], Awaitable[bytes | None]] | None = None,
+        *,
+        is_paid: bool = False,
+        is_file: bool = False,
+    ) -> bytes:
+        """Return the body of the reply: a JSON object, or a file.
+
+        `recall` looks, before another attempt, if the last one did it. What was paid for is given
+        up only when it is gone.
+        """
+        clock = self._client.endpoint.clock
+        retry = Retry(limits, clock)
+        while True:
+            came = await self._client.start_http().send(request, seconds=retry.begin_attempt())
+            outcome = judge(came, partial(self._read_reply, is_file=is_file))
+            if isinstance(came, Reply):
+                if outcome.verdict is Verdict.ANSWERED:
+                    return came.body
+                outcome = outcome._replace(retry_after=read_retry_after(came.headers, clock.wall()))
+            wait = retry.choose_wait(outcome)
+            if wait is None:
+                raise self._explain(outcome, is_paid=is_paid)
+            LOG.debug("%s %s: %s; again in %.1f s", *request[1:3], outcome.completion.error, wait)
+            await clock.sleep(wait)
+            if recall is not None and outcome.label != f"status {_TOO_MANY_REQUESTS}":
+                body = await recall()
+                if body is not None:
+                    return body
+
+    def _read_reply(self, status: int, body: bytes, *, is_file: bool) -> Completion:
+        """Return an empty completion for a file, or for a JSON object; else why it is none.
+
+        A batch that failed, or was cancelled, has an `error` without being one.
+        """
+        if status in ANSWERED and (is_file or b"metadata" in body):
+            return Completion("")
+        completion = read_body(status, body, lambda _: Completion(""))
+        if completion.error is None:
+            return completion
+        return completion.with_fields(error=self._connection.hide(completion.error))
+
+    def _explain(self, outcome: Outcome, *, is_paid: bool) -> Exception:
+        """Return why a request is not tried again."""
+        why = outcome.completion.error or outcome.label
+        is_refused = outcome.verdict is Verdict.FAILED
+        if is_refused and outcome.label in _GONE:
+            return Refused(why)
+        # `Health` knows a key that is refused, and a host that is not there.
+        error = Health(self._connection).note(outcome, is_final=True)
+        if error is None and is_refused and not is_paid:
+            return Refused(why)
+        return error or self._fail(why)
+
+    def _fail(self, why: str) -> SolverError:
+        message = f"the batches of `{self._connection.name}` fail: {why}"
+        return SolverError("E306", message, hint=RESUME_HINT)
+
+    def _read(self, body: bytes) -> BatchState:
+        state = self.read_state(json.loads(body))
+        self._check_name(state.batch)
+        if not state.status:
+            raise self._fail("a batch that it shows has no status")
+        return state
+
+    def _check_name(self, name: object) -> str:
+        if not isinstance(name, str) or name in {"", ".", ".."} or len(name) > _LONGEST_ID:
+            raise self._fail("a file or batch that it shows has no `id`")
+        return name
+
+    def _locate(self, *names: str) -> str:
+        parts = urlsplit(self._connection.url)
+        path = _ENDPOINT_END.sub("", parts.path)
+        for name in names:
+            path += f"/{quote(name, safe='')}"
+        return parts._replace(path=path, fragment="").geturl()
+
+
+class AnthropicBatches(BatchApi):
+    """Batches of Anthropic: all calls in one request, and one file of results.
+
+    A batch has no name of ours. So one that was made in the moment in which the process died is
+    known by when it was made and by its number of calls.
+    """
+
+    status_path: ClassVar = "processing_status"
+    done_paths: ClassVar = tuple(
+        f"request_counts.{name}" for name in ("succeeded", "errored", "canceled", "expired")
+    )
+    total_paths: ClassVar = (*done_paths, "request_counts.processing")
+    body_path: ClassVar = "result.message"
+    error_path: ClassVar = "result.error"
+
+    @staticmethod
+    def write_line(key: str, body: object) -> dict[str, object]:
+        """Return the entry of a call."""
+        return {"custom_id": key, "params": body}
+
+    @classmethod
+    def read_line(cls, line: Mapping[str, Any]) -> BatchLine:
+        """Return what a line of the results says."""
+        result = super().read_line(line)
+        kind = _dig(line, "result.type")
+        if result.body is not None or not kind:
+            return result
+        why = find_complaint(result.error) or SILENCE.get(str(kind))
+        return result._replace(error={"code": kind, "message": why})
+
+    def list_files(self, shown: Mapping[str, Any]) -> Sequence[Sequence[str]]:
+        """Return the path of the results."""
+        return [("batches", str(shown.get("id")), "results")] if shown.get("results_url") else ()
+
+    async def upload(self, content: bytes) -> str:
+        """Return a name for lines that are sent with the batch; it tells when."""
+        del content
+        return f"answerkey-{self._client.endpoint.clock.wall():.0f}-{token_hex(8)}"
+
+    def _order(self, file: str, content: bytes | None) -> Request:
+        if content is None:
+            raise Refused("it is not there")
+        return self._put(file, content.strip().replace(b"\n", b","))
+
+    def _put(self, file: str, entries: bytes) -> Request:
+        del file
+        return Request(b'{"requests":[%b]}' % entries, url=self._locate("batches"))
+
+    def _is_ours(self, listed: Mapping[str, Any], submitted: Submitted) -> bool:
+        try:
+            made_at = datetime.fromisoformat(str(listed.get("created_at"))).timestamp()
+        except ValueError:
+            return False
+        since = float(submitted.file.split("-")[1]) - CLOCK_SECONDS
+        state = self.read_state(listed)
+        is_alike = made_at >= since and state.total == len(submitted.keys)
+        return is_alike and state.batch not in self.known
+
+
+class GeminiBatches(AnthropicBatches):
+    """Batches of Gemini: all calls in one request, named by us.
+
+    What is over holds its answers itself.
+    """
+
+    limits: ClassVar = BatchLimits(max_bytes=18 * MEGABYTE)
+    listed: ClassVar = "operations"
+    id_path: ClassVar = "name"
+    status_path: ClassVar = "metadata.state"
+    done_paths: ClassVar = tuple(
+        f"metadata.batchStats.{name}RequestCount" for name in ("successful", "failed")
+    )
+    total_paths: ClassVar = ("metadata.batchStats.requestCount",)
+    key_path: ClassVar = "metadata.key"
+    body_path: ClassVar = "response"
+    error_path: ClassVar = "error"
+
+    @staticmethod
+    def write_line(key: str, body: object) -> dict[str, object]:
+        """Return the entry of a call."""
+        return {"request": body, "metadata": {"key": key}}
+
+    def _put(self, file: str, entries: bytes) -> Request:
+        order = b'{"batch":{"displayName":"%b","inputConfig":{"requests":{"requests":[%b]}}}}'
+        url = self._connection.url.replace(":generateContent", ":batchGenerateContent")
+        return Request(order % (file.encode(), entries), url=url)
+
+    def _is_ours(self, listed: Mapping[str, Any], submitted: Submitted) -> bool:
+        return bool(_dig(listed, "metadata.displayName") == submitted.file)
+
+
+BATCH_APIS: dict[str, type[BatchApi]] = {"anthropic": AnthropicBatches, "gemini": GeminiBatches}
+
+
+def find_batch_api(connection: Connection) -> type[BatchApi]:
+    """Return how the API of a connection does batches."""
+    return BATCH_APIS.get(connection.api.name, BatchApi)
+
+
+def _dig(value: Any, path: str) -> Any:  # noqa: ANN401 - JSON
+    """Return what is at a path of an object; None where there is nothing."""
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _count(value: object) -> int:
+    """Return a count, which Gemini writes as a text."""
+    if isinstance(value, str) and value.isdecimal():
+        value = int(value)
+    return read_count(value) or 0
+
+
+# Lines.
+
+
 def write_line(connection: Connection, call: Call) -> bytes | Completion:
     """Return a call as a line of a batch's input.
 
     A completion with status ERROR when it cannot be built.
     """
     try:
-        body = connection.build(call.messages, call.choices)
+        body = connection.build(call.messages)
     except AnswerkeyError as error:
-        return Completion(
-            None, CompletionStatus.ERROR, call.messages, error=error.message, source="live"
-        )
+        return fail(error.message).with_fields(prompt=call.messages, source="live")
     line = find_batch_api(connection).write_line(call.key, body)
     return json.dumps(line, separators=(",", ":"), default=str).encode() + b"\n"
 
@@ -159,475 +508,44 @@ def cut_files(
         yield file
 
 
-def read_lines(content: Lines, connection: Connection) -> Iterator[tuple[str, Completion]]:
+def read_lines(
+    content: bytes | Sequence[object], connection: Connection
+) -> Iterator[tuple[str, Completion]]:
     """Yield key and completion of each line that names a call, in the order of the file.
 
     Never raises. A line that cannot be read names no call.
     """
     api = find_batch_api(connection)
-    for raw in io.BytesIO(content) if isinstance(content, bytes) else content:
+    for raw in content.split(b"\n") if isinstance(content, bytes) else content:
         try:
             value = json.loads(raw) if isinstance(raw, bytes) else raw
         except (ValueError, RecursionError):
             continue
-        line = api.read_line(value) if isinstance(value, dict) else {}
-        key = line.get("custom_id")
-        if isinstance(key, str):
-            yield key, _read_line(line, connection)
+        if isinstance(value, dict):
+            line = api.read_line(value)
+            if isinstance(line.key, str):
+                yield line.key, _read_line(line, connection)
 
 
-def _read_line(line: Mapping[str, Any], connection: Connection) -> Completion:
-    answer = line.get("response")
-    error = line.get("error")
-    if error:
-        code = _dig(error, "code")
-        name = code[:_LONGEST] if isinstance(code, str) and code else "the batch reports an error"
-        return fail(connection.hide(f"{name}: {find_complaint(error) or 'no reason is given'}"))
-    if not isinstance(answer, Mapping):
+def _read_line(line: BatchLine, connection: Connection) -> Completion:
+    if line.error:
+        code = _dig(line.error, "code")
+        name = code if isinstance(code, str) and code else "the batch reports an error"
+        return fail(
+            connection.hide(f"{name}: {find_complaint(line.error) or 'it gives no reason'}")
+        )
+    if line.body is None:
         return fail("the line of this call has neither an answer nor an error")
-    status = answer.get("status_code")
-    body = answer.get("body")
     try:
-        raw = body.encode(errors="replace") if isinstance(body, str) else json.dumps(body).encode()
+        text = line.body if isinstance(line.body, str) else json.dumps(line.body)
     except RecursionError:
         return fail("the answer is nested too deeply to be read")
-    return judge(
-        Reply(status if isinstance(status, int) else 200, {}, raw), connection.read
-    ).completion
+    status = line.status if isinstance(line.status, int) else 200
+    reply = Reply(status, {}, text.encode(errors="replace"))
+    return judge(reply, connection.read).completion
 
 
-class Refused(Exception):  # noqa: N818 - the caller decides whether it is an error
-    """The endpoint does not do it, and asking again brings nothing. The message says why."""
-
-
-class Gone(Refused):
-    """What was asked for is not there, or too large to be had."""
-
-
-@dataclass(frozen=True)
-class BatchState:
-    """What the endpoint says of a batch; `files` are those of its output and its errors."""
-
-    batch: str
-    status: str
-    files: tuple[str, ...] = ()
-    done: int = 0
-    total: int = 0
-    complaint: str = ""
-
-
-class BatchApi:
-    """The batches of OpenAI, and of those who copied them: files and batches beside a chat
-    endpoint.
-
-    Lines and batches of another API are brought into the form of these. `known` are batches whose
-    calls are known. Raises SolverError E304 (the key is refused) or E306 (no answer in spite of all
-    attempts).
-    """
-
-    limits: ClassVar = BatchLimits()
-    #: Where a list has its batches; what asks for so many of them, and for the next.
-    listed: ClassVar = ("data", "limit", "after")
-
-    def __init__(self, client: ModelClient, limits: BatchLimits) -> None:
-        self._client = client
-        self._connection = client.endpoint.connection
-        self._limits = limits
-        self.known: set[str] = set()
-        common = client.endpoint.limits
-        self._transfer = replace(
-            common,
-            attempt_seconds=limits.transfer_seconds,
-            call_seconds=limits.transfer_seconds + limits.outage_seconds,
-        )
-        self._wait = replace(common, attempts=1000, call_seconds=limits.outage_seconds)
-
-    @staticmethod
-    def write_line(key: str, body: object) -> dict[str, object]:
-        """Return the line of a call."""
-        return {"custom_id": key, "method": "POST", "url": ENDPOINT, "body": body}
-
-    @staticmethod
-    def read_line(line: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a line of the output: `custom_id`, and `response` or `error`."""
-        return line
-
-    @staticmethod
-    def read_batch(shown: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a batch: `id`, `status`, `request_counts`, `errors`, and the files of its
-        output.
-        """
-        return shown
-
-    async def upload(self, content: bytes) -> str:
-        """Return the name of the new file that holds these lines; raises `Refused`."""
-        boundary = token_hex(16)
-        start = (
-            f'--{boundary}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
-            f'--{boundary}\r\nContent-Disposition: form-data; name="file"; '
-            'filename="calls.jsonl"\r\n'
-            "Content-Type: application/octet-stream\r\n\r\n"
-        )
-        form = b"".join((start.encode(), content, f"\r\n--{boundary}--\r\n".encode()))
-        kind = f"multipart/form-data; boundary={boundary}"
-        request = Request(form, url=self._locate("files"), content_type=kind)
-        return self._take_id(_parse(await self._fetch(request, self._transfer)))
-
-    async def create(self, submitted: Submitted, content: bytes | None) -> BatchState:
-        """Return the new batch over a file, or the one that is there in spite of an error.
-
-        `content` are its lines, None where they were handed in by an earlier process, which may
-        have come to a batch. Raises `Refused`; there is no batch then.
-        """
-        if content is None and (body := await self._find(submitted)) is not None:
-            return self._read(_parse(body))
-        request = self._order(submitted.file, content)
-        is_large = len(request.body or b"") > MEGABYTE
-        limits = self._transfer if is_large else self._client.endpoint.limits
-        return self._read(
-            _parse(await self._fetch(request, limits, partial(self._find, submitted)))
-        )
-
-    def _order(self, file: str, content: bytes | None) -> Request:
-        """Return the request that makes a batch."""
-        del content  # it is in the file
-        order = {"input_file_id": file, "endpoint": ENDPOINT, "completion_window": WINDOW}
-        return Request(json.dumps(order).encode(), url=self._locate("batches"))
-
-    async def look(self, batch: str) -> BatchState:
-        """Return how far a batch is; raises `Gone`."""
-        request = Request(None, "GET", self._locate("batches", batch))
-        return self._read(_parse(await self._fetch(request, self._wait, is_paid=True)))
-
-    async def download(self, file: str) -> Lines:
-        """Return the lines of a file; raises `Gone`."""
-        return await self._load(self._transfer, "files", file, "content")
-
-    async def _load(self, limits: Limits, *names: str) -> bytes:
-        request = Request(None, "GET", self._locate(*names), max_bytes=self._limits.output_bytes)
-        return await self._fetch(request, limits, is_paid=True)
-
-    def show(self, state: BatchState, calls: int) -> None:
-        """Tell who looks on how far a batch of so many calls is."""
-        total = state.total or calls
-        if self._client.settings.watch is not None:
-            done = min(state.done, total)
-            is_over = state.status in OVER
-            self._client.settings.watch(BatchSeen(state.batch, state.status, done, total, is_over))
-
-    async def _find(self, submitted: Submitted) -> bytes | None:
-        """Return the batch over a file as it is shown.
-
-        None as well where batches are not listed.
-        """
-        name, most, following = self.listed
-        after: dict[str, str] = {}
-        for _ in range(PAGES):
-            try:
-                url = self._locate("batches", **{most: str(LISTED)}, **after)
-                page = _parse(
-                    await self._fetch(Request(None, "GET", url), self._client.endpoint.limits)
-                )
-            except Refused:
-                return None
-            listed = page.get(name)
-            batches = (
-                [batch for batch in listed if isinstance(batch, Mapping)]
-                if isinstance(listed, list)
-                else []
-            )
-            for batch in batches:
-                if await self._is_ours(batch, submitted):
-                    return json.dumps(batch).encode()
-            token = page.get("nextPageToken")
-            if batches and page.get("has_more"):
-                token = batches[-1].get("id")
-            if not token:
-                return None
-            after = {following: str(token)}
-        return None
-
-    async def _is_ours(self, listed: Mapping[str, Any], submitted: Submitted) -> bool:
-        """Return whether a batch in a list is the one that was submitted."""
-        return bool(listed.get("input_file_id") == submitted.file)
-
-    def _is_whole(self, request: Request, body: bytes) -> bool:
-        """Return whether the body of an answer is what was asked for, whatever it looks like."""
-        del body
-        return request.max_bytes is not None
-
-    async def _fetch(
-        self,
-        request: Request,
-        limits: Limits,
-        recall: Callable[[], Awaitable[bytes | None]] | None = None,
-        *,
-        is_paid: bool = False,
-    ) -> bytes:
-        """Return the body of the reply.
-
-        `recall` looks, before another attempt, if the last one did it. What was paid for is given
-        up only when it is gone.
-        """
-        clock = self._client.endpoint.clock
-
-        def read(status: int, body: bytes) -> Completion:
-            if status in ANSWERED and self._is_whole(request, body):
-                return Completion("")
-            completion = read_body(status, body, lambda _: Completion(""))
-            if completion.error is None:
-                return completion
-            return replace(completion, error=self._connection.hide(completion.error))
-
-        retry = Retry(limits, clock)
-        while True:
-            came = await self._client.start_http().send(request, seconds=retry.begin_attempt())
-            outcome = judge(came, read)
-            is_undone = False
-            if isinstance(came, Reply):
-                if outcome.verdict is Verdict.ANSWERED:
-                    return came.body
-                outcome = outcome._replace(retry_after=read_retry_after(came.headers, clock.wall()))
-                is_undone = came.status == _TOO_MANY_REQUESTS
-            wait = retry.choose_wait(outcome)
-            if wait is None:
-                raise self._explain(outcome, is_paid=is_paid)
-            why = outcome.completion.error or outcome.label
-            LOG.debug("%s %s: %s; again in %.1f s", request.method, request.url, why, wait)
-            await clock.sleep(wait)
-            if recall is not None and not is_undone:
-                body = await recall()
-                if body is not None:
-                    return body
-
-    def _explain(self, outcome: Outcome, *, is_paid: bool) -> Exception:
-        """Return why a request is not tried again."""
-        why = outcome.completion.error or outcome.label
-        is_refused = outcome.verdict is Verdict.FAILED
-        if is_refused and outcome.label in _GONE:
-            return Gone(why)
-        # `Health` knows a key that is refused, and a host that is not there.
-        connection = self._connection
-        health = Health(connection.name, connection.host, connection.start_hint)
-        error = health.note(outcome, is_final=True)
-        if error is not None:
-            return error
-        if is_refused and not is_paid:
-            return Refused(why)
-        return self._fail(why)
-
-    def _fail(self, why: str) -> SolverError:
-        return SolverError(
-            "E306", f"the batches of `{self._connection.name}` fail: {why}", hint=RESUME_HINT
-        )
-
-    def _read(self, shown: Mapping[str, Any]) -> BatchState:
-        state = self.read_batch(shown)
-        names = ("completed", "failed", "total")
-        done, failed, total = (
-            read_count(_dig(state, "request_counts", name)) or 0 for name in names
-        )
-        status = state.get("status")
-        errors = _dig(state, "errors", "data") or state.get("errors")
-        if not isinstance(status, str):
-            raise self._fail("a batch that it shows has no status")
-        return BatchState(
-            batch=self._take_id(state),
-            status=status.lower(),
-            files=tuple(
-                filter(_is_name, (state.get("output_file_id"), state.get("error_file_id")))
-            ),
-            done=done + failed,
-            total=total,
-            complaint=self._connection.hide(shorten(find_complaint(errors))),
-        )
-
-    def _take_id(self, shown: Mapping[str, Any]) -> str:
-        name = shown.get("id")
-        if not _is_name(name):
-            raise self._fail("a file or batch that it shows has no `id`")
-        return name
-
-    def _locate(self, *names: str, **query: str) -> str:
-        parts = urlsplit(self._connection.url)
-        path = _ENDPOINT_END.sub("", parts.path) + "".join(
-            f"/{quote(name, safe='')}" for name in names
-        )
-        joined = "&".join(text for text in (parts.query, urlencode(query)) if text)
-        return parts._replace(path=path, query=joined, fragment="").geturl()
-
-
-class AnthropicBatches(BatchApi):
-    """Batches of Anthropic: all calls in one request, and one file of results.
-
-    A batch has no name of ours. So one that was made in the moment in which the process died is
-    known by when it was made, by its number of calls and, when it is over, by their names.
-    """
-
-    listed: ClassVar = ("data", "limit", "after_id")
-
-    @staticmethod
-    def write_line(key: str, body: object) -> dict[str, object]:
-        """Return the entry of a call."""
-        return {"custom_id": key, "params": body}
-
-    @staticmethod
-    def read_line(line: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a line of the results in the form of OpenAI's."""
-        made = {"custom_id": line.get("custom_id")}
-        kind = _dig(line, "result", "type")
-        if kind == "succeeded":
-            return made | {"response": {"body": _dig(line, "result", "message")}}
-        why = find_complaint(_dig(line, "result", "error")) or SILENCE.get(str(kind))
-        return made | ({"error": {"code": kind, "message": why}} if kind else {})
-
-    @staticmethod
-    def read_batch(shown: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a batch in the form of OpenAI's."""
-        names = ("processing", "succeeded", "errored", "canceled", "expired")
-        waiting, done, *failed = (
-            read_count(_dig(shown, "request_counts", name)) or 0 for name in names
-        )
-        counts = {"total": waiting + done + sum(failed), "completed": done, "failed": sum(failed)}
-        batch = shown.get("id")
-        status = shown.get("processing_status")
-        file = batch if shown.get("results_url") else None
-        return {"id": batch, "status": status, "request_counts": counts, "output_file_id": file}
-
-    async def upload(self, content: bytes) -> str:
-        """Return a name for lines that are sent with the batch; it tells when."""
-        del content
-        return f"answerkey-{self._client.endpoint.clock.wall():.0f}-{token_hex(8)}"
-
-    async def download(self, file: str) -> Lines:
-        """Return the results of a batch; raises `Gone`."""
-        return await self._load(self._transfer, "batches", file, "results")
-
-    def _order(self, file: str, content: bytes | None) -> Request:
-        if content is None:
-            raise Refused("it is not there")
-        return self._put(file, content.strip().replace(b"\n", b","))
-
-    def _put(self, file: str, entries: bytes) -> Request:
-        del file
-        return Request(b'{"requests":[%b]}' % entries, url=self._locate("batches"))
-
-    async def _is_ours(self, listed: Mapping[str, Any], submitted: Submitted) -> bool:
-        try:
-            made = datetime.fromisoformat(str(listed.get("created_at"))).timestamp()
-        except ValueError:
-            return False
-        since = float(submitted.file.split("-")[1]) - CLOCK_SECONDS
-        size = self.read_batch(listed)["request_counts"]["total"]
-        if made < since or size != len(submitted.keys) or listed.get("id") in self.known:
-            return False
-        state = self._read(listed)
-        wait = self._limits.first_poll
-        while state.status not in OVER:  # only then it shows whose it is
-            self.show(state, size)
-            await self._client.endpoint.clock.sleep(wait)
-            wait = min(self._limits.longest_poll, wait * self._limits.poll_growth)
-            state = await self.look(state.batch)
-        self.show(state, size)
-        files = [await self.download(file) for file in state.files]
-        keys = {key for lines in files for key, _ in read_lines(lines, self._connection)}
-        return not keys.isdisjoint(submitted.keys)
-
-
-class GeminiBatches(AnthropicBatches):
-    """Batches of Gemini: all calls in one request, named by us.
-
-    What is over holds its answers itself.
-    """
-
-    limits: ClassVar = BatchLimits(max_bytes=18 * MEGABYTE)
-    listed: ClassVar = ("operations", "pageSize", "pageToken")
-
-    def __init__(self, client: ModelClient, limits: BatchLimits) -> None:
-        super().__init__(client, limits)
-        self._answers: dict[str, Lines] = {}
-
-    @staticmethod
-    def write_line(key: str, body: object) -> dict[str, object]:
-        """Return the entry of a call."""
-        return {"request": body, "metadata": {"key": key}}
-
-    @staticmethod
-    def read_line(line: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return an answer in the form of OpenAI's lines."""
-        made = {"custom_id": _dig(line, "metadata", "key"), "error": line.get("error")}
-        return made | ({"response": {"body": line["response"]}} if "response" in line else {})
-
-    @staticmethod
-    def read_batch(shown: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a batch in the form of OpenAI's; its counts are texts."""
-        names = {"total": "request", "completed": "successfulRequest", "failed": "failedRequest"}
-        stats = _dig(shown, "metadata", "batchStats")
-        texts = {name: str(_dig(stats, f"{theirs}Count")) for name, theirs in names.items()}
-        counts = {name: int(text) for name, text in texts.items() if text.isdecimal()}
-        batch = str(shown.get("name") or "").removeprefix("batches/")
-        status = str(_dig(shown, "metadata", "state")).partition("_STATE_")[2] or None
-        return {
-            "id": batch,
-            "status": status,
-            "request_counts": counts,
-            "errors": shown.get("error"),
-        }
-
-    async def look(self, batch: str) -> BatchState:
-        """Return how far a batch is, and keep its answers; raises `Gone`."""
-        shown = _parse(await self._load(self._wait, "batches", batch))
-        response = _dig(shown, "response") or _dig(shown, "metadata", "output")
-        response = _dig(response, "inlinedResponses", "inlinedResponses")
-        state = self._read(shown)
-        if state.status not in OVER or not isinstance(response, list):
-            return state
-        self._answers[batch] = response
-        return replace(state, files=(batch,))
-
-    async def download(self, file: str) -> Lines:
-        """Return the answers that the last look has found."""
-        return self._answers.pop(file)
-
-    def _put(self, file: str, entries: bytes) -> Request:
-        order = b'{"batch":{"displayName":"%b","inputConfig":{"requests":{"requests":[%b]}}}}'
-        url = self._connection.url.replace(":generateContent", ":batchGenerateContent")
-        return Request(order % (file.encode(), entries), url=url)
-
-    async def _is_ours(self, listed: Mapping[str, Any], submitted: Submitted) -> bool:
-        return bool(_dig(listed, "metadata", "displayName") == submitted.file)
-
-    def _is_whole(self, request: Request, body: bytes) -> bool:
-        # A batch that failed, or was cancelled, has an `error` without being one.
-        try:
-            return request.max_bytes is not None and "metadata" in _parse(body)
-        except (ValueError, RecursionError):
-            return False
-
-
-BATCH_APIS: dict[str, type[BatchApi]] = {"anthropic": AnthropicBatches, "gemini": GeminiBatches}
-
-
-def find_batch_api(connection: Connection) -> type[BatchApi]:
-    """Return how the API of a connection does batches."""
-    return BATCH_APIS.get(connection.api.name, BatchApi)
-
-
-def _is_name(value: object) -> TypeGuard[str]:
-    return isinstance(value, str) and value not in {"", ".", ".."} and len(value) <= _LONGEST_ID
-
-
-def _dig(value: Any, *names: str) -> Any:  # noqa: ANN401 - JSON
-    """Return what is at a path of an object; None where there is nothing."""
-    for name in names:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
-
-
-def _parse(body: bytes) -> Mapping[str, Any]:
-    """Return the object of a body that was found to be one."""
-    value: Mapping[str, Any] = json.loads(body.decode("utf-8-sig"))
-    return value
+# Making the calls.
 
 
 class BatchRound(Round):
@@ -661,8 +579,7 @@ class BatchRound(Round):
                 await self._collect_all()
         finally:
             for submitted in self._open:
-                if submitted.batch is not None:
-                    self._tell(BatchLeft(submitted.batch, len(submitted.keys)))
+                self._report(BatchLeft(str(submitted.batch), len(submitted.keys)))
         return self._answered
 
     def stop(self, reason: BaseException | None, *, grace: float | None = None) -> None:
@@ -693,8 +610,7 @@ class BatchRound(Round):
 
         E305 without any.
         """
-        endpoint = self._endpoint
-        settings = self._settings
+        budget = self._settings.budget
         lines: list[tuple[str, bytes]] = []
         hopeless: list[tuple[Call, Completion]] = []
         for call in self._unanswered.values():
@@ -702,10 +618,11 @@ class BatchRound(Round):
             if isinstance(line, Completion):
                 hopeless.append((call, line))
                 continue
-            cost = charge(settings.price, *endpoint.estimate_tokens(line), is_batch=True)
+            tokens = self._endpoint.estimate_tokens(line)
+            cost = charge(self._settings.price, *tokens, is_batch=True)
             try:
-                while not (has_room := settings.budget.reserve(cost)) and not lines:
-                    await endpoint.clock.sleep(BUDGET_POLL_SECONDS)
+                while not (has_room := budget.reserve(cost)) and not lines:
+                    await self._endpoint.clock.sleep(BUDGET_POLL_SECONDS)
             except AnswerkeyError:
                 if not lines:
                     raise
@@ -739,7 +656,7 @@ class BatchRound(Round):
         opened = replace(submitted, batch=state.batch)
         await self._in_thread(self._book.keep_batch, opened)
         self._api.known.add(state.batch)
-        self._api.show(state, len(opened.keys))
+        self._show(opened, state)
         return opened
 
     async def _collect_all(self) -> None:
@@ -756,20 +673,21 @@ class BatchRound(Round):
 
     async def _look(self, submitted: Submitted) -> None:
         """Collect a batch if it is over."""
-        name = submitted.batch or ""
+        name = str(submitted.batch)
         try:
             state = await self._api.look(name)
-        except Gone as error:
-            state = BatchState(name, "gone", complaint=f"the batch is not there: {error}")
+        except Refused as error:
+            state = BatchState(name, "gone", errors=f"the batch is not there: {error}")
         else:
-            self._api.show(state, len(submitted.keys))
-            if state.status not in OVER:
+            self._show(submitted, state)
+            if not state.is_over:
                 return
         completions = await self._download(state)
         self._open.remove(submitted)
+        complaint = self._connection.hide(shorten(find_complaint(state.errors)))
         if state.status == "failed" and not completions:
             # The endpoint took the batch and did not begin with it; the others are collected first.
-            why = state.complaint or "it gives no reason"
+            why = complaint or "it gives no reason"
             self._refusal = SolverError(
                 "E306",
                 f"the endpoint of `{self._connection.name}` refuses the batch `{name}`: {why}",
@@ -777,32 +695,28 @@ class BatchRound(Round):
             )
             await self._in_thread(self._book.end_batch, submitted)
             return
-        silence = fail(state.complaint or SILENCE.get(state.status, SILENCE["completed"]))
+        silence = fail(complaint or SILENCE.get(state.status, UNMENTIONED))
         finished: list[tuple[Call, Completion]] = []
         for key in submitted.keys:
             call = self._unanswered.get(key)
-            if call is None:
-                continue
-            # How long one line took, nobody tells.
-            completion = replace(
-                completions.get(key, silence),
-                prompt=call.messages,
-                attempts=1,
-                source=BATCH_SOURCE,
-            )
-            finished.append((call, completion))
+            if call is not None:
+                # How long one line took, nobody tells.
+                completion = completions.get(key, silence).with_fields(
+                    prompt=call.messages, attempts=1, source=BATCH_SOURCE
+                )
+                finished.append((call, completion))
         await self._keep(finished, submitted)
 
     async def _download(self, state: BatchState) -> dict[str, Completion]:
-        """Return what the files of a batch say, by the keys of the calls.
+        """Return what the output of a batch says, by the keys of the calls.
 
         An answer, which comes first, wins over an error of the same call.
         """
-        completions: dict[str, Completion] = {}
+        completions = dict(read_lines(state.lines, self._connection))
         for file in state.files:
             try:
                 content = await self._api.download(file)
-            except Gone as error:
+            except Refused as error:
                 missing = fail(f"a file of the batch cannot be had: {error}")
                 for key in self._unanswered:
                     completions.setdefault(key, missing)
@@ -823,9 +737,16 @@ class BatchRound(Round):
             cost = charge_completion(self._settings.price, completion)
             self._settings.budget.settle(self._reserved.pop(call.key, 0.0), cost)
         for call, completion in finished:
-            self._tell(Finished(call, completion))
+            self._report(Finished(call, completion))
 
-    def _tell(self, event: Event) -> None:
+    def _show(self, submitted: Submitted, state: BatchState) -> None:
+        """Tell who looks on how far a batch is."""
+        total = state.total or len(submitted.keys)
+        done = min(state.done, total)
+        batch = str(submitted.batch)
+        self._report(BatchSeen(batch, state.status, done, total, state.is_over))
+
+    def _report(self, event: Finished | BatchSeen | BatchLeft) -> None:
         if self._settings.watch is not None:
             self._settings.watch(event)
 

@@ -89,7 +89,6 @@ class CallCache:
         with self._opened() as store:
             for key, completion in store.find(calls).items():
                 completions[key] = completion.with_fields(source="cache")
-            store.renew(completions, self.limit)
         return completions
 
     def list_known(self, keys: Collection[str]) -> set[str]:
@@ -113,7 +112,6 @@ class CallCache:
             return
         with self._opened() as store:
             store.write(answered, replaces=True)
-            store.renew([call.key for call, _ in answered], self.limit)
             store.shrink(self.limit)
 
     def measure(self) -> tuple[int, int]:
@@ -213,19 +211,10 @@ class RunLedger:
         A journal that cannot be written keeps nothing from the cache, which may be on another disk.
         """
         try:
-            self.write(finished)
+            self.journal.write(finished, self.task)
             self.journal.sync()
         finally:
             self.cache.add(finished)
-
-    def write(self, finished: FinishedCalls) -> None:
-        """Store finished calls; they outlive this process when this returns."""
-        self.journal.write(finished, self.task)
-
-    def settle(self, finished: FinishedCalls) -> None:
-        """Wait until what was written is on disk, and hand it to the cache."""
-        self.journal.sync()
-        self.cache.add(finished)
 
 
 # ── all caches of the user
@@ -265,11 +254,10 @@ def list_caches(names: Collection[str] = ()) -> list[CacheUse]:
     uses = {"calls": _measure_calls()}
     for name in _FOLDERS:
         uses[name] = _measure_folder(home, name)
-    unknown = set(names) - uses.keys()
-    if unknown:
-        name = min(unknown)
-        hint = suggest(name, ["clear", *uses]) or f"caches: {listing(uses)}"
-        raise SpecError("E119", f"there is no cache `{name}`", hint=hint)
+    for name in names:
+        if name not in uses:
+            hint = suggest(name, ["clear", *uses]) or f"caches: {listing(uses)}"
+            raise SpecError("E119", f"there is no cache `{name}`", hint=hint)
     return [uses[name] for name in uses if not names or name in names]
 
 

@@ -49,8 +49,8 @@ class Call:
     """One question to a model; `purpose` is `solve`, or `judge:` and the key of a scorer.
 
     One that is not `is_cached` concerns this run alone: what decides the answer is not all known.
-    `question` is for models that see the sample; `choices` are what the reply is constrained to, if
-    it is. Calls with the same `key` are the same question and share one completion.
+    `question` is for models that see the sample. Calls with the same `key` are the same question
+    and share one completion.
     """
 
     key: str
@@ -60,7 +60,6 @@ class Call:
     purpose: str = "solve"
     is_cached: bool = True
     question: Request | None = None
-    choices: Sequence[str] | None = None
 
 
 FinishedCalls = Sequence[tuple[Call, Completion]]
@@ -98,10 +97,7 @@ def call_key(model: Identified, messages: Sequence[Mapping[str, object]], trial:
 
 
 class Ledger(Protocol):
-    """Where finished calls are kept.
-
-    Used by one thread at a time. `write` and `settle` make up `add`.
-    """
+    """Where finished calls are kept; used by one thread at a time."""
 
     def find(self, calls: Sequence[Call]) -> dict[str, Completion]:
         """Return the completions that are known, by the key of the call.
@@ -112,15 +108,6 @@ class Ledger(Protocol):
     def add(self, finished: FinishedCalls) -> None:
         """Keep finished calls; they are safe when this returns."""
 
-    def write(self, finished: FinishedCalls) -> None:
-        """Keep finished calls so that they outlive this process; the event loop waits for it."""
-
-    def settle(self, finished: FinishedCalls) -> None:
-        """Make sure that what was written outlives the machine as well.
-
-        Called from another thread.
-        """
-
 
 @dataclass
 class MemoryLedger:
@@ -129,10 +116,7 @@ class MemoryLedger:
     kept: dict[str, Completion] = field(default_factory=dict)
 
     def find(self, calls: Sequence[Call]) -> dict[str, Completion]:
-        """Return the completions that are known, by the key of the call.
-
-        Failed calls are not among them.
-        """
+        """Return the completions that are known, by the key of the call."""
         completions = {}
         for call in calls:
             completion = self.kept.get(call.key)
@@ -142,14 +126,7 @@ class MemoryLedger:
 
     def add(self, finished: FinishedCalls) -> None:
         """Keep finished calls."""
-        self.write(finished)
-
-    def write(self, finished: FinishedCalls) -> None:
-        """Keep finished calls."""
         self.kept.update((call.key, completion) for call, completion in finished)
-
-    def settle(self, finished: FinishedCalls) -> None:
-        """Do nothing: memory is as safe as it gets."""
 
 
 @dataclass(frozen=True)
@@ -161,23 +138,21 @@ class Limits:
     attempts, `wait_seconds` for the longest pause between two, also when the endpoint asks for
     more, `first_wait` for the pause after the first error; it doubles after each further one (a
     random part of it is waited). `reach_seconds` is how long a call is tried while no connection
-    was ever made, `failing_seconds` while the endpoint has never answered but with server errors;
-    these are reported after `report_seconds`. `unreadable_attempts` is how many replies without
+    was ever made, `failing_seconds` while the endpoint has never answered but with server errors.
+    `unreadable_attempts` is how many replies without
     sense are asked for; an endpoint that sends them is not overloaded, and they may cost.
-    `max_bytes` holds for a body as sent, and unpacked. `max_open` is how many connections this
+    `max_bytes` holds for a body. `max_open` is how many connections this
     process can have open, whatever the model says.
     """
 
     max_concurrent: int = 64
     requests_per_minute: float | None = None
-    tokens_per_minute: float | None = None
     attempts: int = 10
     unreadable_attempts: int = 6
     attempt_seconds: float = 120.0
     connect_seconds: float = 15.0
     call_seconds: float = 600.0
     reach_seconds: float = 3.0
-    report_seconds: float = 10.0
     failing_seconds: float = 60.0
     first_wait: float = 0.5
     wait_seconds: float = 60.0
@@ -224,13 +199,8 @@ def charge(price: Price | None, *tokens: float | None, is_batch: bool = False) -
     write_price = price.prompt if price.written is None else price.written
     cost = price.prompt * max(0, prompt - read - written)
     cost += price.completion * completion
-    cost += write_price * written
-    cached = read_price * read
-    if is_batch:
-        cost *= BATCH_SHARE
-        if not price.is_cache_full:
-            cached *= BATCH_SHARE
-    return cost + cached
+    cost += write_price * written + read_price * read
+    return cost * BATCH_SHARE if is_batch else cost
 
 
 def charge_completion(price: Price | None, completion: Completion) -> float:

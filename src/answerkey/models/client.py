@@ -1,7 +1,7 @@
 """Calling an endpoint: a plain function in front, an event loop behind it.
 
-calls ──► known to the journal? ──► Round ──► EndpointState (semaphore, rates) ──► HttpClient
-                                     └────► Commits ──► journal, then it counts
+calls ──► known to the journal? ──► Round ──► EndpointState (concurrency, rates) ──► HttpClient
+                                     └────► journal, then it counts
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from answerkey.errors import AnswerkeyError, raise_if_interrupted
@@ -24,8 +22,6 @@ from answerkey.models.calls import (
     CallSettings,
     Event,
     Finished,
-    FinishedCalls,
-    Ledger,
     Limits,
     Retried,
     charge,
@@ -34,8 +30,9 @@ from answerkey.models.calls import (
 )
 from answerkey.models.endpoint import EndpointState
 from answerkey.models.providers import Connection
+from answerkey.models.responses import fail
 from answerkey.models.retry import Request, Retry, Verdict
-from answerkey.types import Completion, CompletionStatus, make_encoder
+from answerkey.types import Completion, make_encoder
 
 if TYPE_CHECKING:
     from answerkey.models.http import HttpClient
@@ -53,14 +50,8 @@ SIGNAL_SECONDS = 0.25
 #: What was answered in the last moment is written within so many seconds, wherever it was sent
 #: from.
 WRITE_SECONDS = 1.0
-#: The pause between two writings to a ledger: each costs as much as a few calls do. Connections
-#: rest about as long, so that nothing waits for it.
-GATHER_SECONDS = 0.004
-#: So long after a writing it is made safe, together with what has been written since.
-SETTLE_SECONDS = 0.02
-#: Nothing more is written while so many calls are not safe yet: the disk is slower than the
-#: endpoint.
-MOST_UNSETTLED = 1_000
+#: The pause between two writings to a ledger: each costs as much as a few calls do.
+GATHER_SECONDS = 0.002
 #: So many new objects make the garbage collector look for garbage while calls are made.
 GARBAGE_THRESHOLD = 50_000
 
@@ -192,13 +183,14 @@ class Round:
     def __init__(self, client: ModelClient, calls: Sequence[Call]) -> None:
         self._client = client
         self._settings = client.settings
-        self._endpoint = endpoint = client.endpoint
-        endpoint.connection = endpoint.connection.share_prefixes(call.messages for call in calls)
+        self._endpoint = client.endpoint
         self._rest = iter(calls)
         self._size = min(len(calls), 2 * client.endpoint.concurrency.cap)
         self._answered: dict[str, Completion] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._sending: set[asyncio.Task[object] | None] = set()
+        self._finished: list[tuple[Call, Completion]] = []
+        self._storing: asyncio.Task[None] | None = None
         self._reason: BaseException | None = None
         self._is_stopped = False
 
@@ -208,18 +200,19 @@ class Round:
         Raise what made it stop. After `stop(None)`: what there is.
         """
         self._http = self._client.start_http()
-        ledger = self._settings.ledger
-        end = partial(self.stop, grace=GRACE_SECONDS)
-        self._commits = Commits(ledger, self._client.executor, self._note_kept, end)
         try:
             with collect_garbage_rarely():
                 for _ in range(self._size):
                     self._start(self._work())
                 if self._tasks:
                     await asyncio.wait(self._tasks)
-                await self._flush()
+                if self._storing is not None:
+                    await self._storing
+            if self._finished:  # the ledger has failed; they are paid for, so it is tried again
+                with suppress(AnswerkeyError):
+                    await self._in_thread(self._settings.ledger.add, self._finished)
         finally:
-            self._endpoint.semaphore.reset()
+            self._endpoint.concurrency.reset()
         if self._reason is not None:
             raise self._reason
         return self._answered
@@ -244,24 +237,46 @@ class Round:
         elif grace is not None:
             asyncio.get_running_loop().call_later(grace, cut_off)
 
-    async def _flush(self) -> None:
-        await self._commits.flush()
-
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         task.add_done_callback(self._note_end)
         self._tasks.add(task)
 
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.stop(error, grace=0)
+
     async def _work(self) -> None:
-        semaphore = self._endpoint.semaphore
+        concurrency = self._endpoint.concurrency
         while not self._is_stopped:
-            await semaphore.enter()
+            await concurrency.enter()
             call = None if self._is_stopped else next(self._rest, None)
             completion = None if call is None else await self._make(call)
             if call is None or completion is None:
-                semaphore.finish()
+                concurrency.finish()
                 return
-            self._commits.put(call, completion)
+            self._finished.append((call, completion))
+            if self._storing is None:
+                self._storing = asyncio.create_task(self._store())
+
+    async def _store(self) -> None:
+        """Store finished calls; those of one writing are gathered during the one before."""
+        while self._finished:
+            batch = self._finished
+            self._finished = []
+            try:
+                await self._in_thread(self._settings.ledger.add, batch)
+            except Exception as error:  # noqa: BLE001 - `run` raises it
+                self._finished = batch + self._finished
+                self.stop(error, grace=GRACE_SECONDS)
+                return  # nothing more is stored: `_storing` stays
+            for call, completion in batch:
+                self._answered[call.key] = completion
+                self._tell(Finished(call, completion))
+            self._endpoint.concurrency.finish(len(batch))
+            await asyncio.sleep(GATHER_SECONDS)
+        self._storing = None
 
     async def _make(self, call: Call) -> Completion | None:
         """Return the completion of a call, or None when the round is stopped before there is
@@ -271,13 +286,10 @@ class Round:
         budget = self._settings.budget
         price = self._settings.price
         try:
-            body = encode_body(endpoint.connection.build(call.messages, call.choices)).encode()
+            body = encode_body(endpoint.connection.build(call.messages)).encode()
         except AnswerkeyError as error:
-            return Completion(
-                None, CompletionStatus.ERROR, call.messages, error=error.message, source="live"
-            )
-        prompt, longest = endpoint.estimate_tokens(body)
-        reserved = charge(price, prompt, longest)
+            return fail(error.message).with_fields(prompt=call.messages, source="live")
+        reserved = charge(price, *endpoint.estimate_tokens(body))
         cost = 0.0
         try:
             while not budget.reserve(reserved):
@@ -286,26 +298,25 @@ class Round:
             self.stop(error)
             return None
         try:
-            completion = await self._send(call, body, prompt + longest)
+            completion = await self._send(call, body)
             if completion is not None:
                 cost = charge_completion(price, completion)
             return completion
         finally:
             budget.settle(reserved, cost)
 
-    async def _send(self, call: Call, body: bytes, tokens: int) -> Completion | None:
+    async def _send(self, call: Call, body: bytes) -> Completion | None:
         """Send a request until there is a completion, if only an error.
 
         None when the round is stopped.
         """
         endpoint = self._endpoint
-        clock = self._endpoint.clock
-        semaphore = self._endpoint.semaphore
+        clock = endpoint.clock
         retry = Retry(endpoint.limits, clock)
         request = Request(body)
         task = asyncio.current_task()
         while True:
-            if (pause := endpoint.take_turn(tokens)) > 0:
+            if (pause := endpoint.take_turn()) > 0:
                 await clock.sleep(pause)
             begun = clock.now()
             sent = endpoint.concurrency.begin()
@@ -314,7 +325,8 @@ class Round:
                 came = await self._http.send(request, seconds=retry.begin_attempt())
             finally:
                 self._sending.discard(task)
-            outcome = endpoint.judge(came, sent, clock.now() - begun)
+            latency = clock.now() - begun
+            outcome = endpoint.judge(came, sent, latency)
             wait = retry.choose_wait(outcome, endpoint.health)
             reason = endpoint.health.note(outcome, is_final=wait is None)
             if reason is not None:
@@ -323,19 +335,16 @@ class Round:
             if self._is_stopped and outcome.verdict is not Verdict.ANSWERED:
                 return None
             if wait is None:
-                endpoint.note_usage(outcome.completion, tokens)
+                endpoint.note_usage(outcome.completion)
                 return outcome.completion.with_fields(
-                    prompt=call.messages,
-                    latency=clock.now() - begun,
-                    attempts=retry.attempts,
-                    source="live",
+                    prompt=call.messages, latency=latency, attempts=retry.attempts, source="live"
                 )
             why = outcome.completion.error or outcome.label
             LOG.debug("sample %s: %s; retried in %.1f s", call.sample_id, why, wait)
             self._tell(Retried(call, why, wait, retry.attempts))
-            semaphore.leave()
+            endpoint.concurrency.leave()
             await clock.sleep(wait)
-            await semaphore.enter(is_again=True)
+            await endpoint.concurrency.enter(is_retry=True)
 
     async def _in_thread(self, work: Callable[[U], T], argument: U) -> T:
         """Do something with the ledger, or with what is written beside it, outside the event
@@ -352,17 +361,6 @@ class Round:
                 self._settings.watch(event)
             except AnswerkeyError as error:
                 self.stop(error)
-
-    def _note_kept(self, kept: FinishedCalls) -> None:
-        for call, completion in kept:
-            self._answered[call.key] = completion
-            self._tell(Finished(call, completion))
-        self._endpoint.semaphore.finish(len(kept))
-
-    def _note_end(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self.stop(error, grace=0)
 
 
 @contextmanager
@@ -381,109 +379,6 @@ def collect_garbage_rarely() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(first, *older)
-
-
-@dataclass(eq=False)
-class Commits:
-    """The way of finished calls to a ledger: written in the event loop, made safe in a thread.
-
-    `on_kept` hears of calls that are written, `on_error` that the ledger has failed. What the
-    ledger did not take, and what comes after, is handed to it once more at the end: it is paid for.
-    """
-
-    _ledger: Ledger
-    _executor: Executor
-    _on_kept: Callable[[FinishedCalls], None]
-    _on_error: Callable[[BaseException], None]
-    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
-    _gathered: list[tuple[Call, Completion]] = field(default_factory=list)
-    _unsettled: list[tuple[Call, Completion]] = field(default_factory=list)
-    _writing: asyncio.Handle | None = None
-    _settling: asyncio.Handle | None = None
-    _task: asyncio.Future[None] | None = None
-    _has_failed: bool = False
-    _written_at: float = -GATHER_SECONDS
-
-    def put(self, call: Call, completion: Completion) -> None:
-        """Hand in a finished call."""
-        self._gathered.append((call, completion))
-        self._write_soon()
-
-    async def flush(self) -> None:
-        """Wait until everything is safe, or the ledger has failed."""
-        while self._task is not None or (
-            not self._has_failed and (self._gathered or self._unsettled)
-        ):
-            if self._task is None:
-                self._write()
-                self._settle()
-            if self._task is not None:
-                await asyncio.wait({self._task})
-        unkept = self._unsettled + self._gathered
-        if self._has_failed and unkept:
-            with suppress(AnswerkeyError):  # why it does not work is known already
-                await self._loop.run_in_executor(self._executor, self._ledger.add, unkept)
-
-    def _write_soon(self) -> None:
-        """See to it that what is gathered will be written, unless too much is not safe yet."""
-        is_held = self._has_failed or len(self._unsettled) >= MOST_UNSETTLED
-        if self._gathered and self._writing is None and not is_held:
-            at = self._written_at + GATHER_SECONDS
-            loop = self._loop
-            is_late = loop.time() >= at
-            self._writing = (
-                loop.call_soon(self._write) if is_late else loop.call_at(at, self._write)
-            )
-
-    def _write(self) -> None:
-        if self._writing is not None:
-            self._writing.cancel()
-            self._writing = None
-        if not self._gathered or self._has_failed:
-            return
-        try:
-            self._ledger.write(self._gathered)
-        except AnswerkeyError as error:
-            self._fail(error)
-            return
-        except BaseException as error:  # a bug; nobody waits for this function, but for the calls
-            self._fail(error)
-            raise
-        self._written_at = self._loop.time()
-        batch = self._gathered
-        self._gathered = []
-        self._unsettled += batch
-        self._settle_soon()
-        self._on_kept(batch)
-
-    def _settle_soon(self) -> None:
-        """See to it that what is written will be made safe, together with more."""
-        if self._unsettled and self._task is None and self._settling is None:
-            self._settling = self._loop.call_later(SETTLE_SECONDS, self._settle)
-
-    def _settle(self) -> None:
-        if self._settling is not None:
-            self._settling.cancel()
-            self._settling = None
-        if self._unsettled and self._task is None and not self._has_failed:
-            batch = list(self._unsettled)
-            self._task = self._loop.run_in_executor(self._executor, self._ledger.settle, batch)
-            self._task.add_done_callback(lambda done: self._note_settled(done, len(batch)))
-
-    def _note_settled(self, done: asyncio.Future[None], count: int) -> None:
-        self._task = None
-        if done.cancelled():
-            return
-        if (error := done.exception()) is not None:
-            self._fail(error)
-            return
-        del self._unsettled[:count]
-        self._write_soon()
-        self._settle_soon()
-
-    def _fail(self, error: BaseException) -> None:
-        self._has_failed = True
-        self._on_error(error)
 
 
 class Background:

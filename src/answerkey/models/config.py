@@ -63,6 +63,8 @@ SECRET_NAME = re.compile(
 ALLOW_HOSTS = "ANSWERKEY_ALLOW_HOSTS"
 AZURE_VERSION = "api-version"
 _SECRET_QUERY = re.compile(HIDDEN_PARAMETER, re.IGNORECASE)
+#: Around an IPv6 address.
+_BRACKETS = str.maketrans("", "", "[]")
 _ODD = re.compile(r"[\s\\\x00-\x1f\x7f]")
 
 
@@ -143,25 +145,16 @@ class Caller:
         return Address(text, is_callers=name not in self.project_names)
 
     def allows(self, url: str) -> bool:
-        """Return whether the caller allows a URL's host, named alone or with its port.
-
-        `--allow-host` may also name a whole URL.
-        """
+        """Return whether the caller allows a URL's host, named alone or with its port."""
         listed = ""
         if ALLOW_HOSTS not in self.project_names:
             listed = self.environment.get(ALLOW_HOSTS, "")
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
-        for name in map(str.strip, (*self.allow_hosts, *listed.split(","))):
-            try:
-                allowed = urlsplit(name if "://" in name else f"//{name}")
-                allowed_host, allowed_port = allowed.hostname, allowed.port
-            except ValueError:  # an IPv6 address without brackets
-                allowed_host, allowed_port = name, None
-            is_host = tidy_host(allowed_host or "") == tidy_host(parts.hostname or "")
-            if is_host and allowed_port in {None, port}:
-                return True
-        return False
+        host = tidy_host(parts.hostname or "")
+        listed_names = ",".join((*self.allow_hosts, listed)).translate(_BRACKETS).split(",")
+        names = {tidy_host(name.strip()) for name in listed_names}
+        return host in names or f"{host}:{port}" in names
 
 
 def tidy_host(host: str) -> str:
@@ -253,16 +246,12 @@ class Parameter:
         except (ValueError, OverflowError):
             is_allowed = False
         if not is_allowed:
-            raise ValueError(self._describe_number())
+            kind = "a whole number" if isinstance(self.default, int) else "a number"
+            limits = f" from {self.minimum:g} to {self.maximum:g}"
+            raise ValueError(
+                kind + limits.replace(" from -inf to inf", "").replace(" to inf", " on")
+            )
         return number
-
-    def _describe_number(self) -> str:
-        words = "a whole number" if isinstance(self.default, int) else "a number"
-        if self.minimum == -inf:
-            return words
-        if self.maximum == inf:
-            return f"{words} from {self.minimum:g} on"
-        return f"{words} from {self.minimum:g} to {self.maximum:g}"
 
 
 def split_query(name: str, query: str) -> dict[str, str]:
@@ -277,11 +266,10 @@ def split_query(name: str, query: str) -> dict[str, str]:
         raise SpecError(
             "E301", f"model `{name}`: {query!r} is not `parameter=value`", hint=hint
         ) from None
-    keys = [key for key, _ in pairs]
-    twice = sorted({key for key in keys if keys.count(key) > 1})
-    if twice:
-        raise SpecError("E301", f"model `{name}`: given more than once: {listing(twice)}")
-    return dict(pairs)
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise SpecError("E301", f"model `{name}`: a parameter is given more than once")
+    return values
 
 
 def read_parameters(
@@ -317,10 +305,6 @@ def read_parameters(
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max", "default"]
 #: Whether thoughts in a reply's text are taken out of it, or stay.
 Thinking = Literal["split", "keep"]
-#: What a reply is constrained to: one of the sample's choices.
-AnswerFormat = Literal["choice"]
-#: The parameters that decide how a reply looks.
-FORCED = ("answer_format", "prefill")
 #: What stands before the name of a parameter behind `?` that is sent as it is.
 EXTRA = "extra_body."
 _SECRET_PARAMETER = re.compile(
@@ -335,8 +319,7 @@ class Generation:
     """What is sent beside the messages; None leaves it to the endpoint.
 
     `extra_body` are further fields of the request's body, sent as they are. `thinking` says how the
-    reply is read, and is not sent. `prefill` is how the reply begins; the model goes on from there.
-    `prompt_caching` is whether what prompts begin with is marked for the provider's cache.
+    reply is read, and is not sent.
     """
 
     temperature: float | None = None
@@ -347,16 +330,8 @@ class Generation:
     logprobs: bool | None = None
     top_logprobs: int | None = None
     echo: bool | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
     reasoning_effort: Effort | None = None
-    reasoning_budget: int | None = None
     thinking: Thinking | None = None
-    answer_format: AnswerFormat | None = None
-    prefill: str | None = None
-    prompt_caching: bool | None = None
     extra_body: Mapping[str, object] | None = None
 
     def given(self) -> dict[str, object]:
@@ -372,12 +347,8 @@ class Generation:
 
     def sent(self) -> dict[str, object]:
         """Return what is set of the parameters that are sent under a name of the API."""
-        unsent = ("thinking", "prompt_caching", "extra_body", *FORCED)
+        unsent = ("thinking", "extra_body")
         return {name: value for name, value in self._given.items() if name not in unsent}
-
-    def forced(self) -> dict[str, object]:
-        """Return what is set of the parameters that change what is measured, not only how."""
-        return {name: value for name, value in self._given.items() if name in FORCED}
 
     def over(self, other: Self) -> Self:
         """Return `other` with what is set here in its place; `extra_body` is set field by field."""
@@ -405,16 +376,8 @@ GENERATION_PARAMETERS: dict[str, Parameter] = {
     "logprobs": Parameter(default=False),
     "top_logprobs": Parameter(0, minimum=0),
     "echo": Parameter(default=False),
-    "top_k": Parameter(0, minimum=0),
-    "min_p": Parameter(0.0, minimum=0, maximum=1),
-    "presence_penalty": Parameter(0.0, minimum=-2, maximum=2),
-    "frequency_penalty": Parameter(0.0, minimum=-2, maximum=2),
     "reasoning_effort": Parameter("", allowed=get_args(Effort)),
-    "reasoning_budget": Parameter(0, minimum=0),
     "thinking": Parameter("", allowed=get_args(Thinking)),
-    "answer_format": Parameter("", allowed=get_args(AnswerFormat)),
-    "prefill": Parameter(""),
-    "prompt_caching": Parameter(default=False),
 }
 
 
@@ -437,22 +400,6 @@ def merge_bodies(first: Mapping[str, object], second: Mapping[str, object]) -> d
         else:
             merged[name] = value
     return merged
-
-
-def find_shared(
-    first: Mapping[str, object], second: Mapping[str, object], start: str = ""
-) -> str | None:
-    """Return the path of the first field that two JSON objects have both and that cannot be
-    merged.
-    """
-    for name, value in first.items():
-        present = second.get(name)
-        if isinstance(present, Mapping) and isinstance(value, Mapping):
-            if shared := find_shared(value, present, f"{start}{name}."):
-                return shared
-        elif name in second:
-            return f"{start}{name}"
-    return None
 
 
 def find_secret_name(body: object) -> str | None:
@@ -570,7 +517,6 @@ class ModelConfig:
     config: ProviderConfig | CustomConfig | InferenceConfig | FunctionConfig | None
     generation: Generation = field(default_factory=Generation)
     requests_per_minute: float | None = None
-    tokens_per_minute: float | None = None
     max_concurrent: int | None = None
     caller: Caller = field(default_factory=Caller)
     place: Place | None = None
@@ -588,15 +534,13 @@ class Price:
     """What one token costs, in the currency of the limit.
 
     `cached` is for a token of the prompt that the provider's cache knew, `written` for one that it
-    took in; without them such tokens cost what others do. A batch costs half; `is_cache_full` says
-    that `cached` is the same there.
+    took in; without them such tokens cost what others do. A batch costs half.
     """
 
     prompt: float
     completion: float
     cached: float | None = None
     written: float | None = None
-    is_cache_full: bool = False
 
 
 class Model(Protocol):
@@ -667,22 +611,23 @@ def read_name(
     else:
         provider, model, query = _split_provider_name(name)
         allowed = ["api", f"{EXTRA}NAME"]
-    parameters = split_query(name, query)
     extra: dict[str, str] = {}
     address: dict[str, str] = {}
-    for key in list(parameters):
+    parameters: dict[str, str] = {}
+    for key, text in split_query(name, query).items():
+        holder = parameters
         if key.startswith(EXTRA):
-            extra[key] = parameters.pop(key)
+            holder = extra
         elif provider is None and (key == AZURE_VERSION or _SECRET_QUERY.fullmatch(key)):
             # What the address needs stays in it, and a secret, which is refused when the address is
             # looked at.
-            address[key] = parameters.pop(key)
-    extra_body = _read_extra(extra)
+            holder = address
+        holder[key] = text
     api = _read_api(name, parameters.pop("api", None))
     values = read_parameters(name, parameters, GENERATION_PARAMETERS, allowed)
     if "stop" in values:
         values["stop"] = (values["stop"],)
-    generation = Generation(**values, extra_body=extra_body)  # type: ignore[arg-type]  # each has its field's type
+    generation = Generation(**values, extra_body=_read_extra(extra))  # type: ignore[arg-type]  # each has its field's type
     config = ProviderConfig(provider, model, api=api)
     if provider is None:
         url = f"{base}?{urlencode(address)}" if address else base
@@ -694,13 +639,9 @@ def _split_url_name(name: str) -> tuple[str, str, str]:
     """Return the base URL, its query, and the model of a name such as `http://HOST/v1?a=b#NAME`."""
     address, _, model = name.partition("#")
     start, _, query = address.partition("?")
-    if not model:
-        hint = f"add the model's name behind `#`: `{start}#NAME`"
+    if not model or "?" in model:
+        hint = f"write the model's name at the end, behind `#`: `{start}#NAME`"
         raise SpecError("E301", f"model `{name}` names no model at that address", hint=hint)
-    if "?" in model:
-        model, _, misplaced = model.partition("?")
-        hint = f"parameters stand before `#`: `{address}?{misplaced}#{model}`"
-        raise SpecError("E301", f"model `{name}` has parameters behind the model's name", hint=hint)
     scheme, _, host = start.partition("://")
     return f"{scheme.lower()}://{host}", query, model
 
@@ -709,13 +650,10 @@ def _split_provider_name(name: str) -> tuple[str, str, str]:
     """Return the provider, the model and the query of a name such as `openai/NAME?a=b`."""
     start, _, query = name.partition("?")
     provider, _, model = start.partition("/")
-    if provider in PROVIDERS and model:
-        return provider, model, query
-    if provider in PROVIDERS:
+    if not model:
         hint = f"add the model's name: `{provider}/NAME`"
-    else:
-        hint = suggest(provider, PROVIDERS) or f"providers: {listing(PROVIDERS)}"
-    raise SpecError("E301", f"unknown model `{name}`", hint=hint)
+        raise SpecError("E301", f"unknown model `{name}`", hint=hint)
+    return provider, model, query
 
 
 def _read_api(name: str, text: str | None) -> ApiName | None:

@@ -8,16 +8,13 @@ elsewhere must not be able to collect keys.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
-from math import inf
-from urllib.parse import parse_qs, quote, urlencode, urlsplit
+from urllib.parse import quote, urlsplit
 
 from answerkey.errors import SpecError, listing
 from answerkey.models.config import (
-    AZURE_VERSION,
     EXTRA,
-    FORCED,
+    GENERATION_PARAMETERS,
     Address,
     Caller,
     CustomConfig,
@@ -29,7 +26,6 @@ from answerkey.models.config import (
     Secret,
     check_url,
     find_secret_name,
-    find_shared,
     is_loopback,
     read_name,
     tidy_host,
@@ -43,10 +39,14 @@ URL_KEY = "ANSWERKEY_API_KEY"
 LOCAL_KEY = "OPENAI_API_KEY"
 
 _VERSION_END = re.compile(r"/v\d+\w*$")
-_ENDPOINTS = ("/completions", "/responses", "/messages", ":generateContent")
+_ENDPOINTS = ("/completions", "/messages", ":generateContent")
 _AUTH_HEADER = re.compile(r".*(auth|key|token|secret|cookie|password|credential).*", re.IGNORECASE)
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_TEXT = re.compile(r"[\t\x20-\x7e]*")
+#: Fields of a request's body that `extra_body` cannot set.
+_OWN_FIELDS = frozenset(
+    {"model", "messages", "system", "prompt", "contents", "systemInstruction", "stream"}
+)
 #: Headers that are the sender's own business.
 _OWN_HEADERS = frozenset(
     {"host", "content-length", "content-type", "transfer-encoding", "connection"}
@@ -88,7 +88,6 @@ def connect(model: str | ModelConfig, *, caller: Caller | None = None) -> Connec
         generation=model.generation,
         max_concurrent=model.max_concurrent,
         requests_per_minute=model.requests_per_minute,
-        tokens_per_minute=model.tokens_per_minute,
     )
 
 
@@ -101,8 +100,6 @@ def _connect_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
     provider = Provider(None) if name is None else PROVIDERS[name]
     base = _find_base(config, provider, model)
     url = check_url(base.url, model.name)
-    if name == "azure":
-        url = _add_azure_version(url, model.caller)
     api = _find_api(config.api or provider.api, url, name)
     variable = _choose_key_variable(name, url, model.caller)
     key = config.api_key or model.caller.find_key(variable)
@@ -131,28 +128,7 @@ def _find_base(config: ProviderConfig, provider: Provider, model: ModelConfig) -
     if provider.base_url is None:
         hint = f"set `{base_name}` to the address of your resource"
         raise SpecError("E108", f"model `{model.name}`: `{name}` has no base URL", hint=hint)
-    if model.generation.prefill is not None and provider.prefill_url is not None:
-        provider = replace(provider, base_url=provider.prefill_url)
-    try:
-        return Address(provider.fill_url(model.caller.find))
-    except LookupError as error:
-        missing = error.args[0]
-        problem = "is not set"
-        if model.caller.find(missing):
-            problem = "holds no name of letters, digits and hyphens"
-        raise SpecError(
-            "E108",
-            f"model `{model.name}`: the address of `{name}` needs `{missing}`, which {problem}",
-            hint=f"set it in the environment or in `.env`: `{missing}=…`; or set `{base_name}`",
-        ) from None
-
-
-def _add_azure_version(url: str, caller: Caller) -> str:
-    version = caller.find("AZURE_API_VERSION")
-    if version is None or AZURE_VERSION in parse_qs(urlsplit(url).query):
-        return url
-    mark = "&" if "?" in url else "?"
-    return url + mark + urlencode({AZURE_VERSION: version})
+    return Address(provider.base_url)
 
 
 def _choose_key_variable(provider: str | None, url: str, caller: Caller) -> str:
@@ -223,10 +199,10 @@ def _find_api(name: ApiName, url: str, provider: str | None = None) -> Api:
         for parameter, sent_name in PROVIDERS[owner].names.items():
             if sent_name is None:
                 names.pop(parameter, None)
-            elif name == "chat" or parameter == "answer_format":
+            elif name == "chat":
                 names[parameter] = sent_name
         api = replace(api, names=names)
-    if is_azure and name in {"chat", "completions", "responses"}:
+    if is_azure and name in {"chat", "completions"}:
         api = replace(api, root="/openai/v1", key_header="api-key", key_start="")
     return api
 
@@ -238,9 +214,7 @@ def _find_endpoint(api: Api, base: str, model: str | None) -> str:
     name = quote(model or "", safe="")
     if path.endswith(_ENDPOINTS):
         return base
-    if not path and api.key_header == "api-key" and AZURE_VERSION in parse_qs(parts.query):
-        path = f"/openai/deployments/{name}"  # of Azure, which has a path for each deployment
-    elif not path or (api.path == "/messages" and not _VERSION_END.search(path)):
+    if not path or (api.path == "/messages" and not _VERSION_END.search(path)):
         path += api.root
     return parts._replace(path=path + api.path.format(model=name), fragment="").geturl()
 
@@ -314,15 +288,6 @@ def _check_connection(connection: Connection, generation: Generation) -> None:
     """Raise SpecError E108 for parameters that cannot be sent, E117 for secrets that may not be."""
     _check_supported(connection, generation)
     _check_generation(connection.name, generation)
-    secret_name = find_secret_name(generation.extra_body or {})
-    if secret_name is not None:
-        raise SpecError(
-            "E117",
-            f"model `{connection.name}`: `extra_body` holds a secret, `{secret_name}`",
-            hint="use `api_key` or `custom_headers`",
-        )
-    if isinstance(connection.api, Api):
-        _check_body(connection, connection.api, generation)
     for name, text in connection.reveal_headers().items():
         if not _HEADER_TEXT.fullmatch(text):
             raise SpecError(
@@ -339,73 +304,28 @@ def _check_supported(connection: Connection, generation: Generation) -> None:
     unfit = [name for name in generation.given() if name in connection.api.unsupported]
     if not unfit:
         return
-    place = ""
     hint = "leave it out of `generation`, or read `kwargs` in `process_input`"
     if isinstance(connection.api, Api):
         apis = [name for name, api in APIS.items() if not api.unsupported.intersection(unfit)]
-        hint = _suggest_apis(connection, connection.api, unfit, apis)
-        if connection.api.name in apis:
-            place = f" at `{connection.host}`"
-    title = connection.api.title
-    message = f"model `{connection.name}`: {title}{place} does not take {listing(unfit)}"
+        hint = "leave it out of `generation`; a field of the endpoint's own can be sent with "
+        hint += f"`extra_body` (`?{EXTRA}NAME=`)"
+        if apis:
+            hint += f"; APIs that have it: {listing(apis)}"
+    message = f"model `{connection.name}`: {connection.api.title} does not take {listing(unfit)}"
     raise SpecError("E108", message, hint=hint)
 
 
-def _suggest_apis(
-    connection: Connection, api: Api, unfit: Sequence[str], apis: Sequence[str]
-) -> str:
-    """Return which of `apis`, and which providers, take parameters that this API does not."""
-    options = [f"`{name}`" for name in apis if name != api.name]
-    providers: list[str] = []
-    if api.name == "chat" and "chat" not in apis:
-        for name, provider in PROVIDERS.items():
-            if all(map(provider.names.get, unfit)):
-                providers.append(name)
-    if providers:
-        options.append(f"`chat` of {listing(providers)}")
-    hint = "leave it out of `generation`"
-    if options:
-        hint += f" (APIs that have it: {', '.join(options)})"
-    if "vllm" in providers and _find_provider(connection.url) is None:
-        hint += "; if one of them is at that address, say which: `vllm/NAME` and `VLLM_BASE_URL`"
-    return f"{hint}; a field of the endpoint's own can be sent with `extra_body` (`?{EXTRA}NAME=`)"
-
-
 def _check_generation(name: str, generation: Generation) -> None:
-    """Raise SpecError E108 for parameters that exclude each other."""
-    budget = generation.reasoning_budget
-    if budget and budget >= (generation.max_tokens or inf):
-        raise SpecError(
-            "E108",
-            f"model `{name}`: `reasoning_budget` {budget} leaves nothing of `max_tokens` "
-            f"{generation.max_tokens}",
-            hint="`max_tokens` limits the thoughts and the answer together",
-        )
-    for pair in (FORCED, ("echo", FORCED[0]), ("echo", FORCED[1])):
-        if getattr(generation, pair[0]) and getattr(generation, pair[1]):
-            message = f"model `{name}`: {listing(pair)} cannot be set together"
-            raise SpecError("E108", message, hint="leave one of them out")
-
-
-def _check_body(connection: Connection, api: Api, generation: Generation) -> None:
-    """Raise SpecError E108 for a prefill or an `extra_body` that cannot be sent."""
-    if api.name == "anthropic" and (generation.prefill or ".")[-1].isspace():
-        message = (
-            f"model `{connection.name}`: {api.title} takes no `prefill` that ends in white space"
-        )
-        raise SpecError("E108", message, hint="end it with the last word")
-    messages = [{"role": "system", "content": ""}, {"role": "user", "content": ""}]
-    choices = ["A"] if generation.answer_format else None
-    probe = replace(connection, generation=generation, choices=choices)
-    body = api.build_own(probe, messages) | {"stream": False}
-    shared_name = find_shared(generation.extra_body or {}, body)
-    if shared_name is not None:
-        raise SpecError(
-            "E108",
-            f"model `{connection.name}`: `{shared_name}` of `extra_body` is set by answerkey "
-            "itself",
-            hint="leave it out of `extra_body`; parameters of `generation` stand there",
-        )
+    """Raise SpecError for parameters that exclude each other, or that may not be sent."""
+    extra = generation.extra_body or {}
+    for field in extra:
+        if field in _OWN_FIELDS or field in GENERATION_PARAMETERS:
+            message = f"model `{name}`: `{field}` of `extra_body` is set by answerkey itself"
+            hint = "leave it out of `extra_body`; parameters of `generation` stand there"
+            raise SpecError("E108", message, hint=hint)
+    if (secret_name := find_secret_name(extra)) is not None:
+        message = f"model `{name}`: `extra_body` holds a secret, `{secret_name}`"
+        raise SpecError("E117", message, hint="use `api_key` or `custom_headers`")
 
 
 def _check_certificates(name: str, text: str) -> None:

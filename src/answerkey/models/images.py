@@ -211,7 +211,7 @@ def _find_file(name: str, folders: Sequence[Path]) -> Path:
 
 
 #: What stands beside the text of a part, by API.
-_TEXT_PARTS: Final = {"responses": {"type": "input_text"}, "anthropic": {"type": "text"}}
+_TEXT_PARTS: Final = {"anthropic": {"type": "text"}}
 
 
 def write_parts(message: Message, api: str) -> str | list[object]:
@@ -240,8 +240,6 @@ def _write_image(image: Image, api: str) -> object:
         source = {"type": "base64", "media_type": image.kind, "data": image.encode()}
         return {"type": "image", "source": source}
     detail = {"detail": image["detail"]} if "detail" in image else {}
-    if api == "responses":
-        return {"type": "input_image", "image_url": image.address, **detail}
     return {"type": "image_url", "image_url": {"url": image.address, **detail}}
 
 

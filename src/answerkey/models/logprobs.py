@@ -1,4 +1,4 @@
-"""Log-probabilities of tokens, in the forms of the chat, the text and Gemini's API."""
+"""Log-probabilities of tokens, in the forms of the chat and the text API."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
-from typing import NamedTuple
+from typing import Any
 
 from answerkey.models.responses import get_field, list_entries, read_text
 from answerkey.types import Completion, CompletionStatus
@@ -29,74 +29,37 @@ class Position:
     offset: int | None = None
 
 
-class _SentToken(NamedTuple):
-    """A token as an endpoint sends it; `pairs` are alternatives and their log-probabilities."""
-
-    token: object
-    logprob: object
-    pairs: Sequence[tuple[object, object]]
-    offset: object = None
-
-
 def read_positions(logprobs: object) -> list[Position]:
     """Return the tokens of a completion in order; none where there are no log-probabilities.
 
     They end before the first that is damaged: what follows it has no known place.
     """
     positions: list[Position] = []
-    for sent in _list_tokens(logprobs):
-        if not isinstance(sent.token, str):
+    for token, sent_logprob, pairs, offset in _list_tokens(logprobs):
+        if not isinstance(token, str):
             break
-        logprob = read_logprob(sent.logprob)
+        logprob = read_logprob(sent_logprob)
         top: dict[str, float] = {}
-        for name, value in [*sent.pairs, (sent.token, logprob)]:
+        for name, value in [*pairs, (token, logprob)]:
             number = read_logprob(value)
             if isinstance(name, str) and number is not None:
                 top.setdefault(name, number)
-        offset = sent.offset
-        if not isinstance(offset, int) or isinstance(offset, bool):
-            offset = None
-        positions.append(Position(sent.token, logprob, top, offset))
+        is_offset = isinstance(offset, int) and not isinstance(offset, bool)
+        positions.append(Position(token, logprob, top, offset if is_offset else None))
     return positions
 
 
-def _list_tokens(logprobs: object) -> Iterator[_SentToken]:
-    content = get_field(logprobs, "content")
-    if isinstance(content, list):
-        return _list_chat_tokens(content)
+def _list_tokens(logprobs: object) -> Iterator[tuple[Any, Any, list[tuple[Any, Any]], Any]]:
+    """Yield token, log-probability, alternatives with theirs, and offset, as they were sent."""
+    for entry in list_entries(get_field(logprobs, "content")):
+        top = list_entries(get_field(entry, "top_logprobs"))
+        pairs = [(get_field(pair, "token"), get_field(pair, "logprob")) for pair in top]
+        yield get_field(entry, "token"), get_field(entry, "logprob"), pairs, None
     tokens = list_entries(get_field(logprobs, "tokens"))
-    if tokens:
-        return _list_text_tokens(logprobs, tokens)
-    return _list_gemini_tokens(logprobs)
-
-
-def _list_chat_tokens(content: Sequence[object]) -> Iterator[_SentToken]:
-    for entry in content:
-        pairs = _list_pairs(get_field(entry, "top_logprobs"), "logprob")
-        yield _SentToken(get_field(entry, "token"), get_field(entry, "logprob"), pairs)
-
-
-def _list_text_tokens(logprobs: object, tokens: Sequence[object]) -> Iterator[_SentToken]:
     names = ("token_logprobs", "top_logprobs", "text_offset")
     columns = [list_entries(get_field(logprobs, name)) for name in names]
     for token, logprob, top, offset in islice(zip_longest(tokens, *columns), len(tokens)):
-        pairs = list(top.items()) if isinstance(top, Mapping) else []
-        yield _SentToken(token, logprob, pairs, offset)
-
-
-def _list_gemini_tokens(logprobs: object) -> Iterator[_SentToken]:
-    chosen = list_entries(get_field(logprobs, "chosenCandidates"))
-    tops = list_entries(get_field(logprobs, "topCandidates"))
-    for entry, top in islice(zip_longest(chosen, tops), len(chosen)):
-        pairs = _list_pairs(get_field(top, "candidates"), "logProbability")
-        yield _SentToken(get_field(entry, "token"), get_field(entry, "logProbability"), pairs)
-
-
-def _list_pairs(entries: object, logprob_name: str) -> list[tuple[object, object]]:
-    pairs: list[tuple[object, object]] = []
-    for entry in list_entries(entries):
-        pairs.append((get_field(entry, "token"), get_field(entry, logprob_name)))
-    return pairs
+        yield token, logprob, list(top.items()) if isinstance(top, Mapping) else [], offset
 
 
 def read_logprob(value: object) -> float | None:
@@ -190,19 +153,16 @@ def rank_continuations(
         if isinstance(measured, Continued) and measured.is_split:
             entry["is_split"] = True
         ranking.append(entry)
+    counts = {}
+    for name in ("prompt_tokens", "completion_tokens"):
+        numbers = [getattr(completion, name) for completion in completions]
+        present = [number for number in numbers if number is not None]
+        counts[name] = sum(present) if present else None
     return Completion(
         None,
         prompt=prompt,
-        prompt_tokens=_add_counts([completion.prompt_tokens for completion in completions]),
-        completion_tokens=_add_counts([completion.completion_tokens for completion in completions]),
         latency=sum(completion.latency or 0.0 for completion in completions),
         logprobs={"ranking": ranking},
         source=completions[0].source,
+        **counts,
     )
-
-
-def _add_counts(counts: Sequence[int | None]) -> int | None:
-    """Return the sum of the counts that there are; None without any."""
-    if all(count is None for count in counts):
-        return None
-    return sum(count or 0 for count in counts)

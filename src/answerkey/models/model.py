@@ -7,18 +7,24 @@ Nothing that calls an endpoint is imported before a model is called.
 from __future__ import annotations
 
 import asyncio
-import re
+import inspect
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    CancelledError,
+    Future,
+    ThreadPoolExecutor,
+    wait,
+)
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points
-from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeGuard
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard
 from urllib.parse import urlsplit
 
 from answerkey.errors import (
@@ -31,13 +37,12 @@ from answerkey.errors import (
     raise_if_interrupted,
     suggest,
 )
-from answerkey.models.builtin import BUILTIN_MODELS, read_choices
+from answerkey.models.builtin import BUILTIN_MODELS
 from answerkey.models.calls import (
     Call,
     CallSettings,
     Finished,
     Identified,
-    Limits,
     call_key,
     complete_calls,
 )
@@ -52,14 +57,13 @@ from answerkey.models.config import (
     ModelConfig,
     Secret,
     is_live,
-    is_loopback,
     read_name,
     read_parameters,
     split_query,
 )
 from answerkey.models.images import expand_images
 from answerkey.models.logprobs import continue_prompt, rank_continuations
-from answerkey.models.names import LOCAL, PROVIDERS, complete_name, say_who_serves
+from answerkey.models.names import PROVIDERS, complete_name, say_who_serves
 from answerkey.models.responses import REPLY_KEYS, fail, read_message, take_out_thoughts
 from answerkey.sandbox import Snippet, SnippetError, SnippetProcess
 from answerkey.types import Completion, CompletionStatus, Request
@@ -73,8 +77,6 @@ if TYPE_CHECKING:
 SECONDS = 120.0
 #: So many calls of a snippet are made before their answers are kept.
 KEPT_AT_ONCE = 16
-#: So long local servers are asked what they have, and so many models of one are offered.
-ASKED_SECONDS, MOST_OFFERED = 2.0, 40
 #: So many questions are handed to a package's model together, or asked of a function, before that.
 MOST_AT_ONCE = 1_000
 #: So many calls that all fail tell that the code does not work.
@@ -140,52 +142,6 @@ def _open_plugin(name: str, plugin: EntryPoint) -> Model:
     return PackageModel(model.name, model, is_simulated=model.is_simulated, needs=needs)
 
 
-class Offer(NamedTuple):
-    """A model that could be called, and why.
-
-    One of a provider whose key is set lacks its own name.
-    """
-
-    name: str
-    why: str
-
-
-def find_offers(caller: Caller) -> list[Offer]:
-    """Return what could be called: models of servers that run on this machine, providers whose key
-    is set.
-
-    The servers are asked all at once, for two seconds at most; nothing is sent to another machine.
-    """
-    offers = asyncio.run(_list_local_offers(caller))
-    for name, provider in PROVIDERS.items():
-        key = f"{name.upper()}_API_KEY"
-        base_url = provider.base_url or caller.find(f"{name.upper()}_BASE_URL")
-        if not provider.is_local and base_url and caller.find(key) is not None:
-            offers.append(Offer(f"{name}/", f"`{key}` is set"))
-    return offers
-
-
-async def _list_local_offers(caller: Caller) -> list[Offer]:
-    from answerkey.models.connections import connect
-    from answerkey.models.http import HttpClient, list_models
-
-    async def list_offers(name: str) -> list[Offer]:
-        try:
-            connection = connect(f"{name}/-", caller=caller)
-        except SpecError:  # an address that is none is reported when the model is named
-            return []
-        if not is_loopback(connection.url):
-            return []
-        client = HttpClient(connection, Limits())
-        models = await list_models(connection, client, seconds=ASKED_SECONDS)
-        await client.close()
-        why = f"{LOCAL[name].title} on this machine"
-        return [Offer(f"{name}/{model}", why) for model in models[:MOST_OFFERED]]
-
-    offers = await asyncio.gather(*map(list_offers, LOCAL))
-    return list(chain.from_iterable(offers))
-
-
 def suggest_model(name: str) -> str:
     """Return what somebody may have meant who named a model that there is not."""
     prefix, slash, model = name.partition("/")
@@ -195,28 +151,6 @@ def suggest_model(name: str) -> str:
         return near.replace("`", f"`{PREFIX}/", 1)
     if is_builtin or not name:
         return f"built-in models: {listing(f'{PREFIX}/{kind}' for kind in BUILTIN_MODELS)}"
-    return _suggest_address(name) or _suggest_provider(name)
-
-
-def _suggest_address(name: str) -> str | None:
-    """Return how a name is written that has a provider, or an address, in another form."""
-    provider, _, model = name.partition(":")
-    if provider in PROVIDERS and model:
-        return f"write `{provider}/{model}`"
-    address = re.match(r"[\w.-]+:\d{4,5}(?![\w.])", name)
-    if address is None:
-        return None
-    url = f"http://{address[0]}/v1"
-    return f"write the address with a model: `{url}#NAME` (`curl {url}/models` lists the names)"
-
-
-def _suggest_provider(name: str) -> str:
-    prefix, slash, model = name.partition("/")
-    if prefix in {"hf", "transformers"} and model:
-        return (
-            f"answerkey does not load weights: serve them with `vllm serve {model}` and write "
-            f"`vllm/{model}`; or have Hugging Face serve it: `huggingface/{model}`"
-        )
     # Of names of the hub, `meta-llama/…`, the first part is not far from a provider's, either.
     providers = get_close_matches(prefix, PROVIDERS, n=1, cutoff=0.8) if slash else []
     if providers:
@@ -239,15 +173,10 @@ def build_calls(
         number = question.trial + trial
         keyed = question.messages
         whole: Request | None = None
-        choices: list[str] | None = None
         if sees_sample_ids:
             keyed = [*keyed, {"sample_id": question.sample_id}]
             messages = expand_images(question.messages)
             whole = replace(question, trial=number, messages=messages)
-        if calls_endpoint(model) and model.needs:
-            choices = list(read_choices(model.name, question))
-        if choices:
-            keyed = [*keyed, {"choices": choices}]
         call = Call(
             call_key(model, keyed, number),
             question.sample_id,
@@ -256,7 +185,6 @@ def build_calls(
             purpose,
             is_cached,
             whole,
-            choices,
         )
         calls.append(call)
     return calls
@@ -274,6 +202,8 @@ class LiveModel(CallSettings):
     connection: Connection
     batches: BatchBook | None = None
     is_simulated: ClassVar[bool] = False
+    #: Whether it is told of samples beside what it is asked.
+    sees_samples: ClassVar[bool] = False
     calls_endpoint: ClassVar[bool] = True
     stores_calls: ClassVar[bool] = True
     is_identified: ClassVar[bool] = True
@@ -287,18 +217,6 @@ class LiveModel(CallSettings):
     def identity(self) -> str:
         """A hash of everything that decides the answers; no secret is in it."""
         return self.connection.identity
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """What it must know of every sample: the choices, if its replies are constrained to
-        them.
-        """
-        return frozenset({"choices"} if self.connection.generation.answer_format else ())
-
-    @property
-    def sees_samples(self) -> bool:
-        """Whether it is told of samples: only if its replies are constrained to the choices."""
-        return bool(self.needs)
 
     @property
     def has_loglikelihoods(self) -> bool:
@@ -324,10 +242,9 @@ class LiveModel(CallSettings):
 
     def with_schema(self, schema: Mapping[str, object]) -> LiveModel | None:
         """Return the same model, asked for JSON of a schema; None if its API cannot be."""
-        connection = self.connection.ask_for(schema)
-        if connection is self.connection:
+        if not self.connection.api.schema_name:
             return None
-        return replace(self, connection=connection)
+        return replace(self, connection=replace(self.connection, schema=schema))
 
     def require_ready(self) -> None:
         """Raise SpecError E117 when a key is missing, or would pass through a proxy without TLS."""
@@ -514,8 +431,7 @@ class SnippetModel(CodeModel):
                 if isinstance(outcome, SnippetError):
                     completion = fail(self._hide(str(outcome)))
                 else:
-                    value = self._hide_keys(outcome) if self._keys else outcome
-                    completion = self._read(value, self.snippet.function)
+                    completion = self._read(self._hide_keys(outcome), self.snippet.function)
                 yield call, replace(completion, prompt=call.messages, source="live")
                 raise_if_interrupted()
         except SnippetError as problem:
@@ -534,20 +450,14 @@ class SnippetModel(CodeModel):
         if isinstance(value, list):
             return [self._hide_keys(entry) for entry in value]
         if isinstance(value, str):
-            for key in self._keys:
-                value = value.replace(key, HIDDEN)
+            for name, secret in self.environment.items():
+                if SECRET_NAME.search(name) and len(secret.reveal()) >= SHORTEST_KEY:
+                    value = value.replace(secret.reveal(), HIDDEN)
         return value
-
-    @cached_property
-    def _keys(self) -> list[str]:
-        keys = [
-            secret.reveal() for name, secret in self.environment.items() if SECRET_NAME.search(name)
-        ]
-        return [key for key in keys if len(key) >= SHORTEST_KEY]
 
     def _hide(self, text: str) -> str:
         for secret in self.environment.values():
-            text = text.replace(secret.reveal(), "***") if secret else text
+            text = text.replace(secret.reveal(), HIDDEN) if secret else text
         return text
 
 
@@ -556,7 +466,8 @@ class FunctionModel(CodeModel):
     """Answers with what a function of the caller's gives for the messages.
 
     What it raises is a call's error. A plain function is called here, one call at a time unless the
-    caller allows more, which are made in threads; an async one in an event loop.
+    caller allows more, which are made in threads; what an async one returns is awaited in an event
+    loop.
     """
 
     config: FunctionConfig
@@ -572,55 +483,49 @@ class FunctionModel(CodeModel):
         return self.limits.max_open or (self.limits.max_concurrent if self.config.is_async else 1)
 
     def _infer(self, calls: Sequence[Call]) -> Iterable[tuple[Call, Completion]]:
-        if not self.config.is_async and self.most == 1:
+        from answerkey.models.client import GRACE_SECONDS, SIGNAL_SECONDS, report_stop
+
+        if self.most == 1:
             for call in calls:
                 yield call, self._ask(call)
                 raise_if_interrupted()
             return
-        # Idle without threads where the function is async.
         pool = ThreadPoolExecutor(self.most, thread_name_prefix=f"answerkey-{self.name}")
-        under_way: dict[Future[Completion], Call] = {}
+        under_way = {pool.submit(self._ask, call): call for call in calls}
         try:
-            for call in calls:
-                under_way[self._start(call, pool)] = call
-                while len(under_way) == self.most:
-                    yield from _collect(under_way)
             while under_way:
-                yield from _collect(under_way)
-        except KeyboardInterrupt:  # what is under way is paid for
-            yield from _collect_last(under_way)
+                done, _ = wait(under_way, timeout=SIGNAL_SECONDS, return_when=FIRST_COMPLETED)
+                raise_if_interrupted()
+                for future in done:
+                    yield under_way.pop(future), future.result()
+        except KeyboardInterrupt:
+            # What is under way is paid for.
+            running = [future for future in under_way if not future.cancel()]
+            report_stop(len(running))
+            for future in wait(running, timeout=GRACE_SECONDS).done:
+                yield under_way[future], future.result()
             raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _start(self, call: Call, pool: ThreadPoolExecutor) -> Future[Completion]:
-        if not self.config.is_async:
-            return pool.submit(self._ask, call)
-        if self.config.loop is None:
-            return self._background.submit(self._ask_async(call))
-        return asyncio.run_coroutine_threadsafe(self._ask_async(call), self.config.loop)
-
     def _ask(self, call: Call) -> Completion:
         begun = time.monotonic()
+        outcome: Any
         try:
             outcome = self.config.function(expand_images(call.messages))
-        except Exception as error:  # noqa: BLE001 - whatever a function of the user's raises
+            if inspect.iscoroutine(outcome):
+                outcome = self._start(outcome).result()
+        except (Exception, CancelledError) as error:  # noqa: BLE001 - whatever a function of the user's raises
             outcome = error
-        return self._finish(call, outcome, begun)
-
-    async def _ask_async(self, call: Call) -> Completion:
-        begun = time.monotonic()
-        try:
-            outcome = await self.config.function(expand_images(call.messages))  # type: ignore[misc]  # async
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - as above
-            outcome = error
-        return self._finish(call, outcome, begun)
-
-    def _finish(self, call: Call, outcome: object, begun: float) -> Completion:
         latency = time.monotonic() - begun
         dump = getattr(outcome, "model_dump", None)  # what provider libraries give
         completion = self._read(dump() if callable(dump) else outcome, self.name)
         return replace(completion, prompt=call.messages, latency=latency, attempts=1, source="live")
+
+    def _start(self, work: Coroutine[Any, Any, object]) -> Future[object]:
+        if self.config.loop is None:
+            return self._background.submit(work)
+        return asyncio.run_coroutine_threadsafe(work, self.config.loop)
 
     def close(self) -> None:
         """End the event loop; twice does no harm."""
@@ -632,28 +537,6 @@ class FunctionModel(CodeModel):
         from answerkey.models.client import Background
 
         return Background(f"answerkey-{self.name}")
-
-
-def _collect(under_way: dict[Future[Completion], Call]) -> list[tuple[Call, Completion]]:
-    """Return what is finished, and take it out; wait for it for a moment."""
-    from answerkey.models.client import SIGNAL_SECONDS
-
-    done, _ = wait(under_way, timeout=SIGNAL_SECONDS, return_when=FIRST_COMPLETED)
-    raise_if_interrupted()
-    return [(under_way.pop(future), future.result()) for future in done]
-
-
-def _collect_last(under_way: dict[Future[Completion], Call]) -> Iterable[tuple[Call, Completion]]:
-    """Yield what is finished within the time of grace; the rest is cancelled."""
-    from answerkey.models.client import GRACE_SECONDS, report_stop
-
-    if under_way:
-        report_stop(len(under_way))
-    until = time.monotonic() + GRACE_SECONDS
-    while under_way and time.monotonic() < until:
-        yield from _collect(under_way)
-    for future in under_way:
-        future.cancel()
 
 
 @dataclass(frozen=True, eq=False)

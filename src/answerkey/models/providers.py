@@ -9,32 +9,28 @@ from __future__ import annotations
 import importlib
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from answerkey.errors import HIDDEN, SolverError, SpecError, listing
 from answerkey.models.config import (
-    FORCED,
     GENERATION_PARAMETERS,
     SHORTEST_KEY,
     Adapter,
     Generation,
     Price,
     Secret,
-    is_loopback,
     merge_bodies,
     nest,
 )
 from answerkey.models.images import TYPES, URL, expand_images, write_parts
-from answerkey.models.names import LOCAL, ApiName
+from answerkey.models.names import ApiName
 from answerkey.models.responses import (
-    ANSWER,
     ANSWERED,
     cut_raw,
     fail,
@@ -43,10 +39,7 @@ from answerkey.models.responses import (
     take_anthropic,
     take_chat,
     take_gemini,
-    take_off_envelope,
-    take_off_prefill,
     take_out_thoughts,
-    take_responses,
     take_text,
 )
 from answerkey.templates import JsonText, RowError, Template, TemplateStopped
@@ -54,23 +47,12 @@ from answerkey.types import Completion
 
 Message = Mapping[str, object]
 Body = dict[str, object]
-#: What prompts may share: roles and texts.
-Prefix = tuple[tuple[str, str], ...]
 
 AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
 #: Anthropic asks for a limit; this one is far above the length of an answer to a question with
 #: choices.
 DEFAULT_MAX_TOKENS = 4096
 CHAT_PATH = "/chat/completions"
-#: A prefix of so many characters (a thousand tokens), with which so many calls begin, is worth
-#: caching: what is written to the cache costs a quarter more, and what is read from it a tenth.
-CACHED_CHARACTERS, SHARING_CALLS = 4096, 20
-#: What a token costs that the prompt cache knew, and one that it took in, as shares of the usual
-#: price: for APIs that have one for all models, where nothing better is known.
-CACHE_SHARES = {
-    "anthropic": {"cached": 0.1, "written": 1.25},
-    "gemini": {"cached": 0.1, "written": 1.0},
-}
 #: Tokens for which a price is asked; few enough for the price of an ordinary request.
 _PRICED_TOKENS = 1000
 
@@ -80,9 +62,7 @@ class Connection:
     """Who is called, where, and how. `identity` stands for all that decides the answers.
 
     `missing_key` names the environment value whose key the endpoint will ask for and which is not
-    set. `schema` is the JSON Schema that the answer is to have, where the API takes one; `choices`
-    are all that it may be. `shared` is what prompts begin with that is marked for the provider's
-    cache.
+    set. `schema` is the JSON Schema that the answer is to have, where the API takes one.
     """
 
     name: str
@@ -93,13 +73,10 @@ class Connection:
     key: Secret | None = None
     generation: Generation = field(default_factory=Generation)
     schema: Mapping[str, object] | None = None
-    choices: Sequence[str] | None = None
     trusted_ca: str | None = None
     max_concurrent: int | None = None
     requests_per_minute: float | None = None
-    tokens_per_minute: float | None = None
     missing_key: str | None = None
-    shared: frozenset[Prefix] = frozenset()
 
     @cached_property
     def identity(self) -> str:
@@ -108,14 +85,12 @@ class Connection:
             "url": self.url,
             "model": self.model,
             "style": self.api.identity,
-            "generation": replace(self.generation, prompt_caching=None).given(),
+            "generation": self.generation.given(),
             "schema": self.schema,
             "headers": {
                 name: value for name, value in self.headers.items() if isinstance(value, str)
             },
         }
-        if forced := self.generation.forced():
-            parts["forced"] = [self.api.names.get(name) for name in forced]
         return sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
     @property
@@ -123,45 +98,25 @@ class Connection:
         """The host that is called, for messages."""
         return urlsplit(self.url).hostname or self.url
 
-    @property
-    def start_hint(self) -> str | None:
-        """How the server is started that usually has this port of this machine.
-
-        None where none has.
-        """
-        port = urlsplit(self.url).port if is_loopback(self.url) else None
-        for name, server in LOCAL.items():
-            if port == urlsplit(server.base_url or "").port:
-                begin = f"port {port} is that of {server.title}: start it with `{server.start}`"
-                elsewhere = f"`{name.upper()}_BASE_URL=http://HOST:PORT/v1`"
-                return f"{begin}, or name another address, {elsewhere}"
-        return None
-
-    def build(self, messages: Sequence[Message], choices: Sequence[str] | None = None) -> object:
+    def build(self, messages: Sequence[Message]) -> object:
         """Return the JSON body of the request for these messages.
 
-        SolverError E302 when there is none. `choices` are what the reply is constrained to.
+        SolverError E302 when there is none.
         """
-        connection = self if choices is None else replace(self, choices=choices)
-        return self.api.build(connection, messages)
+        return self.api.build(self, messages)
 
     def read(self, status: int, body: bytes) -> Completion:
         """Return what an answer says, without a key that the endpoint sends back; never raises.
 
-        The text is what the model itself says: without the `prefill`, without thoughts unless they
-        are to be kept, and without the JSON around a choice that we asked for.
+        The text is what the model itself says: without thoughts unless they are to be kept, and
+        without the JSON around a choice that we asked for.
         """
         if b"\\" in body or any(map(body.__contains__, self._secrets)):
             body = self._hidden.sub(HIDDEN.encode(), body)
         completion = self.api.read(status, body)
-        generation = self.generation
-        if generation.prefill is not None:
-            completion = take_off_prefill(completion, generation.prefill)
-        if generation.thinking != "keep":
-            completion = take_out_thoughts(completion)
-        if generation.answer_format is None:
+        if self.generation.thinking == "keep":
             return completion
-        return take_off_envelope(completion)
+        return take_out_thoughts(completion)
 
     def hide(self, text: str) -> str:
         """Return a text, such as the message of a foreign exception, with every secret in it as
@@ -176,32 +131,6 @@ class Connection:
             name: value.reveal() if isinstance(value, Secret) else value
             for name, value in self.headers.items()
         }
-
-    def ask_for(self, schema: Mapping[str, object]) -> Connection:
-        """Return the connection for answers of a shape.
-
-        The same one where the API cannot be asked for it.
-        """
-        if self.api.schema_name:
-            return replace(self, schema=schema)
-        return self
-
-    def share_prefixes(self, prompts: Iterable[Sequence[Message]]) -> Connection:
-        """Return the connection that marks what many of these prompts begin with for the provider's
-        cache.
-
-        What earlier prompts shared stays marked; with `prompt_caching` every prefix is.
-        """
-        is_wanted = self.generation.prompt_caching
-        if is_wanted is False or "prompt_caching" not in self.api.names:
-            return self
-        least_calls, least_size = (1, 1) if is_wanted else (SHARING_CALLS, CACHED_CHARACTERS)
-        shared = set(self.shared)
-        for prefix, calls in Counter(map(_cut_prefix, prompts)).items():
-            size = sum(len(text) for _, text in prefix)
-            if calls >= least_calls and size >= least_size:
-                shared.add(prefix)
-        return replace(self, shared=frozenset(shared))
 
     def require_key(self) -> None:
         """Raise SpecError E117 when the endpoint will ask for a key and there is none."""
@@ -225,16 +154,12 @@ class Connection:
         """Raise SpecError E119 for a model that cannot be called in batches."""
         ends = {"chat": CHAT_PATH, "anthropic": "/messages", "gemini": ":generateContent"}
         end = ends.get(self.api.name)
-        if end is None:
-            why = f"{self.api.title} has no batches here (APIs that have them: {', '.join(ends)})"
-        elif self.host.endswith(AZURE_HOSTS):
-            why = "batches of Azure are not in this release"
-        elif not urlsplit(self.url).path.endswith(end):
-            why = f"its address does not end in `{end}`, so where its batches are is not known"
-        else:
-            return
-        message = f"`--batch` cannot be used with `{self.name}`: {why}"
-        raise SpecError("E119", message, hint="leave `--batch` out; calls are then sent one by one")
+        is_azure = self.host.endswith(AZURE_HOSTS)
+        if end is None or is_azure or not urlsplit(self.url).path.endswith(end):
+            why = f"{self.api.title} at `{self.host}` has no batches that answerkey knows"
+            message = f"`--batch` cannot be used with `{self.name}`: {why}"
+            hint = "leave `--batch` out; calls are then sent one by one"
+            raise SpecError("E119", message, hint=hint)
 
     def find_price(self) -> Price | None:
         """Return what a token of the model costs in USD; None when nobody knows.
@@ -261,18 +186,6 @@ class Connection:
                 output_price = float(cost.output_price) / _PRICED_TOKENS
         prompt_price, cached, written = costs
         return Price(prompt_price, output_price, cached, written)
-
-    def price_cache(self, price: Price) -> Price:
-        """Return a price with what tokens of the provider's prompt cache cost, where it does not
-        say it.
-        """
-        shares = CACHE_SHARES.get(self.api.name, {"cached": 1.0, "written": 1.0})
-        prices = {}
-        for kind, share in shares.items():
-            if getattr(price, kind) is None:
-                prices[kind] = price.prompt * share
-        # Gemini's batches halve all prices but that of cached tokens.
-        return replace(price, **prices, is_cache_full=self.api.name == "gemini")
 
     @property
     def has_secret(self) -> bool:
@@ -346,69 +259,32 @@ class Api:
 
         SolverError E302 for messages that cannot be put into one.
         """
-        body = self.build_own(connection, messages)
-        extra = connection.generation.extra_body
-        if extra is None:
-            return body
-        return merge_bodies(extra, body)
-
-    def build_own(self, connection: Connection, messages: Sequence[Message]) -> dict[str, object]:
-        """Return the body without `extra_body`; `write` is given the parameters under the API's
-        names.
-        """
         parameters: dict[str, object] = {}
         for parameter, value in connection.generation.sent().items():
             if parameter not in _LOGPROBS:
                 parameters = merge_bodies(parameters, nest(self.names[parameter], value))
         name = self.schema_name
-        constraint = cast("object", connection.schema)
-        if connection.choices is not None:
-            name = self.names["answer_format"]
-            constraint = list(connection.choices)
-            if name.endswith("schema"):
-                constraint = {
-                    **_ENVELOPE,
-                    "properties": {ANSWER: {"type": "string", "enum": constraint}},
-                }
-        if constraint is not None:
-            parameters = merge_bodies(
-                parameters, merge_bodies(_FORMATS[name], nest(name, constraint))
-            )
-        if (text := connection.generation.prefill) is not None:
-            last: dict[str, object] = {"role": "assistant", "content": text}
-            match self.names["prefill"]:
-                case "messages.prefix":
-                    last["prefix"] = True
-                case "continue_final_message":
-                    parameters |= {"continue_final_message": True, "add_generation_prompt": False}
-            messages = [*messages, last]
-        return self.write(connection, messages, parameters)
+        if connection.schema is not None:
+            schema = merge_bodies(_FORMATS[name], nest(name, connection.schema))
+            parameters = merge_bodies(parameters, schema)
+        body = self.write(connection, messages, parameters)
+        return merge_bodies(body, connection.generation.extra_body or {})
 
     def read(self, status: int, body: bytes) -> Completion:
         """Return what an answer says; it never raises."""
         return read_body(status, body, self.take)
 
 
-#: What stands beside a JSON Schema, or the bare choices, by where an API takes them.
+#: What stands beside a JSON Schema, by where an API takes it.
 _FORMATS: dict[str, dict[str, object]] = {
     "response_format.json_schema.schema": {
-        "response_format": {"type": "json_schema", "json_schema": {"name": ANSWER, "strict": True}}
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "strict": True},
+        }
     },
-    "response_format.schema": {"response_format": {"type": "json_object"}},
-    "text.format.schema": {
-        "text": {"format": {"type": "json_schema", "name": ANSWER, "strict": True}}
-    },
-    "output_config.format.schema": {"output_config": {"format": {"type": "json_schema"}}},
     "responseJsonSchema": {"responseMimeType": "application/json"},
-    "responseSchema.enum": {
-        "responseMimeType": "text/x.enum",
-        "responseSchema": {"type": "STRING"},
-    },
-    "structured_outputs.choice": {},
 }
-
-#: The object that holds a choice where an API takes no bare ones.
-_ENVELOPE = {"type": "object", "required": [ANSWER], "additionalProperties": False}
 
 
 def _split_system(messages: Sequence[Message]) -> tuple[str | None, list[tuple[str, Message]]]:
@@ -463,74 +339,22 @@ def _write_text(connection: Connection, messages: Sequence[Message], parameters:
     return _start_body(connection, "prompt", text) | parameters
 
 
-def _write_responses(connection: Connection, messages: Sequence[Message], parameters: Body) -> Body:
-    """Write all messages as `input`, in their order.
-
-    This API knows the roles of the system, too.
-    """
-    generation = connection.generation
-    if generation.wants_logprobs:
-        parameters["include"] = ["message.output_text.logprobs"]
-        if generation.top_logprobs is not None:
-            parameters["top_logprobs"] = generation.top_logprobs
-    inputs = []
-    for message in messages:
-        role = message.get("role", "user")
-        _check_role(role, {"system", "developer", "user", "assistant"})
-        inputs.append({"role": role, "content": write_parts(message, "responses")})
-    return {"model": connection.model, "input": inputs, **parameters}
-
-
 def _write_anthropic(connection: Connection, messages: Sequence[Message], parameters: Body) -> Body:
     system, turns = _split_system(messages)
-    budget = connection.generation.reasoning_budget
-    if budget is not None:
-        thinking = {"type": "enabled", "budget_tokens": budget}
-        parameters["thinking"] = thinking if budget else {"type": "disabled"}
     body: dict[str, Any] = {
         "model": connection.model,
-        "max_tokens": DEFAULT_MAX_TOKENS + (budget or 0),  # of thoughts and answer together
+        "max_tokens": DEFAULT_MAX_TOKENS,
         "messages": [],
     }
     for role, message in turns:
         body["messages"].append({"role": role, "content": write_parts(message, "anthropic")})
     if system is not None:
         body["system"] = system
-    body |= parameters
-    prefix = _cut_prefix(messages)
-    if prefix in connection.shared:
-        _mark_prefix(body, prefix)
-    return body
+    return body | parameters
 
 
-def _mark_prefix(body: dict[str, Any], prefix: Prefix) -> None:
-    """Mark the last block of the prefix: it is cached up to there."""
-    count = sum(role not in {"system", "developer"} for role, _ in prefix)
-    holder = body["messages"][count - 1] if count else body
-    name = "content" if count else "system"
-    content = holder[name]
-    if isinstance(content, str):
-        content = [{"type": "text", "text": content}]
-    holder[name] = [*content[:-1], {**content[-1], "cache_control": {"type": "ephemeral"}}]
-
-
-def _cut_prefix(messages: Sequence[Message]) -> Prefix:
-    """Return what stands before the last message of the user, as roles and texts."""
-    roles = [str(message.get("role", "user")) for message in messages]
-    if "user" not in roles:
-        return ()
-    count = len(roles) - 1 - roles[::-1].index("user")
-    contents = [str(message.get("content")) for message in messages]
-    return tuple(zip(roles[:count], contents[:count], strict=True))
-
-
-def _write_gemini(connection: Connection, messages: Sequence[Message], parameters: Body) -> Body:
+def _write_gemini(_: Connection, messages: Sequence[Message], parameters: Body) -> Body:
     system, turns = _split_system(messages)
-    generation = connection.generation
-    if generation.wants_logprobs:
-        parameters["responseLogprobs"] = True
-        if generation.top_logprobs is not None:
-            parameters["logprobs"] = generation.top_logprobs
     contents = []
     for role, message in turns:
         parts = write_parts(message, "gemini")
@@ -544,7 +368,7 @@ def _write_gemini(connection: Connection, messages: Sequence[Message], parameter
 
 
 def _same_names(*without: str, **changed: str) -> dict[str, str]:
-    left_out = (*without, "thinking", "prompt_caching", *FORCED)
+    left_out = (*without, "thinking")
     return {name: name for name in GENERATION_PARAMETERS if name not in left_out} | changed
 
 
@@ -555,9 +379,7 @@ APIS: dict[ApiName, Api] = {
         _write_chat,
         take_chat,
         CHAT_PATH,
-        names=_same_names(
-            "echo", "reasoning_budget", answer_format="response_format.json_schema.schema"
-        ),
+        names=_same_names("echo"),
         schema_name="response_format.json_schema.schema",
     ),
     "completions": Api(
@@ -565,21 +387,8 @@ APIS: dict[ApiName, Api] = {
         _write_text,
         take_text,
         "/completions",
-        names=_same_names("reasoning_effort", "reasoning_budget", prefill="prompt"),
+        names=_same_names("reasoning_effort"),
         images=frozenset(),
-    ),
-    "responses": Api(
-        "responses",
-        _write_responses,
-        take_responses,
-        "/responses",
-        names={
-            **{name: name for name in ("temperature", "top_p", *_LOGPROBS)},
-            "max_tokens": "max_output_tokens",
-            "reasoning_effort": "reasoning.effort",
-            "answer_format": "text.format.schema",
-        },
-        schema_name="text.format.schema",
     ),
     "anthropic": Api(
         "anthropic",
@@ -590,13 +399,9 @@ APIS: dict[ApiName, Api] = {
         key_start="",
         headers={"anthropic-version": "2023-06-01"},
         names={
-            **{name: name for name in ("temperature", "top_p", "top_k", "max_tokens")},
+            **{name: name for name in ("temperature", "top_p", "max_tokens")},
             "stop": "stop_sequences",
             "reasoning_effort": "output_config.effort",
-            "reasoning_budget": "thinking.budget_tokens",
-            "answer_format": "output_config.format.schema",
-            "prefill": "messages",
-            "prompt_caching": "cache_control",
         },
     ),
     "gemini": Api(
@@ -610,17 +415,10 @@ APIS: dict[ApiName, Api] = {
         names={
             "temperature": "temperature",
             "top_p": "topP",
-            "top_k": "topK",
             "max_tokens": "maxOutputTokens",
             "seed": "seed",
             "stop": "stopSequences",
-            "logprobs": "responseLogprobs",
-            "top_logprobs": "logprobs",
-            "presence_penalty": "presencePenalty",
-            "frequency_penalty": "frequencyPenalty",
             "reasoning_effort": "thinkingConfig.thinkingLevel",
-            "reasoning_budget": "thinkingConfig.thinkingBudget",
-            "answer_format": "responseSchema.enum",
         },
         schema_name="responseJsonSchema",
         images=TYPES - {"image/gif"},
@@ -630,10 +428,7 @@ APIS: dict[ApiName, Api] = {
 
 @dataclass(frozen=True)
 class AdapterApi:
-    """A user's adapter; it is given `generation` only if its template names it, or `kwargs`.
-
-    With `answer_format`, the choices are `kwargs.choices`.
-    """
+    """A user's adapter; it is given `generation` only if its template names it, or `kwargs`."""
 
     adapter: Adapter
     info: Mapping[str, object] = field(default_factory=dict)
@@ -667,7 +462,6 @@ class AdapterApi:
     def build(self, connection: Connection, messages: Sequence[Message]) -> object:
         """Return the request's body: the JSON that the input template writes."""
         kwargs = connection.generation.given()
-        kwargs |= {} if connection.choices is None else {"choices": list(connection.choices)}
         info = {**self.info, "model_key": connection.model, "generation": kwargs}
         shown = {"messages": expand_images(messages)}
         try:

@@ -11,11 +11,9 @@ import logging
 import os
 import ssl
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from answerkey.errors import SpecError, hide_secrets, remember_url
@@ -91,29 +89,6 @@ def open_tls_context(trusted: str | None = None) -> ssl.SSLContext:
                 "E119", message, hint="name a file of PEM certificates, or unset it"
             ) from None
     return context
-
-
-@contextmanager
-def guard_hub(url: str, library: Any) -> Iterator[None]:  # noqa: ANN401  # `huggingface_hub`
-    """Let `huggingface_hub` use a proxy only where `find_proxy` finds one.
-
-    It reads the environment itself. Its HTTP client is replaced meanwhile. The environment is not
-    changed: Polars reads it in other threads, which would end the process. Before version 1.0 the
-    library has no such client, and its own rule holds.
-    """
-    is_found = find_proxy(url) is not None or not urllib.request.getproxies_environment()
-    replace_client = getattr(library, "set_client_factory", None)
-    if is_found or replace_client is None:
-        yield
-        return
-    client = library.get_session()
-    options = {"event_hooks": client.event_hooks, "follow_redirects": True, "timeout": None}
-    without_proxies = dict.fromkeys(("all://", "http://", "https://"))
-    replace_client(lambda: type(client)(mounts=without_proxies, **options))
-    try:
-        yield
-    finally:
-        replace_client(lambda: type(client)(**options))
 
 
 @lru_cache

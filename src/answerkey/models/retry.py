@@ -12,12 +12,15 @@ from collections.abc import Callable, Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from enum import Enum
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from answerkey.errors import SolverError
 from answerkey.models.calls import Clock, Limits
-from answerkey.models.responses import get_field, has_too_many_parts
+from answerkey.models.responses import fail, get_field, has_too_many_parts
 from answerkey.types import Completion, CompletionStatus
+
+if TYPE_CHECKING:
+    from answerkey.models.providers import Connection
 
 # What a reply means for its call.
 
@@ -33,7 +36,15 @@ _SERVER_ERRORS = 500
 LONGEST_UNREADABLE_WAIT = 2.0
 
 NoReplyKind = Literal[
-    "connect", "reset", "timeout", "unreadable", "mismatched", "certificate", "too_large", "address"
+    "connect",
+    "reset",
+    "timeout",
+    "unreadable",
+    "mismatched",
+    "certificate",
+    "compressed",
+    "too_large",
+    "address",
 ]
 #: Errors that end without a word of the endpoint.
 SILENT_KINDS: frozenset[str] = frozenset({"connect", "certificate", "address", "timeout"})
@@ -53,7 +64,7 @@ class Request(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What came back over HTTP; the body is unpacked."""
+    """What came back over HTTP."""
 
     status: int
     headers: Mapping[str, str]
@@ -94,29 +105,27 @@ class Outcome(NamedTuple):
         return self.label.startswith("status 5")
 
 
+_SILENT_VERDICTS = {
+    "connect": Verdict.AGAIN,
+    "reset": Verdict.AGAIN,
+    "timeout": Verdict.AGAIN,
+    "unreadable": Verdict.UNREADABLE,
+}
+
+
 def judge(came: Reply | NoReply, read: Callable[[int, bytes], Completion]) -> Outcome:
     """Return what becomes of a call; `read` makes a completion of a reply, whatever it is."""
     if isinstance(came, NoReply):
-        return _judge_silence(came)
+        verdict = _SILENT_VERDICTS.get(came.kind, Verdict.FAILED)
+        return Outcome(verdict, fail(came.why), came.kind)
     completion = read(came.status, came.body)
     if came.status >= _REDIRECTS:
         return _judge_error(came, completion)
     if completion.status is not CompletionStatus.ERROR:
         return Outcome(Verdict.ANSWERED, completion)
-    if _is_json(came.body):
-        return Outcome(Verdict.FAILED, completion, "unreadable")
-    return Outcome(Verdict.UNREADABLE, completion, "unreadable")
-
-
-def _judge_silence(came: NoReply) -> Outcome:
-    completion = Completion(None, CompletionStatus.ERROR, error=came.why)
-    if came.kind == "unreadable":
-        verdict = Verdict.UNREADABLE
-    elif came.kind in {"connect", "reset", "timeout"}:
-        verdict = Verdict.AGAIN
-    else:
-        verdict = Verdict.FAILED
-    return Outcome(verdict, completion, came.kind)
+    # JSON would be no better the next time.
+    is_json = has_too_many_parts(came.body) or _parse(came.body) is not None
+    return Outcome(Verdict.FAILED if is_json else Verdict.UNREADABLE, completion, "unreadable")
 
 
 def _judge_error(came: Reply, completion: Completion) -> Outcome:
@@ -125,9 +134,9 @@ def _judge_error(came: Reply, completion: Completion) -> Outcome:
     label = f"status {status}"
     if status < _MISTAKES:
         why = f"{label}: the endpoint redirects to another address; redirects are not followed"
-        completion = Completion(None, CompletionStatus.ERROR, error=why, raw=completion.raw)
+        completion = fail(why).with_fields(raw=completion.raw)
     elif completion.status is not CompletionStatus.ERROR:
-        completion = Completion(None, CompletionStatus.ERROR, error=label, raw=completion.raw)
+        completion = fail(label)
     lasting = LASTING_ERRORS.get(status)
     if lasting is not None and lasting in _list_error_names(came.body):
         return Outcome(Verdict.REFUSED, completion, lasting)
@@ -140,25 +149,17 @@ def _judge_error(came: Reply, completion: Completion) -> Outcome:
 
 def _list_error_names(body: bytes) -> list[object]:
     """Return what a body calls its error: `code` and `type`, of itself and of its `error`."""
-    if has_too_many_parts(body) or not _is_json(body):
-        return []
-    value = json.loads(body)
+    value = None if has_too_many_parts(body) else _parse(body)
     holders = (value, get_field(value, "error"))
     return [get_field(holder, name) for holder in holders for name in ("code", "type")]
 
 
-def _is_json(body: bytes) -> bool:
-    """Return whether a body is well-formed JSON; nesting that is too deep to read is not.
-
-    One with too many parts to be read is taken for JSON: it would be no better the next time.
-    """
-    if has_too_many_parts(body):
-        return True
+def _parse(body: bytes) -> object:
+    """Return the JSON of a body; None where there is none, or it is nested too deeply."""
     try:
-        json.loads(body)
+        return json.loads(body)
     except (ValueError, RecursionError):
-        return False
-    return True
+        return None
 
 
 def read_retry_after(headers: Mapping[str, str], wall: float) -> float | None:
@@ -246,7 +247,7 @@ class Retry:
 
 # When an endpoint is given up.
 
-#: So many calls that fail for good in a row, all for the same reason, end all calls.
+#: So many calls that fail permanently in a row, all for the same reason, end all calls.
 FAILURES_IN_A_ROW = 50
 #: Once an endpoint has answered, it takes this many refusals in a row with status 403: a single one
 #: may be about what was asked. As many web pages, and nothing else, are no API.
@@ -260,18 +261,12 @@ _GO_ON = "then `answerkey resume` goes on"
 class Health:
     """What the outcomes of calls say about the endpoint.
 
-    `name` is the model's, `key` whether one is sent. `is_reached` is whether anything was ever
-    heard of the endpoint, `has_answered` whether it ever answered a call, `start_hint` how it is
-    started.
+    `is_reached` is whether anything was ever heard of it, `has_answered` whether it ever answered
+    a call.
     """
 
-    def __init__(
-        self, name: str, host: str, start_hint: str | None = None, *, has_key: bool = True
-    ) -> None:
-        self._name = name
-        self._host = host
-        self._start_hint = start_hint
-        self._has_key = has_key
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
         self.is_reached = False
         self.has_answered = False
         self._label = ""
@@ -291,76 +286,68 @@ class Health:
             self._count = 0
         self._count += 1
         self._label = label
-        return self._explain(outcome, (outcome.completion.error or label)[:_LONGEST])
-
-    def _explain(self, outcome: Outcome, why: str) -> SolverError | None:
-        """Return the error that ends all calls after a call that failed permanently, or None."""
-        name = self._name
-        if outcome.label == "mismatched":
-            message = f"the replies of `{name}` cannot be matched to the requests: {why}"
-            hint = "replies of this run may be on the wrong samples: start a new one, without "
-            return SolverError("E306", message, hint=f"{hint}that gateway")
-        if outcome.verdict is Verdict.REFUSED or outcome.label == "status 404":
-            return self._explain_refusal(outcome.label, why)
+        why = (outcome.completion.error or label)[:_LONGEST]
+        if outcome.verdict is Verdict.REFUSED:
+            return self._explain_refusal(label, why)
         if not self.is_reached:
-            return self._explain_silence(outcome.label, why)
-        if not self.has_answered and self._count >= REFUSALS_IN_A_ROW:
-            if outcome.is_server_error:
-                hint = f"look into the log of the endpoint for the reason; {_GO_ON}"
-                return SolverError("E306", f"every call to `{name}` failed: {why}", hint=hint)
-            if "HTML" in why:
-                hint = f"{correct_address(name)}, and start a new run"
-                return SolverError("E306", f"`{name}` is a web page, not an API: {why}", hint=hint)
-        return self._explain_row_of_failures(outcome.label, why)
-
-    def _explain_row_of_failures(self, label: str, why: str) -> SolverError | None:
-        if label in _OWN_FAULTS or self._count < FAILURES_IN_A_ROW:
-            return None
-        start = f"{self._count} calls to `{self._name}` failed in a row"
-        hint = "what was answered is kept, and `answerkey resume` calls the model for the rest"
-        return SolverError("E306", f"{start}, all for the same reason: {why}", hint=hint)
+            return self._explain_silence(label, why)
+        return self._explain_failures(outcome, why)
 
     def _explain_refusal(self, label: str, why: str) -> SolverError | None:
-        if label == "model_not_found" or (label == "status 404" and not self.has_answered):
-            message = f"`{self._host}` does not know the model, or the address, of `{self._name}`"
-            hint = f"{correct_address(self._name)}, and start a new run"
-            hint = f"{hint}; or let the endpoint load it, {_GO_ON}"
-            return SolverError("E306", f"{message}: {why}", hint=hint)
-        if label == "status 404":
-            return self._explain_row_of_failures(label, why)
+        name = self._connection.name
+        host = self._connection.host
+        if label == "model_not_found":
+            return self._explain_unknown(why)
         if label == "insufficient_quota":
-            message = f"`{self._host}` has no quota left for the key of `{self._name}`: {why}"
-            hint = "add credit, or raise the limit of the account; what was answered is kept"
-            return SolverError("E304", message, hint=f"{hint}, {_GO_ON}")
+            message = f"`{host}` has no quota left for the key of `{name}`: {why}"
+            hint = f"add credit, or raise the limit of the account; {_GO_ON}"
+            return SolverError("E304", message, hint=hint)
         is_single = label == "status 403" and self._count < REFUSALS_IN_A_ROW
         if self.has_answered and is_single:
             return None
         problem = "refuses the key"
         step = "check the key"
-        if not self._has_key:
+        if not self._connection.has_secret:
             problem = "wants a key, and none is sent"
             step = "set `ANSWERKEY_API_KEY` in the environment"
-        message = f"the endpoint of `{self._name}` {problem} ({label}): {why}"
+        message = f"the endpoint of `{name}` {problem} ({label}): {why}"
         return SolverError("E304", message, hint=f"{step}; what was answered is kept, {_GO_ON}")
+
+    def _explain_unknown(self, why: str) -> SolverError:
+        name = self._connection.name
+        message = f"`{self._connection.host}` does not know the model, or the address, of `{name}`"
+        hint = f"{correct_address(name)}, and start a new run"
+        hint = f"{hint}; or let the endpoint load it, {_GO_ON}"
+        return SolverError("E306", f"{message}: {why}", hint=hint)
 
     def _explain_silence(self, label: str, why: str) -> SolverError:
         problem = "never answers" if label == "timeout" else "cannot be reached"
         hint = f"check the address, and that the endpoint is up; {_GO_ON}"
-        if self._start_hint is not None and label == "connect":
-            hint = f"{self._start_hint}; {_GO_ON}"
-        elif "TLS" in why:
-            hint = f"write `{self._swap_scheme(why)}`"
-        return SolverError("E306", f"`{self._name}` {problem}: {why}", hint=hint)
+        if "without TLS" in why:
+            hint = f"write `{self._connection.name.replace('https://', 'http://', 1)}`"
+        return SolverError("E306", f"`{self._connection.name}` {problem}: {why}", hint=hint)
 
-    def _swap_scheme(self, why: str) -> str:
-        """Return the address with the other scheme, or the other scheme alone."""
-        wrong = "https://"
-        right = "http://"
-        if "only" in why:  # the endpoint speaks TLS only
-            wrong, right = right, wrong
-        if not self._name.startswith(wrong):
-            return right
-        return self._name.replace(wrong, right, 1)
+    def _explain_failures(self, outcome: Outcome, why: str) -> SolverError | None:
+        name = self._connection.name
+        is_hopeless = not self.has_answered and self._count >= REFUSALS_IN_A_ROW
+        message = ""
+        if outcome.label == "mismatched":
+            message = f"the replies of `{name}` cannot be matched to the requests: {why}"
+            hint = "replies of this run may be on the wrong samples: start a new one, without "
+            hint += "that gateway"
+        elif outcome.label == "status 404" and not self.has_answered:
+            return self._explain_unknown(why)
+        elif is_hopeless and outcome.is_server_error:
+            message = f"every call to `{name}` failed: {why}"
+            hint = f"look into the log of the endpoint for the reason; {_GO_ON}"
+        elif is_hopeless and "HTML" in why:
+            message = f"`{name}` is a web page, not an API: {why}"
+            hint = f"{correct_address(name)}, and start a new run"
+        elif self._count >= FAILURES_IN_A_ROW and outcome.label not in _OWN_FAULTS:
+            message = f"{self._count} calls to `{name}` failed in a row, all for the same reason"
+            message = f"{message}: {why}"
+            hint = "what was answered is kept, and `answerkey resume` calls the model for the rest"
+        return SolverError("E306", message, hint=hint) if message else None
 
 
 def correct_address(name: str) -> str:

@@ -91,12 +91,6 @@ _MEND = (
     "DROP TABLE intact",
     "DELETE FROM parts",
 )
-#: Calls of the older half go behind the newest one.
-_RENEW = """
-UPDATE calls SET place = place + (SELECT MAX(place) - MIN(place) + 1 FROM calls)
-WHERE place IN (SELECT value FROM json_each(?))
-    AND place <= (SELECT (MIN(place) + MAX(place)) / 2 FROM calls)
-"""
 #: A sixteenth of the calls, so that not many more are deleted than need be.
 _DELETE_OLDEST = f"""
 DELETE FROM calls WHERE place <= (
@@ -332,14 +326,6 @@ class CallStore:
         ):
             source.backup(target)
             target.execute("PRAGMA journal_mode = DELETE")
-
-    def renew(self, keys: Collection[str], limit: int) -> None:
-        """Keep calls from being the first that `shrink` deletes, once the file is half full."""
-        with self._using():
-            if self._measure_used() <= limit / 2:
-                return
-            places = [place for _, place, _, _ in self._select(keys)]
-            self._connection.execute(_RENEW, (json.dumps(places),))
 
     def shrink(self, limit: int) -> None:
         """Delete the oldest calls when the file takes more than so many bytes."""

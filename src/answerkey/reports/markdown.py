@@ -53,7 +53,6 @@ def write_markdown(runs: Sequence[Run]) -> str:
         for task in view.tasks:
             lines += [f"### {escape_markdown(task.name)}", ""]
             texts = [f"Completions of {task.answerer}."]
-            texts += [f"{name}: {text}." for name, text in task.forced.items()]
             if not view.is_complete:
                 texts.append(task.incomplete)
             texts.append(f"{'; '.join(say_counts(task.counts, 'sample'))}.")

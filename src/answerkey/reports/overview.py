@@ -176,7 +176,6 @@ class TaskOverview:
     key: str
     display_name: str | None
     model: str
-    forced: Mapping[str, str]
     dataset: str
     scorer: str | None
     rule: str | None
@@ -368,7 +367,6 @@ def _build_task(run: RunView, view: TaskView, audited: Audited) -> TaskOverview:
         key=task.key,
         display_name=task.manifest.get("display_name"),
         model=name_answerer(task.manifest, with_folder=False),
-        forced=view.forced,
         dataset=name_dataset(task),
         scorer=_name_scorer(view),
         rule=audit.rule if audit.scorer == task.main_scorer else None,

@@ -262,7 +262,6 @@ def _list_answerers(task: TaskView) -> list[tuple[str, Cell]]:
         facts.append(("model", task.model))
         if task.is_simulated:
             facts.append(("", Span(SIMULATED, "warn")))
-        facts += task.forced.items()
     else:
         facts.append(("completions", _say_completions(task)))
     facts += [("judge", judge) for judge in task.judges]

@@ -23,7 +23,6 @@ from answerkey.runs import (
     TaskRun,
     find_place,
     is_run,
-    list_forced,
     list_places,
     load_run,
     load_summary,
@@ -205,7 +204,6 @@ class TaskView:
     display_name: str
     model: str | None
     is_simulated: bool
-    forced: Mapping[str, str]
     answerer: str
     judges: Sequence[str]
     fallbacks: Sequence[str]
@@ -330,7 +328,6 @@ def view_task(task: TaskRun, *, is_complete: bool) -> TaskView:
         display_name=str(manifest.get("display_name") or ""),
         model=model.get("name"),
         is_simulated=bool(model.get("simulated")),
-        forced=list_forced(manifest),
         answerer=name_answerer(manifest),
         judges=list_judges(manifest, "judge"),
         fallbacks=list_judges(manifest, "fallback"),

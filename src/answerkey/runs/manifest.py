@@ -62,8 +62,6 @@ class ModelEntry(Stored):
 
     name: str
     simulated: bool = False
-    answer_format: str = ""
-    prefill: str = ""
 
 
 class DatasetEntry(Stored):
@@ -108,7 +106,6 @@ class Price(Stored):
     completion: Number
     cached: Number | None
     written: Number | None
-    is_cache_full: bool
 
 
 class CallsEntry(Stored):

@@ -351,17 +351,6 @@ def name_answerer(entry: Mapping[str, Any], *, with_folder: bool = True) -> str:
     return str(source.get("column") or file or f"{source.get('source', 'recorded')} completions")
 
 
-def list_forced(entry: Mapping[str, Any]) -> dict[str, str]:
-    """Return what decided how replies look, in words by name: it changes what is measured."""
-    model: Mapping[str, Any] = entry.get("model") or {}
-    forced = {}
-    if "answer_format" in model:
-        forced["answer format"] = "replies are constrained to the sample's choices"
-    if "prefill" in model:
-        forced["prefill"] = repr(model["prefill"])
-    return forced
-
-
 # ── runs in folders
 
 

@@ -22,7 +22,6 @@ import polars as pl
 
 from answerkey.errors import SpecError, listing, suggest
 from answerkey.models.logprobs import Position, read_logprob, read_positions
-from answerkey.models.responses import ANSWER
 from answerkey.reader.characters import compose
 from answerkey.reader.markup import split_thoughts
 from answerkey.scorers.base import FieldErrors, RowChecks, Scorer, Types
@@ -214,7 +213,7 @@ class ChoiceProbabilities(Scorer):
 #: What may stand before and after a label within its token.
 OPENING = " \t\r\n([{<\"'`*_$#>-«“‘„（【「『：:"  # noqa: RUF001 - the punctuation of many languages
 CLOSING = " \t\r\n)]}>\"'`*_$.,;:!?»”’）】」』。，、：；"  # noqa: RUF001 - same
-_ENVELOPE = re.compile(rf'^\s*\{{\s*"{ANSWER}"\s*:\s*"')
+_ENVELOPE = re.compile(r'^\s*\{\s*"answer"\s*:\s*"')
 #: So many tokens before the answer are passed over at most.
 MOST_OPENING = 8
 #: No continuation has so many tokens or bytes.

@@ -327,7 +327,7 @@ class StringEqualsMcqa(Scorer):
         """
         if getattr(model, "needs", None) or model.name.startswith("builtin/"):
             what = "answers multiple-choice questions and cannot read completions"
-            hint = "name a live model without `answer_format` in `fallback`"
+            hint = "name a live model in `fallback`"
             raise SpecError("E301", f"model `{model.name}` {what}", hint=hint)
         purpose = f"{FALLBACK}:{key}"
         return replace(self, _call=partial(call_model, model, purpose=purpose))

@@ -203,7 +203,7 @@ class ModelJudge(Scorer):
         """Return the scorer with its model; its calls are stored under `key`, the scorer's own."""
         if getattr(model, "needs", None):
             message = f"model `{model.name}` answers multiple-choice questions and cannot judge"
-            hint = "name a live model without `answer_format` in `model_key`"
+            hint = "name a live model in `model_key`"
             raise SpecError("E301", message, hint=hint)
         return replace(self, _model=model, _key=key)
 

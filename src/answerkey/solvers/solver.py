@@ -242,11 +242,8 @@ def require_known(model: Model, samples: Samples, known: Known | None) -> None:
     missing = missing_parts(model, known)
     if missing:
         words = " and ".join(f"`{name}`" for name in sorted(missing))
-        remedy = "leave `answer_format` out"
-        if model.name.startswith("builtin/"):
-            remedy = "use `builtin/constant?choice=A`"
         message = f"model `{model.name}` answers from the {words} of a scorer"
-        hint = f"add a scorer `string_equals_mcqa`, or {remedy}"
+        hint = "add a scorer `string_equals_mcqa`, or use `builtin/constant?choice=A`"
         raise SpecError("E301", f"{message}, and no scorer of the task has them", hint=hint)
     needs: frozenset[str] = getattr(model, "needs", frozenset())
     if OPTIONS_COLUMN in needs and len(samples) and not any(read_options(samples, known)):

@@ -157,7 +157,6 @@ class ModelFields(Described):
 
     key: Reference
     rate_limit: Annotated[Number, Field(gt=0)] | None = None
-    tokens_per_minute: Annotated[Number, Field(gt=0)] | None = None
     max_concurrent_requests: Count | None = None
     task: TaskKind = "chat_completion"
     adapter: AdapterChoice | None = None
@@ -222,7 +221,6 @@ def build_model(node: Node, problems: Problems) -> ModelSpec | None:
         config=config,
         generation=build_generation(fields),
         requests_per_minute=fields.rate_limit,
-        tokens_per_minute=fields.tokens_per_minute,
         max_concurrent=fields.max_concurrent_requests,
         place=place,
     )

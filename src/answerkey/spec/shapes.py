@@ -19,7 +19,6 @@ from pydantic import ConfigDict, Field
 from answerkey.errors import Place
 from answerkey.metrics import AggregatorName
 from answerkey.models.config import (
-    AnswerFormat,
     Effort,
     Thinking,
 )
@@ -186,16 +185,8 @@ class Generation(Fields):
     logprobs: bool | None = None
     top_logprobs: Annotated[Whole, Field(ge=0)] | None = None
     echo: bool | None = None
-    top_k: Annotated[Whole, Field(ge=0)] | None = None
-    min_p: Annotated[Number, Field(ge=0, le=1)] | None = None
-    presence_penalty: Annotated[Number, Field(ge=-2, le=2)] | None = None
-    frequency_penalty: Annotated[Number, Field(ge=-2, le=2)] | None = None
     reasoning_effort: Effort | None = None
-    reasoning_budget: Annotated[Whole, Field(ge=0)] | None = None
     thinking: Thinking | None = None
-    answer_format: AnswerFormat | None = None
-    prefill: Annotated[Text, Field(min_length=1)] | None = None
-    prompt_caching: bool | None = None
     extra_body: dict[str, Any] | None = None
 
 

@@ -72,12 +72,6 @@ def _read_text_prompt(body: Body) -> Messages:
     return [{"role": "user", "content": prompt}]
 
 
-def _read_responses(body: Body) -> Messages:
-    if isinstance(body.get("input"), str):
-        return [{"role": "user", "content": body["input"]}]
-    return list_objects(body.get("input"))
-
-
 def _read_anthropic(body: Body) -> Messages:
     return _read_system(body.get("system")) + list_objects(body.get("messages"))
 
@@ -158,40 +152,6 @@ def _write_text(body: Body, reply: Reply) -> dict[str, Any]:
     return _write_openai(body, _read_text_prompt(body), reply, "text_completion", choice)
 
 
-def _write_responses(body: Body, reply: Reply) -> dict[str, Any]:
-    prompt_tokens, tokens = _count_tokens(_read_responses(body), reply)
-    logprobs: list[object] = []
-    if "message.output_text.logprobs" in (body.get("include") or ()):
-        written = write_chat_logprobs({**body, "logprobs": True}, reply)
-        logprobs = written["content"] if written else []
-    text = _find_text(reply)
-    part = {"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs}
-    if reply.kind == "refusal":
-        part = {"type": "refusal", "refusal": reply.text}
-    output: list[dict[str, object]] = []
-    if reply.kind == "reasoning":
-        summary = [{"type": "summary_text", "text": reply.reasoning}]
-        output.append({"type": "reasoning", "id": "rs_1", "summary": summary})
-    if reply.kind != "null_content":
-        output.append({"type": "message", "role": "assistant", "content": [part]})
-    is_whole = reply.kind != "truncated"
-    return {
-        "id": "resp_test",
-        "object": "response",
-        "status": "completed" if is_whole else "incomplete",
-        "error": None,
-        "incomplete_details": None if is_whole else {"reason": "max_output_tokens"},
-        "model": body.get("model"),
-        "output": output,
-        "usage": {
-            "input_tokens": prompt_tokens,
-            "output_tokens": tokens,
-            "output_tokens_details": {"reasoning_tokens": tokens // 2 * (len(output) > 1)},
-            "total_tokens": prompt_tokens + tokens,
-        },
-    }
-
-
 def _write_anthropic(body: Body, reply: Reply) -> dict[str, Any]:
     prompt_tokens, tokens = _count_tokens(_read_anthropic(body), reply)
     end = _find_end(reply, "refusal" if reply.kind == "refusal" else "end_turn", "max_tokens")
@@ -242,7 +202,6 @@ CHAT = Style("/chat/completions", _read_chat, _write_chat, _write_openai_error)
 STYLES: tuple[Style, ...] = (
     CHAT,
     Style("/completions", _read_text_prompt, _write_text, _write_openai_error),
-    Style("/responses", _read_responses, _write_responses, _write_openai_error),
     Style("/messages", _read_anthropic, _write_anthropic, _write_anthropic_error),
     Style(":generateContent", _read_gemini, _write_gemini, _write_gemini_error),
 )

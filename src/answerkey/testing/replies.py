@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from threading import Lock
 from types import MappingProxyType
 from typing import Any, Literal, get_args
@@ -100,45 +99,6 @@ def list_objects(value: object) -> list[Mapping[str, Any]]:
     return [entry for entry in entries if isinstance(entry, Mapping)]
 
 
-def obey(body: Mapping[str, Any], reply: Reply) -> Reply:
-    """Return a reply as its request wants it: one of the choices that it names, in JSON if it asks
-    for that.
-
-    The choice is the last that the text names, else the first of all. The reply to a last message
-    that is marked `prefix` begins with its text, as Mistral's does.
-    """
-    constraint = _find_choices("", body)
-    if constraint is not None and reply.kind in {"text", "reasoning"} and reply.body is None:
-        choices, name = constraint
-        chosen = max(choices, key=lambda choice: _find_last(choice, reply.text))
-        return replace(reply, text=chosen if name is None else json.dumps({name: chosen}))
-    for last in list_objects(body.get("messages"))[-1:]:
-        if last.get("prefix"):
-            return replace(reply, text=f"{last.get('content')}{reply.text}")
-    return reply
-
-
-def _find_last(choice: str, text: str) -> int:
-    """Return where a text names a choice for the last time, -1 if it does not."""
-    places = re.finditer(rf"(?<!\w){re.escape(choice)}(?!\w)", text)
-    return max((place.end() for place in places), default=-1)
-
-
-def _find_choices(key: str, value: object) -> tuple[list[str], str | None] | None:
-    """Return the choices in a JSON value, and the property of the reply that is to hold one."""
-    if not isinstance(value, Mapping):
-        return None
-    for name, inner in value.items():
-        if name in {"enum", "choice", "guided_choice"} and isinstance(inner, list) and inner:
-            return list(map(str, inner)), None
-        constraint = _find_choices(name, inner)
-        if constraint is not None and key == "properties":
-            return constraint[0], name
-        if constraint is not None:
-            return constraint
-    return None
-
-
 def answer_by_hash(
     choices: Sequence[str] = ("A", "B", "C", "D"), *, seed: int = 0
 ) -> Callable[[Messages], str]:
@@ -153,8 +113,6 @@ def answer_by_hash(
 
 # How the server behaves.
 
-BatchOutcome = Literal["completed", "failed", "expired", "cancelled"]
-
 #: Faults that are more than a status code, with what each does.
 FAULTS: Mapping[str, str] = MappingProxyType(
     {
@@ -164,9 +122,7 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "reset": "the connection is reset before anything is answered",
         "cut": "half of the body, then the connection is closed",
         "hang": "nothing is answered for `hang_seconds`, then the connection is closed",
-        "drip": "the right body, one byte every `drip_seconds`",
         "endless": "a body that never ends",
-        "gzip_bomb": "a small compressed body that unpacks to `bomb_bytes`",
         "bad_json": "status 200 and a body that stops in the middle of its JSON",
         "html": "status 200 and a page for people",
         "empty": "status 200 and no body at all",
@@ -183,9 +139,7 @@ class Behaviour:
     from `seed`, the content and how often it was sent; only its first `faulty_attempts` requests do
     (None: all). `requests_per_minute` and `max_concurrent` answer 429 above the limit; a minute
     lasts `minute_seconds`. With `api_key`, requests that do not bring it are refused (401).
-    `unknown_fields` of a body are refused (400). `canary` is a text to look out for in all that
-    arrives. Redirects lead to `redirect_to`. Replies are constrained to the choices that a request
-    names, unless `ignores_format`.
+    `unknown_fields` of a body are refused (400). Redirects lead to `redirect_to`.
     """
 
     delay: float | tuple[float, float] = 0.0
@@ -197,15 +151,9 @@ class Behaviour:
     max_concurrent: int | None = None
     api_key: str | None = None
     unknown_fields: tuple[str, ...] = ()
-    canary: str | None = None
     retry_after: float = 0.0
     hang_seconds: float = 3600.0
-    drip_seconds: float = 1.0
-    bomb_bytes: int = 1 << 26
     redirect_to: str = "/elsewhere"
-    ignores_format: bool = False
-    batch_polls: int = 2
-    batch_outcome: BatchOutcome = "completed"
 
     def __post_init__(self) -> None:
         for name in self.faults:
@@ -215,8 +163,6 @@ class Behaviour:
         shares = self.faults.values()
         if min(shares, default=0) < 0 or sum(shares) > 1 + 1e-9:
             raise ValueError("the shares of faults must be between 0 and 1 together")
-        if self.batch_outcome not in get_args(BatchOutcome):
-            raise ValueError(f"unknown batch outcome {self.batch_outcome!r}")
 
     def choose_fault(self, digest: str, attempt: int) -> str | None:
         """Return the fault that the attempt (from 0) of a request with this content meets, or
@@ -294,7 +240,6 @@ class Asked:
 
     `by_prompt` counts by the text of the last user message, `statuses` by what was answered (0: no
     status was sent), `faults` by the fault met. `keys` are the values of key headers.
-    `canary_places` says where the canary was seen (`header authorization`, `path`, `body`, …).
     `requests` are the last 1,000.
     """
 
@@ -307,7 +252,6 @@ class Asked:
     statuses: Counter[int] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     keys: Counter[str] = field(default_factory=Counter)
-    canary_places: Counter[str] = field(default_factory=Counter)
     connections: set[object] = field(default_factory=set)
     requests: deque[Request] = field(default_factory=lambda: deque(maxlen=1000))
     _lock: Lock = field(default_factory=Lock, repr=False)
@@ -318,7 +262,7 @@ class Asked:
             self.total += 1
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
-            self.by_path[request.path] += 1
+            self.by_path[request.path.partition("?")[0]] += 1
             self.connections.add(peer)
             self.requests.append(request)
             for name in KEY_HEADERS:

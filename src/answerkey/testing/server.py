@@ -12,21 +12,19 @@ import math
 import socket
 import struct
 import time
-import zlib
 from collections import Counter, deque
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from functools import cache
 from http import HTTPStatus
 from threading import Event, Thread
 from typing import Any, ClassVar, Self
 
-from aiohttp import BodyPartReader, web
+from aiohttp import web
 
 from answerkey.testing.apis import CHAT, JSON, RAW, Style, encode, encode_reply, find_style
-from answerkey.testing.batches import BatchStore
 from answerkey.testing.replies import (
     KEY_HEADERS,
     Answers,
@@ -34,10 +32,8 @@ from answerkey.testing.replies import (
     Behaviour,
     Messages,
     NoAnswerError,
-    Reply,
     Request,
     find_reply,
-    obey,
     read_prompt,
 )
 
@@ -69,16 +65,6 @@ def break_connection(request: web.BaseRequest, *, is_reset: bool = True) -> web.
     return web.Response()
 
 
-@cache
-def _pack_bomb(size: int) -> bytes:
-    """Return that many spaces, compressed: about a thousandth of it."""
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    packed = b""
-    for start in range(0, size, 1 << 20):
-        packed += packer.compress(b" " * min(1 << 20, size - start))
-    return packed + packer.flush()
-
-
 #: Where the counts are read over HTTP; such a request is not counted itself.
 COUNTS_PATH = "/asked"
 
@@ -93,10 +79,6 @@ class RequestHandler:
     is_over: asyncio.Event = field(default_factory=asyncio.Event)
     attempts: Counter[str] = field(default_factory=Counter)
     _recent: deque[float] = field(default_factory=deque)
-    _batches: BatchStore = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._batches = BatchStore(self._serve_line)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request, whatever it is."""
@@ -109,12 +91,7 @@ class RequestHandler:
         asked = self.asked  # a request that `forget` overtakes is closed where it was counted
         headers = {name.lower(): value for name, value in request.headers.items()}
         peer = request.transport and request.transport.get_extra_info("peername")
-        asked.add(Request(request.method, request.path, headers, body), peer)
-        places = {f"header {name}": value for name, value in headers.items()}
-        places |= {"path": request.path_qs, "body": raw.decode(errors="replace")}
-        for place, text in places.items():
-            if self.behaviour.canary is not None and self.behaviour.canary in text:
-                asked.count(asked.canary_places, place)
+        asked.add(Request(request.method, request.path_qs, headers, body), peer)
         status = 0
         is_answer = False
         try:
@@ -134,15 +111,15 @@ class RequestHandler:
         if refusal is not None:
             return refusal, False
         if style is None:
-            return await self._keep_files(request, body), False
+            return await self.answer_other(request, body), False
         if body is None:
             return refuse(style, 400, "the body is not a JSON object"), False
         for name in self.behaviour.unknown_fields:
             if name in body:
                 return refuse(style, 400, f"unknown field {name!r}"), False
-        digest, attempt, messages = self._count_prompt(request.path, style, body)
+        digest, attempt, messages = self.count_prompt(request.path, style, body)
         try:
-            reply = self._find_reply(body, messages)
+            reply = find_reply(self.answers, messages)
         except NoAnswerError as error:
             return refuse(style, 400, str(error)), False
         delay = self.behaviour.choose_delay(digest) + reply.delay
@@ -184,15 +161,12 @@ class RequestHandler:
         if fault in RAW:
             content, kind = RAW[fault]
             return web.Response(body=content, content_type=kind)
-        if fault == "gzip_bomb":
-            packed = await asyncio.to_thread(_pack_bomb, self.behaviour.bomb_bytes)
-            headers = {"Content-Encoding": "gzip"}
-            return web.Response(body=packed, content_type=JSON, headers=headers)
         if fault == "hang":
-            await self._wait(self.behaviour.hang_seconds)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.is_over.wait(), self.behaviour.hang_seconds)
         if fault in {"reset", "hang"}:
             return break_connection(request)
-        if fault in {"cut", "drip", "endless"}:
+        if fault in {"cut", "endless"}:
             return await self._stream_fault(fault, request, body)
         status = int(fault[:3])
         headers = (
@@ -208,7 +182,7 @@ class RequestHandler:
     async def _stream_fault(
         self, fault: str, request: web.BaseRequest, body: bytes
     ) -> web.StreamResponse:
-        """Send a body that is cut off, drips, or never ends."""
+        """Send a body that is cut off, or never ends."""
         stream = web.StreamResponse(headers={"Content-Type": JSON})
         if fault != "endless":
             stream.content_length = len(body)
@@ -217,27 +191,13 @@ class RequestHandler:
             await stream.write(body[: len(body) // 2])
             break_connection(request, is_reset=False)
             return stream
-        if fault == "drip":
-            for position in range(len(body)):
-                await stream.write(body[position : position + 1])
-                if await self._wait(self.behaviour.drip_seconds):
-                    return break_connection(request)
-            return stream
         await stream.write(b'{"choices": [{"message": {"role": "assistant", "content": "')
         while not self.is_over.is_set():
             await stream.write(b"A" * (1 << 16))
             await asyncio.sleep(0)
         return break_connection(request)
 
-    async def _wait(self, seconds: float) -> bool:
-        """Wait that long at most; return whether the server is about to stop."""
-        try:
-            await asyncio.wait_for(self.is_over.wait(), seconds)
-        except TimeoutError:
-            return False
-        return True
-
-    def _count_prompt(self, path: str, style: Style, body: Body) -> tuple[str, int, Messages]:
+    def count_prompt(self, path: str, style: Style, body: Body) -> tuple[str, int, Messages]:
         """Count a prompt; return a digest of its content, how often that was sent before, and
         its messages.
         """
@@ -247,39 +207,12 @@ class RequestHandler:
         self.attempts[digest] += 1
         return digest, self.attempts[digest] - 1, messages
 
-    def _serve_line(self, path: str, body: Body) -> tuple[int, object]:
-        """Return status and body for one line of a batch; of the faults, it meets statuses only."""
-        style = find_style(path) or CHAT
-        digest, attempt, messages = self._count_prompt(path, style, body)
-        fault = self.behaviour.choose_fault(digest, attempt)
-        if fault is not None and fault.isdecimal():
-            self.asked.count(self.asked.faults, fault)
-            return int(fault), style.write_error("error", "server_error")
-        try:
-            return 200, style.write(body, self._find_reply(body, messages))
-        except NoAnswerError as error:
-            return 400, style.write_error(str(error), "bad_request")
-
-    def _find_reply(self, body: Body, messages: Messages) -> Reply:
-        reply = find_reply(self.answers, messages)
-        if self.behaviour.ignores_format:
-            return reply
-        return obey(body, reply)
-
-    async def _keep_files(self, request: web.BaseRequest, body: Body | None) -> web.Response:
-        """Answer what belongs to files, batches and the list of models; 404 for anything else."""
-        parts = [part for part in request.path.split("/") if part][-3:]
-        if request.method == "POST" and parts[-1:] == ["files"]:
-            return web.json_response(self._batches.add_file(await _read_upload(request)))
-        try:
-            answer = self._batches.answer(request.method, parts, body or {}, self.behaviour)
-        except (KeyError, TypeError):
-            return refuse(CHAT, 400, "the batch does not have the form of its API")
-        if answer is None:
-            return refuse(CHAT, 404, f"there is nothing at {request.path}")
-        if isinstance(answer, bytes):
-            return web.Response(body=answer, content_type="application/octet-stream")
-        return web.json_response(answer)
+    async def answer_other(self, request: web.BaseRequest, body: Body | None) -> web.Response:
+        """Answer what is no question: the list of models; 404 for anything else."""
+        del body
+        if request.path.endswith("/models"):
+            return web.json_response({"object": "list", "data": [{"id": "test"}]})
+        return refuse(CHAT, 404, f"there is nothing at {request.path}")
 
 
 def _parse(raw: bytes) -> Body | None:
@@ -290,14 +223,6 @@ def _parse(raw: bytes) -> Body | None:
     if isinstance(body, Mapping):
         return body
     return None
-
-
-async def _read_upload(request: web.BaseRequest) -> bytes:
-    if request.content_type == "multipart/form-data":
-        async for part in await request.multipart():
-            if isinstance(part, BodyPartReader) and part.name == "file":
-                return bytes(await part.read())
-    return b""
 
 
 HOST = "127.0.0.1"
@@ -311,16 +236,17 @@ class TestServer:
     """A model's endpoint for tests: says and fails as it is told to, and counts what it was asked.
 
     Use it in a `with` statement, or call `start` and `stop`. It speaks the chat and the plain
-    completions of OpenAI, files and batches, and the native APIs of Anthropic and Gemini, under any
-    path prefix.
+    completions of OpenAI, and the native APIs of Anthropic and Gemini, under any path prefix.
     """
 
     __test__: ClassVar[bool] = False  # its name begins like that of a test class
+    handler_class: ClassVar = RequestHandler
+    behaviour_class: ClassVar = Behaviour
 
     def __init__(
         self, answers: Answers = "A", behaviour: Behaviour | None = None, *, port: int = 0
     ) -> None:
-        self._handler = RequestHandler(answers, behaviour or Behaviour(), Asked())
+        self._handler = self.handler_class(answers, behaviour or self.behaviour_class(), Asked())
         #: Chosen by the system unless it was given.
         self.port = port
         self._is_ready = Event()

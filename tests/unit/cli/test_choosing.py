@@ -8,7 +8,6 @@ import json
 import os
 import pty
 import select
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -90,107 +89,6 @@ def open_screen(*words: str, **streams: int) -> Iterator[Screen]:
         finally:
             process.kill()
     os.close(terminal)
-
-
-def test_somebody_at_a_terminal_picks_a_model(offered: TestServer, words: list[str]) -> None:
-    """By number.
-
-    What is no number of the list is asked again. The flag that saves the question is named.
-    """
-    with open_screen("run", *words, "--out", "picked") as screen:
-        shown = screen.read_until("number of the model, 1 to 2: ")
-        assert "task `quiz` calls a model, and none is named; these were found:\n" in shown
-        assert "  1  ollama/test  Ollama on this machine\n" in shown
-        assert "  2  openai/NAME  `OPENAI_API_KEY` is set\n" in shown
-        for typed in ("0", "3", "-1", "1" * 4_000, "ollama", " "):
-            screen.answer("number of the model, 1 to 2: ", typed)
-        screen.answer("number of the model, 1 to 2: ", "1")
-        assert screen.finish() == 0
-    assert "the same without the question: --model ollama/test\n" in screen.text
-    told = json.loads(Path("picked/run.json").read_text())
-    assert told["tasks"][0]["model"]["name"] == "ollama/test"
-    assert offered.asked.by_path == {"/v1/models": 1, "/v1/chat/completions": 120}
-
-
-@pytest.mark.parametrize("typed", ["gpt-x", " openai/gpt-x "])
-def test_the_model_of_a_provider_is_named_by_whoever_picks_it(
-    offered: TestServer, words: list[str], typed: str
-) -> None:
-    """The key is used, and not shown."""
-    with open_screen("run", *words, "--num-samples", "2") as screen:
-        screen.answer("number of the model, 1 to 2: ", "2")
-        screen.answer("name of the model of openai: ", " ")
-        screen.answer("name of the model of openai: ", typed)
-        assert screen.finish() == 0
-    assert "--model openai/gpt-x\n" in screen.text
-    assert offered.asked.answered == 2
-    assert KEY not in screen.text
-
-
-@pytest.mark.parametrize("typed", ["\x03", "\x04"])
-@pytest.mark.usefixtures("offered")
-def test_who_does_not_answer_ends_the_command_at_once(words: list[str], typed: str) -> None:
-    """Ctrl-C and Ctrl-D; nothing is written."""
-    with open_screen("run", *words, "--out", "picked") as screen:
-        screen.read_until("number of the model, 1 to 2: ")
-        begun = time.monotonic()
-        if typed == "\x03":  # of a terminal that is not the test's own, so the key sends no signal
-            screen.process.send_signal(signal.SIGINT)
-        else:
-            screen.answer("number of the model, 1 to 2: ", typed)
-        assert screen.finish() == 130
-        assert time.monotonic() - begun < SECONDS / 2
-    assert ("interrupted\n" in screen.text, Path("picked").exists()) == (True, False)
-
-
-@pytest.mark.parametrize(
-    ("more", "streams"),
-    [
-        ((), {"stdin": subprocess.DEVNULL}),
-        ((), {"stdout": subprocess.DEVNULL}),
-        (("--json",), {}),
-        (("-q",), {}),
-    ],
-)
-@pytest.mark.usefixtures("offered")
-def test_nobody_is_asked_in_a_pipe(
-    words: list[str], more: tuple[str, ...], streams: dict[str, int]
-) -> None:
-    """Nor with `--json` or `-q`: the error names what was found and the flag to add."""
-    with open_screen("run", *words, *more, **streams) as screen:
-        assert screen.finish() == 2
-    shown = screen.text.replace("\n", " ")
-    assert "number of the model" not in shown
-    assert (
-        "= help: add `--model ollama/test` (Ollama on this machine), `--model openai/NAME` "
-        in shown
-    )
-    assert KEY not in shown
-
-
-def test_what_was_looked_for_in_vain_is_said(call: Call, words: list[str]) -> None:
-    """Without a server and a key the error says so, of a dry run, too."""
-    for more in ((), ("--dry-run",)):
-        refused = call("run", *words, *more)
-        assert refused.code == 2
-        assert "error[E119]: task `quiz` calls a model, and none is named\n" in refused.err
-        assert refused.err.endswith(
-            "; no server answers on this machine, and no provider's key is set\n"
-        )
-
-
-def test_keys_of_the_project_are_found_too(call: Call, words: list[str]) -> None:
-    """In `.env` beside FILE, or in what `--env` names."""
-    Path(".env").write_text(f"TOGETHER_API_KEY={KEY}\n")
-    refused = call("run", *words)
-    assert (
-        "add `--model together/NAME` (`TOGETHER_API_KEY` is set); or add `--model builtin"
-        in refused.err
-    )
-    Path("other").write_text(f"NOVITA_API_KEY={KEY}\n")
-    refused = call("run", *words, "--env", "other")
-    assert "`--model novita/NAME`" in refused.err
-    assert KEY not in refused.err
 
 
 def test_nothing_is_looked_for_where_a_model_is_named_or_not_needed(

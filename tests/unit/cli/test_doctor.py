@@ -144,7 +144,6 @@ def test_what_is_sent(server: TestServer) -> None:
 @pytest.mark.parametrize(
     ("api", "status", "seen", "mark"),
     [
-        ("responses", "good", "a red picture is seen as red", "input_image"),
         ("anthropic", "good", "a red picture is seen as red", "media_type"),
         ("gemini", "good", "a red picture is seen as red", "inlineData"),
         ("completions", "note", "none: the API `completions` takes none", ""),
@@ -484,23 +483,6 @@ def test_an_echo_is_left_out(server: TestServer) -> None:
     found = examine(f"{server.url}?api=completions&echo=true#test")
     assert find(found["checks"], "one letter")["status"] == "good"
     assert not any("echo" in one.body for one in server.asked.requests if one.body)
-
-
-def test_thoughts_that_are_only_counted_are_found(server: TestServer) -> None:
-    """As OpenAI counts them in its Responses API, which knows no stop words."""
-    message = {"type": "message", "content": [{"type": "output_text", "text": "B"}]}
-    usage = {
-        "input_tokens": 9,
-        "output_tokens": 40,
-        "output_tokens_details": {"reasoning_tokens": 39},
-    }
-    server.change(Reply(body=json.dumps({"output": [message], "usage": usage}).encode()))
-    checks = examine(f"{server.url}?api=responses#test")["checks"]
-    seen = "thoughts are counted, not shown; most tokens of a reply with them: 40"
-    assert find(checks, "thinking")["seen"] == seen
-    assert (
-        find(checks, "stop words")["seen"] == "not seen: the API `responses` does not take `stop`"
-    )
 
 
 def test_a_stop_word_would_cut_the_thoughts(server: TestServer) -> None:

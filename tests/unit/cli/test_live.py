@@ -12,17 +12,18 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from tests.servers import BatchServer, find_places
 
 import answerkey as ak
-from answerkey.testing import Reply, TestServer, answer_by_hash
+from answerkey.testing import Reply, answer_by_hash
 
 from .conftest import QUIZ, Call, start
 
 
 @pytest.fixture
-def server() -> Iterator[TestServer]:
+def server() -> Iterator[BatchServer]:
     """Return a server that answers with one of four letters."""
-    with TestServer(answer_by_hash(["A", "B", "C", "D"])) as running:
+    with BatchServer(answer_by_hash(["A", "B", "C", "D"])) as running:
         yield running
 
 
@@ -32,7 +33,7 @@ def words(quiz: list[str]) -> list[str]:
     return quiz
 
 
-def test_a_run_records_what_it_asked(call: Call, server: TestServer, words: list[str]) -> None:
+def test_a_run_records_what_it_asked(call: Call, server: BatchServer, words: list[str]) -> None:
     """Calls, tokens, latency and retries are in the summary and in `--json`, each reason with an
     example.
     """
@@ -58,7 +59,7 @@ def calls_model(folder: str) -> str:
 
 
 def test_cached_tokens_are_counted_priced_and_exported(
-    call: Call, server: TestServer, words: list[str]
+    call: Call, server: BatchServer, words: list[str]
 ) -> None:
     """In the summary, in `--json` and in the export; the third number of `--price` is theirs."""
     usage = {
@@ -101,7 +102,7 @@ def test_cached_tokens_are_counted_priced_and_exported(
     assert pl.read_parquet(file).equals(ak.load_run("here").to_frame())
 
 
-def test_a_dry_run_knows_the_cache(call: Call, server: TestServer, words: list[str]) -> None:
+def test_a_dry_run_knows_the_cache(call: Call, server: BatchServer, words: list[str]) -> None:
     """It asks nothing, and counts only the calls that would be made: prompts by characters,
     `max_tokens`.
     """
@@ -124,7 +125,7 @@ def test_a_dry_run_knows_the_cache(call: Call, server: TestServer, words: list[s
 
 
 def test_max_calls_stops_before_it_is_passed(
-    call: Call, server: TestServer, words: list[str]
+    call: Call, server: BatchServer, words: list[str]
 ) -> None:
     """Exit code 3, no percentage, the way to go on; `resume` asks only the rest."""
     stopped = call("run", *words, "--out", "half", "--max-calls", "30")
@@ -148,7 +149,7 @@ def test_max_calls_stops_before_it_is_passed(
 
 
 def test_max_cost_stops_before_it_is_passed(
-    call: Call, server: TestServer, words: list[str]
+    call: Call, server: BatchServer, words: list[str]
 ) -> None:
     """What calls cost is known from their tokens, and what is under way is reckoned with."""
     stopped = call("run", *words, "--out", "half", "--max-cost", "0.004", "--price", "10:10")
@@ -190,7 +191,7 @@ NO_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
 )
 def test_what_cannot_be_asked_is_refused_before_anything_is(
     call: Call,
-    server: TestServer,
+    server: BatchServer,
     words: list[str],
     monkeypatch: pytest.MonkeyPatch,
     model: str | None,
@@ -228,7 +229,7 @@ def test_what_cannot_be_asked_is_refused_before_anything_is(
     ],
 )
 def test_replies_that_cannot_be_read_stop_the_run(
-    call: Call, server: TestServer, words: list[str], reply: str | Reply, seen: str
+    call: Call, server: BatchServer, words: list[str], reply: str | Reply, seen: str
 ) -> None:
     """E305 after the first twenty, before the rest is paid for.
 
@@ -248,7 +249,7 @@ def test_replies_that_cannot_be_read_stop_the_run(
 
 
 def test_a_bad_model_can_be_run_on_purpose(
-    call: Call, server: TestServer, words: list[str]
+    call: Call, server: BatchServer, words: list[str]
 ) -> None:
     """`--no-stop-on-nonsense` only warns; a run that is over before the verdict is not stopped."""
     server.change(Reply("Let me think", "truncated"))
@@ -267,7 +268,7 @@ def test_a_bad_model_can_be_run_on_purpose(
 
 
 def test_the_same_reply_each_time_stops_the_run_when_that_is_wanted(
-    call: Call, server: TestServer, words: list[str]
+    call: Call, server: BatchServer, words: list[str]
 ) -> None:
     """One letter for every question can be read: only `--stop-on-nonsense` ends the run, with exit
     code 3.
@@ -280,7 +281,7 @@ def test_the_same_reply_each_time_stops_the_run_when_that_is_wanted(
 
 
 def test_calls_that_failed_for_good_leave_the_run_incomplete(
-    call: Call, server: TestServer, words: list[str]
+    call: Call, server: BatchServer, words: list[str]
 ) -> None:
     """Exit code 3, no percentage, each reason with an example, and how to go on."""
     server.change({f"question {number}?": "A" for number in range(100)})
@@ -295,7 +296,7 @@ def test_calls_that_failed_for_good_leave_the_run_incomplete(
     assert server.asked.total == 140
 
 
-def test_a_refused_key_ends_the_run(call: Call, server: TestServer, words: list[str]) -> None:
+def test_a_refused_key_ends_the_run(call: Call, server: BatchServer, words: list[str]) -> None:
     """E304, exit code 3; the run is incomplete."""
     server.change(api_key="a-good-key-of-the-server")
     refused = call("run", *words, "--out", "half")
@@ -312,7 +313,7 @@ BATCHES = {
 
 
 def choose_model(
-    api: str, server: TestServer, words: list[str], monkeypatch: pytest.MonkeyPatch
+    api: str, server: BatchServer, words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> list[str]:
     """Return the arguments of a run that asks the server in the way of a provider."""
     monkeypatch.setenv(f"{api.upper()}_BASE_URL", server.url if api == "openai" else server.root)
@@ -320,7 +321,7 @@ def choose_model(
     return [*words[:-1], f"{api}/m"]
 
 
-def wait_for_look(server: TestServer, process: subprocess.Popen[str], api: str = "openai") -> None:
+def wait_for_look(server: BatchServer, process: subprocess.Popen[str], api: str = "openai") -> None:
     """Wait until the process has looked at its batch."""
     while not server.asked.by_path[f"{BATCHES[api]}/batch_1"] and process.poll() is None:
         with suppress(subprocess.TimeoutExpired):
@@ -329,7 +330,7 @@ def wait_for_look(server: TestServer, process: subprocess.Popen[str], api: str =
 
 @pytest.mark.parametrize("api", BATCHES)
 def test_a_batch_has_the_numbers_of_single_calls_and_costs_half(
-    call: Call, server: TestServer, words: list[str], monkeypatch: pytest.MonkeyPatch, api: str
+    call: Call, server: BatchServer, words: list[str], monkeypatch: pytest.MonkeyPatch, api: str
 ) -> None:
     """The same completions, calls and tokens; the endpoint is asked nothing else than its batch."""
     server.change(batch_polls=1)
@@ -362,7 +363,7 @@ def test_a_batch_has_the_numbers_of_single_calls_and_costs_half(
 )
 def test_a_batch_under_way_is_collected_by_resume(
     call: Call,
-    server: TestServer,
+    server: BatchServer,
     words: list[str],
     monkeypatch: pytest.MonkeyPatch,
     api: str,
@@ -398,7 +399,7 @@ def test_a_batch_under_way_is_collected_by_resume(
 
 
 def test_calls_of_a_batch_that_failed_may_be_sent_one_by_one(
-    call: Call, server: TestServer, words: list[str]
+    call: Call, server: BatchServer, words: list[str]
 ) -> None:
     """An expired batch leaves the run incomplete; `resume --no-batch` asks the rest."""
     server.change(batch_polls=1, batch_outcome="expired")
@@ -409,7 +410,7 @@ def test_calls_of_a_batch_that_failed_may_be_sent_one_by_one(
     assert server.asked.by_path == {"/v1/chat/completions": 60}
 
 
-def test_max_calls_holds_for_a_batch(call: Call, server: TestServer, words: list[str]) -> None:
+def test_max_calls_holds_for_a_batch(call: Call, server: BatchServer, words: list[str]) -> None:
     """What fits is collected, and `resume` hands the rest in."""
     server.change(batch_polls=1)
     assert call("run", *words, "--batch", "--out", "half", "--max-calls", "30").code == 3
@@ -442,7 +443,7 @@ def name_error(message: str, code: str) -> bytes:
     ],
 )
 def test_what_holds_for_every_call_ends_the_run_at_the_first_reply(
-    call: Call, server: TestServer, words: list[str], reply: Reply, code: str, said: str
+    call: Call, server: BatchServer, words: list[str], reply: Reply, code: str, said: str
 ) -> None:
     """Nothing is asked twice.
 
@@ -480,7 +481,7 @@ def test_an_endpoint_that_is_not_there_is_told_soon(
 
 
 def test_a_run_can_go_on_where_no_cluster_is(
-    call: Call, server: TestServer, words: list[str]
+    call: Call, server: BatchServer, words: list[str]
 ) -> None:
     """A cluster that is gone is told at once, and `resume` can do without it, or with another
     one.
@@ -512,7 +513,7 @@ def test_a_cluster_that_says_nothing_is_gone(call: Call, words: list[str]) -> No
 
 
 def test_parameters_of_a_url_reach_the_model(
-    call: Call, server: TestServer, words: list[str]
+    call: Call, server: BatchServer, words: list[str]
 ) -> None:
     """What is known is sent with the messages, and not in the address.
 
@@ -521,12 +522,8 @@ def test_parameters_of_a_url_reach_the_model(
     model = f"{server.url}?temperature=0.25&api-version=7#m"
     assert call("run", *words[:-1], model, "--out", "here", "--num-samples", "3").code == 0
     assert [(one.body or {})["temperature"] for one in server.asked.requests] == [0.25] * 3
-    server.change(canary="temperature")
-    assert call("run", *words[:-1], model, "--out", "there", "--num-samples", "6").code == 0
-    assert server.asked.canary_places == {"body": 6}
-    server.change(canary="api-version=7")
-    assert call("run", *words[:-1], model, "--out", "yonder", "--num-samples", "9").code == 0
-    assert server.asked.canary_places == {"body": 6, "path": 9}
+    assert find_places(server.asked, "temperature") == {"body": 3}
+    assert find_places(server.asked, "api-version=7") == {"path": 3}
 
 
 def run_with_files(most: int, *words: str) -> subprocess.CompletedProcess[str]:
@@ -538,7 +535,7 @@ def run_with_files(most: int, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_fewer_files_than_connections_are_told_and_enough(
-    server: TestServer, words: list[str]
+    server: BatchServer, words: list[str]
 ) -> None:
     """A process that may open few files uses fewer connections, and says so.
 
@@ -562,7 +559,7 @@ def test_a_process_that_may_open_next_to_nothing_says_so(words: list[str]) -> No
 
 
 def test_the_connections_of_a_task_that_is_done_are_closed(
-    server: TestServer, words: list[str]
+    server: BatchServer, words: list[str]
 ) -> None:
     """Many tasks in one run need no more connections than one of them."""
     tasks = []
@@ -594,7 +591,7 @@ def test_the_connections_of_a_task_that_is_done_are_closed(
 
 
 def test_several_models_end_with_what_failed_and_how_to_go_on(
-    call: Call, server: TestServer, words: list[str]
+    call: Call, server: BatchServer, words: list[str]
 ) -> None:
     """Exit code 3.
 

@@ -8,11 +8,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.servers import BatchBehaviour, BatchServer, BatchStore
 
 from answerkey.errors import SolverError, SpecError
 from answerkey.models.batch import BatchClient, BatchLimits, cut_files, read_lines, write_line
@@ -33,8 +34,6 @@ from answerkey.models.config import Caller, Generation, Price, Secret
 from answerkey.models.connections import connect
 from answerkey.models.providers import APIS, Connection
 from answerkey.models.retry import NoReply, Reply, Request
-from answerkey.testing import Behaviour, TestServer
-from answerkey.testing.batches import BatchStore
 from answerkey.types import Completion, CompletionStatus
 
 KEY = "sk-canary-0123456789"
@@ -97,7 +96,7 @@ class FakeDesk:
     """
 
     desk: BatchStore = field(default_factory=lambda: BatchStore(echo))
-    behaviour: Behaviour = field(default_factory=Behaviour)
+    behaviour: BatchBehaviour = field(default_factory=BatchBehaviour)
     faults: dict[str, list[Reply | NoReply]] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
     seen: list[str] = field(default_factory=list)
@@ -285,7 +284,7 @@ def test_lines_that_failed_are_errors_and_asked_again() -> None:
 
 def test_an_expired_batch_has_answered_a_part() -> None:
     """The rest are errors that say so."""
-    desk = FakeDesk(behaviour=Behaviour(batch_outcome="expired"))
+    desk = FakeDesk(behaviour=BatchBehaviour(batch_outcome="expired"))
     assert tell(Kept().complete(desk, "a", "b", "c")) == [
         "A",
         "batch_expired: this request was not served",
@@ -312,7 +311,7 @@ def test_an_expired_batch_has_answered_a_part() -> None:
         (b'{"custom_id": "KEY", "error": {"code": "c"}}', "c: c"),
         (
             b'{"custom_id": "KEY", "response": {"status_code": 200}}',
-            "the body is JSON, but no object: NoneType",
+            "the line of this call has neither an answer nor an error",
         ),
         (
             b'{"custom_id": "KEY", "response": {"status_code": 500, "body": "<html>"}}',
@@ -349,7 +348,7 @@ def test_a_refused_batch_is_an_error() -> None:
     """A batch that fails as a whole was not begun: E306 with the reason, and it can be handed in
     again.
     """
-    desk, kept = FakeDesk(behaviour=Behaviour(batch_polls=1)), Kept()
+    desk, kept = FakeDesk(behaviour=BatchBehaviour(batch_polls=1)), Kept()
     complaint = {
         "data": [{"code": "token_limit_exceeded", "message": "too many tokens are waiting"}]
     }
@@ -382,7 +381,7 @@ def test_many_calls_are_several_batches(limits: BatchLimits, sizes: list[int]) -
 
 def test_one_refused_batch_leaves_the_others() -> None:
     """What the others say is collected before the error is raised."""
-    desk, kept = FakeDesk(behaviour=Behaviour(batch_polls=1)), Kept()
+    desk, kept = FakeDesk(behaviour=BatchBehaviour(batch_polls=1)), Kept()
     desk.faults["GET batch"] = [show({"id": "batch_1", "status": "failed", "errors": None})]
     with pytest.raises(SolverError, match="it gives no reason"):
         kept.complete(desk, "a", "b", limits=BatchLimits(max_calls=1))
@@ -393,7 +392,7 @@ def test_one_refused_batch_leaves_the_others() -> None:
 def test_pauses_between_looks_grow() -> None:
     """From a second to a minute, and the first look is taken at once."""
     kept = Kept()
-    kept.complete(FakeDesk(behaviour=Behaviour(batch_polls=15)), "a")
+    kept.complete(FakeDesk(behaviour=BatchBehaviour(batch_polls=15)), "a")
     assert kept.slept[:3] == [1.0, 1.5, 2.25]
     assert kept.slept[-1] == 60.0
     assert len(kept.slept) == 14
@@ -479,23 +478,6 @@ def test_a_file_that_never_became_a_batch_becomes_one() -> None:
     kept.book.keep_batch(Submitted("file-of-old", CONNECTION.identity, [make_calls("b")[0].key]))
     assert tell(kept.complete(desk, "b")) == ["B"]
     assert kept.book.kept == {}
-
-
-def test_lists_are_read_page_by_page() -> None:
-    """An older batch of ours is found behind a hundred others."""
-    desk, kept = FakeDesk(), Kept()
-    kept.book.keep_batch(Submitted("file-1", CONNECTION.identity, [make_calls("a")[0].key]))
-    pages = [
-        {"data": [{"id": "batch_9", "input_file_id": "file-9"}, 3], "has_more": True},
-        {
-            "data": [{"id": "batch_7", "input_file_id": "file-1", "status": "completed"}],
-            "has_more": False,
-        },
-    ]
-    desk.faults["GET batches"] = [show(page) for page in pages]
-    desk.faults["GET batch"] = [show({"id": "batch_7", "status": "completed"})]
-    assert tell(kept.complete(desk, "a")) == ["the batch says nothing of this call"]
-    assert desk.inputs == []
 
 
 def test_batches_of_other_models_are_left_alone() -> None:
@@ -682,7 +664,7 @@ def test_batches_go_over_http() -> None:
     """Upload, creation, looks and downloads reach the right paths, each with the key in its
     header.
     """
-    with TestServer({"a": "1", "b": "2"}, Behaviour(api_key=KEY)) as server:
+    with BatchServer({"a": "1", "b": "2"}, BatchBehaviour(api_key=KEY)) as server:
         caller = Caller({"ANSWERKEY_API_KEY": KEY})
         connection = connect(f"{server.url}#m", caller=caller)
         with Kept().open(None, connection=connection) as client:
@@ -696,28 +678,12 @@ def test_batches_go_over_http() -> None:
         assert server.asked.keys == {f"Bearer {KEY}": 5}
 
 
-def test_the_query_of_an_address_is_kept() -> None:
-    """What belongs to every request of an endpoint is in those of its batches as well."""
-    urls: list[str] = []
-
-    class Noting(FakeDesk):
-        async def send(self, request: Request, *, seconds: float) -> Reply | NoReply:
-            urls.append(request.url or "")
-            return await super().send(request, seconds=seconds)
-
-    connection = Connection("m", APIS["chat"], f"{URL}?v=1", "m")
-    with Kept().open(Noting(lost={"POST batches"}), connection=connection) as client:
-        client.complete(make_calls("a", connection=connection))
-    assert urls[:2] == ["http://127.0.0.1:9/v1/files?v=1", "http://127.0.0.1:9/v1/batches?v=1"]
-    assert parse_qs(urlsplit(urls[2]).query) == {"v": ["1"], "limit": ["100"]}
-
-
 def test_which_endpoints_take_batches() -> None:
     """OpenAI's chat API and the native ones; for others E119 names model and way out."""
     for name in ("openai/m", "http://127.0.0.1:8000/v1#m", "novita/m", "anthropic/m", "gemini/m"):
         connect(name, caller=Caller({})).require_batches()
     azure = "https://me.openai.azure.com/openai/v1#m"
-    for name in ("openai/m?api=responses", "openai/m?api=completions", azure):
+    for name in ("openai/m?api=completions", azure):
         match = re.escape(f"`batch=True` cannot be used with `{name}`")
         with pytest.raises(SpecError, match=match) as caught:
             connect(name, caller=Caller({})).require_batches()

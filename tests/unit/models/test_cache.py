@@ -256,21 +256,6 @@ def known(cache: CallCache, last: int) -> list[int]:
     return sorted(int(key[1:]) for key in keys)
 
 
-def test_the_cache_stays_below_its_limit_and_keeps_what_was_used(file: Path) -> None:
-    """Those that were not used for longest go first; the file does not grow beyond the limit."""
-    cache = CallCache("reuse", file=file, limit=1_000_000)
-    fill(cache, 0, 150)
-    assert list(cache.find(ask("k3"))) == ["k3"]
-    fill(cache, 150, 300)
-    assert list(cache.find(ask("k299"))) == ["k299"]  # one of the newest, which stays where it is
-    kept = known(cache, 300)
-    assert kept[0] == 3
-    assert kept[1:] == list(range(kept[1], 300))
-    assert 100 < len(kept) < 250
-    cache.close()
-    assert file.stat().st_size <= 1_000_000
-
-
 def test_a_lower_limit_makes_the_file_smaller(file: Path) -> None:
     """What is deleted is given back to the disk; the last entries are kept."""
     cache = CallCache("reuse", file=file)

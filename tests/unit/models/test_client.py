@@ -11,15 +11,13 @@ import signal
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, TypeVar
 
 import pytest
 
 from answerkey.errors import AnswerkeyError, RunError, SolverError
-from answerkey.models import client as module
 from answerkey.models.calls import (
     Budget,
     Call,
@@ -34,7 +32,7 @@ from answerkey.models.calls import (
     Retried,
     call_key,
 )
-from answerkey.models.client import Background, Commits, ModelClient
+from answerkey.models.client import Background, ModelClient
 from answerkey.models.config import Generation, Price
 from answerkey.models.providers import APIS, Connection
 from answerkey.models.retry import NoReply, Reply, Request
@@ -311,9 +309,9 @@ def test_a_call_holds_its_place_until_it_is_kept() -> None:
     sizes: list[int] = []
 
     class Noting(MemoryLedger):
-        def write(self, finished: FinishedCalls) -> None:
+        def add(self, finished: FinishedCalls) -> None:
             sizes.append(len(finished))
-            super().write(finished)
+            super().add(finished)
 
     with FakeEndpoint().open(ledger=Noting(), limits=Limits(max_concurrent=4)) as client:
         client.complete(number_calls(200))
@@ -356,7 +354,7 @@ def test_the_pause_an_endpoint_asks_for_holds_for_all_at_one_at_a_time() -> None
     assert min(moments[1:]) >= 30
 
 
-@pytest.mark.parametrize("rate", [{"requests_per_minute": 600}, {"tokens_per_minute": 66_000}])
+@pytest.mark.parametrize("rate", [{"requests_per_minute": 600}])
 def test_the_first_second_brings_no_more_than_the_rate(rate: dict[str, float]) -> None:
     """600 a minute are ten a second, from the first second on; tokens are counted alike."""
     endpoint, seconds = FakeEndpoint(), list[float]()
@@ -407,11 +405,11 @@ def test_a_ledger_that_fails_stops_the_calls() -> None:
         is_for_ever: bool = False
         has_failed: bool = False
 
-        def write(self, finished: FinishedCalls) -> None:
+        def add(self, finished: FinishedCalls) -> None:
             if len(self.kept) >= self.at and (self.is_for_ever or not self.has_failed):
                 self.has_failed = True
                 raise FULL
-            super().write(finished)
+            super().add(finished)
 
     full, events = Broken(at=10, is_for_ever=True), list[Event]()
     FakeEndpoint().fail(number_calls(1000), "no space left", ledger=full, watch=events.append)
@@ -591,224 +589,3 @@ def test_garbage_is_collected_less_often_while_calls_are_made(before: int, meanw
         assert (seen, gc.get_threshold()) == ([meanwhile], (before, *was[1:]))
     finally:
         gc.set_threshold(*was)
-
-
-# The way of finished calls to a ledger.
-
-
-@dataclass
-class NotingLedger:
-    """A ledger that writes down what is asked of it, and fails when told."""
-
-    seen: list[str] = field(default_factory=list)
-    fails: dict[str, BaseException] = field(default_factory=dict)
-    may_settle: threading.Event = field(default_factory=threading.Event)
-    is_settling: threading.Event = field(default_factory=threading.Event)
-
-    def __post_init__(self) -> None:
-        self.may_settle.set()
-
-    def find(self, calls: Sequence[Call]) -> dict[str, Completion]:
-        """Return nothing."""
-        del calls
-        return {}
-
-    def add(self, finished: FinishedCalls) -> None:
-        """Take all that is left."""
-        self._take("add", finished)
-
-    def write(self, finished: FinishedCalls) -> None:
-        """Take the first step."""
-        self._take("write", finished)
-
-    def settle(self, finished: FinishedCalls) -> None:
-        """Take the second step, when it may."""
-        self.is_settling.set()
-        self.may_settle.wait(300)
-        self._take("settle", finished)
-
-    def _take(self, step: str, finished: FinishedCalls) -> None:
-        self.seen.append(f"{step} {' '.join(call.key for call, _ in finished)}")
-        if step in self.fails:
-            raise self.fails[step]
-
-
-@dataclass
-class Way:
-    """The way to a ledger, what was told of it, and what the loop heard."""
-
-    ledger: NotingLedger
-    commits: Commits
-    kept: list[str]
-    errors: list[BaseException]
-
-    def put(self, *keys: str) -> None:
-        """Hand in calls with these keys."""
-        for key in keys:
-            self.commits.put(Call(key, "000001", 0, []), Completion(key))
-
-    def has_kept(self, key: str) -> bool:
-        """Return whether a call is written."""
-        return key in self.kept
-
-    @staticmethod
-    async def come_true(is_so: Callable[[], object]) -> None:
-        """Wait until something is so, but not for ever."""
-        async with asyncio.timeout(300):
-            while not is_so():  # noqa: ASYNC110 - what is waited for is a list that another thread may fill
-                await asyncio.sleep(0.001)
-
-
-def follow(ledger: NotingLedger, steps: Callable[[Way], object]) -> Way:
-    """Open the way to a ledger, take steps on it, and flush it.
-
-    A step that is a coroutine is awaited.
-    """
-
-    async def run() -> Way:
-        with ThreadPoolExecutor(1) as executor:
-            kept, errors = list[str](), list[BaseException]()
-
-            def note(finished: FinishedCalls) -> None:
-                kept.extend(call.key for call, _ in finished)
-
-            way = Way(ledger, Commits(ledger, executor, note, errors.append), kept, errors)
-            done = steps(way)
-            if asyncio.iscoroutine(done):
-                await done
-            await way.commits.flush()
-            return way
-
-    return asyncio.run(run())
-
-
-def test_calls_count_once_written_and_gather_while_others_are_made_safe() -> None:
-    """Once written, calls need no place.
-
-    What is written meanwhile is made safe in the next go, at once.
-    """
-
-    async def steps(way: Way) -> None:
-        way.ledger.may_settle.clear()
-        for key in ("a", "b", "c"):
-            way.put(key)
-            await way.come_true(partial(way.has_kept, key))
-            if key == "a":
-                await way.come_true(way.ledger.is_settling.is_set)  # the thread waits with `a`
-        assert way.ledger.seen == ["write a", "write b", "write c"]
-        way.ledger.may_settle.set()
-
-    way = follow(NotingLedger(), steps)
-    assert way.ledger.seen == ["write a", "write b", "write c", "settle a", "settle b c"]
-    assert (way.kept, way.errors) == (["a", "b", "c"], [])
-
-
-def test_a_disk_that_is_too_slow_holds_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing more is written, and no place is freed, while too many calls are not safe."""
-    monkeypatch.setattr(module, "MOST_UNSETTLED", 2)
-
-    async def steps(way: Way) -> None:
-        way.ledger.may_settle.clear()
-        way.put("a", "b")
-        await way.come_true(lambda: way.kept)
-        way.put("c")
-        await way.come_true(way.ledger.is_settling.is_set)
-        assert (way.ledger.seen, way.kept) == (["write a b"], ["a", "b"])
-        way.ledger.may_settle.set()
-        await way.come_true(lambda: len(way.kept) == 3)
-
-    assert follow(NotingLedger(), steps).ledger.seen == [
-        "write a b",
-        "settle a b",
-        "write c",
-        "settle c",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("step", "seen"),
-    [("write", ["write a b", "add a b c"]), ("settle", ["write a b", "settle a b", "add a b c"])],
-)
-def test_what_a_ledger_does_not_take_is_handed_over_once_more(step: str, seen: list[str]) -> None:
-    """After a failure nothing is written, whatever comes.
-
-    In the end all of it is tried again, in one go.
-    """
-
-    async def steps(way: Way) -> None:
-        way.put("a", "b")
-        await way.come_true(lambda: way.errors)
-        way.put("c")
-
-    way = follow(NotingLedger(fails={step: FULL}), steps)
-    assert (way.ledger.seen, way.errors) == (seen, [FULL])
-
-
-def test_a_ledger_that_fails_while_others_are_made_safe_waits_for_them() -> None:
-    """What is on its way to the disk counts; the rest is handed over once more."""
-
-    async def steps(way: Way) -> None:
-        way.ledger.may_settle.clear()
-        way.put("a")
-        await way.come_true(way.ledger.is_settling.is_set)  # the thread waits with `a`
-        way.ledger.fails["write"] = FULL
-        way.put("b")
-        await way.come_true(lambda: way.errors)
-        asyncio.get_running_loop().call_later(0.01, way.ledger.may_settle.set)
-
-    way = follow(NotingLedger(), steps)
-    assert way.ledger.seen == ["write a", "write b", "settle a", "add b"]
-    assert (way.kept, way.errors) == (["a"], [FULL])
-
-
-def test_a_bug_of_a_ledger_does_not_make_anyone_wait_for_ever() -> None:
-    """Any exception ends the calls, in the loop as well."""
-    bug = ZeroDivisionError("bug")
-    heard_by_loop: list[object] = []
-
-    async def steps(way: Way) -> None:
-        asyncio.get_running_loop().set_exception_handler(
-            lambda _, what: heard_by_loop.append(what["exception"])
-        )
-        way.put("a")
-        await way.come_true(lambda: way.errors)
-
-    assert (follow(NotingLedger(fails={"write": bug}), steps).errors, heard_by_loop) == (
-        [bug],
-        [bug],
-    )
-
-
-@pytest.mark.parametrize(
-    ("fails", "seen", "errors"),
-    [({}, ["write a", "settle a"], []), ({"write": FULL}, ["write a", "add a"], [FULL])],
-)
-def test_a_flush_does_not_wait_for_its_time(
-    fails: dict[str, BaseException], seen: list[str], errors: list[BaseException]
-) -> None:
-    """What is handed in right before the end is written and made safe at once, and once."""
-
-    async def steps(way: Way) -> None:
-        way.put("a")
-        await way.commits.flush()
-
-    way = follow(NotingLedger(fails=fails), steps if not fails else lambda way: way.put("a"))
-    assert (way.ledger.seen, way.errors) == (seen, errors)
-
-
-def test_a_writing_keeps_its_time_when_others_become_safe(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is planned once; the flush does not wait for it."""
-    monkeypatch.setattr(module, "GATHER_SECONDS", 60.0)
-
-    async def steps(way: Way) -> None:
-        way.put("a")
-        await way.come_true(lambda: way.kept)
-        way.put("b")
-        await way.come_true(lambda: "settle a" in way.ledger.seen)
-
-    assert follow(NotingLedger(), steps).ledger.seen == [
-        "write a",
-        "settle a",
-        "write b",
-        "settle b",
-    ]

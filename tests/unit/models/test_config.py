@@ -82,7 +82,6 @@ def custom(url: str, *, key: Secret | None = None, **more: object) -> ModelConfi
         ("fireworks/a/b", "https://api.fireworks.ai/inference/v1/chat/completions", None),
         ("sambanova/x", "https://api.sambanova.ai/v1/chat/completions", None),
         ("novita/x", "https://api.novita.ai/openai/v1/chat/completions", None),
-        ("openai/x?api=responses", "https://api.openai.com/v1/responses", "Authorization"),
         ("groq/openai/gpt-oss-20b", "https://api.groq.com/openai/v1/chat/completions", None),
         ("mistral/x", "https://api.mistral.ai/v1/chat/completions", None),
         ("deepseek/x", "https://api.deepseek.com/v1/chat/completions", None),
@@ -113,70 +112,13 @@ def test_providers_have_their_urls_and_keys(name: str, url: str, header: str | N
         assert sent[header].startswith("Bearer ") == (header == "Authorization")
 
 
-BEDROCK = "https://bedrock-runtime.eu-west-1.amazonaws.com/openai/v1/chat/completions"
-VERTEX = "aiplatform.googleapis.com/v1/projects/p-1/locations"
-
-
-@pytest.mark.parametrize(
-    ("name", "values", "url"),
-    [
-        ("bedrock/openai.gpt-oss-20b-1:0", {"AWS_REGION": "eu-west-1"}, BEDROCK),
-        (
-            "vertex/google/gemini-2.5-flash",
-            {"GOOGLE_CLOUD_LOCATION": "europe-west4", "GOOGLE_CLOUD_PROJECT": "p-1"},
-            f"https://europe-west4-{VERTEX}/europe-west4/endpoints/openapi/chat/completions",
-        ),
-        (
-            "vertex/google/gemini-2.5-flash",
-            {"GOOGLE_CLOUD_LOCATION": "global", "GOOGLE_CLOUD_PROJECT": "p-1"},
-            f"https://{VERTEX}/global/endpoints/openapi/chat/completions",
-        ),
-    ],
-)
-def test_addresses_with_a_region_or_a_project(name: str, values: dict[str, str], url: str) -> None:
-    """They come from the environment.
-
-    The key goes to that address, also when a file names the model.
-    """
-    variable = f"{name.partition('/')[0].upper()}_API_KEY"
-    caller = Caller({**values, variable: KEY})
-    assert connect(name, caller=caller).url == url
-    provider, _, model = name.partition("/")
-    found = connect(ModelConfig("m", ProviderConfig(provider, model), caller=caller))
-    assert (found.url, found.reveal_headers()) == (url, {"Authorization": f"Bearer {KEY}"})
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({}, "model `bedrock/x`: the address of `bedrock` needs `AWS_REGION`, which is not set"),
-        (
-            {"AWS_REGION": "x.evil.example/"},
-            (
-                "model `bedrock/x`: the address of `bedrock` needs `AWS_REGION`, "
-                "which holds no name of letters, digits and hyphens"
-            ),
-        ),
-    ],
-)
-def test_an_address_that_lacks_its_region(values: dict[str, str], message: str) -> None:
-    """A value that is missing, or could lead to another host, is an error with the name to set."""
-    error = refuse("bedrock/x", Caller(values))
-    assert (error.code, error.message) == ("E108", message)
-    assert error.hint is not None
-    assert "AWS_REGION=…" in error.hint
-    assert connect("bedrock/x", caller=Caller({**values, "BEDROCK_BASE_URL": LAB})).url.startswith(
-        LAB
-    )
-
-
 @pytest.mark.parametrize(
     ("name", "variable"),
     [("huggingface/a/b", "HF_TOKEN"), ("bedrock/x", "AWS_BEARER_TOKEN_BEDROCK")],
 )
 def test_some_keys_have_a_usual_name(name: str, variable: str) -> None:
     """It is read where `<PROVIDER>_API_KEY` is not set, which wins."""
-    values = {"AWS_REGION": "eu-west-1", variable: f"{KEY}-1"}
+    values = {"BEDROCK_BASE_URL": "https://b.example/openai/v1", variable: f"{KEY}-1"}
     assert connect(name, caller=Caller(values)).reveal_headers() == {
         "Authorization": f"Bearer {KEY}-1"
     }
@@ -184,8 +126,6 @@ def test_some_keys_have_a_usual_name(name: str, variable: str) -> None:
     assert connect(name, caller=Caller(own)).reveal_headers() == {
         "Authorization": f"Bearer {KEY}-2"
     }
-    found = connect(name, caller=Caller({"AWS_REGION": "eu-west-1"}))
-    assert found.missing_key == f"{name.partition('/')[0].upper()}_API_KEY"
 
 
 def test_the_usual_key_of_one_provider_does_not_go_to_another() -> None:
@@ -220,12 +160,6 @@ def test_the_environment_overrides_base_urls(name: str, base: str, url: str) -> 
     ("query", "version", "path"),
     [
         ("", {}, "/openai/v1/chat/completions"),
-        (
-            "",
-            {"AZURE_API_VERSION": "2024-10-21"},
-            "/openai/deployments/my%20gpt/chat/completions?api-version=2024-10-21",
-        ),
-        ("/?api-version=2", {}, "/openai/deployments/my%20gpt/chat/completions?api-version=2"),
     ],
 )
 def test_azure(query: str, version: dict[str, str], path: str) -> None:
@@ -298,11 +232,14 @@ def test_endpoints_by_url(name: str, url: str) -> None:
         ("openai/", "unknown model `openai/`"),
         ("openai/x?api=chatty", "model `openai/x?api=chatty`: unknown API 'chatty'"),
         ("openai/x?temprature=0", "model `openai/x?temprature=0` has no parameter `temprature`"),
-        ("openai/x?seed=1&seed=2", "model `openai/x?seed=1&seed=2`: given more than once: `seed`"),
+        (
+            "openai/x?seed=1&seed=2",
+            "model `openai/x?seed=1&seed=2`: a parameter is given more than once",
+        ),
         ("http://h/v1?topk=20#m", "model `http://h/v1?topk=20#m` has no parameter `topk`"),
         (
             "http://h/v1#m?seed=1",
-            "model `http://h/v1#m?seed=1` has parameters behind the model's name",
+            "model `http://h/v1#m?seed=1` names no model at that address",
         ),
     ],
 )
@@ -448,7 +385,6 @@ def test_this_machine_and_the_providers_own_host_may_have_a_key() -> None:
         ("lab.example:8000", "http://lab.example:8000/v1", False),
         ("lab.example:443", "https://lab.example/v1", False),
         ("lab.example:8000", "http://lab.example:9000/v1", True),
-        ("https://lab.example/v1", "https://lab.example/v1", False),
         ("[fe80::1]:8000", "http://[fe80::1]:8000/v1", False),
         ("lab.example", "https://sub.lab.example/v1", True),
         ("bücher.example", "https://xn--bcher-kva.example/v1", False),

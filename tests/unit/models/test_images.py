@@ -115,23 +115,6 @@ SENT: dict[str, tuple[str, Mapping[str, object]]] = {
             ],
         },
     ),
-    "responses": (
-        "{url}?api=responses#m",
-        {
-            "model": "m",
-            "input": [
-                {"role": "system", "content": "Be brief."},
-                {
-                    "role": "user",
-                    "content": [
-                        {"type": "input_text", "text": "Look:"},
-                        {"type": "input_image", "image_url": f"data:image/png;base64,{CODED}"},
-                        {"type": "input_text", "text": "A or B?"},
-                    ],
-                },
-            ],
-        },
-    ),
     "anthropic": (
         "{url}?api=anthropic#m",
         {
@@ -200,10 +183,9 @@ def test_an_address_is_passed_on(folder: Path) -> None:
     assert prompt[1]["content"][1] == {"type": "image", "url": ADDRESS}
     bodies: dict[str, Any] = {
         api: connect(f"http://127.0.0.1:1/v1?api={api}#m").build(prompt[1:])
-        for api in ("chat", "responses", "anthropic")
+        for api in ("chat", "anthropic")
     }
     assert bodies["chat"]["messages"][0]["content"][1]["image_url"] == {"url": ADDRESS}
-    assert bodies["responses"]["input"][0]["content"][1]["image_url"] == ADDRESS
     assert bodies["anthropic"]["messages"][0]["content"][1]["source"] == {
         "type": "url",
         "url": ADDRESS,
@@ -225,11 +207,9 @@ def test_image_urls_of_a_generic_template_are_images(folder: Path) -> None:
     assert prompt[0]["content"] == [STORED | {"detail": "low"}]
     bodies: dict[str, Any] = {
         api: connect(f"http://127.0.0.1:1/v1?api={api}#m").build(prompt)
-        for api in ("chat", "responses", "anthropic")
+        for api in ("chat", "anthropic")
     }
     assert bodies["chat"]["messages"] == written
-    part = {"type": "input_image", "image_url": told["url"], "detail": "low"}
-    assert bodies["responses"]["input"][0]["content"] == [part]
     assert bodies["anthropic"]["messages"][0]["content"][0]["source"]["data"] == CODED
 
 
@@ -551,7 +531,7 @@ def test_an_api_without_images_is_an_error_at_check(
         f"error[E301]: model `{model}`: the API `completions` does not take images"
         in done.out + done.err
     )
-    assert "APIs that do: `chat`, `responses`, `anthropic`, `gemini`" in done.out + done.err
+    assert "APIs that do: `chat`, `anthropic`, `gemini`" in done.out + done.err
     rows = [json.loads(one) for one in (project / "questions.jsonl").read_text().splitlines()]
     rows[0]["picture"] = ADDRESS
     (project / "pictures/square.png").write_bytes(OTHERS["image/gif"])

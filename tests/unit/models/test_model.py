@@ -316,7 +316,7 @@ BUILTIN = (
             "model `{}`: 'seed' is not `parameter=value`",
             "write `NAME?parameter=value&parameter=value`",
         ),
-        ("builtin/random?seed=1&seed=2", "model `{}`: given more than once: `seed`", None),
+        ("builtin/random?seed=1&seed=2", "model `{}`: a parameter is given more than once", None),
     ],
 )
 def test_bad_name_is_told(name: str, message: str, hint: str | None) -> None:

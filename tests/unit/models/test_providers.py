@@ -16,6 +16,7 @@ import pytest
 from answerkey.errors import SolverError
 from answerkey.models.config import Adapter, Caller, Generation, Price, Secret
 from answerkey.models.connections import connect
+from answerkey.models.model import LiveModel
 from answerkey.models.names import ApiName
 from answerkey.models.providers import APIS, AdapterApi, Api, Connection, Message
 from answerkey.types import CompletionStatus
@@ -78,15 +79,14 @@ def test_a_schema_is_asked_for() -> None:
     Others are asked without.
     """
     schema = {"type": "object"}
-    chat = Connection("n", APIS["chat"], "http://h/").ask_for(schema).build([ASK])
+    chat = Connection("n", APIS["chat"], "http://h/", schema=schema).build([ASK])
     assert isinstance(chat, dict)
     assert chat["response_format"] == {
         "type": "json_schema",
         "json_schema": {"name": "answer", "schema": schema, "strict": True},
     }
-    plain = Connection("n", APIS["anthropic"], "http://h/")
-    assert plain.ask_for(schema) is plain
-    gemini = Connection("n", APIS["gemini"], "http://h/").ask_for(schema).build([ASK])
+    assert LiveModel(Connection("n", APIS["anthropic"], "http://h/")).with_schema(schema) is None
+    gemini = Connection("n", APIS["gemini"], "http://h/", schema=schema).build([ASK])
     assert isinstance(gemini, dict)
     assert gemini["generationConfig"] == {
         "responseMimeType": "application/json",
@@ -136,7 +136,13 @@ def test_anthropic_has_the_system_apart() -> None:
 
 def test_gemini_has_its_own_names() -> None:
     """The assistant is `model`, the system stands apart, parameters are in `generationConfig`."""
-    assert build(APIS["gemini"], SYSTEM, ASK, SAY, generation=EVERYTHING) == {
+    assert build(
+        APIS["gemini"],
+        SYSTEM,
+        ASK,
+        SAY,
+        generation=replace(EVERYTHING, logprobs=None, top_logprobs=None),
+    ) == {
         "contents": [
             {"role": "user", "parts": [{"text": "A or B?"}]},
             {"role": "model", "parts": [{"text": "B"}]},
@@ -148,14 +154,10 @@ def test_gemini_has_its_own_names() -> None:
             "maxOutputTokens": 16,
             "seed": 7,
             "stopSequences": ["\n"],
-            "responseLogprobs": True,
-            "logprobs": 5,
         },
     }
     contents = {"contents": [{"role": "user", "parts": [{"text": "A or B?"}]}]}
     assert build(APIS["gemini"], ASK) == contents
-    token_alone = build(APIS["gemini"], ASK, generation=Generation(logprobs=True))
-    assert token_alone == contents | {"generationConfig": {"responseLogprobs": True}}
 
 
 @pytest.mark.parametrize("api", ["completions", "anthropic", "gemini"])
@@ -347,7 +349,7 @@ def test_the_identity_is_what_decides_the_answers() -> None:
         replace(CONNECTION, generation=Generation(temperature=0)),
         replace(CONNECTION, generation=Generation(temperature=1)),
         replace(CONNECTION, headers={"X-Tier": "silver"}),
-        CONNECTION.ask_for({"type": "object"}),
+        replace(CONNECTION, schema={"type": "object"}),
         replace(CONNECTION, api=AdapterApi(Adapter("a", "{}", "{}"))),
         replace(CONNECTION, api=AdapterApi(Adapter("a", "{}", "{ }"))),
     ]

@@ -24,14 +24,13 @@ from answerkey.models.responses import (
     take_anthropic,
     take_chat,
     take_gemini,
-    take_responses,
     take_text,
 )
 from answerkey.models.retry import Reply, Verdict, judge
 from answerkey.types import Completion, Completions, CompletionStatus
 
 OK, REFUSED, NO_TEXT, ERROR = CompletionStatus
-TAKES = [take_chat, take_text, take_responses, take_anthropic, take_gemini]
+TAKES = [take_chat, take_text, take_anthropic, take_gemini]
 Take = Callable[[Mapping[str, object]], Completion]
 CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 
@@ -629,31 +628,6 @@ THOUGHT = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "A?
         (take_text, {"choices": [{"text": 2}]}, None, ERROR, None),
         (take_text, chat("B"), None, ERROR, None),
         # Of the Responses API the last message is the answer; what is incomplete says why.
-        (take_responses, response(THOUGHT, item(output("B"))), "B", OK, "stop"),
-        (take_responses, response(item(output("B"), output("C"))), "B\nC", OK, "stop"),
-        (take_responses, response(item(output("Wait")), item(output("B"))), "B", OK, "stop"),
-        (take_responses, response(item(output("B")), limit="max_output_tokens"), "B", OK, "length"),
-        (take_responses, response(THOUGHT, limit="max_output_tokens"), None, NO_TEXT, "length"),
-        (take_responses, response(limit="content_filter"), None, REFUSED, "content_filter"),
-        (
-            take_responses,
-            response(item({"type": "refusal", "refusal": "No"})),
-            None,
-            REFUSED,
-            "stop",
-        ),
-        (
-            take_responses,
-            response({"type": "function_call", "name": "f"}),
-            None,
-            NO_TEXT,
-            "tool_calls",
-        ),
-        (take_responses, response(item(output(3))), None, ERROR, None),
-        (take_responses, response(status="failed", error={"message": "busy"}), None, ERROR, None),
-        (take_responses, response(status="failed"), None, ERROR, None),
-        (take_responses, {"object": "response"}, None, ERROR, None),
-        (take_responses, {"output": "B"}, None, ERROR, None),
         # Of Anthropic's API the text blocks are the answer.
         (take_anthropic, message(block("B")), "B", OK, "stop"),
         (take_anthropic, message(block("B"), stop="max_tokens"), "B", OK, "length"),
@@ -709,19 +683,6 @@ def test_answers_of_other_apis(
         # completion.
         (take_anthropic, message({"type": "thinking", "thinking": "A?"}, block("B")), (7, 3)),
         (take_gemini, candidate({"text": "A?", "thought": True}, {"text": "B"}), (4, 11)),
-        (take_responses, response(THOUGHT, item(output("B"))), (4, 9)),
-        (
-            take_responses,
-            response(
-                {
-                    "type": "reasoning",
-                    "summary": [],
-                    "content": [{"type": "reasoning_text", "text": "A?"}],
-                },
-                item(output("B")),
-            ),
-            (4, 9),
-        ),
     ],
 )
 def test_thoughts_and_tokens_of_other_apis(
@@ -731,17 +692,6 @@ def test_thoughts_and_tokens_of_other_apis(
     completion = read(body, take)
     assert (completion.text, completion.reasoning) == ("B", "A?")
     assert (completion.prompt_tokens, completion.completion_tokens) == tokens
-
-
-def test_logprobs_of_responses_have_the_form_of_the_chat_api() -> None:
-    """They stand beside each part there; the tokens of all parts follow each other."""
-    parts = [
-        output("B", logprobs=[{"token": "B", "logprob": -0.5, "top_logprobs": []}]),
-        output("."),
-    ]
-    assert [
-        one.token for one in read_positions(read(response(item(*parts)), take_responses).logprobs)
-    ] == ["B"]
 
 
 @pytest.mark.parametrize("take", TAKES)
@@ -809,23 +759,9 @@ TEXT = {
     "top_logprobs": [{" A": -0.1, " B": -3.0}, None],
     "text_offset": [7, 9],
 }
-GEMINI = {
-    "chosenCandidates": [
-        {"token": "A", "logProbability": -0.1},
-        {"token": ".", "logProbability": -0.5},
-    ],
-    "topCandidates": [
-        {
-            "candidates": [
-                {"token": "A", "logProbability": -0.1},
-                {"token": "B", "logProbability": -3},
-            ]
-        },
-    ],
-}
 
 
-@pytest.mark.parametrize("logprobs", [CHAT, TEXT, GEMINI])
+@pytest.mark.parametrize("logprobs", [CHAT, TEXT])
 def test_every_api_says_the_same(logprobs: object) -> None:
     """Tokens, their log-probabilities, and the likeliest alternatives."""
     found = read_positions(logprobs)

@@ -10,10 +10,8 @@ import pytest
 
 from answerkey.models.calls import Clock, Limits
 from answerkey.models.endpoint import (
-    Bucket,
-    ConcurrencyLimit,
-    EndpointState,
-    RequestSemaphore,
+    Concurrency,
+    Rate,
 )
 from answerkey.models.providers import APIS, Connection
 from answerkey.models.retry import (
@@ -30,6 +28,7 @@ from answerkey.models.retry import (
 from answerkey.types import Completion, CompletionStatus
 
 NOON = 1_800_000_000.0
+CONNECTION = Connection("m", APIS["chat"], "http://h/v1", "m")
 FAILED = Completion(None, CompletionStatus.ERROR, error="no")
 OVERLOAD = Outcome(Verdict.AGAIN, FAILED, "status 503")
 UNREADABLE = Outcome(Verdict.UNREADABLE, FAILED, "unreadable")
@@ -244,7 +243,7 @@ def test_an_endpoint_that_was_never_heard_of_is_tried_for_seconds() -> None:
     ever.
     """
     lost, late = (Outcome(Verdict.AGAIN, FAILED, label) for label in ("connect", "timeout"))
-    hand, silent, answering = Hand(), Health("m", "h"), Health("m", "h")
+    hand, silent, answering = Hand(), Health(CONNECTION), Health(CONNECTION)
     answering.note(ANSWERED, is_final=True)
     retry = hand.retry()
     retry.begin_attempt()
@@ -259,7 +258,7 @@ def test_an_endpoint_that_was_never_heard_of_is_tried_for_seconds() -> None:
 
 def test_an_endpoint_that_never_answers_but_with_server_errors_is_tried_for_a_minute() -> None:
     """As long as `failing_seconds`; one that has answered a call before, as ever."""
-    hand, failing, answering = Hand(), Health("m", "h"), Health("m", "h")
+    hand, failing, answering = Hand(), Health(CONNECTION), Health(CONNECTION)
     answering.note(ANSWERED, is_final=True)
     retry = hand.retry(failing_seconds=60)
     retry.begin_attempt()
@@ -269,18 +268,6 @@ def test_an_endpoint_that_never_answers_but_with_server_errors_is_tried_for_a_mi
     assert retry.choose_wait(DOWN, failing) is None
     assert retry.choose_wait(BUSY, failing) == 0.5
     assert retry.choose_wait(DOWN, answering) == 0.5
-
-
-def test_server_errors_alone_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
-    """After `report_seconds`, with what the endpoint says; not of one that has answered."""
-    hand, connection = Hand(), Connection("m", APIS["chat"], "http://127.0.0.1:9/v1", "m")
-    endpoint = EndpointState(connection, Limits(report_seconds=10), hand.clock())
-    broken = Reply(500, {}, b'{"error": {"message": "CUDA out of memory"}}')
-    for hand.time in (100.0, 109.0, 110.0, 111.0):
-        endpoint.judge(broken, endpoint.concurrency.begin(), 0.0)
-    assert caplog.messages == [
-        "every call to `m` has failed so far, and is retried: HTTP 500: CUDA out of memory"
-    ]
 
 
 # Giving an endpoint up.
@@ -340,7 +327,7 @@ OWN_FAULTS = ("status 400", "status 413", "status 422", "unreadable", "too_large
 )
 def test_when_an_endpoint_is_given_up(outcomes: list[Outcome], codes: list[str | None]) -> None:
     """What holds for every call ends all calls; what concerns one does not."""
-    health = Health("m", "h")
+    health = Health(CONNECTION)
     errors = [health.note(outcome, is_final=True) for outcome in outcomes]
     assert [None if error is None else error.code for error in errors] == codes
 
@@ -352,7 +339,7 @@ def test_an_endpoint_that_was_never_reached_is_given_up_with_the_first_call(
     label: str, words: str
 ) -> None:
     """The first call that failed for good without a word of the endpoint says: E306."""
-    health = Health("m", "h")
+    health = Health(CONNECTION)
     assert health.note(fail(label, Verdict.AGAIN), is_final=False) is None
     error = health.note(fail(label, Verdict.AGAIN), is_final=True)
     assert str(error).startswith(f"error[E306]: `m` {words}: because of {label}")
@@ -368,7 +355,7 @@ def test_a_semaphore_lets_in_as_many_as_the_limit() -> None:
     """
 
     async def run() -> list[object]:
-        semaphore = RequestSemaphore(ConcurrencyLimit(2))
+        semaphore = Concurrency(2)
         await semaphore.enter()
         await semaphore.enter()
         third, gone = semaphore.enter(), semaphore.enter()
@@ -386,11 +373,11 @@ def test_calls_that_are_sent_again_go_first() -> None:
     """A waiting retry gets the next place, before new calls that came earlier."""
 
     async def run() -> list[str]:
-        semaphore = RequestSemaphore(ConcurrencyLimit(1))
+        semaphore = Concurrency(1)
         order: list[str] = []
 
         async def wait_for_turn(name: str) -> None:
-            await semaphore.enter(is_again=name == "again")
+            await semaphore.enter(is_retry=name == "again")
             order.append(name)
             semaphore.finish()
 
@@ -412,14 +399,14 @@ def test_new_calls_wait_while_twice_the_limit_is_unfinished() -> None:
     """
 
     async def run() -> bool:
-        semaphore = RequestSemaphore(ConcurrencyLimit(1))
+        semaphore = Concurrency(1)
         for _ in range(2):
             await semaphore.enter()
             semaphore.leave()
         third = semaphore.enter()
         await asyncio.sleep(0)
         waits = not third.done()
-        await semaphore.enter(is_again=True)
+        await semaphore.enter(is_retry=True)
         semaphore.finish()
         await third
         return waits
@@ -427,45 +414,15 @@ def test_new_calls_wait_while_twice_the_limit_is_unfinished() -> None:
     assert asyncio.run(run())
 
 
-# Rates: even, never above the average, in debt for large calls.
+# Rates.
 
 
-@pytest.mark.parametrize(
-    ("per_minute", "steps", "waits"),
-    [
-        # 60 a minute: the first goes at once, each further one a second after the one before.
-        (60, [1, 1, 1, 1], [0, 1, 2, 3]),
-        # 600 a minute: ten go in the first second, a tenth of a second apart, and ten in the next.
-        (600, [1] * 20, [number / 10 for number in range(20)]),
-        # A call of more tokens than a second brings is let through; the next one waits for what it
-        # took.
-        (600, [110, 10], [0, 11]),
-        # An estimate is corrected by what was used, in both directions.
-        (600, [110, -100, 1, 10, 1], [0, None, 1.0, 1.1, 2.1]),
-        # What comes back is at most what was taken: nothing is saved up.
-        (60, [-100, 1, 1], [None, 0, 1]),
-    ],
-)
-def test_units_are_spread_over_the_minute(
-    per_minute: float, steps: list[float], waits: list[float | None]
-) -> None:
-    """A negative step gives units back."""
-    bucket = Bucket(per_minute, Hand().clock())
-    for step, wait in zip(steps, waits, strict=True):
-        if step < 0:
-            bucket.give_back(-step)
-        else:
-            assert bucket.take(step) == pytest.approx(wait)
-
-
-def test_idle_time_is_not_saved_up() -> None:
-    """After an idle hour no more goes at once than after a second.
-
-    What was used too much is still owed.
+def test_requests_are_spread_over_the_minute() -> None:
+    """60 a minute: the first goes at once, each further one a second later; also after an idle
+    hour.
     """
     hand = Hand()
-    bucket = Bucket(60, hand.clock())
+    rate = Rate(60, hand.clock())
+    assert [rate.take() for _ in range(4)] == [0, 1, 2, 3]
     hand.time = 3600
-    assert [bucket.take(1), bucket.take(1)] == [0, 1]
-    bucket.give_back(-10)
-    assert bucket.take(1) == pytest.approx(12)
+    assert [rate.take(), rate.take()] == [0, 1]

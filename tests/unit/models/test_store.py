@@ -354,24 +354,6 @@ def test_a_batch_is_found_after_a_restart(tmp_path: Path) -> None:
         assert [one.file for one in journal.list_batches("model")] == ["file-0"]
 
 
-@pytest.mark.parametrize("is_in_memory", [True, False])
-def test_calls_may_be_written_first_and_made_safe_later(
-    tmp_path: Path, *, is_in_memory: bool
-) -> None:
-    """They are found at once; they reach the cache when they are on disk."""
-    cache = CallCache("reuse", file=tmp_path / "cache.sqlite")
-    call, finished = make_call("a"), [(make_call("a"), SAID)]
-    file = None if is_in_memory else tmp_path / "calls.sqlite"
-    with closing(cache), closing(CallStore(file)) as journal:
-        ledger = RunLedger(journal, cache, "mcqa")
-        ledger.write(finished)
-        ledger.write([])
-        assert ledger.find([call]) == {"a": SAID}
-        assert cache.find([call]) == {}
-        ledger.settle(finished)
-        assert cache.find([call])["a"].text == "B"
-
-
 def test_two_copies_become_one(tmp_path: Path) -> None:
     """What was answered in one of them is answered; batches keep their names."""
     with closing(open_store(tmp_path)) as journal:

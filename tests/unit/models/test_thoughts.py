@@ -44,7 +44,6 @@ def send(content: object, finish: str = "stop", usage: object = None, **message:
     [
         "{url}#m",
         "{url}?api=completions#m",
-        "{url}?api=responses#m",
         "{url}?api=anthropic#m",
         "{root}/v1beta?api=gemini#m",
     ],
@@ -164,7 +163,7 @@ def test_tokens_of_thoughts_are_counted_and_priced(usage: object, tokens: tuple[
     assert charge(Price(0, 2.0), None, said.completion_tokens) == 2.0 * (tokens[0] or 0)
 
 
-@pytest.mark.parametrize("name", ["{url}?api=responses#m", "{root}/v1beta?api=gemini#m"])
+@pytest.mark.parametrize("name", ["{root}/v1beta?api=gemini#m"])
 def test_other_apis_count_thoughts_too(name: str) -> None:
     """Each API has its own place for them."""
     body = {"candidates": [{"content": {"parts": [{"text": "B"}]}}]}

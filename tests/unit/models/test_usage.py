@@ -7,8 +7,7 @@ import json
 import pytest
 
 from answerkey.models.calls import charge, charge_completion
-from answerkey.models.config import Caller, Price
-from answerkey.models.connections import connect
+from answerkey.models.config import Price
 from answerkey.models.names import ApiName
 from answerkey.models.providers import APIS
 from answerkey.types import USAGE_NAMES, Completion
@@ -17,9 +16,6 @@ from answerkey.types import USAGE_NAMES, Completion
 ANSWERS: dict[ApiName, dict[str, object]] = {
     "chat": {"choices": [{"message": {"role": "assistant", "content": "B"}}]},
     "completions": {"choices": [{"text": "B"}]},
-    "responses": {
-        "output": [{"type": "message", "content": [{"type": "output_text", "text": "B"}]}]
-    },
     "anthropic": {"content": [{"type": "text", "text": "B"}]},
     "gemini": {"candidates": [{"content": {"parts": [{"text": "B"}]}}]},
 }
@@ -71,17 +67,6 @@ COUNTED: list[tuple[ApiName, dict[str, object], tuple[int | None, ...]]] = [
         (100, 5, None, 0, 80),
     ),
     ("completions", {"prompt_tokens": 100, "completion_tokens": 5}, (100, 5, None, None, None)),
-    (
-        "responses",
-        {
-            "input_tokens": 1200,
-            "input_tokens_details": {"cached_tokens": 1024},
-            "output_tokens": 50,
-            "output_tokens_details": {"reasoning_tokens": 40},
-            "total_tokens": 1250,
-        },
-        (1200, 50, 40, 1024, None),
-    ),
     (
         "anthropic",  # cached tokens apart from `input_tokens`; thoughts are output
         {
@@ -142,32 +127,8 @@ def test_cached_tokens_have_a_price_of_their_own() -> None:
 
 
 def test_a_batch_costs_half() -> None:
-    """Of every price, unless that of a cached token is the same in a batch."""
+    """Of every price."""
     tokens, price = (100, 10, 60, 30), Price(2.0, 5.0, cached=0.5, written=3.0)
     assert charge(price, *tokens, is_batch=True) == charge(price, *tokens) / 2
-    kept = Price(2.0, 5.0, cached=0.5, written=3.0, is_cache_full=True)
-    assert charge(kept, *tokens, is_batch=True) == (20 + 90 + 50) / 2 + 30
-    assert charge(kept, *tokens) == charge(price, *tokens)
     assert charge_completion(price, Completion("B", prompt_tokens=100, source="batch")) == 100.0
     assert charge_completion(price, Completion("B", prompt_tokens=100, source="live")) == 200.0
-
-
-@pytest.mark.parametrize(
-    ("name", "price"),
-    [
-        ("openai/m", Price(1.0, 2.0, cached=1.0, written=1.0)),
-        ("anthropic/m", Price(1.0, 2.0, cached=0.1, written=1.25)),
-        ("gemini/m", Price(1.0, 2.0, cached=0.1, written=1.0, is_cache_full=True)),
-    ],
-)
-def test_what_a_price_does_not_say_of_the_cache_follows_from_the_api(
-    name: str, price: Price
-) -> None:
-    """Anthropic and Gemini state one share for all models.
-
-    Elsewhere a cached token counts in full.
-    """
-    connection = connect(name, caller=Caller({}))
-    assert connection.price_cache(Price(1.0, 2.0)) == price
-    assert connection.price_cache(Price(1.0, 2.0, cached=0.3, written=0.4)).cached == 0.3
-    assert connection.price_cache(Price(1.0, 2.0, cached=0.3, written=0.4)).written == 0.4

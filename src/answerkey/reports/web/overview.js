@@ -40,7 +40,6 @@
   function drawFacts(run, task) {
     const facts = [
       ["Task", task.display_name && task.display_name !== task.key ? task.key : null], ["Scorer", task.scorer], ["Extraction rule", task.rule],
-      ...Object.entries(task.forced).map(([name, what]) => [capitalize(name), what]),
       ["Trials", task.rows.trials > 1 ? `${task.rows.trials} of each sample` : null], ["Self-consistency", task.votes],
       ["Run", run.label], ["Started", ak.core.moment(run.started_at)],
       ["Took", run.seconds > 0 ? ak.core.seconds(run.seconds) : null],

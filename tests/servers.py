@@ -1,4 +1,4 @@
-"""Files and batches of the test server: upload, create, poll, fetch.
+"""Where a text arrived; and the test server with files and batches: upload, create, poll, fetch.
 
 All are kept in the form that OpenAI has; `_show` writes the forms of Anthropic and Gemini.
 """
@@ -10,10 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar, Literal
 
-from answerkey.testing.apis import encode
-from answerkey.testing.replies import Behaviour
+from aiohttp import BodyPartReader, web
+
+from answerkey.testing import Asked, Behaviour, TestServer
+from answerkey.testing.apis import CHAT, encode, find_style
+from answerkey.testing.replies import NoAnswerError, find_reply
+from answerkey.testing.server import RequestHandler, refuse
 from answerkey.types import Draws
 
 #: Answers one line of a batch: its path and body go in, status and body come out.
@@ -25,11 +29,19 @@ _GEMINI_COUNTS = {"total": "request", "completed": "successfulRequest", "failed"
 _ANTHROPIC_ENDS = {"batch_expired": "expired", "batch_cancelled": "canceled"}
 
 
+@dataclass(frozen=True)
+class BatchBehaviour(Behaviour):
+    """Also when and how a batch ends."""
+
+    batch_polls: int = 2
+    batch_outcome: Literal["completed", "failed", "expired", "cancelled"] = "completed"
+
+
 @dataclass
 class BatchStore:
     """Keeps files and batches.
 
-    A batch is done after `Behaviour.batch_polls` polls, its lines in any order.
+    A batch is done after `BatchBehaviour.batch_polls` polls, its lines in any order.
     """
 
     serve: Serve
@@ -46,7 +58,7 @@ class BatchStore:
         return self._show_file(key)
 
     def answer(
-        self, method: str, parts: list[str], body: Mapping[str, Any], behaviour: Behaviour
+        self, method: str, parts: list[str], body: Mapping[str, Any], behaviour: BatchBehaviour
     ) -> bytes | dict[str, Any] | None:
         """Return what the last parts of a path ask for, a file or JSON; None when there is none."""
         if method == "POST":
@@ -66,8 +78,6 @@ class BatchStore:
                 if "v1beta" in before:
                     return {"operations": batches}
                 return {"object": "list", "data": batches, "has_more": False}
-            case [*_, "models"]:
-                return {"object": "list", "data": [{"id": "test", "object": "model"}]}
         return None
 
     def _order(self, parts: list[str], body: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -160,7 +170,7 @@ class BatchStore:
         shown = {"id": key, "object": "file", "bytes": size, "created_at": _CREATED}
         return {**shown, "filename": f"{key}.jsonl", "purpose": "batch"}
 
-    def _poll(self, batch: dict[str, Any], behaviour: Behaviour) -> None:
+    def _poll(self, batch: dict[str, Any], behaviour: BatchBehaviour) -> None:
         """Take a batch one step further."""
         if batch["status"] not in _UNDER_WAY:
             return
@@ -224,3 +234,69 @@ def _write_gemini_answer(line: Mapping[str, Any]) -> dict[str, Any]:
 
 def _write_line(key: str, answer: object, error: object) -> dict[str, Any]:
     return {"id": f"batch_req_{key}", "custom_id": key, "response": answer, "error": error}
+
+
+@dataclass
+class BatchHandler(RequestHandler):
+    """Answers requests, also those about files and batches."""
+
+    _batches: BatchStore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._batches = BatchStore(self._serve_line)
+
+    async def answer_other(
+        self, request: web.BaseRequest, body: Mapping[str, Any] | None
+    ) -> web.Response:
+        """Answer what belongs to files and batches, or anything else as ever."""
+        parts = [part for part in request.path.split("/") if part][-3:]
+        if request.method == "POST" and parts[-1:] == ["files"]:
+            return web.json_response(self._batches.add_file(await _read_upload(request)))
+        assert isinstance(self.behaviour, BatchBehaviour)
+        try:
+            answer = self._batches.answer(request.method, parts, body or {}, self.behaviour)
+        except (KeyError, TypeError):
+            return refuse(CHAT, 400, "the batch does not have the form of its API")
+        if answer is None:
+            return await super().answer_other(request, body)
+        if isinstance(answer, bytes):
+            return web.Response(body=answer, content_type="application/octet-stream")
+        return web.json_response(answer)
+
+    def _serve_line(self, path: str, body: Mapping[str, Any]) -> tuple[int, object]:
+        """Return status and body for one line of a batch; of the faults, it meets statuses only."""
+        style = find_style(path) or CHAT
+        digest, attempt, messages = self.count_prompt(path, style, body)
+        fault = self.behaviour.choose_fault(digest, attempt)
+        if fault is not None and fault.isdecimal():
+            self.asked.count(self.asked.faults, fault)
+            return int(fault), style.write_error("error", "server_error")
+        try:
+            return 200, style.write(body, find_reply(self.answers, messages))
+        except NoAnswerError as error:
+            return 400, style.write_error(str(error), "bad_request")
+
+
+async def _read_upload(request: web.BaseRequest) -> bytes:
+    if request.content_type == "multipart/form-data":
+        async for part in await request.multipart():
+            if isinstance(part, BodyPartReader) and part.name == "file":
+                return bytes(await part.read())
+    return b""
+
+
+class BatchServer(TestServer):
+    """A test server that also takes batches."""
+
+    handler_class: ClassVar = BatchHandler
+    behaviour_class: ClassVar = BatchBehaviour
+
+
+def find_places(asked: Asked, text: str) -> Counter[str]:
+    """Return where a text is in what was asked: `header NAME`, `path`, `body`."""
+    places: Counter[str] = Counter()
+    for request in asked.requests:
+        texts = {f"header {name}": value for name, value in request.headers.items()}
+        texts |= {"path": request.path, "body": json.dumps(request.body)}
+        places.update(place for place, content in texts.items() if text in content)
+    return places

@@ -196,7 +196,9 @@ def _find_why(
     choices, truth = metadata["choices"], metadata["ground_truth_choice"]
     if scorer.model_key is not None:  # what a model read is not read again
         return explain_verdict(completion, choices, Score(ScoreStatus.SCORED, metadata=metadata))
-    [options] = scorer.option_texts(samples)
+    options = None
+    if scorer.options is not None:
+        [options] = scorer.option_texts(samples)
     return explain_verdict(
         completion, choices, judge(completion, choices, truth, scorer.extraction, options)
     )

@@ -366,7 +366,7 @@ def draw_imported_verdicts(
     for side in SIDES:
         if totals[side]["count"]:
             lines += _draw_side(side, totals[side]["reasons"], width)
-    return lines + _draw_agreeing_readers(task, width)
+    return lines
 
 
 def _draw_side(side: str, reasons: Mapping[str, Any], width: int) -> list[Line]:
@@ -388,24 +388,6 @@ def _draw_side(side: str, reasons: Mapping[str, Any], width: int) -> list[Line]:
             meanings.append(line(Span(f"  {reason}: {WORDS[reason]}", "dim")))
     header = (SIDES[side], "count", "example", "they read", "completion")
     return [*lay_out(Table(header, rows, "<><<<", flexible=4), width), *meanings]
-
-
-def _draw_agreeing_readers(task: TaskRun, width: int) -> list[Line]:
-    """Return which rules read as the other tool does where the verdicts differ."""
-    totals: Mapping[str, Any] = (task.totals.get("readings") or {}).get("theirs") or {}
-    if not totals.get("n"):
-        return []
-    audit = describe_counted(task)
-    drawn = ""
-    if audit is not None and audit.drawn_from is not None:
-        drawn = f" among {audit.samples:,} samples drawn at random"
-    readers = sorted(totals["readers"].items(), key=lambda item: (-item[1], item[0]))
-    best = [f"{name} {count}" for name, count in readers[:SHOWN_READERS] if count]
-    verdict = "no rule reads any as they do."
-    if best:
-        verdict = f"so many get their verdict by other rules: {', '.join(best)}."
-    completions = format_count(totals["n"], "completion")
-    return draw_text(f"Of {completions} that differ{drawn}, {verdict}", width)
 
 
 # The audit of a run

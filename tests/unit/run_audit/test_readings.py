@@ -63,8 +63,6 @@ DRAWN = """
   We say right, they say wrong  count  example  completion
   THEY_READ_NOTHING                 1  s1       "The answer\\nis B"
   THEY_READ_NOTHING: they read no answer
-  Of 4 completions that differ, so many get their verdict by other rules: Inspect 3, leading_label
-  1.
 """
 
 
@@ -91,8 +89,6 @@ def test_what_is_drawn_is_what_there_is() -> None:
     drawn = plain_text(draw_imported_verdicts(give(theirs=FOUND), 100, with_shares=False))
     assert "%" not in drawn
     assert "imported right           5           3" in drawn
-    task = give(theirs=FOUND, readings={"theirs": {"n": 4, "readers": {"HELM": 0}}})
-    assert "no rule reads any as they do." in plain_text(draw_imported_verdicts(task, 100))
 
 
 def test_what_they_left_open_is_told_where_there_is_nothing_to_compare() -> None:

@@ -345,8 +345,9 @@ class StringEqualsMcqa(Scorer):
                     constants[name] = template.evaluate()
         for fault in build_question(constants, self.check_labels).faults:
             message = f"`{fault.field}`: {fault.message}"
-            column = f'for a column write `{fault.field}: "{{{{ sample.COLUMN }}}}"`'
-            hint = f"{column}; {fault.hint}" if fault.hint else column
+            hint = f'for a column write `{fault.field}: "{{{{ sample.COLUMN }}}}"`'
+            if fault.hint:
+                hint = f"{fault.hint}; {hint}"
             errors.append((fault.field, SpecError("E108", message, hint=hint)))
         return errors
 

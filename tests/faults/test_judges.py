@@ -29,6 +29,7 @@ JUDGE: dict[str, Any] = {
     "model_key": "judge",
     "user_prompt": "RATE {{ sample.question }}: {{ input_prompt }}",
     "score_max": 10,
+    "use_structured_outputs": True,
 }
 EXACT = {"type": "string_equals", "key": "exact", "ground_truth": "{{ sample.answer }}"}
 ROWS = [{"question": f"q{number}", "answer": f"say q{number}"} for number in range(6)]
@@ -41,16 +42,14 @@ def write_verdict(score: float) -> str:
 
 
 def say(messages: Messages) -> str | Reply:
-    """Answer questions, and judge answers: q1 in prose, q2 and q3 off the scale, q3 whatever it is
-    told.
-    """
+    """Answer questions, and judge answers: q1 in prose, q3 off the scale."""
     first = str(messages[0]["content"])
     if not first.startswith("RATE"):
         return f"say {first}"
     question = first.removeprefix("RATE ")[:2]
     if question == "q1":
         return f"I think so.\n```json\n{write_verdict(10)}\n```\nThat is all."
-    if question == "q3" or (question == "q2" and len(messages) == 1):
+    if question == "q3":
         return write_verdict(11)
     return write_verdict(5)
 
@@ -138,10 +137,7 @@ def count_asked(server: TestServer) -> tuple[int, int]:
 
 
 def test_a_judge_scores_what_the_model_said(server: TestServer, project: Path) -> None:
-    """Any form of the score is read.
-
-    One off the scale is asked for once more, then FAILED with its text.
-    """
+    """Any form of the score is read; one off the scale is FAILED with its text."""
     run = ak.run(write_run(project, server.url), out=project / "run", allow_failed=1)
     found = read_judged(run)
     assert run.status == "complete"
@@ -157,11 +153,11 @@ def test_a_judge_scores_what_the_model_said(server: TestServer, project: Path) -
     assert found[3]["reason"] == "JUDGE_UNREADABLE"
     assert found[3]["metadata"]["judge_text"] == write_verdict(11)
     assert found[3]["metadata"]["judge_error"] == "the score is 11, and the scale goes from 0 to 10"
-    assert count_asked(server) == (6, 8)
+    assert count_asked(server) == (6, 6)
     shaped = [
         str((one.body or {})["model"]) for one in server.asked.requests if _has_shape(one.body)
     ]
-    assert shaped == ["m-judge"] * 8
+    assert shaped == ["m-judge"] * 6
 
 
 def _has_shape(body: object) -> bool:
@@ -182,7 +178,7 @@ def test_counts_add_up(server: TestServer, project: Path) -> None:
     calls = task.manifest["calls"]
     assert {purpose: (one["calls"], one["failed"]) for purpose, one in calls.items()} == {
         "solve": (6, 0),
-        "judge:quality": (8, 0),
+        "judge:quality": (6, 0),
     }
     scorers = task.manifest["scorers"]
     assert [one.get("model", {}).get("name") for one in scorers] == [None, "judge"]
@@ -211,7 +207,7 @@ def test_changed_judge_asks_only_the_judge(server: TestServer, project: Path) ->
         project, server.url, [JUDGE | {"user_prompt": "RATE {{ sample.question }} anew"}]
     )
     ak.run(file, out=project / "second", cache_policy="reuse")
-    assert count_asked(server) == (0, 8)
+    assert count_asked(server) == (0, 6)
 
 
 def test_resumed_run_asks_nothing_twice(server: TestServer, project: Path) -> None:
@@ -226,9 +222,9 @@ def test_resumed_run_asks_nothing_twice(server: TestServer, project: Path) -> No
     assert caught.value.code == "E305"
     assert count_asked(server) == (6, 3)
     resumed = ak.resume(project / "stopped")
-    assert (resumed.status, count_asked(server)) == ("complete", (6, 8))
+    assert (resumed.status, count_asked(server)) == ("complete", (6, 6))
     assert read_judged(resumed) == read_judged(whole)
-    assert resumed.tasks["quiz"].manifest["calls"]["judge:quality"]["calls"] == 8
+    assert resumed.tasks["quiz"].manifest["calls"]["judge:quality"]["calls"] == 6
 
 
 def test_resume_wants_the_same_judge(server: TestServer, project: Path) -> None:
@@ -279,7 +275,7 @@ def test_rows_that_are_failed_are_not_judged(server: TestServer, project: Path) 
         "choices": ["q"],
     }
     run = ak.run(write_run(project, server.url, [mcqa, JUDGE]), out=project / "run", allow_failed=1)
-    assert count_asked(server) == (5, 7)
+    assert count_asked(server) == (5, 5)
     assert (read_judged(run)[5]["status"], read_judged(run)[5]["reason"]) == ("FAILED", "BAD_ROW")
 
 
@@ -287,20 +283,8 @@ def test_each_trial_is_judged_for_itself(server: TestServer, project: Path) -> N
     """Trials are separate calls, also of the judge."""
     trials = {"num_trials": 2}
     run = ak.run(write_run(project, server.url, [JUDGE], trials=trials), out=project / "run")
-    assert count_asked(server) == (12, 16)
+    assert count_asked(server) == (12, 12)
     assert [one["status"] for one in read_judged(run)].count("FAILED") == 2
-
-
-def test_endpoint_without_shapes_is_asked_plainly(server: TestServer, project: Path) -> None:
-    """One refused request shows that the endpoint takes no shape.
-
-    It costs no score, and the run is whole.
-    """
-    server.change(unknown_fields=("response_format",))
-    run = ak.run(write_run(project, server.url), out=project / "run", allow_failed=1)
-    assert run.status == "complete"
-    assert server.asked.statuses[400] == 1
-    assert count_asked(server) == (6, 9)
 
 
 def test_recorded_completions_are_judged(server: TestServer, project: Path) -> None:
@@ -311,7 +295,7 @@ def test_recorded_completions_are_judged(server: TestServer, project: Path) -> N
     file = write_run(project, server.url)
     run = ak.run(file, out=project / "run", allow_failed=1, completions=str(project / "said.jsonl"))
     assert run.status == "complete"
-    assert count_asked(server) == (0, 8)
+    assert count_asked(server) == (0, 6)
 
 
 def test_rescore_asks_the_judge_alone(server: TestServer, project: Path) -> None:
@@ -327,12 +311,12 @@ def test_rescore_asks_the_judge_alone(server: TestServer, project: Path) -> None
         ak.rescore(project / "old", file, out=project / "new", max_calls=2, cache_policy="no-cache")
     assert caught.value.code == "E305"
     run = ak.resume(project / "new", allow_failed=1)
-    assert (run.status, count_asked(server)) == ("complete", (0, 8))
+    assert (run.status, count_asked(server)) == ("complete", (0, 6))
     assert read_judged(run)[1]["values"] == {"score": 1.0}
     server.forget()
     ak.rescore(project / "new", out=project / "newer", cache_policy="reuse")
     ak.rescore(project / "new", out=project / "newest", cache_policy="reuse")
-    assert count_asked(server) == (0, 8)
+    assert count_asked(server) == (0, 6)
 
 
 def test_dry_run_counts_the_judges(server: TestServer, project: Path) -> None:
@@ -413,7 +397,7 @@ def test_judge_in_memory(server: TestServer) -> None:
     }
     run = ak.score(task, ROWS, ["x"] * 6, cache_policy="no-cache")
     assert [one["values"]["score"] for one in read_judged(run)] == [0.5, 1.0, 0.5, None, 0.5, 0.5]
-    assert count_asked(server) == (0, 8)
+    assert count_asked(server) == (0, 6)
     task["definition"] = {"scorers": [JUDGE]}
     with pytest.raises(
         ak.SpecError, match="model `judge` is not defined: a task by itself has no models"

@@ -163,10 +163,10 @@ def check_template(raw: bytes) -> None:
     with refusing("E110", "E112", "E120"):
         template = Template.compile(source)
         by_row = [_attempt(partial(template.evaluate, sample=row)) for row in rows]
-        texts = [_attempt(partial(template.render, sample=row)) for row in rows]
+        for row in rows:
+            _attempt(partial(template.render, sample=row))
         samples = _make_samples(rows)
         assert [_describe(one) for one in template.values(samples)] == by_row
-        assert [_describe(one) for one in template.texts(samples)] == texts
 
 
 def check_filter(raw: bytes) -> None:

@@ -35,17 +35,12 @@ BODIES = [
     "{% if sample.lists | string %}{% endif %}",
     "{% if sample.lists | tojson(indent=1) %}{% endif %}",
     "{% if sample.lists < sample.lists %}{% endif %}",
-    "{% if sample.words | title %}{% endif %}",
-    "{% if sample.words | wordcount %}{% endif %}",
     "{% if sample.words.split() %}{% endif %}",
     "{% if sample.words | replace('a', 'b') %}{% endif %}",
-    "{% if sample.text.casefold() %}{% endif %}",
     "{% if sample.json | fromjson %}{% endif %}",
     "{% if sample.fields | merge(sample.fields) %}{% endif %}",
     "{% if sample.letters | select('in', sample.same) | list %}{% endif %}",
-    "{% if [sample.words] | map('title') | list %}{% endif %}",
     "{{ sample.number }}",
-    "{% if sample.number // 7 == sample.number * 7 %}{% endif %}",
     "{% for a in sample.lists %}{% for b in a %}{% if a == b %}{% endif %}{% endfor %}{% endfor %}",
 ]
 #: The fewer turns, the more of them are made before the steps are used up.

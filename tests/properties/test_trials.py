@@ -39,13 +39,11 @@ TRIALS = Trials(
         ScoreAggregator("is_correct", Aggregator("mean")),
         ScoreAggregator("is_correct", Aggregator("pass@k", 2)),
         ScoreAggregator("is_correct", Aggregator("pass^k", 2)),
-        ScoreAggregator("is_correct", Aggregator("maj@k", 2)),
     ),
 )
 METRICS: tuple[Metric, ...] = (
     Mean("is_correct"),
     Mean("is_correct.pass@2"),
-    Mean("is_correct.maj@2"),
     StdDev("is_correct.pass^2"),
     Mean("real"),
     Max("real"),

@@ -268,7 +268,7 @@ def find_odd_options(job: Job) -> list[Notice]:
     rows = job.dataset.rows
     for start in range(0, len(rows), CHUNK_ROWS):
         samples = rows.slice(start, CHUNK_ROWS).load()
-        for row, options in enumerate(scorers[0].option_texts(samples, only_told=False)):
+        for row, options in enumerate(scorers[0].option_texts(samples)):
             texts = [option.strip() for option in options or ()]
             if len(texts) == 1:
                 single.append(samples.place(row))

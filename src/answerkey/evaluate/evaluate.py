@@ -408,7 +408,7 @@ def load_scores(
     for part in parts:
         for step in task.scoring:
             frame = part[step.key].struct.unnest()
-            frames[step.key].append(shrink_scores(step.metrics, frame, task.trials))
+            frames[step.key].append(shrink_scores(step.metrics, frame))
     scores = {}
     for key, chunks in frames.items():
         scores[key] = Scores(join_parts(chunks), frozenset(encoded.get(key, ())))

@@ -57,7 +57,7 @@ from answerkey.metrics.trials import (
     holds_other,
     holds_shares,
 )
-from answerkey.types import Groups, GroupValue, MetricValue, Scores, ScoreStatus
+from answerkey.types import Groups, GroupValue, MetricValue, Scores
 
 #: More groups than that are no breakdown for people; they are counted, and not listed.
 MOST_GROUPS = 10_000
@@ -227,47 +227,20 @@ def _list_fields(metrics: Sequence[KeyedMetric]) -> set[str] | None:
     return names
 
 
-#: Fields of scores with few different words in many rows.
-WORDS = (
-    "completion_validity",
-    "validity_reason",
-    "predicted_choice",
-    "ground_truth_choice",
-    "extraction_rule",
-)
+def shrink_scores(metrics: Sequence[KeyedMetric], frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the scores of one scorer as they are kept in memory.
 
-
-def shrink_scores(
-    metrics: Sequence[KeyedMetric], frame: pl.DataFrame, trials: Trials | None
-) -> pl.DataFrame:
-    """Return the scores of one scorer as they are kept in memory: some forty bytes a row.
-
-    Metadata that no metric and no count reads becomes null. Of choices that only counts read, their
-    number is left. Unless trials are compared, words become numbers.
+    Metadata that no metric and no count reads becomes null.
     """
     names = _list_fields(metrics)
     if names is None:
         return frame
     metadata = frame["metadata"].struct.unnest()
-    has_fallback = "fallback_text" in metadata.columns
-    changed = []
-    for name, dtype in metadata.schema.items():
-        is_counted = name in COUNTED_FIELDS or (name == "extraction_rule" and has_fallback)
-        if name not in names and not is_counted:
-            changed.append(pl.lit(None).alias(name))
-        elif name == "choices" and name not in names and isinstance(dtype, pl.List):
-            changed.append(pl.col(name).list.len())
-        elif name in WORDS and dtype == pl.String and trials is None:
-            changed.append(pl.col(name).cast(pl.Categorical))
-    frame = frame.with_columns(metadata.with_columns(changed).to_struct("metadata"))
-    if trials is not None:
-        return frame
-    return frame.with_columns(
-        pl.col("status").cast(_STATUSES), pl.col("reason", "excluded_by").cast(pl.Categorical)
-    )
-
-
-_STATUSES = pl.Enum([status.value for status in ScoreStatus])
+    kept = names | COUNTED_FIELDS
+    if "fallback_text" in metadata.columns:
+        kept |= {"extraction_rule"}
+    changed = [pl.lit(None).alias(name) for name in metadata.columns if name not in kept]
+    return frame.with_columns(metadata.with_columns(changed).to_struct("metadata"))
 
 
 def compute_metrics(
@@ -288,11 +261,7 @@ def compute_metrics(
     computed = []
     for metric in metrics:
         # Rows that only estimate a prior are seen by the metrics that ask for them.
-        reads_extra = getattr(
-            metric.metric,
-            "reads_extra",
-            False,
-        )
+        reads_extra = getattr(metric.metric, "reads_extra", False)
         computed.append(_compute_metric(metric, everything if reads_extra else tables))
     return computed
 

@@ -472,18 +472,11 @@ def count_letters(scores: Scores) -> dict[str, dict[str, int]]:
 
 
 def count_choices(scores: Scores) -> dict[str, int]:
-    """Return number of choices → count, of rows that count.
-
-    The numbers as text, as JSON has them. A table that is kept in memory has the numbers alone.
-    """
+    """Return number of choices (as text) → count, of rows that count."""
     choices = scores.column("choices")
-    if choices is None:
+    if choices is None or not isinstance(choices.dtype, pl.List):
         return {}
-    if isinstance(choices.dtype, pl.List):
-        choices = choices.list.len()
-    if not choices.dtype.is_integer():
-        return {}
-    return _count_each(choices.filter(scores.counted()))
+    return _count_each(choices.list.len().filter(scores.counted()))
 
 
 def _count_categories(labels: pl.Series, scores: Scores) -> dict[str, dict[str, int]]:

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from typing import Any, Literal
 
 import polars as pl
@@ -24,14 +22,11 @@ from answerkey.metrics.base import is_finite, read_column
 from answerkey.metrics.exact import divide, divide_and_root, sum_exactly
 from answerkey.types import EMPTY_STRUCT_FIELD, MetricValue, Scores, ScoreStatus
 
-AggregatorName = Literal[
-    "mean", "min", "max", "pass@k", "pass^k", "pass@k_plugin", "pass^k_plugin", "maj@k"
-]
+AggregatorName = Literal["mean", "min", "max", "pass@k", "pass^k", "pass@k_plugin", "pass^k_plugin"]
 
 #: The functions that need `k`; among them those of values that are 0 or 1, which draw k of the
-#: trials without putting them back; and among those the unbiased forms of the plug-in ones.
-WITH_K = frozenset({"pass@k", "pass^k", "pass@k_plugin", "pass^k_plugin", "maj@k"})
-DRAWING = frozenset({"pass@k", "pass^k", "maj@k"})
+#: trials without putting them back: the unbiased forms of the plug-in ones.
+WITH_K = frozenset({"pass@k", "pass^k", "pass@k_plugin", "pass^k_plugin"})
 UNBIASED = frozenset({"pass@k", "pass^k"})
 #: What a trial votes for, the first that a scorer has; null is no vote.
 VOTES = ("predicted_choice", "answer_pred")
@@ -54,26 +49,26 @@ class Aggregator:
         """The name with `k` filled in: `mean`, `pass@3`, `pass^3_plugin`."""
         return self.function if self.k is None else self.function.replace("k", str(self.k), 1)
 
-    def apply(self, values: Sequence[object], votes: Sequence[object] = ()) -> float | None:
+    def apply(self, values: Sequence[object]) -> float | None:
         """Return the aggregate of one sample, in whatever order its trials are given; rounded once.
 
         None when a value is missing or no number, or when it is not what the function is about; NaN
-        when one is not finite. `votes` are what the trials answered, for `maj@k`.
+        when one is not finite.
         """
         numbers = [value for value in values if isinstance(value, int | float)]
         if not values or len(numbers) < len(values):
             return None
         if not all(map(is_finite, numbers)):
             return math.nan
-        aggregate = self._compute([Fraction(number) for number in numbers], votes)
+        aggregate = self._compute([Fraction(number) for number in numbers])
         return None if aggregate is None else float(aggregate)
 
-    def _compute(self, values: Sequence[Fraction], votes: Sequence[object]) -> Fraction | None:
+    def _compute(self, values: Sequence[Fraction]) -> Fraction | None:
         n = len(values)
         k = self.k or 1
         total = sum(values, Fraction())
         share = total / n
-        if self.function in DRAWING and (k > n or not {0, 1}.issuperset(values)):
+        if self.function in UNBIASED and (k > n or not {0, 1}.issuperset(values)):
             return None
         if self.function in WITH_K - UNBIASED and not 0 <= share <= 1:
             return None
@@ -92,69 +87,6 @@ class Aggregator:
                 return 1 - (1 - share) ** k
             case "pass^k_plugin":
                 return share**k
-            case "maj@k":
-                return _count_votes(values, votes, k)
-
-
-def _count_votes(values: Sequence[Fraction], votes: Sequence[object], k: int) -> Fraction | None:
-    """Return the chance that most of k trials, drawn without putting back, give a right answer.
-
-    Of n tied answers each counts 1/n. A trial without an answer has no vote; without any vote
-    nothing is right. None where votes are missing, or where one answer is both right and wrong.
-    """
-    if len(votes) < len(values):
-        return None
-    right: Counter[str] = Counter()
-    wrong: Counter[str] = Counter()
-    for value, vote in zip(values, votes, strict=True):
-        if vote is not None:
-            side = right if value == 1 else wrong
-            side[str(vote)] += 1
-    if right.keys() & wrong.keys():
-        return None
-    counts = right + wrong
-    blanks = len(votes) - counts.total()
-    chance = Fraction()
-    for answer, count in right.items():
-        rivals = sorted(rows for rival, rows in counts.items() if rival != answer)
-        chance += _expect_win(
-            count,
-            tuple(rivals),
-            blanks,
-            k,
-        )
-    return chance
-
-
-@cache
-def _expect_win(count: int, rivals: tuple[int, ...], blanks: int, k: int) -> Fraction:
-    """Return the chance that an answer has most votes of k trials, a tie divided by the answers in
-    it.
-
-    It has `count` votes of all trials, its rivals have theirs, and `blanks` have none.
-    """
-    total = Fraction()
-    for votes in range(1, min(count, k) + 1):
-        for (drawn, tied), ways in _count_draws(votes, rivals, k - votes).items():
-            ways_to_win = ways * math.comb(count, votes) * math.comb(blanks, k - votes - drawn)
-            total += Fraction(ways_to_win, tied + 1)
-    return total / math.comb(count + sum(rivals) + blanks, k)
-
-
-def _count_draws(votes: int, rivals: Sequence[int], most: int) -> Counter[tuple[int, int]]:
-    """Count the ways to draw at most `most` trials of the rivals, none with more than `votes`.
-
-    By how many are drawn, and how many rivals are tied with `votes`.
-    """
-    draws = Counter({(0, 0): 1})
-    for count in rivals:
-        longer: Counter[tuple[int, int]] = Counter()
-        for (drawn, tied), ways in draws.items():
-            for size in range(min(count, votes, most - drawn) + 1):
-                is_tied = int(size == votes)
-                longer[drawn + size, tied + is_tied] += ways * math.comb(count, size)
-        draws = longer
-    return draws
 
 
 #: What stands for a score that no aggregator is given for.
@@ -265,7 +197,6 @@ def _combine_rows(
     values: dict[str, pl.Series] = {}
     metadata: dict[str, pl.Series] = {}
     lists = list(scores.metadata_names)
-    votes = _collect_votes(scores, owners)
     for name in scores.value_names:
         cells = _collect_cells(scores, name, owners)
         if holds_other(scores, name):
@@ -273,31 +204,19 @@ def _combine_rows(
             lists.append(name)
             continue
         for label, aggregator in aggregators[name].items():
-            values[label] = _aggregate(aggregator, cells, votes)
+            numbers = [aggregator.apply(row) for row in cells]
+            values[label] = pl.Series(numbers, dtype=pl.Float64)
     for name in scores.metadata_names:
         if listed is None or name in listed:
             metadata[name] = _write_lists(_collect_cells(scores, name, owners))
         else:
-            metadata[name] = pl.repeat(
-                None,
-                worst.height,
-                dtype=pl.String,
-                eager=True,
-            )
+            metadata[name] = pl.Series([None] * worst.height, dtype=pl.String)
     is_scored = worst["status"] == ScoreStatus.SCORED.value
-    structs = [_build_struct("values", values, is_scored)]
-    structs.append(
-        _build_struct(
-            "metadata",
-            metadata,
-            is_scored,
-        )
-    )
-    frame = worst.select(
-        "status",
-        "reason",
-        "excluded_by",
-    ).with_columns(structs)
+    structs = [
+        _build_struct("values", values, is_scored),
+        _build_struct("metadata", metadata, is_scored),
+    ]
+    frame = worst.select("status", "reason", "excluded_by").with_columns(structs)
     return Scores(frame, frozenset(lists))
 
 
@@ -314,57 +233,15 @@ def _collect_cells(scores: Scores, name: str, owners: pl.Series) -> list[tuple[o
     return collected
 
 
-def _collect_votes(scores: Scores, owners: pl.Series) -> list[tuple[str | None, ...]]:
-    """Return for each sample what its rows vote for; nothing where a scorer has no votes."""
-    name = find_vote(scores)
-    if name is None:
-        return []
-    collected = []
-    for cells in _collect_cells(scores, name, owners):
-        votes = [None if cell is None else str(cell) for cell in cells]
-        collected.append(tuple(votes))
-    return collected
-
-
-def _aggregate(
-    aggregator: Aggregator,
-    cells: Sequence[tuple[object, ...]],
-    votes: Sequence[tuple[str | None, ...]],
-) -> pl.Series:
-    """Return the aggregate of each sample; equal rows are computed once."""
-    if aggregator.function != "maj@k" or not votes:
-        votes = [()] * len(cells)
-    computed: dict[object, float | None] = {}
-    numbers = []
-    for pair in zip(cells, votes, strict=True):
-        if pair not in computed:
-            computed[pair] = aggregator.apply(*pair)
-        numbers.append(computed[pair])
-    return pl.Series(numbers, dtype=pl.Float64)
-
-
 def _write_lists(rows: Sequence[tuple[object, ...]]) -> pl.Series:
-    texts = [
-        json.dumps(
-            row,
-            ensure_ascii=False,
-            default=str,
-        )
-        for row in rows
-    ]
+    texts = [json.dumps(row, ensure_ascii=False, default=str) for row in rows]
     return pl.Series(texts, dtype=pl.String)
 
 
 def _build_struct(name: str, columns: Mapping[str, pl.Series], is_scored: pl.Series) -> pl.Series:
     """Return columns as one struct whose fields are null where a sample is not scored."""
     if not columns:
-        blank = pl.repeat(
-            None,
-            len(is_scored),
-            dtype=pl.Boolean,
-            eager=True,
-        )
-        columns = {EMPTY_STRUCT_FIELD: blank}
+        columns = {EMPTY_STRUCT_FIELD: pl.Series([None] * len(is_scored), dtype=pl.Boolean)}
     table = pl.DataFrame(columns)
     return table.select(pl.when(is_scored).then(pl.all())).to_struct(name)
 

@@ -157,11 +157,7 @@ class SnippetProcess:
         if kind == "timeout":
             return f"the snippet took longer than its limit of {self.seconds:g} s"
         if kind == "memory":
-            mebibytes = self.memory_bytes / 1024**2
-            limit = f"{mebibytes:g} MiB"
-            if mebibytes >= 1024:  # noqa: PLR2004 - a gibibyte
-                limit = f"{mebibytes / 1024:g} GiB"
-            return f"{message}; its limit is {limit}"
+            return f"{message}; its limit is {self.memory_bytes / 1024**2:g} MiB"
         return message
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from answerkey.errors import Place, SpecError
-from answerkey.text import parse_syntax
+from answerkey.text import format_count, parse_syntax
 
 if TYPE_CHECKING:
     from answerkey.types import Notice
@@ -82,11 +82,8 @@ def _find_mistake(snippet: Snippet) -> str | None:
     # A function that is mentioned only once is neither replaced nor decorated later on.
     is_final = len(re.findall(rf"\b{name}\b", snippet.source)) == 1
     for node in tree.body:
-        if (
-            is_final
-            and getattr(node, "name", None) == name
-            and not _accepts(node, len(FORMS[name]))
-        ):
+        is_function = is_final and getattr(node, "name", None) == name
+        if is_function and not _accepts(node, len(FORMS[name])):
             return f"`{name}` cannot be called with the arguments it is given"
     return None
 
@@ -139,19 +136,12 @@ def require_trust(snippets: Sequence[Snippet], *, trust_code: bool) -> list[Noti
 
 
 def _list_untrusted(snippets: Sequence[Snippet]) -> SpecError:
-    count = f"{len(snippets)} Python snippets"
-    if len(snippets) == 1:
-        count = "one Python snippet"
+    count = format_count(len(snippets), "Python snippet")
     lines = [f"{count} would run that you have not trusted yet:"]
     for snippet in snippets:
-        place = ""
-        if snippet.place and str(snippet.place):
-            place = f" ({snippet.place})"
         first_line, _, _ = snippet.source.strip().partition("\n")
-        digest = f"sha256 {snippet.digest[:12]}…"
-        lines.append(
-            f"  - `{snippet.label}`{place}, {snippet.function}, {digest}: {first_line.rstrip()!r}"
-        )
+        name = f"`{snippet.label}`, {snippet.function}, sha256 {snippet.digest[:12]}…"
+        lines.append(f"  - {snippet.place or 'snippet'}: {name}: {first_line.rstrip()!r}")
     hint = (
         "read them, then run again with `--trust-code`; it is remembered until their text changes"
     )

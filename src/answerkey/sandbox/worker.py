@@ -310,12 +310,8 @@ def call_function(
 def encode_value(value: object) -> bytes:
     """Return the frame of a value, or why it cannot be passed on."""
     try:
-        text = json.dumps(
-            {"value": value},
-            allow_nan=False,
-            ensure_ascii=False,
-            default=unwrap_scalar,
-        )
+        frame = {"value": value}
+        text = json.dumps(frame, allow_nan=False, ensure_ascii=False, default=unwrap_scalar)
         return text.encode()
     except Exception as error:  # noqa: BLE001 - a user's class may raise anything while it is read
         message = f"the snippet returned a value that is not plain JSON ({describe(error)})"
@@ -332,47 +328,26 @@ def unwrap_scalar(value: object) -> object:
 
 def fail(kind: str, message: str, own_traceback: str = "") -> Outcome:
     """Return the outcome of a call without a value."""
-    return {
-        "kind": kind,
-        "message": message,
-        "traceback": own_traceback,
-    }
+    return {"kind": kind, "message": message, "traceback": own_traceback}
 
 
 def describe(error: BaseException) -> str:
-    """Return an exception's type and text on one line, as Python shows it.
-
-    One that comes from a refused socket, as libraries pass it on, says that there is no network.
-    """
+    """Return an exception's type and text on one line, as Python shows it."""
     text = traceback.format_exception_only(error)[-1].strip()[:500]
-    for cause in list_chain(error):
-        is_refusal = isinstance(cause, PermissionError) and cause.filename is None
-        if is_refusal or isinstance(cause, socket.gaierror):
-            return f"{text} (snippets of scorers and metrics have no network)"
+    cause = getattr(error, "reason", error)
+    is_refusal = isinstance(cause, PermissionError) and cause.filename is None
+    if is_refusal or isinstance(cause, socket.gaierror):
+        return f"{text} (snippets of scorers and metrics have no network)"
     return text
-
-
-def list_chain(error: BaseException) -> list[BaseException]:
-    """Return an exception and those that led to it, each once."""
-    chain: dict[int, BaseException] = {}
-    waiting: list[BaseException | None] = [error]
-    while waiting:
-        cause = waiting.pop()
-        if cause is not None and id(cause) not in chain:
-            chain[id(cause)] = cause
-            waiting += [cause.__context__, cause.__cause__]
-    return list(chain.values())
 
 
 def format_own(error: BaseException, file_name: str) -> str:
     """Return the traceback from the snippet's first own line on, without any frame of this file."""
-    for cause in list_chain(error):
-        frames = cause.__traceback__
-        while frames is not None and frames.tb_frame.f_code.co_filename != file_name:
-            frames = frames.tb_next
-        cause.__traceback__ = frames
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename != file_name:
+        frames = frames.tb_next
     try:
-        text = "".join(traceback.format_exception(error)).rstrip()
+        text = "".join(traceback.format_exception(error.with_traceback(frames))).rstrip()
     except Exception:  # noqa: BLE001 - a user's exception may fail while it is shown
         return type(error).__name__
     if len(text) <= TRACEBACK_CHARACTERS:

@@ -56,22 +56,20 @@ _TEMPLATE_FIELDS = frozenset(
 def _load_scorer(name: str) -> type[Scorer]:
     if name == "string_equals_mcqa":
         return StringEqualsMcqa
-    if name == "string_equals":
-        from answerkey.scorers.string_equals import StringEquals
-
-        return StringEquals
-    if name == "python":
-        from answerkey.scorers.python_scorer import PythonScorer
-
-        return PythonScorer
-    if name == "choice_probabilities":
-        from answerkey.scorers.choice_probabilities import ChoiceProbabilities
-
-        return ChoiceProbabilities
+    from answerkey.scorers.choice_probabilities import ChoiceProbabilities
     from answerkey.scorers.model_judge import ModelAsAJudge, ModelClassifier, ModelLabeler
+    from answerkey.scorers.python_scorer import PythonScorer
+    from answerkey.scorers.string_equals import StringEquals
 
-    judges = (ModelAsAJudge, ModelClassifier, ModelLabeler)
-    return next(judge for judge in judges if judge.type == name)
+    kinds: tuple[type[Scorer], ...] = (
+        StringEquals,
+        PythonScorer,
+        ChoiceProbabilities,
+        ModelAsAJudge,
+        ModelClassifier,
+        ModelLabeler,
+    )
+    return next(kind for kind in kinds if kind.type == name)
 
 
 #: The scorers by type.

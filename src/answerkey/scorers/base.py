@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeGuard
 
 import polars as pl
 
@@ -22,6 +22,7 @@ from answerkey.types import (
     Known,
     Notice,
     Request,
+    Row,
     Samples,
     Score,
     Scores,
@@ -116,26 +117,57 @@ class Scorer:
 
     def templates(self) -> dict[str, Template]:
         """Return the templates of all fields that are set. Raise the first SpecError."""
-        templates = {}
-        for field in self.template_fields:
-            template = self.compile_field(field)
-            if template is not None:
-                templates[field] = template
+        templates, errors = compile_templates(self)
+        for _, error in errors:
+            raise error
         return templates
 
     def snippets(self) -> tuple[Snippet, ...]:
         """Return the Python snippets that the scorer runs."""
         return ()
 
-    def check_rows(self, samples: Samples) -> RowChecks:  # noqa: ARG002 - for scorers
-        """Return the rows that cannot be scored, and warnings for the user."""
-        return [], []
+    def check_rows(self, samples: Samples) -> RowChecks:
+        """Return the rows that cannot be scored, and warnings for the user.
+
+        A template that reads the completion is only tried on the first row, for columns that do
+        not exist.
+        """
+        templates, errors = compile_templates(self)
+        if errors or not len(samples):
+            return [], []
+        faults = []
+        for field, template in templates.items():
+            if field not in self.completion_fields:
+                values = Template.compile(template.source).values(samples)
+            else:
+                reply = Completions.build(samples.ids[:1], [Completion("")], source="made up")
+                problem = self.try_field(field, samples.take([0]), reply)
+                values = [problem] if problem is not None and problem.column else []
+            for row, value in enumerate(values):
+                fault = self.find_fault(field, value)
+                if fault is not None:
+                    faults.append((row, fault))
+        return report_faults(faults, templates, samples), []
+
+    def find_fault(self, field: str, value: object) -> RowFault | None:
+        """Return what is wrong with the value of a field: by default, that its template failed."""
+        if isinstance(value, RowError):
+            return RowFault.from_error(field, value)
+        return None
 
     def try_field(self, field: str, samples: Samples, completions: Completions) -> RowError | None:
         """Return the first error of a field that reads the completion; None if there is none."""
-        output = view_completions(completions)
-        values = self.templates()[field].values(samples, solver_output=output)
-        return next((value for value in values if isinstance(value, RowError)), None)
+        template = self.templates()[field]
+        for sample, completion in zip(samples.rows(), completions, strict=True):
+            try:
+                template.render(**self.build_context(sample, completion))
+            except RowError as problem:
+                return problem
+        return None
+
+    def build_context(self, sample: Row, completion: Completion) -> dict[str, object]:
+        """Return what a template that reads the completion sees."""
+        return {"sample": sample, "solver_output": completion.solver_output()}
 
     def sample_facts(self, samples: Samples) -> Known | None:  # noqa: ARG002 - for scorers that know choices
         """Return what is known of each sample before a model is called; None if nothing is."""
@@ -173,7 +205,6 @@ def _is_numeric(dtype: pl.DataType | None) -> bool:
 UNANSWERED = Score(ScoreStatus.ERROR, CALL_FAILED)
 
 
-@runtime_checkable
 class ModelScorer(Protocol):
     """A scorer that may call a model of its own, the one that `model_key` names."""
 
@@ -195,7 +226,7 @@ class ModelScorer(Protocol):
 
 def asks_model(scorer: object) -> TypeGuard[ModelScorer]:
     """Return whether a scorer calls a model; `model_key` is None where it could but does not."""
-    return isinstance(scorer, ModelScorer) and scorer.model_key is not None
+    return getattr(scorer, "model_key", None) is not None
 
 
 def find_role(scorer: object) -> ModelRole:
@@ -277,43 +308,24 @@ FAULTS: dict[str, str] = {
 }
 
 
+@dataclass(eq=False)
 class RowFault(Exception):  # noqa: N818 - a row's error, which becomes a value or an error with a code
     """What is wrong with one value of a row, and what to do about it.
 
     `field` is the scorer's field that has the value; `missing` names a column that does not exist.
     """
 
-    def __init__(
-        self,
-        reason: FaultReason,
-        message: str,
-        hint: str | None = None,
-        field: str = "",
-        missing: str | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.message = message
-        self.hint = hint
-        self.field = field
-        self.missing = missing
+    reason: FaultReason
+    message: str
+    hint: str | None = None
+    field: str = ""
+    missing: str | None = None
 
     @classmethod
-    def from_error(
-        cls,
-        field: str,
-        problem: RowError,
-    ) -> RowFault:
+    def from_error(cls, field: str, problem: RowError) -> RowFault:
         """Return the fault of a field whose template failed on a row."""
         message = f"`{field}`: {problem.message}"
-        missing = problem.column if problem.is_undefined else None
-        return cls(
-            "TEMPLATE_FAILED",
-            message,
-            problem.hint,
-            field,
-            missing,
-        )
+        return cls("TEMPLATE_FAILED", message, problem.hint, field, problem.column)
 
 
 def report_faults(
@@ -359,24 +371,6 @@ def name_column(template: Template) -> str | None:
     return ".".join(map(str, template.path))
 
 
-# What templates and filters see beside the sample: `solver_output` and `scores`.
-
-
-def view_completions(completions: Completions) -> Samples:
-    """Return the `solver_output` of every row."""
-    rows = [completion.solver_output() for completion in completions]
-    return Samples.from_rows(rows, [completion.sample_id for completion in completions])
-
-
-def view_scores(scores: Mapping[str, Scores], ids: pl.Series) -> Samples:
-    """Return the `scores` of every row: for each scorer its metadata and values by name."""
-    rows: list[dict[str, object]] = [{} for _ in ids]
-    for key, table in scores.items():
-        for row, score in zip(rows, table.rows(), strict=True):
-            row[key] = {**score.metadata, **score.values}
-    return Samples.from_rows(rows, ids)
-
-
 # Scoring a chunk of rows, whose options may stand in another order than in the file.
 
 #: Why a row that the dataset got wrong has no score.
@@ -407,9 +401,10 @@ def restore_label(
     order: Sequence[int],
 ) -> str | None:
     """Return the label in the file of the option that has this label in this order."""
-    if label is None or choices is None or label not in choices or len(order) != len(choices):
+    if label is None or choices is None or len(order) != len(choices):
         return label
-    return choices[order[choices.index(label)]]
+    labels = [choices[place] for place in order]
+    return dict(zip(choices, labels, strict=True)).get(label, label)
 
 
 #: What scores say about the order of the options, where that is not the one of the file.
@@ -453,25 +448,16 @@ def tabulate_scores(scorer: Scorer, scores: Sequence[Score], samples: Samples) -
 
 def build_table(scores: Sequence[Score], value_types: Types, metadata_types: Types) -> Scores:
     """Return the table of scores with these values and metadata; what a score lacks is null."""
-    # Rows with the same reading share one score, which is converted once.
-    places: dict[int, int] = {}
-    distinct: list[Score] = []
-    order = []
-    for score in scores:
-        place = places.setdefault(id(score), len(distinct))
-        if place == len(distinct):
-            distinct.append(score)
-        order.append(place)
     columns = {
-        "status": pl.Series([score.status.value for score in distinct], dtype=pl.String),
-        "reason": pl.Series([score.reason for score in distinct], dtype=pl.String),
-        "values": _build_structs([score.values for score in distinct], value_types),
-        "metadata": _build_structs([score.metadata for score in distinct], metadata_types),
-        "excluded_by": pl.Series([None] * len(distinct), dtype=pl.String),
+        "status": pl.Series([score.status.value for score in scores], dtype=pl.String),
+        "reason": pl.Series([score.reason for score in scores], dtype=pl.String),
+        "values": _build_structs([score.values for score in scores], value_types),
+        "metadata": _build_structs([score.metadata for score in scores], metadata_types),
+        "excluded_by": pl.Series([None] * len(scores), dtype=pl.String),
     }
     types = {**value_types, **metadata_types}
     encoded = frozenset(name for name, dtype in types.items() if dtype is None)
-    return Scores(pl.DataFrame(columns)[order], encoded)
+    return Scores(pl.DataFrame(columns), encoded)
 
 
 def _build_structs(rows: Sequence[Mapping[str, Any]], types: Types) -> pl.Series:
@@ -484,8 +470,6 @@ def _build_structs(rows: Sequence[Mapping[str, Any]], types: Types) -> pl.Series
         elif dtype == pl.Float64:
             numbers = [cell if cell is None else float(cell) for cell in cells]
             columns.append(pl.Series(name, numbers, pl.Float64))
-        elif dtype.is_nested():
-            columns.append(_build_lists(name, cells, dtype))
         else:
             columns.append(pl.Series(name, cells, dtype))
     return pl.DataFrame(columns).to_struct()
@@ -493,16 +477,6 @@ def _build_structs(rows: Sequence[Mapping[str, Any]], types: Types) -> pl.Series
 
 def _write_json(cell: object) -> str | None:
     return None if cell is None else json.dumps(cell, ensure_ascii=False)
-
-
-def _build_lists(name: str, cells: Sequence[Any], dtype: pl.DataType) -> pl.Series:
-    """Return a column of lists; each distinct list is built once, since that takes long."""
-    places: dict[object, int] = {}
-    order = []
-    for cell in cells:
-        key = None if cell is None else tuple(cell)
-        order.append(places.setdefault(key, len(places)))
-    return pl.Series(name, list(places), dtype).gather(order)
 
 
 def join_scores(completions: Completions, scores: Mapping[str, Scores]) -> pl.DataFrame:
@@ -526,20 +500,6 @@ class Action:
     filter: RowFilter
     action: Literal["exclude_from_metrics"] = "exclude_from_metrics"
 
-    def sift(
-        self,
-        samples: Samples,
-        completions: Completions,
-        scores: Mapping[str, Scores],
-    ) -> list[bool | RowError]:
-        """Return which rows match, and which rows the filter fails on."""
-        views = {}
-        if self.filter.template.paths_from("solver_output"):
-            views["solver_output"] = view_completions(completions)
-        if self.filter.template.paths_from("scores"):
-            views["scores"] = view_scores(scores, samples.ids)
-        return self.filter.sift(samples, **views)
-
 
 def apply_actions(
     actions: Sequence[Action],
@@ -556,27 +516,22 @@ def apply_actions(
     """
     if not actions:
         return dict(scores)
-    excluded: list[str | None] = [None] * len(samples)
-    problems = []
-    for action in actions:
-        for row, verdict in enumerate(action.sift(samples, completions, scores)):
-            if excluded[row] is not None:
-                continue
-            if isinstance(verdict, RowError):
-                problems.append((row, action, verdict))
-            elif verdict:
-                excluded[row] = action.key
-    if problems:
-        row, action, problem = min(problems, key=itemgetter(0))
-        message = f"action `{action.key}`: {problem.message}"
-        where = samples.place(row, problem.column)
-        raise DataError(
-            "E207",
-            message,
-            where=where,
-            hint=problem.hint,
-        ) from problem
-    _exclude_all_trials(excluded, num_trials)
+    excluded: list[str | None] = []
+    for row, context in enumerate(build_contexts(samples, completions, scores)):
+        key = None
+        for action in actions:
+            try:
+                if key is None and action.filter.matches(**context):
+                    key = action.key
+            except RowError as problem:
+                message = f"action `{action.key}`: {problem.message}"
+                where = samples.place(row, problem.column)
+                raise DataError("E207", message, where=where, hint=problem.hint) from problem
+        excluded.append(key)
+    for start in range(0, len(excluded), num_trials):
+        trials = slice(start, start + num_trials)
+        key = next(filter(None, excluded[trials]), None)
+        excluded[trials] = [key] * len(excluded[trials])
     column = pl.Series("excluded_by", excluded, pl.String)
     marked = {}
     for key, table in scores.items():
@@ -584,13 +539,19 @@ def apply_actions(
     return marked
 
 
-def _exclude_all_trials(excluded: list[str | None], num_trials: int) -> None:
-    """Give all trials of a sample the key of the first one that has one."""
-    for start in range(0, len(excluded), num_trials):
-        trials = slice(start, start + num_trials)
-        keys = list(filter(None, excluded[trials]))
-        if keys:
-            excluded[trials] = keys[:1] * num_trials
+def build_contexts(
+    samples: Samples, completions: Completions, scores: Mapping[str, Scores]
+) -> Iterator[dict[str, object]]:
+    """Yield what the filter of an action sees of each row."""
+    keys = list(scores)
+    tables = [table.rows() for table in scores.values()]
+    for sample, completion, *row in zip(samples.rows(), completions, *tables, strict=True):
+        cells = [{**score.metadata, **score.values} for score in row]
+        yield {
+            "sample": sample,
+            "solver_output": completion.solver_output(),
+            "scores": dict(zip(keys, cells, strict=True)),
+        }
 
 
 def try_action(
@@ -600,7 +561,9 @@ def try_action(
     scores: Mapping[str, Scores],
 ) -> RowError | None:
     """Return the first error of a rule on these rows; None if there is none."""
-    for problem in action.sift(samples, completions, scores):
-        if isinstance(problem, RowError):
+    for context in build_contexts(samples, completions, scores):
+        try:
+            action.filter.matches(**context)
+        except RowError as problem:
             return problem
     return None

@@ -14,7 +14,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate
 from typing import Any, ClassVar, Literal, get_args
 
@@ -24,10 +23,9 @@ from answerkey.errors import SpecError, listing, suggest
 from answerkey.models.logprobs import Position, read_logprob, read_positions
 from answerkey.reader.characters import compose
 from answerkey.reader.markup import split_thoughts
-from answerkey.scorers.base import FieldErrors, RowChecks, Scorer, Types
-from answerkey.scorers.mcqa import Extraction, StringEqualsMcqa
-from answerkey.templates import Template
-from answerkey.types import Completions, Known, Samples, Score, ScoreStatus
+from answerkey.scorers.base import Types
+from answerkey.scorers.mcqa import StringEqualsMcqa
+from answerkey.types import Completions, Samples, Score, ScoreStatus
 
 Normalise = Literal["none", "tokens", "bytes"]
 
@@ -96,22 +94,17 @@ def _share_out(logs: Sequence[float | None], highest: float) -> list[float | Non
 
 
 @dataclass(frozen=True)
-class ChoiceProbabilities(Scorer):
+class ChoiceProbabilities(StringEqualsMcqa):
     """Compares the likeliest choice with the ground-truth choice.
 
     `extraction` is how the text is read, to be compared with it. `normalise` divides the
     log-probability of a ranked continuation by its length.
     """
 
-    ground_truth_choice: str | int
-    choices: str | list[str | int]
-    extraction: Extraction = "first_character"
-    options: str | list[str] | None = None
     normalise: Normalise = "none"
 
     type = "choice_probabilities"
     title = "Choice Probabilities"
-    template_fields = ("ground_truth_choice", "choices", "options")
     value_types: ClassVar[Types] = {
         "is_correct": pl.Float64(),
         "confidence": pl.Float64(),
@@ -136,7 +129,6 @@ class ChoiceProbabilities(Scorer):
         "nll": (0.0, math.inf),
         "brier": (0.0, 2.0),
     }
-    main_value = "is_correct"
     default_metric_name = "Accuracy by Probability"
     default_metrics = (
         {"type": "mean", "field": "is_correct", "name": "Accuracy by Probability"},
@@ -147,7 +139,7 @@ class ChoiceProbabilities(Scorer):
         {"type": "mean", "field": "choice_mass", "name": "Choice Mass"},
         {"type": "mean", "field": "is_partial", "name": "Choices outside top_logprobs"},
     )
-    follows_order = True
+    reads_choices = False
     reads_logprobs = True
 
     def __post_init__(self) -> None:
@@ -156,54 +148,26 @@ class ChoiceProbabilities(Scorer):
             hint = suggest(str(self.normalise), ways) or f"ways: {listing(ways)}"
             raise SpecError("E108", f"`normalise` is {self.normalise!r}", hint=hint)
 
-    @cached_property
-    def _text(self) -> StringEqualsMcqa:
-        """The scorer of the text, which also reads the choices and the truth."""
-        return StringEqualsMcqa(
-            self.ground_truth_choice, self.choices, extraction=self.extraction, options=self.options
-        )
-
-    def compile_field(self, field: str) -> Template | None:
-        """Return the template of one field."""
-        return self._text.compile_field(field)
-
-    def check_fields(self) -> FieldErrors:
-        """Return an unknown extraction rule, and constants that fit no row."""
-        return self._text.check_fields()
-
-    def check_rows(self, samples: Samples) -> RowChecks:
-        """Return the rows whose choices or truth are unsuitable."""
-        return self._text.check_rows(samples)
-
-    def sample_facts(self, samples: Samples) -> Known:
-        """Return choices, truth and option texts of each sample."""
-        return self._text.sample_facts(samples)
+    def column_types(self, scores: Sequence[Score]) -> tuple[Types, Types]:  # noqa: ARG002 - known before
+        """Return the types of what is stored."""
+        return self.value_types, self.metadata_types
 
     def score(self, samples: Samples, completions: Completions) -> list[Score]:
         """Return the scores of the log-probabilities of each completion."""
-        scores = []
-        for reading, completion in zip(
-            self._text.score(samples, completions), completions, strict=True
-        ):
-            scores.append(self._judge(reading, completion.logprobs))
+        scores = super().score(samples, completions)
+        for row, (reading, completion) in enumerate(zip(scores, completions, strict=True)):
+            if reading.status is not ScoreStatus.SCORED:
+                scores[row] = Score(reading.status, reading.reason)
+                continue
+            metadata: Mapping[str, Any] = reading.metadata
+            scores[row] = judge_probabilities(
+                completion.logprobs,
+                metadata["choices"],
+                metadata["ground_truth_choice"],
+                metadata["predicted_choice"],
+                self.normalise,
+            )
         return scores
-
-    def _judge(
-        self,
-        reading: Score,
-        logprobs: object,
-    ) -> Score:
-        """Return the score of one completion, whose text was judged before."""
-        if reading.status is not ScoreStatus.SCORED:
-            return Score(reading.status, reading.reason)
-        metadata: Mapping[str, Any] = reading.metadata
-        return judge_probabilities(
-            logprobs,
-            metadata["choices"],
-            metadata["ground_truth_choice"],
-            metadata["predicted_choice"],
-            self.normalise,
-        )
 
 
 # How likely each choice was: read from the alternatives of the first token of the answer. Tokens

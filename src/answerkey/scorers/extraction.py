@@ -28,15 +28,14 @@ LONGEST_REMEMBERED = 2_000
 class ExtractionRule:
     """One way to read a choice from a text.
 
-    With `has_parts`, a reading says which part of the rule decided, and where in the text. A rule
-    that `reads_options` looks at the texts of the options; one that `reads_numbers` knows labels
-    such as 27. `accept` is the lowest grade of confidence that counts.
+    With `has_parts`, a reading says which part of the rule decided, and where in the text.
+    A rule that `reads_options` looks at the texts of the options, and knows labels such as 27.
+    `accept` is the lowest grade of confidence that counts.
     """
 
     name: str
     has_parts: bool = False
     reads_options: bool = False
-    reads_numbers: bool = False
     accept: str = "stated"
 
     def read(
@@ -67,9 +66,7 @@ RULES: dict[str, ExtractionRule] = {
     "first_character": ExtractionRule("first_character"),
     "first_character_literal": ExtractionRule("first_character_literal"),
     "leading_label": ExtractionRule("leading_label", has_parts=True),
-    "stated_answer": ExtractionRule(
-        "stated_answer", has_parts=True, reads_options=True, reads_numbers=True
-    ),
+    "stated_answer": ExtractionRule("stated_answer", has_parts=True, reads_options=True),
 }
 
 
@@ -129,74 +126,41 @@ _HINT = "write it in RE2 syntax, with one group around the choice: `answer is \\
 def find_rule(extraction: object) -> ExtractionRule:
     """Return the rule with this name or pattern, or raise a SpecError that names those there are.
 
-    A pattern is a regular expression with exactly one group. A `fallback` beside them is no part of
-    the rule.
+    A `fallback` beside them is no part of the rule.
     """
-    name = extraction
+    fields: dict[str, object] = {"rule": extraction}
     if isinstance(extraction, Mapping):
-        _check_fallback(extraction)
-        fields = {key: value for key, value in extraction.items() if key != "fallback"}
-        if set(fields) == {"pattern"}:
-            return _build_pattern_rule(fields["pattern"])
-        if set(fields) == {"rule", "accept"}:
-            return _find_lenient_rule(fields["rule"], fields["accept"])
-        name = fields["rule"] if set(fields) == {"rule"} else None
-    if isinstance(name, str) and name in RULES:
-        return RULES[name]
-    rules = (
+        fields = dict(extraction)
+    fallback = fields.pop("fallback", "none")
+    has_fallback = isinstance(fallback, str) and bool(fallback.strip())
+    match fields:
+        case {"pattern": str(pattern)} if has_fallback and len(fields) == 1:
+            return _build_pattern_rule(pattern)
+        case {"rule": "stated_answer", "accept": str(grade)} if has_fallback and grade in GRADES:
+            return replace(RULES["stated_answer"], accept=grade)
+        case {"rule": str(name)} if has_fallback and name in RULES and len(fields) == 1:
+            return RULES[name]
+    hint = (
         f"extraction rules: {listing(RULES)}, and `{{pattern: …}}` with a regular expression;"
-        " `{rule: …, fallback: MODEL}` has a model read the rest,"
-        " and `{rule: stated_answer, accept: doubted}` counts doubted answers"
+        " `{rule: …, fallback: MODEL}` has a model read the rest, and `{rule: stated_answer,"
+        f" accept: GRADE}}` sets the lowest grade that counts, out of {listing(GRADES)}"
     )
-    near = suggest(name, RULES) if isinstance(name, str) else None
-    raise SpecError(
-        "E108", f"unknown extraction rule {extraction!r}", hint=f"{near} {rules}" if near else rules
-    )
+    word = fields.get("rule")
+    near = suggest(word, RULES) if isinstance(word, str) else None
+    if near:
+        hint = f"{near} {hint}"
+    raise SpecError("E108", f"unknown extraction rule {extraction!r}", hint=hint)
 
 
-def _find_lenient_rule(name: object, accept: object) -> ExtractionRule:
-    """Return the rule with the lowest grade of confidence that it accepts."""
-    rule = find_rule(name)
-    if not rule.reads_options:
-        message = f"`accept` goes with `rule: stated_answer`, not with {name!r}"
-        raise SpecError("E108", message, hint="leave it out: other rules have no grades")
-    if accept not in GRADES:
-        message = f"`accept` is {accept!r}"
-        raise SpecError("E108", message, hint=f"grades of confidence: {listing(GRADES)}")
-    return replace(rule, accept=str(accept))
-
-
-def _check_fallback(extraction: Mapping[str, object]) -> None:
-    fallback = extraction.get("fallback", "none")
-    if not isinstance(fallback, str) or not fallback.strip():
-        message = f"`fallback` must name a model, not {fallback!r}"
-        raise SpecError("E108", message, hint="leave it out to ask none")
-
-
-def _build_pattern_rule(pattern: object) -> PatternRule:
-    if not isinstance(pattern, str):
-        raise SpecError(
-            "E108",
-            f"`pattern` must be text, not {pattern!r}",
-            hint=_HINT,
-        )
+def _build_pattern_rule(pattern: str) -> PatternRule:
+    """Return the rule of a regular expression with exactly one group."""
     try:
         groups = pl.select(pl.lit("").str.extract_groups(pattern)).to_series().struct.fields
     except pl.exceptions.ComputeError as error:
-        why = (
-            str(error)
-            .rstrip()
-            .splitlines()[-1]
-            .removeprefix("error: ")
-            .removeprefix("regex error: ")
-        )
+        why = str(error).rstrip().splitlines()[-1].rpartition("error: ")[2]
         message = f"`pattern` {pattern!r} is not a regular expression: {why}"
         raise SpecError("E108", message, hint=_HINT) from None
     if len(groups) != 1:
         message = f"`pattern` {pattern!r} has {len(groups)} groups, and needs exactly one"
-        raise SpecError(
-            "E108",
-            message,
-            hint=f"{_HINT}; further brackets are written `(?:…)`",
-        )
+        raise SpecError("E108", message, hint=f"{_HINT}; further brackets are written `(?:…)`")
     return PatternRule("pattern", has_parts=True, pattern=pattern)

@@ -2,9 +2,10 @@
 
 Values: `is_correct` (1.0 or 0.0). Metadata: `completion_validity` (VALID or INVALID),
 `validity_reason` (null when VALID), `predicted_choice` (null when INVALID), `ground_truth_choice`,
-`choices`, `extraction_rule`. A rule that has parts also gives `answer_span`, the passage of the
-text that decided; a `fallback` gives `fallback_text` and `fallback_error`. Where the options were
-shown in another order than in the file, the truth moves with its option.
+`choices`, `extraction_rule`; `answer_span` (the passage of the text that decided), `confidence`,
+`doubted_choice` and `doubt` where the rule tells them; a `fallback` gives `fallback_text` and
+`fallback_error`. Where the options were shown in another order than in the file, the truth moves
+with its option.
 """
 
 from __future__ import annotations
@@ -36,7 +37,6 @@ from answerkey.scorers.base import (
     call_by_trial,
     call_model,
     compile_templates,
-    name_column,
     report_faults,
 )
 from answerkey.scorers.extraction import ExtractionRule, find_rule
@@ -83,8 +83,12 @@ METADATA_TYPES: dict[str, pl.DataType] = {
     "choices": pl.List(pl.String),
     "extraction_rule": pl.String(),
 }
-#: What is meant for a column, without the braces of a template.
-_COLUMN = re.compile(r"\W*(?:sample\.)?([A-Za-z_]\w+)\W*")
+#: The metadata of a score that is not SCORED.
+_BLANK = dict.fromkeys(METADATA_TYPES)
+#: What the rules that read the whole text add: the passage that decided, and how sure it is.
+_SPAN_TYPES: Types = {"answer_span": pl.List(pl.Int64)}
+_GRADE_TYPES: Types = dict.fromkeys(("confidence", "doubted_choice", "doubt"), pl.String())
+_FALLBACK_TYPES: Types = dict.fromkeys(("fallback_text", "fallback_error"), pl.String())
 _NUMBER = re.compile("[1-9][0-9]{0,3}")
 _LONGER = "for longer answers use the scorer `string_equals`"
 _LENGTH_HINTS: dict[FaultReason, str] = {
@@ -108,8 +112,7 @@ def judge(
 ) -> Score:
     """Return the score of one completion; FAILED when choices or truth are unsuitable.
 
-    A score that is not SCORED has the same names as any other, all null. `options`: the texts of
-    the choices.
+    What is not SCORED has nulls as its values and metadata. `options` are the texts of the choices.
     """
     scorer = StringEqualsMcqa(extraction=extraction)
     if scorer.model_key is not None:
@@ -179,10 +182,11 @@ def judge_reading(
     reading: Reading,
 ) -> Score:
     """Return the score for what was read in a completion."""
+    blank = Score(ScoreStatus.ERROR, CALL_FAILED, {"is_correct": None}, _BLANK)
     if question.faults:
-        return _leave_unscored(rule, ScoreStatus.FAILED, question.faults[0].reason)
+        return replace(blank, status=ScoreStatus.FAILED, reason=question.faults[0].reason)
     if completion.status is CompletionStatus.ERROR:
-        return _leave_unscored(rule, ScoreStatus.ERROR, CALL_FAILED)
+        return blank
     reason = reading.reason
     if reason in UNSAID and _is_truncated(completion):
         reason = TRUNCATED
@@ -207,26 +211,6 @@ def judge_reading(
         values={"is_correct": is_correct},
         metadata=metadata,
     )
-
-
-def _leave_unscored(
-    rule: ExtractionRule,
-    status: ScoreStatus,
-    reason: str,
-) -> Score:
-    """Return a score with the names of every other score, all null."""
-    metadata = dict.fromkeys(_name_metadata(rule))
-    return Score(status, reason, {"is_correct": None}, metadata)
-
-
-def _name_metadata(rule: ExtractionRule) -> dict[str, pl.DataType]:
-    """Return the metadata of a score, by name."""
-    types = dict(METADATA_TYPES)
-    if rule.has_parts:
-        types["answer_span"] = pl.List(pl.Int64)
-    if rule.reads_options:
-        types |= dict.fromkeys(("confidence", "doubted_choice", "doubt"), pl.String())
-    return types
 
 
 def _is_truncated(completion: Completion) -> bool:
@@ -311,7 +295,7 @@ class StringEqualsMcqa(Scorer):
     def check_labels(self) -> LabelCheck:
         """What refuses labels that the rule cannot read."""
         with suppress(SpecError):
-            if find_rule(self.extraction).reads_numbers:
+            if find_rule(self.extraction).reads_options:
                 return check_characters_or_numbers
         return check_characters
 
@@ -361,16 +345,11 @@ class StringEqualsMcqa(Scorer):
                     constants[name] = template.evaluate()
         for fault in build_question(constants, self.check_labels).faults:
             message = f"`{fault.field}`: {fault.message}"
-            advice = self._suggest_column(fault.field) or fault.hint
-            errors.append((fault.field, SpecError("E108", message, hint=advice)))
+            hint = f'for a column write `{fault.field}: "{{{{ sample.COLUMN }}}}"`'
+            if fault.hint:
+                hint = f"{fault.hint}; {hint}"
+            errors.append((fault.field, SpecError("E108", message, hint=hint)))
         return errors
-
-    def _suggest_column(self, field: str) -> str | None:
-        """Return the hint for a field that names a column without the braces of a template."""
-        word = _COLUMN.fullmatch(str(getattr(self, field)))
-        if word is None or word[1] in (read_options(self.choices) or ()):
-            return None
-        return f'for the column write `{field}: "{{{{ sample.{word[1]} }}}}"`'
 
     def questions(self, samples: Samples) -> list[Question]:
         """Return the question of each sample."""
@@ -383,28 +362,19 @@ class StringEqualsMcqa(Scorer):
             templates.pop(name, None)
         faults = []
         trimmed: dict[str, int] = {}
-        for row, question in enumerate(
-            build_questions(
-                templates,
-                samples,
-                self.check_labels,
-            )
-        ):
+        questions = build_questions(templates, samples, self.check_labels)
+        for row, question in enumerate(questions):
             faults += [(row, fault) for fault in question.faults]
             for name in question.trimmed:
                 trimmed.setdefault(name, row)
         notices = []
         for name, template in templates.items():
-            columns = _list_columns(template)
-            if columns and name in trimmed:
-                notices.append(
-                    _describe_trimmed(
-                        name,
-                        columns,
-                        samples,
-                        trimmed[name],
-                    )
-                )
+            is_value = str(template.source).strip().startswith("{{")
+            if name in trimmed and template.columns and is_value:
+                columns = sorted(template.columns)
+                message = f"white space around the values of {listing(columns)} is ignored"
+                place = samples.place(trimmed[name], columns[0])
+                notices.append(Notice(message, place, "trim them in the data"))
         return report_faults(faults, templates, samples), notices
 
     def sample_facts(self, samples: Samples) -> Known:
@@ -413,23 +383,19 @@ class StringEqualsMcqa(Scorer):
         return Known(
             choices=[question.labels or None for question in questions],
             truths=[question.truth for question in questions],
-            options=self.option_texts(samples, only_told=False),
+            options=self.option_texts(samples),
         )
 
-    def option_texts(
-        self,
-        samples: Samples,
-        *,
-        only_told: bool = True,
-    ) -> list[Labels | None]:
+    def option_texts(self, samples: Samples) -> list[Labels | None]:
         """Return the option texts of each sample; None where they are not known.
 
-        Rules see those of the field `options`. Without `only_told`, a column `options` counts too.
+        They are those of the field `options`, the only ones that rules see, or else of a column
+        `options`.
         """
         if self.options is not None:
             return [question.options for question in self.questions(samples)]
         texts: list[Labels | None] = [None] * len(samples)
-        if not only_told and "options" in samples.columns:
+        if "options" in samples.columns:
             for row, cell in enumerate(samples.values("options")):
                 if not isinstance(cell, str | None):
                     texts[row] = read_options(cell)
@@ -437,9 +403,14 @@ class StringEqualsMcqa(Scorer):
 
     def column_types(self, scores: Sequence[Score]) -> tuple[Types, Types]:  # noqa: ARG002 - known before
         """Return the types of what is stored; a rule with parts and a fallback add metadata."""
-        types = _name_metadata(find_rule(self.extraction))
+        rule = find_rule(self.extraction)
+        types: dict[str, pl.DataType | None] = dict(METADATA_TYPES)
+        if rule.has_parts:
+            types |= _SPAN_TYPES
+        if rule.reads_options:
+            types |= _GRADE_TYPES
         if self._call is not None:
-            types |= dict.fromkeys(("fallback_text", "fallback_error"), pl.String())
+            types |= _FALLBACK_TYPES
         return self.value_types, types
 
     def judge(self, question: Question, completion: Completion) -> Score:
@@ -449,20 +420,16 @@ class StringEqualsMcqa(Scorer):
         return judge_reading(rule, question, completion, reading)
 
     def score(self, samples: Samples, completions: Completions) -> list[Score]:
-        """Return the score of each completion; rows with the same reading may share one.
+        """Return the score of each completion.
 
         A fallback reads what the rule cannot; if its call fails, the sample is an ERROR.
         """
         rule = find_rule(self.extraction)
         questions = self.questions(samples)
         readings = read_completions(rule, questions, completions.items)
-        shared = {}
         scores = []
         for question, completion, reading in zip(questions, completions, readings, strict=True):
-            key = (id(question), id(reading))
-            if key not in shared or reading.choice is None:
-                shared[key] = judge_reading(rule, question, completion, reading)
-            scores.append(shared[key])
+            scores.append(judge_reading(rule, question, completion, reading))
         if self._call is None:
             return scores
         prompts = {}
@@ -499,37 +466,6 @@ class StringEqualsMcqa(Scorer):
         }
         is_correct = float(choice in question.truths)
         return replace(score, values={"is_correct": is_correct}, metadata=metadata)
-
-
-def _list_columns(template: Template) -> list[str]:
-    """Return the columns whose cells a template passes on; none if it adds text of its own."""
-    column = name_column(template)
-    if column:
-        return [column]
-    source = str(template.source).strip()
-    is_lone = source.startswith("{{") and source.endswith("}}") and source.count("{{") == 1
-    return sorted(template.columns or ()) if is_lone else []
-
-
-def _describe_trimmed(
-    field: str,
-    columns: Sequence[str],
-    samples: Samples,
-    row: int,
-) -> Notice:
-    """Return the notice that white space around the values of a field is ignored."""
-    noun = "choices" if field == "choices" else "ground truths"
-    word = "columns"
-    column = None
-    if len(columns) == 1:
-        word = "column"
-        column = columns[0]
-    message = f"white space around {noun} in {word} {listing(columns)} is ignored"
-    return Notice(
-        message,
-        samples.place(row, column),
-        "clean the cells to be rid of this warning",
-    )
 
 
 def find_unread(scores: Iterable[Score]) -> list[int]:

@@ -6,16 +6,14 @@ both also when the sample is FAILED.
 
 from __future__ import annotations
 
-import ast
 import json
 import math
-import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, Self
 
 import polars as pl
 
@@ -28,36 +26,25 @@ from answerkey.scorers.base import (
     UNANSWERED,
     FieldErrors,
     Prompt,
-    RowChecks,
-    RowFault,
     Scorer,
     Types,
     call_by_trial,
     call_model,
-    compile_templates,
     reads_completion,
-    report_faults,
 )
 from answerkey.templates import RowError, Template
-from answerkey.text import parse_syntax
 from answerkey.types import (
     Completion,
     Completions,
     CompletionStatus,
-    Request,
     Row,
     Samples,
     Score,
     ScoreStatus,
 )
 
-if TYPE_CHECKING:
-    from answerkey.models.model import LiveModel
-
 JUDGE_CALL_FAILED = "JUDGE_CALL_FAILED"
 JUDGE_UNREADABLE = "JUDGE_UNREADABLE"
-#: How an endpoint rejects a request that asks for JSON of a given schema.
-_REFUSALS = ("HTTP 400", "HTTP 404", "HTTP 415", "HTTP 422", "HTTP 501")
 #: What the prompts of a judge may use.
 NAMES = (
     "sample",
@@ -116,12 +103,6 @@ class ModelJudge(Scorer):
     use_structured_outputs: bool = False
     _model: Model | None = field(default=None, kw_only=True)
     _key: str = field(default="", kw_only=True)
-    _learned: dict[str, bool] = field(
-        default_factory=dict,
-        init=False,
-        repr=False,
-        compare=False,
-    )
 
     template_fields = ("system_prompt", "user_prompt")
 
@@ -156,44 +137,6 @@ class ModelJudge(Scorer):
             return None
         return Template.compile(source, names=NAMES)
 
-    def check_rows(self, samples: Samples) -> RowChecks:
-        """Return the rows on which a prompt fails, as far as that shows without a completion.
-
-        A prompt that reads the completion is only tried on the first row, for columns that do not
-        exist.
-        """
-        templates, errors = compile_templates(self)
-        if errors or not len(samples):
-            return [], []
-        faults = []
-        for name, template in templates.items():
-            if name in self.completion_fields:
-                values: list[object] = [_find_missing_column(template, samples)]
-            else:
-                values = Template.compile(template.source).values(samples)
-            for row, value in enumerate(values):
-                if isinstance(value, RowError):
-                    faults.append((row, RowFault.from_error(name, value)))
-        return report_faults(faults, templates, samples), []
-
-    def try_field(
-        self,
-        field: str,
-        samples: Samples,
-        completions: Completions,
-    ) -> RowError | None:
-        """Return the first error of a prompt on these rows; None if there is none."""
-        template = self.templates()[field]
-        for sample, completion in zip(
-            samples.rows(),
-            completions.rows(),
-            strict=True,
-        ):
-            problem = _try_prompt(template, sample, completion)
-            if problem is not None:
-                return problem
-        return None
-
     def bind(
         self,
         model: Model,
@@ -201,85 +144,75 @@ class ModelJudge(Scorer):
         key: str,
     ) -> Self:
         """Return the scorer with its model; its calls are stored under `key`, the scorer's own."""
+        from answerkey.models.model import calls_endpoint
+
         if getattr(model, "needs", None):
             message = f"model `{model.name}` answers multiple-choice questions and cannot judge"
             hint = "name a live model in `model_key`"
             raise SpecError("E301", message, hint=hint)
+        if self.use_structured_outputs and calls_endpoint(model):
+            model = model.with_schema(self.schema) or model
         return replace(self, _model=model, _key=key)
 
-    @property
-    def model(self) -> Model:
-        """The model that the judge is bound to."""
+    def score(self, samples: Samples, completions: Completions) -> list[Score]:
+        """Return the scores; a row whose prompt cannot be rendered is FAILED."""
         if self._model is None:
             raise InternalError("E901", f"the judge `{self.model_key}` was not bound to a model")
-        return self._model
-
-    def score(self, samples: Samples, completions: Completions) -> list[Score]:
-        """Return the scores.
-
-        A reply that cannot be read is asked for once more, then the row is FAILED.
-        """
+        scores = [UNANSWERED] * len(samples)
         prompts = {}
-        scores = {}
         templates = self.templates()
         needs_completion = self.needs_completion
-        rows = zip(samples.rows(), completions, strict=True)
-        for row, (sample, completion) in enumerate(rows):
+        for row, (sample, completion) in enumerate(zip(samples.rows(), completions, strict=True)):
             if needs_completion and completion.status is CompletionStatus.ERROR:
-                scores[row] = UNANSWERED
                 continue
             try:
-                prompts[row] = build_prompt(templates, sample, completion, self.form)
+                prompts[row] = self._build_prompt(templates, sample, completion)
             except RowError as problem:
                 scores[row] = _fail("TEMPLATE_FAILED", problem.message)
-        scores |= self._judge(prompts, completions)
-        repairs = {}
-        for row, score in scores.items():
-            if score.reason == JUDGE_UNREADABLE:
-                repairs[row] = build_repair(prompts[row], score.metadata, self.form)
-        for row, score in self._judge(repairs, completions).items():
-            text = score.metadata.get("judge_text") or scores[row].metadata["judge_text"]
-            scores[row] = replace(score, metadata={**score.metadata, "judge_text": text})
-        return [scores[row] for row in range(len(samples))]
+        call = partial(call_model, self._model, purpose=f"judge:{self._key}")
+        for row, reply in call_by_trial(call, prompts, completions).items():
+            scores[row] = self._read(reply)
+        return scores
+
+    def _build_prompt(
+        self, templates: Mapping[str, Template], sample: Row, completion: Completion
+    ) -> Prompt:
+        """Return the messages that ask about one completion. Raise RowError."""
+        context = self.build_context(sample, completion)
+        prompt = []
+        if "system_prompt" in templates:
+            text = templates["system_prompt"].render(**context)
+            prompt.append({"role": "system", "content": text})
+        text = templates["user_prompt"].render(**context)
+        prompt.append({"role": "user", "content": f"{text.rstrip()}\n\n{self.form}"})
+        return prompt
+
+    def build_context(self, sample: Row, completion: Completion) -> dict[str, object]:
+        """Return what the prompts see.
+
+        `input_prompt` is the text that is judged, as the format calls it: the answer, the words of
+        a refusal, or nothing.
+        """
+        text = completion.text
+        if text is None:
+            refusal = (completion.reply or {}).get("refusal")
+            text = refusal if isinstance(refusal, str) else ""
+        solver_output: dict[str, Any] = completion.solver_output()
+        model_output = ModelOutput(text)
+        model_output.choices = solver_output["output"]["choices"]
+        model_output.usage = solver_output["output"]["usage"]
+        return {
+            **solver_output,
+            "sample": sample,
+            "solver_output": solver_output,
+            "model_output": model_output,
+            "input_prompt": text,
+        }
 
     def close(self) -> None:
-        """Close the judge's own connections; whoever opened the model it was given closes that."""
-        if "_structured" in self.__dict__ and self._structured is not None:
-            self._structured.close()
-
-    def _judge(self, prompts: Mapping[int, Prompt], completions: Completions) -> dict[int, Score]:
-        """Return the judge's score for each prompt."""
-        replies = call_by_trial(self._call, prompts, completions)
-        return {row: self._read(reply) for row, reply in replies.items()}
-
-    def _call(
-        self,
-        requests: Sequence[Request],
-        trial: int,
-    ) -> Sequence[Completion]:
-        """Return the replies; the first one shows whether the endpoint takes a schema."""
-        purpose = f"judge:{self._key}"
-        structured = self._structured
-        takes_schema = self._learned.get("takes schema")
-        if structured is None or takes_schema is False:
-            return call_model(self.model, requests, trial, purpose)
-        if takes_schema:
-            return call_model(structured, requests, trial, purpose)
-        [first] = call_model(structured, requests[:1], trial, purpose)
-        is_refused = (first.error or "").startswith(_REFUSALS)
-        self._learned["takes schema"] = not is_refused
-        if is_refused:
-            return call_model(self.model, requests, trial, purpose)
-        return [first, *call_model(structured, requests[1:], trial, purpose)]
-
-    @cached_property
-    def _structured(self) -> LiveModel | None:
-        """The same model, asked for JSON of our schema; None if that is not wanted or possible."""
-        from answerkey.models.model import calls_endpoint
-
-        if not self.use_structured_outputs or not calls_endpoint(self.model):
-            return None
-        return self.model.with_schema(self.schema)
+        """Close the connections of a judge that is asked for JSON of a schema."""
+        if self.use_structured_outputs:
+            getattr(self._model, "close", lambda: None)()
 
     def _read(self, reply: Completion) -> Score:
         """Return the score that a reply gives."""
@@ -316,7 +249,6 @@ def _fail(
 class ModelAsAJudge(ModelJudge):
     """Asks for a number: value `score`, from 0 to 1; `raw_score` is what the judge said."""
 
-    use_structured_outputs: bool = True
     score_min: float = 0.0
     score_max: float = 1.0
 
@@ -390,29 +322,17 @@ class _LabelJudge(ModelJudge):
         return _LABELS + ", ".join(quoted) if quoted else _ANY_LABEL
 
     def check_fields(self) -> FieldErrors:
-        """Return labels that are listed twice, and empty fields of a judge of right and wrong."""
-        messages = {}
-        seen = set()
+        """Return an error for labels that are listed twice, and for a field without any."""
+        errors: FieldErrors = []
+        hint = "list what the judge may answer, each label once: `[correct]`, `[incorrect]`"
         for name in self.label_fields:
             labels = getattr(self, name)
             if not labels and self.main_value:
-                messages[name] = f"`{name}` is empty"
-            for label in labels:
-                if label in seen:
-                    messages[name] = f"the label {label!r} is given twice"
-                seen.add(label)
-        hint = "list what the judge may answer, each label once: `[correct]`, `[incorrect]`"
-        return [
-            (
-                name,
-                SpecError(
-                    "E108",
-                    text,
-                    hint=hint,
-                ),
-            )
-            for name, text in messages.items()
-        ]
+                errors.append((name, SpecError("E108", f"`{name}` is empty", hint=hint)))
+            if any(self.labels.count(label) > 1 for label in labels):
+                message = f"a label of `{name}` is given twice"
+                errors.append((name, SpecError("E108", message, hint=hint)))
+        return errors
 
     def read_reply(self, text: str) -> dict[str, object]:
         """Return the label, and whether it is one for right.
@@ -425,17 +345,8 @@ class _LabelJudge(ModelJudge):
                     case {"label": str(text)}:
                         pass
         label = read_label(text, self.labels)
-        return {
-            "label": label,
-            "is_correct": float(
-                label
-                in getattr(
-                    self,
-                    "correct_labels",
-                    (),
-                )
-            ),
-        }
+        right_labels = getattr(self, "correct_labels", ())
+        return {"label": label, "is_correct": float(label in right_labels)}
 
 
 @dataclass(frozen=True)
@@ -470,10 +381,6 @@ class ModelLabeler(_LabelJudge):
     default_metrics = ({"type": "frequency", "field": "label"},)
 
 
-# What a judge is asked: the user's prompts on a sample and its completion, and the form of the
-# answer.
-
-
 class ModelOutput(str):
     """The text that is judged; `choices` and `usage` of the whole reply can be reached through it.
 
@@ -486,94 +393,14 @@ class ModelOutput(str):
     usage: object
 
 
-def build_context(sample: Row, completion: Completion) -> dict[str, object]:
-    """Return what the prompts see.
-
-    `input_prompt` is the text that is judged, as the format calls it: the answer, the words of a
-    refusal, or nothing.
-    """
-    text = completion.text
-    if text is None:
-        refusal = (completion.reply or {}).get("refusal")
-        text = refusal if isinstance(refusal, str) else ""
-    solver_output: dict[str, Any] = completion.solver_output()
-    model_output = ModelOutput(text)
-    model_output.choices = solver_output["output"]["choices"]
-    model_output.usage = solver_output["output"]["usage"]
-    return {
-        **solver_output,
-        "sample": sample,
-        "solver_output": solver_output,
-        "model_output": model_output,
-        "input_prompt": text,
-    }
-
-
-def build_prompt(
-    templates: Mapping[str, Template],
-    sample: Row,
-    completion: Completion,
-    form: str,
-) -> Prompt:
-    """Return the messages that ask about one completion. Raise RowError."""
-    context = build_context(sample, completion)
-    prompt = []
-    if "system_prompt" in templates:
-        text = templates["system_prompt"].render(**context)
-        prompt.append({"role": "system", "content": text})
-    text = templates["user_prompt"].render(**context)
-    prompt.append({"role": "user", "content": f"{text.rstrip()}\n\n{form}"})
-    return prompt
-
-
-def build_repair(
-    prompt: Prompt,
-    judged: Mapping[str, object],
-    form: str,
-) -> Prompt:
-    """Return the messages that ask once more, with the judge's text and what is wrong with it."""
-    text = str(judged["judge_text"] or "")
-    again = f"Your reply could not be used: {judged['judge_error']}. {form}"
-    if text.strip():
-        reply = {"role": "assistant", "content": text}
-        return [*prompt, reply, {"role": "user", "content": again}]
-    # Some endpoints refuse an empty message, so an empty reply is not repeated to the judge.
-    *earlier, last = prompt
-    return [*earlier, {**last, "content": f"{last['content']}\n\n{again}"}]
-
-
-def _try_prompt(
-    template: Template,
-    sample: Row,
-    completion: Completion,
-) -> RowError | None:
-    try:
-        template.render(**build_context(sample, completion))
-    except RowError as problem:
-        return problem
-    return None
-
-
-def _find_missing_column(template: Template, samples: Samples) -> RowError | None:
-    """Return the error about a column that does not exist; None if the prompt reads no such."""
-    problem = _try_prompt(template, samples.row(0), Completion(""))
-    if problem is None or not problem.is_undefined or problem.column in {None, *samples.columns}:
-        return None
-    return problem
-
-
 def _name_scale(scale: Scale) -> str:
     return "from {:.15g} to {:.15g}".format(*scale)
 
 
 # Reading what a judge says: the one score it names, or why there is none; never a guess.
 
-_FENCE = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)
-#: Longer literals, and more objects than this in one reply, are not read.
-_LONGEST_LITERAL = 20_000
+#: More objects than this in one reply are not read.
 _MOST_OBJECTS = 1_000
-#: The names and values of an object, in order; a name may occur twice.
-_Pairs = list[tuple[str, object]]
 
 
 class UnreadableVerdict(Exception):  # noqa: N818 - it becomes a FAILED score, never an error of a run
@@ -583,31 +410,29 @@ class UnreadableVerdict(Exception):  # noqa: N818 - it becomes a FAILED score, n
 def read_verdict(text: str, scale: Scale) -> Verdict:
     """Return the verdict that a judge's text holds. Raise UnreadableVerdict.
 
-    It is a JSON object with a `score`, bare, in a code fence or with prose around it; a Python
-    literal will do. A text that is nothing but a number is a score too. Several objects must agree
-    on the score. A score outside the scale is not moved into it.
+    It is a JSON object with a `score`, bare, in a code fence or with prose around it, or nothing
+    but a number. Several objects must agree on the score. A score outside the scale is not moved
+    into it.
     """
     text = text.strip()
     if not text:
         raise UnreadableVerdict("the reply is empty")
-    objects = _parse_objects(text) or _parse_literals(text)
+    objects = _parse_objects(text)
+    if not objects and _to_number(text) is not None:
+        objects = [{"score": text}]
     if not objects:
-        if _to_number(text) is None:
-            raise UnreadableVerdict(f"the reply has no JSON object with a `score`: {shorten(text)}")
-        return Verdict(_read_score(text, scale))
-    verdicts = [_read_object(pairs, scale) for pairs in objects]
-    scores = dict.fromkeys(verdict.score for verdict in verdicts)
-    if len(scores) > 1:
-        listed = ", ".join(f"{score:.15g}" for score in scores)
+        raise UnreadableVerdict(f"the reply has no JSON object with a `score`: {shorten(text)}")
+    verdicts: dict[float, Verdict] = {}
+    for cells in objects:
+        verdict = _read_object(cells, scale)
+        verdicts.setdefault(verdict.score, verdict)
+    if len(verdicts) > 1:
+        listed = ", ".join(f"{score:.15g}" for score in verdicts)
         raise UnreadableVerdict(f"the reply names several scores: {listed}")
-    return max(verdicts, key=_rate_completeness)
+    return next(iter(verdicts.values()))
 
 
-def _rate_completeness(verdict: Verdict) -> tuple[bool, bool]:
-    return verdict.reasoning is not None, verdict.confidence is not None
-
-
-def _parse_objects(text: str) -> list[_Pairs]:
+def _parse_objects(text: str) -> list[dict[str, object]]:
     """Return the JSON objects with a score in a text.
 
     An object without a score may hold one that has it.
@@ -619,64 +444,43 @@ def _parse_objects(text: str) -> list[_Pairs]:
             break
         end = start + 1
         with suppress(ValueError, RecursionError):
-            pairs, after = _DECODER.raw_decode(text, start)
-            if _list_scores(pairs):
+            cells, after = _DECODER.raw_decode(text, start)
+            if "score" in cells:
                 end = after
-                objects.append(pairs)
+                objects.append(cells)
         start = text.find("{", end)
     return objects
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=list, strict=False)
+def _build_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object by its names in lower case. Raise UnreadableVerdict for two scores."""
+    cells: dict[str, object] = {}
+    for name, value in pairs:
+        key = name.strip().lower()
+        if key == "score" and key in cells:
+            raise UnreadableVerdict("the reply names several scores in one object")
+        cells[key] = value
+    return cells
 
 
-def _parse_literals(text: str) -> list[_Pairs]:
-    """Return the Python dicts with a score in code fences, or in the text from brace to brace."""
-    pieces = _FENCE.findall(text)
-    pieces.append(text[text.find("{") : text.rfind("}") + 1])
-    objects = []
-    for piece in dict.fromkeys(pieces):
-        pairs = _parse_literal(piece.strip())
-        if _list_scores(pairs):
-            objects.append(pairs)
-    return objects
+_DECODER = json.JSONDecoder(object_pairs_hook=_build_object, strict=False)
 
 
-def _parse_literal(piece: str) -> _Pairs:
-    """Return the pairs of a dict written in Python: single quotes, a comma too many."""
-    if len(piece) > _LONGEST_LITERAL or not piece.startswith("{"):
-        return []
-    pairs = []
-    try:
-        tree = parse_syntax(piece, "eval").body
-        if not isinstance(tree, ast.Dict):
-            return []
-        for key, value in zip(tree.keys, tree.values, strict=True):
-            if key is None:
-                return []
-            pairs.append((str(ast.literal_eval(key)), ast.literal_eval(value)))
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-        return []
-    return pairs
-
-
-def _list_scores(pairs: _Pairs) -> list[object]:
-    return [value for name, value in pairs if name.strip().lower() == "score"]
-
-
-def _read_object(pairs: _Pairs, scale: Scale) -> Verdict:
+def _read_object(cells: Mapping[str, object], scale: Scale) -> Verdict:
     """Return the verdict of one object. Raise UnreadableVerdict."""
-    scores = {_read_score(value, scale) for value in _list_scores(pairs)}
-    if len(scores) > 1:
-        raise UnreadableVerdict("the reply names several scores in one object")
-    cells = {name.strip().lower(): value for name, value in pairs}
+    score = _to_number(cells["score"])
+    if score is None:
+        raise UnreadableVerdict(f"the score is {shorten(cells['score'])}, not a number")
+    if not scale[0] <= score <= scale[1]:
+        limits = _name_scale(scale)
+        raise UnreadableVerdict(f"the score is {score:.15g}, and the scale goes {limits}")
     reasoning = cells.get("reasoning")
     if not isinstance(reasoning, str | None):
-        reasoning = json.dumps(reasoning, ensure_ascii=False, default=str)
+        reasoning = json.dumps(reasoning, ensure_ascii=False)
     confidence = _to_number(cells.get("confidence"))
     if confidence is not None and not 0 <= confidence <= 1:
         confidence = None
-    return Verdict(scores.pop(), reasoning, confidence)
+    return Verdict(score, reasoning, confidence)
 
 
 def read_label(text: str, labels: Sequence[str]) -> str:
@@ -696,16 +500,6 @@ def read_label(text: str, labels: Sequence[str]) -> str:
     if labels:
         raise UnreadableVerdict(f"the reply is none of the labels: {shorten(text)}")
     return shortest
-
-
-def _read_score(value: object, scale: Scale) -> float:
-    number = _to_number(value)
-    if number is None:
-        raise UnreadableVerdict(f"the score is {shorten(value)}, not a number")
-    if not scale[0] <= number <= scale[1]:
-        limits = _name_scale(scale)
-        raise UnreadableVerdict(f"the score is {number:.15g}, and the scale goes {limits}")
-    return number
 
 
 def _to_number(value: object) -> float | None:

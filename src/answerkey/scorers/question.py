@@ -190,19 +190,8 @@ def _read_text(cell: object, reason: FaultReason) -> str:
         raise RowFault(reason, f"{noun} is null", hint)
     if isinstance(cell, str | int) and not isinstance(cell, bool):
         return str(cell)
-    kind = f"a {type(cell).__name__}"
-    if isinstance(cell, bool):
-        kind = "true/false"
-    elif isinstance(cell, float):
-        kind = "a number with decimals"
-    elif isinstance(cell, list | tuple | dict | set):
-        kind = "a nested value"
-    message = f"{noun} {shorten(cell)} is {kind}, not text or an integer"
-    raise RowFault(
-        reason,
-        message,
-        f"write the {noun} as text, for example 'A' or '1'",
-    )
+    message = f"{noun} {shorten(cell)} is not text or an integer"
+    raise RowFault(reason, message, f"write the {noun} as text, for example 'A' or '1'")
 
 
 def read_options(value: object) -> Labels | None:
@@ -229,9 +218,10 @@ def move_label(
     order: Sequence[int],
 ) -> str:
     """Return the label in this order of the option that has this label in the file."""
-    if label not in labels or len(order) != len(labels):
+    if len(order) != len(labels):
         return label
-    return labels[list(order).index(labels.index(label))]
+    written = [labels[place] for place in order]
+    return dict(zip(written, labels, strict=True)).get(label, label)
 
 
 def _parse_list(value: object) -> Sequence[object]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from operator import eq
 from typing import Any
 
@@ -27,33 +26,20 @@ Passage = tuple[str | None, Labels, Labels | None]
 
 
 def list_passages(
-    scorer: StringEqualsMcqa,
-    samples: Samples,
-    completions: Completions,
-    scores: Scores,
-    *,
-    only_told: bool = False,
+    scorer: StringEqualsMcqa, samples: Samples, completions: Completions, scores: Scores
 ) -> list[Passage]:
-    """Return what there is to read; every row has been scored.
-
-    With `only_told`, option texts are those of the scorer's field; else also those of a column
-    `options`.
-    """
-    options = scorer.option_texts(samples, only_told=only_told)
-    return list(
-        zip(
-            list_texts(completions),
-            list_labels(scores),
-            options,
-            strict=True,
-        )
-    )
+    """Return what there is to read; every row has been scored."""
+    options = scorer.option_texts(samples)
+    return list(zip(list_texts(completions), list_labels(scores), options, strict=True))
 
 
 def list_texts(completions: Completions) -> list[str | None]:
     """Return the texts of completions; None for a refusal and for a reply without any."""
-    is_text = completions.column("status") == CompletionStatus.OK.value
-    return pl.select(pl.when(is_text).then(completions.column("completion"))).to_series().to_list()
+    texts = []
+    for completion in completions:
+        is_text = completion.status is CompletionStatus.OK
+        texts.append(completion.text if is_text else None)
+    return texts
 
 
 def list_labels(scores: Scores) -> list[Labels]:
@@ -77,14 +63,7 @@ def reread(
     """
     columns = {}
     for name in names:
-        choices = [
-            _read_choice(
-                name,
-                *passage,
-                is_told=is_told,
-            )
-            for passage in passages
-        ]
+        choices = [_read_choice(name, *passage, is_told=is_told) for passage in passages]
         columns[name] = pl.Series(name, choices, dtype=pl.String)
     return columns
 
@@ -122,12 +101,11 @@ def find_audited_rows(
     size: int,
 ) -> list[int]:
     """Return the rows of audited samples in a stretch of samples with `size` rows each."""
-    first = bisect_left(audited, stretch.start)
-    last = bisect_left(audited, stretch.stop)
     rows: list[int] = []
-    for sample in audited[first:last]:
-        start = (sample - stretch.start) * size
-        rows += range(start, start + size)
+    for sample in audited:
+        if sample in stretch:
+            start = (sample - stretch.start) * size
+            rows += range(start, start + size)
     return rows
 
 
@@ -143,7 +121,7 @@ def count_readings(
 
     `samples` is the number of samples behind the rows, `own` what the scorer itself reads, by the
     rule that `own_rule` names. Rows that take no part in metrics are skipped. Empty for scorers
-    that read no choices. `theirs` compares with the verdicts of another tool, where there are any.
+    that read no choices.
     """
     if not reads_choices(scorer):
         return {}
@@ -153,48 +131,19 @@ def count_readings(
     completions = completions.take(chosen)
     scores = scores.take(chosen)
     is_told = scorer.options is not None
-    passages = list_passages(scorer, samples, completions, scores, only_told=True)
+    passages = list_passages(scorer, samples, completions, scores)
     truths = scores.text("ground_truth_choice").to_list()
     readings = {OWN: scores.text("predicted_choice")}
     names = [name for name in RULE_NAMES if name != scorer.rule_name]
     readings |= reread(passages, names, is_told=is_told)
     rules = {}
     for name, choices in readings.items():
-        rules[name] = {"correct": _count_equal(choices, truths), "invalid": choices.null_count()}
+        correct = sum(map(eq, choices, truths))
+        rules[name] = {"correct": correct, "invalid": choices.null_count()}
     owners = samples.ids if samples.orders is None else samples.orders["base_sample_id"]
-    counts = {
+    return {
         "n": len(chosen),
         "samples": owners.n_unique(),
         "rules": rules,
         "own_rule": {scorer.rule_name: len(chosen)},
     }
-    if all(completion.their_score is None for completion in completions):
-        return counts
-    disputed = {}
-    for row, completion in enumerate(completions):
-        is_right = float(readings[OWN][row] == truths[row])
-        if completion.their_score in {0.0, 1.0} and completion.their_score != is_right:
-            disputed[row] = completion.their_score
-    # A reader agrees with the other tool if it makes right what that tool calls right.
-    readers = {}
-    if disputed:
-        texts = [passages[row] for row in disputed]
-        for name, choices in reread(
-            texts,
-            (*RULE_NAMES, *EXTRACTORS),
-            is_told=is_told,
-        ).items():
-            verdicts = [
-                float(choice == truths[row])
-                for choice, row in zip(
-                    choices,
-                    disputed,
-                    strict=True,
-                )
-            ]
-            readers[name] = _count_equal(verdicts, disputed.values())
-    return {**counts, "theirs": {"n": len(disputed), "readers": readers}}
-
-
-def _count_equal(left: Iterable[object], right: Iterable[object]) -> int:
-    return sum(map(eq, left, right))

@@ -12,25 +12,13 @@ from typing import ClassVar
 import polars as pl
 
 from answerkey.scorers.base import (
-    CALL_FAILED,
-    RowChecks,
     RowFault,
     Scorer,
     Types,
-    compile_templates,
     reads_completion,
-    report_faults,
-    view_completions,
 )
 from answerkey.templates import RowError, Template
-from answerkey.types import (
-    Completion,
-    Completions,
-    CompletionStatus,
-    Samples,
-    Score,
-    ScoreStatus,
-)
+from answerkey.types import Completion, CompletionStatus, Row, Samples, Score, ScoreStatus
 
 
 @dataclass(frozen=True)
@@ -69,68 +57,37 @@ class StringEquals(Scorer):
             return ()
         return ("value",)
 
-    def check_rows(self, samples: Samples) -> RowChecks:
-        """Return the rows without a ground truth, and those on which a template fails."""
-        templates, errors = compile_templates(self)
-        if errors:
-            return [], []
-        if self.needs_completion:
-            templates.pop("value", None)
-        faults = []
-        for field, template in templates.items():
-            for row, value in enumerate(template.values(samples)):
-                fault = find_fault(field, value)
-                if fault is not None:
-                    faults.append((row, fault))
-        return report_faults(faults, templates, samples), []
+    def find_fault(self, field: str, value: object) -> RowFault | None:
+        """Return what is wrong with a value: its template failed, or the ground truth is null."""
+        if value is None and field == "ground_truth":
+            hint = "fill the cell or filter the row out"
+            return RowFault("BAD_TRUTH", "ground truth is null", hint, field)
+        return super().find_fault(field, value)
 
-    def score(self, samples: Samples, completions: Completions) -> list[Score]:
-        """Return the scores.
+    def questions(self, samples: Samples) -> list[tuple[Row, object]]:
+        """Return each sample with its ground truth."""
+        truths = self.templates()["ground_truth"].values(samples)
+        return list(zip(samples.rows(), truths, strict=True))
+
+    def judge(self, question: tuple[Row, object], completion: Completion) -> Score:
+        """Return the score of one row.
 
         A completion without text is wrong, a row without ground truth FAILED.
         """
-        truths = self.templates()["ground_truth"].values(samples)
-        values = self._list_values(samples, completions)
-        return list(map(self._judge, truths, values, completions))
-
-    def _list_values(self, samples: Samples, completions: Completions) -> list[object]:
-        """Return what is compared in each row."""
+        sample, truth = question
+        value: object = completion.text
         template = self.compile_field("value")
-        if template is None:
-            return [completion.text for completion in completions]
-        if not self.needs_completion:
-            return template.values(samples)
-        return template.values(samples, solver_output=view_completions(completions))
-
-    def _judge(
-        self,
-        truth: object,
-        value: object,
-        completion: Completion,
-    ) -> Score:
-        """Return the score of one row."""
         if completion.status is not CompletionStatus.OK and self.needs_completion:
             value = None
-        fault = find_fault("ground_truth", truth) or find_fault("value", value)
+        elif template is not None:
+            try:
+                value = template.evaluate(**self.build_context(sample, completion))
+            except RowError as problem:
+                value = problem
+        fault = self.find_fault("ground_truth", truth) or self.find_fault("value", value)
         if fault is not None:
             return Score(ScoreStatus.FAILED, fault.reason)
-        if completion.status is CompletionStatus.ERROR and self.needs_completion:
-            return Score(ScoreStatus.ERROR, CALL_FAILED)
         text = None if value is None else str(value)
-        is_correct = float(text == str(truth))
+        values = {"is_correct": float(text == str(truth))}
         metadata = {"answer_gt": str(truth), "answer_pred": text}
-        return Score(
-            ScoreStatus.SCORED,
-            values={"is_correct": is_correct},
-            metadata=metadata,
-        )
-
-
-def find_fault(field: str, value: object) -> RowFault | None:
-    """Return what is wrong with a value: its template failed, or the ground truth is null."""
-    if isinstance(value, RowError):
-        return RowFault.from_error(field, value)
-    if value is None and field == "ground_truth":
-        hint = "fill the cell or filter the row out"
-        return RowFault("BAD_TRUTH", "ground truth is null", hint, field)
-    return None
+        return Score(ScoreStatus.SCORED, values=values, metadata=metadata)

@@ -627,7 +627,7 @@ def _check_aggregator(fields: shapes.AggregatorFields, num_trials: int) -> tuple
             return f"the aggregator `{name}` has no `k`", "leave `k` out"
     elif k is None:
         return f"the aggregator `{name}` needs `k`", f"write `{{function: {name}, k: 1}}`"
-    elif name in metrics.trials.DRAWING and k > num_trials:
+    elif name in metrics.UNBIASED and k > num_trials:
         message = f"`{name}` with `k` {k} needs {k} trials, and there are {num_trials}"
         return message, f"give at least {k} trials, or a smaller `k`"
     return "", None
@@ -646,32 +646,23 @@ def _check_aggregated_names(
     names, metadata = _list_score_names(scorers)
     for aggregate in trials.score_aggregators:
         name = aggregate.score_name
-        if name not in names:
-            message = f"`score_name` `{name}` is not a value of a scorer of the task"
-            hint = suggest(name, names) or f"values: {listing(names)}"
-            if name in metadata:
-                hint = f"metadata has no aggregate: its metrics count the trials; {hint}"
-        elif aggregate.aggregator.function == "maj@k" and not names[name]:
-            message = f"`maj@k` of `{name}`: its scorer does not say which answer a trial gives"
-            hint = "a majority vote needs letters or texts: `string_equals_mcqa`, `string_equals`"
-        else:
+        if name in names:
             continue
+        message = f"`score_name` `{name}` is not a value of a scorer of the task"
+        hint = suggest(name, names) or f"values: {listing(names)}"
+        if name in metadata:
+            hint = f"metadata has no aggregate: its metrics count the trials; {hint}"
         places = {node.value: node.place for _, node in walk_scalars(node.at("score_aggregators"))}
         problems.add("E115", message, places.get(name, node.place), hint)
 
 
-def _list_score_names(scorers: Sequence[Scorer]) -> tuple[dict[str, bool], set[str]]:
-    """Return the names of values and of metadata.
-
-    A value has True if its scorer says which answer a trial gives.
-    """
-    names: dict[str, bool] = {}
+def _list_score_names(scorers: Sequence[Scorer]) -> tuple[set[str], set[str]]:
+    """Return the names of values and of metadata."""
+    names: set[str] = set()
     metadata: set[str] = set()
     for scorer in scorers:
-        described = set(scorer.metadata_names or ())
-        votes = not described.isdisjoint(metrics.trials.VOTES)
-        names |= dict.fromkeys(scorer.value_names or (), votes)
-        metadata |= described
+        names.update(scorer.value_names or ())
+        metadata.update(scorer.metadata_names or ())
     return names, metadata
 
 

@@ -124,11 +124,7 @@ def _check_names(tree: nodes.Template, names: Sequence[str]) -> None:
         name = str(vars(node)["name"])
         if name in unknown:
             _check_repeatable(node, name)
-            hint = suggest(name, names) or f"a column is reached as `sample.{name}`;"
-            for difference in tree.find_all(nodes.Sub):
-                column = find_path(difference.left)
-                if difference.right is node and column:
-                    hint = f"a column with a hyphen is reached as `sample['{column[0]}-{name}']`;"
+            hint = suggest(name, names) or "a column is reached as `sample.x`, or `sample['a-b']`;"
             message = f"`{name}` is not defined in this template"
             raise _refuse(node, message, f"{hint} names: {listing(names)}")
 
@@ -219,8 +215,6 @@ _BOUNDED_NODES = frozenset(
         "If",
         "Keyword",
         "List",
-        "Mod",
-        "Mul",
         "Name",
         "Neg",
         "Not",
@@ -246,16 +240,10 @@ _ATTRIBUTE_FILTERS = frozenset(["join", "max", "min", "sort", "unique"])
 BOUNDED_FILTERS = (
     frozenset(
         [
-            "abs",
-            "capitalize",
             "count",
             "d",
             "default",
-            "e",
-            "escape",
             "first",
-            "float",
-            "format",
             "fromjson",
             "int",
             "json_escape",
@@ -265,14 +253,10 @@ BOUNDED_FILTERS = (
             "lower",
             "replace",
             "reverse",
-            "round",
             "string",
-            "title",
             "tojson",
             "trim",
-            "truncate",
             "upper",
-            "wordcount",
         ]
     )
     | _APPLYING_FILTERS
@@ -281,45 +265,25 @@ BOUNDED_FILTERS = (
 )
 BOUNDED_METHODS = frozenset(
     [
-        "capitalize",
-        "casefold",
         "count",
-        "cycle",
         "endswith",
         "find",
         "get",
         "index",
-        "isalnum",
-        "isalpha",
-        "isascii",
-        "isdecimal",
-        "isdigit",
-        "isidentifier",
-        "islower",
-        "isnumeric",
-        "isspace",
-        "istitle",
-        "isupper",
         "items",
         "join",
         "keys",
         "lower",
         "lstrip",
-        "partition",
         "removeprefix",
         "removesuffix",
         "replace",
-        "rfind",
-        "rindex",
-        "rpartition",
         "rsplit",
         "rstrip",
         "split",
         "splitlines",
         "startswith",
         "strip",
-        "swapcase",
-        "title",
         "upper",
         "values",
         *TRACE_METHODS,

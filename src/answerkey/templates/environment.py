@@ -25,10 +25,10 @@ from answerkey.templates.limits import (
     CALL_STEPS,
     FILTER_STEPS,
     METHOD_SIZES,
-    OPERATOR_SIZES,
     STEP_TEXT,
     Budget,
     RowContext,
+    measure_sum,
 )
 from answerkey.templates.values import MissingName, explain_missing, fail_undefined
 from answerkey.trace import TRACE_METHODS, Row, is_trace_like
@@ -114,7 +114,7 @@ class RowEnvironment(SandboxedEnvironment):
     by step.
     """
 
-    intercepted_binops = frozenset(OPERATOR_SIZES)
+    intercepted_binops = frozenset(["+"])
     context_class = RowContext
 
     def __init__(self, **options: Value) -> None:
@@ -171,10 +171,8 @@ class RowEnvironment(SandboxedEnvironment):
         left: Value,
         right: Value,
     ) -> Value:
-        """Return a sum, product or remainder, unless it would be absurdly large."""
-        size = OPERATOR_SIZES[operator](left, right)
-        if size:
-            context.budget.spend_text(size)
+        """Return a sum, unless it would be absurdly large."""
+        context.budget.spend_text(measure_sum(left, right))
         return super().call_binop(
             context,
             operator,

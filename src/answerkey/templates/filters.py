@@ -18,7 +18,6 @@ from jinja2.filters import FILTERS as JINJA_FILTERS
 from answerkey.templates.limits import (
     RowContext,
     measure,
-    measure_format,
     measure_joined,
     measure_replacement,
 )
@@ -109,13 +108,6 @@ def parse_integer(value: Value, default: Value = 0, base: int = 10) -> Value:
     if base != 10 and isinstance(value, str) and len(value) > 4300:  # noqa: PLR2004 - as above
         raise ExcessError(f"`int`: {len(value):,} digits are too many")
     return JINJA_FILTERS["int"](value, default, base)
-
-
-def round_number(value: Value, precision: int = 0, method: str = "common") -> Value:
-    """Return a number with so many digits after the point."""
-    if abs(precision) > 1000:  # noqa: PLR2004 - more than any float has
-        raise ExcessError(f"`round`: {precision} digits are too many")
-    return JINJA_FILTERS["round"](value, precision, method)
 
 
 @pass_context
@@ -211,15 +203,11 @@ OWN_FILTERS: dict[str, Callable[..., object]] = {
 #: All filters that are ours, by name.
 FILTERS: dict[str, Callable[..., object]] = {
     **OWN_FILTERS,
-    "format": _guard("format", measure_format),
     "int": parse_integer,
     "join": join_values,
     "replace": _guard("replace", measure_replacement),
-    "round": round_number,
     "string": _guard("string"),
-    "title": _guard("title"),
     "trim": _guard("trim"),
-    "wordcount": _guard("wordcount"),
     LOOP_STEPS: guard_steps,
     JOIN_TEXT: join_text,
 }

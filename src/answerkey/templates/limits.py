@@ -7,7 +7,6 @@ the limits of the worker process (`rendering`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -30,8 +29,6 @@ STEP_TEXT = 32
 MOST_ELEMENTS = 10_000_000
 MOST_PARTS = 1_000_000
 MOST_BITS = 10_000
-#: The width and the precision in a conversion like `%5.2f`.
-_CONVERSION = re.compile(r"%(?:\([^)]*\))?[-#0 +]*(\*|[0-9]*)(?:\.(\*|[0-9]*))?")
 
 
 class Budget:
@@ -98,38 +95,6 @@ def measure_sum(left: object, right: object) -> int:
     return 0
 
 
-def measure_product(left: object, right: object) -> int:
-    """Return the size of `left * right`; raise ExcessError for too large a number."""
-    for factor, times in ((left, right), (right, left)):
-        if isinstance(times, int) and isinstance(factor, (str, list, tuple)):
-            return measure(factor) * max(times, 0)
-    if isinstance(left, int) and isinstance(right, int):
-        bits = left.bit_length() + right.bit_length()
-        if bits > MOST_BITS:
-            raise ExcessError("the product is too large a number")
-        return bits
-    return 0
-
-
-def measure_remainder(left: object, right: object) -> int:
-    """Return at most how long `text % values` is; a remainder of numbers has no size."""
-    if isinstance(left, str):
-        return measure_format(left, right)
-    return 0
-
-
-def measure_format(text: str, *values: object, **keywords: object) -> int:
-    """Return at most how long a text is with its conversions (`%s`) filled in."""
-    conversions = _CONVERSION.findall(text)
-    size = len(text) + len(conversions) * measure([values, keywords])
-    for conversion in conversions:
-        for digits in conversion:
-            if digits == "*" or len(digits) > 3:  # noqa: PLR2004 - up to 999
-                raise ExcessError(f"the width `{digits}` in {text[:80]!r} is too large")
-            size += int(digits or 0)
-    return size
-
-
 def measure_replacement(text: str, old: object, new: object, _count: int | None = None) -> int:
     """Return at most how long a text is with `old` replaced by `new`."""
     return len(text) + text.count(str(old)) * measure(new)
@@ -140,12 +105,7 @@ def measure_joined(separator: str, values: Sequence[object]) -> int:
     return len(separator) * len(values) + measure(values)
 
 
-#: The operators and the methods of texts that make or look through more than they are given.
-OPERATOR_SIZES: dict[str, Callable[[object, object], int]] = {
-    "+": measure_sum,
-    "*": measure_product,
-    "%": measure_remainder,
-}
+#: The methods of texts that make or look through more than they are given.
 METHOD_SIZES: dict[str, Callable[..., int]] = {
     "join": measure_joined,
     "replace": measure_replacement,

@@ -60,6 +60,10 @@ _VALUE = "value"
 CPU_SECONDS = 1.0
 #: What the worker may have beside what it has when it begins.
 MEMORY_BYTES = 128 * 2**20
+#: Larger rows are refused; a message to the worker holds so many rows and bytes.
+_MOST_ROW_BYTES = 32 * 2**20
+_BATCH_BYTES = 4 * 2**20
+_BATCH_ROWS = 128
 #: A template that does too much on so many rows is stopped.
 MOST_EXCESSES = 5
 #: Larger rows are rendered in a worker process, and larger outcomes must be in proportion to what
@@ -196,7 +200,7 @@ def render_rows(recipe: Recipe, contexts: Iterable[Context]) -> list[object]:
     large rows and rows that turn out to take many steps. Raise TemplateStopped.
     """
     outcomes: list[object] = []
-    batch = _Batch(recipe, outcomes)
+    waiting: dict[int, bytes] = {}
     for context in contexts:
         outcome: object = None
         is_here = recipe.is_bounded and count_size(dict(context), LARGE_SIZE) <= LARGE_SIZE
@@ -204,57 +208,33 @@ def render_rows(recipe: Recipe, contexts: Iterable[Context]) -> list[object]:
             outcome = render_row(recipe, context, FEW_STEPS)
         outcomes.append(outcome)
         if not is_here or type(outcome) is RowExcessError:
-            batch.add(len(outcomes) - 1, context)
-    batch.render()
+            packed = pickle.dumps(context)
+            waiting[len(outcomes) - 1] = packed
+            if len(packed) > _MOST_ROW_BYTES:
+                message = f"a row of {len(packed) >> 20} MB is too large for this template"
+                outcomes[-1] = RowExcessError(message)
+                del waiting[len(outcomes) - 1]
+        if sum(map(len, waiting.values())) > _BATCH_BYTES or len(waiting) == _BATCH_ROWS:
+            _render_elsewhere(recipe, waiting, outcomes)
+    if waiting:
+        _render_elsewhere(recipe, waiting, outcomes)
     return outcomes
 
 
-class _Batch:
-    """Rows that wait for a worker; `outcomes` is where their outcomes go."""
+def _render_elsewhere(recipe: Recipe, rows: dict[int, bytes], outcomes: list[object]) -> None:
+    """Put the outcomes of pickled rows, by position, where they belong, and forget the rows.
 
-    def __init__(self, recipe: Recipe, outcomes: list[object]) -> None:
-        self._recipe = recipe
-        self._outcomes = outcomes
-        self._rows: dict[int, bytes] = {}
-        self._size = 0
-
-    def add(self, position: int, context: Context) -> None:
-        """Keep a row until there are enough; refuse one that is too large for a worker."""
-        packed = pickle.dumps(context)
-        if len(packed) > 32 * 2**20:
-            megabytes = len(packed) >> 20
-            message = f"a row of {megabytes} MB is too large for this template"
-            self._outcomes[position] = RowExcessError(message)
-            return
-        self._rows[position] = packed
-        self._size += len(packed)
-        if len(self._rows) == 512 or self._size > 4 * 2**20:  # noqa: PLR2004 - one message
-            self.render()
-
-    def render(self) -> None:
-        """Render the waiting rows. Raise TemplateStopped."""
-        if not self._rows:
-            return
-        if self._recipe in _stopped:
-            raise TemplateStopped(self._recipe.source, _stopped[self._recipe])
-        rendered = _render_elsewhere(self._recipe, list(self._rows.values()))
-        for position, outcome in zip(self._rows, rendered, strict=True):
-            self._outcomes[position] = outcome
-        self._rows.clear()
-        self._size = 0
-
-
-def _render_elsewhere(recipe: Recipe, rows: Sequence[bytes]) -> list[object]:
-    """Return the outcomes of pickled rows from a worker; one that was stopped is not used again."""
+    They come from a worker; one that was stopped is not used again. Raise TemplateStopped.
+    """
+    if recipe in _stopped:
+        raise TemplateStopped(recipe.source, _stopped[recipe])
     worker = _idle.pop() if _idle else _start_worker()
-    outcomes: list[object] = []
     try:
         # A machine that does much else needs far more time than the row may compute.
-        seconds = 20.0 + worker.send(pickle.dumps((recipe, rows)))
-        for _ in rows:
-            outcome = decode_outcome(worker.receive(seconds=seconds))
-            _count_excess(recipe, outcome)
-            outcomes.append(outcome)
+        seconds = 20.0 + worker.send(pickle.dumps((recipe, list(rows.values()))))
+        for position in rows:
+            outcomes[position] = decode_outcome(worker.receive(seconds=seconds))
+            _count_excess(recipe, outcomes[position])
     except SnippetError as problem:
         worker.close()
         reason = (
@@ -270,7 +250,7 @@ def _render_elsewhere(recipe: Recipe, rows: Sequence[bytes]) -> list[object]:
         worker.close()
         raise
     _idle.append(worker)
-    return outcomes
+    rows.clear()
 
 
 def _stop(recipe: Recipe, reason: str) -> TemplateStopped:

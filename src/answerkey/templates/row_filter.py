@@ -78,14 +78,6 @@ class RowFilter:
         """The compiled expression of an action's filter. Raise SpecError E112."""
         return self.compile(ACTION_NAMES)
 
-    @cached_property
-    def row_template(self) -> Template:
-        """The compiled expression of a dataset's filter, which sees the row alone.
-
-        Raise SpecError E112.
-        """
-        return self.compile(DATASET_NAMES)
-
     def compile(self, names: Sequence[str]) -> Template:
         """Return the expression as a template that sees these names. Raise SpecError E112."""
         source = self.expression
@@ -104,14 +96,12 @@ class RowFilter:
             raise verdict
         return verdict
 
-    def sift(self, samples: Samples, **tables: Samples) -> list[bool | RowError]:
-        """Return for every row whether it fulfils the condition, or why that cannot be said.
-
-        `tables` are the rows behind the other names of an action's filter; without them it is a
-        dataset's.
+    def sift(self, samples: Samples) -> list[bool | RowError]:
+        """Return for every row of a dataset whether it fulfils the condition, or why that cannot
+        be said.
         """
-        template = self.template if tables else self.row_template
-        return [self._judge(value) for value in template.values(samples, **tables)]
+        template = self.compile(DATASET_NAMES)
+        return [self._judge(value) for value in template.values(samples)]
 
     def _judge(self, value: object) -> bool | RowError:
         """Say whether a value fulfils the condition; of an error only whether it exists."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from jinja2 import nodes
 
@@ -104,20 +104,16 @@ class Template:
 
     def render(self, **context: object) -> str:
         """Return the text that Jinja prints for one row. Raise RowError."""
-        return str(_take_one(self._print_rows([_wrap_sample(context)])))
+        if self._recipe is None:
+            return str(self.source)
+        recipe = replace(self._recipe, keeps_value=False)
+        return str(_take_one(render_rows(recipe, [self._narrow(_wrap_sample(context))])))
 
-    def values(self, samples: Samples, **tables: Samples) -> list[object]:
-        """Return the value for every row; a failing row's value is a RowError.
-
-        `tables` are the rows behind the names beside `sample`; without one its name is undefined.
-        """
+    def values(self, samples: Samples) -> list[object]:
+        """Return the value for every row; a failing row's value is a RowError."""
         if self.path is not None and len(self.path) == 1 and self.path[0] in samples.columns:
             return samples.values(str(self.path[0]))
-        return self._evaluate_rows(_build_contexts(samples, tables))
-
-    def texts(self, samples: Samples, **tables: Samples) -> list[str | RowError]:
-        """Return what `render` prints for every row; a failing row has its RowError."""
-        return self._print_rows(_build_contexts(samples, tables))
+        return self._evaluate_rows({SAMPLE: row} for row in samples.rows())
 
     def _evaluate_rows(self, contexts: Iterable[Context]) -> list[object]:
         if self.kind == "constant" or self._recipe is None:
@@ -125,13 +121,6 @@ class Template:
         if self.path is not None:
             return [_get_field(context, self.path) for context in contexts]
         return render_rows(self._recipe, map(self._narrow, contexts))
-
-    def _print_rows(self, contexts: Iterable[Context]) -> list[str | RowError]:
-        if self._recipe is None:
-            return [str(self.source) for _ in contexts]
-        recipe = replace(self._recipe, keeps_value=False)
-        rendered = render_rows(recipe, map(self._narrow, contexts))
-        return cast("list[str | RowError]", rendered)
 
     def _narrow(self, context: Context) -> Context:
         """Return what the template sees of a row, without the cells that it does not read.
@@ -149,17 +138,6 @@ class Template:
 def _wrap_sample(context: Context) -> Context:
     """Return what a template sees of one row; a missing key of its sample is a missing column."""
     return {**context, SAMPLE: Row(context.get(SAMPLE, ()))}
-
-
-def _build_contexts(samples: Samples, tables: Mapping[str, Samples]) -> Iterator[Context]:
-    """Yield what a template sees of each row."""
-    rows_by_name = {name: table.rows() for name, table in tables.items()}
-    for sample in samples.rows():
-        context: dict[str, object] = {SAMPLE: sample}
-        for name, rows in rows_by_name.items():
-            # A plain mapping has fields, not columns.
-            context[name] = dict(next(rows))
-        yield context
 
 
 def _take_one(outcomes: list[Any]) -> object:

@@ -205,23 +205,18 @@ def explain_missing(owner: object, name: object) -> MissingName:
     """Return the error for a name that `owner` does not have."""
     if isinstance(owner, dict):
         return _explain_missing_key(owner, name)
-    shown = repr(name)
-    if name is None:
-        shown = "null"
-    elif callable(name):
-        shown = "a function"
-    if isinstance(owner, (list, tuple, str)) and not isinstance(name, str):
-        return _explain_missing_index(owner, name, shown)
+    part = f"field `{name}`"
+    if isinstance(name, int):
+        part = f"element {name}"
+    elif not isinstance(name, str):
+        part = f"element that is named by {describe_type(name)}"
     hint = None
     if owner is None:
         hint = "the value is null in this row"
     elif isinstance(owner, str):
         hint = "text that holds JSON is read with `| fromjson`"
-    elif isinstance(owner, (list, tuple)) and str(name).strip().isdigit():
-        hint = f"{name!r} is text; make a number of it with `| int`"
-    part = f"element {shown}"
-    if isinstance(name, str):
-        part = f"field `{name}`"
+    elif isinstance(owner, (list, tuple)):
+        hint = f"elements are numbered from 0; it has {len(owner)}"
     return MissingName(f"{describe_type(owner)} has no {part}", hint=hint)
 
 
@@ -237,18 +232,3 @@ def _explain_missing_key(owner: dict[str, object], name: object) -> MissingName:
     if suggestion:
         hint = f"{suggestion} {hint}"
     return MissingName(message, hint=hint, column=column)
-
-
-def _explain_missing_index(
-    owner: list[object] | tuple[object, ...] | str, index: object, shown: str
-) -> MissingName:
-    if not isinstance(index, int):
-        hint = "an index is a whole number; the first is 0"
-        return MissingName(f"{shown} is not an index", hint=hint)
-    unit = "value"
-    if isinstance(owner, str):
-        unit = "character"
-    if len(owner) != 1:
-        unit += "s"
-    message = f"index {shown} is outside {describe_type(owner)} of {len(owner)} {unit}"
-    return MissingName(message, hint="the first is 0")

@@ -68,7 +68,7 @@ NOT_JSON = (
         (["while True: pass"], "the snippet took longer than its limit of 1 s", "timeout"),
         (
             ["return {'n': len(bytearray(1 << 40))}"],
-            "the snippet ran out of memory; its limit is 4 GiB",
+            "the snippet ran out of memory; its limit is 4096 MiB",
             "memory",
         ),
         (["return 3", "import", ""], "SyntaxError: invalid syntax", "load"),

@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter
 from collections.abc import Sequence
-from fractions import Fraction
 from itertools import combinations, permutations
 
 import polars as pl
@@ -196,63 +194,6 @@ def test_unbiased_forms_count_the_ways_to_draw_k_trials(right: int, k: int) -> N
     draws = list(combinations(trials, k))
     assert Aggregator("pass@k", k).apply(trials) == sum(any(draw) for draw in draws) / len(draws)
     assert Aggregator("pass^k", k).apply(trials) == sum(all(draw) for draw in draws) / len(draws)
-
-
-def hold_vote(draw: Sequence[tuple[float, str | None]]) -> Fraction:
-    """Return the share of right ones among the answers that most trials of a draw give."""
-    counts = Counter(vote for _, vote in draw if vote is not None)
-    winners = [vote for vote, count in counts.items() if count == max(counts.values())]
-    right = {vote for value, vote in draw if value}
-    return Fraction(sum(vote in right for vote in winners), max(len(winners), 1))
-
-
-@pytest.mark.parametrize(
-    "votes", ["AAABC", "AABBC", "ABBCC", "AABB-", "A-BB-", "-----", "BBCCD", "ABCDE", "A----"]
-)
-@pytest.mark.parametrize("k", [1, 2, 3, 4, 5])
-def test_majority_vote_is_its_mean_over_all_draws(votes: str, k: int) -> None:
-    """`maj@k` is what a vote of k trials gets on average; tied answers share, `-` has no vote."""
-    answers = [None if vote == "-" else vote for vote in votes]
-    values = [float(vote == "A") for vote in votes]
-    draws = list(combinations(zip(values, answers, strict=True), k))
-    expected = sum(map(hold_vote, draws), Fraction()) / len(draws)
-    assert Aggregator("maj@k", k).apply(values, answers) == float(expected)
-
-
-@pytest.mark.parametrize(
-    ("values", "votes", "value"),
-    [
-        ((1.0, 1.0, 0.0), "AAB", 1.0),
-        ((1.0, 0.0), "AB", 0.5),
-        ((1.0, 0.0, 0.0), "ABC", 1 / 3),
-        ((0.0, 0.0, 0.0), "BBC", 0.0),
-        ((0.5, 0.0, 0.0), "ABC", None),
-        ((1.0, 0.0, 0.0), "", None),
-        ((1.0, 0.0, 0.0), "AAB", None),
-        ((1.0, 0.0, None), "ABC", None),
-    ],
-)
-def test_ties_are_shared(values: Sequence[object], votes: str, value: float | None) -> None:
-    """Of n answers that tie each counts 1/n.
-
-    Without votes, or where an answer is both, no number.
-    """
-    assert Aggregator("maj@k", len(values)).apply(values, votes) == value
-
-
-def test_votes_are_read_beside_the_values() -> None:
-    """The letters of each sample's trials decide; a scorer that says none has no such aggregate."""
-    trials = Trials(3, (ScoreAggregator("is_correct", Aggregator("maj@k", 3)),))
-    correct = {"is_correct": [1.0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0]}
-    letters = ["A", "A", "B", "B", "B", "A", "A", None, "B"]
-    found = aggregate_scores(make_scores(correct, {"predicted_choice": letters}), trials)
-    assert [row.values["is_correct.maj@3"] for row in found.rows()] == [1.0, 0.0, 0.5]
-    found = aggregate_scores(
-        make_scores(correct, {"predicted_choice": letters}, encoded=["predicted_choice"]), trials
-    )
-    assert [row.values["is_correct.maj@3"] for row in found.rows()] == [1.0, 0.0, 0.5]
-    bare = aggregate_scores(make_scores(correct, {"predicted_choice": [1] * 9}), trials)
-    assert [row.values["is_correct.maj@3"] for row in bare.rows()] == [None] * 3
 
 
 def test_agreement_of_trials_is_counted() -> None:

@@ -161,8 +161,8 @@ def test_refusal_lists_every_snippet() -> None:
     one, two = ONE.digest[:12], TWO.digest[:12]
     assert error.message.splitlines() == [
         "2 Python snippets would run that you have not trusted yet:",
-        f"  - `scorers[0]` (task.yaml:12), compute_scores, sha256 {one}…: 'def compute_scores(s):'",
-        f"  - `metrics[1]`, compute_metrics, sha256 {two}…: '# mine'",
+        f"  - task.yaml:12: `scorers[0]`, compute_scores, sha256 {one}…: 'def compute_scores(s):'",
+        f"  - snippet: `metrics[1]`, compute_metrics, sha256 {two}…: '# mine'",
     ]
     assert "--trust-code" in str(error.hint)
     assert list_untrusted(ONE) == ["scorers[0]"]

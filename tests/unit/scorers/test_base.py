@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,7 +12,7 @@ from tests.samples import samples_from_frame, score_table
 from answerkey import scorers
 from answerkey.errors import DataError, SpecError
 from answerkey.scorers import Action, Scorer, StringEqualsMcqa, apply_actions, build_table
-from answerkey.scorers.base import view_completions, view_scores
+from answerkey.scorers.base import build_contexts
 from answerkey.templates import RowFilter
 from answerkey.types import (
     Completion,
@@ -164,62 +163,18 @@ def test_sample_is_kept_out_with_all_its_trials() -> None:
     assert found.to_list() == ["Hmm", "Hmm", None, None, "Hmm", "Hmm"]
 
 
-PLAIN = [
-    Completion("A"),
-    Completion(None, CompletionStatus.REFUSED),
-    Completion(
-        'a "quoted"\nline, \u00e9 \u2028 \x00 \U0001f170', finish_reason="length", prompt_tokens=3
-    ),
-    Completion("", completion_tokens=1),
-]
-ASKED = [
-    Completion("B", prompt=[{"role": "user", "content": "which [one]?"}]),
-    Completion("C", prompt=[], reply={"role": "assistant", "content": "C", "refusal": None}),
-    Completion(None, CompletionStatus.NO_TEXT, reply={}),
-    Completion(
-        "D", reply={"content": [{"type": "text", "text": "D"}], "number": 1.5, "is_done": True}
-    ),
-]
-
-
-@pytest.mark.parametrize("completions", [PLAIN, ASKED, PLAIN + ASKED, []])
-def test_table_of_solver_outputs_is_that_of_each_completion(completions: list[Completion]) -> None:
-    """Row by row, the columns hold just what a template sees of one completion, in the same
-    order.
-    """
-    ids = [str(number) for number in range(len(completions))]
-    table = view_completions(Completions.build(ids, completions, source="recorded"))
-    expected = [one.solver_output() for one in completions]
-    assert [json.dumps(row) for row in table.rows()] == [json.dumps(row) for row in expected]
-
-
-def test_table_of_scores_has_values_and_metadata_by_scorer() -> None:
-    """A value hides metadata of its name; without a score all are null."""
+def test_filters_see_values_and_metadata_by_scorer() -> None:
+    """A value hides metadata of its name; values that are stored as JSON are seen decoded."""
     scores = [
-        Score(ScoreStatus.SCORED, None, {"score": 0.5}, {"score": "hidden", "note": "x"}),
-        Score(ScoreStatus.SCORED, None, {"score": 1}),
+        Score(ScoreStatus.SCORED, None, {"score": 0.5, "list": [1]}, {"score": "hidden"}),
+        Score(ScoreStatus.SCORED, None, {"score": 1, "list": "text"}),
         Score(ScoreStatus.ERROR, "CALL_FAILED"),
     ]
-    types = {"score": pl.String(), "note": pl.String()}
-    table = build_table(scores, {"score": pl.Float64()}, types)
-    view = view_scores({"first": table}, SAMPLES.ids)
-    assert [dict(row) for row in view.rows()] == [
-        {"first": {"score": 0.5, "note": "x"}},
-        {"first": {"score": 1.0, "note": None}},
-        {"first": {"score": None, "note": None}},
+    table = build_table(scores, {"score": pl.Float64(), "list": None}, {"score": pl.String()})
+    completions = Completions.build(SAMPLES.ids, [Completion("A")] * 3, source="recorded")
+    contexts = build_contexts(SAMPLES, completions, {"first": table})
+    assert [context["scores"] for context in contexts] == [
+        {"first": {"score": 0.5, "list": [1]}},
+        {"first": {"score": 1.0, "list": "text"}},
+        {"first": {"score": None, "list": None}},
     ]
-
-
-def test_scores_without_a_common_type_are_decoded() -> None:
-    """Values that are stored as JSON text are seen as what they are.
-
-    A scorer without any is empty.
-    """
-    cells: list[object] = ["text", [1, 2], None]
-    scores = [Score(ScoreStatus.SCORED, values={"score": cell}) for cell in cells]
-    mixed = build_table(scores, {"score": None}, {})
-    assert mixed.column("score").to_list() == ['"text"', "[1, 2]", None]  # type: ignore[union-attr]
-    nothing = build_table([Score(ScoreStatus.SCORED)] * 3, {}, {})
-    view = view_scores({"mixed": mixed, "nothing": nothing}, SAMPLES.ids)
-    assert [row["mixed"] for row in view.rows()] == [{"score": cell} for cell in cells]
-    assert [row["nothing"] for row in view.rows()] == [{}] * 3

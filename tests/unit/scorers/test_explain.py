@@ -138,7 +138,7 @@ def test_metadata_names_the_part_and_the_passage() -> None:
     )
     assert "answer_span" not in judge("B", CHOICES, "B").metadata
     failed = judge("B", ["yes"], "B", "stated_answer").metadata
-    assert failed["answer_span"] is None
+    assert failed["extraction_rule"] is None
     assert set(PARTS) == {"leading_label", "stated_answer", "pattern"}
 
 

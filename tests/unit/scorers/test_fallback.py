@@ -344,7 +344,7 @@ def test_scorer_without_a_fallback_asks_nobody() -> None:
             "unknown extraction rule {'rule': 'stated', 'fallback': 'm'}",
         ),
         ({"fallback": "m"}, "unknown extraction rule {'fallback': 'm'}"),
-        ({"rule": "stated_answer", "fallback": " "}, "`fallback` must name a model, not ' '"),
+        ({"rule": "stated_answer", "fallback": " "}, "unknown extraction rule"),
         ({"rule": "stated_answer", "fallbacks": "m"}, "unknown extraction rule"),
         ({"rule": "stated_answer", "pattern": "(A)", "fallback": "m"}, "unknown extraction rule"),
         ({"pattern": "A", "fallback": "m"}, "`pattern` 'A' has 0 groups, and needs exactly one"),

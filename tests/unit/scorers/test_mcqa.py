@@ -207,13 +207,13 @@ def test_trimmed_white_space_is_told_once_with_the_column() -> None:
     samples = build_samples("A", " A", "B ", choices=["A", "B "])
     problems, notices = SCORER.check_rows(samples)
     assert problems == []
-    hint = "clean the cells to be rid of this warning"
     assert notices == [
-        Notice(f"white space around {what} in column `{column}` is ignored", place, hint)
-        for what, column, place in (
-            ("ground truths", "answer", Place("data/mmlu.csv", 3, None, "s1", "answer")),
-            ("choices", "choices", Place("data/mmlu.csv", 2, None, "s0", "choices")),
+        Notice(
+            f"white space around the values of `{column}` is ignored",
+            Place("data/mmlu.csv", line, None, sample, column),
+            "trim them in the data",
         )
+        for column, line, sample in (("answer", 3, "s1"), ("choices", 2, "s0"))
     ]
     assert [one.values["is_correct"] for one in score(SCORER, samples, "A", "A", "B")] == [
         1.0,
@@ -417,11 +417,11 @@ def test_white_space_is_trimmed_and_told() -> None:
         ("{'A', 'B'}", "not a list"),
         (["A", None], "choice is null"),
         (["A", " "], "choice is empty"),
-        ([True, False], "choice True is true/false, not text or an integer"),
-        ([1.0], "choice 1.0 is a number with decimals, not text or an integer"),
-        ("[1.0, NaN]", "choice 1.0 is a number with decimals"),
-        ([["A"]], "choice ['A'] is a nested value, not text or an integer"),
-        ([b"A"], "choice b'A' is a bytes, not text or an integer"),
+        ([True, False], "choice True is not text or an integer"),
+        ([1.0], "choice 1.0 is not text or an integer"),
+        ("[1.0, NaN]", "choice 1.0 is not text or an integer"),
+        ([["A"]], "choice ['A'] is not text or an integer"),
+        ([b"A"], "choice b'A' is not text or an integer"),
         (["A", "B", "A"], "choice 'A' appears twice in ['A', 'B', 'A']"),
         ([10], "choice '10' has more than one character"),
         (["x" * 500], "has more than one character"),

@@ -21,13 +21,8 @@ ANSWERS = ["Canberra", "Sydney", "Melbourne, I think"]
 
 
 def judge_capital(messages: Messages) -> str | Reply:
-    """Judge as a good model would, in JSON.
-
-    One answer makes it talk until it is told how to answer.
-    """
+    """Judge as a good model would, in JSON."""
     prompt = read_prompt(messages)
-    if "Melbourne" in str(messages[0]["content"]) and len(messages) == 1:
-        return "That is not the capital, I am sorry to say."
     score = 10 if "Canberra" in prompt.partition("Answer with")[0] else 0
     return f'```json\n{{"reasoning": "checked", "score": {score}, "confidence": 1}}\n```'
 
@@ -63,32 +58,22 @@ def open_judge(server: TestServer, ledger: MemoryLedger | None = None) -> LiveMo
 
 
 def test_answers_are_judged_over_the_network(server: TestServer) -> None:
-    """Three answers are three calls, and one more for the reply that could not be read."""
+    """Three answers are three calls."""
     with open_judge(server) as model:
         found = list(judge_all(model).rows())
     assert [one.values["score"] for one in found] == [1.0, 0.0, 0.0]
     assert {one.metadata["reasoning"] for one in found} == {"checked"}
-    assert server.asked.total == 4
+    assert server.asked.total == 3
 
 
 def test_shape_is_asked_for_where_wanted(server: TestServer) -> None:
     """With structured outputs every request names the shape; without, none does."""
     with open_judge(server) as model:
-        judge_all(model)
+        judge_all(model, use_structured_outputs=True)
         assert all(one.body and "response_format" in one.body for one in server.asked.requests)
         server.forget()
-        judge_all(model, use_structured_outputs=False)
+        judge_all(model)
         assert not any(one.body and "response_format" in one.body for one in server.asked.requests)
-
-
-def test_endpoint_without_shapes_is_asked_plainly(server: TestServer) -> None:
-    """One refused request shows that the endpoint has no shapes; the rest is asked without."""
-    server.change(unknown_fields=("response_format",))
-    with open_judge(server) as model:
-        found = list(judge_all(model).rows())
-    assert [one.values["score"] for one in found] == [1.0, 0.0, 0.0]
-    assert server.asked.statuses[400] <= 2
-    assert server.asked.statuses[200] == 4
 
 
 def test_calls_are_kept_and_not_asked_twice(server: TestServer) -> None:
@@ -119,18 +104,6 @@ def test_call_that_fails_for_good_is_an_error() -> None:
     assert [one.status.value for one in found] == ["ERROR", "ERROR", "ERROR"]
     assert {one.reason for one in found} == {"JUDGE_CALL_FAILED"}
     assert "422" in str(found[0].metadata["judge_error"])
-
-
-def test_a_single_answer_is_a_single_call(server: TestServer) -> None:
-    """The call that shows whether the endpoint takes shapes is the only one."""
-    judge = ModelAsAJudge("judge", "The answer: {{ input_prompt }}", score_max=10.0)
-    samples = samples_from_frame(pl.DataFrame({"question": ["capital?"]}), pl.Series(["a"]))
-    table = Completions.build(samples.ids, [Completion("Canberra")], source="recorded")
-    with open_judge(server) as model:
-        bound = judge.bind(model, key="quality")
-        assert [one.values for one in score_table(bound, samples, table).rows()] == [{"score": 1.0}]
-        bound.close()
-    assert server.asked.total == 1
 
 
 def test_enum_of_the_labels_is_asked_for() -> None:

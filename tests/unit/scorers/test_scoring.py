@@ -260,15 +260,6 @@ def test_spots_of_a_stretch_are_its_rows() -> None:
     assert find_audited_rows(spots, range(5, 9), 3) == []
 
 
-def test_rules_that_give_the_verdict_of_others_are_counted_where_verdicts_differ() -> None:
-    """Of the completions that another tool judged otherwise than the run."""
-    found = read(their_score=[1.0, 1.0, None, 1.0, 0.0, 0.5])["theirs"]
-    assert found["n"] == 2
-    assert (found["readers"]["stated_answer"], found["readers"]["first_character"]) == (2, 0)
-    assert set(found["readers"]) == {*RULE_NAMES, *EXTRACTORS}
-    assert "theirs" not in read()
-
-
 def test_own_scorers_are_found_by_type() -> None:
     """The types of the docs are the keys of the registry.
 

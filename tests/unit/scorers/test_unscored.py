@@ -182,7 +182,7 @@ def test_other_failures_do_not_stop_a_run(call: Call, tmp_path: Path) -> None:
 def test_a_judge_that_only_talks_is_paid_for_fifty_samples(
     call: Call, tmp_path: Path, rows: Path, server: TestServer
 ) -> None:
-    """Nothing more is asked: 50 completions, 100 replies of the judge.
+    """Nothing more is asked: 50 completions, 50 replies of the judge.
 
     A new run asks all of them.
     """
@@ -195,7 +195,7 @@ def test_a_judge_that_only_talks_is_paid_for_fifty_samples(
     words = ("--dataset", rows, "--model", f"{server.url}#m")
     done = call("run", task, *words, "--out", "run", "--json")
     assert (done.code, count(done)) == (3, ("incomplete", 0, 120, 0))
-    assert server.asked.total == 150
+    assert server.asked.total == 100
     shown = " ".join(call("show", "run").out.split())
     assert (
         "the first 50 all failed in the same way (scorer `model_as_a_judge_scorer`: "
@@ -203,12 +203,12 @@ def test_a_judge_that_only_talks_is_paid_for_fifty_samples(
     )
     assert "Mend the scorer and run the task again." in shown
     assert call("resume", "run").code == 3
-    assert server.asked.total == 150
+    assert server.asked.total == 100
     right = {"type": "string_equals", "ground_truth": "{{ sample.answer }}"}
     mended = call("rescore", "run", write_task(task, right, solver=SOLVER), "--json")
     assert (mended.code, count(mended)) == (3, ("incomplete", 50, 0, 70))
     assert call("run", task, *words).code == 0
-    assert server.asked.total == 270
+    assert server.asked.total == 220
 
 
 def test_a_stopped_run_can_be_resumed_with_an_allowance(

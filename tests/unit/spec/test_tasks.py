@@ -455,8 +455,6 @@ def test_the_unbiased_forms_are_announced_once(write: Write) -> None:
         (aggregate("pass@k"), "E108 15:9 the aggregator `pass@k` needs `k`"),
         (aggregate("pass^k, k: 6"), ("E108 15:9 `pass^k` with `k` 6 needs 6 "
 "trials, and there are 5")),
-        (aggregate("maj@k"), "E108 15:9 the aggregator `maj@k` needs `k`"),
-        (aggregate("maj@k, k: 6"), "E108 15:9 `maj@k` with `k` 6 needs 6 trials, and there are 5"),
         (aggregate("mean, k: 2"), "E108 15:9 the aggregator `mean` has no `k`"),
         (aggregate("max") * 2, "E108 16:9 the aggregate `is_correct.max` is listed twice"),
         (aggregate("max", "is_corect"), ("E115 15:22 `score_name` `is_corect` is "
@@ -474,21 +472,6 @@ def test_aggregators_are_checked_at_load(write: Write, text: str, told: str) -> 
     assert f"{error.code} {error.where} {error.message}".startswith(
         told.replace(" ", " task.yaml:", 1)
     )
-
-
-def test_a_vote_needs_answers(write: Write) -> None:
-    """`maj@k` is of a scorer that says which letter or text a trial gives.
-
-    Others are refused at load.
-    """
-    judge = "    - {type: model_as_a_judge_scorer, model_key: builtin/constant, user_prompt: x}\n"
-    assert load(write, TASK + AGGREGATORS + aggregate("maj@k, k: 5")).errors == []
-    (error,) = load(write, TASK + judge + AGGREGATORS + aggregate("maj@k, k: 5", "score")).errors
-    assert (error.code, error.message) == (
-        "E115",
-        "`maj@k` of `score`: its scorer does not say which answer a trial gives",
-    )
-    assert load(write, TASK + judge + AGGREGATORS + aggregate("pass@k, k: 5", "score")).errors == []
 
 
 def test_metrics_may_name_aggregates(write: Write) -> None:

@@ -51,8 +51,6 @@ BOUNDED = [
     "{{ sample.text.split(',')[0].strip().upper() }}",
     "{{ sample.choices[1:] | join(', ') }}",
     "{{ sample.meta.items() | list }}",
-    "{{ '%s: %s' % (sample.a, sample.b) }}",
-    "{{ '-' * 20 }}",
     "{{ sample.cell | fromjson }}",
     "{{ sample.a ~ ' ' ~ sample.b if sample.a is defined else 'none' }}",
     (

@@ -109,7 +109,7 @@ BAD_JSON = "`fromjson`: \"['A']\" is not JSON (Expecting value: line 1 column 2 
         (
             "{{ sample.c[sample.x | int(default=none)] }}",
             {"x": "?", "c": ["A"]},
-            "null is not an index",
+            "a list has no element that is named by null",
         ),
         # A name that is not there is the same error inside a list.
         *(
@@ -233,26 +233,18 @@ def test_a_row_has_a_number_of_steps(source: str) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        *("{{ '%1000000000d' % 1 }}", "{{ '%*d' % (1000000000, 1) }}", "{{ '%.1000000000f' % 1 }}"),
-        "{{ '%1000000000d' | format(1) }}",
-        "{{ 2 | round(1000000000, 'ceil') }}",
         "{{ {'a': 1} | tojson(indent=1000000000) }}",
         *(TEXT.replace("%s", "ns.x ~ ns.x"), TEXT.replace("%s", "ns.x + ns.x")),
         TEXT.replace("%s", "[ns.x, ns.x] | join"),
         TEXT.replace("%s", "''.join([ns.x, ns.x])"),
         TEXT.replace("%s", "ns.x | replace('a', 'aa')"),
         TEXT.replace("%s", "ns.x.replace('a', 'aa')"),
-        TEXT.replace("%s", "'%s%s' % (ns.x, ns.x)"),
         *(LIST.replace("%s", "[ns.x, ns.x]"), LIST.replace("%s", "ns.x + ns.x")),
-        (
-            "{% set ns = namespace(x=3) %}{% for i in range(60) %}{% set ns.x = ns.x * "
-            "ns.x %}{% endfor %}"
-        ),
         "{% set xs = [] %}{% do xs.append(xs) %}{{ xs }}",
     ],
 )
 def test_what_would_be_too_large_is_not_made(source: str) -> None:
-    """Widths, repetitions and doublings are told before they fill the memory."""
+    """Repetitions and doublings are told before they fill the memory."""
     assert message_of(source, x="f" * 5000)
 
 
@@ -310,8 +302,6 @@ def test_honest_templates_do_not_notice_the_limits(source: str, value: object) -
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("{{ 9 ** 999 * 9 ** 999 * 9 ** 2000 }}", "the product is too large a number"),
-        ("{{ sample.x | int(0, 16) }}", "`int`: 5,000 digits are too many"),
         (
             "{{ 'a' | format(1, b=2) }}",
             "can't handle positional and keyword arguments at the same time",

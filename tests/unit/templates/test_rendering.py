@@ -122,20 +122,14 @@ def test_tables_without_columns_have_rows_all_the_same(source: str) -> None:
     assert found[0] == found[1]
 
 
-def test_a_template_may_read_two_tables() -> None:
-    """Row for row; a missing key of the other table is a missing field."""
-    samples, scores = (
-        make_samples(x=["a", "b", "a"]),
-        make_samples(s=[{"v": 1}, {"v": 1}, {"v": 2}]),
-    )
-    template = Template.compile("{{ sample.x ~ (scores.s.v + 1) }}", names=("sample", "scores"))
-    assert template.values(samples, scores=scores) == ["a2", "b2", "a3"]
-    whole = Template.compile("{{ sample }}{{ scores }}", names=("sample", "scores"))
-    assert whole.values(samples, scores=scores)[1] == "{'x': 'b'}{'s': {'v': 1}}"
-    missing = Template.compile("{{ sample.x ~ scores.t }}", names=("sample", "scores"))
-    (problem, *_) = missing.values(samples, scores=scores)
-    assert isinstance(problem, RowError)
-    assert (problem.message, problem.hint) == ("there is no field `t`", "fields: `s`")
+def test_a_template_may_read_more_than_the_sample() -> None:
+    """A missing key beside the sample is a missing field."""
+    names = ("sample", "scores")
+    context = {"sample": {"x": "b"}, "scores": {"s": {"v": 1}}}
+    assert Template.compile("{{ sample.x ~ (scores.s.v + 1) }}", names).evaluate(**context) == "b2"
+    with pytest.raises(RowError) as caught:
+        Template.compile("{{ sample.x ~ scores.t }}", names).evaluate(**context)
+    assert (caught.value.message, caught.value.hint) == ("there is no field `t`", "fields: `s`")
 
 
 #: Not bounded, and does nothing.
@@ -194,7 +188,7 @@ def test_many_rows_keep_their_order() -> None:
     frame = pl.DataFrame({"x": list(range(3000))})
     samples = samples_from_frame(frame, pl.Series([str(number) for number in range(3000)]))
     template = Template.compile(UNBOUNDED + "{{ 10 // (sample.x % 1000) }}{{ sample.x }}")
-    found = template.texts(samples)
+    found = template.values(samples)
     problems = [place for place, one in enumerate(found) if isinstance(one, RowError)]
     assert problems == [0, 1000, 2000]
     assert found[1] == "101"
@@ -209,7 +203,9 @@ def test_large_rows_are_sent_a_few_at_a_time() -> None:
     """
     rows = [{"x": "y" * 3_000_000} for _ in range(5)]
     samples = samples_from_frame(pl.DataFrame(rows), pl.Series(["1", "2", "3", "4", "5"]))
-    assert Template.compile(UNBOUNDED + "{{ sample.x | length }}").texts(samples) == ["3000000"] * 5
+    assert (
+        Template.compile(UNBOUNDED + "{{ sample.x | length }}").values(samples) == ["3000000"] * 5
+    )
     found = render("{{ sample.x | length }}", x="y" * 40_000_000)
     assert isinstance(found, RowExcessError)
     assert found.message == "a row of 38 MB is too large for this template"
@@ -295,12 +291,12 @@ def test_a_template_that_does_too_much_on_row_after_row_is_stopped() -> None:
     frame = pl.DataFrame({"x": list(range(8))})
     samples = samples_from_frame(frame, pl.Series([str(number) for number in range(8)]))
     template = Template.compile("{{ sample.x }}{% for i in range(99999) %}xxxxxxxxxx{% endfor %}")
-    found = template.texts(samples.slice(0, 4))
+    found = template.values(samples.slice(0, 4))
     assert all(isinstance(one, RowExcessError) for one in found)
     with pytest.raises(
         TemplateStopped, match="on 5 rows it does too much: the template makes 999,991"
     ):
-        template.texts(samples)
+        template.values(samples)
 
 
 def test_an_error_that_travels_keeps_its_template() -> None:
@@ -521,3 +517,27 @@ def test_a_value_that_cannot_be_written_is_the_error_of_its_row() -> None:
     assert content["message"].startswith(
         "the value cannot be handed on: Exceeds the limit (4300 digits)"
     )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *("{{ '%1000000000d' % 1 }}", "{{ '%*d' % (1000000000, 1) }}", "{{ '%.1000000000f' % 1 }}"),
+        "{{ '%1000000000d' | format(1) }}",
+        "{{ 2 | round(1000000000, 'ceil') }}",
+        (
+            "{% set ns = namespace(x='ab') %}{% for i in range(60) %}"
+            "{% set ns.x = '%s%s' % (ns.x, ns.x) %}{% endfor %}"
+        ),
+        "{{ 'x' * 10000000000 }}",
+        (
+            "{% set ns = namespace(x=3) %}{% for i in range(60) %}{% set ns.x = ns.x * "
+            "ns.x %}{% endfor %}"
+        ),
+    ],
+)
+def test_what_is_too_large_ends_in_the_worker(source: str) -> None:
+    """Widths, products and formats are rendered in a worker, whose limits stop them."""
+    template = Template.compile(source)
+    with pytest.raises((RowError, TemplateStopped)):
+        template.evaluate(sample={"x": "f" * 5000})

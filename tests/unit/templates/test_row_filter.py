@@ -199,15 +199,6 @@ def test_a_missing_column_is_error_in_each_row() -> None:
     assert sift(RowFilter("exists", "sample.x"), x=[]) == []
 
 
-def test_the_filter_of_an_action_is_sifted_with_the_tables_it_sees() -> None:
-    """Row for row."""
-    ids = pl.Series(["1", "2", "3"])
-    samples = samples_from_frame(pl.DataFrame({"x": ["a", "a", "b"]}), ids)
-    scores = samples_from_frame(pl.DataFrame({"s": [{"v": 1.0}, {"v": 0.0}, {"v": 1.0}]}), ids)
-    condition = RowFilter("is_true", "sample.x == 'a' and scores.s.v == 1")
-    assert condition.sift(samples, scores=scores) == [True, False, False]
-
-
 @pytest.mark.parametrize("op", get_args(FilterOp))
 def test_every_op_has_its_rule(op: FilterOp) -> None:
     """No name of the format is without one."""
@@ -230,5 +221,5 @@ def test_the_filter_of_a_dataset_sees_the_row_alone(name: str) -> None:
     condition = RowFilter("exists", f"{name}.x")
     assert condition.template.kind == "expression"
     with pytest.raises(SpecError, match=f"`{name}` is not defined") as caught:
-        _ = condition.row_template
+        condition.sift(samples_from_frame(pl.DataFrame({"x": [1]}), pl.Series(["1"])))
     assert caught.value.code == "E112"

@@ -242,12 +242,15 @@ def test_a_method_that_is_not_called_is_a_missing_column(source: str) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("{{ sample.choices[2] }}", "index 2 is outside a list of 2 values"),
-        ("{{ sample.choices[sample.null] }}", "null is not an index"),
+        ("{{ sample.choices[2] }}", "a list has no element 2"),
+        ("{{ sample.choices[sample.null] }}", "a list has no element that is named by null"),
         ("{{ sample.choices[sample.text] }}", "a list has no field `1`"),
-        ("{{ sample.choices[1.0] }}", "1.0 is not an index"),
-        ("{{ sample.choices[sample.text.index] }}", "a function is not an index"),
-        ("{{ sample.text[5] }}", "index 5 is outside text of 1 character"),
+        ("{{ sample.choices[1.0] }}", "a list has no element that is named by a number"),
+        (
+            "{{ sample.choices[sample.text.index] }}",
+            "a list has no element that is named by a builtin_function_or_method",
+        ),
+        ("{{ sample.text[5] }}", "text has no element 5"),
         ("{{ sample.null.field }}", "null has no field `field`"),
         ("{{ sample.null[0] }}", "null has no element 0"),
         ("{{ sample.text.field }}", "text has no field `field`"),
@@ -361,7 +364,7 @@ UNPARSED = "template does not parse: "
 NOT_REPEATABLE = "is not available: the same row must always give the same value"
 BY_PLACE = "take an element by its place: `| first`, or `[sample.index]`"
 NO_FILTER, UPPER = "no filter is named `uper`", "did you mean `upper`?"
-HYPHEN = "a column with a hyphen is reached as `sample['answer-key']`; names: `sample`"
+HYPHEN = "a column is reached as `sample.x`, or `sample['a-b']`; names: `sample`"
 
 
 @pytest.mark.parametrize(
@@ -399,7 +402,7 @@ HYPHEN = "a column with a hyphen is reached as `sample['answer-key']`; names: `s
             "x\n{{ answer }}",
             2,
             "`answer` is not defined in this template",
-            "a column is reached as `sample.answer`; names: `sample`",
+            "a column is reached as `sample.x`, or `sample['a-b']`; names: `sample`",
         ),
         ("{{ sample.answer-key }}", 1, "`key` is not defined in this template", HYPHEN),
         ("{{ 2 - 1 }}{{ sample.answer-key }}", 1, "`key` is not defined in this template", HYPHEN),
@@ -578,4 +581,4 @@ def test_a_trace_has_its_methods() -> None:
 def test_the_text_of_a_constant_is_the_same_in_every_row(source: object, text: str) -> None:
     """A number stands for itself; white space around an expression is printed."""
     samples = make_samples({"x": ["a", "b"]})
-    assert Template.compile(source).texts(samples) == [text, text]
+    assert list(map(str, Template.compile(source).values(samples))) == [text, text]

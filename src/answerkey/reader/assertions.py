@@ -17,7 +17,6 @@ from answerkey.reader.lexicon import (
     EQUALS,
     FILL,
     IF,
-    LABEL_MARKS,
     NONE,
     NOT,
     NOT_AFTER,
@@ -31,7 +30,7 @@ from answerkey.reader.lexicon import (
     STOPS,
     WRONG,
 )
-from answerkey.reader.lines import BOLD, TRAILING_MARKS, Line
+from answerkey.reader.lines import BOLD, TRAILING_MARKS
 from answerkey.reader.markup import CHECKED
 from answerkey.reader.statements import (
     SENTENCE_ENDS,
@@ -46,8 +45,8 @@ from answerkey.reader.units import WRAPS, Units
 MOST_ASSERTED = 60
 #: In a longer text, the answer that opens it begins within so many units.
 _LONGEST_OPENING = 8
-_BEFORE_COLON = 4
 _LONGEST_DENIAL = 10
+_PAIR = 2
 _SENTENCE = 40
 
 _DOUBT = WRONG | IF | SAYS | REFUSE | NONE | NOT | NOT_AFTER | DROP
@@ -60,79 +59,34 @@ _ENDINGS = TRAILING_MARKS | {"\n"}
 
 
 def list_texts(units: Units, begin: int, end: int) -> Iterator[Statement]:
-    """Yield the option texts, with their own label if that stands before them, as statements.
+    """Yield the option texts that have no label before them, as statements.
 
     One without choices is the text of several options. A label in brackets may follow a text; one
-    of another option clashes with it, and so does a text that is another choice's label. Several
-    texts with their labels are a list of options, and left out.
+    of another option clashes with it, and so does a text that is another choice's label.
     """
-    attached = {text_end - 1: label for label, text_end in units.text_ends.items()}
+    attached = {text_end - 1 for text_end in units.text_ends.values()}
     for at, choice in units.options.items():
-        first = attached.get(at, at)
-        if not begin <= first < end or (first < at and len(attached) > 1):
+        if not begin <= at < end or at in attached:
             continue
         if not choice:
             yield Statement((), "option_text", Weight.TENTATIVE, at, at + 1)
             continue
         text = read_text(units, choice, at + 1)
         clashes = text.clashes or units.labels[at] not in {None, choice}
-        clashes = clashes or (first == at and _has_other_label(units, at))
-        yield Statement(text.choices, "option_text", Weight.TENTATIVE, first, text.end, clashes)
+        yield Statement(text.choices, "option_text", Weight.TENTATIVE, at, text.end, clashes)
 
 
-def _has_other_label(units: Units, at: int) -> bool:
-    """Say whether the label of another option stands before a text: `B) Canberra`."""
-    before = units.skip_back(at - 1, LABEL_MARKS | OPEN)
-    return 0 <= before < at - 1 and units.labels[before] is not None
-
-
-def read_text_lines(units: Units, lines: Sequence[Line]) -> list[Statement]:
-    """Return a first or last line that is an option's full text and nothing else.
-
-    Several options on such lines are a list, and a number alone may be any step of a calculation.
-    """
-    texts: dict[int, Statement] = {}
-    first = int(_continues_prompt(units, lines))
-    for place, line in enumerate(lines[first:], first):
-        begin = units.skip(line.begin, _BEFORE_TEXT)
-        for text in list_texts(units, begin, begin + 1):
-            following = units.words[text.end : line.end]
-            if not line.names and all(word in TRAILING_MARKS for word in following):
-                texts[place] = text
-    if len({text.choices for text in texts.values()}) != 1:
-        return []
-    statements = []
-    for place, text in texts.items():
-        is_outer = place in {0, len(lines) - 1} or not _TICKS.isdisjoint(units.known)
-        if is_outer and text.choices and (units.size <= MOST_ASSERTED or _has_words(units, text)):
-            statements.append(text)
-    return statements
-
-
-def _continues_prompt(units: Units, lines: Sequence[Line]) -> bool:
-    """Say whether the first line is the first option, whose label ended the prompt."""
-    second = units.choices.choices[1:2]
-    return len(lines) > 1 and lines[1].is_echo and lines[1].choices == second
-
-
-def _has_words(units: Units, text: Statement) -> bool:
-    """Say whether a text is more than numbers, marks and single letters."""
-    words = units.raw[units.places[text.begin] : units.places[text.end]]
-    return any(word[:1].isalpha() and (len(word) > 1 or not word.isascii()) for word in words)
-
-
-def read_assertion(units: Units, lines: Sequence[Line]) -> Statement | None:
+def read_assertion(units: Units) -> Statement | None:
     """Return the only option whose text a reply asserts: first, last, or alone."""
-    if not units.options:
-        return None
+    in_order = tuple(units.options.values()) == units.choices.choices
+    if not units.options or (in_order and len(units.options) > _PAIR):
+        return None  # every option in its order is a list
     is_short = units.size <= MOST_ASSERTED
     if is_short:
         texts = list(list_texts(units, 0, units.size))
     else:
         texts = list(list_texts(units, 0, _LONGEST_OPENING))
         texts += list_texts(units, units.size - MOST_ASSERTED, units.size)
-    if _continues_prompt(units, lines):
-        texts = [text for text in texts if text.begin >= lines[0].end]
     asserted = [text for text in texts if _opens(units, text) or _concludes(units, text)]
     if not asserted and is_short and _is_undoubted(units, texts):
         asserted = [text for text in texts if _is_asserted_alone(units, text)]
@@ -161,12 +115,12 @@ def _skip_dress(units: Units, text: Statement) -> tuple[int, int]:
 def _opens(units: Units, text: Statement) -> bool:
     """Say whether the reply begins with this text, set off from what follows: `Invalid: it …`."""
     before, end = _skip_dress(units, text)
-    if before >= 0:
+    if before >= 0 or len(units.text_ends) > 1:
         return False
     if end >= units.size - 1:
         return units.words[end] in SETTING_OFF
     mark, after = units.words[end], units.roles[end + 1]
-    if mark not in SETTING_OFF or mark in QUESTION_MARKS or not _has_words(units, text):
+    if mark not in SETTING_OFF or mark in QUESTION_MARKS:
         return False
     if after & _DOUBT:
         return False
@@ -181,31 +135,25 @@ def _concludes(units: Units, text: Statement) -> bool:
     if before < 0:
         return False
     is_said = units.words[before] in _SAYING or units.roles[before] & BE
+    if units.words[before] == "to":
+        return False
     if not is_said and units.words[text.begin - 1] not in BOLD:
         return False
-    if _is_of_label(units, before, text):
+    if _is_of_label(units, before):
         return False
     # A longer text may be cut off if there is no full stop, and a number in it be any step.
     is_stopped = not STOPS.isdisjoint(units.words[end : end + WRAPS])
-    if units.size > MOST_ASSERTED and not (is_stopped and _has_words(units, text)):
+    if units.size > MOST_ASSERTED and not is_stopped:
         return False
     return _is_plain_clause(units, before)
 
 
 def _is_plain_clause(units: Units, before: int) -> bool:
     """Say whether nothing in the sentence before a text denies it or makes it a condition."""
-    in_clause = True
-    reach = _BEFORE_COLON if units.words[before] in COLONS else _SENTENCE
-    if "to" in units.words[max(before - 1, 0) : before + 1]:
-        return False
-    for at in range(before, max(before - reach, -1), -1):
-        word, roles = units.words[at], units.roles[at]
-        if word in SENTENCE_ENDS or (at < before and word in COLONS):
+    for at in range(before, max(before - _SENTENCE, -1), -1):
+        if units.words[at] in SENTENCE_ENDS:
             break
-        in_clause = in_clause and word not in COMMAS
-        if roles & (IF | SAYS | REFUSE | NONE) or (in_clause and roles & (NOT | WRONG)):
-            return False
-        if in_clause and roles & (OR | PREP) == OR:  # `of` is a preposition in English
+        if units.roles[at] & _DOUBT or units.roles[at] & (OR | PREP) == OR:
             return False
     return True
 
@@ -227,12 +175,8 @@ def _is_last(units: Units, end: int) -> bool:
 def is_asserted(units: Units, text: Statement) -> bool:
     """Say whether a clause says that it is this text: after a verb, or as its first words."""
     before, end = _skip_dress(units, text)
-    is_over = units.words[end] in SETTING_OFF
-    if not is_over or not _has_words(units, text) or _is_of_label(units, before, text):
-        return False
-    if before < 0:
-        return True
-    return bool(units.roles[before] & BE) and _is_plain_clause(units, before)
+    is_said = before < 0 or units.roles[before] & BE
+    return bool(is_said) and units.words[end] in SETTING_OFF and _is_plain_clause(units, before)
 
 
 def _is_asserted_alone(units: Units, text: Statement) -> bool:
@@ -241,7 +185,7 @@ def _is_asserted_alone(units: Units, text: Statement) -> bool:
     is_over = units.words[end] in SETTING_OFF
     if before < 0 or units.words[before] in SENTENCE_ENDS:
         return is_over or bool(units.roles[end] & BE)
-    if not is_over or _is_of_label(units, before, text):
+    if not is_over or _is_of_label(units, before):
         return False
     if "to" in units.words[max(before - 1, 0) : before + 1]:
         return False
@@ -250,11 +194,7 @@ def _is_asserted_alone(units: Units, text: Statement) -> bool:
     return bool(units.roles[before] & BE) or units.words[before] in COLONS
 
 
-def _is_of_label(units: Units, verb: int, text: Statement) -> bool:
-    """Say whether the text is only what another label stands for: `B is Lyon`, `B: True`."""
-    if verb <= 0 or not (units.roles[verb] & BE or units.words[verb] in _SAYING):
-        return False
-    label = units.labels[verb - 1]
-    if label is None or label not in text.choices:
-        return label is not None
-    return len({units.labels[at] for at in units.named}) > 1
+def _is_of_label(units: Units, verb: int) -> bool:
+    """Say whether the text is only what a label stands for: `B is Lyon`, `B: True`."""
+    is_said = units.roles[verb] & BE or units.words[verb] in _SAYING
+    return verb > 0 and bool(is_said) and units.labels[verb - 1] is not None

@@ -149,7 +149,6 @@ _LOCAL_ANSWERS = (
     "risposta:", "答え:", "答え\uff1a", "回答:", "回答\uff1a", "解答:", "jawaban:", "réponse:",
     "resposta:", "jibu:", "idahun:", "ìdáhùn:", "idáhùn:", "àmọ̀nà:", "àdáhùn:", "ànúgọ:", "àṣàyàn:",
 )  # fmt: skip
-_ASCII_ANSWERS = tuple(item for item in _LOCAL_ANSWERS if item[:-1].isascii())
 #: What it reads as one of four letters, beside these themselves.
 _LETTERS = dict(zip("أبجدঅবডঢ\uff21\uff22\uff23\uff24", "ABCD" * 3, strict=True))
 _WRAPPING = re.compile(r"\*\*|\\(?:boxed|text|mathrm|mathbf)|\\[(${]|[${]")
@@ -200,17 +199,14 @@ def _read_evalscope(text: str, choices: Sequence[str]) -> str | None:
 
 
 def _read_simple_evals(text: str, choices: Sequence[str]) -> str | None:
-    is_wrapped = "**" in text or "\\" in text or "$" in text or "{" in text
-    bare = _WRAPPING.sub("", text) if is_wrapped else text
+    bare = _WRAPPING.sub("", text)
     lowered = bare.lower()
-    words = _ASCII_ANSWERS if lowered.isascii() else _LOCAL_ANSWERS
-    # Few of them occur, so that few patterns have to be tried.
-    for word, colon in (
-        (item[:-1], item[-1]) for item in words if item[-1] in lowered and item[:-1] in lowered
-    ):
-        start = lowered.find(word) if bare.isascii() else 0
+    for item in _LOCAL_ANSWERS:
+        word, colon = item[:-1], item[-1]
+        if word not in lowered or colon not in lowered:
+            continue
         pattern = rf"{word}\s*+{colon}[ \t]*+LABEL"
-        hit = find_first(pattern, bare, (*_FOUR, *_LETTERS), _ANY_CASE, start=start)
+        hit = find_first(pattern, bare, (*_FOUR, *_LETTERS), _ANY_CASE)
         if hit is not None:
             # The case is ignored in looking, not in comparing: "Answer: b" is no B.
             return hit if hit in choices else _LETTERS.get(hit, hit)
@@ -287,14 +283,6 @@ def _fold_options(options: tuple[str, ...], choices: tuple[str, ...]) -> dict[st
     return dict(zip((_fold(item.strip()) for item in options), choices, strict=False))
 
 
-@lru_cache(maxsize=4_096)
-def measure_options(options: tuple[str, ...]) -> int:
-    """Return the length of the shortest option without punctuation: in a shorter text none is
-    looked for.
-    """
-    return min((len(_fold(item.strip())) for item in options), default=0)
-
-
 #: What Unicode calls punctuation, of ASCII.
 _PUNCTUATION = dict.fromkeys(map(ord, "!\"#%&'()*,-./:;?@[\\]_{}"))
 
@@ -358,13 +346,11 @@ _OPENCOMPASS = (
     (":", r"LABEL:"),
     ("", r"LABEL"),
 )
-#: Those that can match a text of ASCII.
-_OPENCOMPASS_ENGLISH = tuple(item for item in _OPENCOMPASS if item[1].isascii())
 
 
 def _read_opencompass(text: str, choices: Sequence[str]) -> str | None:
     bare = text.strip()
-    for words, pattern in _OPENCOMPASS_ENGLISH if bare.isascii() else _OPENCOMPASS:
+    for words, pattern in _OPENCOMPASS:
         if words not in bare:
             continue
         # One character before the label, and at most one after it.

@@ -30,7 +30,7 @@ from answerkey.reader.lexicon import (
     RIGHT,
     WRAPPING,
 )
-from answerkey.reader.units import Units, begins_plainly, read_labels, split_units
+from answerkey.reader.units import Units, read_labels, split_units
 
 # The extraction rule `first_character`: the first character, if it unambiguously names a choice.
 
@@ -174,9 +174,6 @@ def read_first_code_point(text: str, choices: Sequence[str], _options: object = 
 #: An answer label begins within so many characters, and ends within so many words.
 _LONGEST_WRAPPING = 400
 _LONGEST_ANSWER_LABEL = 8
-#: Most wrapping ends within so many characters. What is cut off there is a phrase of fewer units or
-#: a tag of fewer characters than these.
-_SHORT_WRAPPING, _LONGEST_PHRASE, _LONGEST_TAG = 160, 12, 72
 
 #: What may stand between a label and the mark that ends it.
 _AROUND = FILL | OWN | RIGHT | BE
@@ -241,18 +238,8 @@ def _fold_choices(choices: tuple[str, ...]) -> dict[str, str] | None:
 def _find_begin(text: str, choices: tuple[str, ...]) -> tuple[int, str]:
     """Return where the text begins after its wrapping, and what was taken off."""
     offset = len(text) - len(text.lstrip(WHITE_SPACE))
-    labels = read_labels(choices)
-    if begins_plainly(text, offset, labels):
-        return offset, "as_it_is"
-    for size in (_SHORT_WRAPPING, _LONGEST_WRAPPING):
-        units = split_units(text[offset : offset + size], labels)
-        at, part = _skip_wrapping(units)
-        seen = at + _LONGEST_ANSWER_LABEL
-        is_whole = len(text) <= offset + size
-        if is_whole or (
-            seen + _LONGEST_PHRASE < units.size and units.start(seen) + _LONGEST_TAG < size
-        ):
-            break
+    units = split_units(text[offset : offset + _LONGEST_WRAPPING], read_labels(choices))
+    at, part = _skip_wrapping(units)
     return offset + (units.start(at) if at < units.size else units.end(units.size - 1)), part
 
 

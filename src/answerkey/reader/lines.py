@@ -70,10 +70,9 @@ _POINTERS = ARROWS | {"<", "\u2190", "\u21d0", "\u2b05", "\u2b05\ufe0f", "\U0001
 _BEFORE_VERDICT = LABEL_MARKS | OPEN | STOPS | DASHES | CLOSE | EQUALS | _POINTERS | {"|"}
 _BEFORE_ANSWER = _POINTERS | ROUND_OPEN | DASHES | {"|"}
 _INLINE_MARKS = (LABEL_MARKS - DASHES - COMMAS) | EQUALS | ARROWS | {"|", "\u3001"}
-_VERDICT_MARKS = EQUALS | ARROWS | {"|"}
 _VERDICTS = RIGHT | WRONG | YES
+_AFTER_VERDICT = AFTER | ANSWER | OPTION | NOT
 BOLD = frozenset({"**", "__", "***"})
-_STRUCK = "~~"
 #: `A: T`, `B: F`; in Romance languages `V`.
 _INITIALS = frozenset("tfv")
 _NEGATIVE_SIGNS = frozenset({UNCHECKED, *"\u2717\u2718\u274c\u2716\u2612\u00d7\U0001f5d9"})
@@ -224,13 +223,7 @@ def _is_labelled(units: Units, names: Named) -> bool:
         return False
     if is_end(units, at + 1) or units.gaps[at + 1]:
         return True
-    return units.words[at] not in HYPHENS and _is_text(units, at + 1)
-
-
-def _is_text(units: Units, at: int) -> bool:
-    """Say whether text begins here: `B.Lyon`, `B:**Lyon**`; single letters are noise."""
-    word = units.words[units.skip(at, OPEN)]
-    return len(word) != 1 or not word.isascii()
+    return units.words[at] not in HYPHENS
 
 
 # Lists of options: on lines of their own, or one after the other on a line.
@@ -254,8 +247,7 @@ def _find_vertical(units: Units, lines: Sequence[Line]) -> Iterator[list[Line]]:
     last = -1
     for line in lines:
         place = -1
-        is_item = line.is_labelled or line.is_bare or _has_mark(units, line)
-        if is_item and len(line.choices) == 1:
+        if len(line.choices) == 1:
             place = choices.index(line.choices[0])
         if place <= last:
             if len(items) >= _FEWEST:
@@ -266,14 +258,6 @@ def _find_vertical(units: Units, lines: Sequence[Line]) -> Iterator[list[Line]]:
         last = place
     if len(items) >= _FEWEST:
         yield items
-
-
-def _has_mark(units: Units, line: Line) -> bool:
-    """Say whether a mark follows the label after which a verdict may stand: `A → `, `| A |`."""
-    end = line.label_end
-    if not line.names or end >= line.end:
-        return False
-    return units.words[end] in _VERDICT_MARKS or is_sign(units, end)
 
 
 def _find_inline(units: Units, lines: Sequence[Line]) -> Iterator[list[Line]]:
@@ -289,7 +273,7 @@ def _find_inline(units: Units, lines: Sequence[Line]) -> Iterator[list[Line]]:
             if len(items) == len(choices) or units.labels[at] != choices[len(items)]:
                 continue
             mark = _find_mark(units, at)
-            if mark and mark == (first_mark or mark) and _says_something(units, items, at):
+            if mark and mark == (first_mark or mark):
                 items.append(at)
                 first_mark = mark
         if len(items) >= needed:
@@ -304,17 +288,6 @@ def _make_item(units: Units, begin: int, end: int) -> Line:
     is_over = all(word in TRAILING_MARKS or word in OPEN for word in units.words[text_end:end])
     line.is_echo = begin in units.text_ends and is_over
     return line
-
-
-def _says_something(units: Units, items: Sequence[int], at: int) -> bool:
-    """Say whether a text stands after the item before a label: `(A), (B) and (C)` is no list."""
-    if not items:
-        return True
-    for between in range(items[-1] + 1, min(items[-1] + 1 + _SHORT_ITEM, at)):
-        is_said = is_word(units, between) or is_sign(units, between)
-        if is_said and not units.roles[between] & (AND | OR):
-            return True
-    return False
 
 
 def _find_mark(units: Units, at: int) -> str:
@@ -361,21 +334,17 @@ def find_questions(
 
 def _opens_question(units: Units, at: int) -> bool:
     """Say whether a line begins here with `Question:`, `**Q2.**` or the like."""
-    before = at - 1
-    while before >= max(at - _MOST_QUESTION_MARKS, 0) and units.words[before] in _BEFORE_QUESTION:
-        before -= 1
+    before = units.skip_back(at - 1, _BEFORE_QUESTION, _MOST_QUESTION_MARKS)
     if units.words[before] != BREAK:
         return False
     word = units.words[at]
     after = units.words[at + 1 : at + 5]
-    if after[:1] == [BREAK] and (units.words[at - 1][:1] == "#" or (at and word in SPEAKERS)):
-        return True
-    if word == "q" and ":" not in after[:2] and after[1:2] not in (["."], [")"]):
+    if after[0] == BREAK:
+        return units.words[at - 1][:1] == "#" or (at > 0 and word in SPEAKERS)
+    if word == "q" and ":" not in after[:2] and after[1] not in {".", ")"}:
         return False  # a charge, a quantity
-    if len(after) > 1 and after[0].isdecimal() and word != "input":
+    if after[0].isdecimal() or (not word and after[0] == "."):
         return True
-    if not word and after[:1] == ["."]:
-        return True  # `Next question.`
     return not _AFTER_QUESTION.isdisjoint(after)
 
 
@@ -390,23 +359,14 @@ def _find_question(units: Units, lines: Sequence[Line], items: Sequence[Line]) -
     at = bisect_right(lines, first, key=lambda line: line.begin) - 1
     for line in reversed(lines[: at + 1]):
         before = range(line.begin, min(line.end, first))
-        if not QUESTION_MARKS.isdisjoint(units.words[line.begin : before.stop]):
-            return line.begin
-        if line.end <= first and _is_numbered(units, line):
+        words = units.words[line.begin : before.stop]
+        is_numbered = line.end <= first and any(map(str.isdecimal, words[:2]))
+        if is_numbered or not QUESTION_MARKS.isdisjoint(words):
             return line.begin
         # `Options:` may stand between.
         if any(is_word(units, word) and not units.roles[word] & OPTION for word in before):
             return None
     return None
-
-
-def _is_numbered(units: Units, line: Line) -> bool:
-    """Say whether a line begins with a number, or with one after the word for a question."""
-    if line.end < line.begin + 2:
-        return False
-    if units.words[line.begin].isdecimal():
-        return True
-    return units.words[line.begin + 1].isdecimal() and line.end > line.begin + 3
 
 
 def is_foreign(units: Units, items: Sequence[Line]) -> bool:
@@ -445,10 +405,8 @@ def read_lines(
         return
     _read_bare(units, lines, lists, findings)
     _read_verdicts(units, lines, lists, findings)
-    for items in lists:
-        _read_marked(units, items, findings)
     labelled = [line for line in labelled_lines if line.is_labelled]
-    if labelled and not _is_numeral(units, labelled[0]):
+    if labelled:
         _read_labelled(units, lines, lists, labelled, findings)
 
 
@@ -479,47 +437,28 @@ def _read_bare(
 def _read_verdicts(
     units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]], findings: Findings
 ) -> None:
-    """Note what lines exclude, and the one called right if every choice is judged."""
+    """Note what lines exclude, and the option that is called right or marked in a list of them."""
     judged = [item for items in lists for item in items if item.is_inline]
     hosts = {bisect_right(lines, item.begin, key=lambda line: line.begin) - 1 for item in judged}
-    for place, line in enumerate(lines):
-        if place not in hosts and (line.is_labelled or line.sign or _has_mark(units, line)):
-            judged.append(line)
-    right = []
-    choices = set()
+    judged += (line for at, line in enumerate(lines) if line.names and at not in hosts)
+    right, choices = [], set()
+    is_marked = True
     for line in judged:
         verdict = judge(units, line, is_alone=len(judged) == len(line.choices))
         if verdict is None:
+            is_marked = is_marked and is_listed(units, line)
             continue
         choices.add(line.choices)
         if verdict:
             right.append(line)
         elif line.sign != UNCHECKED:
             findings.exclude(line.choices, line.begin)
-    if len(choices) == len(units.choices.choices):
+    count = len(units.choices.choices)
+    if len(choices) == count:
         for line in right:
             _state_line(line, "verdict_list", Weight.VERDICT, findings)
-
-
-def _read_marked(units: Units, items: Sequence[Line], findings: Findings) -> None:
-    """Note the one option that is marked in a list of them: by a tick, an arrow or bold type."""
-    if len(items) < min(_LISTED, len(units.choices.choices)):
-        return
-    verdicts = [judge(units, item) for item in items]
-    marked = [item for item, verdict in zip(items, verdicts, strict=True) if verdict]
-    if False in verdicts and len(items) < len(units.choices.choices):
-        return
-    if not marked and False not in verdicts:
-        marked = [item for item in items if _is_set_apart(units, item)]
-    unjudged = [item for item, verdict in zip(items, verdicts, strict=True) if verdict is None]
-    other_items = (item for item in unjudged if item not in marked)
-    if len(marked) == 1 and all(is_listed(units, item) for item in other_items):
-        _state_line(marked[0], "marked_option", Weight.VERDICT, findings)
-
-
-def _is_set_apart(units: Units, item: Line) -> bool:
-    first = units.words[item.begin]
-    return first in ARROWS or (first in BOLD and units.words[item.end - 1] in BOLD)
+    elif len(right) == 1 == len(choices) and is_marked and len(judged) >= min(_LISTED, count):
+        _state_line(right[0], "marked_option", Weight.VERDICT, findings)
 
 
 def is_listed(units: Units, item: Line) -> bool:
@@ -598,8 +537,6 @@ def judge(units: Units, line: Line, *, is_alone: bool = False) -> bool | None:
     if line.sign:
         return line.sign not in _NEGATIVE_SIGNS
     begin = line.label_end
-    if _STRUCK in units.words[line.begin : begin]:
-        return False
     first = units.skip(begin, _LABELLED)
     if is_alone and not units.roles[first] & (BE | NOT):
         return None
@@ -617,53 +554,20 @@ def _find_verdict(units: Units, line: Line, begin: int) -> bool | None:
         is_over = at > begin or line.begin in units.text_ends
         if line.is_inline and is_over and units.words[at] in STOPS:
             break
-        if roles & _VERDICTS and _is_verdict(units, at, line):
+        is_over = not is_word(units, at + 1) or units.labels[at + 1] is not None
+        is_over = is_over or units.roles[at + 1] & _AFTER_VERDICT
+        if roles & _VERDICTS and is_over:
             if roles & WRONG:
                 return False
             return not _is_negated(units, begin, at)
-        if roles & ANSWER and _is_remark(units, at):
-            return True
     return None
 
 
-def _is_remark(units: Units, at: int) -> bool:
-    """Say whether `answer` is all that is said of an option: `<-- answer`, `(answer)`."""
-    before = units.skip_back(at - 1, DRESS)
-    after = units.skip(at + 1, DRESS)
-    return units.words[before] in _BEFORE_ANSWER and not is_word(units, after)
-
-
 def _is_negated(units: Units, begin: int, at: int) -> bool:
-    """Say whether the word before a verdict turns it round: `not correct`, `not **correct**`."""
+    """Say whether a word beside a verdict turns it round: `not correct`, `stimmt nicht`."""
     before = units.skip_back(at - 1, DRESS)
-    return before >= begin and units.roles[before] & (NOT | WRONG) == NOT
-
-
-def _is_verdict(units: Units, at: int, line: Line) -> bool:
-    """Say whether a word stands where a verdict does: after a mark or a verb, before a mark."""
-    before = at - 1
-    while before > max(line.begin, at - _LEAD):
-        if units.words[before] not in DRESS and not units.roles[before] & (FILL | NOT | MAYBE):
-            break
-        before -= 1
-    after = at + 1
-    while after < min(line.end, at + _LEAD):
-        if units.words[after] not in DRESS and not units.roles[after] & (ANSWER | OPTION):
-            break
-        after += 1
-    is_over = after >= line.end or not is_word(units, after)
-    if after >= line.end and is_sign(units, at):
-        return True
-    if not is_over and not units.roles[after] & AFTER:
-        return False
-    if units.roles[before] & BE:
-        return True
-    return units.words[before] in _BEFORE_VERDICT or (before == line.begin and line.is_inline)
-
-
-def _is_numeral(units: Units, line: Line) -> bool:
-    """Say whether a label is the first Roman numeral of an enumeration."""
-    return line.choices[0].lower() == "i" and "ii" in units.known
+    is_before = before >= begin and units.roles[before] & (NOT | WRONG) == NOT
+    return is_before or bool(units.roles[at + 1] & NOT)
 
 
 def _opens_list(units: Units, labelled: Sequence[Line]) -> bool:
@@ -672,7 +576,9 @@ def _opens_list(units: Units, labelled: Sequence[Line]) -> bool:
     if labelled[0].choices[0] != choices[0]:
         return False
     other_items = {line.choices[0] for line in labelled} - {choices[0]}
-    needed = 1 if choices[0].isdecimal() else max(1, min(2, len(choices) - 1))
+    needed = max(1, min(2, len(choices) - 1))
+    if choices[0].isdecimal() or labelled[0].is_echo:
+        needed = 1
     return len(other_items) >= needed
 
 

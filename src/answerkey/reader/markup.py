@@ -3,27 +3,25 @@ r"""Markup of a reply: thoughts and turns divide it; tags, boxes and check boxes
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 
 from answerkey.reader.characters import WHITE_SPACE
 from answerkey.reader.lexicon import (
-    AND,
     ANSWER,
     BREAK,
     COLONS,
-    COMMAS,
     DASHES,
     MAYBE,
     OPERATORS,
     OPTION,
-    OR,
     WRAPPING,
     Branch,
     load_lexicon,
     normalize_word,
     split_tokens,
 )
-from answerkey.reader.names import read_names
-from answerkey.reader.statements import Findings, Followed, Statement, Weight, follow
+from answerkey.reader.names import Named, read_names
+from answerkey.reader.statements import Findings, Weight, follow
 from answerkey.reader.units import Units
 
 # Thoughts, channels and turns of a conversation: where the answer may stand in the raw text.
@@ -49,6 +47,7 @@ _FRAME = re.compile(
 #: How each of these tokens begins.
 _FRAME_BEGIN = re.compile(r"<[|\uff5c/]|<[\w:]{1,20}\s?[>|]|\[/?[^\W\d]{4,8}\]|\u25c1")
 _OTHERS = frozenset({"user", "system", "developer", "tool"})
+_TURN_ENDS = frozenset({"end", "return", "call", "message", "end_header_id"})
 
 #: A thought and an answer when the tokens of the channels were taken out of the text.
 _FINAL = "assistantfinal"
@@ -68,12 +67,16 @@ def find_parts(text: str) -> list[tuple[int, int]] | None:
         return [(begin, further.start() if further else len(text))]
     if text.startswith(("analysis", "assistant", "commentary")) and _BARE_THOUGHT.match(text):
         return None
-    is_plain = "<" not in text and "[" not in text and "\u25c1" not in text
-    if is_plain or _FRAME_BEGIN.search(text) is None:
+    if not _has_frames(text):
         return [(0, len(text))]
-    turns, in_thought = _split_turns(text)
-    parts = [part for turn in turns for part in reversed(turn) if text[slice(*part)].strip()]
-    return None if in_thought and not parts else parts
+    frames = _read_frames(text)
+    parts = [part for turn in frames.turns for part in reversed(turn) if text[slice(*part)].strip()]
+    return None if frames.opened is not None and not parts else parts
+
+
+def _has_frames(text: str) -> bool:
+    is_plain = "<" not in text and "[" not in text and "\u25c1" not in text
+    return not is_plain and _FRAME_BEGIN.search(text) is not None
 
 
 def find_thoughts(text: str) -> list[tuple[int, int]]:
@@ -81,49 +84,70 @@ def find_thoughts(text: str) -> list[tuple[int, int]]:
 
     These are thoughts with their tokens, and turns of others.
     """
-    match, end = [], 0
+    thoughts, end = [], 0
     for begin, further in [*sorted(find_parts(text) or ()), (len(text), len(text))]:
         if text[end:begin].strip():
-            match.append((end, further - len(text[begin:further].lstrip())))
+            thoughts.append((end, further - len(text[begin:further].lstrip())))
         end = max(end, further)
-    return match
+    return thoughts
 
 
-def _split_turns(text: str) -> tuple[list[list[tuple[int, int]]], bool]:
-    """Return the parts of each turn that are no thoughts, and whether the last thought is left
-    open.
+@dataclass(slots=True)
+class _Frames:
+    """The passages of a text: what each turn says, and the thoughts.
+
+    `opened` is where the token stands of a thought that is never closed.
     """
-    turns: list[list[tuple[int, int]]] = [[]]
-    begin, is_read, in_thought = 0, True, False
-    for match in _FRAME.finditer(text):
-        if is_read and not in_thought:
-            turns[-1].append((begin, match.start()))
-        if match["open"]:
-            in_thought = True
-        elif match["close"]:
-            if not in_thought:
-                turns[-1].clear()
-            in_thought = False
-        elif match["channel"]:
-            turns.append([])
-            is_read, in_thought = True, match["channel"].lower() != "final"
+
+    turns: list[list[tuple[int, int]]] = field(default_factory=lambda: [[]])
+    thoughts: list[tuple[int, int]] = field(default_factory=list)
+    opened: int | None = None
+    is_read: bool = True
+
+    def add(self, begin: int, end: int) -> None:
+        """Note a passage between two tokens."""
+        if self.opened is not None:
+            self.thoughts.append((begin, end))
+        elif self.is_read:
+            self.turns[-1].append((begin, end))
+
+    def turn(self, token: re.Match[str]) -> None:
+        """Begin the turn, or the channel of a turn, that a token opens."""
+        self.turns.append([])
+        if token["channel"]:
+            self.is_read = True
+            self.opened = None if token["channel"].lower() == "final" else token.start()
+            return
+        role = (token["role"] or token["name"] or "").lower()
+        if role != "end_header_id":
+            self.is_read = role not in _OTHERS and not token["inst"]
+        if role in _TURN_ENDS:
+            self.opened = None
+
+
+def _read_frames(text: str) -> _Frames:
+    frames = _Frames()
+    begin = 0
+    for token in _FRAME.finditer(text):
+        if token["open"] and frames.opened is not None:
+            continue
+        frames.add(begin, token.start())
+        begin = token.end()
+        if token["open"]:
+            frames.opened = token.start()
+        elif token["close"]:
+            if frames.opened is None:  # the prompt may have opened it
+                frames.thoughts += frames.turns[-1]
+                frames.turns[-1].clear()
+            frames.opened = None
         else:
-            turns.append([])
-            role = (match["role"] or match["name"] or "").lower()
-            is_ended = role in {"end", "return", "call", "message", "end_header_id"}
-            is_read = (is_read if role == "end_header_id" else role not in _OTHERS) and not match[
-                "inst"
-            ]
-            in_thought = in_thought and not is_ended
-        begin = match.end()
-    if is_read and not in_thought:
-        turns[-1].append((begin, len(text)))
-    return turns, in_thought
+            frames.turn(token)
+    frames.add(begin, len(text))
+    return frames
 
 
 _BLANKS = f"[{re.escape(WHITE_SPACE)}]*"
-#: How a text begins that begins with a thought; and, below, how one looks that may be nothing else:
-#: for a first look at many texts, in a form that Python and RE2 read alike.
+#: How a text begins that begins with a thought, in a form that Python and RE2 read alike.
 THOUGHT_BEGIN = (
     (
         rf"^{_BLANKS}(?:(?i:<\|im_start\|>assistant){_BLANKS})?(?:(?i:<(?:{_THOUGHTS})\s?>|\[think(?:ing)?\]"
@@ -133,26 +157,16 @@ THOUGHT_BEGIN = (
     .replace(r"\u25c1", "\u25c1")
     .replace(r"\u25b7", "\u25b7")
 )
-_CLOSES = (
-    rf"(?i:</(?:{_THOUGHTS})>|\[/think(?:ing)?\]|\u25c1/think\u25b7|<unused95>|<\|(?:end_|/)think(?:ing)?\|>"
-    r"|<\|inner_suffix\|>|<channel\|>)"
-)
-MAYBE_THOUGHT = f"{THOUGHT_BEGIN}|{_CLOSES}{_BLANKS}$"
-#: What follows a closing token and is no further thought: such a text says something.
-SAID_AFTER = f"{_CLOSES}{_BLANKS}[^{re.escape(WHITE_SPACE)}<\\[\u25c1]"
-_MAYBE_THOUGHT, _SAID_AFTER = re.compile(MAYBE_THOUGHT), re.compile(SAID_AFTER)
 
 
 def is_thought(text: str) -> bool:
     """Return whether a text is a thought and says nothing beside it."""
-    if _MAYBE_THOUGHT.search(text) is None or _SAID_AFTER.search(text) is not None:
-        return False
-    match = split_thoughts(text)
-    return match is not None and not match[1]
+    parts = split_thoughts(text)
+    return parts is not None and not parts[1]
 
 
 def split_thoughts(text: str) -> tuple[str, str] | None:
-    """Return what a text thinks, and what it says beside that; None where it thinks nothing.
+    """Return what a text thinks, and what its first turn says; None where it thinks nothing.
 
     A thought stands between its tokens, or before a closing one that nothing opened: the prompt may
     have. One that is never closed takes the rest of the text, unless something was said before it.
@@ -161,42 +175,18 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
     text = text.lstrip(WHITE_SPACE)
     if _FINAL in text or _BARE_THOUGHT.match(text):
         return _split_bare_channels(text)
-    thoughts: list[str] = []
-    spoken: list[str] = []
-    begin, opened, in_channel, is_blank = 0, None, False, True
-    for match in _FRAME.finditer(text):
-        before = text[begin : match.start()]
-        is_turn = not (match["open"] or match["close"] or match["channel"] or in_channel)
-        if (is_turn or match["open"]) and opened is not None:
-            continue
-        if is_turn:  # its token is part of the text, unless the text begins with it
-            begin = match.end() if is_blank and not before.strip(WHITE_SPACE) else begin
-            continue
-        if opened is not None:
-            thoughts.append(before)
-        elif match["close"] and not in_channel:
-            thoughts += [*spoken, before]
-            spoken.clear()
-        else:
-            spoken.append(before)
-        is_blank = is_blank and not (spoken and spoken[-1].strip(WHITE_SPACE))
-        in_channel = in_channel or bool(match["channel"])
-        opened = match.start() if _opens_thought(match) else None
-        begin = match.end()
-    if opened is None:
-        spoken.append(text[begin:])
-    elif not in_channel and not is_blank:
-        spoken.append(text[opened:])  # a token that is only spoken of
-    else:
-        thoughts.append(text[begin:])
-    if not thoughts:
+    if not _has_frames(text):
         return None
-    thought = "\n".join(passage for each in thoughts if (passage := each.strip()))
-    return thought, "".join(spoken).lstrip(WHITE_SPACE)
-
-
-def _opens_thought(match: re.Match[str]) -> bool:
-    return bool(match["open"]) or (match["channel"] or "final").lower() != "final"
+    frames = _read_frames(text)
+    turns = ("".join(text[slice(*part)] for part in turn) for turn in frames.turns)
+    answer = next((turn for turn in turns if turn.strip(WHITE_SPACE)), "")
+    if frames.opened is not None and answer:
+        frames.thoughts.pop()
+        answer += text[frames.opened :]  # a token that is only spoken of
+    if not frames.thoughts:
+        return None
+    thoughts = (text[slice(*part)].strip() for part in frames.thoughts)
+    return "\n".join(filter(None, thoughts)), answer.lstrip(WHITE_SPACE)
 
 
 def _split_bare_channels(text: str) -> tuple[str, str]:
@@ -242,8 +232,8 @@ _THOUGHT_VALUE = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _SIGN_FORM = re.compile("(?<=[\u2611\u2612\u2713-\u2718\u274c])\ufe0f")
-_RADIO_BUTTONS = str.maketrans({"\u25cf": CHECKED, "\u25cb": UNCHECKED})
 _LATEX_SPACE = re.compile(r"\\(?:[ ,;:!]|q?quad(?![A-Za-z]))")
+_STRUCK_OUT = re.compile("~~[^~\\n]{1,200}~~")
 _CHECK_BOXES = ("[x]", "[X]", "[ ]", "[\u2713]")
 _CHECK_BOX = re.compile(
     r"^([ \t>*+\-\u2022]{0,12}(?:\d{1,2}[.)] )?)([\[(])(\s?)([xX\u2713\u2714]?)\s?[\])](?=\s)",
@@ -254,11 +244,13 @@ _CHECK_BOX = re.compile(
 def simplify(text: str) -> str:
     """Return a text of the same length with tags, LaTeX spaces and check boxes in one spelling."""
     if "\\" in text:
-        text = _LATEX_SPACE.sub(lambda match: " " * len(match[0]), text)
+        text = _LATEX_SPACE.sub(_blank, text)
+    if "~~" in text:
+        text = _STRUCK_OUT.sub(_blank, text)
     if "<" in text:
         text = _TAG.sub(_simplify_tag, text)
     if not text.isascii():
-        text = _simplify_signs(text)
+        text = _SIGN_FORM.sub(" ", text).replace("\uff1d\uff1e", "=>")
     if "{" in text and ":" in text:
         text = _simplify_keys(text)
     if "(x)" in text or ("[" in text and any(map(text.__contains__, _CHECK_BOXES))):
@@ -266,17 +258,8 @@ def simplify(text: str) -> str:
     return text
 
 
-def _simplify_signs(text: str) -> str:
-    """Return a text in which radio buttons are check boxes, and signs have no selector of their
-    form.
-    """
-    if "\u25cf" in text and "\u25cb" in text:
-        text = text.translate(_RADIO_BUTTONS)
-    if UNCHECKED in text and CHECKED not in text:
-        text = text.replace("\u2612", CHECKED)
-    if "\ufe0f" in text:
-        text = _SIGN_FORM.sub(" ", text)
-    return text.replace("\uff1d\uff1e", "=>")
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match[0])
 
 
 def _simplify_keys(text: str) -> str:
@@ -300,7 +283,7 @@ def _simplify_keys(text: str) -> str:
         if len(match[2]) >= len("ans"):
             begin, end = match.span()
             text = f"{text[:begin]}{match[1]}ans{match[1]}:".ljust(end) + text[end:]
-    return _THOUGHT_VALUE.sub(lambda match: " " * len(match[0]), text)
+    return _THOUGHT_VALUE.sub(_blank, text)
 
 
 def _simplify_tag(match: re.Match[str]) -> str:
@@ -347,7 +330,7 @@ _MARKUP_REACH = 40
 #: Brackets after a label that are read with it, though they close the markup.
 _CLOSERS = 3
 BOXES = frozenset({"\\boxed", "\\fbox", "\\framebox", "\\box", "oxed"})
-_FORMULA = OPERATORS | DASHES | {"_", "<", ">"}
+_FORMULA = OPERATORS | DASHES | COLONS | {"_", "<", ">", "'"}
 MARKUP = BOXES | {OPEN_ANSWER, "["}
 
 
@@ -379,7 +362,7 @@ def _find_close(units: Units, at: int, opening: str, closing: str) -> int:
     return end
 
 
-def _follow_markup(units: Units, at: int, end: int) -> Followed | None:
+def _follow_markup(units: Units, at: int, end: int) -> Named | None:
     """Return what stands between the markup and what closes it at `end`."""
     target = follow(units, at + 1, is_linked=True)
     if target is None or target.is_negated:
@@ -395,21 +378,14 @@ def _read_box(units: Units, at: int, findings: Findings) -> None:
     target = _follow_markup(units, at, end)
     if target is None:
         return
-    choices, further = target.choices, target.end
-    is_text = any(place in units.options for place in range(at, further))
-    inside = units.words[at + 1 : further]
-    if choices and not is_text and (inside.count("'") == 1 or not _FORMULA.isdisjoint(inside)):
-        return
-    further += further < end and units.words[further] in COMMAS
-    while further < end and units.words[further] in WRAPPING:
-        further += 1
-    if choices and further < end:
-        word = units.words[further]
-        is_ratio = word in COLONS and units.labels[further + 1] is not None
-        if is_ratio or word in _FORMULA or (word[:1] == "\\" and word not in WRAPPING):
+    inside = range(at + 1, end)
+    if target.choices and not any(place in units.options for place in inside):
+        words = units.words[at + 1 : end]
+        is_primed = words.count("'") == 1
+        words = [word for word in words if word not in WRAPPING]
+        if is_primed or not _FORMULA.isdisjoint(words) or any(word[:1] == "\\" for word in words):
             return
-        if units.roles[further] & (AND | OR):  # `A \\text{ and } C`
-            further_labels = (label for label in units.labels[further:end] if label)
-            choices = tuple(dict.fromkeys([*choices, *further_labels]))
-    statement = Statement(choices, "boxed", Weight.DEFINITE, at, target.end, target.clashes)
-    findings.statements.append(statement)
+        # `A \\text{ and } C`
+        labels = filter(None, units.labels[at + 1 : end])
+        target.choices = tuple(dict.fromkeys([*target.choices, *labels]))
+    findings.state(target, "boxed", Weight.DEFINITE, at)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from answerkey.reader.lexicon import (
     AFTER,
@@ -34,7 +34,6 @@ from answerkey.reader.lexicon import (
     PICK,
     RIGHT,
     ROUND_CLOSE,
-    ROUND_OPEN,
     SPOILING,
     STOPS,
     WRONG,
@@ -47,7 +46,6 @@ from answerkey.reader.units import WRAPS, Units
 _WORDS = frozenset({"a", "i"})
 _VERBS = frozenset({"is", "are", "ist", "est", "es", "\u00e8", "\u00e9", "\u4e3a", "\u662f"})
 _PRONOUNS = frozenset("I")
-_APOSTROPHES = ("'", "\u2019")
 #: A conjunction in French, and a noun in English.
 _CAR = "car"
 
@@ -101,22 +99,17 @@ def is_small(units: Units, position: int) -> bool:
     return label is not None and label.isupper() and units.token(position).islower()
 
 
-def begins_well(units: Units, position: int) -> bool:
-    """Say whether nothing before a label makes it part of a word or a number."""
+def _begins_well(units: Units, position: int) -> bool:
+    """Say whether a label is no end of a word or a number: `-1`, `$2`, `hepatitis-B`."""
     if position == 0 or units.gaps[position]:
         return True
-    before, token = units.token(position - 1), units.token(position)
-    if before[-1:] in _APOSTROPHES and len(before) > 1:
-        return not token.islower()  # `l'a vu`
-    if before[-1:].isalnum():
-        return not (before[-1:].isascii() and token.isascii())
-    if before in DASHES and token.isdecimal():
-        return False
-    if before in HYPHENS:
-        return position == 1 or bool(units.gaps[position - 1]) or not is_word(units, position - 2)
-    if before == "$" and token.isdecimal():
-        return "$" in units.words[position + 1 : position + 3]
-    return True
+    before = units.words[position - 1]
+    if units.token(position).isdecimal():
+        is_formula = "$" in units.words[position + 1 : position + 3]
+        return before not in DASHES and (before != "$" or is_formula)
+    if before not in HYPHENS or position == 1:
+        return True
+    return bool(units.gaps[position - 1]) or not is_word(units, position - 2)
 
 
 def stands(units: Units, position: int, at: int) -> bool:
@@ -130,7 +123,7 @@ def stands(units: Units, position: int, at: int) -> bool:
             return False
         return has_gap or not is_word(units, at) or _may_touch(units, position, at)
     if not is_word(units, at):
-        return _may_open(units, at) if has_gap else not _spoils(units, at)
+        return has_gap or not _spoils(units, at)
     if not has_gap and units.words[at - 1] not in ROUND_CLOSE:
         return _may_touch(units, position, at)
     if at > position + 1 and units.words[at - 1] != "_":
@@ -138,24 +131,14 @@ def stands(units: Units, position: int, at: int) -> bool:
     return _may_follow(units, position, at)
 
 
-def _may_open(units: Units, at: int) -> bool:
-    """Say whether a mark after a label and a space sets it off; emphasis belongs to its word."""
-    end = units.skip(at, DRESS)
-    return end == at or not is_word(units, end)
-
-
 def _spoils(units: Units, at: int) -> bool:
     """Say whether the mark right after a label makes it something else: `C++`, `A-level`."""
     word = units.words[at]
     if word in {"(", "["}:
         return at + 1 not in units.options
-    if word in SPOILING:
-        return True
     if word in HYPHENS or word == "/":
         return not units.gaps[at + 1] and is_word(units, at + 1) and units.labels[at + 1] is None
-    following = units.words[at + 1]
-    is_initial = len(following) == 1 and following.isalpha()
-    return word == "." and is_initial and units.words[at + 2 : at + 3] == ["."]
+    return word in SPOILING
 
 
 def _may_touch(units: Units, position: int, at: int) -> bool:
@@ -180,56 +163,31 @@ def _may_follow(units: Units, position: int, at: int) -> bool:
         return True
     if not token.isupper():
         return False
-    if position and units.roles[position - 1] & (BE | LEAVE) and roles & (FILL | RIGHT):
+    if position and units.roles[position - 1] & (BE | LEAVE | ANSWER) and roles & (FILL | RIGHT):
         return token not in _PRONOUNS  # `makes C the one`, `ist C richtig`
     return bool(roles & OPTION)
 
 
 # Labels that are joined to others: `A or B`, `A, B and C`, `A (Paris) / B (Lyon)`, `A-C`.
 
-#: The longest remark in brackets after a label, and the most light words after a joint.
-_ASIDE = 16
+#: The most light words after a joint.
 _MOST_LIGHT = 3
 
 PLURALS = frozenset({"are", "sind", "sont", "son", "sono", "s\u00e3o", "zijn", "s\u0105"})
-_JOINING = JOINTS | DASHES
 
 
-def _find_joined(units: Units, position: int, end: int) -> int | None:
+def _find_joined(units: Units, end: int) -> int | None:
     """Return where the label is that is joined to one that is closed before `end`."""
-    if _is_row(units, position, end):
-        return end + 1
-    is_wrapped = end > position + 1
-    for begin in (end, skip_remark(units, end)):
-        further = _skip_joint(units, begin)
-        joined = None if further is None else find_label(units, further)
-        if joined is not None and _is_another(
-            units, joined, is_direct=further == begin + 1, is_wrapped=is_wrapped
-        ):
-            return joined
-    return None
-
-
-def _is_row(units: Units, position: int, end: int) -> bool:
-    """Say whether a label in brackets follows one in brackets: `(A) (B)`, not `(E) (i) and`."""
-    if units.words[end - 1] not in ROUND_CLOSE:
-        return False
-    if units.words[end] not in ROUND_OPEN or units.labels[end + 1] is None:
-        return False
-    is_alike = units.token(end + 1).isupper() == units.token(position).isupper()
-    return is_alike and units.words[end + 2] in ROUND_CLOSE
-
-
-def skip_remark(units: Units, at: int) -> int:
-    """Return the first unit after a remark in brackets; `at` if there is none."""
-    if units.words[at] not in ROUND_OPEN:
-        return at
-    for end in range(at + 1, at + _ASIDE):
-        if units.words[end] in ROUND_CLOSE:
-            return end + 1
-        if units.words[end] == BREAK:
-            break
-    return at
+    further = _skip_joint(units, end)
+    joined = None if further is None else find_label(units, further)
+    if joined is None:
+        return None
+    at = close_label(units, joined)
+    if not stands(units, joined, at):
+        # `A, C 三项`: whatever the word is, the letter is none of a sentence.
+        return joined if further == end + 1 and units.token(joined).isupper() else None
+    is_subject = units.roles[at] & BE and units.gaps[at] and units.words[at] not in PLURALS
+    return None if is_subject else joined
 
 
 def _skip_joint(units: Units, at: int) -> int | None:
@@ -253,23 +211,6 @@ def _skip_joint(units: Units, at: int) -> int | None:
     return None
 
 
-def _is_another(units: Units, position: int, *, is_direct: bool, is_wrapped: bool) -> bool:
-    """Say whether a label after a joint is one more answer, and not the beginning of a clause."""
-    at = close_label(units, position)
-    if stands(units, position, at):
-        if not units.roles[at] & BE or units.words[at] in PLURALS:
-            return True
-        return not units.plays(at, at + 2, (NOT | WRONG))
-    if is_direct and not _JOINING.isdisjoint(units.words[position + 1 : position + 2]):
-        return True
-    # `A, C i D`: whatever the word is, the letter is none of a sentence.
-    token = units.token(position)
-    if is_wrapped or not token.isupper() or token in _PRONOUNS or not is_word(units, position + 1):
-        return False
-    is_apart = bool(units.gaps[position + 1]) or not units.token(position + 1).isascii()
-    return is_apart and (is_direct or bool(units.roles[position - 1] & (OR | AND)))
-
-
 # Labels as a text names them: one, or several joined, set off from the words around them.
 
 #: More labels than these are a list of something else.
@@ -289,8 +230,9 @@ KEY = '":'
 class Named:
     """The choices that a place in the text names, from one unit to another.
 
-    `is_wrapped`: in brackets, quotes or emphasis. `clashes`: followed by the text of another
-    option.
+    There are none when a cue leads to something that is not a choice. `is_wrapped`: in brackets,
+    quotes or emphasis. `clashes`: followed by the text of another option. `is_negated`, `is_maybe`
+    and `has_link` (a verb, a colon or the like) are said of what a cue leads to.
     """
 
     choices: tuple[str, ...]
@@ -298,6 +240,9 @@ class Named:
     end: int
     is_wrapped: bool = False
     clashes: bool = False
+    is_negated: bool = False
+    is_maybe: bool = False
+    has_link: bool = False
 
 
 def read_names(units: Units, at: int) -> Named | None:
@@ -310,19 +255,17 @@ def read_names(units: Units, at: int) -> Named | None:
     names = units.names[position]
     if not isinstance(names, Named):
         return None
-    if position == at:
-        return names
-    return Named(names.choices, at, names.end, names.is_wrapped, names.clashes)
+    return names if position == at else replace(names, begin=at)
 
 
 def _read_names_at(units: Units, position: int) -> Named | None:
-    if not begins_well(units, position):
+    if not _begins_well(units, position) or _is_numeral(units, position):
         return None
     last = position
     end = close_label(units, position)
     choices = [units.labels[position]]
     while len(choices) < MANY:
-        further = _find_joined(units, last, end)
+        further = _find_joined(units, end)
         if further is None:
             break
         last = further
@@ -334,6 +277,12 @@ def _read_names_at(units: Units, position: int) -> Named | None:
     clashes = len(distinct) == 1 and bool(units.options) and _clashes(units, position, end)
     is_wrapped = end > units.text_ends.get(last, last + 1)
     return Named(distinct, position, end, is_wrapped, clashes)
+
+
+def _is_numeral(units: Units, position: int) -> bool:
+    """Say whether a label is the first of several Roman numerals; `(I)` is a label."""
+    is_first = "ii" in units.known and units.words[position] == "i"
+    return is_first and (is_small(units, position) or units.words[position - 1] not in _BRACKETS)
 
 
 def _clashes(units: Units, position: int, end: int) -> bool:

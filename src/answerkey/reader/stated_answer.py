@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,6 @@ from answerkey.reader.assertions import (
     is_asserted,
     list_texts,
     read_assertion,
-    read_text_lines,
 )
 from answerkey.reader.characters import WHITE_SPACE, Reading
 from answerkey.reader.lexicon import (
@@ -51,6 +51,7 @@ from answerkey.reader.lexicon import (
     OWN,
     PICK,
     PREP,
+    QUESTION,
     QUESTION_MARKS,
     REFUSE,
     RIGHT,
@@ -73,9 +74,8 @@ from answerkey.reader.lines import (
     split_lines,
 )
 from answerkey.reader.markup import MARKUP, find_parts, read_markup, simplify
-from answerkey.reader.names import KEY, begins_well, is_small, is_word, read_names
+from answerkey.reader.names import KEY, is_small, is_word, read_names
 from answerkey.reader.statements import (
-    BEFORE,
     SENTENCE_ENDS,
     Findings,
     Statement,
@@ -152,8 +152,6 @@ def gather(units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]])
     _read_last(units, findings)
     findings.statements = _drop_listed(units, lists, findings.statements)
     read_lines(units, lines, lists, findings)
-    if units.options:
-        findings.statements += read_text_lines(units, lines)
     return findings
 
 
@@ -181,35 +179,35 @@ def _drop_listed(
 def _read_last(units: Units, findings: Findings) -> None:
     """Note a label with which the text ends, after a colon, an arrow or `option`."""
     last = units.skip_back(units.size - 1, _ENDINGS)
-    if last < 1 or units.labels[last] is None or is_small(units, last):
-        return
-    if not QUESTION_MARKS.isdisjoint(units.words[last:]):
+    names = read_names(units, last) if last > 0 else None
+    if names is None or is_small(units, last) or units.named[-1] != last:
         return
     begin = last - 1
-    is_option = False
-    while begin >= max(last - WRAPS, 0):
-        roles = units.roles[begin]
-        if units.words[begin] not in OPEN and not roles & (OPTION | FILL | ANSWER):
-            break
-        is_option = is_option or bool(roles & (OPTION | ANSWER))
+    light = OPTION | FILL | ANSWER
+    while begin > 0 and (units.words[begin] in OPEN or units.roles[begin] & light):
         begin -= 1
-    if begin < 0 or not _is_plain_conclusion(units, begin):
-        return
     # `Letter E.` is a sentence of its own.
-    is_led = units.words[begin] in _POINTING or (is_option and units.words[begin] in _PAUSES)
-    names = read_names(units, last)
-    if names is None or not is_led:
-        return
+    is_option = units.plays(begin + 1, last, OPTION | ANSWER) and units.words[begin] in _PAUSES
+    is_led = is_option or units.words[begin] in _POINTING
+    if is_led and not _is_questioned(units, begin, last) and _is_conclusion(units, begin):
+        findings.state(names, "conclusion", Weight.VERDICT, begin + 1)
+
+
+def _is_questioned(units: Units, begin: int, last: int) -> bool:
+    """Say whether a final label is one of several answers, or a question."""
+    if units.words[begin] in COLONS:
+        is_numbered = any(map(str.isdecimal, units.words[max(begin - 2, 0) : begin]))
+        if is_numbered or units.plays(begin - 2, begin, QUESTION):
+            return True
     for at in units.named:
-        if units.words[at - 1] in COLONS and units.labels[at] != names.choices[0]:
-            return  # answers to several questions
-    findings.state(names, "conclusion", Weight.VERDICT, begin + 1)
+        is_set_off = not COLONS.isdisjoint(units.words[max(at - 1, 0) : at + 2])
+        if is_set_off and units.labels[at] != units.labels[last]:
+            return True
+    return not QUESTION_MARKS.isdisjoint(units.words[last:])
 
 
-def _is_plain_conclusion(units: Units, begin: int) -> bool:
+def _is_conclusion(units: Units, begin: int) -> bool:
     """Say whether nothing in the sentence before denies or doubts what it leads to."""
-    if units.words[begin] in COLONS and begin > 0 and units.labels[begin - 1] is not None:
-        return False
     for at in range(begin, max(begin - _SENTENCE, -1), -1):
         if at < begin and units.words[at] in SENTENCE_ENDS:
             break
@@ -229,23 +227,22 @@ def decide(units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]])
     findings = gather(units, lines, lists)
     statements = sorted(findings.statements, key=lambda statement: (statement.begin, statement.end))
     if statements:
-        statements = _drop_undone(units, statements)
+        statements = _drop_corrected(units, statements)
         decision = _combine(units, _list_strongest(statements))
         if decision.choice is None:
             return decision
-        decision = _raise_doubt(units, decision, statements)
-        return _correct(units, decision) if decision.doubt == "taken_back" else decision
+        return _raise_doubt(units, decision, findings)
     choice = _eliminate(units, findings)
     if choice is not None:
         places = findings.excluded.values()
         return Decision(choice, None, "elimination", min(places), max(places) + 1)
-    text = read_assertion(units, lines)
+    text = read_assertion(units)
     if text is None or text.choices[0] in findings.excluded:
         return _name_silence(units, findings)
     decision = Decision(text.choices[0], None, text.part, text.begin, text.end)
     if text.clashes:
         decision = replace(decision, reason=CLASH, doubt="other_text")
-    return _raise_doubt(units, decision, [])
+    return _raise_doubt(units, decision, findings)
 
 
 def _list_strongest(statements: Sequence[Statement]) -> list[Statement]:
@@ -263,11 +260,11 @@ def _list_strongest(statements: Sequence[Statement]) -> list[Statement]:
     return [*right, *strongest] if len(right) == 1 else strongest
 
 
-def _drop_undone(units: Units, statements: list[Statement]) -> list[Statement]:
-    """Return the statements after the last one that is taken back, if there are any."""
-    for at in reversed(_list_roles(units, UNDO)):
+def _drop_corrected(units: Units, statements: list[Statement]) -> list[Statement]:
+    """Return the statements after the last correction that has some after it."""
+    for at in reversed(list(_find_corrections(units))):
         after = [statement for statement in statements if statement.begin >= at]
-        if after and not SETTING_OFF.isdisjoint(units.words[at : after[0].begin]):
+        if after:
             return after
     return statements
 
@@ -275,20 +272,15 @@ def _drop_undone(units: Units, statements: list[Statement]) -> list[Statement]:
 def _combine(units: Units, statements: Sequence[Statement]) -> Decision:
     """Return what statements of one weight come to.
 
-    All must agree, unless a correction stands between two, or a choice is made of several.
+    All must agree, unless a choice is made of several.
     """
     current = statements[0]
     is_open = False
-    corrections: list[int] = []
-    if len(statements) > 1:
-        corrections = list(_find_corrections(units))
     for statement in statements[1:]:
         if statement.end <= current.end or statement.choices == current.choices:
             continue
-        place = bisect_left(corrections, current.end)
-        is_corrected = place < len(corrections) and corrections[place] < statement.end
         is_narrowed = bool(statement.choices) and set(statement.choices) < set(current.choices)
-        is_open = not is_corrected and (is_open or not is_narrowed)
+        is_open = is_open or not is_narrowed
         current = statement
     decision = Decision(None, None, current.part, current.begin, current.end)
     if len(current.choices) == 1:
@@ -351,7 +343,7 @@ def _name_silence(units: Units, findings: Findings) -> Decision:
     is_short = units.size <= _FIRST_WORDS
     if any(role & REFUSE or (role & NONE and is_short) for role in roles):
         return Decision(reason=DECLINED)
-    places = [at for at in units.named if _is_mention(units, at, 0)]
+    places = [at for at in units.named if _is_mention(units, at)]
     choices = {str(units.labels[at]) for at in places}
     for text in list_texts(units, 0, units.size):
         places.append(text.begin)
@@ -371,18 +363,16 @@ _UNSURE = _DENIAL | SAYS | IF | BUT
 _LIGHT_PARTS = frozenset({"named_right", "verdict_list", "option_text", "reference"})
 #: What may stand between an option's text and the answer that it is given as.
 _LEADING_ON = SO | FILL | OWN | MATCH | OPTION | IT | BE | RIGHT | ANSWER
+_CLAUSE_ENDS = SENTENCE_ENDS | OPEN
 _LAST_WORDS = 24
 _BACK = 4
-_TO_CONTRAST = 16
-_ARTICLE, _PRONOUN = "A", "I"
+_WORDS = frozenset("ai")
 _BRACKETS = frozenset("([\uff08\u3010")
 _FORMULA = OPERATORS | EQUALS | HYPHENS | MATHEMATICS | frozenset("\u00b0\u00ba_^<>{")
 _LONGEST_SPEECH = 120
 #: What opens the words of somebody, and what may close them.
 _SPEECH = {
     '"': '"',
-    "'": "'",
-    "\u2018": "\u2019",
     "\u00ab": "\u00bb",
     "\u00bb": "\u00ab",
     "\u201c": "\u201d",
@@ -392,89 +382,56 @@ _SPEECH = {
 }
 
 
-def _raise_doubt(units: Units, decision: Decision, statements: Sequence[Statement]) -> Decision:
+def _raise_doubt(units: Units, decision: Decision, findings: Findings) -> Decision:
     """Return the decision with the first doubt that applies, and the reason that goes with it."""
     if decision.doubt is not None or decision.part in {"verdict_list", "elimination"}:
         return decision
     for name, (reason, applies) in DOUBTS.items():
-        if applies(units, decision, statements):
+        if applies(units, decision, findings):
             return replace(decision, reason=reason, doubt=name)
     return decision
 
 
-def _is_taken_back(units: Units, decision: Decision, _statements: Sequence[Statement]) -> bool:
+def _is_taken_back(units: Units, decision: Decision, findings: Findings) -> bool:
     """Say whether the last words of a text, or those right after the answer, take it back."""
     end = decision.end
-    if not units.played & (UNDO | FIX):
+    if not units.played & FIX:
         return False
-    last = max(end, units.size - _LAST_WORDS)
-    if any(roles & UNDO for roles in units.roles[last:]):
+    if units.plays(max(end, units.size - _LAST_WORDS), units.size, UNDO):
         return True
     fixes = [at for at in _list_roles(units, FIX) if at >= end and is_inserted(units, at)]
-    if not fixes:
-        return False
-    mentions = _list_mentions(units, fixes[-1], units.size)
-    return not any(units.labels[at] == decision.choice for at in mentions)
+    return bool(fixes) and not any(
+        statement.begin >= fixes[-1] and statement.choices == (decision.choice,)
+        for statement in findings.statements
+    )
 
 
-def _correct(units: Units, decision: Decision) -> Decision:
-    """Return the choice that replaces one that is taken back, if only one is named after that."""
-    fixes = [at for at in _list_roles(units, FIX) if at >= decision.end]
-    mentions = list(_list_mentions(units, fixes[-1], units.size))
-    if len({units.labels[at] for at in mentions}) != 1:
-        return decision
-    at = mentions[-1]
-    if units.labels[at] == decision.choice:
-        return decision
-    if any(roles & (_DENIAL | SAYS | IF) for roles in units.roles[fixes[-1] + 1 :]):
-        return decision
-    return Decision(units.labels[at], None, "correction", at, at + 1)
-
-
-def _is_quoted(units: Units, decision: Decision, _statements: Sequence[Statement]) -> bool:
+def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
     """Say whether the answer stands in what somebody is quoted with: `"It is C", said Tom`."""
-    words, roles = units.words, units.roles
-    quote = _find_quote(units, decision.begin)
-    if quote < 0 or (words[quote] == '"' and KEY in units.text):
+    if units.known.isdisjoint(_SPEECH) or KEY in units.text:
         return False
-    before = quote - 1
-    if words[before] in COMMAS | COLONS:
-        before -= 1
-    if roles[before] & (IF | SAYS):
-        return True  # `Tom said: "It is C."`
-    is_led = before > 0 and words[before + 1] in COLONS
-    if is_led and not units.plays(before - 1, before + 1, ~PREP):
-        return True  # `María dijo: «Es C»`, whatever the word for saying is
-    near = words[decision.end - 1 : decision.end + _SENTENCE]
-    closing = [at for at, word in enumerate(near) if word and word in _SPEECH[words[quote]]]
-    if not closing:
-        return False
-    # `«C», — сказал Иван`
-    end = units.skip(decision.end + closing[0], COMMAS | DASHES)
-    if quote == decision.begin and not closing[0]:  # `"C", said Tom`, not `"C", I think`
-        return bool(roles[end] & (IF | SAYS))
-    return is_word(units, end)
-
-
-def _find_quote(units: Units, begin: int) -> int:
-    """Return where the quotation opens that is open at `begin`, or -1."""
     quote = -1
-    if units.known.isdisjoint(_SPEECH):
-        return quote
-    for at in range(max(begin - _LONGEST_SPEECH, 0), begin + 1):
+    for at in range(max(decision.begin - _LONGEST_SPEECH, 0), decision.begin + 1):
         word = units.words[at]
-        if quote >= 0:
-            if word == BREAK or (word and word in _SPEECH[units.words[quote]]):
-                quote = -1
-        elif word in _SPEECH:
-            # An apostrophe closes a word: `the students' answer`.
-            is_apart = at == 0 or units.gaps[at] or units.words[at - 1] == BREAK
-            if word != "'" or is_apart:
-                quote = at
-    return quote
+        if quote >= 0 and (word == BREAK or (word and word in _SPEECH[units.words[quote]])):
+            quote = -1
+        elif quote < 0 and word in _SPEECH:
+            quote = at
+    near = units.words[decision.end - 1 : decision.end + _SENTENCE]
+    closing = [
+        at for at, word in enumerate(near) if word and word in _SPEECH.get(units.words[quote], "")
+    ]
+    if quote < 0 or not closing:
+        return False
+    end = units.skip(decision.end + closing[0], CLOSE | COMMAS | DASHES)
+    if units.plays(quote - 2, quote, IF | SAYS) or units.plays(end, end + 1, IF | SAYS):
+        return True
+    # The answer alone may stand in quotes: `The town is "Lyon".`
+    is_alone = decision.end == decision.begin + 1
+    return quote < decision.begin and not is_alone and (quote > 0 or is_word(units, end))
 
 
-def _asserts_other(units: Units, decision: Decision, _statements: Sequence[Statement]) -> bool:
+def _asserts_other(units: Units, decision: Decision, _findings: Findings) -> bool:
     """Say whether the text of another option is asserted right before the answer, or after it.
 
     `It is Lyon, so the answer is A`; `The answer is A. The capital is Lyon.`
@@ -482,7 +439,7 @@ def _asserts_other(units: Units, decision: Decision, _statements: Sequence[State
     if not units.options or decision.choice in units.options.values():
         return False
     for text in list_texts(units, max(decision.begin - _SENTENCE, 0), units.size):
-        if not text.choices or text.begin not in units.options:
+        if not text.choices:
             continue
         is_near = units.size <= MOST_ASSERTED and text.begin > decision.end + 1
         if text.begin < decision.begin:
@@ -495,83 +452,56 @@ def _asserts_other(units: Units, decision: Decision, _statements: Sequence[State
 def _leads_on(units: Units, text: int, end: int) -> bool:
     """Say whether an answer is what follows from an option's text, or says which one it is."""
     between = range(text + 1, end)
-    if len(between) > 2 * WRAPS:
-        return False
     near = units.roles[max(text - 2, 0) : end + 1]
     if not any(roles & (SO | MATCH) or not ~roles & (IT | BE) for roles in near):
+        return False
+    if len(between) > 2 * WRAPS:
         return False
     return not any(is_word(units, at) and not units.roles[at] & _LEADING_ON for at in between)
 
 
-def _is_contradicted(units: Units, decision: Decision, statements: Sequence[Statement]) -> bool:
-    """Say whether a weaker statement names another choice, and nothing between corrects it.
-
-    Before the answer, guesses and what is only called true count for nothing.
-    """
-    for statement in statements:
-        begin = statement.begin
+def _is_contradicted(units: Units, decision: Decision, findings: Findings) -> bool:
+    """Say whether a weaker statement names another choice; before the answer, only a firm one."""
+    for statement in findings.statements:
         if not statement.choices or decision.choice in statement.choices:
             continue
-        if statement.part in _LIGHT_PARTS or decision.begin <= begin < decision.end:
+        if statement.part in _LIGHT_PARTS:
             continue
-        if "ii" in units.known and "I" in statement.choices:
-            continue  # a Roman numeral
+        begin, end = statement.begin, statement.end
+        is_firm = statement.weight is not Weight.TENTATIVE and any(units.labels[begin:end])
         if KEY in units.text:
-            if statement.part == "answer_cue" and len(statement.choices) == 1:
-                return True
-        elif begin >= decision.end or _is_firm(units, statement, decision):
+            is_firm = statement.part == "answer_cue"
+        is_turned = units.plays(begin, decision.end, MAYBE | BUT)
+        is_turned = is_turned or any(end <= at < decision.end for at in _find_corrections(units))
+        if begin >= decision.end or (is_firm and not is_turned):
             return True
     return False
 
 
-def _is_firm(units: Units, statement: Statement, decision: Decision) -> bool:
-    """Say whether a statement before the answer still holds: no guess, and nothing turns from it.
-
-    An option's text without a label may be a step of the argument.
-    """
-    begin, end = statement.begin, statement.end
-    if statement.weight is Weight.TENTATIVE or units.plays(begin, end, MAYBE):
-        return False
-    if not any(units.labels[begin:end]):
-        return False
-    if units.plays(max(end, decision.begin - _TO_CONTRAST), decision.end, BUT):
-        return False
-    return not any(end <= at < decision.end for at in _find_corrections(units))
-
-
-def _is_denied(units: Units, decision: Decision, _statements: Sequence[Statement]) -> bool:
+def _is_denied(units: Units, decision: Decision, findings: Findings) -> bool:
     """Say whether its own sentence, or a later one, denies the answer."""
-    begin = decision.end
-    for at in range(begin, units.size):
+    if findings.excluded.get(str(decision.choice), -1) >= decision.end:
+        return True
+    in_clause = True
+    for at in range(decision.end, units.size):
         roles = units.roles[at]
-        if units.words[at] in SETTING_OFF or units.words[at] in OPEN:
+        if units.words[at] in _CLAUSE_ENDS or roles & (AFTER | AND | BUT | THAT):
             break
-        if roles & (AFTER | AND | BUT | THAT):
-            break
-        if roles & (NOT | NOT_AFTER):  # `answer 4 does not fit`
-            return not any(units.labels[at + 1 : at + _BACK])
-    for first, end in _list_sentences(units, begin):
-        mentions = list(_list_mentions(units, first, end))
-        if {units.labels[at] for at in mentions} != {decision.choice}:
-            continue
-        at = mentions[0]
-        near = range(max(first, at - BEFORE), min(at + _BACK, end))
-        if any(units.roles[word] & _DENIAL for word in near):
-            return True
+        in_clause = in_clause and units.words[at] not in SETTING_OFF
+        if roles & (NOT | NOT_AFTER) and not any(units.labels[at + 1 : at + _BACK]):
+            # `answer 4 does not fit`; `B, for all its charm, is by no means right`
+            return in_clause or units.plays(at + 1, at + 1 + _BACK, RIGHT | ANSWER)
     return False
 
 
-def _is_rivalled(units: Units, decision: Decision, statements: Sequence[Statement]) -> bool:
+def _is_rivalled(units: Units, decision: Decision, findings: Findings) -> bool:
     """Say whether its own sentence names a further choice, or a later one supports another."""
     if KEY in units.text:
         return False
     if units.size > decision.end and units.roles[units.size - 1] & (OR | PREP) == OR:
         return True  # a text that is cut off after `or`
-    agreeing = [
-        statement.begin for statement in statements if statement.choices == (decision.choice,)
-    ]
+    agreeing = [each.begin for each in findings.statements if each.choices == (decision.choice,)]
     for first, end in _list_sentences(units, decision.end):
-        roles = units.roles[first:end]
         mentions = [
             at for at in _list_mentions(units, first, end) if units.labels[at] != decision.choice
         ]
@@ -580,7 +510,7 @@ def _is_rivalled(units: Units, decision: Decision, statements: Sequence[Statemen
         if first == decision.end:
             if any(_is_alternative(units, first, at) for at in mentions):
                 return True
-        elif any(role & _SUPPORT for role in roles) and not any(role & _UNSURE for role in roles):
+        elif units.plays(first, end, _SUPPORT) and not units.plays(first, end, _UNSURE):
             return True
     return False
 
@@ -592,7 +522,7 @@ def _is_alternative(units: Units, begin: int, at: int) -> bool:
     if any(roles & (OR | PREP) == OR for roles in units.roles[max(at - _BACK, begin) : at]):
         return True
     after = begin + (units.words[begin] in COMMAS)
-    return not any(roles & AFTER and not roles & PREP for roles in units.roles[after : after + 1])
+    return units.roles[after] & (AFTER | PREP) != AFTER
 
 
 def _list_sentences(units: Units, begin: int) -> Iterator[tuple[int, int]]:
@@ -602,45 +532,36 @@ def _list_sentences(units: Units, begin: int) -> Iterator[tuple[int, int]]:
     """
     if not units.named or units.named[-1] < begin:
         return
-    for at in range(begin, units.size):
+    for at in range(begin, units.size + 1):
         if units.words[at] in SENTENCE_ENDS:
             if at > begin:
                 yield begin, at
             begin = at + 1
-    if begin < units.size:
-        yield begin, units.size
 
 
 def _list_mentions(units: Units, begin: int, end: int) -> Iterator[int]:
     """Yield the labels that are spoken of from one unit to another."""
     labels = units.named
     for at in labels[bisect_left(labels, begin) : bisect_left(labels, end)]:
-        if _is_mention(units, at, begin):
+        if _is_mention(units, at):
             yield at
 
 
-def _is_mention(units: Units, at: int, begin: int) -> bool:
+def _is_mention(units: Units, at: int) -> bool:
     """Say whether a letter is a label where nothing states it: no article, no part of a formula."""
-    token = units.token(at)
-    before = units.words[at - 1]
-    around = units.roles[max(at - 1, 0) : at + 2]
-    is_set_off = before in _BRACKETS and at > 0 and bool(units.gaps[at - 1])
-    is_set_off = is_set_off and not is_small(units, at)
-    if is_set_off or any(roles & OPTION for roles in around) or not token.isascii():
-        return read_names(units, at) is not None
-    if not token.isupper() or token in _PRONOUN or not begins_well(units, at):
+    before, after = units.words[at - 1], units.words[at + 1]
+    around = units.roles[at - 1] | units.roles[at + 1]
+    if before in _BRACKETS or around & OPTION or at in units.text_ends:
+        return read_names(units, at) is not None and not is_small(units, at)
+    is_called = after == "(" and not units.gaps[at + 1]
+    if is_called or before in _FORMULA or after in _FORMULA or before[:1].isdecimal():
         return False
-    after = units.words[at + 1]
-    if token in _ARTICLE and at <= begin + 1 and not any(roles & BE for roles in around[-1:]):
-        return False
-    if before == "." and not units.gaps[at]:
-        return False  # an abbreviation
-    if before in _FORMULA or before in _BRACKETS or after in _FORMULA or before[:1].isdecimal():
-        return False
-    return bool(units.gaps[at + 1]) or not (is_word(units, at + 1) or after == "(")
+    if not units.token(at).isupper() or (is_word(units, at - 1) and not units.roles[at - 1]):
+        return False  # `vitamin C`
+    return units.words[at] not in _WORDS or bool(around & BE)
 
 
-_Doubt = Callable[[Units, Decision, Sequence[Statement]], bool]
+_Doubt = Callable[[Units, Decision, Findings], bool]
 
 #: What speaks against a stated answer, the reason that a reading gives then, and how it is seen.
 DOUBTS: dict[str, tuple[str, _Doubt]] = {
@@ -705,8 +626,42 @@ def _simplify_options(options: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(simplify, options))
 
 
+#: `The answer is (B).` as the last sentence, and what may be a label anywhere else.
+_LAST_SENTENCE = re.compile(
+    r"(?:\A|[.!?:)\n]\s{1,4}|\n)(?:So |Thus,? |Therefore, |Hence,? )?[Tt]he (?:correct |final )?"
+    r"(answer is:? ?[(*]{0,3}([A-J])[)*]{0,3})\.?\s*\Z"
+)
+#: How far before its verb the last sentence may begin.
+_TO_SENTENCE = 12
+_MAYBE_LABEL = re.compile(r"\b(?:[B-HJb-hj]|[Aa](?! [a-z])|I(?![ '][a-z]))\b")
+
+
+def _read_last_sentence(
+    text: str, labels: Labels, options: tuple[str, ...], offset: int
+) -> Reading | None:
+    """Return the answer that the last sentence states plainly, if no other label is in sight.
+
+    Most chains of thought are of this kind, and need not be read as a whole.
+    """
+    at = text.rfind("he answer is")
+    match = _LAST_SENTENCE.search(text, max(at - _TO_SENTENCE, 0)) if at >= 0 else None
+    if match is None or match[2] not in labels.by_key.values() or match[2] in options:
+        return None
+    if _MAYBE_LABEL.search(text, 0, match.start()):
+        return None
+    # `It is Lyon. The answer is (A).`
+    before = text[: match.start()].rstrip(" .").lower()
+    if any(option and before.endswith(option.rstrip(".").lower()) for option in options):
+        return None
+    begin, end = match.span(1)
+    return Reading(match[2], None, (offset + begin, offset + end), "answer_cue")
+
+
 def _read_part(text: str, labels: Labels, options: tuple[str, ...], offset: int) -> Reading:
     """Return what a turn states before it goes on with a question of its own."""
+    reading = _read_last_sentence(text, labels, options, offset)
+    if reading is not None:
+        return reading
     units = split_units(text, labels, options)
     lines = split_lines(units)
     lists = find_lists(units, lines)

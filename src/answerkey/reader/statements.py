@@ -44,8 +44,8 @@ from answerkey.reader.lexicon import (
     PICK,
     PREP,
     QUESTION_MARKS,
-    QUOTES,
     RIGHT,
+    ROUND_OPEN,
     SAYS,
     SO,
     STOPS,
@@ -65,7 +65,6 @@ from answerkey.reader.names import (
     is_small,
     is_word,
     read_names,
-    skip_remark,
     stands,
 )
 from answerkey.reader.units import Units
@@ -105,7 +104,7 @@ class Findings:
         """Note that the text excludes these choices."""
         self.excluded.update((choice, at) for choice in choices)
 
-    def state(self, names: Named | Followed, part: str, weight: Weight, begin: int) -> None:
+    def state(self, names: Named, part: str, weight: Weight, begin: int) -> None:
         """Note that the text states these choices, from the unit `begin` on."""
         statement = Statement(names.choices, part, weight, begin, names.end, names.clashes)
         self.statements.append(statement)
@@ -124,26 +123,9 @@ _CUES = 4
 _LIGHT_AFTER_CUE = FILL | OWN | RIGHT | OPTION | THINK | FIX | MAYBE | IT | PICK
 _BRACKETS = frozenset("([\uff08\u3010")
 _PAUSES = CLOSE | COMMAS
-_STRUCK = "~~"
 _INTERJECTION_ENDS = COMMAS | LINKS | STOPS
 #: `选A的人`, those who choose A.
 _OF = "\u7684"
-
-
-@dataclass(slots=True)
-class Followed:
-    """What a cue leads to; `choices` are none when it is something that is not a choice.
-
-    `has_link`: by way of a verb, a colon or the like.
-    """
-
-    choices: tuple[str, ...]
-    end: int
-    is_negated: bool = False
-    is_maybe: bool = False
-    has_link: bool = False
-    is_wrapped: bool = False
-    clashes: bool = False
 
 
 @dataclass(slots=True)
@@ -161,7 +143,7 @@ class _Way:
 
 def follow(
     units: Units, at: int, *, is_linked: bool = False, may_pause: bool = True
-) -> Followed | None:
+) -> Named | None:
     """Return what is named after a cue that ends at `at`, or None if the words lead elsewhere.
 
     `is_linked`: the cue needs no verb or colon. `may_pause`: a comma may follow it.
@@ -171,9 +153,6 @@ def follow(
     while at < end:
         if is_plain(units, at):
             return None
-        if units.words[at] == _STRUCK:
-            at = _skip_struck(units, at)
-            continue
         target = _read_target(units, at, has_link=way.has_link)
         if target is not None:
             if way.has_paused and not way.has_link and not _ends_clause(units, target):
@@ -187,14 +166,6 @@ def follow(
             return None
         at = further
     return None
-
-
-def _skip_struck(units: Units, at: int) -> int:
-    """Return the first unit after words that are struck out: `~~A~~ B`."""
-    for further in range(at + 1, min(at + _LONGEST_REMARK, units.size)):
-        if units.words[further] == _STRUCK:
-            return further + 1
-    return at + 1
 
 
 def _step(units: Units, at: int, way: _Way) -> int | None:
@@ -239,20 +210,18 @@ def _pass_light_word(roles: int, way: _Way) -> bool:
     return way.cues <= _CUES
 
 
-def _read_target(units: Units, at: int, *, has_link: bool) -> Followed | None:
+def _read_target(units: Units, at: int, *, has_link: bool) -> Named | None:
     """Return the labels, the option text, or the answer that is no choice, that stand here."""
     names = read_names(units, at)
     text = units.options.get(at)
     if text and names is None and _ends_answer(units, at + 1):
         return read_text(units, text, at + 1)
     if names is not None:
-        return Followed(
-            names.choices, names.end, is_wrapped=names.is_wrapped, clashes=names.clashes
-        )
+        return replace(names)
     if not has_link or text:
         return None
     if units.roles[at] & NONE:
-        return Followed((), at + 1, is_maybe=True)
+        return Named((), at, at + 1, is_maybe=True)
     return _read_foreign(units, at)
 
 
@@ -260,31 +229,28 @@ def _ends_answer(units: Units, end: int) -> bool:
     """Say whether an option's text is complete here: no further word, no joint to another."""
     at = units.skip(end, CLOSE)
     roles = units.roles[at]
-    if units.words[at] in COMMAS and units.roles[at + 1] & OR:
-        return False
     if is_word(units, at):
-        if roles & BE and not units.token(at).isascii():
-            return True
-        return bool(roles & AFTER) and not roles & (OR | AND)
-    if units.words[at] not in OPERATORS:
-        return True
-    return bool(units.gaps[at]) and not units.words[at - 1][:1].isdecimal()
+        is_verb = roles & BE and not units.token(at).isascii()
+        return bool(is_verb or roles & AFTER) and not roles & (OR | AND)
+    if units.words[at] in COMMAS:
+        return not units.roles[at + 1] & OR and units.skip(at + 1, OPEN) not in units.options
+    return units.words[at] not in OPERATORS or bool(units.gaps[at])
 
 
-def read_text(units: Units, choice: str, end: int) -> Followed:
+def read_text(units: Units, choice: str, end: int) -> Named:
     """Return the choice of an option text; the label in brackets after it has to be the same."""
     at = units.skip(end, _PAUSES)
     if units.words[at] not in _BRACKETS:
-        return Followed((choice,), end)
+        return Named((choice,), end, end)
     if units.roles[at + 1] & OPTION:
         at += 2
     names = read_names(units, at)
     if names is None:
-        return Followed((choice,), end)
-    return Followed((choice,), names.end, clashes=choice not in names.choices)
+        return Named((choice,), end, end)
+    return Named((choice,), end, names.end, clashes=choice not in names.choices)
 
 
-def _read_foreign(units: Units, at: int) -> Followed | None:
+def _read_foreign(units: Units, at: int) -> Named | None:
     """Return an answer that is no choice when a label stands here that is not among them."""
     position = units.skip(at, OPEN)
     if not units.choices.resembles(units.token(position)):
@@ -292,7 +258,7 @@ def _read_foreign(units: Units, at: int) -> Followed | None:
     end = close_label(units, position)
     if units.labels[position] or is_word(units, end) or not stands(units, position, end):
         return None
-    return Followed((), end)
+    return Named((), at, end)
 
 
 def _leads_to_label(units: Units, at: int) -> bool:
@@ -305,35 +271,31 @@ def _leads_to_label(units: Units, at: int) -> bool:
 
 def _skip_preposition(units: Units, at: int) -> int | None:
     """Return where the verb or the colon is after `to this question`; None when there is none."""
-    is_quoted = False
     for further in range(at + 1, min(at + _LONGEST_REMARK, units.size)):
         word, roles = units.words[further], units.roles[further]
-        if word in QUOTES:
-            is_quoted = not is_quoted
-        if is_quoted:
-            continue
         if (roles & BE and not roles & PREP) or (word in LINKS and not units.gaps[further]):
             return further
-        if word in STOPS or word == BREAK:
+        if word == BREAK:
             break
     return None
 
 
-def _look_after(units: Units, target: Followed, *, has_verb: bool) -> Followed | None:
+def _look_after(units: Units, target: Named, *, has_verb: bool) -> Named | None:
     """Return the target, negated if a negation follows; None for a condition or a question."""
     at = target.end
     if units.words[at] == _OF and is_word(units, at + 1):
         return None
-    if _is_denied_after(units, at):
-        target.is_negated = not target.is_negated
-        return target
+    is_judged = False
     for further in range(at, at + _NEGATION):
         roles = units.roles[further]
-        if roles & NOT_AFTER:
+        # `answer B is wrong`, `answer B is not right`, `B가 아닙니다`
+        is_wrong = roles & WRONG and not roles & (NOT | AFTER)
+        if is_wrong or roles & NOT_AFTER or (is_judged and roles & NOT):
             return replace(target, is_negated=True, end=further + 1)
         if roles & IF and not roles & AFTER:
             return None
-        has_verb |= bool(roles & BE)
+        is_judged |= bool(roles & BE)
+        has_verb |= is_judged
         if units.words[further] in QUESTION_MARKS:
             return None if has_verb else target
         if not roles & (FILL | BE | OPTION | RIGHT | BARE) and units.words[further] not in CLOSE:
@@ -341,17 +303,7 @@ def _look_after(units: Units, target: Followed, *, has_verb: bool) -> Followed |
     return target
 
 
-def _is_denied_after(units: Units, at: int) -> bool:
-    """Say whether a verdict without a verb denies what stands before it: `answer B incorrect`."""
-    roles = units.roles[at]
-    if roles & WRONG and not roles & (NOT | AFTER):
-        return True
-    if not roles & NOT:
-        return False
-    return not is_word(units, at + 1) or bool(units.roles[at + 1] & RIGHT)
-
-
-def _follow_contrast(units: Units, end: int) -> Followed | None:
+def _follow_contrast(units: Units, end: int) -> Named | None:
     """Return what follows an exclusion: `not A but B`, `nicht A, sondern B`, `B가 아니라 C`."""
     at = units.skip(end, _PAUSES)
     if units.roles[at] & BUT:
@@ -371,7 +323,6 @@ BEFORE_INSERTION = SENTENCE_ENDS | COMMAS | DASHES
 
 #: Roles of words that may begin anew, whatever was said before.
 _NEW = BUT | SO | FIX
-_HEARD = IF | SAYS | NOT | WRONG
 
 
 class Context(IntEnum):
@@ -402,13 +353,12 @@ def read_context(units: Units, at: int) -> Context:
         word, roles = units.words[before], units.roles[before]
         if not roles and word.isalpha():
             continue
-        if word in SENTENCE_ENDS or (roles & _NEW and _starts_anew(units, before)):
-            is_denial = roles & MUTE and in_clause and _denies(units, before, at)
-            return Context.DENIED if is_denial else context
+        if word in SENTENCE_ENDS or roles & _NEW:
+            return Context.DENIED if roles & MUTE and in_clause else context
         if roles & (IF | SAYS) and _is_unreal(units, before, at, in_clause=in_clause):
             return Context.HYPOTHETICAL
         if roles & (NOT | WRONG):
-            if in_clause and _denies(units, before, at):
+            if in_clause:
                 context = Context.DENIED
         elif word in COMMAS:
             depends = depends or _depends(units, before + 1)
@@ -416,12 +366,6 @@ def read_context(units: Units, at: int) -> Context:
         elif roles & AND or (word in LINKS and (word not in HYPHENS or units.gaps[before])):
             in_clause = in_clause and depends
     return context
-
-
-def _starts_anew(units: Units, at: int) -> bool:
-    """Say whether what was said before does not reach beyond this unit: `but`, `so`, `wait,`."""
-    roles = units.roles[at]
-    return bool(roles & (BUT | SO)) or (bool(roles & FIX) and is_inserted(units, at))
 
 
 def _is_unreal(units: Units, at: int, cue: int, *, in_clause: bool) -> bool:
@@ -449,16 +393,6 @@ def _depends(units: Units, at: int) -> bool:
     return bool(units.roles[at] & THAT)
 
 
-def _denies(units: Units, at: int, cue: int) -> bool:
-    """Say whether a negation denies the cue: `wrong` only right before it, or before `that`."""
-    further = at + 1
-    if units.roles[at] & NOT or further == cue:
-        return True
-    if units.words[further] in COMMAS:
-        further += 1
-    return bool(units.roles[further] & THAT)
-
-
 def starts_line(units: Units, at: int) -> bool:
     """Say whether only marks, emphasis and light words stand before the unit on its line."""
     for before in range(at - 1, max(at - 1 - BEFORE, -1), -1):
@@ -473,10 +407,9 @@ def starts_line(units: Units, at: int) -> bool:
 
 #: What may stand before `the correct one is`; a subject or a verb may not.
 _BEFORE_RIGHT = SO | AND | BUT | FIX | AFTER | THINK | OWN | IT
-_LIGHT = FILL | OPTION | ANSWER | MAYBE | BE | NOT | IT | RIGHT
 _NEAR = 6
 _BACK = 4
-_CLAUSE_ENDS = STOPS | COMMAS | CLOSE | DASHES
+_CLAUSE_ENDS = STOPS | COMMAS | CLOSE | DASHES | ROUND_OPEN
 #: Parts of hints, which name a label at the end of a clause, by role.
 _HINTS = {LEAVE: "remaining", MATCH: "reference", SO | IT: "conclusion"}
 
@@ -542,7 +475,7 @@ def _weigh(units: Units, at: int) -> Weight:
 def _note(
     units: Units,
     at: int,
-    target: Followed | None,
+    target: Named | None,
     findings: Findings,
     part: str,
     weight: Weight = Weight.DEFINITE,
@@ -554,9 +487,6 @@ def _note(
     if not units.roles[at] & FIX or not is_inserted(units, at):
         context = read_context(units, at)
     if context is Context.HYPOTHETICAL:
-        return
-    if _is_judged_wrong(units, target):
-        findings.exclude(target.choices, at)
         return
     if target.is_negated or context is Context.DENIED:
         findings.exclude(target.choices, at)
@@ -570,44 +500,27 @@ def _note(
     findings.state(target, part, weight, at)
 
 
-def _is_judged_wrong(units: Units, target: Followed) -> bool:
-    """Say whether a verdict follows that excludes the label: `so C cannot be right`."""
-    at = target.end
-    if not target.choices or not units.roles[at] & (BE | NOT):
-        return False
-    verdict = _read_verdict(units, target)
-    return verdict is not None and verdict.is_wrong != verdict.is_negated
-
-
-def _follow_answer(units: Units, at: int) -> Followed | None:
+def _follow_answer(units: Units, at: int) -> Named | None:
+    """Return what `the answer` leads to: by a verb or a mark, or where a line begins with it."""
     target = follow(units, at + 1)
-    roles = units.roles[at]
     if target is None:
         return None
-    if roles & MAYBE and is_word(units, target.end):
+    roles, end = units.roles[at], target.end
+    if roles & MAYBE and is_word(units, end):
         return None  # `two answers: 1 for the noun and 3 for the verb`
-    if target.has_link:
+    if target.has_link or starts_line(units, at):
         return target
-    end = target.end
-    if units.roles[end] & BE and not roles & BARE:
-        return target if _has_verb_after(units, end) else None  # `answers B and C are too small`
-    if not starts_line(units, at) and end >= units.size and not target.is_wrapped:
-        return None  # a text that is cut off
-    if roles & BARE or starts_line(units, at) or target.is_wrapped:
-        return target
+    if end >= units.size or units.words[at - 1] in ROUND_OPEN:
+        return None  # a text that is cut off, or a remark
+    # `ist die Antwort B`, `dass die Antwort B ist`
     before = skip_back(units, at, FILL | OWN | RIGHT)
-    has_verb = bool(units.roles[before] & BE)
-    return target if has_verb or _has_verb_after(units, end) else None
+    is_after = units.roles[end] & BE and not is_word(units, end + 1)
+    has_verb = units.roles[before] & BE and units.words[before] != "to"
+    is_bare = roles & BARE or target.is_wrapped or has_verb
+    return target if is_bare or is_after else None
 
 
-def _has_verb_after(units: Units, at: int) -> bool:
-    """Say whether the clause ends with the verb, as in German: `dass die Antwort B ist`."""
-    if not units.roles[at] & BE:
-        return False
-    return is_end(units, at + 1) or units.words[at + 1] in _CLAUSE_ENDS
-
-
-def _follow_option(units: Units, at: int) -> Followed | None:
+def _follow_option(units: Units, at: int) -> Named | None:
     """Return what an option word leads to, if it is `the correct option` or `my choice`."""
     if at > 0 and units.labels[at - 1] is not None and not units.gaps[at]:
         return None  # `A项`
@@ -629,7 +542,7 @@ def _is_key(units: Units, at: int) -> bool:
     return bool(after) and after[0] in COLONS and starts_line(units, at)
 
 
-def _follow_right(units: Units, at: int) -> Followed | None:
+def _follow_right(units: Units, at: int) -> Named | None:
     """Return what `the correct one is` and `正确的是` lead to, not `B is correct: A is not`."""
     before = skip_back(units, at, FILL)
     if before >= 0:
@@ -644,7 +557,7 @@ def _follow_right(units: Units, at: int) -> Followed | None:
     return target if target and target.has_link and target.choices else None
 
 
-def _follow_pick(units: Units, at: int) -> Followed | None:
+def _follow_pick(units: Units, at: int) -> Named | None:
     """Return what is chosen; a variable (`choose $A$`) is not."""
     if units.words[at + 1] in MATHEMATICS:
         return None
@@ -659,24 +572,20 @@ def _follow_pick(units: Units, at: int) -> Followed | None:
     return None
 
 
-def _read_before(units: Units, at: int) -> Followed | None:
+def _read_before(units: Units, at: int) -> Named | None:
     """Return the label before a verb that ends its sentence: `B를 선택합니다`."""
-    before = at - 1
-    while before > max(at - _BACK, 0) and units.labels[before] is None:
+    for before in range(at - 1, max(at - _BACK, -1), -1):
+        if units.labels[before] is not None:
+            names = read_names(units, before)
+            if names is None or is_word(units, at + 1):
+                return None
+            return replace(names, end=at + 1)
         if not units.roles[before] & (FILL | OPTION) and units.words[before] not in CLOSE:
-            return None
-        before -= 1
-    names = read_names(units, before) if before >= 0 else None
-    if names is None or units.labels[before] is None:
-        return None
-    if units.roles[at] & ENDING or not is_word(units, at + 1):
-        return Followed(names.choices, at + 1, clashes=names.clashes)
-    # Otherwise those who choose it are spoken of.
-    is_over = units.roles[at + 1] or units.gaps[at + 1]
-    return Followed(names.choices, at + 1, clashes=names.clashes) if is_over else None
+            break
+    return None
 
 
-def _follow_hint(units: Units, at: int) -> Followed | None:
+def _follow_hint(units: Units, at: int) -> Named | None:
     """Return what `it is`, `so` and `that leaves` lead to, if the clause ends there."""
     if not units.options and not any(units.labels[at : at + 2 * REACH]):
         return None
@@ -694,47 +603,28 @@ def _follow_hint(units: Units, at: int) -> Followed | None:
         return None
     if not QUESTION_MARKS.isdisjoint(units.words[target.end : target.end + 1]):
         return None
-    for between in range(begin, min(target.end, begin + _NEAR)):
-        if not _is_light(units, between):
-            return None
     is_option = units.plays(begin, target.end, OPTION)
     if target.is_wrapped or is_option or target.end - 1 in units.options:
         return target
     return None if roles & MATCH or units.token(target.end - 1).islower() else target
 
 
-def _is_light(units: Units, at: int) -> bool:
-    if units.labels[at] is not None or at in units.options or units.roles[at] & _LIGHT:
-        return True
-    return not is_word(units, at) and units.words[at] not in SENTENCE_ENDS
-
-
-def _ends_clause(units: Units, target: Followed) -> bool:
+def _ends_clause(units: Units, target: Named) -> bool:
     """Say whether nothing more is said of the label: `so B.`, not `so B is wrong`, `so $B = 2$`."""
-    near = units.words[max(target.end - _NEAR, 0) : target.end]
-    if BREAK in near:
-        near = near[near.index(BREAK) :]
-    if not MATHEMATICS.isdisjoint(near):
+    at = target.end
+    if not MATHEMATICS.isdisjoint(units.words[max(at - _NEAR, 0) : at]):
         return False
-    at = skip_remark(units, target.end)
     if is_end(units, at) or units.words[at] in _CLAUSE_ENDS:
         return True
     roles = units.roles[at]
-    if roles & THAT:
-        return True  # `c'est donc B qu'il faut retenir`
     if roles & NOT:
         return any(units.labels[at + 1 : at + _BACK])
-    if roles & (AFTER | BUT | AND):
-        # `so A and B go` says something of both.
-        return not roles & AND or not any(units.labels[at + 1 : at + 2])
+    if roles & (AFTER | BUT | THAT):
+        return True
     if not is_word(units, at):
         return not units.gaps[at]
-    begin = at
-    while at < begin + _NEAR and units.roles[at] & (BE | FILL):
-        if units.gaps[at]:
-            break
-        at += 1  # `よってBです`
-    return at > begin and not is_word(units, at)
+    # `よってBです`
+    return bool(roles & BE) and not units.gaps[at] and not is_word(units, at + 1)
 
 
 def _exclude(units: Units, at: int, findings: Findings) -> None:
@@ -759,7 +649,6 @@ _VERDICT_REACH = 10
 _BEFORE_SUBJECT = THAT | OPTION | SO | AND | OR | THINK | FILL | BUT | IT | FIX | OWN | AFTER
 _BEFORE_SUBJECT |= ANSWER | MAYBE | YES | BE | LEAVE
 _LIGHT_IN_VERDICT = FILL | OWN | MAYBE | IT | SO | FIX
-_SMALL = frozenset("ai")
 _FREE = STOPS | COMMAS | COLONS | DASHES | CLOSE
 _VERDICT_ENDS = STOPS | CLOSE | {BREAK}
 _IN_VERDICT = DASHES | WRAPPING
@@ -826,11 +715,9 @@ def _find_begin(units: Units, at: int) -> int | None:
     """
     before = units.skip_back(at - 1, OPEN)
     word, roles = units.words[before], units.roles[before]
-    if before == at - 1 and not roles & OPTION and _is_article(units, at):
-        return None
     if word == BREAK:
         return before + 1
-    if (roles & (AND | OR) or word in JOINTS) and _is_after_label(units, before - 1):
+    if (roles & (AND | OR) or word in JOINTS) and units.labels[before - 1] is not None:
         earlier = units.labels[max(before - _BACK, 0) : before]
         return before + 1 if units.labels[at] in earlier else None  # `between C and D, C is better`
     if roles & THAT and (before == 0 or units.words[before - 1] in SENTENCE_ENDS):
@@ -838,25 +725,9 @@ def _find_begin(units: Units, at: int) -> int | None:
     return before + 1 if roles & _BEFORE_SUBJECT or word in _FREE else None
 
 
-def _is_article(units: Units, at: int) -> bool:
-    """Say whether a small letter is a word: an article has no verb after it, `i` never has one."""
-    letter = units.token(at)
-    if letter not in _SMALL:
-        return False
-    return letter == "i" or not units.roles[at + 1] & BE
-
-
-def _is_after_label(units: Units, at: int) -> bool:
-    while at > 0 and not units.gaps[at] and (units.words[at] in CLOSE or units.words[at] in COMMAS):
-        at -= 1
-    return at >= 0 and units.labels[at] is not None
-
-
-def _read_verdict(
-    units: Units, names: Named | Followed, *, has_verb: bool = False
-) -> _Verdict | None:
+def _read_verdict(units: Units, names: Named, *, has_verb: bool = False) -> _Verdict | None:
     """Return what the words after the labels say of them, None if they say something else."""
-    at = skip_remark(units, names.end)
+    at = names.end
     end = min(at + _VERDICT_REACH, units.size)
     verdict = _Verdict(has_verb)
     if at < end and not ~units.roles[at] & (BE | IT) and is_followed(units, at):
@@ -877,8 +748,6 @@ def _add_to_verdict(units: Units, at: int, verdict: _Verdict) -> bool:
     if roles & NOT_AFTER:
         verdict.is_negated = not verdict.is_negated
     elif roles & (RIGHT | WRONG | ANSWER) or is_chosen:
-        if _goes_on(units, at):
-            return False
         verdict.has_verb |= bool(roles & BE)
         verdict.is_right |= bool(roles & RIGHT)
         verdict.is_wrong |= bool(roles & WRONG)
@@ -893,13 +762,3 @@ def _add_to_verdict(units: Units, at: int, verdict: _Verdict) -> bool:
     else:
         return bool(roles & _LIGHT_IN_VERDICT) or (word in WRAPPING and not verdict.is_right)
     return True
-
-
-def _goes_on(units: Units, at: int) -> bool:
-    """Say whether a verdict is only the beginning of another word: 对称, `right-handed`."""
-    if units.gaps[at + 1]:
-        return False
-    if units.words[at + 1] in HYPHENS:
-        return not units.gaps[at + 2] and is_word(units, at + 2)
-    is_character = len(units.words[at]) == 1 and not units.words[at].isascii()
-    return is_character and is_word(units, at + 1) and not units.roles[at + 1]

@@ -150,7 +150,6 @@ _ARTICLES = frozenset(
 _AFTER_LABEL = LABEL_MARKS | CLOSE
 #: Every dash in an option's text, and in what is compared with it.
 _MINUS = "-"
-_CURRENCIES = frozenset("$\u20ac\u00a3\u00a5")
 _KOREAN_VERBS = frozenset(
     {"\uc785\ub2c8\ub2e4", "\uc774\ub2e4", "\ub2e4", "\uc774\uc5d0\uc694", "\uc608\uc694"}
 )
@@ -160,6 +159,13 @@ _BEFORE_NUMBER = frozenset({"/", "^", "\u00b1", "\\pm", "\u00d7"})
 _Spelling = tuple[tuple[str, ...], str]
 #: Where an option's text begins and ends among the tokens, and its choice.
 _Span = tuple[int, int, str]
+
+
+@lru_cache(maxsize=4096)
+def _list_plain_words(option: str) -> frozenset[str]:
+    """Return the plain words of an option: a text without one of them has not its text."""
+    words = frozenset(filter(str.isalpha, option.lower().split()))
+    return frozenset(filter(str.isascii, words)) - _ARTICLES
 
 
 @lru_cache(maxsize=4096)
@@ -214,24 +220,22 @@ def _skip_own_label(
 def _find_texts(units: Units, spellings: Iterable[_Spelling]) -> Iterator[_Span]:
     """Yield where option texts stand among the tokens; the longest wins, and none overlap."""
     raw = units.raw
-    is_ascii = units.text.isascii()
     by_first: dict[str, list[_Spelling]] = {}
     for words, choice in spellings:
         # A word may be written otherwise than in the option: any dash, a Korean noun with its verb.
-        if units.known.issuperset(words) or _MINUS in words or not is_ascii:
+        is_variable = _MINUS in words or max(words) >= _FIRST_HANGUL
+        if is_variable or units.known.issuperset(words):
             by_first.setdefault(words[0], []).append((words, choice))
     if not by_first:
         return
-    places: Iterable[int] = range(len(raw))
-    if is_ascii:
-        places = [at for at in places if raw[at] in by_first]
     done = 0
-    for begin in places:
-        word = raw[begin]
-        if begin < done:
+    for begin, word in enumerate(raw):
+        entries = by_first.get(word)
+        if entries is None and (word in DASHES or word[0] >= _FIRST_HANGUL):
+            entries = _find_variant(by_first, word)
+        if entries is None or begin < done:
             continue
-        entries = by_first.get(word) or _find_variant(by_first, word)
-        if entries is None or (word[0].isdecimal() and _is_inside_number(units, begin)):
+        if word[0].isdecimal() and _is_inside_number(units, begin):
             continue
         if word in DASHES and "".join(units.gaps[begin + 1 : begin + 2]):
             continue  # a dash before a text is no sign of it
@@ -245,8 +249,6 @@ def _find_variant(by_first: dict[str, list[_Spelling]], word: str) -> list[_Spel
     """Return the options whose first word is another form of this one."""
     if word in DASHES:
         return by_first.get(_MINUS)
-    if word[0] < _FIRST_HANGUL:
-        return None
     for end in (-3, -2, -1):
         if word[:end] in by_first:
             return by_first[word[:end]]
@@ -278,16 +280,13 @@ def _is_same(token: str, word: str) -> bool:
 
 def _is_inside_number(units: Units, at: int) -> bool:
     """Say whether the number at `at` is part of a longer one: `-5`, `1/5`, `2^5`."""
-    raw, gaps = units.raw, units.gaps
-    if at == 0 or gaps[at]:
+    if at == 0 or units.gaps[at]:
         return False
-    before = at - 1
-    if at > 1 and raw[before] in _CURRENCIES:
-        before -= 1
-    if raw[before] not in DASHES or gaps[before + 1]:
-        return raw[before] in _BEFORE_NUMBER
+    before = units.raw[at - 1]
+    if before not in DASHES:
+        return before in _BEFORE_NUMBER
     # A dash between two numbers is a range.
-    return before == 0 or bool(gaps[before]) or not raw[before - 1][:1].isalnum()
+    return at == 1 or bool(units.gaps[at - 1]) or not units.raw[at - 2][:1].isalnum()
 
 
 # What a token is: its roles, the words that may follow it in a phrase, and the choice that it
@@ -393,14 +392,6 @@ class Units:
     #: What `read_names` found, by the place of the first label.
     names: dict[int, object] = field(default_factory=dict)
 
-    def known_or_empty(self, option: str) -> str:
-        """Return an option's text, or nothing if a plain word of it is missing in this text."""
-        if not self.choices.is_plain:
-            return option
-        words = set(filter(str.isalpha, option.lower().split()))
-        missing = words - self.known - _ARTICLES - self.choices.by_key.keys()
-        return "" if any(map(str.isascii, missing)) else option
-
     def plays(self, begin: int, end: int, roles: int) -> bool:
         """Say whether a unit from `begin` to `end` plays one of these roles."""
         return any(role & roles for role in self.roles[max(begin, 0) : end])
@@ -445,23 +436,24 @@ def split_units(text: str, labels: Labels, options: Sequence[str] | None = None)
     units = Units(text, labels, pieces, raw, set(raw), pieces[1::3], tuple(options or ()))
     spans: list[_Span] = []
     if options:
-        possible = tuple(map(units.known_or_empty, options))
+        known = units.known.union(labels.by_key) if labels.is_plain else None
+        possible = tuple(
+            option if known is None or known >= _list_plain_words(option) else ""
+            for option in options
+        )
         if any(possible):
             spans = list(_find_texts(units, spell_options(possible, labels)))
     _read_entries(units, entries, spans)
     if spans:
         _attach_texts(units, spans)
-    units.named += compress(range(units.size), units.labels)
-    cues = (at for at in compress(range(units.size), units.roles) if units.roles[at] & MARKED)
-    units.marked += sorted({*units.named, *cues})
+    roles = units.roles
+    for at in range(units.size):
+        if units.labels[at] is not None:
+            units.named.append(at)
+            units.marked.append(at)
+        elif roles[at] & MARKED:
+            units.marked.append(at)
     return units
-
-
-def begins_plainly(text: str, at: int, labels: Labels) -> bool:
-    """Say whether a text begins with a word that has no role and is no label."""
-    match = PIECE.match(text, at)
-    word = match[2].lower() if match and labels.is_plain else ""
-    return word.isascii() and word.isalnum() and word not in _list_entries(labels)
 
 
 def _list_odd(text: str, tokens: list[str], labels: Labels) -> Iterable[int]:
@@ -538,7 +530,7 @@ def _join_tokens(
         units.gaps = list(compress(units.gaps, is_kept))
         units.places = [*compress(range(size), is_kept), size]
     if BREAK in units.known:
-        units.breaks += (at for at, word in enumerate(words) if word == BREAK)
+        units.breaks += [at for at, word in enumerate(words) if word == BREAK]
     for role in set(roles):
         units.played |= role
     units.size = len(words)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from answerkey.reader import EXTRACTORS
-from answerkey.reader.extractors import measure_options
 
 LETTERS = ("A", "B", "C", "D")
 TEN = tuple("ABCDEFGHIJ")
@@ -282,15 +281,6 @@ def test_longer_labels_are_tried_first() -> None:
     lens = EXTRACTORS["lm-eval"]
     assert lens.read("So: AB", ("A", "AB")) == "AB"
     assert lens.read("So: A", ("A", "AB")) == "A"
-
-
-def test_an_option_is_as_long_as_it_is_without_punctuation() -> None:
-    """In a text that is shorter than the shortest option, no option is looked for.
-
-    Without any, in none.
-    """
-    assert measure_options(("the river.", " (sea) ")) == 3
-    assert measure_options(()) == 0
 
 
 def test_vlmevalkit_finds_no_label_that_ends_words() -> None:

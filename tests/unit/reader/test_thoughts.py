@@ -31,7 +31,7 @@ HARMONY = (
         ("<|channel>thought\nhm A<channel|>B", "hm A", "B"),
         # The chat template has opened it, in the prompt.
         ("hm A</think>B", "hm A", "B"),
-        ("<|im_start|>assistant\n<think>hm A</think>B<|im_end|>", "hm A", "B<|im_end|>"),
+        ("<|im_start|>assistant\n<think>hm A</think>B<|im_end|>", "hm A", "B"),
         # Harmony, with its special tokens and without.
         (HARMONY, "hm A", "B"),
         (f"<|start|>assistant{HARMONY}", "hm A", "B"),

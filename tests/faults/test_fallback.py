@@ -20,7 +20,7 @@ from tests.forked import Forked
 import answerkey as ak
 from answerkey.evaluate import job
 from answerkey.models.store import CallStore
-from answerkey.reports.overview import describe_overview
+from answerkey.reports.overview import build_overview, dump
 from answerkey.spec import load_plan
 from answerkey.testing import Behaviour, Reply, TestServer
 from answerkey.testing.replies import Messages
@@ -573,7 +573,7 @@ def test_audit_and_report_hold_it_against_the_rule(
     rules = {one["name"]: (one["kind"], one["correct"]) for one in found["readers"]}
     assert (rules["stated_answer/fallback"], rules["stated_answer"]) == (("own", 8), ("rule", 6))
     assert call("report", project / "run", "-o", project / "run.html").code == 0
-    (task,) = describe_overview(ak.load_run(project / "run"))["tasks"]
+    (task,) = dump(build_overview(ak.load_run(project / "run")))["tasks"]
     lines = [(one["label"], one["kind"], one["value"]) for one in task["plots"]["rules"][:2]]
     assert lines == [
         ("stated_answer/fallback (this run)", "own", 0.5),

@@ -220,11 +220,6 @@ class Overview:
 # ── the whole run
 
 
-def describe_overview(run: Run, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - of build_overview
-    """Return the overview of a run as the front end reads it; see `build_overview`."""
-    return dump(build_overview(run, **options))
-
-
 def dump(view: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass
     """Return a dataclass as plain values; numbers that are not finite become null."""
     plain: dict[str, Any] = clean_numbers(asdict(view))
@@ -284,9 +279,8 @@ def _list_notices(view: RunView, audits: Mapping[str, Audited]) -> Iterator[str]
     for task in view.tasks:
         if task.reused:
             yield f"`{task.key}`: {task.reused}"
-        if task.repeatability:
-            times = task.repeatability.num_runs
-            yield f"`{task.key}` was run {times} times: what is shown is the first run"
+        if task.task.repetitions:
+            yield f"`{task.key}` was run several times: what is shown is the first run"
 
 
 # ── how completions are read by other rules, and what stands out

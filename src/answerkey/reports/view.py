@@ -49,8 +49,6 @@ from answerkey.types import Gate, Groups, MetricValue
 ORDER_TYPES = {"choice_order", "pride"}
 #: The most reasons of a scorer that are listed.
 MAX_NAMED = 20
-#: How far to look for a wrong sample.
-SEARCHED_ROWS = 10_000
 #: The folder of runs, unless another is named.
 RUNS = "runs"
 
@@ -134,14 +132,6 @@ class Categories:
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
-    """Seconds that calls took."""
-
-    p50: float
-    p95: float
-
-
-@dataclass(frozen=True, slots=True)
 class CallsView:
     """The calls for one purpose: `solve`, or `judge:KEY`."""
 
@@ -154,41 +144,11 @@ class CallsView:
     prompt_tokens: int
     completion_tokens: int
     cost: float | None
-    latency: Latency | None
+    latency: Mapping[str, float] | None
     errors: Sequence[Reason]
     retried: Sequence[Reason]
     reasoning_tokens: int = 0
     cached_tokens: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class RepeatedMetric:
-    """One metric over several runs of the same task."""
-
-    name: str
-    type: str
-    values: Sequence[float | None]
-    mean: float | None
-    std_dev: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """How far the scores of single samples are the same in every run."""
-
-    scorer: str
-    samples: int
-    mean_share: float
-    unanimous: int
-
-
-@dataclass(frozen=True, slots=True)
-class Repeatability:
-    """What several runs of one task show together."""
-
-    num_runs: int
-    metrics: Sequence[RepeatedMetric]
-    agreement: Sequence[Agreement]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +180,6 @@ class TaskView:
     failures: Sequence[ScorerFailures]
     categories: Categories | None
     calls: Sequence[CallsView]
-    repeatability: Repeatability | None
     cause: str
     advice: str | None
 
@@ -345,7 +304,6 @@ def view_task(task: TaskRun, *, is_complete: bool) -> TaskView:
         failures=_list_failures(task),
         categories=_view_categories(task),
         calls=_view_calls(manifest),
-        repeatability=_view_repeatability(task.repeatability or {}),
         cause=cause,
         advice=advice,
     )
@@ -404,11 +362,9 @@ def list_groups(groups: Groups) -> list[CategoryRow]:
 def _view_calls(entry: Entry) -> list[CallsView]:
     views = []
     for purpose, counted in (entry.get("calls") or {}).items():
-        latency = counted.get("latency")
         values = {
             **counted,
             "purpose": purpose,
-            "latency": latency and pick(Latency, latency),
             "errors": _view_call_reasons(counted.get("errors") or ()),
             "retried": _view_call_reasons(counted.get("retried") or ()),
         }
@@ -421,17 +377,6 @@ def _view_call_reasons(entries: Iterable[Entry]) -> list[Reason]:
     for entry in entries:
         reasons.append(Reason(entry["reason"], entry["count"], pick(Example, entry["example"])))
     return reasons
-
-
-def _view_repeatability(entry: Entry) -> Repeatability | None:
-    if not entry:
-        return None
-    agreement = []
-    for key, counted in entry["agreement"].items():
-        if counted["samples"]:
-            agreement.append(pick(Agreement, {**counted, "scorer": key}))
-    metrics = [pick(RepeatedMetric, metric) for metric in entry["metrics"]]
-    return Repeatability(entry["num_runs"], metrics, agreement)
 
 
 # ── why a run is not complete
@@ -596,7 +541,8 @@ def _describe_task(task: TaskRun) -> dict[str, Any]:
     described["counts"] = dict(task.counts)
     described["calls"] = manifest.get("calls")
     described["metrics"] = [describe_metric(value) for value in task.metrics.values()]
-    described["tally"] = _describe_totals(task)
+    described["tally"] = {**task.totals}
+    del described["tally"]["counts"]
     for name in ("trials", "choice_order", "variant"):
         if manifest.get(name):
             described[name] = manifest[name]
@@ -611,48 +557,18 @@ def _describe_task(task: TaskRun) -> dict[str, Any]:
     return described
 
 
-def _describe_totals(task: TaskRun) -> dict[str, Any]:
-    totals = dict(task.totals)
-    del totals["counts"]
-    readings: Entry = totals.get("readings") or {}
-    total = 0
-    for row in (totals.get("letters") or {}).values():
-        total += sum(row.values())
-    if 0 < readings.get("n", 0) < total:
-        totals["readings"] = {**readings, "drawn_from": total}
-    return totals
-
-
 # ── samples and runs worth a look
 
 
 def find_example(run: Run) -> tuple[str, str] | None:
-    """Return a sample worth a look and what it is: the first wrong one, else INVALID or failed."""
+    """Return a sample worth a look and what it is: the first INVALID or failed one, else any."""
     for task in run.tasks.values():
-        if wrong := _find_wrong(task):
-            return wrong, "wrong"
         for group, word in (("invalid", "INVALID"), ("failed", "failed")):
             for entry in task.totals[group].values():
-                return str(entry["example"]["sample_id"]), word
+                return str(entry["example"]["sample_id"]), f"a sample that is {word}"
         for sample_id in task.stored_scores.read(0, 1, ["sample_id"])["sample_id"]:
-            return str(sample_id), "right"
+            return str(sample_id), "the first sample"
     return None
-
-
-def _find_wrong(task: TaskRun) -> str | None:
-    """Return the first sample with a VALID and wrong answer."""
-    key = task.main_scorer
-    if key is None:
-        return None
-    head = task.stored_scores.read(0, SEARCHED_ROWS, ["sample_id", key])
-    values = head[key].struct.field("values").struct
-    if "is_correct" not in values.fields:
-        return None
-    wrong = head.filter(values.field("is_correct") == 0)
-    metadata = wrong[key].struct.field("metadata").struct
-    if "completion_validity" in metadata.fields:
-        wrong = wrong.filter(metadata.field("completion_validity") == "VALID")
-    return next(map(str, wrong["sample_id"]), None)
 
 
 # ── the runs of a folder

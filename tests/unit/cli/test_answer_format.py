@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.reports.overview import describe_overview
+from answerkey.reports.overview import build_overview, dump
 from answerkey.runs import load_run
 from answerkey.testing import TestServer
 
@@ -80,7 +80,7 @@ def test_every_rule_sees_the_bare_letter(call: Call, server: TestServer) -> None
     )
     shown = call("show", "forced", "--format", "markdown").out
     assert "; answer format: replies are constrained to the sample's choices. 2 samples" in shown
-    assert describe_overview(load_run("forced"))["tasks"][0]["forced"] == {
+    assert dump(build_overview(load_run("forced")))["tasks"][0]["forced"] == {
         "answer format": MARK[15:-1]
     }
     kept = load_run("forced").tasks["quiz"].completions

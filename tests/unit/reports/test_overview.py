@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import answerkey as ak
-from answerkey.reports.overview import describe_overview
+from answerkey.reports.overview import build_overview, dump
 from answerkey.reports.terminal import draw_summary
 from answerkey.runs import Run
 from answerkey.testing import Reply, TestServer
@@ -88,9 +88,9 @@ def done(tmp_path: Path) -> Run:
     return write_run(tmp_path / "project", name="done")
 
 
-def describe(run: Run, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:  # noqa: ANN401 - of describe_overview
+def describe(run: Run, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:  # noqa: ANN401 - of build_overview
     """Return the overview of a run with one task, and that task."""
-    told = describe_overview(run, **options)
+    told = dump(build_overview(run, **options))
     json.dumps(told, allow_nan=False)
     (task,) = told["tasks"]
     return told, task
@@ -288,9 +288,8 @@ def test_a_run_of_several_tasks_has_one_part_for_each(tmp_path: Path) -> None:
     tasks = [{**make_task(dataset={"key": "rows"}), "key": key} for key in ("second", "first")]
     plan = {"datasets": [{"key": "rows", "display_name": "Rows", "source": source}], "tasks": tasks}
     (tmp_path / "run.yaml").write_text(json.dumps(plan))
-    told = describe_overview(
-        ak.run(tmp_path / "run.yaml", out=tmp_path / "out"), run_id="r7", label="both"
-    )
+    run = ak.run(tmp_path / "run.yaml", out=tmp_path / "out")
+    told = dump(build_overview(run, run_id="r7", label="both"))
     assert (told["id"], told["label"]) == ("r7", "both")
     assert [one["key"] for one in told["tasks"]] == ["second", "first"]
     assert [one["headline"]["value"] for one in told["tasks"]] == [0.5, 0.5]

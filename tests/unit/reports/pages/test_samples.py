@@ -415,7 +415,7 @@ def test_what_was_asked_and_how_likely_choices_were_is_shown(tmp_path: Path) -> 
     sample = open_table(run).describe(1)
     assert sample["prompt"] == [{"role": "user", "text": "q2"}]
     assert sample["completion"]["latency"] > 0
-    assert set(sample["completion"]["tokens"]) == {"prompt", "completion"}
+    assert sample["completion"]["tokens"]["prompt"] > 0
     (verdict,) = sample["verdicts"]
     assert (verdict["value"], verdict["validity"]) == (0.0, "VALID")
     assert verdict["why"] == "the answer is 'B', the ground truth 'A'"

@@ -24,7 +24,6 @@ from answerkey.text import (
     Line,
     Role,
     Span,
-    clean_numbers,
     join_blocks,
     line,
     make_visible,
@@ -86,7 +85,7 @@ def describe_explained(explained: Mapping[str, Any]) -> dict[str, Any]:
     """Return the sample's way as `--json` prints it."""
     described = {name: value for name, value in explained.items() if name != "scorers"}
     # Through text once: dates and other values that JSON lacks become what they print as.
-    plain: dict[str, Any] = json.loads(json.dumps(clean_numbers(described), default=str))
+    plain: dict[str, Any] = json.loads(to_json(described))
     return plain
 
 

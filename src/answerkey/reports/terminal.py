@@ -57,8 +57,6 @@ MAX_ID, MAX_NAMES, MAX_REASONS, MAX_RUNS = 40, 4, 10, 10
 ENDS, VERBOSE_ENDS = 5, 100
 #: A warning is due if more recorded completions than this share begin with a thinking block.
 THINKING_SHARE = 0.01
-#: Reasons for INVALID; `-v` shows all.
-MAX_INVALID = 5
 
 Rows = Sequence[Sequence[Cell]]
 
@@ -477,9 +475,8 @@ def _draw_lost(task: TaskView, layout: Layout) -> list[Line]:
 
 
 def _draw_invalid(task: TaskView, layout: Layout) -> list[Line]:
-    shown = task.invalid if layout.verbose else task.invalid[:MAX_INVALID]
     rows = []
-    for reason in shown:
+    for reason in task.invalid:
         share = ""
         if layout.is_complete:
             share = format_percent(reason.count / (task.row_counts or task.counts)["scored"])
@@ -487,13 +484,7 @@ def _draw_invalid(task: TaskView, layout: Layout) -> list[Line]:
         sample = shorten(reason.example.sample_id, MAX_ID)
         rows.append((reason.name, str(reason.count), share, sample, completion))
     header = ("Invalid because", "count", "share", "example", "completion")
-    lines = layout.table(header, rows, "<>><<", 4)
-    if hidden := task.invalid[len(shown) :]:
-        total = sum(reason.count for reason in hidden)
-        count = format_count(total, "more INVALID completion")
-        reasons = format_count(len(hidden), "other reason")
-        lines.append(line(Span(f"  {count} for {reasons}; `-v` shows all", "dim")))
-    return lines
+    return layout.table(header, rows, "<>><<", 4)
 
 
 def _draw_traceback(sample: str, traceback: str, layout: Layout) -> list[Line]:

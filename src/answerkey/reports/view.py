@@ -656,6 +656,8 @@ def list_run(run: Run, path: str) -> ListedRun:
 
 def draw_listing(rows: Sequence[ListedRun], width: int) -> list[Line]:
     """Return the list of runs as a table: which, when, the model and the number."""
+    metrics = {task.metric for row in rows for task in row.tasks[:1]} - {None}
+    title = metrics.pop() if len(metrics) == 1 else None
     cells: list[Sequence[Cell]] = []
     for row in rows:
         model, result = row.error or row.model or "", ""
@@ -665,7 +667,9 @@ def draw_listing(rows: Sequence[ListedRun], width: int) -> list[Line]:
             if task.metric is not None:
                 number = format_figure(task.value, as_share=task.is_share)
                 interval = format_interval(task.interval, as_share=task.is_share)
-                result = f"{task.metric} {number} {interval}".rstrip()
+                result = f"{number} {interval}".rstrip()
+                if title is None:
+                    result = f"{task.metric} {result}"
         if len(row.tasks) > 1:
             result += f" and {format_count(len(row.tasks) - 1, 'more task')}"
         cells.append(
@@ -678,7 +682,7 @@ def draw_listing(rows: Sequence[ListedRun], width: int) -> list[Line]:
                 result,
             ]
         )
-    header = ("run", "started (UTC)", "status", "model", "n", "result")
+    header = ("run", "started (UTC)", "status", "model", "n", title or "result")
     return lay_out(Table(header, cells, "<<<<><", flexible=3), width)
 
 

@@ -79,7 +79,7 @@ def test_every_rule_sees_the_bare_letter(call: Call, server: TestServer) -> None
         == "choice"
     )
     shown = call("show", "forced", "--format", "markdown").out
-    assert "; answer format: replies are constrained to the sample's choices. 2 samples" in shown
+    assert " answer format: replies are constrained to the sample's choices. 2 samples" in shown
     assert dump(build_overview(load_run("forced")))["tasks"][0]["forced"] == {
         "answer format": MARK[15:-1]
     }
@@ -113,7 +113,7 @@ def test_a_begun_reply_is_told_and_compared(call: Call, server: TestServer) -> N
         assert done.code == 0
         assert ("prefill  'Answer:'\n" in done.out) == (folder == "begun")
         page = Path(f"{folder}.md").read_text(encoding="utf-8")
-        assert ("prefill=Answer:; prefill: 'Answer\\:'.\n" in page) == (folder == "begun")
+        assert (" prefill: 'Answer\\:'. " in page) == (folder == "begun")
     warned = call("compare", "begun", "plain").err
     assert (
         "warning: `begun` and `plain` differ in their prefill: a difference may be of that"

@@ -287,13 +287,6 @@ def test_the_best_and_the_worst_categories_are_shown(make_run: MakeRun) -> None:
         < few.index("  c01  ")
     )
     assert [name for name in found if f"  {name}  " in all_of_them] == list(found)
-    reasons = {
-        f"R{n}": {"count": 9 - n, "example": {"sample_id": "1", "completion": "x"}}
-        for n in range(7)
-    }
-    run = make_run(totals={"invalid": reasons})
-    assert "  7 more INVALID completions for 2 other reasons; `-v` shows all\n" in draw(run)
-    assert "R6" in draw(run, verbose=True)
 
 
 def test_the_number_is_the_last_line(make_run: MakeRun) -> None:

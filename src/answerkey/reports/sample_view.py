@@ -254,7 +254,9 @@ def _describe_completion(completion: Completion, readings: RowReadings | None) -
     rules: Sequence[RuleView] = ()
     stated = []
     if readings is not None:
-        rules = [replace(rule, span=_move(rule.span, offset)) for rule in readings.rules]
+        rules = readings.rules
+        if offset:
+            rules = [replace(rule, span=_move(rule.span, offset)) for rule in rules]
         for labels, passage in readings.stated:
             span = _move(passage, offset)
             if span is not None:

@@ -63,11 +63,15 @@ def _iterate_rows(run: Run, opened: Reopened) -> Iterator[dict[str, Any]]:
             if score is None:
                 continue
             truth: str | None = None
+            labels: Sequence[str] = ()
             options: Sequence[str] = ()
             if facts is not None:
                 truth = facts.truths[number]
-                options = facts.options[number] or facts.choices[number] or ()
+                labels = facts.choices[number] or ()
+                options = facts.options[number] or labels
             described = _describe_row(row, verdict["metadata"], score, truth, options)
+            if labels:
+                described["metadata"]["choice_labels"] = json.dumps(labels, ensure_ascii=False)
             category = _find_text(row["sample"], categories)
             if category is not None:
                 described["metadata"]["category"] = category

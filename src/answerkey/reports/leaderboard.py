@@ -232,13 +232,11 @@ def _rank_column(column: Column) -> dict[str, Rank]:
     if column.pairs is None:
         return {}
     shown = []
-    compared: dict[str, bool] = {}
     for (first, second), pair in column.pairs.items():
-        compared |= {first: True, second: True}
         if pair.is_significant():
             is_better = pair.difference.value > 0
             shown.append((first, second) if is_better else (second, first))
-    return rank_ties(list(compared), shown)
+    return rank_ties(list(column.tasks), shown)
 
 
 def _build_row(
@@ -337,9 +335,7 @@ def draw_leaderboard(runs: Sequence[Run], width: int) -> list[Line]:
             compared = compare_tasks(complete)[0]
         except AnswerkeyError as error:
             note = f"There are no ranks: {error.message}."
-    board = build_leaderboard(named, labels, list_columns(named, compared))
-    if not board.tasks:
-        return []
+    board = build_leaderboard(complete, labels, list_columns(complete, compared))
     heads = [task.key for task in board.tasks]
     if any(row.mean for row in board.rows):
         heads.append("mean")
@@ -347,6 +343,10 @@ def draw_leaderboard(runs: Sequence[Run], width: int) -> list[Line]:
     for row in board.rows:
         cells = [_say_cell(cell, is_share=bool(cell and cell.is_share)) for cell in row.cells]
         rows.append([row.name, *cells, _say_cell(row.mean, is_share=True)][: len(heads) + 1])
+    if not heads:
+        heads = list(dict.fromkeys(entry["key"] for run in runs for entry in run.manifest["tasks"]))
+    for name in sorted(named.keys() - complete.keys()):
+        rows.append([labels[name], *[named[name].status] * len(heads)])
     lines = [line(Span("Comparison", "title")), *_draw_blocks(heads, rows, width), BLANK]
     text = f"Each cell: the main metric (shares in %), its 95 % interval, rank. {note}"
     return [*lines, *draw_text(text.rstrip(), width, role="dim")]

@@ -135,6 +135,6 @@ def test_a_terminal_has_one_table_with_the_best_first(score: Score) -> None:
     assert [one.rpartition("  ")[2] for one in table[3:]] == [
         "90.0 [82.6, 94.5] 1",
         "40.0 [30.9, 49.8] 2",
-        "no value",
+        "incomplete",
     ]
-    assert draw(stopped, stopped)[3].endswith("  no value")
+    assert draw(stopped, stopped)[3].endswith("  incomplete")

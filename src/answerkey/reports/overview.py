@@ -54,9 +54,6 @@ DECIDED = {GateStatus.PASS: True, GateStatus.FAIL: False}
 MAX_LETTERS, MAX_CATEGORIES, MAX_SQUARE = 200, 200, 40
 INVALID = Validity.INVALID.value
 
-Letters = Mapping[str, Mapping[str, int]]
-
-
 # ── the classes, whose fields the front end reads
 
 
@@ -498,21 +495,17 @@ def _plot_rules(audit: TaskAudit) -> list[RuleReading]:
     return readings
 
 
-def _get_letters(task: TaskRun) -> Letters:
-    letters: Letters = task.totals.get("letters") or {}
-    return letters
-
-
 def _list_letters(task: TaskRun) -> list[str]:
     """Return all choices that are true or predicted somewhere, in the order of their text."""
-    letters = set(_get_letters(task))
-    for row in _get_letters(task).values():
+    counted = task.totals.get("letters") or {}
+    letters = set(counted)
+    for row in counted.values():
         letters.update(row)
     return sorted(letters - {INVALID})
 
 
 def _plot_letters(task: TaskRun) -> LetterSquare | None:
-    counted, letters = _get_letters(task), _list_letters(task)
+    counted, letters = task.totals.get("letters"), _list_letters(task)
     if not counted or len(letters) > MAX_SQUARE:
         return None
     predicted = [*letters, INVALID]
@@ -522,7 +515,7 @@ def _plot_letters(task: TaskRun) -> LetterSquare | None:
 
 
 def _plot_recalls(view: TaskView) -> Recalls | None:
-    counted = _get_letters(view.task)
+    counted = view.task.totals.get("letters") or {}
     recalls = measure_recalls(counted)
     if not recalls or len(recalls) > MAX_SQUARE:
         return None

@@ -1349,7 +1349,7 @@ error[E306]: `{server}/v1#m` never answers: no whole reply from `127.0.0.1` with
         "show latest",
         {},
         """\
-error[E501]: there is no run below `runs`
+error[E501]: there is no run `latest`
   = help: `answerkey runs` lists the runs of a folder; `answerkey run FILE` makes one
 """,
     ),
@@ -1377,7 +1377,7 @@ error[E501]: there is no run `runs/nope`
         {"runs/gpt-first/run.json": "{}"},
         """\
 error[E501]: there is no run `runs/b`
-  = help: the newest run is `runs/gpt-first`; `answerkey runs` lists the runs of a folder
+  = help: the newest run is `runs/gpt-first`
 """,
     ),
     Mistake(
@@ -1385,8 +1385,8 @@ error[E501]: there is no run `runs/b`
         "show .",
         {},
         """\
-error[E501]: `.` is a folder, but not a run folder
-  = help: `answerkey runs` lists the runs of a folder; `answerkey run FILE` makes one
+error[E501]: `.` is not a run folder
+  = help: `answerkey runs` lists the runs of a folder
 """,
     ),
     Mistake(

@@ -251,7 +251,7 @@ def test_failed_judge_call_makes_the_run_incomplete(
         "run", write_run(project, server.url), "--out", project / "run", "--allow-failed", 1
     )
     assert done.code == 3
-    assert "INCOMPLETE: 1 call to a judge failed, so no accuracy is shown" in done.out
+    assert "INCOMPLETE: 1 call to a judge or fallback failed, so no accuracy is shown" in done.out
     assert "6 samples = 6 scored + 0 failed + 0 errors" in done.out
     run = ak.load_run(project / "run")
     assert (read_judged(run)[4]["status"], read_judged(run)[4]["reason"]) == (

@@ -457,7 +457,7 @@ def test_junit_and_the_summary_of_a_job_hold_texts_as_texts(ran: Ran) -> None:
     """
     root = ET.fromstring((ran.folder / "gates.xml").read_text(encoding="utf-8"))  # noqa: S314 - of our own making
     assert {one.tag for one in root.iter()} == {
-        "testsuites", "testsuite", "properties", "property", "testcase", "failure",
+        "testsuites", "testsuite", "testcase", "failure",
     }  # fmt: skip
     assert any("<i>" in text for text in iterate_texts(root))
     assert [text for text in iterate_texts(root) if ACTIVE.search(text)] == []

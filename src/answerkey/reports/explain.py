@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
-from answerkey.errors import RunError, find_near, listing
+from answerkey.errors import RunError, suggest
 from answerkey.evaluate.pairs import AnyRun
 from answerkey.evaluate.reopen import find_task
 from answerkey.exporters import describe_verdict, to_json
 from answerkey.models.images import hide_images
-from answerkey.reports.sample_view import explain_score, write_value
+from answerkey.reports.messages import draw_block, draw_messages
+from answerkey.reports.sample_view import explain_score
 from answerkey.reports.samples import SampleSource, find_position
 from answerkey.reports.view import count_trials, show_path
 from answerkey.runs import Run, TaskRun, load_run
@@ -24,7 +24,6 @@ from answerkey.text import (
     Line,
     Role,
     Span,
-    clean_numbers,
     join_blocks,
     line,
     make_visible,
@@ -34,8 +33,6 @@ from answerkey.text import (
 )
 from answerkey.types import THEIR_SCHEMA, Completion
 
-#: How many blank lines in a row are shown as they are.
-MAX_BLANK = 20
 #: Texts that would look like other values.
 LIKE_JSON = frozenset({"", "null", "true", "false"})
 #: How many ids are searched for one that is meant.
@@ -78,12 +75,9 @@ def _refuse_sample(name: str, tasks: Sequence[TaskRun]) -> RunError:
     ids: list[str] = []
     for task in tasks:
         ids += map(str, task.stored_scores.read(0, SEARCHED_IDS, ["sample_id"])["sample_id"])
-    hint = "the run has no samples"
-    if ids:
+    hint = suggest(name.zfill(6) if name.isdecimal() else name, ids)
+    if hint is None and ids:
         hint = f"the ids go from `{ids[0]}` to `{ids[-1]}`"
-    near = find_near(name.zfill(6) if name.isdecimal() else name, ids, most=3)
-    if near:
-        hint = f"near it: {listing(near)}"
     return RunError("E504", f"there is no sample `{name}` in this run", hint=hint)
 
 
@@ -91,7 +85,7 @@ def describe_explained(explained: Mapping[str, Any]) -> dict[str, Any]:
     """Return the sample's way as `--json` prints it."""
     described = {name: value for name, value in explained.items() if name != "scorers"}
     # Through text once: dates and other values that JSON lacks become what they print as.
-    plain: dict[str, Any] = json.loads(json.dumps(clean_numbers(described), default=str))
+    plain: dict[str, Any] = json.loads(to_json(described))
     return plain
 
 
@@ -155,11 +149,11 @@ def draw_explained(explained: Mapping[str, Any], width: int) -> list[Line]:
     if explained["completion_status"] is not None:
         lines += draw_messages("Prompt", explained["prompt"] or ())
         if "reasoning" in explained:
-            lines += [BLANK, line(Span("Thoughts", "title")), *_draw_block(explained["reasoning"])]
+            lines += [BLANK, line(Span("Thoughts", "title")), *draw_block(explained["reasoning"])]
         lines += [BLANK, line(Span("Completion", "title"), f"  {explained['completion_status']}")]
         text = explained["completion"]
         if text:
-            lines += _draw_block(text)
+            lines += draw_block(text)
         else:
             lines.append(line(INDENT, Span("no text" if text is None else "empty text", "dim")))
     for key, score in explained["scores"].items():
@@ -183,12 +177,10 @@ def _draw_score(
         status = Span("SCORED, not correct", role)
     purpose = " (qa: not part of the score)" if about.get("purpose") == "qa" else ""
     name = str(about.get("display_name") or key)
-    facts = {}
-    if score["reason"]:
-        facts["reason"] = score["reason"]
-    fields = {**score["values"], **score["metadata"]}
-    is_scored = score["status"] == "SCORED"
-    facts |= {name: value for name, value in fields.items() if is_scored or value is not None}
+    facts = {**score["values"], **score["metadata"]}
+    if score["status"] != "SCORED":
+        computed = {fact: value for fact, value in facts.items() if value is not None}
+        facts = {"reason": score["reason"], **computed}
     if score.get("excluded_by"):
         facts["excluded by"] = f"action `{score['excluded_by']}`"
     if score["why"] is not None:
@@ -214,27 +206,4 @@ def _draw_pairs(pairs: Mapping[str, object], width: int) -> list[Line]:
             for part in wrap(paragraph, max(20, width - room - 4)):
                 lines.append(line(INDENT, head, f"  {part}"))
                 head = Span(" " * room)
-    return lines
-
-
-def draw_messages(title: str, messages: Sequence[Mapping[str, object]]) -> list[Line]:
-    """Return messages in full under a title; nothing for none."""
-    lines = [BLANK, line(Span(title, "title"))] if messages else []
-    for message in messages:
-        lines.append(line(INDENT, Span(str(message.get("role", "?")), "dim")))
-        lines += _draw_block(write_value(message.get("content")))
-    return lines
-
-
-def _draw_block(text: str) -> list[Line]:
-    """Return the lines of a text; a long run of blank ones is told as a count."""
-    lines: list[Line] = []
-    margin = Span("  | ", "dim")
-    texts = make_visible(text, keep_lines=True).split("\n")
-    for is_blank, group in groupby(texts, key=lambda text: not text.strip()):
-        alike = list(group)
-        if is_blank and len(alike) > MAX_BLANK:
-            lines.append(line(margin, Span(f"({len(alike):,} blank lines)", "dim")))
-        else:
-            lines += [line(margin, text) for text in alike]
     return lines

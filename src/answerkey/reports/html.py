@@ -69,18 +69,6 @@ Progress = Callable[[str, int, int], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """What the page shows first."""
-
-    mode: str
-    title: str
-    made: str
-    version: str
-    runs: Sequence[Overview]
-    comparison: ComparisonView | None
-
-
-@dataclass(frozen=True, slots=True)
 class Selection:
     """The positions of the rows of a task that are embedded, in dataset order.
 
@@ -123,9 +111,16 @@ def report(
             )
             shown = title or _choose_title(list(named.values()))
             made = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-            page = Page("report", shown, made, __version__, overviews, comparison)
+            page = {
+                "mode": "report",
+                "title": shown,
+                "made": made,
+                "version": __version__,
+                "runs": overviews,
+                "comparison": comparison,
+            }
             embedded = sum(len(selection.positions) for selection in selections.values())
-            begin, end, _ = build_page(page.title)
+            begin, end, _ = build_page(shown)
             out.write(begin)
             # Never packed: the page cannot begin without it.
             content = write_content(to_json(page, COMPACT), is_packed=False)

@@ -172,21 +172,19 @@ def list_columns(
     runs: Mapping[str, Run], compared: Sequence[tuple[TaskComparison, Tasks]]
 ) -> list[Column]:
     """Return the tasks of the leaderboard: those that were compared, then all others."""
-    columns = []
+    columns: dict[str, dict[str, TaskRun]] = {}
+    pairs: dict[str, Mapping[Order, PairComparison]] = {}
     listed: set[tuple[str, str]] = set()
     for task, tasks in compared:
         ids = dict(zip((side.label for side in task.runs), tasks, strict=True))
-        pairs = {(ids[pair.first], ids[pair.second]): pair for pair in task.pairs}
-        columns.append(Column(task.key, tasks, pairs))
+        pairs[task.key] = {(ids[pair.first], ids[pair.second]): pair for pair in task.pairs}
+        columns[task.key] = dict(tasks)
         listed.update((name, task_run.key) for name, task_run in tasks.items())
-    uncompared: dict[str, dict[str, TaskRun]] = {}
     for name, run in runs.items():
         for key, task_run in run.tasks.items():
             if (name, key) not in listed:
-                uncompared.setdefault(key, {})[name] = task_run
-    for key, tasks in uncompared.items():
-        columns.append(Column(key, tasks, None))
-    return columns
+                columns.setdefault(key, {})[name] = task_run
+    return [Column(key, tasks, pairs.get(key)) for key, tasks in columns.items()]
 
 
 # ── the table
@@ -195,24 +193,23 @@ def list_columns(
 def build_leaderboard(
     runs: Mapping[str, Run], labels: Mapping[str, str], columns: Sequence[Column]
 ) -> Leaderboard:
-    """Return a row for each model with a cell for each task, the best first.
+    """Return a row for each run with a cell for each task, the best first.
 
-    Runs of one model are one row, unless two of them have the same task. With several tasks, all of
-    them shares, a row has their plain mean as well.
+    With several tasks, all of them shares, a row has their plain mean as well.
     """
     ranks = [_rank_column(column) for column in columns]
     rows = []
-    for names in _group_runs(runs, columns):
-        rows.append(_build_row(names, runs, labels, columns, ranks))
+    for name, run in runs.items():
+        rows.append(_build_row(name, run, labels[name], columns, ranks))
     tasks = []
     for number, column in enumerate(columns):
         cells = [row.cells[number] for row in rows]
         first = next(filter(None, cells), None)
-        name = next(iter(column.tasks.values())).manifest.get("display_name")
+        title = next(iter(column.tasks.values())).manifest.get("display_name")
         metric, as_share = None, False
         if first is not None:
             metric, as_share = first.metric, first.is_share
-        tasks.append(BoardTask(column.key, name, metric, as_share, column.pairs is not None))
+        tasks.append(BoardTask(column.key, title, metric, as_share, column.pairs is not None))
     if len(columns) > 1 and all(task.is_share for task in tasks):
         rows = [replace(row, mean=_average(row.cells)) for row in rows]
     rows.sort(key=_find_value, reverse=True)
@@ -242,45 +239,26 @@ def _rank_column(column: Column) -> dict[str, Rank]:
     return rank_ties(list(column.tasks), shown)
 
 
-def _group_runs(runs: Mapping[str, Run], columns: Sequence[Column]) -> list[list[str]]:
-    """Return the ids of the runs of each row."""
-    by_model: dict[str, list[str]] = {}
-    for name, run in runs.items():
-        models = {name_answerer(task.manifest) for task in run.tasks.values()}
-        model = models.pop() if len(models) == 1 else name
-        by_model.setdefault(model, []).append(name)
-    groups = []
-    for names in by_model.values():
-        if any(len(set(names) & set(column.tasks)) > 1 for column in columns):
-            groups += [[name] for name in names]
-        else:
-            groups.append(names)
-    return groups
-
-
 def _build_row(
-    names: Sequence[str],
-    runs: Mapping[str, Run],
-    labels: Mapping[str, str],
+    name: str,
+    run: Run,
+    label: str,
     columns: Sequence[Column],
     ranks: Sequence[Mapping[str, Rank]],
 ) -> BoardRow:
     cells = []
     for column, column_ranks in zip(columns, ranks, strict=True):
-        name = next((name for name in names if name in column.tasks), None)
         cell = None
-        if name is not None:
-            cell = _build_cell(name, runs[name], column.tasks[name], column_ranks.get(name))
+        if name in column.tasks:
+            cell = _build_cell(name, run, column.tasks[name], column_ranks.get(name))
         cells.append(cell)
     # A model that was called has a name that people know; recorded completions go by their run.
     models = {}
     calls: list[Mapping[str, Any]] = []
-    for name in names:
-        for task in runs[name].tasks.values():
-            calls += (task.manifest.get("calls") or {}).values()
-            if find_answerer(task.manifest):
-                models[name_answerer(task.manifest)] = True
-    label = ", ".join(labels[name] for name in names)
+    for task in run.tasks.values():
+        calls += (task.manifest.get("calls") or {}).values()
+        if find_answerer(task.manifest):
+            models[name_answerer(task.manifest)] = True
     return BoardRow(
         name=", ".join(models) or label,
         runs=label if models else None,
@@ -343,55 +321,35 @@ def _find_value(row: BoardRow) -> float:
 
 
 def draw_leaderboard(runs: Sequence[Run], width: int) -> list[Line]:
-    """Return one table, models by tasks, the best first, in as many blocks as the width allows.
+    """Return one table, runs by tasks, the best first, in as many blocks as the width allows.
 
     A run that is not complete shows no number and has no rank.
     """
     named = {str(number): run for number, run in enumerate(runs)}
     complete = {name: run for name, run in named.items() if run.status == "complete"}
-    names = {name: name_answerer(run.manifest["tasks"][0]) for name, run in named.items()}
+    labels = {name: name_answerer(run.manifest["tasks"][0]) for name, run in named.items()}
     note, compared = "", list[tuple[TaskComparison, Tasks]]()
     if len(complete) > 1:
+        note = "Models share ranks unless their paired difference is shown (p < 0.05, corrected)."
         try:
             compared = compare_tasks(complete)[0]
-            note = (
-                " Models share ranks unless their difference on the same samples is shown"
-                " (p < 0.05, corrected)."
-            )
         except AnswerkeyError as error:
-            note = f" There are no ranks: {error.message}."
-    columns = list_columns(complete or named, compared)
-    board = build_leaderboard(complete, names, columns)
-    heads, rows = _list_cells(board)
-    if not heads:
-        heads = list(dict.fromkeys(entry["key"] for run in runs for entry in run.manifest["tasks"]))
-    for name, run in named.items():
-        if name not in complete:
-            rows.append([names[name], *[run.status] * len(heads)])
-    lines = [line(Span("Comparison", "title")), *_draw_blocks(heads, rows, width)]
-    metrics = {}
-    for task in board.tasks:
-        unit = " in %" if task.is_share else ""
-        metrics[f"{task.metric or 'value'}{unit}"] = True
-    text = f"Each cell: {' or '.join(metrics) or 'value'}, its 95 % interval, rank.{note}"
-    return [*lines, BLANK, *draw_text(text, width, role="dim")]
-
-
-def _list_cells(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
-    """Return the headings and the rows of the table; the mean of all tasks is the last column."""
+            note = f"There are no ranks: {error.message}."
+    board = build_leaderboard(complete, labels, list_columns(complete, compared))
     heads = [task.key for task in board.tasks]
-    has_means = any(row.mean for row in board.rows)
-    if has_means:
+    if any(row.mean for row in board.rows):
         heads.append("mean")
     rows = []
     for row in board.rows:
-        cells = [row.name]
-        for cell in row.cells:
-            cells.append(_say_cell(cell, is_share=cell is not None and cell.is_share))
-        if has_means:
-            cells.append(_say_cell(row.mean, is_share=True))
-        rows.append(cells)
-    return heads, rows
+        cells = [_say_cell(cell, is_share=bool(cell and cell.is_share)) for cell in row.cells]
+        rows.append([row.name, *cells, _say_cell(row.mean, is_share=True)][: len(heads) + 1])
+    if not heads:
+        heads = list(dict.fromkeys(entry["key"] for run in runs for entry in run.manifest["tasks"]))
+    for name in sorted(named.keys() - complete.keys()):
+        rows.append([labels[name], *[named[name].status] * len(heads)])
+    lines = [line(Span("Comparison", "title")), *_draw_blocks(heads, rows, width), BLANK]
+    text = f"Each cell: the main metric (shares in %), its 95 % interval, rank. {note}"
+    return [*lines, *draw_text(text.rstrip(), width, role="dim")]
 
 
 def _draw_blocks(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[Line]:

@@ -116,18 +116,12 @@ def write_junit(runs: Sequence[Run]) -> str:
 
 
 def _build_suite(view: RunView) -> Element:
-    manifest, key = view.run.manifest, view.run.key
+    key = view.run.key
     models = dict.fromkeys(task.answerer for task in view.tasks)
     label = f"{view.title} ({', '.join(models)})" if models else view.title
     suite = Element("testsuite", name=clean_xml(label), time=f"{view.seconds or 0.0:g}")
     if view.started_at:
         suite.set("timestamp", clean_xml(view.started_at))
-    properties = SubElement(suite, "properties")
-    version = manifest.get("answerkey_version")
-    facts = {"run": view.path, "key": key, "status": view.status, "answerkey_version": version}
-    for name, value in facts.items():
-        if value is not None:
-            SubElement(properties, "property", name=name, value=clean_xml(str(value)))
     case = _add_case(suite, key, "the run is complete")
     if not view.is_complete:
         causes = [f"task `{task.key}`: {task.cause}" for task in view.tasks]

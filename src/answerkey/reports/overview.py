@@ -54,9 +54,6 @@ DECIDED = {GateStatus.PASS: True, GateStatus.FAIL: False}
 MAX_LETTERS, MAX_CATEGORIES, MAX_SQUARE = 200, 200, 40
 INVALID = Validity.INVALID.value
 
-Letters = Mapping[str, Mapping[str, int]]
-
-
 # ── the classes, whose fields the front end reads
 
 
@@ -219,11 +216,6 @@ class Overview:
 # ── the whole run
 
 
-def describe_overview(run: Run, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - of build_overview
-    """Return the overview of a run as the front end reads it; see `build_overview`."""
-    return dump(build_overview(run, **options))
-
-
 def dump(view: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass
     """Return a dataclass as plain values; numbers that are not finite become null."""
     plain: dict[str, Any] = clean_numbers(asdict(view))
@@ -283,9 +275,8 @@ def _list_notices(view: RunView, audits: Mapping[str, Audited]) -> Iterator[str]
     for task in view.tasks:
         if task.reused:
             yield f"`{task.key}`: {task.reused}"
-        if task.repeatability:
-            times = task.repeatability.num_runs
-            yield f"`{task.key}` was run {times} times: what is shown is the first run"
+        if task.task.repetitions:
+            yield f"`{task.key}` was run several times: what is shown is the first run"
 
 
 # ── how completions are read by other rules, and what stands out
@@ -502,21 +493,17 @@ def _plot_rules(audit: TaskAudit) -> list[RuleReading]:
     return readings
 
 
-def _get_letters(task: TaskRun) -> Letters:
-    letters: Letters = task.totals.get("letters") or {}
-    return letters
-
-
 def _list_letters(task: TaskRun) -> list[str]:
     """Return all choices that are true or predicted somewhere, in the order of their text."""
-    letters = set(_get_letters(task))
-    for row in _get_letters(task).values():
+    counted = task.totals.get("letters") or {}
+    letters = set(counted)
+    for row in counted.values():
         letters.update(row)
     return sorted(letters - {INVALID})
 
 
 def _plot_letters(task: TaskRun) -> LetterSquare | None:
-    counted, letters = _get_letters(task), _list_letters(task)
+    counted, letters = task.totals.get("letters"), _list_letters(task)
     if not counted or len(letters) > MAX_SQUARE:
         return None
     predicted = [*letters, INVALID]
@@ -526,7 +513,7 @@ def _plot_letters(task: TaskRun) -> LetterSquare | None:
 
 
 def _plot_recalls(view: TaskView) -> Recalls | None:
-    counted = _get_letters(view.task)
+    counted = view.task.totals.get("letters") or {}
     recalls = measure_recalls(counted)
     if not recalls or len(recalls) > MAX_SQUARE:
         return None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from answerkey.errors import hide_secrets
 from answerkey.evaluate.dry_run import Checked, DryRun, PlannedTask
 from answerkey.importers.imports import Imported, ImportedTask
-from answerkey.reports.explain import draw_messages
+from answerkey.reports.messages import draw_messages
 from answerkey.reports.terminal import UNLIMITED, format_cost
 from answerkey.spec.ready_made import ReadyMade
 from answerkey.text import (
@@ -139,23 +140,9 @@ def _list_facts(task: PlannedTask) -> dict[str, str]:
     return facts
 
 
-#: What `--json` has of each task, beside its first prompt.
-_PLANNED = (
-    *("key", "model", "samples", "prompts", "calls", "cached", "judge_calls", "fallback_calls"),
-    *("prompt_tokens", "completion_tokens", "cost"),
-)
-
-
 def describe_plan(plan: DryRun) -> dict[str, Any]:
     """Return what `run --dry-run --json` prints below `dry_run`."""
-    tasks = []
-    for task in plan.tasks:
-        described = {name: getattr(task, name) for name in _PLANNED}
-        described["first_prompt"] = None
-        if task.first_prompt is not None:
-            described["first_prompt"] = list(map(dict, task.first_prompt))
-        tasks.append(described)
-    return {"tasks": tasks}
+    return {"tasks": [asdict(task) for task in plan.tasks]}
 
 
 # ── ready-made tasks

@@ -13,13 +13,14 @@ from typing import Any
 
 from answerkey.dataset_audit.questions import Question, read_questions, strip_labels
 from answerkey.errors import Place
-from answerkey.exporters import describe_verdict, to_json
+from answerkey.exporters import describe_verdict
 from answerkey.metrics.base import read_number
 from answerkey.models import images
 from answerkey.reader import EXTRACTORS
 from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, measure_character
 from answerkey.reader.markup import find_thoughts
 from answerkey.reader.stated_answer import list_statements
+from answerkey.reports.messages import write_value
 from answerkey.reports.samples import (
     PREDICTIONS,
     TRUTHS,
@@ -253,7 +254,9 @@ def _describe_completion(completion: Completion, readings: RowReadings | None) -
     rules: Sequence[RuleView] = ()
     stated = []
     if readings is not None:
-        rules = [replace(rule, span=_move(rule.span, offset)) for rule in readings.rules]
+        rules = readings.rules
+        if offset:
+            rules = [replace(rule, span=_move(rule.span, offset)) for rule in rules]
         for labels, passage in readings.stated:
             span = _move(passage, offset)
             if span is not None:
@@ -279,11 +282,12 @@ def _describe_completion(completion: Completion, readings: RowReadings | None) -
 
 
 def _view_completion(completion: Completion, text: str | None) -> CompletionView:
-    tokens = {"prompt": completion.prompt_tokens, "completion": completion.completion_tokens}
-    if completion.reasoning_tokens:
-        tokens["reasoning"] = completion.reasoning_tokens
-    if completion.cached_tokens:
-        tokens["cached"] = completion.cached_tokens
+    tokens = {
+        "prompt": completion.prompt_tokens,
+        "completion": completion.completion_tokens,
+        "reasoning": completion.reasoning_tokens,
+        "cached": completion.cached_tokens,
+    }
     return CompletionView(
         text=text,
         status=completion.status.value,
@@ -291,7 +295,7 @@ def _view_completion(completion: Completion, text: str | None) -> CompletionView
         reasoning=cut(completion.reasoning),
         error=cut(completion.error),
         latency=completion.latency,
-        tokens=None if set(tokens.values()) == {None} else tokens,
+        tokens=tokens,
     )
 
 
@@ -306,14 +310,6 @@ def _list_fields(sample: Sample) -> list[NamedText]:
     for name, value in sample.fields.items():
         fields.append(NamedText(name, cut(write_value(value))))
     return fields
-
-
-def write_value(value: object) -> str:
-    """Return a value as text, with images told in words."""
-    text = images.write_content(value)
-    if text is None:
-        text = images.hide_images(value if isinstance(value, str) else to_json(value))
-    return text
 
 
 def _list_pictures(

@@ -24,7 +24,6 @@ from answerkey.errors import AnswerkeyError, RunError, SpecError, listing
 from answerkey.evaluate.job import CHUNK_ROWS, fit_rows
 from answerkey.evaluate.pairs import read_numbers
 from answerkey.evaluate.reopen import Reopened, reopen
-from answerkey.metrics import Mean
 from answerkey.metrics.rows import label_rows
 from answerkey.metrics.task_counts import NO_CATEGORY, find_invalid_reasons
 from answerkey.models import images
@@ -281,18 +280,10 @@ class SampleSource:
 
 
 def _find_value_name(step: ScoringStep, first: pl.DataFrame) -> str | None:
-    """Return the value that stands for a scorer: its main one, or that of its first mean."""
-    if step.scorer.main_value:
+    """Return the value that stands for a scorer: its main one, or the first."""
+    if step.scorer.main_value or step.key not in first.columns:
         return step.scorer.main_value
-    names: Sequence[str] = ()
-    if step.key in first.columns:
-        names = Scores(first[step.key].struct.unnest()).value_names
-    for entry in step.metrics:
-        if isinstance(entry.metric, Mean):
-            name = entry.metric.field.partition(".")[0]
-            if name in names:
-                return name
-    return next(iter(names), None)
+    return next(iter(Scores(first[step.key].struct.unnest()).value_names), None)
 
 
 def _find_text(scores: Scores, names: Sequence[str]) -> pl.Expr:

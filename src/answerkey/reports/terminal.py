@@ -12,7 +12,6 @@ from answerkey.reports.view import (
     CategoryRow,
     MetricView,
     Reason,
-    Repeatability,
     RunView,
     TaskView,
     find_example,
@@ -22,7 +21,6 @@ from answerkey.reports.view import (
 from answerkey.runs import Run
 from answerkey.text import (
     BLANK,
-    FRACTION_TYPES,
     GAP,
     INDENT,
     Cell,
@@ -59,8 +57,6 @@ MAX_ID, MAX_NAMES, MAX_REASONS, MAX_RUNS = 40, 4, 10, 10
 ENDS, VERBOSE_ENDS = 5, 100
 #: A warning is due if more recorded completions than this share begin with a thinking block.
 THINKING_SHARE = 0.01
-#: Reasons for INVALID; `-v` shows all.
-MAX_INVALID = 5
 
 Rows = Sequence[Sequence[Cell]]
 
@@ -160,39 +156,35 @@ def _draw_task(task: TaskView, layout: Layout) -> list[Line]:
 
 def _draw_votes(task: TaskView, layout: Layout) -> list[Line]:
     """Return how far trials agree, and the accuracy by the two most usual rules."""
+    totals = task.task.totals
+    if not totals.get("trials") and not totals.get("readings"):
+        return []
+    from answerkey.run_audit.text import draw_both_rules, say_votes
+
     lines: list[Line] = []
-    if task.task.manifest.get("trials"):
-        from answerkey.run_audit.text import say_votes
-
-        if votes := say_votes(task.task):
-            lines += layout.text(f"self-consistency {votes}")
-    if task.task.totals.get("readings"):
-        from answerkey.run_audit.text import draw_both_rules
-
-        lines += draw_both_rules(task.task, layout.width, layout.digits)
-    return lines
+    if votes := say_votes(task.task):
+        lines += layout.text(f"self-consistency {votes}")
+    return lines + draw_both_rules(task.task, layout.width, layout.digits)
 
 
 def _draw_audit(task: TaskView, layout: Layout) -> list[Line]:
     """Return what other rules read, how another tool judged, what a fallback was asked, and what
     is doubted.
     """
-    totals = task.task.totals
-    lines: list[Line] = []
-    if totals.get("readings") or totals.get("theirs"):
-        from answerkey.run_audit.text import draw_imported_verdicts, draw_readings
+    totals, shown = task.task.totals, (task.task, layout.width, layout.digits)
+    if not any(totals.get(name) for name in ("readings", "theirs", "fallback", "doubted")):
+        return []
+    from answerkey.run_audit import text as audit
 
-        if layout.is_complete and layout.verbose:
-            lines += draw_readings(task.task, layout.width, layout.digits)
-        lines += draw_imported_verdicts(
-            task.task, layout.width, layout.digits, with_shares=layout.is_complete
-        )
-    if layout.is_complete and (totals.get("fallback") or totals.get("doubted")):
-        from answerkey.run_audit.text import say_doubted, say_fallbacks
-
-        sentences = say_fallbacks(task.task, layout.digits) + say_doubted(task.task, layout.digits)
-        for sentence in sentences:
-            lines += [BLANK, *layout.text(sentence)]
+    lines = audit.draw_imported_verdicts(*shown, with_shares=layout.is_complete)
+    if not layout.is_complete:
+        return lines
+    if layout.verbose:
+        lines = [*audit.draw_readings(*shown), *lines]
+    remarks = audit.say_fallbacks(task.task, layout.digits)
+    remarks += audit.say_doubted(task.task, layout.digits)
+    for sentence in remarks:
+        lines += [BLANK, *layout.text(sentence)]
     return lines
 
 
@@ -335,8 +327,8 @@ def _draw_numbers(task: TaskView, layout: Layout) -> list[Line]:
         from answerkey.robustness.choice_order import draw_choice_order
 
         lines += draw_choice_order(task.task, layout.width, layout.digits)
-    if task.repeatability:
-        lines += _draw_repeatability(task.repeatability, task.metrics, layout)
+    if task.task.repeatability:
+        lines += _draw_repeatability(task.task.repeatability, task.metrics, layout)
     return lines
 
 
@@ -400,25 +392,28 @@ def _say_notes(metric: MetricValue) -> Iterator[str]:
 
 
 def _draw_repeatability(
-    repeated: Repeatability, metrics: Sequence[MetricView], layout: Layout
+    repeated: Mapping[str, Any], metrics: Sequence[MetricView], layout: Layout
 ) -> list[Line]:
     """Return how far the metrics, and the scores of single samples, are the same in every run."""
     shares = {view.metric.name: view.is_share for view in metrics}
     rows: list[Sequence[Cell]] = []
-    for metric in repeated.metrics:
-        as_share = shares.get(metric.name, metric.type in FRACTION_TYPES)
-        values = [layout.number(value, as_share=as_share) for value in metric.values[:MAX_RUNS]]
-        mean = Span(layout.number(metric.mean, as_share=as_share), "strong")
-        spread = layout.number(metric.std_dev, as_share=as_share)
-        rows.append([Span(metric.name, "strong"), mean, spread, ", ".join(values)])
-    header = (f"Over {repeated.num_runs} runs", "mean", "std. dev.", "values")
+    for metric in repeated["metrics"]:
+        cells = []
+        for value in (metric["mean"], metric["std_dev"], *metric["values"][:MAX_RUNS]):
+            cells.append(layout.number(value, as_share=shares.get(metric["name"], False)))
+        mean, spread, *values = cells
+        rows.append((Span(metric["name"], "strong"), mean, spread, ", ".join(values)))
+    header = (f"Over {repeated['num_runs']} runs", "mean", "std. dev.", "values")
     lines = layout.table(header, rows, "<>><", 3)
-    for agreement in repeated.agreement:
-        share = f"has {format_percent(agreement.mean_share)} of its runs on average"
-        samples = format_count(agreement.samples, "sample")
-        every = f"it has all of them in {agreement.unanimous} of {samples}"
-        text = f"the most frequent score of a sample {share}; {every}"
-        lines.append(line(f"  {agreement.scorer}: {text}"))
+    for scorer, agreement in repeated["agreement"].items():
+        if agreement["samples"]:
+            share = format_percent(agreement["mean_share"])
+            samples = format_count(agreement["samples"], "sample")
+            text = (
+                f"{scorer}: the most frequent score of a sample has {share} of its runs on average;"
+                f" it has all of them in {agreement['unanimous']} of {samples}"
+            )
+            lines += layout.text(text)
     return lines
 
 
@@ -479,9 +474,8 @@ def _draw_lost(task: TaskView, layout: Layout) -> list[Line]:
 
 
 def _draw_invalid(task: TaskView, layout: Layout) -> list[Line]:
-    shown = task.invalid if layout.verbose else task.invalid[:MAX_INVALID]
     rows = []
-    for reason in shown:
+    for reason in task.invalid:
         share = ""
         if layout.is_complete:
             share = format_percent(reason.count / (task.row_counts or task.counts)["scored"])
@@ -489,13 +483,7 @@ def _draw_invalid(task: TaskView, layout: Layout) -> list[Line]:
         sample = shorten(reason.example.sample_id, MAX_ID)
         rows.append((reason.name, str(reason.count), share, sample, completion))
     header = ("Invalid because", "count", "share", "example", "completion")
-    lines = layout.table(header, rows, "<>><<", 4)
-    if hidden := task.invalid[len(shown) :]:
-        total = sum(reason.count for reason in hidden)
-        count = format_count(total, "more INVALID completion")
-        reasons = format_count(len(hidden), "other reason")
-        lines.append(line(Span(f"  {count} for {reasons}; `-v` shows all", "dim")))
-    return lines
+    return layout.table(header, rows, "<>><<", 4)
 
 
 def _draw_traceback(sample: str, traceback: str, layout: Layout) -> list[Line]:
@@ -609,7 +597,9 @@ def _list_call_facts(calls: CallsView) -> list[tuple[str, Cell]]:
     if calls.cost is not None:
         facts.append(("cost", format_cost(calls.cost)))
     if calls.latency:
-        facts.append(("latency", f"p50 {calls.latency.p50:.2f} s, p95 {calls.latency.p95:.2f} s"))
+        facts.append(
+            ("latency", f"p50 {calls.latency['p50']:.2f} s, p95 {calls.latency['p95']:.2f} s")
+        )
     return facts
 
 
@@ -641,9 +631,8 @@ def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line
     folder = shlex.quote(str(run.path))
     steps = [(f"answerkey report {folder}", "all of it as one HTML file")]
     if example := find_example(run):
-        sample, kind = example
-        command = f"answerkey explain {folder} {shlex.quote(sample)}"
-        steps.append((command, f"a sample that is {kind}"))
+        sample, purpose = example
+        steps.append((f"answerkey explain {folder} {shlex.quote(sample)}", purpose))
     steps.append((f"answerkey audit {folder}", "how far the number can be trusted"))
     if run.status == "complete":
         steps.append((f"answerkey compare {folder} OTHER_RUN", "is the difference real?"))

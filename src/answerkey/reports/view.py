@@ -48,8 +48,6 @@ from answerkey.types import Gate, Groups, MetricValue
 ORDER_TYPES = {"choice_order", "pride"}
 #: The most reasons of a scorer that are listed.
 MAX_NAMED = 20
-#: How far to look for a wrong sample.
-SEARCHED_ROWS = 10_000
 #: The folder of runs, unless another is named.
 RUNS = "runs"
 
@@ -133,14 +131,6 @@ class Categories:
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
-    """Seconds that calls took."""
-
-    p50: float
-    p95: float
-
-
-@dataclass(frozen=True, slots=True)
 class CallsView:
     """The calls for one purpose: `solve`, or `judge:KEY`."""
 
@@ -153,41 +143,11 @@ class CallsView:
     prompt_tokens: int
     completion_tokens: int
     cost: float | None
-    latency: Latency | None
+    latency: Mapping[str, float] | None
     errors: Sequence[Reason]
     retried: Sequence[Reason]
     reasoning_tokens: int = 0
     cached_tokens: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class RepeatedMetric:
-    """One metric over several runs of the same task."""
-
-    name: str
-    type: str
-    values: Sequence[float | None]
-    mean: float | None
-    std_dev: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """How far the scores of single samples are the same in every run."""
-
-    scorer: str
-    samples: int
-    mean_share: float
-    unanimous: int
-
-
-@dataclass(frozen=True, slots=True)
-class Repeatability:
-    """What several runs of one task show together."""
-
-    num_runs: int
-    metrics: Sequence[RepeatedMetric]
-    agreement: Sequence[Agreement]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +178,6 @@ class TaskView:
     failures: Sequence[ScorerFailures]
     categories: Categories | None
     calls: Sequence[CallsView]
-    repeatability: Repeatability | None
     cause: str
     advice: str | None
 
@@ -342,7 +301,6 @@ def view_task(task: TaskRun, *, is_complete: bool) -> TaskView:
         failures=_list_failures(task),
         categories=_view_categories(task),
         calls=_view_calls(manifest),
-        repeatability=_view_repeatability(task.repeatability or {}),
         cause=cause,
         advice=advice,
     )
@@ -401,11 +359,9 @@ def list_groups(groups: Groups) -> list[CategoryRow]:
 def _view_calls(entry: Entry) -> list[CallsView]:
     views = []
     for purpose, counted in (entry.get("calls") or {}).items():
-        latency = counted.get("latency")
         values = {
             **counted,
             "purpose": purpose,
-            "latency": latency and pick(Latency, latency),
             "errors": _view_call_reasons(counted.get("errors") or ()),
             "retried": _view_call_reasons(counted.get("retried") or ()),
         }
@@ -418,17 +374,6 @@ def _view_call_reasons(entries: Iterable[Entry]) -> list[Reason]:
     for entry in entries:
         reasons.append(Reason(entry["reason"], entry["count"], pick(Example, entry["example"])))
     return reasons
-
-
-def _view_repeatability(entry: Entry) -> Repeatability | None:
-    if not entry:
-        return None
-    agreement = []
-    for key, counted in entry["agreement"].items():
-        if counted["samples"]:
-            agreement.append(pick(Agreement, {**counted, "scorer": key}))
-    metrics = [pick(RepeatedMetric, metric) for metric in entry["metrics"]]
-    return Repeatability(entry["num_runs"], metrics, agreement)
 
 
 # ── why a run is not complete
@@ -593,7 +538,8 @@ def _describe_task(task: TaskRun) -> dict[str, Any]:
     described["counts"] = dict(task.counts)
     described["calls"] = manifest.get("calls")
     described["metrics"] = [describe_metric(value) for value in task.metrics.values()]
-    described["tally"] = _describe_totals(task)
+    described["tally"] = {**task.totals}
+    del described["tally"]["counts"]
     for name in ("trials", "choice_order", "variant"):
         if manifest.get(name):
             described[name] = manifest[name]
@@ -608,48 +554,18 @@ def _describe_task(task: TaskRun) -> dict[str, Any]:
     return described
 
 
-def _describe_totals(task: TaskRun) -> dict[str, Any]:
-    totals = dict(task.totals)
-    del totals["counts"]
-    readings: Entry = totals.get("readings") or {}
-    total = 0
-    for row in (totals.get("letters") or {}).values():
-        total += sum(row.values())
-    if 0 < readings.get("n", 0) < total:
-        totals["readings"] = {**readings, "drawn_from": total}
-    return totals
-
-
 # ── samples and runs worth a look
 
 
 def find_example(run: Run) -> tuple[str, str] | None:
-    """Return a sample worth a look and what it is: the first wrong one, else INVALID or failed."""
+    """Return a sample worth a look and what it is: the first INVALID or failed one, else any."""
     for task in run.tasks.values():
-        if wrong := _find_wrong(task):
-            return wrong, "wrong"
         for group, word in (("invalid", "INVALID"), ("failed", "failed")):
             for entry in task.totals[group].values():
-                return str(entry["example"]["sample_id"]), word
+                return str(entry["example"]["sample_id"]), f"a sample that is {word}"
         for sample_id in task.stored_scores.read(0, 1, ["sample_id"])["sample_id"]:
-            return str(sample_id), "right"
+            return str(sample_id), "the first sample"
     return None
-
-
-def _find_wrong(task: TaskRun) -> str | None:
-    """Return the first sample with a VALID and wrong answer."""
-    key = task.main_scorer
-    if key is None:
-        return None
-    head = task.stored_scores.read(0, SEARCHED_ROWS, ["sample_id", key])
-    values = head[key].struct.field("values").struct
-    if "is_correct" not in values.fields:
-        return None
-    wrong = head.filter(values.field("is_correct") == 0)
-    metadata = wrong[key].struct.field("metadata").struct
-    if "completion_validity" in metadata.fields:
-        wrong = wrong.filter(metadata.field("completion_validity") == "VALID")
-    return next(map(str, wrong["sample_id"]), None)
 
 
 # ── the runs of a folder
@@ -737,6 +653,8 @@ def list_run(run: Run, path: str) -> ListedRun:
 
 def draw_listing(rows: Sequence[ListedRun], width: int) -> list[Line]:
     """Return the list of runs as a table: which, when, the model and the number."""
+    metrics = {task.metric for row in rows for task in row.tasks[:1]} - {None}
+    title = metrics.pop() if len(metrics) == 1 else None
     cells: list[Sequence[Cell]] = []
     for row in rows:
         model, result = row.error or row.model or "", ""
@@ -746,7 +664,9 @@ def draw_listing(rows: Sequence[ListedRun], width: int) -> list[Line]:
             if task.metric is not None:
                 number = format_figure(task.value, as_share=task.is_share)
                 interval = format_interval(task.interval, as_share=task.is_share)
-                result = f"{task.metric} {number} {interval}".rstrip()
+                result = f"{number} {interval}".rstrip()
+                if title is None:
+                    result = f"{task.metric} {result}"
         if len(row.tasks) > 1:
             result += f" and {format_count(len(row.tasks) - 1, 'more task')}"
         cells.append(
@@ -759,7 +679,7 @@ def draw_listing(rows: Sequence[ListedRun], width: int) -> list[Line]:
                 result,
             ]
         )
-    header = ("run", "started (UTC)", "status", "model", "n", "result")
+    header = ("run", "started (UTC)", "status", "model", "n", title or "result")
     return lay_out(Table(header, cells, "<<<<><", flexible=3), width)
 
 

@@ -336,6 +336,8 @@ def _draw_task(task: TaskAudit, width: int, digits: int | None) -> list[Line]:
     if task.own is None:
         what = "  No scorer of this task reads choices: only the completions are looked at."
         lines.append(line(what))
+    elif not task.n:
+        return [*lines, line("There was nothing to audit.")]
     else:
         lines += draw_facts(_list_facts(task, digits).items(), width)
         lines += _draw_readers(task, width, digits)

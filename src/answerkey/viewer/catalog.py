@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from answerkey.errors import AnswerkeyError, RunError
 from answerkey.reports.comparison import build_comparison
-from answerkey.reports.overview import describe_overview, dump
+from answerkey.reports.overview import build_overview, dump
 from answerkey.reports.samples import SampleTable
 from answerkey.reports.view import ListedRun, list_run
 from answerkey.runs import Run, TaskRun, list_places, load_run, load_summary
@@ -199,7 +199,7 @@ class Catalog:
         cache = self._brief if is_brief else self._overviews
         overview = cache.get(
             (run_id, entry.read_mark()),
-            lambda: describe_overview(run, run_id=run_id, label=label, is_brief=is_brief),
+            lambda: dump(build_overview(run, run_id=run_id, label=label, is_brief=is_brief)),
         )
         return {**overview, **entry.describe_state(run)}
 

@@ -42,25 +42,11 @@ def test_findings_do_not_fail_a_run(call: Call, project: Path) -> None:
     assert "CHANCE_LEVEL" in {one["kind"] for one in read_audit(call, run)["findings"]}
 
 
-def test_metrics_on_clean_rows(call: Call, project: Path) -> None:
-    """With a column of label qualities every metric stands there twice."""
-    rows: list[dict[str, object]] = [
-        {"answer": "A", "completion": "A", "q": "ok"},
-        {"answer": "A", "completion": "B", "q": "bad"},
-    ]
-    run = score(call, project, rows)
-    assert "Clean rows: 1 of 2, where q is ok" in call("audit", run, "--label-quality", "q").out
-    clean = read_audit(call, run, "--label-quality", "q")["clean"]
-    assert [(one["name"], one["value"], one["n"]) for one in clean["metrics"]] == [
-        ("Accuracy", 1.0, 1)
-    ]
-
-
 def test_every_summary_has_the_short_form(call: Call, run_folder: Path) -> None:
     """With `-v` the summary of a run says what other rules would read, and the chance level."""
     shown = call("show", run_folder, "-v")
     assert "first_character (this run)" in shown.out
-    assert "chance level 33.33 %" in shown.out
+    assert re.search("chance level +33.33 %", shown.out)
     readings = call("show", run_folder, "--json").json["tasks"][0]["tally"]["readings"]
     assert (readings["n"], readings["rules"]["own"]) == (4, {"correct": 1, "invalid": 3})
 
@@ -76,11 +62,11 @@ def test_the_short_form_says_how_many_it_read(call: Call, project: Path) -> None
     readings = call("show", run, "--json").json["tasks"][0]["tally"]["readings"]
     own = readings["rules"]["own"]["correct"] / 10
     assert own != 47.6  # else the draw could not be told from the whole
-    assert (readings["n"], readings["drawn_from"]) == (1000, 2100)
+    assert readings["n"] == 1000
     assert "\nAccuracy 47.62 % [45.49, 49.76]  1000 of 2100 right\n" in shown
-    line = rf"first_character \(this run, from 1,000 samples\) +{own:.2f} %  {100 - own:.2f} % +{own * 10:.0f}\n"  # noqa: E501 - one case a line
+    line = rf"first_character \(this run\) +{own:.2f} % .* {100 - own:.2f} % +{own * 10:.0f}\n"
     assert re.search(line, shown)
-    assert re.search(r"stated_answer \(from 1,000 samples\) +100\.00 % +0\.00 %  1000\n", shown)
+    assert re.search(r"stated_answer +100\.00 % .* 0\.00 %  1000\n", shown)
     assert (
         "read are 1000 of 2100 completions, drawn at random; `answerkey audit` reads all" in shown
     )
@@ -91,10 +77,6 @@ def test_the_short_form_says_how_many_it_read(call: Call, project: Path) -> None
         "the answers"
     )
     assert said in " ".join(shown.split())
-    written = call("show", run, "--format", "markdown").out.replace("\\", "")
-    assert said in written
-    assert f"| first_character (this run, from 1,000 samples) | {own:.2f} % |" in written
-    assert "| stated_answer (from 1,000 samples) | 100.00 % |" in written
 
 
 def test_a_tool_that_compares_the_whole_text_has_a_failure_of_format(
@@ -113,8 +95,6 @@ def test_a_tool_that_compares_the_whole_text_has_a_failure_of_format(
     shown = call("show", score(call, project, rows, task=STATED)).out
     assert re.search(r"\n  FORMAT_FAILURE +1 +000001 +\\boxed\{A\} +\"\\boxed\{A\}\"\n", shown)
     assert re.search(r"\n  READ_ANOTHER +1 +000002 +B +\"The answer is A\"\n", shown)
-    words = "they compare the whole text with the truth: the format is wrong, not the answer"
-    assert f"\n  FORMAT_FAILURE: {words}\n" in shown
 
 
 def test_samples_that_are_left_out_are_no_draw(call: Call, project: Path) -> None:
@@ -150,11 +130,9 @@ def test_no_finding_rests_on_what_reads_less_than_half(
     warning = "always report the extraction rule together with the accuracy"
     assert (warning in " ".join(call("show", run).out.split())) is bool(kinds)
     assert ("100.0 % by `stated_answer`, 50.0 % by `first_character`" in summary) is bool(kinds)
-    unfit = "no finding rests on what reads less than half of the completions: first_character, "
+    unfit = "are left out of the findings: first_character, "
     assert (unfit in summary) is not bool(kinds)
     assert (unfit in " ".join(call("audit", run).out.split())) is not bool(kinds)
-    assert call("report", run, "-o", "page.html").code == 0
-    assert (unfit in Path("page.html").read_text(encoding="utf-8")) is not bool(kinds)
 
 
 def test_the_short_form_says_why_as_the_audit_does(call: Call, project: Path) -> None:
@@ -162,7 +140,8 @@ def test_the_short_form_says_why_as_the_audit_does(call: Call, project: Path) ->
     run = score_texts(call, project, [LONG] * 40)
     said = "is below the chance level of 33.3 %: most of what is wrong is INVALID."
     assert said in " ".join(call("audit", run).out.split())
-    assert said in call("show", run, "--format", "markdown").out
+    assert call("report", run, "-o", "page.html").code == 0
+    assert said in Path("page.html").read_text(encoding="utf-8")
 
 
 def test_a_sample_is_named_once_however_many_of_its_trials_show_it(
@@ -179,7 +158,7 @@ def test_a_sample_is_named_once_however_many_of_its_trials_show_it(
         ("--completions", write_rows(project / "said.jsonl", said)),
     )
     run = score(call, project, [{"answer": "A"}, {"answer": "B"}], *words, task=trials)
-    assert "3 completions not read alike by all rules: 000002\n" in call("audit", run).out
+    assert "3 completions not read alike by all rules, such as 000002\n" in call("audit", run).out
 
 
 def test_an_audit_of_nothing_says_so(call: Call, project: Path) -> None:

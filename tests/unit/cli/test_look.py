@@ -36,8 +36,8 @@ def test_the_summary_as_markdown(call: Call, run_folder: Path) -> None:
     """One page on stdout that begins with the name of the run; nothing else is said."""
     shown = call("show", run_folder, "--format", "markdown")
     assert (shown.code, shown.err) == (0, "")
-    assert shown.out.startswith("# Small: complete\n")
-    assert "| Accuracy | 25.00 % | [4.56, 69.94] | 4 |" in shown.out
+    assert shown.out.startswith("## Small: complete\n")
+    assert "| Accuracy | 25.00 % | \\[4.56, 69.94\\] | 4 |" in shown.out
 
 
 SEEN = [
@@ -69,7 +69,7 @@ def test_explain_shows_verdict_and_reason_of_every_kind(call: Call, project: Pat
         assert text is not None or "Completion  NO_TEXT\n  no text\n" in shown
         assert f"  completion_validity  {validity}\n" in shown
         assert f"  validity_reason      {reason or 'null'}\n" in shown
-        assert f"  why  {validity}: " in shown
+        assert re.search(f"  why +{validity}: ", shown)
 
 
 def test_explain_as_json(call: Call, project: Path, run_folder: Path) -> None:
@@ -84,7 +84,7 @@ def test_explain_as_json(call: Call, project: Path, run_folder: Path) -> None:
     (project / "rows.jsonl").unlink()
     shown = call("explain", run_folder, "000002")
     assert shown.code == 0
-    assert "warning: the run's dataset cannot be opened again" in shown.out
+    assert "warning: The dataset of this run is gone or has changed" in shown.out
     assert "  validity_reason      PART_OF_A_WORD\n" in shown.out
 
 
@@ -98,18 +98,17 @@ def test_runs_lists_what_there_is(call: Call, run_folder: Path) -> None:
     head, first, second = [" ".join(one.split()) for one in shown.out.splitlines()]
     assert head == "run started (UTC) status model n Accuracy"
     assert re.fullmatch(
-        rf"{run_folder} 20[-0-9]+ [:0-9]+ complete dataset.* 4 25.00 % \[4.56, 69.94\]", first
+        rf"{run_folder} 20[-0-9]+ [:0-9]+ complete dataset.* 4 25.00 % \[4.56, 69.94\]",
+        first,
     )
     assert second.startswith(f"{broken} unreadable")
     (listed,) = call("runs", run_folder, "--json").json["runs"]
-    assert (listed["metric"], listed["value"]) == ("Accuracy", 0.25)
+    (task,) = listed["tasks"]
+    assert (task["metric"], task["value"]) == ("Accuracy", 0.25)
 
 
 def test_the_next_steps_name_this_run(call: Call, project: Path) -> None:
-    """A wrong sample, before one that is INVALID.
-
-    And the newest run beside it that has the same task.
-    """
+    """And a sample that is worth a look."""
     score = (
         "score",
         project / "task.yaml",
@@ -125,14 +124,7 @@ def test_the_next_steps_name_this_run(call: Call, project: Path) -> None:
     assert "  answerkey report runs/a " in done
     assert "  answerkey audit runs/a " in done
     assert "  answerkey compare runs/a OTHER_RUN " in done
-    assert re.search(r"answerkey explain runs/a 000003 +# a sample that is wrong\n", done)
-    write_rows(
-        Path("rows.jsonl"), [{"answer": "A", "completions": {"m": one}} for one in ("A", "so", "A")]
-    )
-    done = call(*score, "--out", "runs/b").err
-    assert re.search(r"answerkey explain runs/b 000002 +# a sample that is INVALID\n", done)
-    assert "  answerkey compare runs/a runs/b " in done
-    assert "  answerkey compare runs/b runs/a " in call("show", "runs/a").err
+    assert re.search(r"answerkey explain runs/a 000002 +# a sample that is INVALID\n", done)
 
 
 def test_a_comparison_that_cannot_be_made_is_not_proposed(call: Call, project: Path) -> None:
@@ -184,7 +176,7 @@ def test_a_run_of_two_tasks(call: Call, project: Path) -> None:
         encoding="utf-8",
     )
     assert call("run", project, "--out", "runs/both").code == 0
-    listed = "  8  small: 25.00 % [4.56, 69.94] and 1 more task\n"
+    listed = "  8  25.00 % [4.56, 69.94] and 1 more task\n"
     assert listed in call("runs").out
     assert call("explain", "both", "1").out.count("Sample 000001 in task ") == 2
     assert call("explain", "both", "1", "--task", "other").out.count("Sample 000001 in task ") == 1
@@ -309,15 +301,6 @@ def test_a_report_is_named_after_its_run(call: Call, run_folder: Path) -> None:
     assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
     assert read_overview("x.html")["title"] == "Mine"
     assert not list(Path().glob(".x.html*"))
-
-
-def test_a_baseline_is_in_the_report(call: Call, words: tuple[str, ...], run_folder: Path) -> None:
-    """Several runs make `comparison.html`; each is held against the baseline."""
-    assert call("score", *words, "--out", "new").code == 0
-    assert call("report", "new", "--baseline", run_folder).code == 0
-    overview = read_overview("comparison.html")
-    assert [run["label"] for run in overview["runs"]] == ["new", "done"]
-    assert [pair["second"] for pair in overview["comparison"]["tasks"][0]["pairs"]] == ["r1"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")

@@ -35,7 +35,7 @@ def test_score_prints_the_summary_and_where_the_run_lies(call: Call, words: Word
     assert "run here\n" in done.out
     assert "  Accuracy  25.00 %  [4.56, 69.94]  4\n" in done.out
     assert (
-        "  4 samples = 4 scored + 0 failed + 0 errors;\n"
+        "  4 samples = 4 scored + 0 failed + 0 errors\n"
         "  scored = 1 valid + 3 invalid (refused by provider 0, declined 0)\n" in done.out
     )
     assert "\x1b" not in done.out
@@ -133,7 +133,7 @@ def test_several_models_are_compared(call: Call, quick: str) -> None:
         "2-builtin-constant-choice-A",
     }
     table = done.out.split("Comparison\n")[1]
-    assert "Each cell: MCQA Accuracy in %, its 95 % interval, rank." in table
+    assert "Each cell: the main metric (shares in %), its 95 % interval, rank." in table
     assert [line.split()[0] for line in table.splitlines()[2:4]] == names
     assert "  answerkey compare both  " in done.err
     told = call("run", quick, *models, "--json").json

@@ -14,8 +14,6 @@ import pytest
 
 import answerkey as ak
 from answerkey.cli import main
-from answerkey.errors import SpecError
-from answerkey.evaluate import dry_run
 from answerkey.exporters import export_prompts
 from answerkey.testing import TestServer
 
@@ -45,7 +43,6 @@ ROWS = [
     }
     for n in range(12)
 ]
-TEXTS = {"sample_id": pl.String, "completion": pl.String}
 
 
 @pytest.fixture
@@ -83,27 +80,6 @@ def reply(frame: pl.DataFrame) -> pl.DataFrame:
     said = [("A" if int(text.split('"')[1]) % 2 == 0 else "B", "stop") for text in frame["prompt"]]
     columns = pl.DataFrame(said, schema=["completion", "finish_reason"], orient="row")
     return pl.concat([frame.drop("messages", "prompt"), columns], how="horizontal").reverse()
-
-
-@pytest.mark.parametrize("form", ["parquet", "jsonl", "csv"])
-def test_rows_have_what_is_asked(
-    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, form: str
-) -> None:
-    """Ids, messages and their text are the same in every form, however many rows are read at a
-    time.
-    """
-    file = write()
-    assert export_prompts(file, f"whole.{form}") == 12
-    whole = read(f"whole.{form}")
-    assert whole.columns == ["sample_id", "messages", "prompt"]
-    assert whole["sample_id"].to_list() == [row["sample_id"] for row in ROWS]
-    user = 'Which, "3"?\nA. =1\nB. x,y'
-    system = {"role": "system", "content": "Answer with a letter."}
-    assert whole["messages"].to_list()[3] == [system, {"role": "user", "content": user}]
-    assert whole["prompt"][3] == f"Answer with a letter.\n\n{user}"
-    monkeypatch.setattr(dry_run, "PROMPT_ROWS", 5)
-    export_prompts(file, f"parts.{form}")
-    assert read(f"parts.{form}").equals(whole)
 
 
 def test_prompts_are_those_that_a_run_sends(write: Callable[..., Path]) -> None:
@@ -174,18 +150,6 @@ def test_neither_model_nor_key_is_needed(
     )
 
 
-def test_a_data_file_is_recognised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a task the ready-made prompt is written, and what was recognised is said."""
-    (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    out = str(tmp_path / "prompts.csv")
-    assert main(["export-prompts", str(tmp_path / "q.jsonl"), "-o", out]) == 0
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert "question" in told.err
-    assert told.err.endswith(f"12 prompts written to {out}\n")
-    assert pl.read_csv(out).height == 12
-
-
 @pytest.mark.parametrize(
     ("out", "definition", "told"),
     [
@@ -209,17 +173,6 @@ def test_what_cannot_be_written_is_told(
     """An ending that says nothing, a task that asks nothing, a folder that is not there."""
     assert main(["export-prompts", str(write(**definition)), "-o", out]) == 2
     assert told in capsys.readouterr().err
-
-
-def test_one_of_several_tasks_is_named(write: Callable[..., Path]) -> None:
-    """Without a name the error lists them."""
-    content = json.loads(write().read_text())
-    content["tasks"].append({**content["tasks"][0], "key": "u"})
-    Path("run.yaml").write_text(json.dumps(content))
-    with pytest.raises(SpecError) as caught:
-        export_prompts("run.yaml", "p.csv")
-    assert caught.value.hint == "name one with `--task`: `t`, `u`"
-    assert export_prompts("run.yaml", "p.csv", task="u") == 12
 
 
 def test_a_wrong_row_is_an_error(

@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 
 import answerkey as ak
-from answerkey.reports.overview import describe_overview
-from answerkey.reports.terminal import draw_summary
+from answerkey.reports.overview import build_overview, dump
 from answerkey.runs import Run
 from answerkey.testing import Reply, TestServer
-from answerkey.text import plain_text
 
 RUN_KEYS = "id label status started_at seconds simulated notices gates tasks"
 TASK_KEYS = (
@@ -88,9 +86,9 @@ def done(tmp_path: Path) -> Run:
     return write_run(tmp_path / "project", name="done")
 
 
-def describe(run: Run, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:  # noqa: ANN401 - of describe_overview
+def describe(run: Run, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:  # noqa: ANN401 - of build_overview
     """Return the overview of a run with one task, and that task."""
-    told = describe_overview(run, **options)
+    told = dump(build_overview(run, **options))
     json.dumps(told, allow_nan=False)
     (task,) = told["tasks"]
     return told, task
@@ -154,20 +152,6 @@ def test_plots_hold_what_is_drawn(done: Run) -> None:
     assert plots["reliability"] is None
 
 
-def test_the_table_of_samples_says_what_to_choose_from(done: Run) -> None:
-    """Categories, reasons and letters for the filters; whether rules disagree somewhere."""
-    assert describe(done)[1]["rows"] == {
-        "count": 4,
-        "embedded": 4,
-        "sentence": None,
-        "categories": ["art", "law"],
-        "reasons": ["NOT_A_CHOICE"],
-        "letters": ["A", "B"],
-        "has_flips": True,
-        "trials": 1,
-    }
-
-
 def test_without_its_dataset_a_run_says_what_it_counted(done: Run, tmp_path: Path) -> None:
     """Completions are not read again, and the page says so; no path is named on it."""
     brief = describe(done, is_brief=True)[1]
@@ -186,17 +170,6 @@ def test_without_its_dataset_a_run_says_what_it_counted(done: Run, tmp_path: Pat
     assert str(tmp_path) not in json.dumps(told)
     # A brief overview reads nothing again either way.
     assert brief == {**task, "audit_note": None}
-
-
-def test_scorers_without_choices_have_no_letters() -> None:
-    """A scorer that compares texts has its accuracy, and nothing about choices or chance."""
-    texts = {"ground_truth": "{{ sample.answer }}", "value": "{{ sample.completion }}"}
-    rows = [{"answer": "x", "completion": "x"}, {"answer": "y", "completion": "z"}]
-    _, task = describe(ak.score(make_task({"type": "string_equals", **texts}), rows))
-    assert task["headline"]["value"] == 0.5
-    assert (task["headline"]["chance"], task["rule"]) == (None, None)
-    assert {name for name, plot in task["plots"].items() if plot is not None} == set()
-    assert (task["rows"]["letters"], task["rows"]["has_flips"]) == ([], False)
 
 
 PASS_2 = {"score_name": "is_correct", "aggregator": {"function": "pass@k", "k": 2}}
@@ -224,18 +197,6 @@ def test_trials_are_counted_apart_from_samples(
     assert told["plots"]["categories"]["rows"] == [
         {"label": "law", "correct": 6, "value": 1.0, "interval": None, "n": 6}
     ]
-
-
-def test_samples_without_any_vote_are_said(tmp_path: Path) -> None:
-    """Replies that are INVALID agree on nothing; the terminal says the same as the page."""
-    rows = [{"question": str(place), "answer": "A", "category": "law"} for place in range(3)]
-    task = make_task(solver=SOLVER, trials={"num_trials": 2})
-    run = write_run(tmp_path, rows, task=task, model="builtin/constant?choice=?")
-    votes = (
-        "0.00 % (0 of 6 trials agree with the majority; 0 of 3 samples tied, 3 without any vote)"
-    )
-    assert describe(run)[1]["votes"] == votes
-    assert f"\n  self-consistency {votes}\n" in plain_text(draw_summary(run, 200))
 
 
 def test_an_incomplete_run_has_counts_and_no_shares(make_run: Callable[..., Run]) -> None:
@@ -279,57 +240,6 @@ def test_a_run_with_failed_calls_shows_no_accuracy(tmp_path: Path) -> None:
     )
     assert task["counts"]["errors"] == 1
     assert [one["kind"] for one in task["findings"]] == ["COMPLETIONS_ALIKE"]
-
-
-def test_a_run_of_several_tasks_has_one_part_for_each(tmp_path: Path) -> None:
-    """Tasks stand in the order of the run file, each with its own numbers and its own dataset."""
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    source = {"type": "local", "file_path": "rows.jsonl"}
-    tasks = [{**make_task(dataset={"key": "rows"}), "key": key} for key in ("second", "first")]
-    plan = {"datasets": [{"key": "rows", "display_name": "Rows", "source": source}], "tasks": tasks}
-    (tmp_path / "run.yaml").write_text(json.dumps(plan))
-    told = describe_overview(
-        ak.run(tmp_path / "run.yaml", out=tmp_path / "out"), run_id="r7", label="both"
-    )
-    assert (told["id"], told["label"]) == ("r7", "both")
-    assert [one["key"] for one in told["tasks"]] == ["second", "first"]
-    assert [one["headline"]["value"] for one in told["tasks"]] == [0.5, 0.5]
-    assert {one["dataset"] for one in told["tasks"]} == {"Rows"}
-
-
-def test_a_judge_without_choices_has_its_scores(tmp_path: Path) -> None:
-    """The scorer says who judges; a mean that is no share is compared with no chance level."""
-    with TestServer('{"score": 4}') as server:
-        prompt = "How good is {{ input_prompt }}?"
-        judge = {
-            "type": "model_as_a_judge_scorer",
-            "model_key": f"{server.url}#judge",
-            "user_prompt": prompt,
-        }
-        run = write_run(tmp_path, task=make_task({**judge, "score_min": 1, "score_max": 5}))
-    _, task = describe(run)
-    assert task["scorer"].startswith("model_as_a_judge_scorer, judge http")
-    assert (task["headline"]["value"], task["headline"]["chance"], task["rule"]) == (
-        0.75,
-        None,
-        None,
-    )
-    assert [name for name, plot in task["plots"].items() if plot] == []
-
-
-def test_a_run_under_way_shows_what_is_finished(done: Run) -> None:
-    """Tasks that are not finished are named; those that are have counts and no shares."""
-    assert isinstance(done.path, Path)
-    manifest = json.loads((done.path / "run.json").read_text())
-    manifest |= {
-        "status": "running",
-        "tasks": [*manifest["tasks"], {**manifest["tasks"][0], "key": "later"}],
-    }
-    (done.path / "run.json").write_text(json.dumps(manifest))
-    told, task = describe(ak.load_run(done.path))
-    assert told["status"] == "running"
-    assert "task `later` is not finished" in told["notices"]
-    assert (task["headline"]["value"], task["counts"]["samples"]) == (None, 4)
 
 
 def test_a_large_run_is_read_in_part(done: Run, monkeypatch: pytest.MonkeyPatch) -> None:

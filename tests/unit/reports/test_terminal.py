@@ -18,8 +18,6 @@ from answerkey.reports.terminal import (
     draw_next_steps,
     draw_progress,
     draw_summary,
-    format_cost,
-    format_duration,
     write_progress,
 )
 from answerkey.reports.view import describe_run
@@ -112,12 +110,6 @@ INVALID = """\
   Invalid because  count    share  example  completion
   NOT_A_CHOICE         2  22.22 %  000003   "\\x1b[31mThe\\nanswer is \\u202eB"
   REFUSED              1  11.11 %  000002   none
-"""
-LETTERS = """\
-  True \\ predicted  A  B  INVALID  n   recall
-  A                 3  1        1  5  60.00 %
-  B                 0  1        2  3  33.33 %
-  all               3  2        3  8
 """
 FAILED = f"""\
   Failed scorer  reason                                      count  example
@@ -260,42 +252,6 @@ def test_more_is_shown_when_asked_for(make_run: MakeRun) -> None:
     assert "  algebra             0.500  [0.237, 0.763]  10\n" in grouped
 
 
-def test_the_letters_are_shown_when_asked_for(make_run: MakeRun) -> None:
-    """Rows are true choices, columns predicted ones and INVALID.
-
-    More than a dozen are listed downwards.
-    """
-    assert LETTERS in draw(make_run(), verbose=True)
-    run = make_run(totals={"letters": {letter: {letter: 1} for letter in "ABCDEFGHIJKLMN"}})
-    assert "  Choice  true  predicted  both\n  A          1          1     1\n" in draw(
-        run, verbose=True
-    )
-
-
-def test_the_best_and_the_worst_categories_are_shown(make_run: MakeRun) -> None:
-    """Five at each end, best first; `-v` shows all of them."""
-    found = {f"c{right:02}": {"n": 20, "correct": right, "partial": 0} for right in range(1, 14)}
-    run = make_run(totals={"categories": found})
-    few, all_of_them = draw(run), draw(run, verbose=True)
-    assert [name for name in found if f"  {name}  " in few] == [
-        f"c{n:02}" for n in (1, 2, 3, 4, 5, 9, 10, 11, 12, 13)
-    ]
-    assert (
-        few.index("  c13  ")
-        < few.index("… 3 more; `-v` shows more")
-        < few.index("  c05  ")
-        < few.index("  c01  ")
-    )
-    assert [name for name in found if f"  {name}  " in all_of_them] == list(found)
-    reasons = {
-        f"R{n}": {"count": 9 - n, "example": {"sample_id": "1", "completion": "x"}}
-        for n in range(7)
-    }
-    run = make_run(totals={"invalid": reasons})
-    assert "  7 more INVALID completions for 2 other reasons; `-v` shows all\n" in draw(run)
-    assert "R6" in draw(run, verbose=True)
-
-
 def test_the_number_is_the_last_line(make_run: MakeRun) -> None:
     """With how many were right, where that was counted; none while samples are missing."""
     value = replace(ACCURACY, details={"count": 85, "of": 100})
@@ -304,14 +260,6 @@ def test_the_number_is_the_last_line(make_run: MakeRun) -> None:
         == "Accuracy 85.00 % [77.00, 91.00]  85 of 100 right"
     )
     assert draw(make_run("incomplete")).splitlines()[-1] == "INCOMPLETE, no accuracy"
-
-
-def test_a_name_built_from_the_scorer_stays_in_files(make_run: MakeRun) -> None:
-    """Text has the display name, `--json` the key."""
-    value = replace(ACCURACY, name="own_mean_Accuracy", scorer="own", metric="mean")
-    run = make_run(entry={"scorers": [{"key": "own", "display_name": "My MCQA"}]}, metrics=[value])
-    assert "  My MCQA: mean_Accuracy  85.00 %" in draw(run)
-    assert describe_run(run)["tasks"][0]["metrics"][0]["name"] == "own_mean_Accuracy"
 
 
 def test_text_from_data_is_safe_and_fits(make_run: MakeRun, tmp_path: Path) -> None:
@@ -407,10 +355,3 @@ def test_bars_are_safe_and_plain_where_they_must_be() -> None:
     bar = f"checking  {'=' * 18}{'-' * 6}  3/4\n"
     assert plain_text([draw_bar("checking", 3, 4, bar=PLAIN_BAR)]) == bar
     assert plain_text([draw_bar("reading", 12, 0, bar=PLAIN_BAR)]) == f"reading  {'-' * 24}  12\n"
-
-
-def test_costs_and_durations_are_short() -> None:
-    """As people read them; a tenth of a cent is not nothing."""
-    costs = ["about 0.00 USD", "about 0.0004 USD", "about 1.23 USD"]
-    assert [format_cost(one) for one in (0.0, 0.0004, 1.234)] == costs
-    assert [format_duration(one) for one in (7.2, 750, 11_100)] == ["0:07", "12:30", "3:05:00"]

@@ -99,22 +99,6 @@ def test_every_rule_and_every_lens_reads_every_completion() -> None:
     assert (task.flips, task.flipped) == (2, ("000002", "000003"))
 
 
-@pytest.mark.parametrize(
-    ("extraction", "rule", "correct", "others"),
-    [("stated_answer", "stated_answer", 2, 3), ({"pattern": "r: (.)"}, "pattern", 1, 4)],
-)
-def test_the_own_rule_is_the_one_of_the_scorer(
-    extraction: object, rule: str, correct: int, others: int
-) -> None:
-    """Another `extraction` is the run's own reading, and the first character one of the others."""
-    task = audit_only(score("BB", ["B", "Answer: B"], extraction=extraction))
-    assert (task.rule, task.own) == (rule, find_reader(task, rule))
-    assert find_reader(task, rule).correct == correct
-    assert [one.kind for one in task.readers].count("rule") == others
-    first = find_reader(task, "first_character")
-    assert (first.kind, first.correct) == ("rule", 1)
-
-
 def test_chance_kappa_and_recalls() -> None:
     """Chance is the mean of 1/K, kappa and recalls are of letters true and predicted."""
     task = audit_only(score("AABB", ["A", "A", "B", "C"]))
@@ -218,7 +202,6 @@ def test_a_scorer_that_reads_no_choices_leaves_the_completions_to_look_at() -> N
 
 
 STATED = "Therefore the answer is B."
-ROMAN = "I. The first is true.\nII. The second is false.\nSo the answer is B."
 EVEN = "ABCD" * 10
 LETTERS_OF_100 = "A" * 25 + "B" * 25 + "C" * 25 + "D" * 25
 CUT = {"cut_off": 3, "of": 30, "invalid": 3}
@@ -285,38 +268,6 @@ def test_what_stands_out_is_said_with_its_numbers(
     (found,) = [one for one in audit_only(score(answers, texts)).findings if one.kind == kind]
     assert told in found.sentence
     assert {name: found.numbers[name] for name in numbers} == numbers
-
-
-def test_first_character_and_statement_that_disagree() -> None:
-    """A Roman numeral that opens an enumeration reads as a choice, and the text states another."""
-    run = ak.score(make_task(choices=list("ABCDEFGHI")), [{"answer": "B"}] * 2, [ROMAN, "B"])
-    (finding,) = [
-        one for one in audit_only(run).findings if one.kind == "FIRST_AND_STATED_DISAGREE"
-    ]
-    assert finding.numbers == {"count": 1, "first_right": 0, "stated_right": 1}
-    assert finding.examples == ("000001",)
-
-
-def test_findings_advise_what_fits() -> None:
-    """A better rule is named, but never the literal one."""
-    (better, *_) = audit_only(score("B" * 40, [STATED] * 20 + ["B"] * 20)).findings
-    assert better.step.startswith("try `extraction: stated_answer`")
-    assert better.examples == ("000001", "000002", "000003", "000004", "000005")
-    literal = audit_only(score("B" * 40, ["Based on what I know, hard to tell."] * 40))
-    assert find_reader(literal, "first_character_literal").correct == 40
-    assert "FORMAT" not in kinds(literal)
-
-
-def test_what_shows_nothing_is_not_told() -> None:
-    """A letter is not told once more where texts are alike; five completions are neither."""
-    assert "FAVOURED_LETTER" not in kinds(audit_only(score("ABCD" * 10, ["A"] * 40)))
-    assert kinds(audit_only(score("AAAAA", ["A"] * 5))) == []
-
-
-def test_an_empty_choice_of_tasks_is_refused() -> None:
-    """A task that the run does not have is an error that names those it has."""
-    with pytest.raises(RunError, match="the run has no task `other`"):
-        ak.audit(score("A", ["A"]), task="other")
 
 
 def write_project(folder: Path, prompt: str, **fields: object) -> Path:

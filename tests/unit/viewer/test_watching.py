@@ -10,7 +10,6 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from answerkey.models.calls import Call
@@ -99,18 +98,6 @@ def test_the_writer_is_never_held_up(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_rows_are_counted_where_there_is_no_journal(tmp_path: Path) -> None:
-    """Models that are asked without one write their parts; each part is counted once."""
-    parts = tmp_path / "tasks" / "mcqa" / "completions"
-    parts.mkdir(parents=True)
-    watch = RunFolder(tmp_path)
-    for number in range(3):
-        pl.DataFrame({"sample_id": ["a", "b"]}).write_parquet(parts / f"part-{number:05d}.parquet")
-        assert watch.count_done()["done"] == 2 * (number + 1)
-    (parts / "part-00009.parquet").write_bytes(b"PAR1")
-    assert watch.count_done()["done"] == 6
-
-
 def test_a_run_is_under_way_while_its_process_lives(tmp_path: Path) -> None:
     """By the number in the lock file, which is not locked to find out; a dead process is gone."""
     assert not is_under_way(tmp_path)
@@ -119,13 +106,6 @@ def test_a_run_is_under_way_while_its_process_lives(tmp_path: Path) -> None:
     assert not is_under_way(tmp_path)
     command = [sys.executable, "-c", "import os; print(os.getpid())"]
     (tmp_path / "lock").write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
-    assert not is_under_way(tmp_path)
-
-
-@pytest.mark.parametrize("text", ["", "x", "-1", "99999999999999999999", "１２"])
-def test_a_lock_without_a_number_says_nothing(tmp_path: Path, text: str) -> None:
-    """Nobody is known to work there."""
-    (tmp_path / "lock").write_text(text, encoding="utf-8")
     assert not is_under_way(tmp_path)
 
 

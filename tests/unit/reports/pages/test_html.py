@@ -9,7 +9,6 @@ import json
 import pickle
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import pytest
 
 from answerkey.errors import RunError
 from answerkey.exporters import to_json
-from answerkey.reports import comparison, html
+from answerkey.reports import html
 from answerkey.reports.comparison import build_comparison, list_flips
 from answerkey.reports.html import build_page, report, select_rows, write_content
 from answerkey.reports.overview import dump
@@ -117,27 +116,6 @@ def test_a_large_run_is_embedded_in_part_and_says_so(make_run: MakeRun, tmp_path
     positions = blocks["ak-rows-0-0"]["p"]
     assert positions == sorted(set(positions))
     assert len(positions) == 40
-
-
-def test_a_report_without_samples(small: Run, tmp_path: Path) -> None:
-    """No text of the dataset is in it; a run of which no task is finished has no rows at all."""
-    blocks = report_on([small], tmp_path / "x.html", max_samples=0)
-    assert blocks["ak-rows-0-0"]["p"] == []
-    assert "Two plus two" not in (tmp_path / "x.html").read_text(encoding="utf-8")
-    blocks = report_on([replace(small, tasks={})], tmp_path / "x.html")
-    assert list(blocks) == ["ak-overview"]
-    assert blocks["ak-overview"]["runs"][0]["tasks"] == []
-
-
-def test_several_runs_are_compared(make_run: MakeRun, tmp_path: Path) -> None:
-    """Each has its blocks, once."""
-    base, other = make_run("base"), make_run("other", list_rows(q2="A", q4="B"))
-    blocks = report_on([other, base, other], tmp_path / "x.html", title="Ours <b>")
-    overview = blocks["ak-overview"]
-    assert [one["label"] for one in overview["runs"]] == ["other", "base"]
-    assert overview["title"] == "Ours <b>"
-    assert overview["comparison"]["tasks"][0]["pairs"][0]["second"] == "r1"
-    assert {"ak-rows-0-0", "ak-rows-1-0"} <= set(blocks)
 
 
 def test_no_folder_of_this_machine_is_in_a_report(make_run: MakeRun, tmp_path: Path) -> None:
@@ -387,32 +365,6 @@ def test_a_pair_has_all_that_a_page_shows(make_run: MakeRun) -> None:
         {"id": "000005", "p": {"r0": 4, "r1": 4}, "side": "second"},
     ]
     assert [one["label"] for one in pair["categories"]] == ["(none)", "mathematics", "nature"]
-
-
-def test_runs_that_are_equal_are_as_good_as_each_other(make_run: MakeRun) -> None:
-    """No difference, and no flips."""
-    (pair,) = describe(make_run("a"), make_run("b"))["tasks"][0]["pairs"]
-    assert (pair["difference"], pair["flips"], pair["flips_total"]) == (0.0, [], 0)
-
-
-def test_runs_on_other_samples_are_refused_with_the_reason(make_run: MakeRun) -> None:
-    """The page says why there is no comparison."""
-    runs = make_run("a"), make_run("b", list_rows()[:3])
-    found = describe(*runs)
-    assert found["tasks"] == []
-    assert "2 samples of `a` are not in `b`" in found["refused"]
-
-
-def test_flips_that_are_too_many_are_listed_from_both_sides(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Their total says how many there are."""
-    monkeypatch.setattr(comparison, "MAX_FLIPS", 2)
-    (pair,) = describe(make_run("a"), make_run("b", list_rows(q0="B", q1="B", q4="B")))["tasks"][0][
-        "pairs"
-    ]
-    assert [one["side"] for one in pair["flips"]] == ["first", "second"]
-    assert pair["flips_total"] == 3
 
 
 def test_listed_flips_are_known_by_position(make_run: MakeRun) -> None:

@@ -32,7 +32,6 @@ from answerkey.scorers import (
 from answerkey.spec import Task
 from answerkey.types import (
     NOT_ASKED,
-    Completion,
     Completions,
     CompletionStatus,
     Samples,
@@ -145,20 +144,13 @@ def _count_invalid(scores: Scores) -> int:
 
 
 def _complete(job: Job, chunk: Shard, samples: Samples) -> Completions:
-    """Return a chunk's completions, one per sample and trial; none is made for skipped rows."""
-    items: list[Completion] = []
-    for stretch in chunk.cut_around():
-        rows = samples.slice(stretch.offset - chunk.offset, len(stretch.samples))
-        if stretch.recorded is not None:
-            completions = stretch.recorded.read(rows)
-            if job.is_rescored:
-                completions = _mark_unasked(completions, stretch.failed, job.task.num_trials)
-        else:
-            completions = _solve(job, stretch, rows)
-        items += completions
-    completions = Completions(items)
-    if chunk.skipped:
-        completions = completions.spread(chunk.left, samples.ids, job.task.num_trials)
+    """Return a chunk's completions, one per sample and trial."""
+    if chunk.recorded is None:
+        completions = _solve(job, chunk, samples)
+    else:
+        completions = chunk.recorded.read(samples)
+        if job.is_rescored:
+            completions = _mark_unasked(completions, chunk.failed, job.task.num_trials)
     return completions.number(job.trials)
 
 
@@ -180,15 +172,15 @@ def _solve(job: Job, chunk: Shard, samples: Samples) -> Completions:
     task = job.task
     if task.solver is None:
         raise InternalError("E901", f"task `{task.key}` has neither completions nor a solver")
-    positions = sorted(set(range(len(samples))).difference(chunk.failed))
-    asked = samples.take(positions) if chunk.failed else samples
+    positions = sorted(set(chunk.left).difference(chunk.failed))
+    sound = samples.take(positions) if len(positions) < len(samples) else samples
     facts = None
     if not task.solver.sends_prompts or sees_samples(job.model):
-        facts = task.sample_facts(asked)
+        facts = task.sample_facts(sound)
     completions = task.solver.solve(
-        asked, model=job.model, known=facts, examples=job.examples, trials=job.trials
+        sound, model=job.model, known=facts, examples=job.examples, trials=job.trials
     )
-    if chunk.failed:
+    if sound is not samples:
         return completions.spread(positions, samples.ids, task.num_trials)
     return completions
 

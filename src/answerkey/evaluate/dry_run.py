@@ -86,9 +86,9 @@ def check(
             errors += problems
             if job is None:
                 continue
-            found = check_rows(job, open_engine(), progress or ignore_progress, shared)
-            errors += found.errors(job)
-            notices += [*job.dataset.notices, *found.notices, *find_odd_options(job)]
+            row_problems = check_rows(job, open_engine(), progress or ignore_progress, shared)
+            errors += row_problems.errors(job)
+            notices += [*job.dataset.notices, *row_problems.notices, *find_odd_options(job)]
             if number == 0:  # the other plans are the same tasks with another model
                 tasks.append(CheckedTask(specification.key, job.dataset.name, len(job.dataset)))
     return Checked(

@@ -484,14 +484,14 @@ def check_rows(
     What is wrong with rows does not depend on the model: rows that were checked for another one
     (`shared`) are not read again. Rows that the model has answered before need no check.
     """
-    known: dict[object, RowProblems] = {}
+    checked: dict[object, RowProblems] = {}
     if shared is not None and job.recorded is None:
-        known = shared.get(dict)
+        checked = shared.get(dict)
     key = (id(job.dataset), job.task.fingerprint, job.num_asked)
-    if key not in known:
-        known[key] = _check_chunks(job.only_check(), engine, progress)
+    if key not in checked:
+        checked[key] = _check_chunks(job.only_check(), engine, progress)
     problems = RowProblems(len(job.dataset))
-    problems.merge(known[key], 0)
+    problems.merge(checked[key], 0)
     check_whole(problems, job)
     return problems
 
@@ -507,9 +507,9 @@ def _check_chunks(job: Job, engine: Engine, progress: Progress) -> RowProblems:
     )
     done = left[0].offset if left else rows
     work = partial(check_chunk, job.without_rows())
-    for found in engine.map(work, left, spread=job.spread):
-        problems.merge(found, done)
-        done += found.rows
+    for chunk_problems in engine.map(work, left, spread=job.spread):
+        problems.merge(chunk_problems, done)
+        done += chunk_problems.rows
         progress("check", done, rows)
         raise_if_interrupted()
     return problems

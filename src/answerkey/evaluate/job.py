@@ -254,7 +254,7 @@ def open_jobs(
     return jobs
 
 
-def open_job(  # noqa: C901 - one step after another
+def open_job(
     specification: Specification,
     options: Options,
     shared: Shared | None = None,
@@ -291,23 +291,16 @@ def open_job(  # noqa: C901 - one step after another
             table = load_table(options.completions, by_trial=True).rows
         dataset = order_dataset(task, dataset, table)
     errors += find_missing_columns(specification, dataset)
-    brings_completions = options.brings_completions or table is not None
+    is_recorded = options.brings_completions or table is not None
     if can_use_own and specification.model is None:
-        brings_completions = True
-    calls_model = bool(task.solver and task.solver.needs_model and not brings_completions)
-    if specification.num_runs > 1 and not calls_model:
-        message = (
-            f"`repeatability` of `{specification.key}`: recorded completions are the same "
-            "in every run"
-        )
-        errors.append(SpecError("E119", message, hint="leave `repeatability` out, or name a model"))
+        is_recorded = True
+    calls_model = bool(task.solver and task.solver.needs_model and not is_recorded)
     recorded = None
     with collecting(errors):
         if table is not None or options.completions is None:
-            column = options.completion_column
-            recorded = find_completions(task, dataset, table, column, calls_model=calls_model)
-        if options.split_thinking:
-            recorded = split_recorded(task, dataset, recorded, calls_model=calls_model)
+            recorded = _open_completions(
+                specification, dataset, table, options, calls_model=calls_model
+            )
     model = None
     with collecting(errors):
         if calls_model:
@@ -331,6 +324,29 @@ def open_job(  # noqa: C901 - one step after another
         return job, errors
     origin = describe_completions(job, options, model_name, is_recorded=table is not None)
     return plan_work(replace(job, completions=origin)), errors
+
+
+def _open_completions(
+    specification: Specification,
+    dataset: Dataset,
+    table: Rows | None,
+    options: Options,
+    *,
+    calls_model: bool,
+) -> Recorded | None:
+    """Return the recorded completions of a job; None where a solver gets them."""
+    if specification.num_runs > 1 and not calls_model:
+        message = (
+            f"`repeatability` of `{specification.key}`: recorded completions are the same "
+            "in every run"
+        )
+        raise SpecError("E119", message, hint="leave `repeatability` out, or name a model")
+    task = specification.task
+    column = options.completion_column
+    recorded = find_completions(task, dataset, table, column, calls_model=calls_model)
+    if options.split_thinking:
+        return split_recorded(task, dataset, recorded, calls_model=calls_model)
+    return recorded
 
 
 def open_job_of(specification: Specification, dataset: Dataset, **parts: Any) -> Job:  # noqa: ANN401 - fields of Job

@@ -494,11 +494,7 @@ class TaskWriter:
         """Return the parts of the completions that are as the journal says."""
         kept = {} if self.journal is None else self.journal.list_parts()
         parts = Table(self.store, f"{self.base}/completions").parts
-        return [
-            part
-            for part in parts
-            if part.name in kept and self.store.digest(part) == kept[part.name]
-        ]
+        return [part for part in parts if kept.get(part.name) == self.store.digest(part)]
 
     def count_asked(self) -> int:
         """Return of how many rows of the completions, from the first on, the model was asked."""

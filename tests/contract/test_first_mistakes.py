@@ -134,14 +134,38 @@ MISTAKES = [
         SCORE,
         fill([0, 1, 2, 3] * 3),
         """\
-error[E204]: all 12 rows: the ground truth is none of the choices
-  rows.jsonl:1: ground truth '0' is not among the choices ['A', 'B', 'C', 'D']
-  rows.jsonl:2: ground truth '1' is not among the choices ['A', 'B', 'C', 'D']
-  rows.jsonl:3: ground truth '2' is not among the choices ['A', 'B', 'C', 'D']
-  --> task.yaml:7:28
-    7 |       ground_truth_choice: "{{ sample.answer }}"
-      |                            ^
-  = help: correct the rows, or name the column that holds it: `question`, `options`, `answer`, `completion`; `answerkey init DIR --dataset rows.jsonl` writes a task that reads the file
+error[E204]: sample `000001`: ground truth '0' is not among the choices ['A', 'B', 'C', 'D']
+  --> rows.jsonl:1, column `answer`
+    1 | … ["red", "green", "blue", "grey"], "answer": 0, "completion": "A"}
+      |                                               ^
+  = help: fix the row
+
+error[E204]: sample `000002`: ground truth '1' is not among the choices ['A', 'B', 'C', 'D']
+  --> rows.jsonl:2, column `answer`
+    2 | … ["red", "green", "blue", "grey"], "answer": 1, "completion": "A"}
+      |                                               ^
+  = help: fix the row
+
+error[E204]: sample `000003`: ground truth '2' is not among the choices ['A', 'B', 'C', 'D']
+  --> rows.jsonl:3, column `answer`
+    3 | … ["red", "green", "blue", "grey"], "answer": 2, "completion": "A"}
+      |                                               ^
+  = help: fix the row
+
+error[E204]: sample `000004`: ground truth '3' is not among the choices ['A', 'B', 'C', 'D']
+  --> rows.jsonl:4, column `answer`
+    4 | … ["red", "green", "blue", "grey"], "answer": 3, "completion": "A"}
+      |                                               ^
+  = help: fix the row
+
+error[E204]: sample `000005`: ground truth '0' is not among the choices ['A', 'B', 'C', 'D']
+  --> rows.jsonl:5, column `answer`
+    5 | … ["red", "green", "blue", "grey"], "answer": 0, "completion": "A"}
+      |                                               ^
+  = help: fix the row
+
+error[E204]: scorer `string_equals_mcqa`: 7 more rows have the same problem
+  = help: `answerkey init DIR --dataset rows.jsonl` writes a task that reads this file
 """,
     ),
     Mistake(
@@ -149,14 +173,38 @@ error[E204]: all 12 rows: the ground truth is none of the choices
         SCORE,
         fill(["(A)", "(B)", "(C)"] * 4),
         """\
-error[E204]: all 12 rows: the ground truth is none of the choices
-  rows.jsonl:1: ground truth '(A)' has more than one character
-  rows.jsonl:2: ground truth '(B)' has more than one character
-  rows.jsonl:3: ground truth '(C)' has more than one character
-  --> task.yaml:7:28
-    7 |       ground_truth_choice: "{{ sample.answer }}"
-      |                            ^
-  = help: correct the rows, or name the column that holds it: `question`, `options`, `answer`, `completion`; `answerkey init DIR --dataset rows.jsonl` writes a task that reads the file
+error[E204]: sample `000001`: ground truth '(A)' has more than one character
+  --> rows.jsonl:1, column `answer`
+    1 | … ["red", "green", "blue", "grey"], "answer": "(A)", "completion": "A"}
+      |                                               ^
+  = help: write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
+
+error[E204]: sample `000002`: ground truth '(B)' has more than one character
+  --> rows.jsonl:2, column `answer`
+    2 | … ["red", "green", "blue", "grey"], "answer": "(B)", "completion": "A"}
+      |                                               ^
+  = help: write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
+
+error[E204]: sample `000003`: ground truth '(C)' has more than one character
+  --> rows.jsonl:3, column `answer`
+    3 | … ["red", "green", "blue", "grey"], "answer": "(C)", "completion": "A"}
+      |                                               ^
+  = help: write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
+
+error[E204]: sample `000004`: ground truth '(A)' has more than one character
+  --> rows.jsonl:4, column `answer`
+    4 | … ["red", "green", "blue", "grey"], "answer": "(A)", "completion": "A"}
+      |                                               ^
+  = help: write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
+
+error[E204]: sample `000005`: ground truth '(B)' has more than one character
+  --> rows.jsonl:5, column `answer`
+    5 | … ["red", "green", "blue", "grey"], "answer": "(B)", "completion": "A"}
+      |                                               ^
+  = help: write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
+
+error[E204]: scorer `string_equals_mcqa`: 7 more rows have the same problem
+  = help: `answerkey init DIR --dataset rows.jsonl` writes a task that reads this file
 """,
     ),
     Mistake(
@@ -164,14 +212,38 @@ error[E204]: all 12 rows: the ground truth is none of the choices
         SCORE,
         fill(["red", "green", "blue", "grey"] * 3),
         """\
-error[E204]: all 12 rows: the ground truth is none of the choices
-  rows.jsonl:1: ground truth 'red' has more than one character
-  rows.jsonl:2: ground truth 'green' has more than one character
-  rows.jsonl:3: ground truth 'blue' has more than one character
-  --> task.yaml:7:28
-    7 |       ground_truth_choice: "{{ sample.answer }}"
-      |                            ^
-  = help: correct the rows, or name the column that holds it: `question`, `options`, `answer`, `completion`; `answerkey init DIR --dataset rows.jsonl` writes a task that reads the file
+error[E204]: sample `000001`: ground truth 'red' has more than one character
+  --> rows.jsonl:1, column `answer`
+    1 | … ["red", "green", "blue", "grey"], "answer": "red", "completion": "A"}
+      |                                               ^
+  = help: write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
+
+error[E204]: sample `000002`: ground truth 'green' has more than one character
+  --> rows.jsonl:2, column `answer`
+    2 | … ["red", "green", "blue", "grey"], "answer": "green", "completion": "A"}
+      |                                               ^
+  = help: write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
+
+error[E204]: sample `000003`: ground truth 'blue' has more than one character
+  --> rows.jsonl:3, column `answer`
+    3 | … ["red", "green", "blue", "grey"], "answer": "blue", "completion": "A"}
+      |                                               ^
+  = help: write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
+
+error[E204]: sample `000004`: ground truth 'grey' has more than one character
+  --> rows.jsonl:4, column `answer`
+    4 | … ["red", "green", "blue", "grey"], "answer": "grey", "completion": "A"}
+      |                                               ^
+  = help: write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
+
+error[E204]: sample `000005`: ground truth 'red' has more than one character
+  --> rows.jsonl:5, column `answer`
+    5 | … ["red", "green", "blue", "grey"], "answer": "red", "completion": "A"}
+      |                                               ^
+  = help: write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
+
+error[E204]: scorer `string_equals_mcqa`: 7 more rows have the same problem
+  = help: `answerkey init DIR --dataset rows.jsonl` writes a task that reads this file
 """,
     ),
     Mistake(
@@ -179,14 +251,38 @@ error[E204]: all 12 rows: the ground truth is none of the choices
         SCORE,
         fill([None] * 12),
         """\
-error[E204]: all 12 rows: the ground truth is none of the choices
-  rows.jsonl:1: ground truth is null
-  rows.jsonl:2: ground truth is null
-  rows.jsonl:3: ground truth is null
-  --> task.yaml:7:28
-    7 |       ground_truth_choice: "{{ sample.answer }}"
-      |                            ^
-  = help: correct the rows, or name the column that holds it: `question`, `options`, `answer`, `completion`; `answerkey init DIR --dataset rows.jsonl` writes a task that reads the file
+error[E204]: sample `000001`: ground truth is null
+  --> rows.jsonl:1, column `answer`
+    1 | … ["red", "green", "blue", "grey"], "answer": null, "completion": "A"}
+      |                                               ^
+  = help: every row needs one; fill the cell or filter the row out
+
+error[E204]: sample `000002`: ground truth is null
+  --> rows.jsonl:2, column `answer`
+    2 | … ["red", "green", "blue", "grey"], "answer": null, "completion": "A"}
+      |                                               ^
+  = help: every row needs one; fill the cell or filter the row out
+
+error[E204]: sample `000003`: ground truth is null
+  --> rows.jsonl:3, column `answer`
+    3 | … ["red", "green", "blue", "grey"], "answer": null, "completion": "A"}
+      |                                               ^
+  = help: every row needs one; fill the cell or filter the row out
+
+error[E204]: sample `000004`: ground truth is null
+  --> rows.jsonl:4, column `answer`
+    4 | … ["red", "green", "blue", "grey"], "answer": null, "completion": "A"}
+      |                                               ^
+  = help: every row needs one; fill the cell or filter the row out
+
+error[E204]: sample `000005`: ground truth is null
+  --> rows.jsonl:5, column `answer`
+    5 | … ["red", "green", "blue", "grey"], "answer": null, "completion": "A"}
+      |                                               ^
+  = help: every row needs one; fill the cell or filter the row out
+
+error[E204]: scorer `string_equals_mcqa`: 7 more rows have the same problem
+  = help: `answerkey init DIR --dataset rows.jsonl` writes a task that reads this file
 """,
     ),
     Mistake(
@@ -194,14 +290,38 @@ error[E204]: all 12 rows: the ground truth is none of the choices
         SCORE,
         fill([-1] * 12),
         """\
-error[E204]: all 12 rows: the ground truth is none of the choices
-  rows.jsonl:1: ground truth '-1' has more than one character
-  rows.jsonl:2: ground truth '-1' has more than one character
-  rows.jsonl:3: ground truth '-1' has more than one character
-  --> task.yaml:7:28
-    7 |       ground_truth_choice: "{{ sample.answer }}"
-      |                            ^
-  = help: correct the rows, or name the column that holds it: `question`, `options`, `answer`, `completion`; `answerkey init DIR --dataset rows.jsonl` writes a task that reads the file
+error[E204]: sample `000001`: ground truth '-1' has more than one character
+  --> rows.jsonl:1, column `answer`
+    1 | … ["red", "green", "blue", "grey"], "answer": -1, "completion": "A"}
+      |                                               ^
+  = help: write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
+
+error[E204]: sample `000002`: ground truth '-1' has more than one character
+  --> rows.jsonl:2, column `answer`
+    2 | … ["red", "green", "blue", "grey"], "answer": -1, "completion": "A"}
+      |                                               ^
+  = help: write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
+
+error[E204]: sample `000003`: ground truth '-1' has more than one character
+  --> rows.jsonl:3, column `answer`
+    3 | … ["red", "green", "blue", "grey"], "answer": -1, "completion": "A"}
+      |                                               ^
+  = help: write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
+
+error[E204]: sample `000004`: ground truth '-1' has more than one character
+  --> rows.jsonl:4, column `answer`
+    4 | … ["red", "green", "blue", "grey"], "answer": -1, "completion": "A"}
+      |                                               ^
+  = help: write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
+
+error[E204]: sample `000005`: ground truth '-1' has more than one character
+  --> rows.jsonl:5, column `answer`
+    5 | … ["red", "green", "blue", "grey"], "answer": -1, "completion": "A"}
+      |                                               ^
+  = help: write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
+
+error[E204]: scorer `string_equals_mcqa`: 7 more rows have the same problem
+  = help: `answerkey init DIR --dataset rows.jsonl` writes a task that reads this file
 """,
     ),
     Mistake(
@@ -209,14 +329,38 @@ error[E204]: all 12 rows: the ground truth is none of the choices
         SCORE,
         fill(["yes", "no"] * 12),
         """\
-error[E204]: all 24 rows: the ground truth is none of the choices
-  rows.jsonl:1: ground truth 'yes' has more than one character
-  rows.jsonl:2: ground truth 'no' has more than one character
-  rows.jsonl:3: ground truth 'yes' has more than one character
-  --> task.yaml:7:28
-    7 |       ground_truth_choice: "{{ sample.answer }}"
-      |                            ^
-  = help: correct the rows, or name the column that holds it: `question`, `options`, `answer`, `completion`; `answerkey init DIR --dataset rows.jsonl` writes a task that reads the file
+error[E204]: sample `000001`: ground truth 'yes' has more than one character
+  --> rows.jsonl:1, column `answer`
+    1 | … ["red", "green", "blue", "grey"], "answer": "yes", "completion": "A"}
+      |                                               ^
+  = help: write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
+
+error[E204]: sample `000002`: ground truth 'no' has more than one character
+  --> rows.jsonl:2, column `answer`
+    2 | … ["red", "green", "blue", "grey"], "answer": "no", "completion": "A"}
+      |                                               ^
+  = help: write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
+
+error[E204]: sample `000003`: ground truth 'yes' has more than one character
+  --> rows.jsonl:3, column `answer`
+    3 | … ["red", "green", "blue", "grey"], "answer": "yes", "completion": "A"}
+      |                                               ^
+  = help: write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
+
+error[E204]: sample `000004`: ground truth 'no' has more than one character
+  --> rows.jsonl:4, column `answer`
+    4 | … ["red", "green", "blue", "grey"], "answer": "no", "completion": "A"}
+      |                                               ^
+  = help: write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
+
+error[E204]: sample `000005`: ground truth 'yes' has more than one character
+  --> rows.jsonl:5, column `answer`
+    5 | … ["red", "green", "blue", "grey"], "answer": "yes", "completion": "A"}
+      |                                               ^
+  = help: write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
+
+error[E204]: scorer `string_equals_mcqa`: 19 more rows have the same problem
+  = help: `answerkey init DIR --dataset rows.jsonl` writes a task that reads this file
 """,
     ),
     Mistake(
@@ -236,14 +380,38 @@ error[E204]: sample `000005`: ground truth 'E' is not among the choices ['A', 'B
         SCORE,
         fill(choices='"{{ sample.options }}"'),
         """\
-error[E205]: all 12 rows: the choices are no list of labels
-  rows.jsonl:1: choice 'red' has more than one character
-  rows.jsonl:2: choice 'red' has more than one character
-  rows.jsonl:3: choice 'red' has more than one character
-  --> task.yaml:8:16
-    8 |       choices: "{{ sample.options }}"
-      |                ^
-  = help: correct the rows, or name the column that holds it: `question`, `options`, `answer`, `completion`; `answerkey init DIR --dataset rows.jsonl` writes a task that reads the file
+error[E205]: sample `000001`: choice 'red' has more than one character
+  --> rows.jsonl:1, column `options`
+    1 | {"question": "q1?", "options": ["red", "green", "blue", "grey"], "answer": "A", "completion…
+      |                                ^
+  = help: only single-character choices are supported here; for longer answers use the scorer `string_equals`
+
+error[E205]: sample `000002`: choice 'red' has more than one character
+  --> rows.jsonl:2, column `options`
+    2 | {"question": "q2?", "options": ["red", "green", "blue", "grey"], "answer": "B", "completion…
+      |                                ^
+  = help: only single-character choices are supported here; for longer answers use the scorer `string_equals`
+
+error[E205]: sample `000003`: choice 'red' has more than one character
+  --> rows.jsonl:3, column `options`
+    3 | {"question": "q3?", "options": ["red", "green", "blue", "grey"], "answer": "C", "completion…
+      |                                ^
+  = help: only single-character choices are supported here; for longer answers use the scorer `string_equals`
+
+error[E205]: sample `000004`: choice 'red' has more than one character
+  --> rows.jsonl:4, column `options`
+    4 | {"question": "q4?", "options": ["red", "green", "blue", "grey"], "answer": "D", "completion…
+      |                                ^
+  = help: only single-character choices are supported here; for longer answers use the scorer `string_equals`
+
+error[E205]: sample `000005`: choice 'red' has more than one character
+  --> rows.jsonl:5, column `options`
+    5 | {"question": "q5?", "options": ["red", "green", "blue", "grey"], "answer": "A", "completion…
+      |                                ^
+  = help: only single-character choices are supported here; for longer answers use the scorer `string_equals`
+
+error[E205]: scorer `string_equals_mcqa`: 7 more rows have the same problem
+  = help: `answerkey init DIR --dataset rows.jsonl` writes a task that reads this file
 """,
     ),
     Mistake(
@@ -251,14 +419,71 @@ error[E205]: all 12 rows: the choices are no list of labels
         SCORE,
         fill(["grey"] * 12, choices='"{{ sample.options }}"', options=["grey", "blue"]),
         """\
-error[E205]: all 12 rows: the choices are no list of labels
-  rows.jsonl:1: choice 'grey' has more than one character
-  rows.jsonl:2: choice 'grey' has more than one character
-  rows.jsonl:3: choice 'grey' has more than one character
-  --> task.yaml:8:16
-    8 |       choices: "{{ sample.options }}"
-      |                ^
-  = help: correct the rows, or name the column that holds it: `question`, `options`, `answer`, `completion`; `answerkey init DIR --dataset rows.jsonl` writes a task that reads the file
+error[E205]: sample `000001`: choice 'grey' has more than one character
+  --> rows.jsonl:1, column `options`
+    1 | {"question": "q1?", "options": ["grey", "blue"], "answer": "grey", "completion": "A"}
+      |                                ^
+  = help: only single-character choices are supported here; for longer answers use the scorer `string_equals`
+
+error[E204]: sample `000001`: ground truth 'grey' has more than one character
+  --> rows.jsonl:1, column `answer`
+    1 | {"question": "q1?", "options": ["grey", "blue"], "answer": "grey", "completion": "A"}
+      |                                                            ^
+  = help: write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
+
+error[E205]: sample `000002`: choice 'grey' has more than one character
+  --> rows.jsonl:2, column `options`
+    2 | {"question": "q2?", "options": ["grey", "blue"], "answer": "grey", "completion": "A"}
+      |                                ^
+  = help: only single-character choices are supported here; for longer answers use the scorer `string_equals`
+
+error[E204]: sample `000002`: ground truth 'grey' has more than one character
+  --> rows.jsonl:2, column `answer`
+    2 | {"question": "q2?", "options": ["grey", "blue"], "answer": "grey", "completion": "A"}
+      |                                                            ^
+  = help: write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
+
+error[E205]: sample `000003`: choice 'grey' has more than one character
+  --> rows.jsonl:3, column `options`
+    3 | {"question": "q3?", "options": ["grey", "blue"], "answer": "grey", "completion": "A"}
+      |                                ^
+  = help: only single-character choices are supported here; for longer answers use the scorer `string_equals`
+
+error[E204]: sample `000003`: ground truth 'grey' has more than one character
+  --> rows.jsonl:3, column `answer`
+    3 | {"question": "q3?", "options": ["grey", "blue"], "answer": "grey", "completion": "A"}
+      |                                                            ^
+  = help: write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
+
+error[E205]: sample `000004`: choice 'grey' has more than one character
+  --> rows.jsonl:4, column `options`
+    4 | {"question": "q4?", "options": ["grey", "blue"], "answer": "grey", "completion": "A"}
+      |                                ^
+  = help: only single-character choices are supported here; for longer answers use the scorer `string_equals`
+
+error[E204]: sample `000004`: ground truth 'grey' has more than one character
+  --> rows.jsonl:4, column `answer`
+    4 | {"question": "q4?", "options": ["grey", "blue"], "answer": "grey", "completion": "A"}
+      |                                                            ^
+  = help: write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
+
+error[E205]: sample `000005`: choice 'grey' has more than one character
+  --> rows.jsonl:5, column `options`
+    5 | {"question": "q5?", "options": ["grey", "blue"], "answer": "grey", "completion": "A"}
+      |                                ^
+  = help: only single-character choices are supported here; for longer answers use the scorer `string_equals`
+
+error[E204]: sample `000005`: ground truth 'grey' has more than one character
+  --> rows.jsonl:5, column `answer`
+    5 | {"question": "q5?", "options": ["grey", "blue"], "answer": "grey", "completion": "A"}
+      |                                                            ^
+  = help: write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
+
+error[E205]: scorer `string_equals_mcqa`: 7 more rows have the same problem
+  = help: `answerkey init DIR --dataset rows.jsonl` writes a task that reads this file
+
+error[E204]: scorer `string_equals_mcqa`: 7 more rows have the same problem
+  = help: `answerkey init DIR --dataset rows.jsonl` writes a task that reads this file
 """,
     ),
     Mistake(
@@ -266,14 +491,38 @@ error[E205]: all 12 rows: the choices are no list of labels
         SCORE,
         fill(choices='"{{ sample.options }}"', options=dict.fromkeys("ABCD", "x")),
         """\
-error[E205]: all 12 rows: the choices are no list of labels
-  rows.jsonl:1: the choices are {'A': 'x', 'B': 'x', 'C': 'x', 'D': 'x'}, not a list
-  rows.jsonl:2: the choices are {'A': 'x', 'B': 'x', 'C': 'x', 'D': 'x'}, not a list
-  rows.jsonl:3: the choices are {'A': 'x', 'B': 'x', 'C': 'x', 'D': 'x'}, not a list
-  --> task.yaml:8:16
-    8 |       choices: "{{ sample.options }}"
-      |                ^
-  = help: correct the rows, or name the column that holds it: `question`, `options`, `answer`, `completion`; `answerkey init DIR --dataset rows.jsonl` writes a task that reads the file
+error[E205]: sample `000001`: the choices are {'A': 'x', 'B': 'x', 'C': 'x', 'D': 'x'}, not a list
+  --> rows.jsonl:1, column `options`
+    1 | {"question": "q1?", "options": {"A": "x", "B": "x", "C": "x", "D": "x"}, "answer": "A", "co…
+      |                                ^
+  = help: write a list of single characters such as ["A", "B", "C", "D"]
+
+error[E205]: sample `000002`: the choices are {'A': 'x', 'B': 'x', 'C': 'x', 'D': 'x'}, not a list
+  --> rows.jsonl:2, column `options`
+    2 | {"question": "q2?", "options": {"A": "x", "B": "x", "C": "x", "D": "x"}, "answer": "B", "co…
+      |                                ^
+  = help: write a list of single characters such as ["A", "B", "C", "D"]
+
+error[E205]: sample `000003`: the choices are {'A': 'x', 'B': 'x', 'C': 'x', 'D': 'x'}, not a list
+  --> rows.jsonl:3, column `options`
+    3 | {"question": "q3?", "options": {"A": "x", "B": "x", "C": "x", "D": "x"}, "answer": "C", "co…
+      |                                ^
+  = help: write a list of single characters such as ["A", "B", "C", "D"]
+
+error[E205]: sample `000004`: the choices are {'A': 'x', 'B': 'x', 'C': 'x', 'D': 'x'}, not a list
+  --> rows.jsonl:4, column `options`
+    4 | {"question": "q4?", "options": {"A": "x", "B": "x", "C": "x", "D": "x"}, "answer": "D", "co…
+      |                                ^
+  = help: write a list of single characters such as ["A", "B", "C", "D"]
+
+error[E205]: sample `000005`: the choices are {'A': 'x', 'B': 'x', 'C': 'x', 'D': 'x'}, not a list
+  --> rows.jsonl:5, column `options`
+    5 | {"question": "q5?", "options": {"A": "x", "B": "x", "C": "x", "D": "x"}, "answer": "A", "co…
+      |                                ^
+  = help: write a list of single characters such as ["A", "B", "C", "D"]
+
+error[E205]: scorer `string_equals_mcqa`: 7 more rows have the same problem
+  = help: `answerkey init DIR --dataset rows.jsonl` writes a task that reads this file
 """,
     ),
     Mistake(
@@ -912,7 +1161,7 @@ error[E202]: the row has 3 cells, the header has 2
         SCORE,
         {"rows.jsonl": write_rows().replace("completion", "said")},
         """\
-error[E209]: scorer `string_equals_mcqa` needs completions: the task has no solver, and dataset `rows` has no column `completion`, `output`, `response` or `model_output`
+error[E209]: scorer `string_equals_mcqa` needs completions: no model is called, and dataset `rows` has no column `completion`, `output`, `response` or `model_output`
   --> rows.jsonl
   = help: name the column with `--completion-column NAME`, or bring a file with `--completions FILE`; columns: `question`, `options`, `answer`, `said`
 """,

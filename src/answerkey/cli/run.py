@@ -179,8 +179,7 @@ LIVE_OPTIONS = (
     click.option(
         "--stop-on-nonsense/--no-stop-on-nonsense",
         default=None,
-        help="Stop also if the first 20 replies are all alike or cut off; or not even if "
-        "most are INVALID.",
+        help="Stop if most of the first 50 replies are INVALID; on by default.",
     ),
 )
 RUN_OPTIONS = (OUT, ENGINE, RAY_ADDRESS, ALLOW_FAILED, TRUST, COPY)

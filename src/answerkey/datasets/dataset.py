@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from hashlib import blake2b, sha256
 from heapq import nsmallest
-from itertools import pairwise
 from typing import Literal, Protocol, Self
 
 import polars as pl
@@ -325,18 +324,6 @@ class Shard:
             failed=tuple(row - start for row in self.failed if start <= row < stop),
             skipped=(),
         )
-
-    def cut_around(self) -> list[Shard]:
-        """Return the stretches between the rows that are skipped.
-
-        One without rows where there is none.
-        """
-        ends = [-1, *self.skipped, len(self.samples)]
-        stretches: list[Shard] = []
-        for before, after in pairwise(ends):
-            if after > before + 1:
-                stretches.append(self.cut(before + 1, after))
-        return stretches or [self.cut(0, 0)]
 
     def split(self, count: int) -> list[Shard]:
         """Return at most `count` parts of like size, of one row at least."""

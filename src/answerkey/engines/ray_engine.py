@@ -39,7 +39,7 @@ from answerkey.engines.local import (
     open_answer,
     pickle_function,
 )
-from answerkey.errors import EngineError
+from answerkey.errors import EngineError, listing
 
 Shard = TypeVar("Shard")
 Part = TypeVar("Part")
@@ -67,40 +67,10 @@ _TOKEN = secrets.token_hex(32)
 _LONGEST_FOLDER = 40
 
 
-class MessageLog:
-    """A file for what Ray would print among the output of answerkey.
-
-    It is made with the first message.
-    """
-
-    def __init__(self) -> None:
-        self._path: str | None = None
-        self._is_kept = False
-        self._making = threading.Lock()
-
-    def keep(self) -> str:
-        """Return the name of the file, which then stays: somebody is told of it."""
-        self._is_kept = True
-        return self._make()
-
-    def write(self, message: dict[str, Any], *_: object) -> None:
-        """Write a message as Ray gives it to its own function for printing."""
-        with Path(self._make()).open("a", encoding="utf-8", errors="replace") as stream:
-            stream.writelines(f"{line}\n" for line in message["lines"])
-
-    def close(self) -> None:
-        """Remove the file unless it is kept."""
-        with self._making:
-            if self._path is not None and not self._is_kept:
-                Path(self._path).unlink(missing_ok=True)
-                self._path = None
-
-    def _make(self) -> str:
-        with self._making:
-            if self._path is None:
-                handle, self._path = tempfile.mkstemp(prefix="answerkey-ray-", suffix=".log")
-                os.close(handle)
-            return self._path
+def log_message(message: dict[str, Any], *_: object) -> None:
+    """Log what Ray would print among the output of answerkey."""
+    for text in message["lines"]:
+        LOG.debug("%s", text)
 
 
 def prepare_environment(address: str | None) -> None:
@@ -125,7 +95,6 @@ class Cluster:
 
     def __init__(self, address: str | None) -> None:
         self._is_ours = False
-        self.messages = MessageLog()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self.ray: Any = import_module("ray")
         self._constants: Any = import_module("ray._private.ray_constants")
@@ -141,7 +110,7 @@ class Cluster:
                 raise EngineError("E601", message, hint=how)
             return
         # Ray prints what became of workers and nodes to stdout, whatever `log_to_driver` says.
-        self._printer["print_worker_logs"] = self.messages.write
+        self._printer["print_worker_logs"] = log_message
         handler = signal.getsignal(signal.SIGTERM)
         try:
             self._start() if address is None else self._join(address)
@@ -171,7 +140,6 @@ class Cluster:
             with suppress(self.ray.exceptions.RayError, OSError, RuntimeError):
                 self.ray.shutdown()
         self._printer["print_worker_logs"] = self._print
-        self.messages.close()
         if self._folder is not None:
             self._folder.cleanup()
 
@@ -204,10 +172,10 @@ class Cluster:
             logging_level="ERROR",
             _node_ip_address=_LOOPBACK,
         )
-        found = {one["NodeManagerAddress"] for one in self.ray.nodes()}
-        if found != {_LOOPBACK}:
+        addresses = {node["NodeManagerAddress"] for node in self.ray.nodes()}
+        if addresses != {_LOOPBACK}:
             self.close()
-            message = f"Ray does not keep to loopback: its node is at {', '.join(sorted(found))}"
+            message = f"Ray does not keep to loopback: its node is at {listing(addresses)}"
             raise EngineError("E601", message, hint="start a cluster yourself and name it")
 
     def _join(self, address: str) -> None:
@@ -215,13 +183,13 @@ class Cluster:
 
         OSError where nobody listens or speaks HTTP/2: Ray itself would try for minutes.
         """
-        found = address
+        target = address
         if address == "auto":
             services: Any = import_module("ray._private.services")
-            found = services.get_ray_address_from_environment(address, None)
-        if _is_loopback(found):  # as `_LOOPBACK_SETTING` says to processes that are started
+            target = services.get_ray_address_from_environment(address, None)
+        if _is_loopback(target):  # as `_LOOPBACK_SETTING` says to processes that are started
             self._constants.ENABLE_RAY_CLUSTER = False
-        host, _, port = found.removeprefix("ray://").rpartition(":")
+        host, _, port = target.removeprefix("ray://").rpartition(":")
         if port.isdecimal():  # else Ray says what is wrong with it
             with socket.create_connection(
                 (host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS
@@ -329,8 +297,7 @@ class RayEngine:
         payload = None if spread == "alone" else pickle_function(function)
         if payload is None:
             return (function(shard) for shard in shards)
-        cluster = self._connect()
-        return Dispatch(cluster.ray, payload, cluster.messages).map(shards)
+        return Dispatch(self._connect().ray, payload).map(shards)
 
     def _connect(self) -> Cluster:
         with self._connecting:  # several runs may share the engine
@@ -366,7 +333,7 @@ class Crash:
 class Dispatch:
     """One function, given as a pickle, and the shards that are handed out to it."""
 
-    def __init__(self, ray: Any, function: bytes, messages: MessageLog) -> None:  # noqa: ANN401 - the library
+    def __init__(self, ray: Any, function: bytes) -> None:  # noqa: ANN401 - the library
         self._ray = ray
         # A try that Ray makes by itself would be one that nobody counts. Not `SPREAD`: that asks
         # for a worker for each task, and while the loss of a node is not known to Ray, ever more
@@ -375,7 +342,6 @@ class Dispatch:
         self._apply = self._ray.remote(**settings)(apply_sent)
         self._search = self._ray.remote(**settings)(search_shard)
         self._function = self._ray.put(function)
-        self._messages = messages
         self._waiting: Iterator[Any] = iter(())
         self._running: dict[Any, Attempt] = {}
         #: Answers that wait for those of earlier shards, or why there is none.
@@ -402,12 +368,12 @@ class Dispatch:
                     self._submit(Attempt(handed, shard))
                     handed += 1
                 if turn in self._held:
-                    found = self._held.pop(turn)
+                    answer = self._held.pop(turn)
                     turn += 1
-                    if isinstance(found, EngineError):
-                        raise found
-                    self._held_bytes -= len(found)
-                    yield open_far_answer(found)
+                    if isinstance(answer, EngineError):
+                        raise answer
+                    self._held_bytes -= len(answer)
+                    yield open_far_answer(answer)
                 elif self._running:
                     self._collect()
                 else:
@@ -429,14 +395,14 @@ class Dispatch:
         for task in self._ray.wait(tasks, num_returns=len(tasks), timeout=0)[0]:
             attempt = self._running.pop(task)
             try:
-                found = self._fetch(task)
-                if isinstance(found, Crash):
-                    self._try_again(attempt, found)
+                answer = self._fetch(task)
+                if isinstance(answer, Crash):
+                    self._try_again(attempt, answer)
                 elif attempt.is_searching:
-                    self._skip_rows(attempt, open_far_answer(found))
+                    self._skip_rows(attempt, open_far_answer(answer))
                 else:
-                    self._held[attempt.index] = found
-                    self._held_bytes += len(found)
+                    self._held[attempt.index] = answer
+                    self._held_bytes += len(answer)
             except EngineError as error:
                 self._held[attempt.index] = error
                 self._waiting = iter(())
@@ -471,8 +437,7 @@ class Dispatch:
             )
         if attempt.crashes >= TRIES:
             message = f"a shard ended {TRIES} workers, and no row of it did alone: {crash.reason}"
-            hint = f"{_MEMORY}; Ray's messages are in {self._messages.keep()}"
-            raise EngineError("E602", message, hint=hint)
+            raise EngineError("E602", message, hint=_MEMORY)
         can_search = hasattr(attempt.shard, "skip") and not attempt.is_searched
         if can_search and attempt.crashes >= SEARCH_AFTER:
             attempt.is_searching = attempt.is_searched = True
@@ -488,14 +453,11 @@ class Dispatch:
         attempt.crashes = 0 if rows else TRIES - 1
         if rows:
             attempt.shard = attempt.shard.skip(rows)
-            words = (
-                "rows that end their worker are FAILED (ENDED_WORKER): %d; Ray's messages are in %s"
-            )
-            LOG.warning(words, len(rows), self._messages.keep())
+            LOG.warning("rows that end their worker are FAILED (ENDED_WORKER): %d", len(rows))
         self._submit(attempt)
 
 
 #: There is no further shard.
 _NONE = object()
 _LOST = "look at `ray status`; nodes that come and go too often get nothing done"
-_MEMORY = "was a node out of memory? give nodes fewer CPUs"
+_MEMORY = "was a node out of memory? give nodes fewer CPUs; `-v` shows Ray's messages"

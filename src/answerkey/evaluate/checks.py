@@ -9,41 +9,54 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from html import unescape
 from pathlib import Path
 
+import polars as pl
+
 from answerkey.datasets.dataset import Shard
+from answerkey.datasets.options import read_option_cell
 from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, distinct, listing
 from answerkey.evaluate.choice_order import find_order_problems
 from answerkey.evaluate.job import CHUNK_ROWS, Job
-from answerkey.evaluate.made_up import find_unreadable
-from answerkey.evaluate.shown_options import find_hidden_options
 from answerkey.models.config import sees_samples
 from answerkey.models.images import list_images
-from answerkey.scorers import RowProblem, reads_choices
+from answerkey.scorers import RowProblem, build_table, reads_choices, try_action
 from answerkey.solvers import Solver, find_column_field, require_known
 from answerkey.solvers.solver import Prompt
-from answerkey.spec import ScoringStep
+from answerkey.spec import ScoringStep, Task
 from answerkey.templates import RowError, TemplateStopped
 from answerkey.text import show_place
-from answerkey.types import Notice, Samples
+from answerkey.types import Completion, Completions, Notice, Samples, Score, Scores, ScoreStatus
 
 #: How many rows of one kind are shown before only their number is.
-SHOWN = 20
-#: So many rows at least have something in common; so many of them are shown.
-FEWEST_ALIKE = 3
-#: What many rows may have in common, by code, the first one first: the scorer's field that is at
-#: fault, and the finding.
-COMMON_PROBLEMS = {
-    "E205": ("choices", "the choices are no list of labels"),
-    "E204": ("ground_truth_choice", "the ground truth is none of the choices"),
-}
+SHOWN = 5
+#: A name that a row of the dataset itself lacks is that row's error, unless so many lack it.
+TRIED_ROWS = 50
+#: How many different names one template may read of a message or a score.
+MOST_NAMES = 100
+_PROMPT = tuple({"role": role, "content": "A"} for role in ("system", "user"))
+_NAME = re.compile(r"^(?P<owner>.*?) (?:has )?no field `(?P<name>[^`]*)`")
+#: Made-up values of which the true type is not known.
+_UNKNOWN = frozenset(["null", "a number", "a boolean"])
+_LINE = re.compile(r" \(line (?P<line>\d+) of the template\)$")
+
+#: Returns what goes wrong with a template on samples, their completions and scores, if anything.
+Attempt = Callable[[Samples, Completions, dict[str, Scores]], RowError | None]
+#: So many rows are looked at, and so many words of an option, for a template may cut long ones.
+LOOKED_AT = 20
+COMPARED_WORDS = 5
+#: Columns that hold option texts, if not only labels.
+OPTION_COLUMNS = ("options", "choices")
+_LABEL = re.compile(r"^\s*\(?\w{1,2}[.):]\s+")
 
 
 @dataclass
 class RowProblems:
-    """What is wrong with rows: errors to show (each kind cut after 20), and which rows they are.
+    """What is wrong with rows: errors to show (each kind cut short), and which rows they are.
 
     `failed` holds the positions of rows that may be FAILED with `--allow-failed`, in order once
     merged; `fatal` the errors that no allowance covers. `rows` is how many rows were checked, or
@@ -93,50 +106,23 @@ class RowProblems:
         self.notices = list(dict.fromkeys((*self.notices, *chunk.notices)))
 
     def errors(self, job: Job) -> list[AnswerkeyError]:
-        """Return the errors to show: what many rows have in common, single rows, how many more."""
-        common = self._describe_common(job)
-        explained = sum(self.counts.pop(key) for _, key in common)
-        kinds = {kind for _, (kind, _) in common}
-        # Truths are compared with choices, which are to be right first.
-        shown = [(kind, error) for kind, error in self.shown if kind not in kinds]
-        left = max(len(self.failed) - explained, len({error.where for _, error in shown}))
-        errors = [*self.fatal, *(error for error, _ in common)]
+        """Return the errors to show: the first rows of each kind, and how many more there are."""
+        errors = list(self.fatal)
         own_names = _list_own_columns(job)
-        for _, error in shown:
+        failed = max(len(self.failed), len({error.where for _, error in self.shown}))
+        for _, error in self.shown:
             named = _name_own_column(error, own_names)
-            errors.append(named if left >= self.rows else _allow(named, left))
+            errors.append(named if failed >= self.rows else _allow(named, failed))
+        hint = "correct the others first"
+        file = job.dataset.rows.file
+        if file is not None and failed >= self.rows:
+            place = show_place(Place(file=file))
+            hint = f"`answerkey init DIR --dataset {place}` writes a task that reads this file"
         for (kind, code), count in self.counts.items():
-            if count > SHOWN and kind not in kinds:
-                message = f"{kind}: {count - SHOWN} more rows have the same problem"
-                errors.append(DataError(code, message, hint="correct the others first"))
+            if count > SHOWN:
+                message = f"{kind}: {count - SHOWN:,} more rows have the same problem"
+                errors.append(DataError(code, message, hint=hint))
         return errors
-
-    def _describe_common(self, job: Job) -> list[tuple[DataError, tuple[str, str]]]:
-        """Return an error for each problem that half of the rows have, with its key in `counts`."""
-        columns, rows = job.dataset.columns, job.dataset.rows
-        hint = f"correct the rows, or name the column that holds it: {listing(columns)}"
-        if rows.file is not None:
-            file = show_place(Place(file=rows.file))
-            hint += f"; `answerkey init DIR --dataset {file}` writes a task that reads the file"
-        common = []
-        for step in job.task.scoring:
-            kind = f"scorer `{step.key}`"
-            for code, (field_name, finding) in COMMON_PROBLEMS.items():
-                count = self.counts[kind, code]
-                if count < max(FEWEST_ALIKE, len(rows) / 2):
-                    continue
-                scope = "all" if count == len(rows) else f"{count:,} of"
-                lines = [f"{scope} {len(rows):,} rows: {finding}"]
-                alike = [error for name, error in self.shown if (name, error.code) == (kind, code)]
-                for error in alike[:FEWEST_ALIKE]:
-                    message = re.sub(r"^sample `.*?`: ", "", error.message)
-                    place = replace(error.where or Place(), sample=None, field=None)
-                    lines.append(f"{show_place(place)}: {message}")
-                where = job.task.place("definition", "scorers", step.index, field_name)
-                described = DataError(code, "\n".join(lines), where=where, hint=hint)
-                common.append((described, (kind, code)))
-                break
-        return common
 
 
 def _allow(error: AnswerkeyError, count: int) -> DataError:
@@ -282,3 +268,194 @@ def find_odd_options(job: Job) -> list[Notice]:
             hint = "correct the options, or leave these questions out"
             notices.append(Notice(message, places[0], hint))
     return notices
+
+
+# Templates that see a completion, tried on a made-up one: what they read that none ever has.
+
+
+def find_unreadable(job: Job) -> list[AnswerkeyError]:
+    """Return an error for each template that reads a field which a completion or a score cannot
+    have.
+    """
+    task = job.task
+    attempts: list[tuple[tuple[str | int, ...], Attempt]] = []
+    for step in task.scoring:
+        for name in step.scorer.completion_fields:
+            attempts.append((("definition", "scorers", step.index, name), _try_field(step, name)))
+    for index, action in enumerate(task.actions):
+        expression = ("definition", "actions", index, "filter", "expression")
+        attempts.append((expression, partial(try_action, action)))
+    rows = job.dataset.rows.slice(0, TRIED_ROWS)
+    if not attempts or not len(rows):
+        return []
+    samples = rows.load()
+    errors: list[AnswerkeyError] = []
+    for path, attempt in attempts:
+        try:
+            problem = _try_rows(attempt, task, samples)
+        except TemplateStopped as stopped:
+            errors.append(stopped.at(task.places.of_template(stopped.source)))
+            continue
+        if problem is not None:
+            match = _LINE.search(problem.message)
+            where = task.places.of_line(path, int(match["line"]) if match else None)
+            message = f"`{path[-1]}`: {_LINE.sub('', problem.message)}"
+            errors.append(SpecError("E112", message, where=where, hint=problem.hint))
+    return errors
+
+
+def _try_field(step: ScoringStep, name: str) -> Attempt:
+    return lambda samples, completions, _: step.scorer.try_field(name, samples, completions)
+
+
+def _try_rows(attempt: Attempt, task: Task, samples: Samples) -> RowError | None:
+    """Return the error of the last row; None as soon as one has none.
+
+    A name that one of the rows has is no mistake of the template.
+    """
+    problem = None
+    for row in range(len(samples)):
+        problem = _try_row(attempt, task, samples.take([row]))
+        if problem is None:
+            return None
+    return problem
+
+
+def _try_row(attempt: Attempt, task: Task, sample: Samples) -> RowError | None:
+    """Return the error about a field that is missing even where a made-up reply and scores have it.
+
+    What a provider adds to a message, and what a snippet returns, is not known beforehand: a field
+    that the template reads of one of them may be there. The content of a message may be text or a
+    list of parts.
+    """
+    missing: dict[str, RowError] = {}
+    is_in_parts = False
+    for _ in range(MOST_NAMES):
+        fields = dict.fromkeys(missing, "A")
+        content: object = [{"type": "text", "text": "A", **fields}] if is_in_parts else "A"
+        reply = {**fields, "role": "assistant", "content": content}
+        completion = Completion("A", prompt=_PROMPT, reply=reply, finish_reason="stop")
+        completion = completion.with_fields(prompt_tokens=1, completion_tokens=1)
+        completions = Completions.build(sample.ids, [completion], source="made up")
+        problem = attempt(sample, completions, _make_scores(task, missing))
+        if problem is None or not problem.is_undefined:
+            return None
+        match = _NAME.search(problem.message)
+        if match is None or match["owner"] in _UNKNOWN:
+            return None
+        is_text = match["owner"] == "text"
+        if is_text and missing and not is_in_parts:
+            return None
+        if match["name"] in missing:
+            return missing[match["name"]]
+        if not is_text and match["owner"] != "there is":
+            return problem
+        is_in_parts |= is_text
+        missing[match["name"]] = problem
+    return None
+
+
+def _make_scores(task: Task, missing: Iterable[str]) -> dict[str, Scores]:
+    scores = {}
+    for step in task.scoring:
+        names = [*(step.scorer.value_names or ()), *(step.scorer.metadata_names or ()), *missing]
+        score = Score(ScoreStatus.SCORED, values=dict.fromkeys(names, 1.0))
+        scores[step.key] = build_table([score], dict.fromkeys(names, pl.Float64()), {})
+    return scores
+
+
+# Whether the prompt shows the options: a model that does not see them can only guess a letter.
+
+
+def find_hidden_options(
+    task: Task, chunk: Shard, prompts: Sequence[object], failed: set[int]
+) -> list[Notice]:
+    """Return a notice when option texts are known and no prompt of the first rows shows them.
+
+    `prompts` are those of the chunk, in order; rows at the positions `failed` are passed over.
+    """
+    rows = [row for row in range(min(LOOKED_AT, len(prompts))) if row not in failed]
+    samples = chunk.samples.slice(0, LOOKED_AT).load().take(rows)
+    try:
+        options = _find_texts(task, samples)
+    except AnswerkeyError:  # what is wrong with the rows or the templates is reported elsewhere
+        return []
+    first_text = None
+    count = 0
+    for row, texts in zip(rows, options, strict=True):
+        if not texts or isinstance(prompts[row], RowError):
+            continue
+        if _shows(prompts[row], texts):
+            return []
+        first_text = first_text or texts[0]
+        count += 1
+    if not count:
+        return []
+    notice = Notice(
+        f"the prompt of task `{task.key}` shows no options: none of the first {count} prompts "
+        f"holds the option texts of its row, such as {first_text!r}",
+        where=task.place("definition", "solver", "input_builder"),
+        hint="let the template print the options; `answerkey run --dry-run` shows the prompt",
+    )
+    return [notice]
+
+
+def _find_texts(task: Task, samples: Samples) -> list[list[str]]:
+    """Return the option texts of each row: those that a scorer knows, else those of a column."""
+    facts = task.sample_facts(samples)
+    columns = [name for name in OPTION_COLUMNS if name in samples.columns]
+    options = []
+    for position, fields in enumerate(samples.rows()):
+        cells: list[object] = [fields[name] for name in columns]
+        labels: Sequence[str] = ()
+        if facts is not None:
+            cells.insert(0, facts.options[position])
+            labels = facts.choices[position] or ()
+        texts = (_read_texts(cell, labels) for cell in cells)
+        options.append(next(filter(None, texts), []))
+    return options
+
+
+def _read_texts(cell: object, labels: Sequence[str]) -> list[str]:
+    """Return the texts of a cell; nothing for one that holds labels only."""
+    options, _ = read_option_cell(cell)
+    texts = [text for text in options or () if text and text.strip()]
+    for text in texts:
+        if text.strip() not in labels and len(text.strip()) > 1:
+            return texts
+    return []
+
+
+def _shows(prompt: object, texts: Sequence[str]) -> bool:
+    """Return whether a prompt has the first words of half of the texts."""
+    raw = "\n".join(_walk_texts(prompt))
+    words = f" {_join_words(raw)} "
+    shown = [text for text in texts if text.strip() in raw or _has_words(words, text)]
+    return 2 * len(shown) >= len(texts)
+
+
+def _has_words(words: str, text: str) -> bool:
+    """Return whether the first words of a text, with or without its label, are among `words`."""
+    for variant in (text, _LABEL.sub("", text)):
+        beginning = " ".join(_join_words(variant).split()[:COMPARED_WORDS])
+        if beginning.isascii() and beginning:
+            beginning = f" {beginning} "
+        if beginning and beginning in words:
+            return True
+    return False
+
+
+def _join_words(text: str) -> str:
+    """Return the words of a text, whatever its case, marks and HTML escapes."""
+    return " ".join(re.findall(r"\w+", unescape(text).casefold()))
+
+
+def _walk_texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for entry in value.values():
+            yield from _walk_texts(entry)
+    elif isinstance(value, list | tuple):
+        for entry in value:
+            yield from _walk_texts(entry)

@@ -32,12 +32,12 @@ from answerkey.scorers import (
 from answerkey.spec import Task
 from answerkey.types import (
     NOT_ASKED,
-    Completion,
     Completions,
     CompletionStatus,
     Samples,
     Scores,
     ScoreStatus,
+    Validity,
 )
 
 #: Returns the completions of a chunk, by its index and the ids of its rows, that a stopped run
@@ -52,7 +52,8 @@ class ChunkResult:
     `scores` and `completions` are its rows of the run's tables; there are no `completions` where
     the run keeps none, or has them already. `facts` is what metrics and counts need to know about
     the rows, `readings` how other extraction rules read some of them. `errors` counts verdicts
-    that are missing because a call failed; `is_failing` says that all rows failed for one reason.
+    that are missing because a call failed, `invalid` completions that the main scorer cannot read;
+    `is_failing` says that all rows failed for one reason.
     `problems` is what is wrong with the rows, `failure` why they could not be scored.
     """
 
@@ -63,6 +64,7 @@ class ChunkResult:
     readings: Mapping[str, Any] = field(default_factory=dict)
     encoded: Mapping[str, frozenset[str]] = field(default_factory=dict)
     errors: int = 0
+    invalid: int = 0
     is_failing: bool = False
     problems: RowProblems | None = None
     failure: AnswerkeyError | None = None
@@ -132,25 +134,23 @@ def _score_chunk(
         readings=count_readings(main.scorer, repeated, completions, scores[main.key], audited),
         encoded={key: table.encoded for key, table in scores.items()},
         errors=sum(table.count(ScoreStatus.ERROR) for table in scores.values()),
+        invalid=_count_invalid(scores[main.key]),
         is_failing=find_same_failure(find_failures(facts, scores), len(repeated)) is not None,
     )
 
 
+def _count_invalid(scores: Scores) -> int:
+    return int((scores.text("completion_validity") == Validity.INVALID.value).sum())
+
+
 def _complete(job: Job, chunk: Shard, samples: Samples) -> Completions:
-    """Return a chunk's completions, one per sample and trial; none is made for skipped rows."""
-    items: list[Completion] = []
-    for stretch in chunk.cut_around():
-        rows = samples.slice(stretch.offset - chunk.offset, len(stretch.samples))
-        if stretch.recorded is not None:
-            completions = stretch.recorded.read(rows)
-            if job.is_rescored:
-                completions = _mark_unasked(completions, stretch.failed, job.task.num_trials)
-        else:
-            completions = _solve(job, stretch, rows)
-        items += completions
-    completions = Completions(items)
-    if chunk.skipped:
-        completions = completions.spread(chunk.left, samples.ids, job.task.num_trials)
+    """Return a chunk's completions, one per sample and trial."""
+    if chunk.recorded is None:
+        completions = _solve(job, chunk, samples)
+    else:
+        completions = chunk.recorded.read(samples)
+        if job.is_rescored:
+            completions = _mark_unasked(completions, chunk.failed, job.task.num_trials)
     return completions.number(job.trials)
 
 
@@ -172,15 +172,15 @@ def _solve(job: Job, chunk: Shard, samples: Samples) -> Completions:
     task = job.task
     if task.solver is None:
         raise InternalError("E901", f"task `{task.key}` has neither completions nor a solver")
-    positions = sorted(set(range(len(samples))).difference(chunk.failed))
-    asked = samples.take(positions) if chunk.failed else samples
+    positions = sorted(set(chunk.left).difference(chunk.failed))
+    sound = samples.take(positions) if len(positions) < len(samples) else samples
     facts = None
     if not task.solver.sends_prompts or sees_samples(job.model):
-        facts = task.sample_facts(asked)
+        facts = task.sample_facts(sound)
     completions = task.solver.solve(
-        asked, model=job.model, known=facts, examples=job.examples, trials=job.trials
+        sound, model=job.model, known=facts, examples=job.examples, trials=job.trials
     )
-    if chunk.failed:
+    if sound is not samples:
         return completions.spread(positions, samples.ids, task.num_trials)
     return completions
 

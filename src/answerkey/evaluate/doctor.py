@@ -46,7 +46,7 @@ from answerkey.scorers import asks_model, find_role
 from answerkey.solvers import SingleTurnSolver
 from answerkey.solvers.solver import raise_row_errors
 from answerkey.text import shorten
-from answerkey.types import Completions, Validity
+from answerkey.types import Completions, Score, Validity
 
 Prompt = Sequence[Mapping[str, object]]
 Finding = dict[str, str]
@@ -128,6 +128,15 @@ class Trial(Outcome):
     def is_cut(self, reason: str) -> bool:
         """Return whether the reply ended for this reason before anything but thoughts came."""
         return self.completion.finish_reason == reason and not self.text
+
+
+def _list_invalid(scores: Sequence[Score]) -> list[str]:
+    """Return why replies cannot be read, one reason for each that cannot."""
+    reasons = []
+    for score in scores:
+        if score.metadata.get("completion_validity") == Validity.INVALID.value:
+            reasons.append(str(score.metadata["validity_reason"]))
+    return reasons
 
 
 def examine(
@@ -326,10 +335,7 @@ class Examination:
         rule, count = getattr(scorer, "rule_name", scorer.type), len(replies)
         if "completion_validity" not in (scorer.metadata_names or ()):
             return tell("note", check, f"scorer `{rule}`: {right} of {count} right{example}")
-        reasons = []
-        for score in scores:
-            if score.metadata.get("completion_validity") == Validity.INVALID.value:
-                reasons.append(str(score.metadata["validity_reason"]))
+        reasons = _list_invalid(scores)
         if reasons:
             most = max(reasons, key=reasons.count)
             seen = f"`{rule}` cannot read {len(reasons)} of {count} replies ({most}){example}"

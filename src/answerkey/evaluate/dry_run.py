@@ -31,7 +31,7 @@ from answerkey.models.model import (
     stores_calls,
 )
 from answerkey.models.responses import read_text
-from answerkey.scorers import asks_model, find_role, find_unread, reads_choices, score_rows
+from answerkey.scorers import asks_model, find_role
 from answerkey.solvers import SingleTurnSolver
 from answerkey.solvers.solver import Prompt
 from answerkey.spec import Specification, load_plan, sort_errors
@@ -86,9 +86,9 @@ def check(
             errors += problems
             if job is None:
                 continue
-            found = check_rows(job, open_engine(), progress or ignore_progress, shared)
-            errors += found.errors(job)
-            notices += [*job.dataset.notices, *found.notices, *find_odd_options(job)]
+            row_problems = check_rows(job, open_engine(), progress or ignore_progress, shared)
+            errors += row_problems.errors(job)
+            notices += [*job.dataset.notices, *row_problems.notices, *find_odd_options(job)]
             if number == 0:  # the other plans are the same tasks with another model
                 tasks.append(CheckedTask(specification.key, job.dataset.name, len(job.dataset)))
     return Checked(
@@ -106,9 +106,9 @@ class PlannedTask:
     `calls` are those that neither the cache nor an earlier call answers. Tokens are estimated by
     characters; `completion_tokens` is the most that `max_tokens` allows, None without such a limit.
     `cost` in USD is None when it is not known, and 0 for a built-in model. A judge's prompts depend
-    on completions, so only its calls are counted, in `judge_calls`; `fallback_calls` are at most so
-    many: recorded completions that the rule cannot read, or all that a model is yet to write.
-    `prompts` are the samples in every order, trial and repetition.
+    on completions, so only its calls are counted, in `judge_calls`; of `fallback_calls`, those for
+    completions that the rule can read are not made. `prompts` are the samples in every order, trial
+    and repetition.
     """
 
     key: str
@@ -170,7 +170,7 @@ def _plan_job(job: Job, options: Options, cache: CallCache) -> PlannedTask:
         cost=cost,
         first_prompt=count.first_prompt,
         judge_calls=job.num_calls * roles.count("judge") * num_runs,
-        fallback_calls=_count_unread(job) if "fallback" in roles else 0,
+        fallback_calls=job.num_calls * roles.count("fallback") * num_runs,
     )
 
 
@@ -249,26 +249,6 @@ def _estimate_cost(
         return limit * calls, None
     cost = charge(price, prompt_tokens, limit * calls, is_batch=bool(options.batch))
     return limit * calls, cost
-
-
-def _count_unread(job: Job) -> int:
-    """Return how many completions fallbacks would be asked about, those yet to come included."""
-    size = job.task.num_trials
-    scorers = []
-    for step in job.task.scoring:
-        if reads_choices(step.scorer) and step.scorer.model_key:
-            scorers.append(step.scorer)
-    if job.recorded is None:
-        return job.num_calls * len(scorers) * job.specification.num_runs
-    unread = 0
-    for chunk in job.chunks():
-        samples = chunk.samples.load()
-        completions = job.recorded.slice(chunk.offset, len(samples)).read(samples)
-        failed = [row * size + trial for row in chunk.failed for trial in range(size)]
-        for scorer in scorers:
-            scores = score_rows(scorer, samples.repeat(size), completions, failed)
-            unread += len(find_unread(scores.rows()))
-    return unread
 
 
 def _build_prompts(job: Job) -> Iterator[tuple[Samples, list[list[Prompt]]]]:

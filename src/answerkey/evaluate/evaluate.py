@@ -27,6 +27,7 @@ from answerkey.errors import (
     EngineError,
     InternalError,
     RunError,
+    SolverError,
     distinct,
     raise_all,
     raise_if_interrupted,
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
 
 #: So many samples are worked on before the others, where that costs calls or runs foreign code.
 FIRST_SAMPLES = 50
+#: The calls stop when this share of the first completions cannot be read.
+UNREAD_SHARE = 0.8
 #: A key that is refused, or a model that cannot be reached: other models may still be called.
 UNREACHABLE = frozenset({"E304", "E306"})
 
@@ -191,6 +194,7 @@ class Evaluation:
                 display.report,
                 allowed=self.options.failed_limit(len(job.dataset)),
                 first=first,
+                is_guarded=self.session is not None and self.session.is_guarded(job),
                 is_stopped=self.is_stopped or any(earlier.is_stopped for earlier in outcomes),
             )
             outcomes.append(outcome)
@@ -303,7 +307,7 @@ class Outcome:
         return any(STOPPED_EARLY in reasons for reasons in self.totals.get("failures", {}).values())
 
 
-def evaluate_rows(
+def evaluate_rows(  # noqa: PLR0913 - each says another thing about the rows
     job: Job,
     tables: TaskWriter,
     engine: Engine,
@@ -311,12 +315,14 @@ def evaluate_rows(
     *,
     allowed: int = 0,
     first: int = 0,
+    is_guarded: bool = False,
     is_stopped: bool = False,
 ) -> Outcome:
     """Complete and score a job's rows chunk by chunk, write them, and compute its metrics.
 
     `allowed` rows may be wrong. When the `first` samples all fail for the same reason, the others
-    are left out; all are when the run `is_stopped` already.
+    are left out; all are when the run `is_stopped` already. When it `is_guarded`, SolverError E305
+    is raised where most of the first completions cannot be read.
     """
     problems = RowProblems(len(job.dataset))
     results: list[ChunkResult] = []
@@ -333,6 +339,8 @@ def evaluate_rows(
             done += result.rows
             progress("score", done, len(job.dataset))
             raise_if_interrupted()
+            if is_guarded and len(results) == 1 and done == first:
+                _require_readable(result, first * job.task.num_trials)
     if not job.is_checked:
         check_whole(problems, job)
     if problems.fatal or len(problems.failed) > allowed:
@@ -343,6 +351,17 @@ def evaluate_rows(
     outcome = replace(_conclude(job, tables, results), notices=problems.notices)
     tables.write_metrics(outcome.values, outcome.totals)
     return outcome
+
+
+def _require_readable(result: ChunkResult, count: int) -> None:
+    """Raise SolverError E305 when most of the first completions are INVALID."""
+    if result.invalid >= UNREAD_SHARE * count:
+        message = f"stopped: {result.invalid} of the first {count} completions are INVALID"
+        hint = (
+            "`--dry-run` shows the prompt: does it ask for the letter alone, and is `max_tokens` "
+            "large enough? `--no-stop-on-nonsense` starts a run that goes on"
+        )
+        raise SolverError("E305", message, hint=hint)
 
 
 def _reuse_written(job: Job, tables: TaskWriter) -> FindWritten | None:
@@ -465,14 +484,14 @@ def check_rows(
     What is wrong with rows does not depend on the model: rows that were checked for another one
     (`shared`) are not read again. Rows that the model has answered before need no check.
     """
-    known: dict[object, RowProblems] = {}
+    checked: dict[object, RowProblems] = {}
     if shared is not None and job.recorded is None:
-        known = shared.get(dict)
+        checked = shared.get(dict)
     key = (id(job.dataset), job.task.fingerprint, job.num_asked)
-    if key not in known:
-        known[key] = _check_chunks(job.only_check(), engine, progress)
+    if key not in checked:
+        checked[key] = _check_chunks(job.only_check(), engine, progress)
     problems = RowProblems(len(job.dataset))
-    problems.merge(known[key], 0)
+    problems.merge(checked[key], 0)
     check_whole(problems, job)
     return problems
 
@@ -488,9 +507,9 @@ def _check_chunks(job: Job, engine: Engine, progress: Progress) -> RowProblems:
     )
     done = left[0].offset if left else rows
     work = partial(check_chunk, job.without_rows())
-    for found in engine.map(work, left, spread=job.spread):
-        problems.merge(found, done)
-        done += found.rows
+    for chunk_problems in engine.map(work, left, spread=job.spread):
+        problems.merge(chunk_problems, done)
+        done += chunk_problems.rows
         progress("check", done, rows)
         raise_if_interrupted()
     return problems

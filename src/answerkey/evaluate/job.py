@@ -262,10 +262,13 @@ def open_job(
     *,
     is_check: bool = False,
     needs_model: bool = True,
+    table: Rows | None = None,
+    can_use_own: bool = False,
 ) -> tuple[Job | None, list[AnswerkeyError]]:
     """Open everything a specification names; return the job, if any, and every error.
 
-    A check opens the whole dataset, and needs no model.
+    A check opens the whole dataset, and needs no model. `table` has recorded completions that are
+    in memory. The samples' own completions stand in for a model that is not named, if they can.
     """
     errors: list[AnswerkeyError] = []
     shared = shared or Shared()
@@ -285,26 +288,23 @@ def open_job(
         dataset = shared.get(_open_samples, source.source, selection, source.key)
     if dataset is None:
         return None, errors
-    table = stored
+    if table is None:
+        table = stored
     with collecting(errors):
-        if options.completions is not None:
+        if options.completions is not None and table is None:
             table = load_table(options.completions, by_trial=True).rows
         dataset = order_dataset(task, dataset, table)
     errors += find_missing_columns(specification, dataset)
-    calls_model = bool(task.solver and task.solver.needs_model and not options.brings_completions)
-    if specification.num_runs > 1 and not calls_model:
-        message = (
-            f"`repeatability` of `{specification.key}`: recorded completions are the same "
-            "in every run"
-        )
-        errors.append(SpecError("E119", message, hint="leave `repeatability` out, or name a model"))
+    is_recorded = options.brings_completions or table is not None
+    if can_use_own and specification.model is None:
+        is_recorded = True
+    calls_model = bool(task.solver and task.solver.needs_model and not is_recorded)
     recorded = None
     with collecting(errors):
         if table is not None or options.completions is None:
-            column = options.completion_column
-            recorded = find_completions(task, dataset, table, column, calls_model=calls_model)
-        if options.split_thinking:
-            recorded = split_recorded(task, dataset, recorded, calls_model=calls_model)
+            recorded = _open_completions(
+                specification, dataset, table, options, calls_model=calls_model
+            )
     model = None
     with collecting(errors):
         if calls_model:
@@ -326,7 +326,7 @@ def open_job(
     )
     if errors:
         return job, errors
-    origin = describe_completions(job, options, model_name)
+    origin = describe_completions(job, options, model_name, is_recorded=table is not None)
     return plan_work(replace(job, completions=origin)), errors
 
 
@@ -335,6 +335,29 @@ def _name_stored(completions: Path | str | Table, options: Options) -> tuple[Opt
     if isinstance(completions, Table):
         return options, completions.rows
     return replace(options, completions=str(completions)), None
+
+
+def _open_completions(
+    specification: Specification,
+    dataset: Dataset,
+    table: Rows | None,
+    options: Options,
+    *,
+    calls_model: bool,
+) -> Recorded | None:
+    """Return the recorded completions of a job; None where a solver gets them."""
+    if specification.num_runs > 1 and not calls_model:
+        message = (
+            f"`repeatability` of `{specification.key}`: recorded completions are the same "
+            "in every run"
+        )
+        raise SpecError("E119", message, hint="leave `repeatability` out, or name a model")
+    task = specification.task
+    column = options.completion_column
+    recorded = find_completions(task, dataset, table, column, calls_model=calls_model)
+    if options.split_thinking:
+        return split_recorded(task, dataset, recorded, calls_model=calls_model)
+    return recorded
 
 
 def open_job_of(specification: Specification, dataset: Dataset, **parts: Any) -> Job:  # noqa: ANN401 - fields of Job
@@ -398,7 +421,9 @@ def _open_model(specification: Specification, *, is_required: bool) -> Model | N
     )
 
 
-def describe_completions(job: Job, options: Options, model_name: str | None) -> dict[str, object]:
+def describe_completions(
+    job: Job, options: Options, model_name: str | None, *, is_recorded: bool
+) -> dict[str, object]:
     """Return what `run.json` says about where the completions come from."""
     origin: dict[str, object] = {"source": "trace", "file": None, "sha256": None}
     if options.completions is not None:
@@ -408,9 +433,9 @@ def describe_completions(job: Job, options: Options, model_name: str | None) -> 
         table = job.specification.completions
         file = name_lasting(table.rows.file or "")
         origin = {"source": "recorded", "file": file, "sha256": table.digest}
-    elif job.recorded is not None and (
-        job.task.solver is None or options.completion_column is not None
-    ):
+    elif is_recorded:
+        origin["source"] = "recorded"
+    elif job.recorded is not None and not isinstance(job.recorded, TracedCompletions):
         origin["source"] = "dataset"
     elif job.model is not None:
         origin["source"] = "builtin" if job.model.name.startswith("builtin/") else "live"
@@ -479,7 +504,8 @@ def find_completions(
         return match_completions(table, dataset, column=column, num_trials=task.num_trials)
     if task.num_trials > 1 and not calls_model:
         raise refuse_single(task.num_trials)
-    if task.solver and column is None:
+    needs_own = task.solver is not None and task.solver.needs_model and not calls_model
+    if task.solver and column is None and not needs_own:
         return None
     beside = find_own_completions(dataset.rows, column=column)
     if beside is not None:
@@ -493,7 +519,7 @@ def find_completions(
 
 def _refuse_missing(step: ScoringStep, dataset: Dataset) -> DataError:
     message = (
-        f"scorer `{step.key}` needs completions: the task has no solver, and dataset "
+        f"scorer `{step.key}` needs completions: no model is called, and dataset "
         f"`{dataset.name}` has no column `completion`, `output`, `response` or `model_output`"
     )
     hint = (

@@ -5,7 +5,6 @@ models ──► Observer.hear (each event, at once) ──► counts ──► 
 
 from __future__ import annotations
 
-import _thread
 import threading
 import time
 from collections import Counter, deque
@@ -15,8 +14,7 @@ from itertools import chain
 from statistics import quantiles
 from typing import Any
 
-from answerkey.errors import AnswerkeyError, SolverError
-from answerkey.evaluate.job import SOLVE, Job
+from answerkey.evaluate.job import SOLVE
 from answerkey.models.calls import (
     BATCH_SOURCE,
     PRICED_NAMES,
@@ -36,22 +34,14 @@ from answerkey.models.store import CallStore
 from answerkey.types import (
     USAGE_NAMES,
     Completion,
-    Completions,
     CompletionStatus,
     Notice,
-    Samples,
-    Score,
-    ScoreStatus,
-    Validity,
 )
 
 _LONGEST_REASON = 80
 _LONGEST_EXAMPLE = 300
 #: The pace is that of the last so many seconds.
 WINDOW_SECONDS = 15.0
-#: So many completions tell whether the rest will be of any use: not if this share is INVALID.
-FIRST_REPLIES, UNREAD_SHARE = 20, 0.8
-_LONGEST_SHOWN = 60
 
 
 # What was sent to a model: how many calls, tokens, seconds, and what went wrong.
@@ -178,34 +168,22 @@ class CallProgress:
 class Observer:
     """Follows the calls of one task; safe for threads.
 
-    `total` is how many calls of each purpose there will be. With `stops`, completions that make no
-    sense end the calls: SolverError E305; where it `is_guarded`, only those that cannot be read do.
+    `total` is how many calls of each purpose there will be.
     """
 
     def __init__(
         self,
-        job: Job,
+        key: str,
         *,
         total: int,
         warn: Callable[[Notice], None],
-        stops: bool = False,
-        is_guarded: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.key = job.key
+        self.key = key
         self.total = total
         self.retried = Reasons()
         self._warn = warn
-        self._stops = stops
-        self._is_guarded = is_guarded
         self._clock = clock
-        scorer = job.task.main_step.scorer
-        self._scorer = scorer if scorer.type in {"string_equals_mcqa", "string_equals"} else None
-        self._rows = job.dataset.rows
-        # The first replies of all; a continuation that is ranked is an echo, not a reply.
-        solver = job.task.solver
-        is_ranked = solver is not None and solver.ranks_continuations
-        self._first: list[tuple[Call, Completion]] | None = None if is_ranked else []
         self._counts: dict[str, Counter[str]] = {}
         self._purpose = SOLVE
         self._batches: dict[str, BatchSeen] = {}
@@ -214,7 +192,7 @@ class Observer:
         self._lock = threading.Lock()
 
     def hear(self, event: Event) -> None:
-        """Note an event; raise SolverError E305 when the calls should stop."""
+        """Note an event."""
         if isinstance(event, Finished):
             self._note_finished(event.call, event.completion)
         elif isinstance(event, Remembered):
@@ -228,7 +206,6 @@ class Observer:
             calls = len(event.completions)
             with self._lock:
                 self._count(SOLVE).update(done=calls, known=calls)
-                self._first = None  # the run looked at them before it stopped
         elif isinstance(event, BatchLeft):
             batch = f"the batch `{event.batch}` of {event.calls} calls"
             hint = "`answerkey resume` collects it; nothing is handed in twice"
@@ -249,41 +226,13 @@ class Observer:
             counts["completion_tokens"] += completion.completion_tokens or 0
             if completion.status is CompletionStatus.ERROR:
                 counts["failed"] += 1
-                return
-        if call.purpose == SOLVE:
-            self._look_at_first([(call, completion)])
 
     def _note_remembered(self, calls: FinishedCalls) -> None:
         """Count calls that are not made."""
-        replies = [pair for pair in calls if pair[1].status is not CompletionStatus.ERROR]
-        purpose = calls[0][0].purpose
+        failed = sum(reply.status is CompletionStatus.ERROR for _, reply in calls)
         with self._lock:
-            counts = self._count(purpose)
-            counts.update(done=len(calls), known=len(calls), failed=len(calls) - len(replies))
-        if purpose == SOLVE:
-            self._look_at_first(replies)
-
-    def _look_at_first(self, replies: FinishedCalls) -> None:
-        """Say what the first replies of all have in common, once there are enough of them."""
-        with self._lock:
-            if self._first is None:
-                return
-            first = self._first
-            first += replies[: FIRST_REPLIES - len(first)]
-            if len(first) < FIRST_REPLIES:
-                return
-            self._first = None
-        finding = judge_first([completion for _, completion in first], self._score(first))
-        if finding is None:
-            return
-        notice, is_useless, is_unread = finding
-        if (self._stops and is_useless) or (self._is_guarded and is_unread):
-            hint = (notice.hint or "").removeprefix("Ctrl-C stops the run; ")
-            hint += (
-                "; `answerkey doctor` shows more; `--no-stop-on-nonsense` starts a run that goes on"
-            )
-            raise SolverError("E305", f"stopped: {notice.message}", hint=hint)
-        self._warn(notice)
+            counts = self._count(calls[0][0].purpose)
+            counts.update(done=len(calls), known=len(calls), failed=failed)
 
     def _count(self, purpose: str) -> Counter[str]:
         if purpose != self._purpose:
@@ -330,70 +279,3 @@ class Observer:
         if now - then < 1:
             return None
         return (calls - before) / (now - then)
-
-    def _score(self, calls: FinishedCalls) -> Sequence[Score]:
-        """Return the scores of replies; none by a slow scorer."""
-        if self._scorer is None:
-            return ()
-        try:
-            positions = {name: place for place, name in enumerate(self._rows.ids)}
-            places = [positions[call.sample_id] for call, _ in calls]
-            items = [self._rows.slice(place, 1).load().items[0] for place in places]
-            samples = Samples(items, self._rows.columns)
-            completions = Completions.build(
-                samples.ids, [completion for _, completion in calls], source="live"
-            )
-            return self._scorer.score(samples, completions)
-        except AnswerkeyError:  # it is reported when the chunk is scored
-            return ()
-        except KeyboardInterrupt:  # Polars raises it in the thread whose query it ends
-            _thread.interrupt_main()
-            return ()
-
-
-def judge_first(
-    replies: Sequence[Completion], scores: Sequence[Score]
-) -> tuple[Notice, bool, bool] | None:
-    """Return what is wrong with the first replies, whether the rest is useless, or unreadable.
-
-    A letter cut off after one token may be just what was wanted, and is only worth a warning.
-    """
-    cut_off = sum(reply.finish_reason == "length" for reply in replies)
-    validities = [score.metadata.get("completion_validity") for score in scores]
-    invalid = validities.count(Validity.INVALID.value)
-    scored = sum(score.status is ScoreStatus.SCORED for score in scores)
-    correct = sum(score.values.get("is_correct") == 1 for score in scores)
-    is_invalid = scored > 0 and invalid >= UNREAD_SHARE * scored
-    # A dataset that is sorted by its truths has the same right answer fifty times.
-    is_right = scored > 0 and correct == scored
-    is_same = len({(reply.status, reply.text) for reply in replies}) == 1 and not is_right
-    findings = []
-    if is_invalid:
-        findings.append("all INVALID" if invalid == scored else f"mostly INVALID ({invalid})")
-    if is_same:
-        findings.append("all the same")
-    if cut_off == len(replies):
-        findings.append("all cut off by the token limit")
-    if not findings:
-        return None
-    listed = findings[-1]
-    if len(findings) > 1:
-        listed = f"{', '.join(findings[:-1])} and {listed}"
-    if 2 * cut_off > len(replies):
-        advice = "raise `max_tokens` in the model's `generation`, unless one letter is all you want"
-    elif is_invalid:
-        advice = "`--dry-run` shows the prompt: does it ask for the letter alone?"
-    else:
-        advice = "`--dry-run` shows the prompt: does it hold the question and the options?"
-    example = _show_reply(replies[0])
-    message = f"the first {len(replies)} completions are {listed}; for example {example}"
-    is_useless = is_invalid or is_same or 2 * invalid >= scored
-    return Notice(message, hint=f"Ctrl-C stops the run; {advice}"), is_useless, is_invalid
-
-
-def _show_reply(reply: Completion) -> str:
-    if reply.text is None:
-        return f"no text ({reply.status.value})"
-    if len(reply.text) <= _LONGEST_SHOWN:
-        return repr(reply.text)
-    return repr(f"{reply.text[:_LONGEST_SHOWN]}…")

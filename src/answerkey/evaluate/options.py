@@ -56,9 +56,9 @@ class Options(Overrides):
 
     `allow_failed` is a number of rows or a share such as `"2%"`. `max_cost` is in USD, and `price`
     says what a million tokens cost, `"IN:OUT"` or `"IN:OUT:CACHED"`, where that is not known. With
-    `batch`, the calls of a solver are submitted together. A run stops when most of the first
-    completions of an endpoint cannot be read, with `stop_on_nonsense` also when they are all the
-    same or cut off; with False it goes on. With the engine `ray`, `ray_address` names a cluster;
+    `batch`, the calls of a solver are submitted together. Unless
+    `stop_on_nonsense` is False, a run stops when most of the first 50 completions of an endpoint
+    cannot be read. With the engine `ray`, `ray_address` names a cluster;
     without it one is started here. `max_concurrent` limits how many calls are open at once.
     """
 

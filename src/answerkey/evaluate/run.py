@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any, Unpack, cast
 
 from answerkey import features
-from answerkey.datasets.dataset import Dataset, Recorded, open_dataset
-from answerkey.datasets.recorded import find_own_completions, refuse_single
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.sources import MemorySource
 from answerkey.datasets.storage import hide_query, name_lasting
@@ -31,17 +29,14 @@ from answerkey.errors import (
     is_url,
     raise_all,
 )
-from answerkey.evaluate.choice_order import order_dataset, refuse_unordered
 from answerkey.evaluate.display import Display, choose_display
 from answerkey.evaluate.evaluate import check_jobs, evaluate
 from answerkey.evaluate.job import (
     Job,
     Progress,
     Shared,
-    find_completions,
-    open_job_of,
+    open_job,
     open_jobs,
-    split_recorded,
 )
 from answerkey.evaluate.manifest import describe_run, describe_sources, store_samples
 from answerkey.evaluate.options import Options, RunOptions, ScoreOptions, read_options, show_options
@@ -523,41 +518,23 @@ def score(
     judges = load_judges(ready, run_file=None, overrides=chosen, is_callers=is_callers)
     require_trust(ready.snippets, trust_code=chosen.trust_code)
     table = _load_completions(completions)
-    selection = chosen.selection()
-    dataset = open_dataset(source.source, selection=selection, name=source.key)
-    dataset = order_dataset(ready, dataset, table)
-    recorded = _find_recorded(ready, dataset, table, chosen)
-    model = None
-    if chosen.model:
-        from answerkey.models.model import open_model
-
-        model = open_model(chosen.model)
     specification = Specification(
         ready.key,
         ready,
         source,
         model=chosen.model,
         model_key=chosen.model_name,
-        selection=selection,
+        selection=chosen.selection(),
         judges=judges,
     )
-    origin = "dataset"
-    if completions is not None:
-        origin = "recorded"
-    elif recorded is None:
-        origin = "builtin"
-    described: dict[str, object] = {
-        "source": origin,
-        "file": None,
-        "sha256": None,
-        "column": None,
-    }
-    if chosen.split_thinking:
-        described["split_thinking"] = True
-    job = open_job_of(specification, dataset, model=model, recorded=recorded, completions=described)
+    # In memory, there is no file of completions that the run could refer to.
+    kept = replace(chosen, copy=True)
+    job, errors = open_job(specification, kept, table=table, can_use_own=True)
+    raise_all(errors)
+    jobs = [job] if job else []
     policies, notices = choose_policies({ready.key: ready}, ready.key, chosen)
-    manifest = describe_run(ready.key, ready.display_name, [job], notices, policies)
-    pending = PendingRun(ready.key, [job], manifest, engine, chosen)
+    manifest = describe_run(ready.key, ready.display_name, jobs, notices, policies)
+    pending = PendingRun(ready.key, jobs, manifest, engine, chosen)
     return make_run(pending, None, choose_display(None, None))
 
 
@@ -592,33 +569,6 @@ def _load_completions(
     if isinstance(completions, str | Path):
         return load_table(completions, by_trial=True).rows
     return load_rows(completions, name="completions", by_trial=True, lone="completion").rows
-
-
-def _find_recorded(
-    task: Task, dataset: Dataset, table: Rows | None, options: Options
-) -> Recorded | None:
-    """Return the completions to score; None where the model that is given is called."""
-    column = options.completion_column
-    needs_model = bool(task.solver and task.solver.needs_model)
-    recorded: Recorded | None
-    if table is not None or not needs_model or options.model is not None:
-        calls_model = needs_model and column is None
-        recorded = find_completions(task, dataset, table, column, calls_model=calls_model)
-    else:  # the samples' own completions stand in for calling a model
-        recorded = find_own_completions(dataset.rows, column=column)
-        if recorded is None:
-            message = (
-                f"task `{task.key}` calls a model, and there are neither completions nor a model"
-            )
-            hint = "pass `completions`, `model`, or samples with a column `completion`"
-            raise SpecError("E119", message, hint=hint)
-        refuse_unordered(task)
-        if task.num_trials > 1:
-            raise refuse_single(task.num_trials)
-    if not options.split_thinking:
-        return recorded
-    calls_model = options.model is not None and recorded is None
-    return split_recorded(task, dataset, recorded, calls_model=calls_model)
 
 
 def choose_policies(

@@ -83,23 +83,22 @@ class Session:
             return None
         observer = self._observers.get(job.key)
         if observer is None:
-            stops = self.options.stop_on_nonsense
-            # A batch is paid for when its replies come, and a fallback reads what the rule cannot.
-            has_fallback = any(purpose.startswith("fallback:") for purpose in job.models)
-            is_guarded = (
-                stops is None
-                and calls_endpoint(job.model)
-                and not self.options.batch
-                and not has_fallback
-            )
             display = self.displays[job.key]
-            observer = Observer(
-                job, total=0, warn=display.warn, stops=bool(stops), is_guarded=is_guarded
-            )
+            observer = Observer(job.key, total=0, warn=display.warn)
             self._observers[job.key] = observer
             display.follow(observer)
         observer.total += job.num_calls * _count_continuations(job)
         return observer
+
+    def is_guarded(self, job: Job) -> bool:
+        """Return whether the calls stop when most of the first completions cannot be read.
+
+        A batch is paid for when its replies come, and a fallback reads what the rule cannot.
+        """
+        has_fallback = any(purpose.startswith("fallback:") for purpose in job.models)
+        is_unasked = self.options.batch or has_fallback or self.writer.is_resumed
+        stops = self.options.stop_on_nonsense
+        return stops is not False and not is_unasked and calls_endpoint(job.model)
 
     def _bind_scorers(self, job: Job) -> Task:
         steps = []

@@ -187,9 +187,9 @@ def start_run(
         made = [path for path in (place, *place.parents) if not path.exists()]
     store = open_store(place)
     _require_free(store)
-    known = {"format_version": FORMAT_VERSION, **manifest, "status": "running"}
+    content = {"format_version": FORMAT_VERSION, **manifest, "status": "running"}
     if place is not None:
-        known["started_at"] = now()
+        content["started_at"] = now()
     with ExitStack() as undo:
         for path in reversed(made):
             undo.callback(remove_empty, path)
@@ -200,21 +200,21 @@ def start_run(
         if isinstance(store, ObjectStore):
             from answerkey.runs.copies import claim_folder
 
-            claim_folder(store, known["started_at"], is_new=True)
+            claim_folder(store, content["started_at"], is_new=True)
         _remove_files(store)  # of a process that was killed while it began
         undo.callback(_remove_files, store)
         if place is not None:
-            write_beginnings(place, {} if samples else {"": {"manifest": known, "tasks": tasks}})
+            write_beginnings(place, {} if samples else {"": {"manifest": content, "tasks": tasks}})
         for key, source in tasks.items():
             TaskWriter(store, f"tasks/{key}").make()
             store.write_json(f"tasks/{key}/task.json", source)
             if samples is not None and key in samples:
                 store.make_folders([f"tasks/{key}/samples"])
                 store.write_frame(f"tasks/{key}/samples/part-00000.parquet", samples[key])
-        store.write_json("run.json", known)
+        store.write_json("run.json", content)
         store.remove([BEGIN_NAME])
         undo.pop_all()
-    return RunWriter(store, known, lock, made=made)
+    return RunWriter(store, content, lock, made=made)
 
 
 def _remove_files(store: RunStore) -> None:
@@ -487,16 +487,14 @@ class TaskWriter:
             scored, kept = self.scores.parts, Table(self.store, f"{self.base}/completions").parts
             self.store.remove(part.name for part in kept[len(scored) :])
         unify_parts(self.store, f"{self.base}/scores")
-        numbers = {"metrics": [asdict(one) for one in metrics], "tally": totals}
+        numbers = {"metrics": [asdict(metric) for metric in metrics], "tally": totals}
         self.store.write_json(f"{self.base}/metrics.json", numbers)
 
     def _list_kept(self) -> list[RunFile]:
         """Return the parts of the completions that are as the journal says."""
         kept = {} if self.journal is None else self.journal.list_parts()
         parts = Table(self.store, f"{self.base}/completions").parts
-        return [
-            one for one in parts if one.name in kept and self.store.digest(one) == kept[one.name]
-        ]
+        return [part for part in parts if kept.get(part.name) == self.store.digest(part)]
 
     def count_asked(self) -> int:
         """Return of how many rows of the completions, from the first on, the model was asked."""
@@ -513,11 +511,11 @@ class TaskWriter:
 
         The others are written anew, perhaps with other rows in each.
         """
-        kept = {one.name for one in self._list_kept()}
+        kept = {part.name for part in self._list_kept()}
         parts = [
             part for table in TABLES for part in Table(self.store, f"{self.base}/{table}").parts
         ]
-        self.store.remove([one.name for one in parts if one.name not in kept])
+        self.store.remove([part.name for part in parts if part.name not in kept])
 
     def repetition(self, number: int) -> TaskWriter:
         """Return the writer of a repetition; the first one is the task itself, number 0."""

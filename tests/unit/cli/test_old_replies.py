@@ -171,7 +171,7 @@ def test_a_count_that_is_none_is_unknown(
     assert (row["prompt_tokens"], row["completion_tokens"]) == (None, 2)
 
 
-def test_the_accuracy_so_far_of_a_resumed_run_counts_all_answers(words: list[str]) -> None:
+def test_the_progress_of_a_resumed_run_counts_all_answers(words: list[str]) -> None:
     """Those of the journal as well as those that are asked for now."""
 
     class Onlooker(NullProgress):

@@ -22,7 +22,6 @@ from answerkey.engines.ray_engine import (
     FEWEST_CORES,
     NODE_TRIES,
     Dispatch,
-    MessageLog,
     apply_sent,
     search_shard,
 )
@@ -169,7 +168,7 @@ def _every_turn(monkeypatch: pytest.MonkeyPatch) -> None:
 def run(ray: FakeRay, shards: Any, function: Callable[[Any], object] | None = None) -> list[Any]:  # noqa: ANN401 - whatever they are
     """Return what comes of the shards; ten times each unless told."""
     payload = pickle.dumps(function or partial(operator.mul, 10))
-    return list(Dispatch(ray, payload, MessageLog()).map(shards))
+    return list(Dispatch(ray, payload).map(shards))
 
 
 def test_a_lost_node_costs_no_other_core_a_tick() -> None:
@@ -229,7 +228,7 @@ def test_what_waits_for_an_earlier_shard_is_bounded(monkeypatch: pytest.MonkeyPa
 
     ray = FakeRay(4)
     ray.ticks = lambda shard: 100 if int(shard) == 0 else 1
-    found = Dispatch(ray, pickle.dumps(bytes), MessageLog()).map(shards())
+    found = Dispatch(ray, pickle.dumps(bytes)).map(shards())
     assert int(next(found)) == 0
     assert 21 <= len(read) <= 20 + 2 * FEWEST_CORES
     assert [int(one) for one in found] == list(range(1, 1_000))
@@ -238,7 +237,7 @@ def test_what_waits_for_an_earlier_shard_is_bounded(monkeypatch: pytest.MonkeyPa
 def test_an_error_of_a_shard_comes_in_its_turn() -> None:
     """What is before it is given back, and what is under way is cancelled."""
     ray = FakeRay(2)
-    found = Dispatch(ray, pickle.dumps(raise_all), MessageLog()).map(
+    found = Dispatch(ray, pickle.dumps(raise_all)).map(
         [(), (DataError("E202", "bad"),), *[()] * 50]
     )
     assert next(found) is None
@@ -255,7 +254,7 @@ def test_an_error_of_a_shard_comes_in_its_turn() -> None:
         (
             WorkerCrashedError("died"),
             3,
-            r"E602.*ended 3 workers.*died.*(?s:.*)messages are in \S*answerkey-ray-",
+            r"E602.*ended 3 workers.*died.*(?s:.*)shows Ray's messages",
         ),
         (NodeDiedError("gone"), NODE_TRIES, r"E602.*a shard lost 12 nodes: gone"),
         (RayError("what\never"), 1, r"E602.*Ray failed: what"),
@@ -316,10 +315,7 @@ def test_rows_that_end_workers_are_searched_for_while_others_are_done(
     assert found == [4, *range(20)]
     assert ray.tries[bad] == 3
     assert set(ray.busy[:11]) == {2}
-    (log,) = tmp_path.iterdir()
-    assert caplog.messages == [
-        f"rows that end their worker are FAILED (ENDED_WORKER): 1; Ray's messages are in {log}"
-    ]
+    assert caplog.messages == ["rows that end their worker are FAILED (ENDED_WORKER): 1"]
 
 
 @pytest.mark.parametrize(("deaths", "tries"), [(2, 4), (99, 4)])
@@ -342,34 +338,6 @@ def test_a_shard_in_which_no_row_is_to_blame_has_one_more_try(
         with pytest.raises(EngineError, match="no row of it did alone"):
             run(ray, [bad], sum_rows)
     assert ray.tries[bad] == tries + 1
-
-
-def test_messages_of_ray_are_kept_in_one_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is made with the first message, for this user alone."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    log = MessageLog()
-    assert list(tmp_path.iterdir()) == []
-    log.write({"lines": ["a worker died", "for \udc80"], "pid": "raylet"}, None, "")
-    log.write({"lines": ["another"]}, None, "")
-    assert Path(log.keep()).read_text() == "a worker died\nfor ?\nanother\n"
-    assert Path(log.keep()).stat().st_mode & 0o077 == 0
-    log.close()
-    assert Path(log.keep()).is_file()
-
-
-def test_a_file_of_which_nobody_was_told_is_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With the cluster that it is about; closing one that was never made does nothing."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    log = MessageLog()
-    log.close()
-    log.write({"lines": ["a node is gone"]}, None, "")
-    assert len(list(tmp_path.iterdir())) == 1
-    log.close()
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("work", [apply_sent, search_shard])

@@ -146,40 +146,6 @@ def test_no_allowance_is_proposed_where_no_row_would_be_left(project: Project) -
     )
 
 
-def find_common(project: Project, rows: list[dict[str, object]], **fields: object) -> list[str]:
-    """Return the errors of rows, each as its message and hint."""
-    scorer = {
-        "type": "string_equals_mcqa",
-        "ground_truth_choice": "{{ sample.answer }}",
-        "choices": [*"ABCD"],
-    }
-    project.write_task(
-        {**project.task(solver=None), "definition": {"scorers": [{**scorer, **fields}]}}
-    )
-    path = project.write_rows([{"completion": "A", **row} for row in rows])
-    found = ak.check(project.folder / "task.yaml", dataset=path).errors
-    return [f"{one.message}\n{one.hint}" for one in found]
-
-
-def answer(*values: object, **more: object) -> list[dict[str, object]]:
-    """Return rows with these truths."""
-    return [{"answer": value, **more} for value in values]
-
-
-def test_rows_that_are_few_are_told_singly(project: Project) -> None:
-    """What less than half of the rows have is no mistake of the scorer."""
-    told = find_common(project, answer(*"ABCD", "(A)", "(B)", "(C)"))
-    assert [one.partition(":")[0] for one in told] == [
-        f"sample `00000{number}`" for number in (5, 6, 7)
-    ]
-
-
-def test_good_rows_do_not_hide_what_the_others_have_in_common(project: Project) -> None:
-    """It is counted over all rows, and told once."""
-    (told,) = find_common(project, answer(*[0, 1, 2, 3] * 20, *"AB"))
-    assert told.startswith("80 of 82 rows: the ground truth is none of the choices\n")
-
-
 def test_too_few_examples_are_told_once(project: Project) -> None:
     """What the task asks for is at fault, not each of the rows: one error, where the task asks for
     it.

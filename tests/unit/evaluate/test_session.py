@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
 import pytest
 
-import answerkey as ak
-from answerkey.datasets.dataset import Dataset
-from answerkey.datasets.sources import InlineSource
-from answerkey.datasets.tables import load_rows
-from answerkey.errors import SolverError
-from answerkey.evaluate.job import Job
 from answerkey.evaluate.observer import Observer, Reasons, count_calls
 from answerkey.models.calls import BatchLeft, BatchSeen, Call, Finished, Remembered, Retried
 from answerkey.models.config import Price
 from answerkey.models.store import CallStore
-from answerkey.spec import DatasetSpec, Specification
 from answerkey.types import Completion, CompletionStatus, Notice
 
 ERROR = Completion(None, CompletionStatus.ERROR, error="HTTP 500: oops")
@@ -37,19 +27,10 @@ class Clock:
         return self.now
 
 
-def observe(truth: str = "A", **options: Any) -> tuple[Observer, Clock, list[Notice]]:  # noqa: ANN401 - of Observer
-    """Return an observer of 200 calls, its clock, and what it warns of; `truth` is always right."""
-    scorer = {"type": "string_equals_mcqa", "ground_truth_choice": truth, "choices": ["A", "B"]}
-    definition = {"scorers": [scorer], "actions": options.pop("actions", [])}
-    task = ak.load_task(
-        {"key": "quiz", "display_name": "q", "description": "q", "definition": definition}
-    )
-    rows = options.pop("rows", [{"answer": "A"}] * 200)
-    dataset = Dataset.of(load_rows(rows, name="rows").samples, name="rows")
-    specification = Specification("quiz", task, DatasetSpec("rows", InlineSource(rows=())))
+def observe() -> tuple[Observer, Clock, list[Notice]]:
+    """Return an observer of 200 calls, its clock, and what it warns of."""
     clock, heard = Clock(), list[Notice]()
-    prepared = Job(specification, dataset)
-    return Observer(prepared, total=200, warn=heard.append, clock=clock, **options), clock, heard
+    return Observer("quiz", total=200, warn=heard.append, clock=clock), clock, heard
 
 
 def finish(number: int, completion: Completion | str, purpose: str = "solve") -> Finished:
@@ -78,17 +59,6 @@ def test_it_counts_what_is_done_known_failed_and_retried() -> None:
     assert (seen.prompt_tokens, seen.completion_tokens) == (10, 2)
 
 
-def test_what_is_remembered_is_looked_at_first() -> None:
-    """One that failed is no completion."""
-    observer, _, heard = observe("B")
-    observer.hear(remember(ERROR, *["A"] * 25))
-    seen = observer.look()
-    assert (seen.done, seen.known, seen.failed) == (26, 26, 1)
-    assert [one.message for one in heard] == [
-        "the first 20 completions are all the same; for example 'A'"
-    ]
-
-
 def test_the_last_trouble_is_known_until_something_is_answered() -> None:
     """What the cache answers says nothing about the endpoint."""
     observer, _, _ = observe()
@@ -97,28 +67,6 @@ def test_the_last_trouble_is_known_until_something_is_answered() -> None:
     assert observer.look().problem == "cannot connect to `h`"
     observer.hear(finish(2, "A"))
     assert observer.look().problem is None
-
-
-def test_an_interrupt_in_a_thread_reaches_the_main_one(
-    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    """Polars raises Ctrl-C in the thread whose query it ends: one that only judges hands it on."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # a shell's `&` lets it be ignored
-    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
-    monkeypatch.setattr("answerkey.scorers.StringEqualsMcqa.score", interrupt)
-    observer, _, _ = observe()
-    looker = threading.Thread(target=lambda: observer.hear(remember(*["A"] * 20)))
-    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - it comes whenever the main thread runs
-        looker.start()
-        looker.join()
-        time.sleep(60)
-    looker.join()
 
 
 def test_the_pace_is_that_of_calls_made_now() -> None:
@@ -158,99 +106,6 @@ def test_batches_are_shown_until_they_are_over() -> None:
     assert heard == [
         Notice(message, hint="`answerkey resume` collects it; nothing is handed in twice")
     ]
-
-
-WELL = [f"Well, {number}" for number in range(20)]
-#: What twenty completions say in turn, why they ended, the right answer; the warning, its hint, and
-#: whether the rest would be useless, too.
-FIRST = [
-    (["A", "B"], "stop", "A", None, "", False),
-    (["A"], "stop", "A", None, "", False),  # a dataset that is sorted by its truths
-    (WELL, "stop", "A", "all INVALID; for example 'Well, 0'", "ask for the letter alone?", True),
-    (
-        ["A"],
-        "stop",
-        "B",
-        "all the same; for example 'A'",
-        "hold the question and the options?",
-        True,
-    ),
-    (
-        [None],
-        "stop",
-        "A",
-        "all INVALID and all the same; for example no text (OK)",
-        "letter alone?",
-        True,
-    ),
-    (["A", *WELL[:4]], "stop", "A", "mostly INVALID (16); for example 'A'", "letter alone?", True),
-    (["A", *WELL[:3]], "stop", "A", None, "", False),
-    (
-        ["A", "B"],
-        "length",
-        "A",
-        "all cut off by the token limit; for example 'A'",
-        "`max_tokens`",
-        False,
-    ),
-    (
-        ["a", "B"],
-        "length",
-        "A",
-        "all cut off by the token limit; for example 'a'",
-        "`max_tokens`",
-        True,
-    ),
-    (
-        ["Let me think" * 9],
-        "length",
-        "A",
-        "all INVALID, all the same and all cut off by the token limit; for example 'Let me think",
-        "`max_tokens`",
-        True,
-    ),
-]
-
-
-@pytest.mark.parametrize(("texts", "reason", "truth", "words", "hint", "useless"), FIRST)
-def test_what_the_first_twenty_have_in_common_is_said_at_once(
-    texts: list[str | None], reason: str, truth: str, words: str | None, hint: str, *, useless: bool
-) -> None:
-    """One sentence, with the twentieth and only once, names everything; failed calls do not count.
-
-    With `stops`, what makes the rest useless is E305 and no warning; where the run is guarded, only
-    what cannot be read is.
-    """
-    said = [Completion(texts[n % len(texts)], finish_reason=reason) for n in range(20)]
-    observer, _, heard = observe(truth)
-    for number in range(60):
-        observer.hear(finish(number, ERROR))
-    for number in range(19):
-        observer.hear(finish(number, said[number]))
-    assert heard == []
-    for number in range(19, 120):
-        observer.hear(finish(number, said[number % 20]))
-    assert len(heard) == (words is not None)
-    for notice in heard:
-        assert notice.message.startswith(f"the first 20 completions are {words}")
-        assert hint in str(notice.hint)
-    for options, is_stopped in (
-        ({"stops": True}, useless),
-        ({"is_guarded": True}, "INVALID" in (words or "")),
-    ):
-        stopping, _, unheard = observe(truth, **options)
-        for number in range(19):
-            stopping.hear(finish(number, said[number]))
-        if is_stopped:
-            with pytest.raises(
-                SolverError, match="stopped: the first 20 completions are"
-            ) as caught:
-                stopping.hear(finish(19, said[19]))
-            assert (caught.value.code, unheard) == ("E305", [])
-            assert "`stop_on_nonsense=False` starts a run that goes on" in str(caught.value)
-        else:
-            stopping.hear(finish(19, said[19]))
-            assert unheard == heard
 
 
 def call(number: int = 0, *, purpose: str = "solve", **fields: Any) -> tuple[Call, Completion]:  # noqa: ANN401 - of a completion

@@ -28,6 +28,7 @@ from answerkey.cli.options import (
     flag,
     keep_files,
     option,
+    write_size,
 )
 from answerkey.errors import RunError, SpecError
 
@@ -39,9 +40,8 @@ REGRESSED = 1
 DIGITS = option(
     "--digits", "N", "Print N digits; shares as fractions.", type=click.IntRange(min=0, max=17)
 )
-CLUSTER_OPTIONS = (
-    option("--cluster-by", "COLUMN", "Column of samples that belong together, such as a passage."),
-    flag("--uncorrected", "Leave out the correction C/(C-1) for few clusters."),
+CLUSTER_BY = option(
+    "--cluster-by", "COLUMN", "Column of samples that belong together, such as a passage."
 )
 
 
@@ -50,20 +50,14 @@ CLUSTER_OPTIONS = (
     "show latest",
     "show latest --group-by subject --digits 6",
     "show latest --cluster-by passage",
-    "show latest --format markdown > summary.md",
     "show latest --policies gates.yaml --junit gates.xml",
 )
 @RUN
 @option(
     "--group-by", "COLUMN", "Also measure for each value of a column.", "group_by", multiple=True
 )
-@add_options(*CLUSTER_OPTIONS)
-@option(
-    "--digits",
-    "N",
-    "Print N digits and standard errors; shares as fractions.",
-    type=click.IntRange(min=0, max=17),
-)
+@CLUSTER_BY
+@DIGITS
 @option(
     "--format",
     "FORM",
@@ -79,7 +73,6 @@ def show_command(
     *,
     group_by: tuple[str, ...],
     cluster_by: str | None,
-    uncorrected: bool,
     digits: int | None,
     form: str,
     **options: object,
@@ -92,23 +85,18 @@ def show_command(
     from answerkey.reports.terminal import draw_next_steps, draw_summary
     from answerkey.reports.view import describe_run, find_run
 
-    if form == "markdown" and (console.as_json or digits is not None):
-        flag = "--json" if console.as_json else "--digits"
-        message = f"`--format markdown` and `{flag}` exclude each other"
-        raise SpecError("E119", message, hint="leave one out")
     with keep_files(options) as write:
         shown = find_run(run)
-        is_measured = bool(group_by or cluster_by or uncorrected)
+        is_measured = bool(group_by or cluster_by)
         if is_measured:
             from answerkey.evaluate.reopen import regroup
 
-            corrected = False if uncorrected else None
-            shown = regroup(shown, group_by=group_by, cluster_by=cluster_by, is_corrected=corrected)
+            shown = regroup(shown, group_by=group_by, cluster_by=cluster_by)
         if any(options.values()) or (is_measured and shown.gates):
             from answerkey.gates.policies import gate
 
             shown = gate(shown, **find_baseline(options))
-        if form == "markdown":
+        if form == "markdown" and not console.as_json:
             from answerkey.reports.markdown import write_markdown
 
             write_text(write_markdown(shown), open_stream(is_json=False))
@@ -176,7 +164,6 @@ def runs_command(console: Console, folder: str | None) -> None:
     "Embed at most N rows of each task; default 20000.",
     type=NATURAL,
 )
-@option("--title", "TEXT", "Title of the page; default the name of the evaluation.")
 def report_command(
     console: Console,
     runs: tuple[str, ...],
@@ -196,30 +183,24 @@ def report_command(
 
     shown = find_runs(runs)
     compared = None if baseline is None else find_run(baseline)
-    path = out or f"{'comparison' if compared else _name_page(shown)}.html"
+    name = "comparison"
+    if compared is None and len(shown) == 1 and shown[0].path:
+        name = shown[0].path.resolve().name
+    path = out or f"{name}.html"
     options = {name: value for name, value in chosen.items() if value is not None}
     with console.display() as display:
         written = report(shown, path, baseline=compared, progress=display.report, **options)
     console.show(lambda: {"report": written}, tuple)
     if not console.as_json:
         total = "" if written["embedded"] == written["rows"] else f" of {written['rows']:,}"
-        size = f"{written['bytes'] / 1e6:.1f} MB"
-        if written["bytes"] < 1e6:  # noqa: PLR2004 - a megabyte
-            size = f"{written['bytes'] / 1e3:.0f} kB"
+        size = write_size(written["bytes"])
         console.say_text(f"{path}: {size}, {written['embedded']:,}{total} rows embedded")
-
-
-def _name_page(runs: Sequence[Run]) -> str:
-    run = runs[0]
-    if len(runs) > 1:
-        return "comparison"
-    return run.path.resolve().name if run.path else run.key
 
 
 @command(
     "view",
     "view",
-    "view my-project/runs --open",
+    "view my-project/runs",
     "view --port 8080",
 )
 @click.argument("folder", metavar="[DIR]", required=False)
@@ -230,7 +211,6 @@ def _name_page(runs: Sequence[Run]) -> str:
     type=click.IntRange(min=0, max=65535),
     default=0,
 )
-@click.option("--open/--no-browser", "is_opened", default=False, help="Open the page in a browser.")
 @option("--host", "ADDRESS", "Listen on another address.", default="127.0.0.1")
 @flag("--allow-network", "Allow --host to show your runs to other machines.")
 def view_command(
@@ -238,7 +218,6 @@ def view_command(
     folder: str | None,
     *,
     port: int,
-    is_opened: bool,
     host: str,
     allow_network: bool,
 ) -> None:
@@ -247,19 +226,12 @@ def view_command(
     The page is reachable from this machine only, with the token in the printed address. DIR may
     also be a run folder.
     """
-    from answerkey.datasets.storage import is_stored
     from answerkey.text import line
-    from answerkey.viewer.server import open_browser, open_server
+    from answerkey.viewer.server import open_server
 
     if folder is None and not Path(FOLDER).is_dir():
         hint = "name the folder that holds your runs; `answerkey demo` makes one"
         raise RunError("E501", f"there is no folder `{FOLDER}` here", hint=hint)
-    if folder is not None and is_stored(folder):
-        hint = (
-            f"`answerkey report {folder}/NAME` makes a page of a run; or copy the runs to "
-            "this machine"
-        )
-        raise RunError("E501", "the viewer reads folders of this machine", hint=hint)
     with open_server(folder or FOLDER, host=host, port=port, allow_network=allow_network) as server:
         if console.verbose:
             server.listen = console.say_text
@@ -274,8 +246,6 @@ def view_command(
                 )
                 console.say_text("what is sent is not encrypted, the token neither")
             console.say_text("Ctrl-C ends it")
-            if is_opened and not open_browser(server.url):
-                console.say_text("no browser could be opened; open the address above")
             server.serve_forever()
         except KeyboardInterrupt as stop:  # Ctrl-C is how a viewer ends, and no failure
             if getattr(stop, "number", signal.SIGINT) != signal.SIGINT:
@@ -314,9 +284,6 @@ def export_command(
     from answerkey.exporters.forms import CSV
     from answerkey.reports.view import find_run
 
-    if raw and form != CSV:
-        hint = f"the texts of {form} are always as they are"
-        raise SpecError("E119", "`--raw` is for CSV", hint=hint)
     reason = ""
     if form == "parquet":
         reason = "Parquet is not text"
@@ -392,15 +359,6 @@ def audit_command(console: Console, run: str, *, digits: int | None, **chosen: A
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @option("--question", "COLUMN", "Column of the question; repeatable.", multiple=True)
-@option("--options", "COLUMN", "Column of the options, or one for each; repeatable.", multiple=True)
-@option("--choices", "COLUMN", "Column of the options' labels.")
-@option("--truth", "COLUMN", "Column of the truth.")
-@option(
-    "--truth-form",
-    "FORM",
-    "label, index (from 0), number (from 1) or text: how a truth names its option.",
-    type=click.Choice(["label", "index", "number", "text"]),
-)
 @COLUMN
 @option("--header", "NAMES", "Column names of a CSV file that has no header line.")
 @option(
@@ -412,8 +370,8 @@ def audit_command(console: Console, run: str, *, digits: int | None, **chosen: A
     "X",
     "How similar two questions must be to be listed; default 0.75.",
     type=click.FloatRange(min=0.3, max=1),
+    default=0.75,
 )
-@flag("--no-duplicates", "Do not look for duplicate questions.")
 @option("--dataset", "FILE", "Dataset of a task file.")
 @DIGITS
 @CONFIG
@@ -424,22 +382,18 @@ def audit_dataset_command(
     *,
     digits: int | None,
     header: str | None,
-    similarity: float | None,
-    no_duplicates: bool,
     **chosen: Any,  # noqa: ANN401 - options of click
 ) -> None:
     """Find problems in the questions of FILE: a task, run or dataset file, a project folder, or a
     data file.
 
-    Several data files are one dataset. COLUMN is the name of a column, a path into one such as
-    `question.stem`, or a template; columns that you do not name are recognised. The exit code is 0
-    whatever is found.
+    Several data files are one dataset. Columns that `--column` does not name are recognised. The
+    exit code is 0 whatever is found.
     """
-    from answerkey.dataset_audit.audit import SIMILARITY, audit_dataset
+    from answerkey.dataset_audit.audit import audit_dataset
     from answerkey.dataset_audit.text import describe_dataset_audits, draw_dataset_audit
 
     _require_column(chosen["clean"], chosen["label_quality"])
-    chosen["similarity"] = None if no_duplicates else similarity or SIMILARITY
     chosen["header"] = None if header is None else [name.strip() for name in header.split(",")]
     with console.display() as display:
         audits = audit_dataset(*files, progress=display.report, **chosen)
@@ -465,7 +419,7 @@ def audit_dataset_command(
 @option("--scorer", "KEY", "Scorer to compare; default the main one.")
 @option("--value", "NAME", "Value to compare; default the scorer's main one.")
 @option("--by", "COLUMN", "Column of the categories; default as in the summary.")
-@add_options(*CLUSTER_OPTIONS)
+@CLUSTER_BY
 @flag("--common", "Compare on the samples that all runs have.")
 @option("--flips", "N", "List N flipped samples; default 10.", type=NATURAL, default=10)
 @DIGITS
@@ -475,7 +429,6 @@ def compare_command(
     runs: tuple[str, ...],
     *,
     baseline: str | None,
-    uncorrected: bool,
     flips: int,
     digits: int | None,
     fail_on_regression: bool,
@@ -499,7 +452,6 @@ def compare_command(
     result = compare(
         *compared,
         baseline=None if baseline is None else find_run(baseline),
-        is_corrected=not uncorrected,
         **options,  # type: ignore[arg-type]  # the options above have the names of `CompareOptions`
     )
     console.show(

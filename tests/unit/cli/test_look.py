@@ -299,7 +299,7 @@ def test_a_report_is_named_after_its_run(call: Call, run_folder: Path) -> None:
     """
     done = call("report", run_folder)
     assert (done.code, done.out) == (0, "")
-    assert re.fullmatch(r"done\.html: \d+ kB, 4 rows embedded\n", done.err)
+    assert re.fullmatch(r"done\.html: [\d.]+ kB, 4 rows embedded\n", done.err)
     assert read_overview("done.html")["runs"][0]["label"] == "done"
     told = call("report", run_folder, "--max-samples", "2", "--json").json["report"]
     size = Path("done.html").stat().st_size

@@ -127,7 +127,10 @@ def hear_signals(give_up: Callable[[Interrupted], object], *, is_last: bool) -> 
 #: What the machine says no to: space, rights, names. No bug of ours.
 OUR_SURROUNDINGS = frozenset(
     getattr(errno, name)
-    for name in ("EACCES", "EDQUOT", "EIO", "ENAMETOOLONG", "ENOSPC", "ENOTDIR", "EPERM", "EROFS")
+    for name in (
+        *("EACCES", "EDQUOT", "EIO", "EMFILE", "ENAMETOOLONG", "ENFILE"),
+        *("ENOSPC", "ENOTDIR", "EPERM", "EROFS"),
+    )
 )
 
 
@@ -255,9 +258,6 @@ def translate(error: BaseException, words: Sequence[str]) -> AnswerkeyError:
 
 def _translate_refusal(error: OSError) -> RunError | None:
     """Return what the machine says no to as an error of ours."""
-    if error.errno in {errno.EMFILE, errno.ENFILE}:
-        hint = "raise the limit of open files: `ulimit -n 4096`"
-        return RunError("E502", "this process may open no more files", hint=hint)
     if error.errno not in OUR_SURROUNDINGS:
         return None
     try:
@@ -265,7 +265,7 @@ def _translate_refusal(error: OSError) -> RunError | None:
     except OSError:  # Python would try, and complain, once more at its end
         leave_stream(sys.stdout)
     file = f" `{error.filename}`" if error.filename else ""
-    hint = "choose another place, or make room"
+    hint = "choose another place, make room, or raise a limit: `ulimit -n 4096`"
     return RunError("E502", f"cannot write{file}: {error.strerror}", hint=hint)
 
 

@@ -328,8 +328,7 @@ def _require_column(clean: object, label_quality: str | None) -> None:
     "--label-quality", "COLUMN", "Also show every metric on rows with clean labels, by this column."
 )
 @_CLEAN
-@DIGITS
-def audit_command(console: Console, run: str, *, digits: int | None, **chosen: Any) -> None:  # noqa: ANN401 - options of click
+def audit_command(console: Console, run: str, **chosen: Any) -> None:  # noqa: ANN401 - options of click
     """Read all completions of RUN by every rule and as other harnesses do, and report what stands
     out.
 
@@ -346,7 +345,7 @@ def audit_command(console: Console, run: str, *, digits: int | None, **chosen: A
         result = audit(audited, progress=display.report, **chosen)
     console.show(
         lambda: describe_audit(result),
-        lambda: draw_audit(result, console.width, digits),
+        lambda: draw_audit(result, console.width),
         result.notices,
     )
 
@@ -373,14 +372,12 @@ def audit_command(console: Console, run: str, *, digits: int | None, **chosen: A
     default=0.75,
 )
 @option("--dataset", "FILE", "Dataset of a task file.")
-@DIGITS
 @CONFIG
 @ENV
 def audit_dataset_command(
     console: Console,
     files: tuple[str, ...],
     *,
-    digits: int | None,
     header: str | None,
     **chosen: Any,  # noqa: ANN401 - options of click
 ) -> None:
@@ -403,7 +400,7 @@ def audit_dataset_command(
     for number, result in enumerate(audits):
         if number:
             console.print_lines([()])
-        console.print_lines(draw_dataset_audit(result, console.width, digits=digits))
+        console.print_lines(draw_dataset_audit(result, console.width))
         console.warn(result.notices)
 
 

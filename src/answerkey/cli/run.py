@@ -49,6 +49,7 @@ SHOWN = 8
 if TYPE_CHECKING:
     from answerkey.evaluate.run import Matrix
     from answerkey.runs import Run
+    from answerkey.text import Line
 
 #: Options as the verbs take them: name to value.
 Chosen = dict[str, Any]
@@ -514,38 +515,44 @@ def export_prompts_command(
     "check my-project",
     "check task.yaml --dataset questions.jsonl",
 )
-@FILE
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @option("--model", "NAME", "Model to use in place of the one in FILE.")
 @add_options(*TASK_OPTIONS, *POLICY_OPTIONS)
 def check_command(
     console: Console,
-    file: str,
+    files: tuple[str, ...],
     *,
     completion_columns: tuple[str, ...],
     **options: Any,
 ) -> int:
-    """Find every mistake in FILE that can be found without a model.
+    """Find every mistake in FILE that can be found without a model; several files one by one.
 
     It checks files, config, templates on every row, columns, truths, choices and metric fields, and
     reports all mistakes at once. Exit code 2 on errors, 0 on warnings alone.
     """
     from answerkey.evaluate.dry_run import check
     from answerkey.reports.preview import describe_check, draw_check
+    from answerkey.text import line
 
     chosen = find_baseline(options)
-    with suppress(AnswerkeyError):  # it is reported with the others
-        open_data_file(console, file, chosen, (), completion_columns)
+    for file in files:
+        with suppress(AnswerkeyError):  # it is reported with the others
+            open_data_file(console, file, chosen, (), completion_columns)
     results = []
+    lines: list[Line] = []
     with console.display() as display:
-        for column in completion_columns or (None,):
+        for file, column in product(files, completion_columns or (None,)):
             chosen["completion_column"] = column
-            results.append(check(file, progress=display.report, **chosen))
-    described = [describe_check(result, file) for result in results]
+            result = check(file, progress=display.report, **chosen)
+            results.append((file, result))
+            if len(files) > 1:
+                lines.append(line(file))
+            lines += draw_check(result, console.width)
+    described = [describe_check(result, file) for file, result in results]
     console.show(
-        lambda: described[0] if len(described) == 1 else {"checks": described},
-        lambda: chain.from_iterable(draw_check(result, console.width) for result in results),
+        lambda: described[0] if len(described) == 1 else {"checks": described}, lambda: lines
     )
-    return max((error.exit_code for result in results for error in result.errors), default=0)
+    return max((error.exit_code for _, result in results for error in result.errors), default=0)
 
 
 @command(

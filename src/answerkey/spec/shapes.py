@@ -330,14 +330,12 @@ def carry_over(node: Node, part: str) -> Node:
         if new is not None and new in written.entries:
             message += f", and `{new}` is given too: `{new}` is used"
             hint = f"remove `{old.name}`"
-            node = node.without(old.name)
         elif new is not None:
             value = old.build(to_plain(entry))
             if value is None:
                 continue
-            node = node.without(old.name)
             node = node.having(new, from_plain(value, entry.place, entry.problems))
-        elif not old.is_kept:
+        if not old.is_kept:
             node = node.without(old.name)
         node.problems.notice(message, written.key_place(old.name), hint)
     return node

@@ -183,11 +183,7 @@ def build_source(node: Node, base: Path) -> Source | None:
         remaining = node.without("filters")
         filters = [build_filter(entry, DATASET_NAMES) for entry in node.entries["filters"].items]
     source: Any = SOURCE.read(remaining)[1]
-    for entry in node.field("derive").entries.values():
-        try:
-            Template.compile(entry.text or "", names=DATASET_NAMES)
-        except SpecError as error:
-            report_text(error, entry)
+    _check_derived(node.field("derive"))
     if source is None:
         return None
     changes: dict[str, object] = {}
@@ -204,6 +200,14 @@ def build_source(node: Node, base: Path) -> Source | None:
             hint = "write `type: url` and `url:` for a file on shared storage"
             node.entries[name].report("E108", f"`{name}` is an address", hint)
     return replace(source, **changes)  # type: ignore[no-any-return]
+
+
+def _check_derived(node: Node) -> None:
+    for entry in node.entries.values():
+        try:
+            Template.compile(entry.text or "", names=DATASET_NAMES)
+        except SpecError as error:
+            report_text(error, entry)
 
 
 def build_filter(node: Node, names: tuple[str, ...]) -> RowFilter | None:

@@ -666,16 +666,9 @@ def _list_default_metrics(
     With trials there is a mean for each aggregate, named after it.
     """
     listed = entry.field("metrics")
-    defaults: list[Any] = list(getattr(scorer, "default_metrics", None) or ())
-    value = scorer.main_value
-    title = scorer.default_metric_name
-    if not defaults and value is not None and trials is None:
-        defaults.append({"type": "mean", "field": value, "name": title})
-    elif not defaults and value is not None and trials is not None:
-        for aggregator in trials.aggregators_of(value):
-            name = f"{title} {aggregator.label}".removesuffix(" mean")
-            field = f"{value}.{aggregator.label}"
-            defaults.append({"type": "mean", "field": field, "name": name})
+    defaults: Sequence[Any] = getattr(scorer, "default_metrics", None) or ()
+    if not defaults and scorer.main_value is not None:
+        defaults = _list_means(scorer.main_value, scorer.default_metric_name, trials)
     if not listed.items and not defaults:
         hint = "add `metrics`, such as `- {type: mean, field: …}`"
         entry.report("E108", f"a `{fields.type}` scorer needs `metrics`", hint)
@@ -690,6 +683,17 @@ def _list_default_metrics(
         metric_fields = METRIC.model(plain["type"]).model_validate(plain)
         built.append((entry, metric_fields, build(metric_fields)))
     return built
+
+
+def _list_means(value: str, title: str | None, trials: Trials | None) -> list[dict[str, Any]]:
+    """Return the mean of a value, or of each of its aggregates."""
+    if trials is None:
+        return [{"type": "mean", "field": value, "name": title}]
+    means = []
+    for aggregator in trials.aggregators_of(value):
+        name = f"{title} {aggregator.label}".removesuffix(" mean")
+        means.append({"type": "mean", "field": f"{value}.{aggregator.label}", "name": name})
+    return means
 
 
 def _dump(fields: Fields) -> dict[str, object]:

@@ -305,9 +305,9 @@ def test_a_report_is_named_after_its_run(call: Call, run_folder: Path) -> None:
     size = Path("done.html").stat().st_size
     assert told == {"file": "done.html", "bytes": size, "runs": 1, "rows": 4, "embedded": 2}
     Path("x.html").write_text("old", encoding="utf-8")
-    quiet = call("report", run_folder, "-o", "x.html", "--title", "Mine", "-q")
+    quiet = call("report", run_folder, "-o", "x.html", "-q")
     assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
-    assert read_overview("x.html")["title"] == "Mine"
+    assert read_overview("x.html")["runs"]
     assert not list(Path().glob(".x.html*"))
 
 

@@ -288,10 +288,10 @@ def write_inference(folder: Path, config: dict[str, object]) -> Path:
     ("config", "told"),
     [
         ({"timeout": 0.5, "snippet": "x"}, "error[E108]: `timeout`"),
-        ({}, "error[E108]: `snippet` is missing in `config` of the model"),
+        ({}, "error[E108]: `custom_inference` needs `snippet`"),
         (
             {"snippet": "x", "run_inference_snippet": "x"},
-            "error[E108]: `snippet` and `run_inference_snippet`",
+            "error[E108]: `custom_inference` needs `snippet`",
         ),
         ({"run_inference_snippet": "x = 1"}, "defines no function `run_inference`"),
         (

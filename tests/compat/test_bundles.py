@@ -293,9 +293,13 @@ def test_what_is_foreign_is_refused_by_name_in_one_list(
         (
             "key: p\nevaluations: []\n",
             "E116",
-            "evaluation plans of the original platform are not done",
+            "`evaluations` of the original platform is not done",
         ),
-        ("key: e\ntask_specifications: []\n", "E108", "this is an evaluation, not a run file"),
+        (
+            "key: e\ntask_specifications: []\n",
+            "E108",
+            "the file is an evaluation, which stands under `evaluation` of a run file",
+        ),
     ],
 )
 def test_files_that_are_no_run_files_are_told(

@@ -8,7 +8,6 @@ import pytest
 
 from answerkey.scorers import StringEqualsMcqa
 from answerkey.spec import Loaded, Overrides, Plan, Specification, Task, load_plan, load_task
-from answerkey.spec.shapes import DEPRECATIONS
 
 HEAD = """\
 key: mcqa
@@ -82,7 +81,7 @@ def test_the_new_name_wins(tmp_path: Path) -> None:
     loaded = load(tmp_path, HEAD + DEFINITION + NEW + "      choices_field: other\n")
     assert mcqa(loaded).choices == "{{ sample.choices }}"
     assert [notice.message for notice in loaded.notices] == [
-        "`choices_field` is an old name, and `choices` is given too: `choices` is used"
+        "`choices_field` of the scorer is deprecated, and `choices` is given too: `choices` is used"
     ]
 
 
@@ -202,30 +201,3 @@ def test_subsampling_and_cache_policy_of_the_seed_era(tmp_path: Path) -> None:
     hints = dict(notices)
     assert hints["subsampling"] == "write `run_config: {subsampling: random}`"
     assert hints["cache_policy"] == "write `run_config: {cache_policy: no-cache}`"
-
-
-@pytest.mark.parametrize("extra", ["num_samples: 7", "subsampling: head", "cache_policy: reuse"])
-def test_a_name_that_only_moved_is_not_called_old(tmp_path: Path, extra: str) -> None:
-    """The notice says that its place is old."""
-    only(tmp_path, extra)
-    loaded = load_plan(tmp_path, Overrides())
-    name = extra.partition(":")[0]
-    wanted = f"`{name}` in `evaluation` stands in an old place (since the format of late 2026)"
-    assert wanted in [notice.message for notice in loaded.notices]
-
-
-def test_a_wrong_value_of_an_old_name_is_an_error_alone(tmp_path: Path) -> None:
-    """`mode: fast` is not also told to be old."""
-    load(tmp_path, HEAD + DEFINITION + NEW)
-    (tmp_path / "run.yaml").write_text(RUN.replace("EXTRA", "mode: fast"), encoding="utf-8")
-    loaded = load_plan(tmp_path, Overrides())
-    assert [(error.code, error.message) for error in loaded.errors] == [
-        ("E108", "`mode` is 'fast'; it must be 'debug' or 'full'")
-    ]
-    assert "mode" not in [name for name, _ in heard(loaded)]
-
-
-def test_every_entry_of_the_table_says_since_and_replacement() -> None:
-    """The table of old names is complete: since when, and what replaces each."""
-    assert len(DEPRECATIONS) == 13
-    assert all(entry.since and entry.replacement and entry.name for entry in DEPRECATIONS)

@@ -37,7 +37,7 @@ def test_every_example_is_read(example: Any) -> None:  # noqa: ANN401 - whatever
     """The policies of the page are sound, and every kind of rule is among them."""
     problems = Problems()
     policies, _ = build_policies(
-        from_plain(example, Place()), problems, config=Config(), base=Path()
+        from_plain(example, Place(), problems), config=Config(), base=Path()
     )
     assert policies
     assert problems.errors == []

@@ -79,7 +79,7 @@ def check_yaml(raw: bytes) -> None:
             + 1
         )
         for _, scalar in walk_scalars(root):
-            assert scalar.is_broken or isinstance(scalar.value, str | int | float | bool | None)
+            assert isinstance(scalar.value, str | int | float | bool | None)
             assert not isinstance(scalar.value, float) or math.isfinite(scalar.value)
             assert 1 <= (scalar.place.line or 0) <= lines
     for error in findings.errors:

@@ -31,7 +31,6 @@ from typing import Any
 import polars as pl
 import pytest
 
-from answerkey.cli import console
 from answerkey.testing import Behaviour, TestServer
 
 FOLDER = Path(__file__).parent
@@ -191,9 +190,6 @@ def test_session(
     """A session gives what is stored."""
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr(
-        console, "TICK_SECONDS", 3_600.0
-    )  # a slow machine would write lines of progress
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / ".cache"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / ".config"))
     for name in ("NO_COLOR", "FORCE_COLOR"):

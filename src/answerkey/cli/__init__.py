@@ -20,7 +20,6 @@ from answerkey._version import __version__
 from answerkey.cli import look, run, start
 from answerkey.cli.console import leave_stream, surviving_lost_reader
 from answerkey.cli.exits import catch_faults
-from answerkey.errors import SpecError, suggest
 
 #: The commands in the groups and the order of `--help`, and what each does in one line.
 COMMANDS: dict[str, dict[click.Command, str]] = {
@@ -68,16 +67,6 @@ def command_names() -> list[str]:
 
 class App(click.Group):
     """The commands in their groups."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the arguments name, or say which one is near."""
-        name = args[0]
-        if name not in self.commands and not name.startswith("-"):
-            near = suggest(name, command_names()) or f"commands: {', '.join(command_names())}"
-            raise SpecError("E119", f"there is no command `{name}`", hint=near)
-        return super().resolve_command(ctx, args)
 
     def make_context(self, *words: Any, **settings: Any) -> click.Context:  # noqa: ANN401 - click's
         """Read the arguments or print help.

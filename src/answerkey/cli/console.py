@@ -6,12 +6,9 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import shutil
 import sys
-import threading
-import time
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from answerkey.errors import AnswerkeyError
-    from answerkey.evaluate.observer import CallProgress, Observer
+    from answerkey.evaluate.observer import Observer
     from answerkey.reports.terminal import RunProgress
     from answerkey.text import Line
     from answerkey.types import Notice
@@ -92,27 +89,6 @@ class Console:
 
         for notice in notices:
             self.say(draw_notice(notice))
-
-    @property
-    def can_ask(self) -> bool:
-        """Whether somebody at a terminal can be asked; nobody in a pipe can."""
-        streams = (sys.stdin, sys.stdout, sys.stderr)
-        return not self.as_json and not self.quiet and all(stream.isatty() for stream in streams)
-
-    def ask(self, question: str, answers: Container[str] | None = None) -> str:
-        """Return what somebody types, asking until it is one of `answers`, or any text."""
-        while True:
-            sys.stderr.write(f"{question}: ")
-            sys.stderr.flush()
-            # Polars has a read begin anew after Ctrl-C, which ends this wait.
-            while not select.select([sys.stdin], [], [], TICK_SECONDS)[0]:
-                pass
-            line = sys.stdin.readline()
-            if not line:
-                raise KeyboardInterrupt
-            answer = line.strip()
-            if answer and (answers is None or answer in answers):
-                return answer
 
     def display(self) -> AbstractContextManager[Display]:
         """Return what shows progress on stderr."""
@@ -239,11 +215,6 @@ def is_unicode(stream: TextIO) -> bool:
 STAGES = {"read": "reading", "check": "checking", "solve": "solving", "score": "scoring"}
 #: How often a block is drawn anew: often enough to be alive, seldom enough to be calm.
 DRAWN_PER_SECOND = 4
-#: A line is written after so many seconds, or earlier when as much more is done.
-LINE_SECONDS = 30.0
-LINE_SHARE = 0.1
-LEAST_SECONDS = 5.0
-TICK_SECONDS = 1.0
 
 
 class LastingStream:
@@ -268,9 +239,10 @@ class LastingStream:
 
 
 class Display:
-    """Takes the progress of a run; this one, of `--quiet`, shows nothing."""
+    """Takes the progress of a run, and shows none: it only writes warnings and news."""
 
-    def __init__(self) -> None:
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream
         self.lanes: list[Lane] = []
         self.observer: Observer | None = None
         self.stage: tuple[str, int, int] | None = None
@@ -302,6 +274,8 @@ class Display:
 
     def write(self, lines: list[Line]) -> None:
         """Write lines at once."""
+        if self._stream is not None:
+            write_lines(lines, self._stream)
 
     def close(self, error: AnswerkeyError | None) -> None:
         """Take that the run is over, and what kept it from its end."""
@@ -351,63 +325,6 @@ class Lane(Display):
         return RunProgress(self._name, solved, self._total, calls, state, bool(self._end))
 
 
-class LineDisplay(Display):
-    """Writes a line now and then while a model is called; `tick` looks whether it is time."""
-
-    def __init__(
-        self, write: Callable[[list[Line]], None], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        super().__init__()
-        self._write = write
-        self._clock = clock
-        self._written_at = clock()
-        self._share = 0.0
-        self._batches: list[tuple[str, str]] = []
-
-    def follow(self, observer: Observer) -> None:
-        """Begin to look at a task."""
-        super().follow(observer)
-        self._written_at = self._clock()
-        self._share = 0.0
-
-    def write(self, lines: list[Line]) -> None:
-        """Write lines at once."""
-        self._write(lines)
-
-    def tick(self) -> None:
-        """Write a line if it is time for one, or one for each of several runs."""
-        from answerkey.reports.terminal import write_progress, write_runs
-        from answerkey.text import line
-
-        runs = [lane.look() for lane in self.lanes]
-        if runs:
-            calls = [run.calls for run in runs if run.calls is not None]
-            if self._is_time(sum(run.done for run in runs), sum(run.total for run in runs), calls):
-                self._write(write_runs(runs))
-        elif self.observer is not None:
-            progress = self.observer.look()
-            if self._is_time(progress.done, progress.total, [progress]):
-                self._write([line(write_progress(progress))])
-
-    def _is_time(self, done: int, total: int, calls: Sequence[CallProgress]) -> bool:
-        """Return whether to write now, which is remembered."""
-        share = done / total if total else 1.0
-        batches = [(batch.batch, batch.status) for progress in calls for batch in progress.batches]
-        has_news = bool(batches) and batches != self._batches
-        if not has_news and not self._is_due(share):
-            return False
-        self._written_at = self._clock()
-        self._share = share
-        self._batches = batches
-        return True
-
-    def _is_due(self, share: float) -> bool:
-        waited = self._clock() - self._written_at
-        has_advanced = share >= self._share + LINE_SHARE
-        is_time = waited >= LINE_SECONDS or (has_advanced and waited >= LEAST_SECONDS)
-        return is_time and self._share < 1
-
-
 class BlockDisplay(Display):
     """Draws a small block on a terminal, again and again in its place."""
 
@@ -440,7 +357,7 @@ class BlockDisplay(Display):
 
 @contextmanager
 def open_display(*, is_quiet: bool) -> Iterator[Display]:
-    """Yield what shows progress on stderr: a block on a terminal, else a line now and then."""
+    """Yield what shows progress on stderr: a block on a terminal, else warnings alone."""
     if is_quiet:
         yield Display()
         return
@@ -461,17 +378,4 @@ def open_display(*, is_quiet: bool) -> Iterator[Display]:
         ):
             yield block
         return
-    lines = LineDisplay(lambda written: write_lines(written, stream))
-    is_over = threading.Event()
-
-    def tick() -> None:
-        while not is_over.wait(TICK_SECONDS):
-            lines.tick()
-
-    ticker = threading.Thread(target=tick, name="answerkey-progress", daemon=True)
-    ticker.start()
-    try:
-        yield lines
-    finally:
-        is_over.set()
-        ticker.join()
+    yield Display(stream)

@@ -9,13 +9,12 @@ import os
 import platform
 import re
 import signal
-import socket
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import takewhile
 from types import FrameType
 
@@ -44,7 +43,6 @@ from answerkey.errors import (
 ENDING = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 ]
-HANGUP = getattr(signal, "SIGHUP", None)
 #: A signal that was ignored when the process started (`nohup`) stays ignored.
 _FREE = (signal.SIG_DFL, signal.default_int_handler)
 #: So long after the first signal everything is over: `docker stop` kills after ten seconds.
@@ -66,47 +64,44 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Signals:
-    """The signals of one command; `first` is the one that ends it."""
+    """The signals of one command; `first` is the one that ends it.
+
+    `give_up` is called, in another thread, when putting things away takes too long.
+    """
 
     def __init__(self, give_up: Callable[[Interrupted], object]) -> None:
-        """Take `give_up` to be called, in another thread, when putting things away takes too
-        long.
-        """
         self.first: Interrupted | None = None
         self.is_over = False
+        self._began = 0.0
         self._give_up = give_up
+        self._timer = threading.Timer(SECONDS, self._end)
+        self._timer.daemon = True
 
     def hear(self, number: int, _frame: FrameType | None) -> None:
-        """Raise the first signal in the main thread; any other is heard by `watch`."""
+        """Raise the first signal; end the process with the second.
+
+        One Ctrl-C may come twice, and a terminal that is closed hangs up twice.
+        """
         if self.first is None:
             self.first = Interrupted(number)
+            self._began = time.monotonic()
+            self._timer.start()
             raise self.first
+        is_same = number == self.first.number and signal.Signals(number).name == "SIGHUP"
+        if time.monotonic() >= self._began + SAME_SIGNAL and not is_same:
+            os._exit(EXIT_CODE + number)
 
-    def watch(self, receiver: socket.socket, sender: socket.socket) -> None:
-        """End the process with the second signal, or when the first is too long ago.
+    def _end(self) -> None:
+        if self.first is not None:
+            if not self.is_over:
+                self._give_up(self.first)
+            os._exit(EXIT_CODE + self.first.number)
 
-        This is heard in a thread of its own: the main thread may be in the middle of foreign code.
-        """
-        with receiver, sender:
-            first = _receive(receiver)
-            if first is None:
-                return
-            began = time.monotonic()
-            receiver.settimeout(SECONDS)
-            try:
-                # One Ctrl-C may come twice: from the terminal and a parent, or handed on by another
-                # thread. A terminal that is closed hangs up twice, however long that takes: nobody
-                # is impatient.
-                while (number := _receive(receiver)) and (
-                    time.monotonic() < began + SAME_SIGNAL or number == first == HANGUP
-                ):
-                    pass
-            except TimeoutError:
-                if not self.is_over:
-                    self._give_up(self.first or Interrupted(first))
-                number = first
-            if number is not None:
-                os._exit(EXIT_CODE + number)
+    def close(self, *, is_last: bool) -> None:
+        """Take that everything was put away; only the end of the process may be waited for."""
+        self.is_over = True
+        if not is_last:
+            self._timer.cancel()
 
 
 @contextmanager
@@ -116,42 +111,26 @@ def hear_signals(give_up: Callable[[Interrupted], object], *, is_last: bool) -> 
     Where `is_last`, this is the last thing that the process does, and it has to end in time, too.
     """
     heard = Signals(give_up)
-    free = [number for number in ENDING if signal.getsignal(number) in _FREE]
-    if threading.current_thread() is not threading.main_thread() or not free:
-        yield heard
-        return
-    receiver, sender = socket.socketpair()
-    sender.settimeout(0)
-    watcher = threading.Thread(
-        target=heard.watch, args=(receiver, sender), name="answerkey-signals", daemon=True
-    )
-    watcher.start()
-    waker = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
-    before = {number: signal.signal(number, heard.hear) for number in free}
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in ENDING:
+            if signal.getsignal(number) in _FREE:
+                before[number] = signal.signal(number, heard.hear)
     try:
         yield heard
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        signal.set_wakeup_fd(waker)
-        heard.is_over = True
-        if heard.first is None or not is_last:
-            sender.shutdown(socket.SHUT_RDWR)
-
-
-def _receive(receiver: socket.socket) -> int | None:
-    """Return the number of the next signal that ends a command; None when there will be none."""
-    with suppress(ConnectionError):
-        while number := receiver.recv(1):
-            if number[0] in ENDING:
-                return number[0]
-    return None
+        heard.close(is_last=is_last)
 
 
 #: What the machine says no to: space, rights, names. No bug of ours.
 OUR_SURROUNDINGS = frozenset(
     getattr(errno, name)
-    for name in ("EACCES", "EDQUOT", "EIO", "ENAMETOOLONG", "ENOSPC", "ENOTDIR", "EPERM", "EROFS")
+    for name in (
+        *("EACCES", "EDQUOT", "EIO", "EMFILE", "ENAMETOOLONG", "ENFILE"),
+        *("ENOSPC", "ENOTDIR", "EPERM", "EROFS"),
+    )
 )
 
 
@@ -279,9 +258,6 @@ def translate(error: BaseException, words: Sequence[str]) -> AnswerkeyError:
 
 def _translate_refusal(error: OSError) -> RunError | None:
     """Return what the machine says no to as an error of ours."""
-    if error.errno in {errno.EMFILE, errno.ENFILE}:
-        hint = "raise the limit of open files: `ulimit -n 4096`"
-        return RunError("E502", "this process may open no more files", hint=hint)
     if error.errno not in OUR_SURROUNDINGS:
         return None
     try:
@@ -289,7 +265,7 @@ def _translate_refusal(error: OSError) -> RunError | None:
     except OSError:  # Python would try, and complain, once more at its end
         leave_stream(sys.stdout)
     file = f" `{error.filename}`" if error.filename else ""
-    hint = "choose another place, or make room"
+    hint = "choose another place, make room, or raise a limit: `ulimit -n 4096`"
     return RunError("E502", f"cannot write{file}: {error.strerror}", hint=hint)
 
 
@@ -301,18 +277,4 @@ def _translate_usage(error: click.UsageError) -> SpecError:
     if near:
         message = error.message.rstrip(".")
         hint = f"did you mean `{near[0]}`?"
-    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
-        from answerkey.cli.options import translate_option
-
-        hint = translate_option(error.option_name, error.ctx.command) or hint
-    if isinstance(error, click.BadParameter) and error.param is not None:
-        limits = error.param.type
-        if isinstance(limits, click.IntRange | click.FloatRange) and " not in the " in message:
-            return _refuse_number(error.param.opts[0], error.message.partition(" ")[0], limits)
     return SpecError("E119", message, hint=hint)
-
-
-def _refuse_number(flag: str, value: str, limits: click.IntRange | click.FloatRange) -> SpecError:
-    most = "" if limits.max is None else f" and at most {limits.max}"
-    message = f"`{flag} {value}`: the number must be at least {limits.min}{most}"
-    return SpecError("E119", message, hint=f"write `{flag} {limits.min}`, for example")

@@ -29,6 +29,7 @@ from answerkey.cli.options import (
     flag,
     keep_files,
     option,
+    write_size,
 )
 from answerkey.errors import RunError, SpecError
 
@@ -40,9 +41,8 @@ REGRESSED = 1
 DIGITS = option(
     "--digits", "N", "Print N digits; shares as fractions.", type=click.IntRange(min=0, max=17)
 )
-CLUSTER_OPTIONS = (
-    option("--cluster-by", "COLUMN", "Column of samples that belong together, such as a passage."),
-    flag("--uncorrected", "Leave out the correction C/(C-1) for few clusters."),
+CLUSTER_BY = option(
+    "--cluster-by", "COLUMN", "Column of samples that belong together, such as a passage."
 )
 
 
@@ -51,20 +51,14 @@ CLUSTER_OPTIONS = (
     "show latest",
     "show latest --group-by subject --digits 6",
     "show latest --cluster-by passage",
-    "show latest --format markdown > summary.md",
     "show latest --policies gates.yaml --junit gates.xml",
 )
 @RUN
 @option(
     "--group-by", "COLUMN", "Also measure for each value of a column.", "group_by", multiple=True
 )
-@add_options(*CLUSTER_OPTIONS)
-@option(
-    "--digits",
-    "N",
-    "Print N digits and standard errors; shares as fractions.",
-    type=click.IntRange(min=0, max=17),
-)
+@CLUSTER_BY
+@DIGITS
 @option(
     "--format",
     "FORM",
@@ -80,7 +74,6 @@ def show_command(
     *,
     group_by: tuple[str, ...],
     cluster_by: str | None,
-    uncorrected: bool,
     digits: int | None,
     form: str,
     **options: object,
@@ -93,23 +86,18 @@ def show_command(
     from answerkey.reports.terminal import draw_next_steps, draw_summary
     from answerkey.reports.view import describe_run, find_run
 
-    if form == "markdown" and (console.as_json or digits is not None):
-        flag = "--json" if console.as_json else "--digits"
-        message = f"`--format markdown` and `{flag}` exclude each other"
-        raise SpecError("E119", message, hint="leave one out")
     with keep_files(options) as write:
         shown = find_run(run)
-        is_measured = bool(group_by or cluster_by or uncorrected)
+        is_measured = bool(group_by or cluster_by)
         if is_measured:
             from answerkey.evaluate.reopen import regroup
 
-            corrected = False if uncorrected else None
-            shown = regroup(shown, group_by=group_by, cluster_by=cluster_by, is_corrected=corrected)
+            shown = regroup(shown, group_by=group_by, cluster_by=cluster_by)
         if any(options.values()) or (is_measured and shown.gates):
             from answerkey.gates.policies import gate
 
             shown = gate(shown, **find_baseline(options))
-        if form == "markdown":
+        if form == "markdown" and not console.as_json:
             from answerkey.reports.markdown import write_markdown
 
             write_text(write_markdown([shown]), open_stream(is_json=False))
@@ -177,7 +165,6 @@ def runs_command(console: Console, folder: str | None) -> None:
     "Embed at most N rows of each task; default 20000.",
     type=NATURAL,
 )
-@option("--title", "TEXT", "Title of the page; default the name of the evaluation.")
 def report_command(
     console: Console,
     runs: tuple[str, ...],
@@ -195,30 +182,24 @@ def report_command(
     from answerkey.reports.view import find_runs
 
     shown = find_runs(runs)
-    path = out or f"{_name_page(shown)}.html"
+    name = "comparison"
+    if len(shown) == 1 and shown[0].path:
+        name = shown[0].path.resolve().name
+    path = out or f"{name}.html"
     options = {name: value for name, value in chosen.items() if value is not None}
     with console.display() as display:
         written = report(shown, path, progress=display.report, **options)
     console.show(lambda: {"report": written}, tuple)
     if not console.as_json:
         total = "" if written["embedded"] == written["rows"] else f" of {written['rows']:,}"
-        size = f"{written['bytes'] / 1e6:.1f} MB"
-        if written["bytes"] < 1e6:  # noqa: PLR2004 - a megabyte
-            size = f"{written['bytes'] / 1e3:.0f} kB"
+        size = write_size(written["bytes"])
         console.say_text(f"{path}: {size}, {written['embedded']:,}{total} rows embedded")
-
-
-def _name_page(runs: Sequence[Run]) -> str:
-    run = runs[0]
-    if len(runs) > 1:
-        return "comparison"
-    return run.path.resolve().name if run.path else run.key
 
 
 @command(
     "view",
     "view",
-    "view my-project/runs --open",
+    "view my-project/runs",
     "view --port 8080",
 )
 @click.argument("folder", metavar="[DIR]", required=False)
@@ -229,32 +210,23 @@ def _name_page(runs: Sequence[Run]) -> str:
     type=click.IntRange(min=0, max=65535),
     default=0,
 )
-@click.option("--open/--no-browser", "is_opened", default=False, help="Open the page in a browser.")
 def view_command(
     console: Console,
     folder: str | None,
     *,
     port: int,
-    is_opened: bool,
 ) -> None:
     """Serve the runs below DIR (default `runs`) as a web page, until Ctrl-C.
 
     The page is reachable from this machine only, with the token in the printed address. DIR may
     also be a run folder.
     """
-    from answerkey.datasets.storage import is_stored
     from answerkey.text import line
-    from answerkey.viewer.server import open_browser, open_server
+    from answerkey.viewer.server import open_server
 
     if folder is None and not Path(FOLDER).is_dir():
         hint = "name the folder that holds your runs; `answerkey demo` makes one"
         raise RunError("E501", f"there is no folder `{FOLDER}` here", hint=hint)
-    if folder is not None and is_stored(folder):
-        hint = (
-            f"`answerkey report {folder}/NAME` makes a page of a run; or copy the runs to "
-            "this machine"
-        )
-        raise RunError("E501", "the viewer reads folders of this machine", hint=hint)
     with open_server(folder or FOLDER, port=port) as server:
         try:
             address = {"url": server.url, "host": server.server_name, "port": server.server_port}
@@ -262,8 +234,6 @@ def view_command(
             console.show(lambda: {"view": address}, lambda: [line(server.url)])
             sys.stdout.flush()
             console.say_text("Ctrl-C ends it")
-            if is_opened and not open_browser(server.url):
-                console.say_text("no browser could be opened; open the address above")
             server.serve_forever()
         except KeyboardInterrupt as stop:  # Ctrl-C is how a viewer ends, and no failure
             if getattr(stop, "number", signal.SIGINT) != signal.SIGINT:
@@ -301,9 +271,6 @@ def export_command(
     from answerkey.exporters.forms import CSV
     from answerkey.reports.view import find_run
 
-    if raw and form != CSV:
-        hint = f"the texts of {form} are always as they are"
-        raise SpecError("E119", "`--raw` is for CSV", hint=hint)
     reason = ""
     if form == "parquet":
         reason = "Parquet is not text"
@@ -343,8 +310,7 @@ def _require_column(clean: object, label_quality: str | None) -> None:
 )
 @RUN
 @option("--task", "KEY", "Task, if the run has several; default all.")
-@DIGITS
-def audit_command(console: Console, run: str, *, digits: int | None, task: str | None) -> None:
+def audit_command(console: Console, run: str, *, task: str | None) -> None:
     """Read all completions of RUN by every rule and as other harnesses do, and report what stands
     out.
 
@@ -360,7 +326,7 @@ def audit_command(console: Console, run: str, *, digits: int | None, task: str |
         result = audit(audited, progress=display.report, task=task)
     console.show(
         lambda: describe_audit(result),
-        lambda: draw_audit(result, console.width, digits),
+        lambda: draw_audit(result, console.width),
         result.notices,
     )
 
@@ -379,14 +345,12 @@ def audit_command(console: Console, run: str, *, digits: int | None, task: str |
 )
 @_CLEAN
 @option("--dataset", "FILE", "Dataset of a task file.")
-@DIGITS
 @CONFIG
 @ENV
 def audit_dataset_command(
     console: Console,
     files: tuple[str, ...],
     *,
-    digits: int | None,
     header: str | None,
     **chosen: Any,  # noqa: ANN401 - options of click
 ) -> None:
@@ -409,7 +373,7 @@ def audit_dataset_command(
     for number, result in enumerate(audits):
         if number:
             console.print_lines([()])
-        console.print_lines(draw_dataset_audit(result, console.width, digits=digits))
+        console.print_lines(draw_dataset_audit(result, console.width))
         console.warn(result.notices)
 
 
@@ -425,7 +389,7 @@ def audit_dataset_command(
 @option("--scorer", "KEY", "Scorer to compare; default the main one.")
 @option("--value", "NAME", "Value to compare; default the scorer's main one.")
 @option("--by", "COLUMN", "Column of the categories; default as in the summary.")
-@add_options(*CLUSTER_OPTIONS)
+@CLUSTER_BY
 @flag("--common", "Compare on the samples that all runs have.")
 @option("--flips", "N", "List N flipped samples; default 10.", type=NATURAL, default=10)
 @DIGITS
@@ -435,7 +399,6 @@ def compare_command(
     runs: tuple[str, ...],
     *,
     baseline: str | None,
-    uncorrected: bool,
     flips: int,
     digits: int | None,
     fail_on_regression: bool,
@@ -459,7 +422,6 @@ def compare_command(
     result = compare(
         *compared,
         baseline=None if baseline is None else find_run(baseline),
-        is_corrected=not uncorrected,
         **options,  # type: ignore[arg-type]  # the options above have the names of `CompareOptions`
     )
     console.show(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
@@ -10,11 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
-from click.shell_completion import CompletionItem
 
 from answerkey.cli.console import Console
 from answerkey.errors import AnswerkeyError, SpecError
-from answerkey.models.names import PROVIDERS
 
 if TYPE_CHECKING:
     from answerkey.runs import Run
@@ -83,6 +80,14 @@ def write_files(folder: Path, texts: Mapping[str, str], *, with_schemas: bool = 
     return list(paths)
 
 
+def write_size(size: int) -> str:
+    """Return a number of bytes for people."""
+    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size} B"
+
+
 #: Writes `--junit` and `--summary`, of finished runs or of what kept a run from its end.
 WriteFiles = Callable[["Sequence[Run] | AnswerkeyError"], None]
 
@@ -129,17 +134,9 @@ def _take_file(options: dict[str, Any], name: str) -> Path | None:
     if file is None:
         return None
     path = Path(file)
-    problem = ""
-    hint = 'name a file; on GitHub `--summary "$GITHUB_STEP_SUMMARY"`'
-    if not file.strip():
-        problem = " names no file"
-    elif path.is_dir():
-        problem = " is a folder"
-    elif not path.absolute().parent.is_dir():
-        problem = f": there is no folder `{path.parent}`"
-        hint = "make the folder first"
-    if problem:
-        raise SpecError("E119", f"`--{name} {file}`{problem}", hint=hint)
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        hint = 'name a file in a folder that exists; on GitHub `--summary "$GITHUB_STEP_SUMMARY"`'
+        raise SpecError("E119", f"`--{name} {file}` cannot be written", hint=hint)
     return path
 
 
@@ -167,109 +164,9 @@ def find_exit_code(runs: Sequence[Run]) -> int:
     return 0
 
 
-#: Written out: importing the models takes longer than anybody waits for a completion.
-BUILTIN = ("constant", "random", "longest", "overlap", "simulated")
-
-
-def _list_ready_made() -> list[str]:
-    """Return the names of the ready-made tasks, without reading any of their files."""
-    # `importlib.resources` would import the package `spec`, and completing a line would take a
-    # second.
-    folder = Path(__file__).resolve().parents[1] / "spec" / "benchmarks"
-    return sorted(path.stem for path in folder.glob("*.yaml"))
-
-
-def _list_runs() -> list[str]:
-    names = sorted(path.parent.name for path in Path("runs").glob("*/run.json"))
-    return ["latest", *names] if names else []
-
-
-def _list_models() -> list[str]:
-    return [*(f"builtin/{name}" for name in BUILTIN), *(f"{name}/" for name in PROVIDERS)]
-
-
-def _complete(list_names: Callable[[], list[str]], kind: str = "") -> Callable[..., Any]:
-    """Return the function with which click completes a word: by names, and by what the shell knows
-    of a kind, `file` or `dir`.
-    """
-
-    def complete(_context: object, _parameter: object, begun: str) -> list[CompletionItem]:
-        items = [CompletionItem(name) for name in list_names() if name.startswith(begun)]
-        if kind:
-            items.append(CompletionItem(begun, type=kind))
-        return items
-
-    return complete
-
-
-complete_ready_made = _complete(_list_ready_made)
-complete_task = _complete(_list_ready_made, "file")
-complete_model = _complete(_list_models)
-FILE = click.argument("file", metavar="FILE", shell_complete=complete_task)
-RUN = click.argument("run", metavar="RUN", shell_complete=_complete(_list_runs, "dir"))
+FILE = click.argument("file", metavar="FILE")
+RUN = click.argument("run", metavar="RUN")
 RUNS = click.argument("runs", metavar="RUN...", nargs=-1, required=True)
-
-#: Flags of other tools, and what to write instead, where the command has the option.
-FOREIGN = {
-    "-n -l -L --limit --max-samples --filter-first-n --num-examples": (
-        "did you mean `--num-samples`?"
-    ),
-    "-t --tasks --task --benchmarks --benchmark": "a task is named without a flag: "
-    "`answerkey run TASK`",
-    "--datasets --data --input-data": "did you mean `--dataset`?",
-    "-m --models": "did you mean `--model`?",
-    "-o --output --output-path --output-dir --log-dir --work-dir": "did you mean `--out`?",
-    "--num-fewshot --fewshot --nshot --shots --few-shot --n-shot -f": """\
-for a ready-made task write `--config shots=5`; in a task file write in `solver`:
-examples: {dataset: DATASET_KEY, num_examples: 5}
-and above the question in `input_messages`:
-- {role: user, content: "{{ example.question }}", for_each: examples}
-- {role: assistant, content: "{{ example.answer }}", for_each: examples}""",
-    "--model-args --gen-kwargs --generation-config --temperature --max-tokens --top-p -M": (
-        "parameters follow the model's name: `--model 'NAME?temperature=0&max_tokens=16'`"
-    ),
-    "--base-url --api-base --api-url --model-base-url": (
-        "the address is part of the name: `--model http://HOST/v1#NAME`"
-    ),
-    "--api-key": "keys are environment values, such as `OPENAI_API_KEY`; `--env FILE` reads them "
-    "from a file",
-    "--batch-size --max-connections --max-concurrency --num-concurrent --concurrency "
-    "--parallel -b -j": """\
-answerkey finds what the endpoint takes, up to 64 requests at once; for fewer write `model.yaml`:
-key: my-model
-display_name: My model
-max_concurrent_requests: 8
-config: {connection_type: provider_connection, provider_id: openai, model_key: gpt-4.1-nano}
-and run with `--model model.yaml`""",
-    "--epochs --repeats --num-trials --trials --n-trials": """\
-write in `definition` of the task file:
-trials: {num_trials: 5}""",
-    "--system --system-prompt --system-message --system-instruction": """\
-write as the first of `input_messages` in the task file:
-- {role: system, content: "Answer with the letter alone."}""",
-    "--no-cache --use-cache": "did you mean `--cache-policy`?",
-    "--trust-remote-code": "did you mean `--trust-code`?",
-    "--shuffle --shuffle-choices --shuffle-options": """\
-to show the options in another order write in `definition` of the task file:
-choice_order: {options: "{{ sample.options }}", orders: shuffled}
-to draw samples at random write `--num-samples 100 --subsampling random`""",
-    "--random": "did you mean `--subsampling`?",
-    "--threshold --min-score --fail-below": "did you mean `--fail-under`?",
-}
-
-
-def translate_option(name: str, command: click.Command) -> str | None:
-    """Return what to write for an option of another tool; None for one that no tool has.
-
-    What the command does not have is not suggested.
-    """
-    options = {flag for option in command.params for flag in option.opts}
-    for flags, text in FOREIGN.items():
-        is_meant = name.replace("_", "-") in flags.split()
-        if is_meant and options.issuperset(re.findall(r"--[a-z-]+", text)):
-            return text
-    return None
-
 
 FLAGS = {
     ("--json", "as_json"): "Print one JSON object on stdout, nothing else.",
@@ -338,14 +235,12 @@ def pairs_option(name: str, form: str, example: str, *more: str, **options: Any)
     return click.option(name, *more, multiple=True, callback=parse, **options)
 
 
-# Read before the others: `--prompt` adds to it.
 CONFIG = pairs_option(
     "--config",
     "name=value",
     "k=4",
     metavar="K=V",
     help="Set a config value; repeatable.",
-    is_eager=True,
 )
 COLUMN = pairs_option(
     "--column",

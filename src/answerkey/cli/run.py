@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import chain, product
 from pathlib import Path
@@ -34,8 +34,6 @@ from answerkey.cli.options import (
     WriteFiles,
     add_options,
     command,
-    complete_model,
-    complete_task,
     find_baseline,
     find_exit_code,
     flag,
@@ -51,24 +49,12 @@ SHOWN = 8
 if TYPE_CHECKING:
     from answerkey.evaluate.run import Matrix, TabledRun
     from answerkey.runs import Run
+    from answerkey.text import Line
 
 #: Options as the verbs take them: name to value.
 Chosen = dict[str, Any]
 
 
-def _set_prompt(context: click.Context, _option: click.Parameter, name: str | None) -> None:
-    if name is not None:
-        context.params["config"]["prompt"] = name
-
-
-PROMPT = option(
-    "--prompt",
-    "NAME",
-    "Wording of a ready-made task's prompt: helm, lm-eval, official; short for "
-    "`--config prompt=NAME`.",
-    expose_value=False,
-    callback=_set_prompt,
-)
 SAVE = option(
     "--save", "DIR", "Also write a data file as a project of YAML files that does the same."
 )
@@ -134,7 +120,6 @@ LOG_OPTIONS = (
 )
 TASK_OPTIONS = (
     CONFIG,
-    PROMPT,
     DATASET,
     option("--completions", "FILE", "Score the completions recorded in this file."),
     option(
@@ -199,7 +184,6 @@ RUN_OPTIONS = (OUT, ENGINE, RAY_ADDRESS, ALLOW_FAILED, TRUST, COPY)
     "Model to call; repeatable, one run for each.",
     "models",
     multiple=True,
-    shell_complete=complete_model,
 )
 @add_options(*LOG_OPTIONS, *TASK_OPTIONS, SAVE, *RUN_OPTIONS)
 @add_options(*LIVE_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
@@ -225,13 +209,11 @@ def run_command(
         open_data_file(console, source, options, models, completion_columns)
         options["completion_columns"] = completion_columns
 
-        def work(models: Sequence[str]) -> int:
-            if dry_run:
-                return _show_plans(console, source, {**options, "models": models})
-            made = run_file(console, source, out=out, options={**options, "models": models})
-            return finish(console, made, write=write)
-
-        return work(models)
+        options["models"] = models
+        if dry_run:
+            return _show_plans(console, source, options)
+        made = run_file(console, source, out=out, options=options)
+        return finish(console, made, write=write)
 
 
 def _show_plans(console: Console, file: str | TabledRun, options: Chosen) -> int:
@@ -261,9 +243,7 @@ _MARKS = re.compile(
 _LOOKED_AT = 2**16
 
 
-def open_given(
-    file: str, options: Chosen, console: Console, *, is_scored: bool = False
-) -> str | TabledRun:
+def open_given(file: str, options: Chosen, console: Console) -> str | TabledRun:
     """Return the file that a command is about: a log with the tables that are read from it.
 
     The options that are about a log are taken out of the others.
@@ -274,7 +254,7 @@ def open_given(
         if value := options.pop(name):
             chosen[name] = value
     path = Path(file)
-    kind = _find_kind(path, read_as, is_scored=is_scored)
+    kind = _find_kind(path, read_as)
     if kind is None:
         for name in chosen:
             flag = f"--{name.replace('_', '-')}"
@@ -295,11 +275,10 @@ def open_given(
     return log
 
 
-def _find_kind(path: Path, read_as: str | None, *, is_scored: bool) -> str | None:
+def _find_kind(path: Path, read_as: str | None) -> str | None:
     """Return the kind of a log; None for what is to be read as something else.
 
-    A file is held against the marks of logs first. One that is a data file as well, with
-    completions where these are to be scored, is E119, unless `--as` says what it is.
+    A file is held against the marks of logs first, unless `--as` says what it is.
     """
     if read_as == "data" or not path.exists():
         return None
@@ -313,12 +292,7 @@ def _find_kind(path: Path, read_as: str | None, *, is_scored: bool) -> str | Non
             message = f"`{path}` is no log that is known"
             raise DataError("E201", message, hint="`--as data`, or leave it out")
         return kind
-    if kind in {None, "plain"}:
-        return None
-    if _is_data(str(path), is_scored=is_scored):
-        message = f"`{path}` is a log ({kind}) and a data file"
-        raise SpecError("E119", message, hint="say which: `--as log` or `--as data`")
-    return kind
+    return None if kind == "plain" else kind
 
 
 def _is_marked(path: Path) -> bool:
@@ -332,28 +306,6 @@ def _is_marked(path: Path) -> bool:
     if path.suffix in {".yaml", ".yml"}:
         return beginning.startswith(b"evalId:")
     return _MARKS.search(beginning) is not None
-
-
-def _is_data(file: str, *, is_scored: bool) -> bool:
-    """Return whether a file has question, options and truth in columns of its own."""
-    from answerkey.spec import is_data_file
-
-    if not is_data_file(file):
-        return False
-    from answerkey.evaluate.options import Options
-    from answerkey.spec.data_file import recognise_file
-
-    try:
-        columns = recognise_file(file, Options()).columns.say()
-    except AnswerkeyError:
-        return False
-    if is_scored and "completion" not in columns:
-        return False
-    return not any("." in name for names in columns.values() for name in _list(names))
-
-
-def _list(names: str | Iterable[str]) -> Iterable[str]:
-    return [names] if isinstance(names, str) else names
 
 
 def open_data_file(
@@ -401,7 +353,6 @@ def run_file(
 def finish(
     console: Console,
     made: Matrix | Run,
-    steps: Sequence[tuple[str, str]] = (),
     *,
     write: WriteFiles | None = None,
 ) -> int:
@@ -418,7 +369,7 @@ def finish(
     is_single = len(runs) == 1 and not errors
     resume = f"answerkey resume {shlex.quote(str(made.path))}"
     if not console.as_json:
-        _print_runs(console, runs, made, steps if is_single else None)
+        _print_runs(console, runs, str(made.path), is_single=is_single)
     elif is_single:
         write_json(describe_run(runs[0]))
     else:
@@ -442,32 +393,32 @@ def _list_errors(matrix: Matrix) -> list[AnswerkeyError]:
             message = problem.message
             if f"`{name}`" not in message:
                 message = f"`{name}`: {message}"
-            problems.append(
-                AnswerkeyError(problem.code, message, where=problem.where, hint=problem.hint)
-            )
+            where = problem.where
+            problems.append(AnswerkeyError(problem.code, message, where=where, hint=problem.hint))
     return problems
 
 
 def _print_runs(
     console: Console,
     runs: Sequence[Run],
-    made: Matrix | Run,
-    steps: Sequence[tuple[str, str]] | None,
+    folder: str,
+    *,
+    is_single: bool,
 ) -> None:
-    """Print summaries; then the next `steps` of a single run, or how several compare."""
+    """Print summaries; then what to do next with a single run, or how several compare."""
     from answerkey.reports.terminal import draw_next_for_several, draw_next_steps, draw_summary
     from answerkey.text import BLANK
 
     for run in runs:
         console.print_lines([*draw_summary(run, console.width, verbose=console.verbose), BLANK])
-    if steps is not None:
-        console.say(draw_next_steps(runs[0], steps))
+    if is_single:
+        console.say(draw_next_steps(runs[0]))
     elif runs:
         from answerkey.reports.leaderboard import draw_leaderboard
 
         console.print_lines(draw_leaderboard(runs, console.width))
         if sum(run.status == "complete" for run in runs) > 1:
-            console.say([BLANK, *draw_next_for_several(str(made.path))])
+            console.say([BLANK, *draw_next_for_several(folder)])
 
 
 @command(
@@ -495,7 +446,7 @@ def score_command(
     """
     with keep_files(options) as write:
         options = find_baseline(options)
-        source = open_given(file, options, console, is_scored=True)
+        source = open_given(file, options, console)
         open_data_file(console, source, options, (), completion_columns)
         options["calls_model"] = options["completions"] is not None or bool(completion_columns)
         options["completion_columns"] = completion_columns
@@ -513,7 +464,7 @@ def score_command(
     required=True,
 )
 @option("--task", "KEY", "Task, if FILE has several.")
-@add_options(CONFIG, PROMPT, DATASET, *ROW_OPTIONS)
+@add_options(CONFIG, DATASET, *ROW_OPTIONS)
 def export_prompts_command(
     console: Console, file: str, *, out: str, task: str | None, **options: Any
 ) -> None:
@@ -537,13 +488,8 @@ def export_prompts_command(
     "check my-project",
     "check task.yaml --dataset questions.jsonl",
 )
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, shell_complete=complete_task)
-@option(
-    "--model",
-    "NAME",
-    "Model to use in place of the one in FILE.",
-    shell_complete=complete_model,
-)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@option("--model", "NAME", "Model to use in place of the one in FILE.")
 @add_options(*TASK_OPTIONS, *POLICY_OPTIONS)
 def check_command(
     console: Console,
@@ -559,28 +505,27 @@ def check_command(
     """
     from answerkey.evaluate.dry_run import check
     from answerkey.reports.preview import describe_check, draw_check
-    from answerkey.text import Span, line
+    from answerkey.text import line
 
     chosen = find_baseline(options)
     for file in files:
         with suppress(AnswerkeyError):  # it is reported with the others
             open_data_file(console, file, chosen, (), completion_columns)
-    checks = {}
+    results = []
+    lines: list[Line] = []
     with console.display() as display:
         for file, column in product(files, completion_columns or (None,)):
-            name = f"{file}, column {column}" if len(completion_columns) > 1 else file
             chosen["completion_column"] = column
-            checks[name] = check(file, progress=display.report, **chosen)
-    if console.as_json:
-        described = [describe_check(result, name) for name, result in checks.items()]
-        write_json(described[0] if len(described) == 1 else {"checks": described})
-    else:
-        for name, result in checks.items():
-            if len(checks) > 1:
-                console.print_lines([line(Span(name, "title"))])
-            console.print_lines(draw_check(result, console.width))
-    codes = [error.exit_code for result in checks.values() for error in result.errors]
-    return max(codes, default=0)
+            result = check(file, progress=display.report, **chosen)
+            results.append((file, result))
+            if len(files) > 1:
+                lines.append(line(file))
+            lines += draw_check(result, console.width)
+    described = [describe_check(result, file) for file, result in results]
+    console.show(
+        lambda: described[0] if len(described) == 1 else {"checks": described}, lambda: lines
+    )
+    return max((error.exit_code for _, result in results for error in result.errors), default=0)
 
 
 @command(
@@ -588,8 +533,8 @@ def check_command(
     "doctor openai/gpt-4.1-nano",
     "doctor http://127.0.0.1:8000/v1#my-model my-project --timeout 120",
 )
-@click.argument("model", metavar="MODEL", shell_complete=complete_model)
-@click.argument("task", metavar="[TASK]", required=False, shell_complete=complete_task)
+@click.argument("model", metavar="MODEL")
+@click.argument("task", metavar="[TASK]", required=False)
 @option("--timeout", "SECONDS", "Seconds for one call; default 20.", "seconds", default=20.0)
 @option("--max-cost", "USD", "Spend at most this; default 0.01.", default=0.01)
 @add_options(PRICE, CONFIG, DATASET, COLUMN, ENV, OUTSIDE, ALLOW_HOST, TRUST)

@@ -6,10 +6,9 @@ And the caches.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -22,17 +21,12 @@ from answerkey.cli.options import (
     TASK,
     Kind,
     command,
-    complete_ready_made,
     flag,
     option,
-    pairs_option,
     write_files,
+    write_size,
 )
 from answerkey.errors import SpecError
-
-if TYPE_CHECKING:
-    from answerkey.models.cache import CacheUse
-    from answerkey.text import Line
 
 
 def copy_project(folder: Path, *, with_schemas: bool = False) -> list[Path]:
@@ -61,7 +55,6 @@ def copy_project(folder: Path, *, with_schemas: bool = False) -> list[Path]:
     "--task",
     "NAME",
     "Start from a ready-made task (`answerkey tasks`) instead of the example.",
-    shell_complete=complete_ready_made,
 )
 @option(
     "--dataset",
@@ -112,76 +105,35 @@ def schema_command(_console: Console, kind: Kind) -> None:
     write_json(schema(kind))
 
 
-@command(
-    "cache",
-    "cache",
-    "cache clear --dry-run",
-    "cache clear calls downloads",
-)
-@click.argument("words", metavar="[clear] [NAME]...", nargs=-1)
-@flag("--clear", "The same as `clear`.")
-@flag("--dry-run", "Only show what `clear` would delete.")
-def cache_command(console: Console, words: tuple[str, ...], *, clear: bool, dry_run: bool) -> None:
-    """Show the sizes and limits of the caches; with `clear`, delete what they hold.
+@command("cache", "cache", "cache --clear")
+@flag("--clear", "Delete what the caches hold.")
+def cache_command(console: Console, *, clear: bool) -> None:
+    """Show the place and the sizes of the caches; with `--clear`, delete what they hold.
 
-    NAME is `calls`, `downloads`, `hub` or `logs`; default all. Links are not followed,
-    and journals of unfinished runs are kept.
+    Links are not followed, and journals of unfinished runs are kept.
     """
     from answerkey.models.cache import clear_cache, default_cache_file, list_caches
-    from answerkey.text import line
+    from answerkey.text import Table, lay_out, line
 
-    if words[:1] == ("clear",):
-        clear, words = True, words[1:]
-    caches = list_caches(words)
+    caches = list_caches(())
     if clear:
         caches = [cache for cache in caches if cache.is_clearable and (cache.entries or cache.size)]
-        if not dry_run:
-            for cache in caches:
-                clear_cache(cache)
-    total = sum(cache.size for cache in caches)
-    folder = str(default_cache_file().parent)
-
-    verb = ""
-    if clear:
-        verb = "would delete " if dry_run else "deleted "
-    did = line(f"{verb}{write_size(total)} in {folder}")
-    described = {
-        "folder": folder,
-        "caches": [_describe_cache(cache, with_limit=not clear) for cache in caches],
-        "bytes": total,
-        "deleted": clear and not dry_run,
-    }
-    console.show(lambda: described, lambda: [*_draw_caches(caches, console.width), did])
-
-
-def _describe_cache(cache: CacheUse, *, with_limit: bool) -> dict[str, object]:
-    about: dict[str, object] = {"name": cache.name, "path": str(cache.path)}
-    about |= {"bytes": cache.size, "entries": cache.entries}
-    if with_limit:
-        about |= {"limit_bytes": cache.limit, "is_clearable": cache.is_clearable}
-    return about
-
-
-def _draw_caches(caches: Sequence[CacheUse], width: int) -> list[Line]:
-    from answerkey.text import Table, lay_out
-
-    if not caches:
-        return []
+        for cache in caches:
+            clear_cache(cache)
+    described = []
     rows = []
     for cache in caches:
-        sizes = (write_size(cache.size), write_size(cache.limit))
-        rows.append((cache.name, f"{cache.entries:,}", *sizes, cache.holds))
-    return lay_out(Table(("cache", "entries", "size", "limit", "holds"), rows, "<>>><"), width)
-
-
-def write_size(size: int | None) -> str:
-    """Return a number of bytes for people; nothing for none."""
-    if size is None:
-        return ""
-    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
-        if size >= unit:
-            return f"{size / unit:.1f} {name}"
-    return f"{size} B"
+        about = {"name": cache.name, "path": str(cache.path), "bytes": cache.size}
+        described.append({**about, "entries": cache.entries})
+        rows.append((cache.name, f"{cache.entries:,}", write_size(cache.size), cache.holds))
+    total = sum(cache.size for cache in caches)
+    folder = str(default_cache_file().parent)
+    table = Table(("cache", "entries", "size", "holds"), rows, "<>><")
+    did = line(f"{'deleted ' if clear else ''}{write_size(total)} in {folder}")
+    console.show(
+        lambda: {"folder": folder, "caches": described, "bytes": total, "deleted": clear},
+        lambda: [*lay_out(table, console.width), did] if rows else [did],
+    )
 
 
 @command("demo", "demo --dir /tmp/answerkey-demo")
@@ -202,9 +154,7 @@ def demo_command(console: Console, folder: str) -> int:
     number = 1
     while (out := project / "runs" / f"demo-{number}").exists():
         number += 1
-    made = run_file(console, project, out=out, options={})
-    steps = [(f"answerkey run {shlex.quote(folder)} --model builtin/longest", "another model")]
-    return finish(console, made, steps)
+    return finish(console, run_file(console, project, out=out, options={}))
 
 
 @command(
@@ -213,7 +163,7 @@ def demo_command(console: Console, folder: str) -> int:
     "tasks show mmlu",
     "run mmlu --dataset data/mmlu/test --model builtin/random",
 )
-@click.argument("words", metavar="[show NAME]", nargs=-1, shell_complete=complete_ready_made)
+@click.argument("words", metavar="[show NAME]", nargs=-1)
 def tasks_command(console: Console, words: tuple[str, ...]) -> None:
     """List the ready-made tasks, or show NAME: its data, its licence, and how to run it.
 
@@ -222,15 +172,12 @@ def tasks_command(console: Console, words: tuple[str, ...]) -> None:
     from answerkey.reports.preview import describe_ready_made, draw_ready_made, draw_ready_made_task
     from answerkey.spec.ready_made import list_ready_made, load_ready_made
 
-    names = words[1:] if words[:1] == ("show",) else words
-    if len(names) > 1 or (words and not names):
-        hint = "write `answerkey tasks show mmlu`"
-        raise SpecError("E119", "`tasks show` shows one task", hint=hint)
-    keys = [_find_key(name) for name in names] or list_ready_made()
-    tasks = list(map(load_ready_made, keys))
-    draw = partial(draw_ready_made, tasks)
-    if names:
+    names = [word for word in words if word != "show"]
+    tasks = [load_ready_made(_find_key(name)) for name in names or list_ready_made()]
+    if len(names) == 1:
         draw = partial(draw_ready_made_task, tasks[0])
+    else:
+        draw = partial(draw_ready_made, tasks)
     console.show(lambda: describe_ready_made(tasks), lambda: draw(console.width))
     if not names and not console.as_json:
         console.say_text("next: answerkey tasks show NAME")
@@ -257,14 +204,7 @@ def _find_key(name: str) -> str:
     "File with the questions of a batch output.",
     type=click.Path(path_type=Path),
 )
-@pairs_option(
-    "--column",
-    "NAME=COLUMN",
-    "completion=my_output",
-    "columns",
-    metavar="NAME=COLUMN",
-    help="Name a column of a plain file: `completion=my_output`; repeatable.",
-)
+@COLUMN
 @option("--allow-failed", "N|N%", "Leave out up to N (or N %) broken lines.")
 @SINGLE_ANSWERS
 def import_command(

@@ -76,21 +76,19 @@ def check(
     errors, notices = list(loaded.errors), list(loaded.notices)
     tasks: list[CheckedTask] = []
     shared = Shared()
-    plans = []
+    specifications: Sequence[Specification] = ()
     if loaded.value is not None:
         errors += loaded.value.find_baseline_errors()
-        plans = loaded.value.split()
-    for number, plan in enumerate(plans):
-        for specification in plan.specifications:
-            job, problems = open_job(specification, chosen, shared, is_check=True)
-            errors += problems
-            if job is None:
-                continue
-            row_problems = check_rows(job, open_engine(), progress or ignore_progress, shared)
-            errors += row_problems.errors(job)
-            notices += [*job.dataset.notices, *row_problems.notices, *find_odd_options(job)]
-            if number == 0:  # the other plans are the same tasks with another model
-                tasks.append(CheckedTask(specification.key, job.dataset.name, len(job.dataset)))
+        specifications = loaded.value.specifications
+    for specification in specifications:
+        job, problems = open_job(specification, chosen, shared, is_check=True)
+        errors += problems
+        if job is None:
+            continue
+        row_problems = check_rows(job, open_engine(), progress or ignore_progress, shared)
+        errors += row_problems.errors(job)
+        notices += [*job.dataset.notices, *row_problems.notices, *find_odd_options(job)]
+        tasks.append(CheckedTask(specification.key, job.dataset.name, len(job.dataset)))
     return Checked(
         tuple(sort_errors(distinct(errors))), tuple(dict.fromkeys(notices)), tuple(tasks)
     )
@@ -140,10 +138,7 @@ def plan_calls(path: TaskSource | TabledRun, **options: Unpack[RunOptions]) -> D
     policy = chosen.cache_policy or cast("CachePolicy | None", plan.cache_policy)
     engine = open_engine(chosen.engine, chosen.ray_address)
     shared = Shared()
-    specifications: list[Specification] = []
-    for part in plan.split():
-        specifications += part.specifications
-    jobs = open_jobs(specifications, chosen, shared)
+    jobs = open_jobs(plan.specifications, chosen, shared)
     jobs, _ = check_jobs(jobs, chosen, engine, ignore_progress, shared)
     with closing(CallCache(policy or "no-cache")) as cache:
         return DryRun(tuple(_plan_job(job, chosen, cache) for job in jobs))

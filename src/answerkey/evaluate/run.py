@@ -166,11 +166,6 @@ def run(
     """
     chosen = read_options("run", options)
     plan, notices = read_plan(path, chosen)
-    if len(plan.matrix) > 1:
-        message = (
-            f"the matrix of `{plan.file}` has {len(plan.matrix)} models, and `run` makes one run"
-        )
-        raise SpecError("E119", message, hint="use `ak.run_matrix`, or name one with `model=`")
     engine = open_engine(chosen.engine, chosen.ray_address)
     place = choose_place(out, plan.key)
     pending = open_run(path, plan, notices, chosen, engine)
@@ -233,8 +228,7 @@ def read_plan(path: TaskSource | TabledRun, options: Options) -> tuple[Plan, lis
             "a run file needs an `evaluation` with `task_specifications`, or `tasks` and a dataset"
         )
         raise SpecError("E119", message, where=Place(file=name), hint=hint)
-    for part in plan.split():
-        require_trusted(part.specifications, options)
+    require_trusted(plan.specifications, options)
     raise_all(plan.find_baseline_errors())
     if isinstance(path, TabledRun):
         plan = path.attach(plan)
@@ -315,10 +309,9 @@ def run_matrix(
 ) -> Matrix:
     """Run a file once for each model, or each completion column.
 
-    Without `models`, they are those of the file's `matrix`. Everything is read, opened and checked
-    first, each dataset once. Each run has a folder below `out`; one alone has `out` itself, and
-    raises what ends it. Options as in `Options`; limits are those of each run. Without
-    `calls_model`, a task that has no recorded completions is E119.
+    Everything is read, opened and checked first, each dataset once. Each run has a folder below
+    `out`; one alone has `out` itself, and raises what ends it. Options as in `Options`; limits are
+    those of each run. Without `calls_model`, a task that has no recorded completions is E119.
     """
     if len(models) > 1 and len(completion_columns) > 1:
         message = "`--model` and `--completion-column` are both given several times"
@@ -334,9 +327,8 @@ def run_matrix(
         plan, notices = read_plan(path, chosen)
         if not calls_model:
             _refuse_calls(plan)
-        names = list(plan.matrix) or ["-".join(filter(None, (chosen.model_name, column)))]
-        for name, part in zip(names, plan.split(), strict=True):
-            planned.append((name, part, notices, chosen))
+        name = "-".join(filter(None, (chosen.model_name, column)))
+        planned.append((name, plan, notices, chosen))
     engine = open_engine(first.engine, first.ray_address)
     place = choose_place(out, planned[0][1].key)
     display = choose_display(display, None)

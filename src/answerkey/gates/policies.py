@@ -90,7 +90,7 @@ def plan_policies(
         if isinstance(overrides.policies, str | Path):
             base = Path(overrides.policies).parent
         node = _read_callers_policies(project)
-    policies, places = build_policies(node, project.problems, config=config or Config(), base=base)
+    policies, places = build_policies(node, config=config or Config(), base=base)
     if overrides.baseline is not None:
         policies = _set_baseline(policies, name_lasting(overrides.baseline))
     policies, places = _add_options(policies, places, overrides)
@@ -112,15 +112,15 @@ def _read_callers_policies(project: Project) -> Node | None:
             node = project.read(stated)
         else:
             node = project.read({"policies": stated})
-    except SpecError as error:
+    except AnswerkeyError as error:
         project.problems.report(error)
         return None
     if not node.is_map or "rules" in node.entries:
         return node
-    if "policies" not in node.entries and not node.is_broken:
+    if "policies" not in node.entries:
         hint = "it begins with `policies:`, a list of policies, each with `key` and `rules`"
-        project.problems.add("E108", "the file holds no policies", node.place, hint)
-    return node.get("policies")
+        node.report("E108", "the file holds no policies", hint)
+    return node.entries.get("policies")
 
 
 def _check_rule(
@@ -167,44 +167,44 @@ def _report_missing(
 
 
 def build_policies(
-    node: Node | None, problems: Problems, *, config: Config, base: Path
+    node: Node | None, *, config: Config, base: Path
 ) -> tuple[tuple[Plain, ...], Places]:
     """Return the policies of a list, or of a single mapping; report and leave out invalid ones.
 
     `base` is the folder for paths that are stated in no file.
     """
-    if node is None or node.is_null or node.is_broken:
+    if node is None or node.is_null:
         return (), {}
-    node = config.fill(node, problems, ("policies",))
+    node = config.fill(node, ("policies",))
     entries = node.items if node.is_list else (node,)
     valid: list[tuple[Node, PolicyFields]] = []
     for number, entry in enumerate(entries, start=1):
         name = f"policy {number}" if len(entries) > 1 else "the policy"
-        if fields := validate_node(PolicyFields, entry, problems, name=name):
+        if fields := validate_node(PolicyFields, entry, name):
             valid.append((entry, fields))
-    stated_keys = [(fields.key, "policy", entry.place) for entry, fields in valid]
-    keys = assign_keys(stated_keys, problems, what="policy", within="in the run file")
+    keys = assign_keys([(entry, "policy") for entry, _ in valid], "policy", "in the run file")
     policies = []
     places: dict[tuple[str, str], Place] = {}
     for (entry, fields), key in zip(valid, keys, strict=True):
         rules = []
+        rule_nodes = []
         for rule_node in entry.at("rules").items:
-            rule = _build_rule(rule_node, problems, base)
+            rule = _build_rule(rule_node, base)
             if rule is not None:
                 rules.append(rule)
+                rule_nodes.append((rule_node, ""))
                 places[key, rule["key"]] = rule_node.at("definition").place
-        rule_keys = [(rule["key"], "", places[key, rule["key"]]) for rule in rules]
-        assign_keys(rule_keys, problems, what="rule", within=f"in policy `{key}`")
+        assign_keys(rule_nodes, "rule", f"in policy `{key}`")
         policies.append(_dump_fields(fields, key) | {"rules": rules})
     return tuple(policies), places
 
 
-def _build_rule(node: Node, problems: Problems, base: Path) -> Plain | None:
-    fields = validate_node(RuleFields, node, problems, name="the rule")
-    definition_node = node.get("definition")
+def _build_rule(node: Node, base: Path) -> Plain | None:
+    fields = validate_node(RuleFields, node, "the rule")
+    definition_node = node.entries.get("definition")
     if definition_node is None:
         return None
-    definition = _build_definition(definition_node, problems, base)
+    definition = _build_definition(definition_node, base)
     if fields is None or definition is None:
         return None
     rule = _dump_fields(fields, fields.key)
@@ -222,22 +222,22 @@ def _dump(definition: Definition) -> Plain:
     return {"type": definition.type, **fields}
 
 
-def _build_definition(node: Node, problems: Problems, base: Path) -> Definition | None:
-    operator = node.get("operator")
-    if operator is not None and operator.style in {">", "|"} and RULE.choose(node, problems):
+def _build_definition(node: Node, base: Path) -> Definition | None:
+    operator = node.field("operator")
+    if operator.style in {">", "|"} and RULE.choose(node):
         hint = (
             "YAML reads `>` and `|` as the beginning of a text block: write the operator "
             'in quotes, `">="`'
         )
-        problems.add("E108", "`operator` is not in quotes", operator.place, hint)
+        operator.report("E108", "`operator` is not in quotes", hint)
         return None
-    definition: Definition | None = RULE.read(node, problems)[1]
+    definition: Definition | None = RULE.read(node)[1]
     if not isinstance(definition, NotWorse) or definition.baseline is None:
         return definition
     try:
         baseline = resolve_stated(definition.baseline, node.at("baseline").place, base)
     except SpecError as error:
-        problems.report(error)
+        node.problems.report(error)
         return None
     return replace(definition, baseline=str(baseline))
 
@@ -372,7 +372,9 @@ def take_policies(
     project = Project(folder, overrides, problems)
     if overrides.policies is not None:
         project = Project.open(folder, overrides, problems)
-    policies, places = plan_policies(project, evaluation, tasks, from_plain(stored, Place()))
+    policies, places = plan_policies(
+        project, evaluation, tasks, from_plain(stored, Place(), problems)
+    )
     errors = sort_errors(problems.errors)
     if overrides.states_gates:
         errors += find_baseline_errors(policies, places, evaluation)

@@ -6,37 +6,18 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import (
-    dataclass,
-    field,
-    replace,
-)
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    get_args,
-)
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import (
-    Field,
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import Field, TypeAdapter, ValidationError
 
-from answerkey.errors import (
-    Place,
-    SpecError,
-    listing,
-    suggest,
-)
-from answerkey.spec import validation
+from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.spec.nodes import (
     Node,
     Path,
     Problems,
+    advise,
     from_plain,
     kind_of,
     map_scalars,
@@ -49,63 +30,36 @@ from answerkey.spec.validation import (
     Number,
     Text,
     Whole,
+    explain,
+    report_text,
+    validate_node,
 )
-from answerkey.templates import (
-    ConfigValue,
-    embed_config,
-    find_config_names,
-)
+from answerkey.templates import ConfigValue, embed_config, find_config_names
 
 ElementType = Literal["string", "integer", "float", "boolean"]
-_ADAPTERS: dict[ElementType, TypeAdapter[Any]] = {
-    "string": TypeAdapter(Text),
-    "integer": TypeAdapter(Whole),
-    "float": TypeAdapter(Number),
-    "boolean": TypeAdapter(bool),
+_LISTS: dict[str, Any] = {
+    "string": list[Text],
+    "integer": list[Whole],
+    "float": list[Number],
+    "boolean": list[bool],
+}
+_DICTS: dict[str, Any] = {
+    "string": dict[str, Text],
+    "integer": dict[str, Whole],
+    "float": dict[str, Number],
+    "boolean": dict[str, bool],
 }
 
 
-class UnsuitableError(ValueError):
-    """A value that a parameter does not accept: what it must be, and what to write."""
-
-    def __init__(self, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.hint = hint
-
-
-def read_element(
-    value: object,
-    dtype: ElementType,
-    name: str = "",
-) -> Any:  # noqa: ANN401 - of that type
-    """Return a value as a type; `name` says which entry of a list or mapping it is."""
-    if isinstance(value, float) and value.is_integer() and dtype == "integer":
-        value = int(value)
-    try:
-        return _ADAPTERS[dtype].validate_python(value)
-    except ValidationError as error:
-        message, hint = validation.explain(error.errors()[0])
-        raise UnsuitableError(f"{name}{message}", hint) from None
-
-
-def split_list(text: str) -> list[object]:
-    """Return a list written as JSON, or separated by commas."""
-    if not text.strip():
-        return []
-    if not text.strip().startswith("["):
-        return [part.strip() for part in text.split(",")]
-    return list(_parse_json(text, "a JSON list", 'write `a,b` or `["a", "b"]`'))
-
-
-def _parse_json(
-    text: str,
-    what: str,
-    hint: str,
-) -> Any:  # noqa: ANN401 - any JSON
+def parse_several(text: str) -> object:
+    """Return a list or a mapping that is written as JSON, or a list separated by commas."""
+    if not text.strip().startswith(("[", "{")):
+        return [part.strip() for part in text.split(",")] if text.strip() else []
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise UnsuitableError(f"is not {what}: {text!r}", hint) from None
+        hint = 'write `a,b`, `["a", "b"]` or `{"name": 1}`'
+        raise SpecError("E111", f"is not JSON: {text!r}", hint=hint) from None
 
 
 class Parameter(Fields):
@@ -117,30 +71,33 @@ class Parameter(Fields):
     description: Text | None = None
     default_value: Any = None
     nullable: bool = False
-    element: ClassVar[ElementType] = "string"
 
     def accept(self, value: object, *, is_text: bool = False) -> object:
-        """Return a value, or what a text of the command line means, as this type."""
-        if is_text and not (self.nullable and str(value).strip() in {"null", "~", ""}):
-            value = self.parse(str(value))
-        elif is_text:
+        """Return a value, or what a text of the command line means; raise SpecError for another."""
+        if is_text and self.nullable and str(value).strip() in {"null", "~", ""}:
             value = None
         if value is not None:
-            return self.check(value)
+            return self.check(self.parse(str(value)) if is_text else value)
         if not self.nullable:
-            raise UnsuitableError("may not be null", "give a value, or declare `nullable: true`")
+            hint = "give a value, or declare `nullable: true`"
+            raise SpecError("E111", "may not be null", hint=hint)
         return None
 
     def check(self, value: object) -> object:
-        """Return a value that is not null as this type, or raise UnsuitableError."""
-        element = read_element(value, self.element)
-        low = getattr(self, "min", None)
-        high = getattr(self, "max", None)
-        if low is not None and element < low:
-            raise UnsuitableError(f"is {element!r}, below `min` {low!r}")
-        if high is not None and element > high:
-            raise UnsuitableError(f"is {element!r}, above `max` {high!r}")
-        return element
+        """Return a value that is not null as this type."""
+        try:
+            return TypeAdapter(self.value_type()).validate_python(value)
+        except ValidationError as error:
+            detail = error.errors()[0]
+        message, hint = explain(detail)
+        for step in detail["loc"]:
+            entry = step + 1 if isinstance(step, int) else f"`{step}`"
+            message = f"entry {entry} {message}"
+        raise SpecError("E111", message, hint=hint)
+
+    def value_type(self) -> Any:  # noqa: ANN401 - a type that pydantic knows
+        """Return what a value must be."""
+        return Text
 
     def parse(self, text: str) -> object:
         """Return a text of the command line as a value to be checked."""
@@ -150,12 +107,12 @@ class Parameter(Fields):
         """Return what `<< config.key >>` stands for when this is the value."""
         return value
 
-    def find_mistake(self) -> tuple[str, str, str | None] | None:
-        """Return the field that contradicts another one, what is wrong with it, and a hint."""
+    def find_mistake(self) -> str | None:
+        """Return which fields contradict each other."""
         low = getattr(self, "min", None)
         high = getattr(self, "max", None)
         if low is not None and high is not None and low > high:
-            return "min", f"`min` {low!r} is above `max` {high!r}", None
+            return f"`min` {low!r} is above `max` {high!r}"
         return None
 
 
@@ -165,7 +122,10 @@ class FloatParameter(Parameter):
     type: Literal["float"]
     min: Number | None = None
     max: Number | None = None
-    element = "float"
+
+    def value_type(self) -> Any:  # noqa: ANN401 - as above
+        """Return a number within the bounds."""
+        return Annotated[Number, Field(ge=self.min, le=self.max)]
 
 
 class IntParameter(Parameter):
@@ -174,14 +134,20 @@ class IntParameter(Parameter):
     type: Literal["int"]
     min: Whole | None = None
     max: Whole | None = None
-    element = "integer"
+
+    def value_type(self) -> Any:  # noqa: ANN401 - as above
+        """Return a whole number within the bounds."""
+        return Annotated[Whole, Field(ge=self.min, le=self.max)]
 
 
 class BooleanParameter(Parameter):
     """True or false."""
 
     type: Literal["boolean"]
-    element = "boolean"
+
+    def value_type(self) -> Any:  # noqa: ANN401 - as above
+        """Return true or false."""
+        return bool
 
 
 class StringParameter(Parameter):
@@ -190,6 +156,36 @@ class StringParameter(Parameter):
     type: Literal["string"]
     string_kind: Literal["freeform", "python", "jinja"] = "freeform"
     examples: list[Text] | None = None
+
+
+class ListParameter(Parameter):
+    """A list of values of one type."""
+
+    type: Literal["list"]
+    dtype: ElementType = "string"
+
+    def value_type(self) -> Any:  # noqa: ANN401 - as above
+        """Return a list of `dtype`."""
+        return _LISTS[self.dtype]
+
+    def parse(self, text: str) -> object:
+        """Return a list."""
+        return parse_several(text)
+
+
+class DictParameter(Parameter):
+    """A mapping from text to values of one type."""
+
+    type: Literal["dict"]
+    value_dtype: ElementType = "string"
+
+    def value_type(self) -> Any:  # noqa: ANN401 - as above
+        """Return a mapping to `value_dtype`."""
+        return _DICTS[self.value_dtype]
+
+    def parse(self, text: str) -> object:
+        """Return a mapping."""
+        return parse_several(text)
 
 
 class CategoricalParameter(Parameter):
@@ -208,12 +204,12 @@ class CategoricalParameter(Parameter):
         if not self.multiple:
             return self._pick(value)
         if not isinstance(value, list):
-            raise UnsuitableError(f"must be a list of allowed values, not {value!r}")
+            raise SpecError("E111", f"must be a list of allowed values, not {value!r}")
         return [self._pick(entry) for entry in value]
 
     def parse(self, text: str) -> object:
         """Return one value, or a list of them."""
-        return split_list(text) if self.multiple else text
+        return parse_several(text) if self.multiple else text
 
     def _pick(self, value: object) -> object:
         for allowed in self.allowed_values:
@@ -223,7 +219,7 @@ class CategoricalParameter(Parameter):
         if str(value) in names:
             return self.allowed_values[names.index(str(value))]
         message = f"is {value!r}; allowed: {listing(names)}"
-        raise UnsuitableError(message, suggest(str(value), names))
+        raise SpecError("E111", message, hint=suggest(str(value), names))
 
     def substitute(self, value: object) -> object:
         """Return the mapped value, or the value itself where there is no mapping."""
@@ -231,90 +227,23 @@ class CategoricalParameter(Parameter):
             return [self.substitute(entry) for entry in value]
         return (self.values_mapping or {}).get(str(value), value)
 
-    def find_mistake(self) -> tuple[str, str, str | None] | None:
+    def find_mistake(self) -> str | None:
         """Return which mapped value is not allowed."""
         allowed = list(map(str, self.allowed_values))
         for name in self.values_mapping or ():
             if name not in allowed:
-                message = f"`values_mapping` maps {name!r}, which is not in `allowed_values`"
-                return "values_mapping", message, f"allowed: {listing(allowed)}"
+                return f"`values_mapping` maps {name!r}, which is not in `allowed_values`"
         return None
-
-
-class ListParameter(Parameter):
-    """A list of values of one type."""
-
-    type: Literal["list"]
-    dtype: ElementType = "string"
-
-    def check(self, value: object) -> object:
-        """Return the list with every entry as `dtype`."""
-        if not isinstance(value, list | tuple):
-            raise UnsuitableError(f"must be a list, not {value!r}")
-        return [
-            read_element(entry, self.dtype, f"entry {number} ")
-            for number, entry in enumerate(value, start=1)
-        ]
-
-    def parse(self, text: str) -> object:
-        """Return a list written as JSON or separated by commas."""
-        return split_list(text)
-
-
-class DictParameter(Parameter):
-    """A mapping from text to values of one type."""
-
-    type: Literal["dict"]
-    value_dtype: ElementType = "string"
-
-    def check(self, value: object) -> object:
-        """Return the mapping with every value as `value_dtype`."""
-        if not isinstance(value, dict):
-            raise UnsuitableError(f"must be a mapping, not {value!r}")
-        return {
-            str(key): read_element(entry, self.value_dtype, f"`{key}` ")
-            for key, entry in value.items()
-        }
-
-    def parse(self, text: str) -> object:
-        """Return a mapping written as JSON."""
-        return _parse_json(text, "JSON", 'write it as `{"name": 1}`')
 
 
 class NamedParameter(Parameter):
     """The key of something defined elsewhere, which is looked up there."""
 
-    def check(self, value: object) -> object:
-        """Return the key."""
-        if isinstance(value, int) and not isinstance(value, bool):
-            return str(value)
-        if not isinstance(value, str) or not value.strip():
-            raise UnsuitableError(f"must be a name, not {value!r}")
-        return value
+    type: Literal["model", "dataset", "dataset_column", "task_result"]
 
-
-class ModelParameter(NamedParameter):
-    """The key of a model."""
-
-    type: Literal["model"]
-
-
-class DatasetParameter(NamedParameter):
-    """The key of a dataset."""
-
-    type: Literal["dataset"]
-
-
-class DatasetColumnParameter(NamedParameter):
-    """The name of a column of the task's dataset."""
-
-    type: Literal["dataset_column"]
-
-
-class TaskResultParameter(NamedParameter):
-    """The key of another task specification of the same evaluation."""
-
-    type: Literal["task_result"]
+    def value_type(self) -> Any:  # noqa: ANN401 - as above
+        """Return a name."""
+        return Annotated[Text, Field(pattern=r"\S")]
 
 
 _KINDS: tuple[type[Parameter], ...] = (
@@ -325,22 +254,12 @@ _KINDS: tuple[type[Parameter], ...] = (
     CategoricalParameter,
     ListParameter,
     DictParameter,
-    ModelParameter,
-    DatasetParameter,
-    DatasetColumnParameter,
-    TaskResultParameter,
+    NamedParameter,
 )
 #: The kinds of parameters by their `type`.
-PARAMETERS = {get_args(kind.model_fields["type"].annotation)[0]: kind for kind in _KINDS}
-
-
-@dataclass(frozen=True)
-class Given:
-    """A config value and where it is given; `is_text` if it comes from the command line."""
-
-    value: object
-    place: Place
-    is_text: bool = False
+PARAMETERS: dict[str, type[Parameter]] = {}
+for kind in _KINDS:
+    PARAMETERS |= dict.fromkeys(get_args(kind.model_fields["type"].annotation), kind)
 
 
 @dataclass(frozen=True)
@@ -369,21 +288,11 @@ class Config:
         is_code = getattr(parameter, "string_kind", "freeform") != "freeform"
         return ConfigValue(parameter.substitute(self.values[name]), is_code)
 
-    def fill(
-        self,
-        root: Node,
-        problems: Problems,
-        path: Path = (),
-    ) -> Node:
+    def fill(self, root: Node, path: Path = ()) -> Node:
         """Return the tree with every `<< config.x >>` replaced, or reported and left."""
-        return map_scalars(root, lambda way, node: self._fill_scalar(way, node, problems), path)
+        return map_scalars(root, self._fill_scalar, path)
 
-    def _fill_scalar(
-        self,
-        path: Path,
-        node: Node,
-        problems: Problems,
-    ) -> Node:
+    def _fill_scalar(self, path: Path, node: Node) -> Node:
         text = node.text or ""
         if "<<" not in text:
             return node
@@ -391,43 +300,33 @@ class Config:
         for name in names:
             if self.is_implied and name not in self.values:
                 hint = _advise_declaration(name, _find_type(name, text, path))
-                problems.add("E110", f"unknown config name `{name}`", node.place, hint)
+                node.report("E110", f"unknown config name `{name}`", hint)
             elif name not in self.parameters:
-                _refuse_name(name, self.parameters, node.place, problems)
+                _refuse_name(name, self.parameters, node)
         if not names or not self.values.keys() >= set(names):
             return node
-        is_template = kind_of(path) == "template"
         try:
-            value = embed_config(text, self.look_up, is_template=is_template)
+            value = embed_config(text, self.look_up, is_template=kind_of(path) == "template")
         except SpecError as error:
-            validation.report_text(error, node, problems)
+            report_text(error, node)
             return node
         if isinstance(value, str):
             return replace(node, value=value)
-        return from_plain(value, node.place)
+        return from_plain(value, node.place, node.problems)
 
 
-def report_unknown(
-    settings: Mapping[str, Given],
-    names: Collection[str],
-    problems: Problems,
-) -> None:
+def report_unknown(settings: Mapping[str, Node], names: Collection[str]) -> None:
     """Report config values whose names are not declared."""
-    for name, value in settings.items():
+    for name, node in settings.items():
         if name not in names:
-            _refuse_name(name, names, value.place, problems)
+            _refuse_name(name, names, node)
 
 
-def _refuse_name(
-    name: str,
-    names: Collection[str],
-    place: Place,
-    problems: Problems,
-) -> None:
-    hint = suggest(name, names) or f"names: {listing(names)}"
+def _refuse_name(name: str, names: Collection[str], node: Node) -> None:
+    hint = advise(name, names, "names")
     if not names:
         hint = f"the task reads no `<< config.{name} >>`: leave it out"
-    problems.add("E110", f"unknown config name `{name}`", place, hint)
+    node.report("E110", f"unknown config name `{name}`", hint)
 
 
 def _find_type(
@@ -464,7 +363,7 @@ def list_declared(node: Node) -> list[str]:
     return [entry.key for entry in node.at("config_spec").items if entry.key is not None]
 
 
-def pick_declared(settings: Mapping[str, Given], node: Node) -> dict[str, Given]:
+def pick_declared(settings: Mapping[str, Node], node: Node) -> dict[str, Node]:
     """Return the values whose names a task or an evaluation declares."""
     names = list_declared(node)
     return {name: value for name, value in settings.items() if name in names}
@@ -483,69 +382,47 @@ def _imply_parameters(node: Node) -> dict[str, Parameter]:
     return parameters
 
 
-def _read_parameters(
-    node: Node, problems: Problems
-) -> tuple[dict[str, Parameter], dict[str, Given]]:
-    """Return the parameters of a task or an evaluation, and their defaults, by key, checked."""
-    if "config_spec" not in node.entries:
-        return _imply_parameters(node), {}
-    parameters: dict[str, Parameter] = {}
-    defaults: dict[str, Given] = {}
-    listed = node.entries["config_spec"]
-    if not listed.is_list and not listed.is_null:
-        problems.add("E108", "`config_spec` must be a list of parameters", listed.place)
-    for number, entry in enumerate(listed.items, start=1):
-        parameter = _read_parameter(entry, f"`config_spec` entry {number}", problems)
-        if parameter is None:
-            continue
-        key = parameter.key
-        if key in parameters:
-            problems.add("E114", f"config parameter `{key}` is declared twice", entry.place)
-        parameters[key] = parameter
-        if "default_value" in parameter.model_fields_set:
-            default = Given(parameter.default_value, entry.at("default_value").place)
-            if default.value is not None or parameter.nullable:
-                defaults[key] = default
-    return parameters, defaults
-
-
-def _read_parameter(
-    entry: Node,
-    label: str,
-    problems: Problems,
-) -> Parameter | None:
+def _read_parameter(entry: Node, label: str) -> Parameter | None:
     kind = entry.field("type")
-    types = f"types: {listing(PARAMETERS)}"
-    if kind.is_null or not kind.is_scalar:
-        problems.add("E108", f"{label} needs a `type`", entry.place, types)
-        return None
     name = str(kind.value)
     if name not in PARAMETERS:
-        hint = suggest(name, PARAMETERS) or types
-        problems.add("E109", f"unknown parameter type {kind.value!r}", kind.place, hint)
+        hint = advise(name, PARAMETERS, "types")
+        code = "E108" if kind.is_null else "E109"
+        kind.report(code, f"{label}: unknown parameter type {name!r}", hint)
         return None
-    parameter = validation.validate_node(PARAMETERS[name], entry, problems, name=label)
-    if parameter is None:
-        return None
-    mistake = parameter.find_mistake()
-    if mistake is not None:
-        wrong, message, advice = mistake
-        problems.add("E111", message, entry.key_place(wrong), advice)
-    try:
-        if parameter.default_value is not None:
-            parameter.accept(parameter.default_value)
-    except UnsuitableError as error:
-        message = f"default of config parameter `{parameter.key}` {error}"
-        problems.add("E111", message, entry.at("default_value").place, error.hint)
+    parameter = validate_node(PARAMETERS[name], entry, label)
+    mistake = parameter and parameter.find_mistake()
+    if mistake:
+        entry.report("E111", mistake)
     return parameter
+
+
+def _read_parameters(node: Node) -> tuple[dict[str, Parameter], dict[str, Node]]:
+    """Return the parameters of a task or an evaluation, and their defaults, by key."""
+    parameters: dict[str, Parameter] = {}
+    defaults: dict[str, Node] = {}
+    if "config_spec" not in node.entries:
+        return _imply_parameters(node), defaults
+    listed = node.field("config_spec")
+    if not listed.is_list and not listed.is_null:
+        listed.report("E108", "`config_spec` must be a list of parameters")
+    for number, entry in enumerate(listed.items, start=1):
+        parameter = _read_parameter(entry, f"`config_spec` entry {number}")
+        if parameter is None:
+            continue
+        if parameter.key in parameters:
+            entry.report("E114", f"config parameter `{parameter.key}` is declared twice")
+        parameters[parameter.key] = parameter
+        if parameter.default_value is not None:
+            defaults[parameter.key] = entry.entries["default_value"]
+    return parameters, defaults
 
 
 def resolve_config(
     node: Node,
-    settings: Mapping[str, Given],
-    problems: Problems,
+    settings: Mapping[str, Node],
     *,
-    fallbacks: Mapping[str, Given] = MappingProxyType({}),
+    fallbacks: Mapping[str, Node] = MappingProxyType({}),
     needs_all: bool = True,
 ) -> Config:
     """Return the config of a task or an evaluation: what is given, over its defaults, checked.
@@ -554,51 +431,48 @@ def resolve_config(
     missing value is no error; an implied parameter without one is reported where it is read.
     """
     is_implied = "config_spec" not in node.entries
-    parameters, defaults = _read_parameters(node, problems)
-    report_unknown(settings, parameters, problems)
+    parameters, defaults = _read_parameters(node)
+    report_unknown(settings, parameters)
     values: dict[str, object] = {}
     places: dict[str, Place] = {}
     for key, parameter in parameters.items():
-        chosen = settings.get(key) or defaults.get(key) or fallbacks.get(parameter.type)
-        if chosen is not None:
+        layers = (fallbacks.get(parameter.type), defaults.get(key), settings.get(key))
+        chosen = list(filter(None, layers))
+        for value in chosen:  # a wrong default is reported even where it is not used
+            places[key] = value.place
             try:
-                values[key] = parameter.accept(chosen.value, is_text=chosen.is_text)
-                places[key] = chosen.place
-            except UnsuitableError as error:
-                if key in settings:  # an unsuitable default was reported
-                    message = f"config value `{key}` {error}"
-                    problems.add("E111", message, chosen.place, error.hint)
-        elif parameter.nullable:
+                values[key] = parameter.accept(to_plain(value), is_text=value.style == "argument")
+            except SpecError as error:
+                value.report("E111", f"config value `{key}` {error.message}", error.hint)
+        if not chosen and parameter.nullable:
             values[key] = None
-        elif needs_all and not is_implied:
+        elif not chosen and needs_all and not is_implied:
             hint = f"give it in `task_config` or with `--config {key}=…`, "
             hint += "or declare a `default_value`"
-            problems.add("E111", f"config value `{key}` is missing", node.place, hint)
+            node.report("E111", f"config value `{key}` is missing", hint)
     return Config(parameters, values, places, is_implied)
 
 
-def refuse_config(node: Node, problems: Problems) -> None:
+def refuse_config(node: Node) -> None:
     """Report `<< config.x >>` where no config is known; inline rows are left alone."""
     for path, scalar in walk_scalars(node):
         if scalar.text is not None and kind_of(path) in {"plain", "template"}:
             for name in find_config_names(scalar.text):
                 hint = "config values stand in tasks and in task specifications"
-                problems.add("E110", f"no config value `{name}` is known here", scalar.place, hint)
+                scalar.report("E110", f"no config value `{name}` is known here", hint)
 
 
-def read_given(
-    node: Node,
-    problems: Problems,
-    *,
-    name: str,
-) -> dict[str, Given]:
+def read_given(node: Node, name: str) -> dict[str, Node]:
     """Return the values of a `task_config` or `config` mapping."""
     if not node.is_map and not node.is_null:
-        problems.add("E108", f"`{name}` must be a mapping of config names to values", node.place)
-    return {key: Given(to_plain(entry), entry.place) for key, entry in node.entries.items()}
+        node.report("E108", f"`{name}` must be a mapping of config names to values")
+    return dict(node.entries)
 
 
-def given_by_caller(config: Mapping[str, object]) -> dict[str, Given]:
+def given_by_caller(config: Mapping[str, object], problems: Problems) -> dict[str, Node]:
     """Return the values of `--config k=v`, or of a Python caller, whose text is read alike."""
-    place = Place(file="--config")
-    return {name: Given(value, place, isinstance(value, str)) for name, value in config.items()}
+    settings = {}
+    for name, value in config.items():
+        node = from_plain(value, Place(file="--config"), problems)
+        settings[name] = replace(node, style="argument" if isinstance(value, str) else "")
+    return settings

@@ -25,9 +25,8 @@ from answerkey.errors import (
     Place,
     SpecError,
     listing,
-    suggest,
 )
-from answerkey.spec.nodes import Problems, name_key
+from answerkey.spec.nodes import Problems, advise, name_key
 from answerkey.spec.project import Overrides
 from answerkey.spec.ready_made import write_yaml
 from answerkey.spec.sources import (
@@ -96,7 +95,7 @@ def recognise_file(path: str | Path, overrides: Overrides) -> DataFile:
         columns["completion"] = overrides.completion_column
     for role in columns.keys() - set(SAID_ROLES):
         message = f"`--column {role}={columns[role]}`: nothing is called `{role}`"
-        hint = suggest(role, SAID_ROLES) or f"what a column can be: {listing(SAID_ROLES)}"
+        hint = advise(role, SAID_ROLES, "what a column can be")
         raise SpecError("E119", message, hint=hint)
     stamp = None
     if not is_remote(path) and Path(path).is_file():

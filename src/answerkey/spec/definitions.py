@@ -9,13 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from answerkey.errors import (
-    AnswerkeyError,
-    Place,
-    SpecError,
-    listing,
-    suggest,
-)
+from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
 from answerkey.models.config import (
     Caller,
     CustomConfig,
@@ -27,79 +21,46 @@ from answerkey.models.config import (
 from answerkey.models.names import complete_name
 from answerkey.sandbox import check_snippet
 from answerkey.scorers import asks_model
-from answerkey.spec.config import (
-    Config,
-    Given,
-    resolve_config,
-)
-from answerkey.spec.nodes import (
-    Node,
-    Problems,
-    with_key,
-)
+from answerkey.spec.config import Config, resolve_config
+from answerkey.spec.nodes import Node, advise, with_key
 from answerkey.spec.project import YAML_ENDINGS, Project
 from answerkey.spec.ready_made import ReadyMade, open_raw_files
-from answerkey.spec.sources import (
-    DatasetSpec,
-    build_dataset,
-    is_remote,
-)
+from answerkey.spec.sources import DatasetSpec, build_dataset, is_remote
 from answerkey.spec.task import Task, build_task
-from answerkey.spec.yaml_text import resolve_path
 
 Judges = dict[str, str | ModelConfig]
 
 
 def define(project: Project, node: Node) -> None:
     """Add the datasets, models, adapters and tasks of a run file; report keys used twice."""
-    problems = project.problems
-    for name in ("datasets", "models", "model_adapters", "tasks"):
-        if node.is_broken or _lacks_entry(node.at(name)):
-            project.unread.add(name)
-    for entry in map(with_key, node.at("datasets").items):
-        dataset = build_dataset(entry, problems, base=project.folder)
-        _keep(dataset, entry, project.datasets, "dataset", project)
-    if node.at("models").items or node.at("model_adapters").items:
+    earlier = len(project.problems.errors)
+    for entry in map(with_key, node.field("datasets").items):
+        _keep(build_dataset(entry, project.folder), entry, project.datasets, "dataset")
+    if node.field("models").items or node.field("model_adapters").items:
         _define_models(project, node)
-    for entry in map(with_key, node.at("tasks").items):
+    for entry in map(with_key, node.field("tasks").items):
         if entry.key is None:
-            check_unused_task(entry, problems)
+            check_unused_task(entry)
             continue
         if entry.key in project.tasks:
-            message = f"task key `{entry.key}` is used twice"
-            problems.add("E114", message, entry.key_place("key"))
+            entry.report("E114", f"task key `{entry.key}` is used twice", key="key")
         project.tasks.setdefault(entry.key, entry)
-
-
-def _lacks_entry(listed: Node) -> bool:
-    """Return whether a list has an entry that could not be read, or whose key could not be."""
-    keys = (entry.entries.get("key", entry) for entry in listed.items)
-    return listed.is_broken or any(key.is_broken for key in keys)
+    project.is_faulty = len(project.problems.errors) > earlier
 
 
 def _define_models(project: Project, node: Node) -> None:
-    from answerkey.spec.models import build_adapter, build_model
+    from answerkey.spec.models import OWN_ADAPTERS, build_adapter, build_model
 
-    for entry in node.at("models").items:
-        model = build_model(entry, project.problems)
-        _keep(model, entry, project.models, "model", project)
-    for entry in node.at("model_adapters").items:
-        adapter = build_adapter(entry, project.problems)
-        _keep(adapter, entry, project.adapters, "model adapter", project)
-    if "model_adapters" not in project.unread:
-        for key in project.models:
-            _check_adapter(project, key)
-
-
-def _check_adapter(project: Project, key: str) -> None:
-    from answerkey.spec.models import OWN_ADAPTERS
-
-    model = project.models[key]
+    for entry in node.field("models").items:
+        _keep(build_model(entry), entry, project.models, "model")
+    for entry in node.field("model_adapters").items:
+        _keep(build_adapter(entry), entry, project.adapters, "model adapter")
     adapters = OWN_ADAPTERS | project.adapters.keys()
-    if model.adapter is not None and model.adapter not in adapters:
-        hint = suggest(model.adapter, adapters) or f"adapters: {listing(sorted(adapters))}"
-        message = f"model adapter `{model.adapter}` is not defined"
-        project.problems.add("E113", message, model.place, hint)
+    for model in project.models.values():
+        if model.adapter is not None and model.adapter not in adapters:
+            message = f"model adapter `{model.adapter}` is not defined"
+            hint = advise(model.adapter, sorted(adapters), "adapters")
+            project.problems.add("E113", message, model.place, hint)
 
 
 def _keep(
@@ -107,19 +68,16 @@ def _keep(
     entry: Node,
     kept: dict[str, Any],
     what: str,
-    project: Project,
 ) -> None:
-    if built is None:
-        project.broken.add(entry.key or "")
-        return
-    if built.key in kept:
-        project.problems.add("E114", f"{what} key `{built.key}` is used twice", entry.place)
-    kept.setdefault(built.key, built)
+    if built is not None and built.key in kept:
+        entry.report("E114", f"{what} key `{built.key}` is used twice")
+    elif built is not None:
+        kept[built.key] = built
 
 
-def check_unused_task(node: Node, problems: Problems) -> None:
+def check_unused_task(node: Node) -> None:
     """Report what is wrong with a task that is not run: config values need not be given."""
-    build_task(node, resolve_config(node, {}, problems, needs_all=False), problems)
+    build_task(node, resolve_config(node, {}, needs_all=False))
 
 
 def open_given_dataset(project: Project) -> None:
@@ -136,26 +94,20 @@ def open_given_dataset(project: Project) -> None:
         project.given_dataset = project.datasets[str(location)]
         return
     try:
-        if is_remote(location):
-            project.given_dataset = (project.open_files or DatasetSpec.of_path)(location)
-        elif path.suffix.lower() in YAML_ENDINGS:
+        if path.suffix.lower() in YAML_ENDINGS and not is_remote(location):
             node = with_key(project.read(path, limit=path.parent))
-            project.given_dataset = build_dataset(node, project.problems, base=path.parent)
-        elif path.exists():
+            project.given_dataset = build_dataset(node, path.parent)
+        elif is_remote(location) or path.exists():
             project.given_dataset = (project.open_files or DatasetSpec.of_path)(location)
         else:
-            raise _refuse_dataset_path(project, path)
+            names = [*project.datasets]
+            if path.parent.is_dir():
+                names += sorted(map(str, path.parent.iterdir()))
+            hint = suggest(str(path), names) or f"there are: {listing(names, limit=5)}"
+            message = f"`--dataset {path}`: there is no such file"
+            project.problems.add("E119", message, Place(file=str(path)), hint)
     except AnswerkeyError as error:
         project.problems.report(error)
-
-
-def _refuse_dataset_path(project: Project, path: Path) -> SpecError:
-    files = sorted(map(str, path.parent.iterdir())) if path.parent.is_dir() else []
-    hint = suggest(str(path), files) or f"files there: {listing(files, limit=5)}"
-    if project.datasets:
-        hint += f" datasets of the run file: {listing(project.datasets)}"
-    message = f"`--dataset {path}`: there is no such file"
-    return SpecError("E119", message, where=Place(file=str(path)), hint=hint)
 
 
 def find_dataset(
@@ -164,71 +116,30 @@ def find_dataset(
     place: Place,
 ) -> DatasetSpec | None:
     """Return a dataset by key; report one that is not defined."""
-    if key in project.datasets:
-        return project.datasets[key]
-    if key not in project.broken and "datasets" not in project.unread and "<<" not in key:
+    if key not in project.datasets and not project.is_faulty and "<<" not in key:
         hint = "give the file with `--dataset FILE`"
         if project.datasets:
-            hint = suggest(key, project.datasets) or f"datasets: {listing(project.datasets)}"
-        project.problems.add("E113", f"dataset `{key}` is not defined", place, hint)
-        project.broken.add(key)
-    return None
+            hint = advise(key, project.datasets, "datasets")
+        message = f"dataset `{key}` is not defined"
+        if message not in [error.message for error in project.problems.errors]:
+            project.problems.add("E113", message, place, hint)
+    return project.datasets.get(key)
 
 
 def find_given_model(project: Project) -> str | None:
-    """Return the model that the caller names, as a file would: by key, path, or provider."""
+    """Return the model that the caller names, as a file would: by key or by provider."""
     name = project.overrides.model_name
-    if name is None or name in project.models:
+    if name is None or name in project.models or suggest(name, project.models):
         return name
     if isinstance(project.overrides.model, ModelConfig):
-        return name
-    if name.lower().endswith(YAML_ENDINGS) and (Path(name).exists() or not is_live(name)):
-        return str(resolve_path(Path(name), Place(file="--model")))
-    if suggest(name, project.models):
         return name
     return complete_name(name)
 
 
-def open_model_file(
-    project: Project,
-    path: str,
-    typed: str | None = None,
-) -> None:
-    """Define the model of a model file by its path; errors show the path as `typed`."""
-    if path in project.models or path in project.broken:
-        return
-    from answerkey.spec.models import build_model
-
-    model = None
-    try:
-        node = project.read(Path(typed or path), limit=Path(path).parent)
-        model = build_model(node, project.problems)
-    except SpecError as error:
-        project.problems.report(error)
-    if model is None:
-        project.broken.add(path)
-        return
-    project.models[path] = model
-    _check_adapter(project, path)
-
-
-def _open_given_model_file(project: Project, reference: str) -> None:
-    if reference.lower().endswith(YAML_ENDINGS) and reference == find_given_model(project):
-        open_model_file(project, reference, project.overrides.model_name)
-
-
-def choose_model(
-    project: Project,
-    reference: str,
-    place: Place,
-    *,
-    is_callers: bool = False,
-) -> str | ModelConfig:
-    """Return the model that a reference means, for `open_model`; raise SpecError if it is none.
-
-    `is_callers`: the caller wrote the reference, not a file.
-    """
+def choose_model(project: Project, reference: str, place: Place) -> str | ModelConfig:
+    """Return the model that a reference means, for `open_model`; raise SpecError if it is none."""
     model = project.overrides.model
+    is_callers = project.is_callers or reference == find_given_model(project)
     if isinstance(model, ModelConfig) and reference == model.name:
         return model
     environment = project.environment
@@ -248,12 +159,7 @@ def choose_model(
         raise SpecError("E113", f"model `{reference}` is not defined", where=place, hint=hint)
     try:
         if is_live(name):
-            return read_name(
-                name,
-                caller=caller,
-                is_callers=is_callers,
-                place=place,
-            )
+            return read_name(name, caller=caller, is_callers=is_callers, place=place)
         from answerkey.models.model import open_model
 
         open_model(name)
@@ -270,15 +176,14 @@ def _suggest_model(
 ) -> str:
     from answerkey.models.model import suggest_model
 
-    near = suggest(name, project.models)
     whole = complete_name(name)
     hints = []
-    if near or project.models or not is_callers:
-        hints.append(near or f"models: {listing(project.models)}")
+    if project.models or not is_callers:
+        hints.append(advise(name, project.models, "models"))
     if whole != name:
         hints.append(f"write `{whole}` for the model of that provider")
-    elif not near:
-        hints.append(suggest_model(name) if is_callers else "or name one as `builtin/random`")
+    elif is_callers:
+        hints.append(suggest_model(name))
     return "; ".join(hints)
 
 
@@ -287,11 +192,9 @@ def prepare_model(
     reference: str,
     place: Place,
     generation: Generation,
-    *,
-    is_callers: bool,
 ) -> str | ModelConfig:
     """Return a model that will be called, with its generation; raise SpecError if it cannot be."""
-    model = choose_model(project, reference, place, is_callers=is_callers)
+    model = choose_model(project, reference, place)
     if reference in project.models and project.models[reference].task == "embeddings":
         message = f"model `{reference}` gives embeddings: it cannot complete prompts"
         raise SpecError("E301", message, where=place)
@@ -318,23 +221,20 @@ def find_model(
     reference: str,
     place: Place,
     generation: Generation | None,
-    *,
-    is_callers: bool = False,
 ) -> str | ModelConfig | None:
     """Return a model to call; report one that is not defined, or cannot be called.
 
     Without `generation` it is not called, and None is returned.
     """
-    _open_given_model_file(project, reference)
-    if reference in project.broken or "<<" in reference:
+    if "<<" in reference:
         return None
     try:
         if generation is None:
-            choose_model(project, reference, place, is_callers=is_callers)
+            choose_model(project, reference, place)
             return None
-        model = prepare_model(project, reference, place, generation, is_callers=is_callers)
-    except SpecError as error:
-        if error.code != "E113" or "models" not in project.unread:
+        model = prepare_model(project, reference, place, generation)
+    except AnswerkeyError as error:
+        if error.code != "E113" or not project.is_faulty:
             project.problems.report(error)
         return None
     if isinstance(model, str) and generation.given():
@@ -351,16 +251,11 @@ def list_judges(task: Task) -> dict[str, tuple[str, Place]]:
     return judges
 
 
-def find_judges(
-    project: Project,
-    task: Task,
-    *,
-    is_callers: bool = False,
-) -> Judges:
+def find_judges(project: Project, task: Task) -> Judges:
     """Return the model of each scorer that calls one, by the scorer's key; report mistakes."""
     judges: Judges = {}
     for key, (name, place) in list_judges(task).items():
-        model = find_model(project, name, place, Generation(), is_callers=is_callers)
+        model = find_model(project, name, place, Generation())
         if model is not None:
             judges[key] = model
     return judges
@@ -378,45 +273,39 @@ def check_references(project: Project, config: Config) -> None:
 def resolve(
     project: Project,
     node: Node,
-    settings: Mapping[str, Given],
+    settings: Mapping[str, Node],
 ) -> Config:
     """Return the config of a task or an evaluation.
 
     `--dataset` and `--model` are for parameters that have neither a value nor a default.
     """
-    fallbacks: dict[str, Given] = {}
+    fallbacks: dict[str, Node] = {}
     model = find_given_model(project)
     if project.given_dataset is not None:
-        fallbacks["dataset"] = Given(project.given_dataset.key, Place(file="--dataset"))
+        fallbacks["dataset"] = Node(project.given_dataset.key, Place(file="--dataset"))
     if model is not None:
-        fallbacks["model"] = Given(model, Place(file="--model"))
-    return resolve_config(node, settings, project.problems, fallbacks=fallbacks)
+        fallbacks["model"] = Node(model, Place(file="--model"))
+    return resolve_config(node, settings, fallbacks=fallbacks)
 
 
 def adopt(
     project: Project,
     ready: ReadyMade,
-    settings: Mapping[str, Given],
-) -> dict[str, Given]:
+    settings: Mapping[str, Node],
+) -> dict[str, Node]:
     """Add the datasets of a ready-made task; return its config values, which name them.
 
     They may depend on the config (`split`, `subset`): each kind of them has a key of its own.
     """
-    mistakes = Problems()  # they are reported when the task is built
-    config = ready.config(settings, mistakes)
+    earlier = len(project.problems.errors)
+    config = ready.config(settings)
     chosen = dict(settings)
-    if mistakes.errors:
-        project.broken |= {ready.name, f"{ready.name}_examples"}
+    if len(project.problems.errors) > earlier:
+        project.is_faulty = True
         return chosen
-    problems = project.problems
-    project.open_files = partial(
-        open_raw_files,
-        ready=ready,
-        config=config,
-        problems=problems,
-    )
+    project.open_files = partial(open_raw_files, ready=ready, config=config)
     for parameter, node in ready.hub_datasets():
-        dataset = build_dataset(config.fill(node, problems), problems, base=project.folder)
+        dataset = build_dataset(config.fill(node), project.folder)
         if dataset is not None and parameter in settings:
             name = str(settings[parameter].value)
             path = project.folder / name
@@ -425,7 +314,7 @@ def adopt(
             opened = project.open_files(str(path))
             dataset = opened and replace(opened, key=dataset.key, place=dataset.place)
         if dataset is not None:
-            chosen[parameter] = Given(_add_dataset(project, dataset), ready.hub.place)
+            chosen[parameter] = ready.hub.changed(_add_dataset(project, dataset))
     return chosen
 
 

@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-)
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from answerkey.errors import (
-    Place,
-    SpecError,
-    listing,
-    suggest,
-)
+from answerkey.errors import Place, SpecError
 from answerkey.models.config import (
     INFERENCE_FUNCTION,
     LATER_INFERENCE_FUNCTION,
@@ -32,13 +23,7 @@ from answerkey.models.config import (
 from answerkey.models.names import PROVIDERS, ApiName
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.spec.config import refuse_config
-from answerkey.spec.nodes import (
-    BROKEN,
-    Broken,
-    Node,
-    Problems,
-    walk_scalars,
-)
+from answerkey.spec.nodes import Node, advise
 from answerkey.spec.shapes import (
     Count,
     Described,
@@ -62,9 +47,6 @@ from answerkey.templates import Template
 OWN_ADAPTERS = frozenset(
     {"latticeflow$identity", "latticeflow$openai_chat_completion", "latticeflow$openai"}
 )
-Connection = ProviderConfig | CustomConfig | InferenceConfig | None
-#: Two names of one field.
-_SNIPPETS = ("snippet", "run_inference_snippet")
 
 
 class Code(Fields):
@@ -197,20 +179,21 @@ def provider_key(name: str) -> str:
     return "$".join(re.sub(r"[^a-z0-9_-]+", "-", part) for part in name.lower().split("/", 1))
 
 
-def build_model(node: Node, problems: Problems) -> ModelSpec | None:
+def build_model(node: Node) -> ModelSpec | None:
     """Return the model of a model file or of an entry of `models`."""
-    refuse_config(node, problems)
+    refuse_config(node)
     if "$provider" in node.entries:
-        return _build_provider_model(node, problems)
-    fields = validate_node(ModelFields, node, problems, name="the model")
+        return _build_provider_model(node)
+    fields = validate_node(ModelFields, node, "the model")
     if "config" not in node.entries:
         return None
     part = node.entries["config"]
-    connection = _read_connection(part, problems)
+    earlier = len(node.problems.errors)
+    connection = _read_connection(part)
     if connection is None:
         return None
-    config = _build_connection(connection, part, node.key or "", problems)
-    if fields is None or isinstance(config, Broken) or _lacks_value(part):
+    config = _build_connection(connection, part, node.key or "")
+    if fields is None or len(node.problems.errors) > earlier:
         return None
     place = node.place
     for name in ("connection_type", "provider_id", "base_url", "url"):
@@ -235,126 +218,90 @@ def build_model(node: Node, problems: Problems) -> ModelSpec | None:
     )
 
 
-def _lacks_value(node: Node) -> bool:
-    """Return whether a connection lacks a value that could not be read, which was reported."""
-    return node.is_broken or any(scalar.is_broken for _, scalar in walk_scalars(node))
-
-
-def _build_provider_model(node: Node, problems: Problems) -> ModelSpec | None:
-    fields = validate_node(ProviderModel, node, problems, name="the model")
+def _build_provider_model(node: Node) -> ModelSpec | None:
+    fields = validate_node(ProviderModel, node, "the model")
     if fields is None:
         return None
-    place = node.entries["$provider"].place
+    reference = node.entries["$provider"]
     name = fields.provider
     provider, _, model = name.partition("/")
     if provider == "builtin":
-        return ModelSpec(provider_key(name), place, name, name)
-    if not _check_provider(provider, place, problems) or _lacks_value(node):
+        return ModelSpec(provider_key(name), reference.place, name, name)
+    if not _check_provider(provider, reference):
         return None
     address = node.field("base_url")
+    place = reference.place if address.is_null else address.place
     connection = ProviderConfig(provider, model, base_url=_read_address(address), api=fields.api)
-    if not address.is_null:
-        place = address.place
     config = ModelConfig(name, connection, build_generation(fields), place=place)
-    return ModelSpec(provider_key(name), node.entries["$provider"].place, name, config=config)
+    return ModelSpec(provider_key(name), reference.place, name, config=config)
 
 
-def _check_provider(
-    provider: str,
-    place: Place,
-    problems: Problems,
-) -> bool:
+def _check_provider(provider: str, node: Node) -> bool:
     if provider not in PROVIDERS:
         providers = [*PROVIDERS, "builtin"]
-        hint = suggest(provider, providers) or f"providers: {listing(providers)}"
-        problems.add("E109", f"unknown provider `{provider}`", place, hint)
+        hint = advise(provider, providers, "providers")
+        node.report("E109", f"unknown provider `{provider}`", hint)
     return provider in PROVIDERS
 
 
-def _read_connection(node: Node, problems: Problems) -> Fields | None:
+def _read_connection(node: Node) -> Fields | None:
     """Return the fields of a connection, whose kind is stated or else that of a URL."""
-    if not node.is_map:
-        problems.add("E108", "`config` of a model must be a mapping", node.place)
+    kind = node.field("connection_type")
+    name = str(kind.value or "custom_connection")
+    if name not in CONNECTIONS:
+        hint = advise(name, CONNECTIONS, "types")
+        kind.report("E109", f"unknown connection type {name!r}", hint)
         return None
-    kind = str(node.field("connection_type").value or "custom_connection")
-    if kind not in CONNECTIONS:
-        hint = suggest(kind, CONNECTIONS) or f"types: {listing(CONNECTIONS)}"
-        place = node.at("connection_type").place
-        problems.add("E109", f"unknown connection type {kind!r}", place, hint)
-        return None
-    name = f"`config` of the model (`{kind}`)"
-    return validate_node(CONNECTIONS[kind], node, problems, name=name)
+    return validate_node(CONNECTIONS[name], node, f"`config` of the model (`{name}`)")
 
 
 def _build_connection(
     fields: Fields,
     node: Node,
     key: str,
-    problems: Problems,
-) -> Connection | Broken:
-    """Return how a model is reached; None for one that is only named."""
+) -> ProviderConfig | CustomConfig | InferenceConfig | None:
+    """Return how a model is reached; None for one that is only named, or cannot be reached."""
     match fields:
         case ProviderConnection():
-            place = node.entries["provider_id"].place
-            if not _check_provider(fields.provider_id, place, problems):
-                return BROKEN
+            _check_provider(fields.provider_id, node.entries["provider_id"])
             base = _read_address(node.field("base_url"))
             return ProviderConfig(
                 fields.provider_id, fields.model_key, fields.api_key, base, fields.api
             )
         case CustomConnection():
-            return _build_custom_connection(fields, node, problems)
+            certificates = fields.tls_context and fields.tls_context.validation_context
+            if certificates and certificates.trust_chain_verification == "accept_untrusted":
+                hint = "certificates are always checked; put the endpoint's own into `trusted_ca`"
+                node.entries["tls_context"].report("E116", "`accept_untrusted` is not done", hint)
+            return CustomConfig(
+                address=_read_address(node.entries["url"]) or Address(fields.url),
+                model=fields.model_key,
+                api=fields.api or "chat",
+                api_key=fields.api_key,
+                headers=fields.custom_headers or {},
+                trusted_ca=certificates.trusted_ca if certificates else None,
+            )
         case CustomInference():
-            snippet = _read_snippet(fields, node, key, problems)
-            if snippet is None:
-                return BROKEN
-            return InferenceConfig(snippet, fields.environment or {}, fields.timeout)
+            snippet = _read_snippet(fields, node, key)
+            if snippet is not None:
+                return InferenceConfig(snippet, fields.environment or {}, fields.timeout)
     return None
 
 
-def _build_custom_connection(
-    fields: CustomConnection,
-    node: Node,
-    problems: Problems,
-) -> CustomConfig:
-    certificates = fields.tls_context.validation_context if fields.tls_context else None
-    if certificates and certificates.trust_chain_verification == "accept_untrusted":
-        hint = "certificates are always checked; put the endpoint's own into `trusted_ca`"
-        place = node.entries["tls_context"].place
-        problems.add("E116", "`accept_untrusted` is not done", place, hint)
-    return CustomConfig(
-        address=_read_address(node.entries["url"]) or Address(fields.url),
-        model=fields.model_key,
-        api=fields.api or "chat",
-        api_key=fields.api_key,
-        headers=fields.custom_headers or {},
-        trusted_ca=certificates.trusted_ca if certificates else None,
-    )
-
-
-def _read_snippet(
-    fields: CustomInference,
-    node: Node,
-    key: str,
-    problems: Problems,
-) -> Snippet | None:
+def _read_snippet(fields: CustomInference, node: Node, key: str) -> Snippet | None:
     """Return the snippet of a model, under either of its two names."""
     if fields.adapter is not None and fields.adapter.key not in OWN_ADAPTERS:
         hint = "the snippet is given the messages and returns a chat completion: convert both in it"
         message = "an adapter of your own in `custom_inference` is not done"
-        problems.add("E116", message, node.entries["adapter"].place, hint)
-    names = [name for name in _SNIPPETS if name in node.entries]
-    if len(names) > 1:
-        message = "`snippet` and `run_inference_snippet` are two names of one field"
-        problems.add("E108", message, node.key_place(names[1]), "leave one of them out")
-    elif not names and not node.is_broken:
-        message = "`snippet` is missing in `config` of the model (`custom_inference`)"
-        problems.add("E108", message, node.place)
-    if len(names) != 1 or getattr(fields, names[0]) is None:
+        node.entries["adapter"].report("E116", message, hint)
+    source = fields.snippet or fields.run_inference_snippet
+    if source is None or (fields.snippet and fields.run_inference_snippet):
+        message = "`custom_inference` needs `snippet` or, its other name, `run_inference_snippet`"
+        node.report("E108", message, "write one of them")
         return None
-    source = getattr(fields, names[0])
-    snippet = Snippet(INFERENCE_FUNCTION, source, node.entries[names[0]].place, key)
-    if names[0] == "run_inference_snippet" and check_snippet(snippet) is not None:
+    name = "snippet" if fields.snippet else "run_inference_snippet"
+    snippet = Snippet(INFERENCE_FUNCTION, source, node.entries[name].place, key)
+    if fields.run_inference_snippet and check_snippet(snippet) is not None:
         return replace(snippet, function=LATER_INFERENCE_FUNCTION)  # it defines the other one
     return snippet
 
@@ -372,16 +319,15 @@ def build_generation(fields: ModelFields | ProviderModel | SpecificationFields) 
         parameters = fields.generation.model_dump(exclude_none=True)
     if fields.extra_body is not None:
         parameters["extra_body"] = {**parameters.get("extra_body", {}), **fields.extra_body}
-    if isinstance(parameters.get("stop"), str):
-        parameters["stop"] = (parameters["stop"],)
-    elif "stop" in parameters:
-        parameters["stop"] = tuple(parameters["stop"])
+    stop = parameters.get("stop")
+    if stop is not None:
+        parameters["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
     return Generation(**parameters)
 
 
-def build_adapter(node: Node, problems: Problems) -> Adapter | None:
+def build_adapter(node: Node) -> Adapter | None:
     """Return a model adapter that is well formed."""
-    fields = validate_node(AdapterFields, node, problems, name="the model adapter")
+    fields = validate_node(AdapterFields, node, "the model adapter")
     if fields is None:
         return None
     request = fields.process_input.source_code
@@ -390,11 +336,10 @@ def build_adapter(node: Node, problems: Problems) -> Adapter | None:
         language = node.at(name, "language")
         if language.value == "python":
             hint = "write it in Jinja, or use `connection_type: custom_inference`"
-            message = "an adapter in `python` is not in this release"
-            problems.add("E116", message, language.place, hint)
+            language.report("E116", "an adapter in `python` is not in this release", hint)
             continue
         try:
             Template.compile(source, names=names)
         except SpecError as error:
-            report_text(error, node.at(name, "source_code"), problems)
+            report_text(error, node.at(name, "source_code"))
     return adapter

@@ -4,43 +4,40 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import (
-    Callable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from dataclasses import (
-    dataclass,
-    field,
-    replace,
-)
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path as FilePath
-from typing import (
-    Any,
-    Final,
-    Literal,
-)
+from typing import Any, Literal
 
-from answerkey.errors import (
-    AnswerkeyError,
-    Place,
-    SpecError,
-)
+from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
 from answerkey.types import Notice
 
 Path = tuple[str | int, ...]
 
 
-class Broken:
-    """Stands for a value that could not be read, which was reported: no more is said about it."""
+@dataclass
+class Problems:
+    """Collects errors and notices, so that all of them are shown together; each is kept once."""
 
-    def __repr__(self) -> str:
-        return "what was reported"
+    errors: list[AnswerkeyError] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
 
+    def report(self, error: AnswerkeyError) -> None:
+        """Keep an error, or each of several."""
+        marks = {(kept.code, kept.message, kept.where) for kept in self.errors}
+        for single in getattr(error, "errors", (error,)):
+            if (single.code, single.message, single.where) not in marks:
+                self.errors.append(single)
 
-BROKEN: Final = Broken()
+    def add(self, code: str, message: str, where: Place | None, hint: str | None = None) -> None:
+        """Keep a new SpecError."""
+        self.report(SpecError(code, message, where=where, hint=hint))
+
+    def notice(self, message: str, where: Place | None, hint: str | None = None) -> None:
+        """Keep a notice; one with the same message is kept once, wherever it arises."""
+        if message not in [kept.message for kept in self.notices]:
+            self.notices.append(Notice(message, where, hint))
 
 
 @dataclass(frozen=True)
@@ -48,19 +45,16 @@ class Node:
     """A value of a YAML file: a scalar, a tuple of nodes, or a mapping from texts to nodes.
 
     `style` is YAML's mark for a scalar (`|`, `>`, quotes or none), the tag `!include`, or one of
-    two words. `include`: the text is a whole file that `!include` named. `caller`: the value
-    begins with one from the caller's environment, `$V` or `$V/x`. `keys` says where each key of a
-    mapping stands.
-
-    A value that `is_broken` could not be read, which was reported. A mapping that `is_broken`
-    lacks the keys of another file, so a missing key means nothing.
+    three words. `include`: the text is a whole file that `!include` named. `caller`: the value
+    begins with one from the caller's environment, `$V` or `$V/x`. `argument`: a text of the command
+    line. `keys` says where each key of a mapping stands. What is wrong is reported to `problems`.
     """
 
     value: Any
-    place: Place
+    place: Place = Place()  # noqa: RUF009 - it is frozen
     style: str = ""
     keys: dict[str, Place] = field(default_factory=dict)
-    is_broken: bool = False
+    problems: Problems = field(default_factory=Problems, repr=False, compare=False)
 
     @property
     def is_map(self) -> bool:
@@ -85,43 +79,39 @@ class Node:
     @property
     def entries(self) -> dict[str, Node]:
         """The entries of a mapping; empty for anything else."""
-        if isinstance(self.value, dict):
-            return self.value
-        return {}
+        return self.value if isinstance(self.value, dict) else {}
 
     @property
     def items(self) -> tuple[Node, ...]:
         """The entries of a list; empty for anything else."""
-        if isinstance(self.value, tuple):
-            return self.value
-        return ()
+        return self.value if isinstance(self.value, tuple) else ()
 
     @property
     def text(self) -> str | None:
         """The value, if it is text."""
-        if isinstance(self.value, str):
-            return self.value
-        return None
+        return self.value if isinstance(self.value, str) else None
 
     @property
     def key(self) -> str | None:
         """The `key` that a mapping states."""
         key = self.field("key")
-        if key.is_scalar and not key.is_null and not key.is_broken:
-            return str(key.value)
-        return None
+        return str(key.value) if key.is_scalar and not key.is_null else None
 
-    def get(self, step: str | int) -> Node | None:
-        """Return the entry under a key of a mapping or an index of a list, or None."""
-        if isinstance(step, str):
-            return self.entries.get(step)
-        if step < len(self.items):
-            return self.items[step]
-        return None
+    def report(
+        self,
+        code: str,
+        message: str,
+        hint: str | None = None,
+        *,
+        key: str | None = None,
+    ) -> None:
+        """Report an error at this node, or at one of its keys."""
+        where = self.place if key is None else self.key_place(key)
+        self.problems.add(code, message, where, hint)
 
     def field(self, key: str) -> Node:
         """Return the entry under a key; null, at the place of this node, when there is none."""
-        return self.entries.get(key) or Node(None, self.place)
+        return self.entries.get(key) or self.changed(None)
 
     def find(self, path: Path) -> tuple[Node, Path]:
         """Return the deepest node that exists along `path`, and the path to it.
@@ -131,7 +121,7 @@ class Node:
         node = self
         taken = Path()
         for step in path:
-            inner = node.get(step)
+            inner = dict(node.steps()).get(step)
             if inner is not None:
                 node = inner
                 taken = (*taken, step)
@@ -173,6 +163,10 @@ class Node:
             return replace(self.place, column=(self.place.column or 1) + (column or 1) - 1)
         return replace(self.place, line=start + line - 1, column=column)
 
+    def changed(self, value: object) -> Node:
+        """Return another value at the same place."""
+        return Node(value, self.place, problems=self.problems)
+
     def without(self, *names: str) -> Node:
         """Return the mapping without these keys."""
         entries = {key: node for key, node in self.entries.items() if key not in names}
@@ -182,58 +176,15 @@ class Node:
         """Return the mapping with a key set."""
         return replace(self, value={**self.entries, key: node}, keys={key: node.place, **self.keys})
 
+    def steps(self) -> list[tuple[str | int, Node]]:
+        """Return the entries of a mapping or a list, each with its key or index."""
+        return list(self.entries.items() if self.is_map else enumerate(self.items))
 
-@dataclass
-class Problems:
-    """Collects errors and notices, so that all of them are shown together.
 
-    A repeated error is kept once. An error at the place of a broken value is not kept, because its
-    cause has been reported.
-    """
-
-    errors: list[AnswerkeyError] = field(default_factory=list)
-    notices: list[Notice] = field(default_factory=list)
-    #: Keys that an unknown key was probably meant for: they are not reported as missing, too.
-    misspelt: set[tuple[Place, str]] = field(default_factory=set)
-    _seen: set[tuple[str, str, Place | None]] = field(default_factory=set)
-    _broken: set[Place | None] = field(default_factory=set)
-
-    def add(
-        self,
-        code: str,
-        message: str,
-        where: Place | None,
-        hint: str | None = None,
-    ) -> None:
-        """Keep a new SpecError."""
-        self.report(SpecError(code, message, where=where, hint=hint))
-
-    def report(self, error: AnswerkeyError) -> None:
-        """Keep an error that was made elsewhere."""
-        mark = (error.code, error.message, error.where)
-        if error.where not in self._broken and mark not in self._seen:
-            self.errors.append(error)
-        self._seen.add(mark)
-
-    def mark_broken(self, place: Place) -> Node:
-        """Return a node without a value, about which nothing more is reported.
-
-        A mapping from Python has no places, and none to mark.
-        """
-        if place.line is not None:
-            self._broken.add(place)
-        return Node(BROKEN, place, is_broken=True)
-
-    def notice(
-        self,
-        message: str,
-        where: Place | None,
-        hint: str | None = None,
-    ) -> None:
-        """Keep a notice; one with the same message is kept once, wherever it arises."""
-        if ("", message, None) not in self._seen:
-            self.notices.append(Notice(message, where, hint))
-        self._seen.add(("", message, None))
+def advise(name: str, names: Iterable[str], label: str) -> str:
+    """Return a hint to the name that a name may be a slip of, or to all of them."""
+    candidates = list(names)
+    return suggest(name, candidates) or f"{label}: {listing(candidates)}"
 
 
 def sort_errors(errors: Sequence[AnswerkeyError]) -> list[AnswerkeyError]:
@@ -263,7 +214,7 @@ def with_key(node: Node) -> Node:
 
     The folder counts for files with names such as `task.yaml`.
     """
-    if not node.is_map or "key" in node.entries or node.is_broken:
+    if not node.is_map or "key" in node.entries:
         return node
     name = "task"
     if node.place.file:
@@ -271,7 +222,7 @@ def with_key(node: Node) -> Node:
         name = path.stem
         if name in _KINDS:
             name = path.resolve().parent.name
-    return node.having("key", Node(name_key(name) or "task", node.place))
+    return node.having("key", node.changed(name_key(name) or "task"))
 
 
 def to_plain(node: Node) -> Any:  # noqa: ANN401 - whatever the file holds
@@ -283,32 +234,21 @@ def to_plain(node: Node) -> Any:  # noqa: ANN401 - whatever the file holds
     return node.value
 
 
-def from_plain(value: object, place: Place) -> Node:
+def from_plain(value: object, place: Place, problems: Problems | None = None) -> Node:
     """Return plain values as a tree whose nodes all stand at `place`."""
+    problems = problems or Problems()
     if isinstance(value, Mapping):
-        value = {str(key): from_plain(entry, place) for key, entry in value.items()}
+        value = {str(key): from_plain(entry, place, problems) for key, entry in value.items()}
     elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        value = tuple(from_plain(entry, place) for entry in value)
-    return Node(value, place)
-
-
-def _steps(node: Node) -> list[tuple[str | int, Node]]:
-    if node.is_map:
-        return list(node.entries.items())
-    return list(enumerate(node.items))
-
-
-def _rebuild(node: Node, steps: list[tuple[str | int, Node]]) -> Node:
-    if node.is_map:
-        return replace(node, value=dict(steps))
-    return replace(node, value=tuple(entry for _, entry in steps))
+        value = tuple(from_plain(entry, place, problems) for entry in value)
+    return Node(value, place, problems=problems)
 
 
 def walk_scalars(node: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
     """Yield every scalar of a tree with the path to it."""
     if node.is_scalar:
         yield path, node
-    for step, entry in _steps(node):
+    for step, entry in node.steps():
         yield from walk_scalars(entry, (*path, step))
 
 
@@ -320,24 +260,8 @@ def map_scalars(
     """Return the tree with every scalar replaced by the result of `change`."""
     if node.is_scalar:
         return change(path, node)
-    entries = [(step, map_scalars(entry, change, (*path, step))) for step, entry in _steps(node)]
-    return _rebuild(node, entries)
-
-
-def prune(
-    node: Node,
-    paths: set[Path],
-    path: Path = (),
-) -> Node:
-    """Return the tree without the nodes at these paths."""
-    if node.is_scalar:
-        return node
-    kept = []
-    for step, entry in _steps(node):
-        inner = (*path, step)
-        if inner not in paths:
-            kept.append((step, prune(entry, paths, inner)))
-    return _rebuild(node, kept)
+    entries = {step: map_scalars(entry, change, (*path, step)) for step, entry in node.steps()}
+    return replace(node, value=entries if node.is_map else tuple(entries.values()))
 
 
 #: How a text is read: as a value (environment values are expanded), a Jinja template, a snippet,

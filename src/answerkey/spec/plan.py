@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import (
-    Callable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from dataclasses import (
-    dataclass,
-    field,
-    replace,
-)
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import create_model
+
 from answerkey import features
-from answerkey.datasets.content import COMPRESSIONS, Content
 from answerkey.datasets.dataset import Selection
 from answerkey.datasets.formats import FORMATS
 from answerkey.datasets.tables import Table
@@ -31,19 +23,13 @@ from answerkey.errors import (
     is_url,
     listing,
     raise_all,
-    suggest,
 )
-from answerkey.models.config import (
-    Generation,
-    ModelConfig,
-    is_live,
-)
+from answerkey.models.config import Generation, ModelConfig
 from answerkey.sandbox import Snippet
 from answerkey.solvers import ChatInput, GenericInput
 from answerkey.spec import definitions, shapes
 from answerkey.spec.config import (
     Config,
-    Given,
     given_by_caller,
     list_declared,
     pick_declared,
@@ -52,13 +38,7 @@ from answerkey.spec.config import (
     report_unknown,
 )
 from answerkey.spec.definitions import Judges
-from answerkey.spec.nodes import (
-    Node,
-    Problems,
-    from_plain,
-    sort_errors,
-    with_key,
-)
+from answerkey.spec.nodes import Node, Problems, advise, from_plain, sort_errors, with_key
 from answerkey.spec.project import (
     YAML_ENDINGS,
     Loaded,
@@ -82,17 +62,12 @@ from answerkey.spec.sources import (
     resolve_stated,
     show_file,
 )
-from answerkey.spec.task import (
-    Task,
-    build_task,
-    override_trials,
-)
+from answerkey.spec.task import Task, build_task, override_trials
 from answerkey.spec.validation import (
     KEY_PATTERN,
     Fields,
     Key,
     assign_keys,
-    extend_fields,
     fields_of,
     validate_node,
 )
@@ -154,8 +129,7 @@ class Plan:
     """All specifications of a run; `project` is the folder of the file given by the caller.
 
     `policies` are plain values, as `run.json` keeps them; `rule_places` say where each rule's
-    definition stands, by the keys of its policy and its own. `matrix` has the specifications of
-    each model, by its name; `specifications` are those of the first one then.
+    definition stands, by the keys of its policy and its own.
     """
 
     key: str
@@ -167,13 +141,6 @@ class Plan:
     cache_policy: str | None = None
     policies: tuple[Mapping[str, Any], ...] = ()
     rule_places: Mapping[tuple[str, str], Place] = field(default_factory=dict)
-    matrix: Mapping[str, tuple[Specification, ...]] = field(default_factory=dict)
-
-    def split(self) -> list[Plan]:
-        """Return a plan for each model of the matrix; without one, this."""
-        if not self.matrix:
-            return [self]
-        return [replace(self, specifications=each, matrix={}) for each in self.matrix.values()]
 
     def find_baseline_errors(self, evaluation: str | None = None) -> list[AnswerkeyError]:
         """Return what is wrong with the runs that rules compare with; they are read here."""
@@ -194,7 +161,7 @@ class PromptVariant:
 @cache
 def variant_model() -> type[Fields]:
     """Return the model of a variant's YAML."""
-    return extend_fields(fields_of(PromptVariant), "VariantFields", Fields, key=(Key, ...))
+    return create_model("VariantFields", __base__=fields_of(PromptVariant), key=(Key, ...))
 
 
 def load_task(
@@ -209,15 +176,14 @@ def load_task(
     built = None
     try:
         project, node = _open(task, overrides, problems)
-        if not node.is_map or node.is_broken or _is_task(node):
-            settings = given_by_caller({**overrides.config, **(config or {})})
+        if not node.is_map or _is_task(node):
+            settings = given_by_caller({**overrides.config, **(config or {})}, problems)
             values = definitions.resolve(project, node, settings)
-            built = build_task(with_key(node), values, problems)
+            built = build_task(with_key(node), values)
         else:
             message = "this is not a task file: it has no `definition`"
-            hint = "give the task file itself, or use `load_plan`"
-            problems.add("E108", message, node.place, hint)
-    except (SpecError, DataError) as error:
+            node.report("E108", message, "give the task file itself, or use `load_plan`")
+    except AnswerkeyError as error:
         problems.report(error)
     return Loaded.of(built, problems)
 
@@ -226,7 +192,7 @@ def is_task_file(path: str | Path) -> bool:
     """Return whether a path leads to a task file, rather than a run file or a folder."""
     try:
         _, node = _open(path, Overrides(), Problems())
-    except (SpecError, DataError):
+    except AnswerkeyError:
         return False
     return node.is_map and _is_task(node)
 
@@ -240,7 +206,7 @@ def load_dataset(path: str | Path, overrides: Overrides | None = None) -> Datase
     project, node = _open(path, overrides or Overrides(), problems)
     if not _is_dataset(node):
         return None
-    dataset = build_dataset(node, problems, base=project.folder)
+    dataset = build_dataset(node, project.folder)
     raise_all(sort_errors(problems.errors))
     return dataset
 
@@ -263,14 +229,12 @@ def load_model(
     if is_url(reference):
         # Whoever stored the reference chose the host: the keys of this project are not sent there.
         project.environment = load_environment(None, overrides.env)
-    if reference.lower().endswith(YAML_ENDINGS) and not is_live(reference):
-        definitions.open_model_file(project, reference)
-    elif "/" not in reference and not is_data_file(file):
+    if "/" not in reference and not is_data_file(file):
         definitions.define(project, project.read(find_file(file)))
-    if reference in project.broken:
-        raise problems.errors[0]
+        if reference not in project.models:
+            raise_all(problems.errors)
     place = Place(file=str(file))
-    return definitions.prepare_model(project, reference, place, generation, is_callers=False)
+    return definitions.prepare_model(project, reference, place, generation)
 
 
 def load_judges(
@@ -291,27 +255,25 @@ def load_judges(
     problems = Problems()
     has_keys = any("/" not in name for name, _ in names.values())
     if run_file is None and has_keys:
-        raise_all(list(_refuse_keys(names)))
+        hint = "name it as `provider/model` or by its URL (`http://HOST/v1#NAME`)"
+        for name, place in names.values():
+            if "/" not in name:
+                message = f"model `{name}` is not defined: a task by itself has no models"
+                problems.add("E113", message, place, f"{hint}, or use a run file")
+        raise_all(problems.errors)
     project = Project.open(_folder_of(run_file or task.file), overrides, problems)
+    project.is_callers = is_callers
     if run_file is not None and has_keys:
         node = project.read(find_file(Path(run_file)))
         if "definition" not in node.entries:
             definitions.define(project, node)
     # Other mistakes in the run file do not matter, unless a judge is what is wrong there.
     earlier = len(problems.errors)
-    judges = definitions.find_judges(project, task, is_callers=is_callers)
+    judges = definitions.find_judges(project, task)
     raise_all(problems.errors[earlier:])
     if len(judges) < len(names):
         raise_all(problems.errors)
     return judges
-
-
-def _refuse_keys(names: Mapping[str, tuple[str, Place]]) -> Iterator[SpecError]:
-    hint = "name it as `provider/model` or by its URL (`http://HOST/v1#NAME`), or use a run file"
-    for name, place in names.values():
-        if "/" not in name:
-            message = f"model `{name}` is not defined: a task by itself has no models"
-            yield SpecError("E113", message, where=place, hint=hint)
 
 
 def _folder_of(file: str | Path | None) -> Path:
@@ -334,7 +296,7 @@ def load_plan(
             plan = _plan_ready_made(Project.open(Path(), overrides, problems), ready)
         else:
             plan = _plan_file(*_open(path, overrides, problems))
-    except (SpecError, DataError) as error:
+    except AnswerkeyError as error:
         problems.report(error)
     return Loaded.of(plan, problems)
 
@@ -347,12 +309,13 @@ def _open(
     """Return the project and the tree of a file of any kind, or of a mapping."""
     ready = find_ready_made(path)
     if ready is not None:
-        return Project.open(Path(), overrides, problems), load_ready_made(ready).task
+        return Project.open(Path(), overrides, problems), load_ready_made(ready, problems).task
     if isinstance(path, str | Path) and is_data_file(path):
         from answerkey.spec.data_file import make_run
 
         folder = Path() if is_remote(path) else Path(path).parent
-        node = from_plain(make_run(path, overrides, problems), Place(file=show_file(path)))
+        plain = make_run(path, overrides, problems)
+        node = from_plain(plain, Place(file=show_file(path)), problems)
         return Project.open(folder, overrides, problems), node
     if overrides.columns:
         hint = "name the columns in the task, or in `questions` of the dataset"
@@ -366,23 +329,17 @@ def _open(
         hint = suggest_ready_made(str(path)) or "`answerkey tasks` lists the ready-made tasks"
         raise SpecError("E101", message, where=Place(file=str(path)), hint=hint)
     project = Project.open(file.parent, overrides, problems)
-    return project, _read_file(project, file)
-
-
-def _read_file(project: Project, file: Path) -> Node:
-    """Return the tree of a file; with an unknown ending it may be data by mistake."""
     is_yaml = file.suffix.lower() in {*YAML_ENDINGS, ".json"}
     try:
         node = project.read(file)
-        if is_yaml or node.is_map:
-            return node
-    except SpecError as error:
-        if is_yaml or error.code != "E102":
+        if node.is_map or is_yaml:
+            return project, node
+    except AnswerkeyError as error:
+        if error.code != "E102" or is_yaml:
             raise
-    content = Content(str(file), file)
-    endings = f"endings of data files: {listing(FORMATS)}, each also with {listing(COMPRESSIONS)}"
     message = f"`{file}` is no YAML file, and its ending names no format of data"
-    raise content.error("E201", message, hint=content.guess() or endings)
+    hint = f"endings of data files: {listing(FORMATS)}"
+    raise DataError("E201", message, where=Place(file=str(file)), hint=hint)
 
 
 def _is_task(node: Node) -> bool:
@@ -397,62 +354,51 @@ def _is_dataset(node: Node) -> bool:
 
 def _plan_file(project: Project, node: Node) -> Plan | None:
     """Return the plan of a run file or a task file; raise for files of other kinds."""
-    keys = node.entries.keys()
-    where = node.place
+    kind = ""
     if not node.is_map:
+        kind = "empty" if node.is_null else "no mapping"
+    elif "task_specifications" in node.entries and "definition" not in node.entries:
+        kind = "an evaluation, which stands under `evaluation` of a run file"
+    elif _is_dataset(node):
+        kind = "a dataset file, which is named by `--dataset`"
+    if kind:
         hint = "a run file has `tasks` and `evaluation`, a task file has `key` and `definition`"
-        message = "the file is empty" if node.is_null else "the file must be a mapping"
-        raise SpecError("E108", message, where=where, hint=hint)
-    if "evaluations" in keys:
-        hint = "run each entry of `evaluations` as a run file of its own"
-        message = "evaluation plans of the original platform are not done"
-        raise SpecError("E116", message, where=node.key_place("evaluations"), hint=hint)
-    if "task_specifications" in keys and "definition" not in keys:
-        hint = "write a run file with `evaluation: {$ref: …}`, beside its `tasks` and `datasets`"
-        where = node.key_place("task_specifications")
-        raise SpecError("E108", "this is an evaluation, not a run file", where=where, hint=hint)
-    if _is_task(node):
-        definitions.open_given_dataset(project)
-        return _plan_task(project, with_key(node), given_by_caller(project.overrides.config))
-    if _is_dataset(node):
-        hint = "name a task file and give this file with `--dataset`"
-        message = "this is a dataset file, not a task or run file"
-        raise SpecError("E108", message, where=where, hint=hint)
-    return _plan_run(project, node)
+        raise SpecError("E108", f"the file is {kind}", where=node.place, hint=hint)
+    if not _is_task(node):
+        return _plan_run(project, node)
+    definitions.open_given_dataset(project)
+    settings = given_by_caller(project.overrides.config, project.problems)
+    return _plan_task(project, with_key(node), settings)
 
 
 def _plan_ready_made(project: Project, name: str) -> Plan | None:
-    ready = load_ready_made(name)
-    settings = definitions.adopt(project, ready, given_by_caller(project.overrides.config))
+    ready = load_ready_made(name, project.problems)
+    settings = given_by_caller(project.overrides.config, project.problems)
+    settings = definitions.adopt(project, ready, settings)
     definitions.open_given_dataset(project)
     plan = _plan_task(project, ready.task, settings)
     about = ready.about
-    return plan and replace(
-        plan,
-        key=name,
-        display_name=about.title,
-        description=about.summary,
-    )
+    return plan and replace(plan, key=name, display_name=about.title, description=about.summary)
 
 
 def _plan_task(
     project: Project,
     node: Node,
-    settings: Mapping[str, Given],
+    settings: Mapping[str, Node],
 ) -> Plan | None:
     """Return the plan of one task, on the dataset that the caller names."""
     key = node.key or "task"
     if not re.fullmatch(KEY_PATTERN, key):
         key = "task"  # the task itself says what is wrong with its key
     project.tasks[key] = node
-    report_unknown(settings, list_declared(node), project.problems)
+    report_unknown(settings, list_declared(node))
     specifications = _specify(project, [_ask_for(key, node)], settings, {})
     return _plan_specifications(project, specifications, node)
 
 
 def _plan_built_task(project: Project, task: Task) -> Plan | None:
     definitions.open_given_dataset(project)
-    report_unknown(given_by_caller(project.overrides.config), [], project.problems)
+    report_unknown(given_by_caller(project.overrides.config, project.problems), [])
     fields = SpecificationFields.model_construct(task_key=task.key)
     specification = _build_specification(project, task, fields, task.places, task.key, {})
     return _plan_specifications(project, [specification], task.places)
@@ -475,35 +421,30 @@ def _plan_specifications(
         node.place.file or "",
         task.display_name,
         task.description,
-        **_plan_policies(project, task.key, built, Node(None, Place()), Config()),
+        **_plan_policies(project, task.key, built, Node(None), Config()),
     )
 
 
 def _ask_for(key: str, task: Node) -> Node:
     """Return the task specification of a task that no evaluation asks for."""
-    return Node({"task_key": Node(key, task.place)}, task.place)
+    return task.changed({"task_key": task.changed(key)})
 
 
 def _plan_run(project: Project, node: Node) -> Plan:
     """Return the plan of a run file."""
-    problems = project.problems
-    validate_node(shapes.RunFields, node, problems, name="the run file")
+    validate_node(shapes.RunFields, node, "the run file")
     definitions.define(project, node)
     definitions.open_given_dataset(project)
-    settings = read_given(node.field("config"), problems, name="config")
-    settings |= given_by_caller(project.overrides.config)
-    fields, config, entries, models = _read_evaluation(project, node, settings)
+    settings = read_given(node.field("config"), "config")
+    settings |= given_by_caller(project.overrides.config, project.problems)
+    fields, config, entries = _read_evaluation(project, node.field("evaluation"), settings)
     for_tasks = {name: value for name, value in settings.items() if name not in config.parameters}
-    _check_tasks(project, entries, for_tasks, config)
+    _check_tasks(project, entries, for_tasks, list(config.parameters))
     common: dict[str, Any] = {}
     if fields is not None:
         common = fields.model_dump(include={*_SELECTION, "cache_policy"}, exclude_none=True)
-    common |= _read_run_config(node.field("run_config"), problems)
-    matrix = {}
-    for model in models:
-        assigned = [entry.having("model_key", model) for entry in entries]
-        matrix[str(model.value)] = _specify(project, assigned, for_tasks, common)
-    built = next(iter(matrix.values())) if matrix else _specify(project, entries, for_tasks, common)
+    common |= _read_run_config(node.field("run_config"))
+    built = _specify(project, entries, for_tasks, common)
     if fields is None:
         name = Path(node.place.file or "run.yaml").resolve().parent.name or "run"
         fields = shapes.EvaluationFields.model_construct(key=name)
@@ -517,35 +458,36 @@ def _plan_run(project: Project, node: Node) -> Plan:
         description=fields.description,
         cache_policy=common.get("cache_policy"),
         **_plan_policies(project, fields.key, sound, node.field("policies"), config),
-        matrix={name: tuple(filter(None, each)) for name, each in matrix.items()},
     )
 
 
 def _check_tasks(
     project: Project,
     entries: Sequence[Node],
-    settings: Mapping[str, Given],
-    config: Config,
+    settings: Mapping[str, Node],
+    names: list[str],
 ) -> None:
-    """Report config values that no task declares, and mistakes in tasks that are not used."""
-    names = list(config.parameters)
+    """Report config values that no task declares, and what is wrong with tasks that are not run.
+
+    `names` are those that the evaluation declares.
+    """
     unused = dict(project.tasks)
     for entry in entries:
         key = str(entry.field("task_key").value)
         unused.pop(key, None)
         names += list_declared(_find_task(project, key) or entry)
-    if entries and "tasks" not in project.unread:
-        report_unknown(settings, names, project.problems)
+    if entries and not project.is_faulty:
+        report_unknown(settings, names)
     for task in unused.values():
-        definitions.check_unused_task(task, project.problems)
+        definitions.check_unused_task(task)
 
 
-def _read_run_config(node: Node, problems: Problems) -> dict[str, Any]:
+def _read_run_config(node: Node) -> dict[str, Any]:
     """Return what a run file says of all its tasks, with `trials` as a node."""
     if node.is_null:
         return {}
-    refuse_config(node, problems)
-    fields = validate_node(shapes.RunConfigFields, node, problems, name="`run_config`")
+    refuse_config(node)
+    fields = validate_node(shapes.RunConfigFields, node, "`run_config`")
     if fields is None:
         return {}
     common = fields.model_dump(exclude_none=True)
@@ -556,30 +498,23 @@ def _read_run_config(node: Node, problems: Problems) -> dict[str, Any]:
 
 def _read_evaluation(
     project: Project,
-    run: Node,
-    settings: Mapping[str, Given],
-) -> tuple[shapes.EvaluationFields | None, Config, list[Node], list[Node]]:
-    """Return the fields and the config of an evaluation, its task specifications, and the models.
+    node: Node,
+    settings: Mapping[str, Node],
+) -> tuple[shapes.EvaluationFields | None, Config, list[Node]]:
+    """Return the fields and the config of an evaluation, and its task specifications.
 
-    The models are those of a matrix. A run without an evaluation runs every task.
+    A run without an evaluation runs every task.
     """
-    problems = project.problems
-    node = run.field("evaluation")
     if node.is_null:
-        return None, Config(), [_ask_for(key, task) for key, task in project.tasks.items()], []
-    node = with_key(carry_over(node, "evaluation", problems))
+        return None, Config(), [_ask_for(key, task) for key, task in project.tasks.items()]
+    node = with_key(carry_over(node, "evaluation"))
     config = Config()
-    models: list[Node] = []
     if node.is_map:
         config = definitions.resolve(project, node, pick_declared(settings, node))
         definitions.check_references(project, config)
-        node = config.fill(node.without("config_spec"), problems)
-        if not node.field("matrix").is_null:
-            node, models = _read_matrix(node, project)
-    fields = validate_node(shapes.EvaluationFields, node, problems, name="`evaluation`")
-    if fields is None or fields.matrix is None:
-        models = []
-    return fields, config, list(node.at("task_specifications").items), models
+        node = config.fill(node.without("config_spec"))
+    fields = validate_node(shapes.EvaluationFields, node, "`evaluation`")
+    return fields, config, list(node.field("task_specifications").items)
 
 
 def _plan_policies(
@@ -597,53 +532,13 @@ def _plan_policies(
     return {"policies": policies, "rule_places": places}
 
 
-def _read_matrix(evaluation: Node, project: Project) -> tuple[Node, list[Node]]:
-    """Return an evaluation with its matrix as task specifications, and the models to call.
-
-    A model of the caller's, or recorded completions, stand in for those models.
-    """
-    problems = project.problems
-    matrix = evaluation.field("matrix")
-    tasks = matrix.field("tasks")
-    if "task_specifications" in evaluation.entries:
-        message = "`matrix` and `task_specifications` exclude each other"
-        where = evaluation.key_place("matrix")
-        problems.add("E108", message, where, "name the tasks in one of them")
-    entries = []
-    for entry in tasks.items:
-        entries.append(entry if entry.is_map else Node({"task_key": entry}, entry.place))
-        for name in entry.entries.keys() & {"model_key", "completions"}:
-            message = f"`{name}` cannot stand in a `matrix`: "
-            message += "every task is asked of all its `models`"
-            hint = "leave it out, or use `task_specifications`"
-            problems.add("E108", message, entry.key_place(name), hint)
-    models = _read_models(matrix.field("models"), problems)
-    if project.overrides.model is not None or project.overrides.brings_completions:
-        models = []
-    listed = Node(tuple(entries), tasks.place)
-    return evaluation.having("task_specifications", listed), models
-
-
-def _read_models(node: Node, problems: Problems) -> list[Node]:
-    """Return the models of a matrix; report one that is named twice."""
-    models: dict[str, Node] = {}
-    for model in node.items:
-        name = str(model.value)
-        if name in models:
-            problems.add("E114", f"model `{name}` is named twice", model.place, "name it once")
-        if model.is_scalar and not model.is_broken:
-            models.setdefault(name, model)
-    return list(models.values())
-
-
 def _find_task(project: Project, key: str) -> Node | None:
     if key not in project.tasks and key in list_ready_made():
-        return load_ready_made(key).task
+        return load_ready_made(key, project.problems).task
     return project.tasks.get(key)
 
 
 def _list_variants(
-    project: Project,
     task: Node,
     key: str,
     *,
@@ -653,7 +548,6 @@ def _list_variants(
 
     Recorded completions are answers to one prompt: they are taken for those of the task itself.
     """
-    problems = project.problems
     definition = task.field("definition")
     listed = definition.field("variants")
     if listed.is_null:
@@ -663,20 +557,20 @@ def _list_variants(
     task = task.having("definition", bare)
     if is_recorded:
         message = "recorded completions are answers to one prompt: `variants` are left out"
-        problems.notice(message, listed.place)
+        task.problems.notice(message, listed.place)
         yield task, None
         return
     yield task, Variant(key, BASE)
     solver = bare.field("solver")
     if "input_builder" not in solver.entries:
         message = "`variants` are other prompts, and the task's solver has none"
-        problems.add("E108", message, listed.place, "give the task a `single_turn_solver`")
+        listed.report("E108", message, "give the task a `single_turn_solver`")
         return
-    candidates: list[tuple[str | None, str, Place]] = [(BASE, BASE, definition.place)]
-    candidates += [(entry.key, "variant", entry.place) for entry in listed.items]
-    assign_keys(candidates, problems, what="variant", within="in the task")
+    base = definition.changed({"key": definition.changed(BASE)})
+    entries = [(entry, "variant") for entry in (base, *listed.items)]
+    assign_keys(entries, "variant", "in the task")
     for entry in listed.items:
-        fields = validate_node(variant_model(), entry, problems, name="the variant")
+        fields = validate_node(variant_model(), entry, "the variant")
         if fields is not None and entry.key is not None:
             prompt = solver.having("input_builder", entry.entries["input_builder"])
             yield task.having("definition", bare.having("solver", prompt)), Variant(key, entry.key)
@@ -685,17 +579,15 @@ def _list_variants(
 def _specify(
     project: Project,
     entries: Sequence[Node],
-    settings: Mapping[str, Given],
+    settings: Mapping[str, Node],
     common: Mapping[str, Any],
 ) -> list[Specification | None]:
     """Return the specifications of an evaluation; None for one that cannot be built.
 
     `settings` are config values for the tasks, `common` is what the run says of all of them.
     """
-    candidates: list[tuple[str | None, str, Place]] = []
-    for entry in entries:
-        candidates.append((entry.key, str(entry.field("task_key").value), entry.place))
-    keys = assign_keys(candidates, project.problems, what="task specification", within=_WITHIN)
+    candidates = [(entry, str(entry.field("task_key").value)) for entry in entries]
+    keys = assign_keys(candidates, "task specification", _WITHIN)
     specifications: list[Specification | None] = []
     for entry, key in zip(entries, keys, strict=True):
         specifications += _specify_entry(project, entry, key, keys, settings, common)
@@ -712,34 +604,37 @@ def _specify_entry(
     entry: Node,
     key: str,
     keys: Sequence[str],
-    settings: Mapping[str, Given],
+    settings: Mapping[str, Node],
     common: Mapping[str, Any],
 ) -> list[Specification | None]:
     """Return the specification of one task, and those of its variants."""
-    problems = project.problems
-    entry = carry_over(entry, "specification", problems)
-    fields = validate_node(SpecificationFields, entry, problems, name="the task specification")
+    entry = carry_over(entry, "specification")
+    fields = validate_node(SpecificationFields, entry, "the task specification")
     if fields is None:
         return [None]
-    values = read_given(entry.field("task_config"), problems, name="task_config")
+    values = read_given(entry.field("task_config"), "task_config")
     task_key = fields.task_key
     node = _find_task(project, task_key)
     if node is None:
-        if "tasks" not in project.unread and "<<" not in task_key:
-            hint = suggest(task_key, project.tasks) or f"tasks: {listing(project.tasks)}"
-            place = entry.entries["task_key"].place
-            problems.add("E113", f"task `{task_key}` is not defined", place, hint)
+        if not project.is_faulty and "<<" not in task_key:
+            hint = advise(task_key, project.tasks, "tasks")
+            entry.entries["task_key"].report("E113", f"task `{task_key}` is not defined", hint)
         return [None]
     if task_key not in project.tasks:
-        values = definitions.adopt(project, load_ready_made(task_key), values)
+        ready = load_ready_made(task_key, project.problems)
+        values = definitions.adopt(project, ready, values)
     values |= pick_declared(settings, node)
-    node = override_trials(node, common.get("trials", Node(None, Place())), entry.field("trials"))
+    node = override_trials(node, common.get("trials", Node(None)), entry.field("trials"))
     is_recorded = project.overrides.brings_completions or fields.completions is not None
     specifications: list[Specification | None] = []
-    for task_node, variant in _list_variants(project, node, key, is_recorded=is_recorded):
+    for task_node, variant in _list_variants(node, key, is_recorded=is_recorded):
         config = definitions.resolve(project, task_node, values)
-        _check_task_results(config, keys, entry.place, problems)
-        task = build_task(task_node, config, problems)
+        for name, target in config.of_type("task_result").items():
+            if target not in keys:
+                hint = advise(target, keys, "task specifications")
+                message = f"config value `{name}`: task specification `{target}` is not defined"
+                project.problems.add("E113", message, config.places[name], hint)
+        task = build_task(task_node, config)
         specification = None
         if task is not None:
             definitions.check_references(project, config)
@@ -751,21 +646,6 @@ def _specify_entry(
     return specifications
 
 
-def _check_task_results(
-    config: Config,
-    keys: Sequence[str],
-    place: Place,
-    problems: Problems,
-) -> None:
-    """Report `task_result` parameters that name no task specification."""
-    for name, target in config.of_type("task_result").items():
-        if target not in keys:
-            hint = suggest(target, keys) or f"task specifications: {listing(keys)}"
-            message = f"config value `{name}` names the task specification `{target}`, "
-            message += "which is not defined"
-            problems.add("E113", message, config.places.get(name, place), hint)
-
-
 def _build_specification(
     project: Project,
     task: Task,
@@ -775,16 +655,24 @@ def _build_specification(
     common: Mapping[str, Any],
 ) -> Specification | None:
     """Return a task with its dataset, model and judges; None without a dataset."""
+    overrides = project.overrides
     dataset = _choose_dataset(task, project)
     needs_model = task.solver is not None and task.solver.needs_model
-    completions = _find_completions(project, fields, entry)
-    if needs_model and project.overrides.model is not None:
-        completions = None  # the caller's model is called in place of the file's completions
+    completions = None
+    if fields.completions is not None and not (needs_model and overrides.model is not None):
+        # The caller's model is called in place of the file's completions.
+        place = entry.entries["completions"].place
+        completions = resolve_stated(fields.completions, place, project.folder)
     reference = definitions.find_given_model(project) or fields.model_key
+    is_called = needs_model and completions is None and not overrides.brings_completions
     model = None
     if reference is not None:
-        is_called = needs_model and completions is None
-        model = _choose_model(project, reference, fields, entry, is_called=is_called)
+        from answerkey.spec.models import build_generation
+
+        is_callers = overrides.model is not None
+        place = Place(file="--model") if is_callers else entry.key_place("model_key")
+        generation = build_generation(fields) if is_called else None
+        model = definitions.find_model(project, reference, place, generation)
     examples = _choose_examples(task, dataset, project)
     judges = definitions.find_judges(project, task)
     if dataset is None:
@@ -800,7 +688,7 @@ def _build_specification(
         model=model,
         model_key=reference,
         model_name=model_name,
-        selection=_select_rows(common, fields, project.overrides),
+        selection=_select_rows(common, fields, overrides),
         num_runs=fields.repeatability.num_runs if fields.repeatability else 1,
         examples=examples,
         judges=judges,
@@ -821,41 +709,6 @@ def _select_rows(
             if value is not None:
                 selected[name] = value
     return Selection(**selected)
-
-
-def _choose_model(
-    project: Project,
-    reference: str,
-    fields: SpecificationFields,
-    entry: Node,
-    *,
-    is_called: bool,
-) -> str | ModelConfig | None:
-    """Return the model to call; None when recorded completions take its place."""
-    from answerkey.spec.models import build_generation
-
-    is_callers = project.overrides.model is not None
-    place = Place(file="--model") if is_callers else entry.key_place("model_key")
-    generation = None
-    if is_called and not project.overrides.brings_completions:
-        generation = build_generation(fields)
-    return definitions.find_model(project, reference, place, generation, is_callers=is_callers)
-
-
-def _find_completions(
-    project: Project,
-    fields: SpecificationFields,
-    entry: Node,
-) -> Path | str | None:
-    """Return the file of recorded completions that a task specification names."""
-    if fields.completions is None:
-        return None
-    try:
-        place = entry.entries["completions"].place
-        return resolve_stated(fields.completions, place, project.folder)
-    except SpecError as error:
-        project.problems.report(error)
-        return None
 
 
 def _choose_examples(
@@ -886,7 +739,7 @@ def _choose_dataset(task: Task, project: Project) -> DatasetSpec | None:
     hint = "give one with `--dataset FILE`"
     if datasets:
         hint = f"name one in `definition.dataset.key` (there: {listing(datasets)}), or {hint}"
-    if "datasets" not in project.unread:
+    if not project.is_faulty:
         message = f"task `{task.key}` names no dataset"
         project.problems.add("E119", message, task.place("definition"), hint)
     return None

@@ -28,23 +28,10 @@ from typing import (
 
 from answerkey.datasets.formats import split_endings
 from answerkey.datasets.sources import Source
-from answerkey.errors import (
-    AnswerkeyError,
-    Place,
-    SpecError,
-    listing,
-    suggest,
-)
-from answerkey.models.config import (
-    SECRET_NAME,
-    Adapter,
-    ModelConfig,
-    Origin,
-    Secret,
-)
+from answerkey.errors import AnswerkeyError, Place, SpecError, listing, raise_all, suggest
+from answerkey.models.config import SECRET_NAME, Adapter, ModelConfig, Origin, Secret
 from answerkey.spec import yaml_text
 from answerkey.spec.nodes import (
-    Broken,
     Node,
     Problems,
     from_plain,
@@ -54,11 +41,7 @@ from answerkey.spec.nodes import (
     to_plain,
 )
 from answerkey.spec.nodes import Path as Way
-from answerkey.spec.yaml_text import (
-    INCLUDE_TAG,
-    MAX_NODES,
-    resolve_path,
-)
+from answerkey.spec.yaml_text import INCLUDE_TAG, MAX_NODES, resolve_path
 from answerkey.types import Notice
 
 if TYPE_CHECKING:
@@ -82,6 +65,10 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$"}
 _WHOLE_START = re.compile(r"(?:\$[A-Za-z_][A-Za-z0-9_]*|\$\{[A-Za-z_][A-Za-z0-9_]*\})(?:/\S*)?")
 _SECRET = re.compile(r"\s*<<\s*secrets\.([A-Za-z_][A-Za-z0-9_]*)\s*>>\s*")
 _SECRET_ANYWHERE = re.compile(r"<<\s*secrets\.")
+_PLACES = (
+    "secrets may be the whole value of `api_key`, of a header, of an environment value or under "
+    "`secrets`"
+)
 
 
 @dataclass(frozen=True)
@@ -147,14 +134,10 @@ class Loaded(Generic[T]):
 
 @dataclass(frozen=True)
 class Environment:
-    """The values that `$NAME` can stand for; `project_names` are set by a file of the project.
-
-    One that `is_broken` lacks the values of a file that could not be read.
-    """
+    """The values that `$NAME` can stand for; `project_names` are set by a file of the project."""
 
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
     project_names: frozenset[str] = frozenset()
-    is_broken: bool = False
 
     def expand(
         self,
@@ -169,10 +152,7 @@ class Environment:
         for name in _find_names(text):
             if SECRET_NAME.search(name) and not may_hold_secret:
                 message = f"`{name}` looks like a secret, and may not stand here"
-                hint = "secrets may be the value of "
-                hint += "`api_key`, of a header, of an environment value or under `secrets`"
-                raise SpecError("E117", message, where=place, hint=hint)
-        for name in _find_names(text):
+                raise SpecError("E117", message, where=place, hint=_PLACES)
             if name not in self.values:
                 hint = f"set it in the environment or in `.env`: `{name}=…`"
                 near = suggest(name, self.values)
@@ -243,8 +223,8 @@ class Inclusion:
     problems: Problems
     allow_outside: bool = False
     _count: int = 0
+    _included: int = 0
     _trees: dict[Path, Node] = field(default_factory=dict)
-    _texts: dict[Path, str] = field(default_factory=dict)
 
     def load(self, path: Path, shown: str) -> Node:
         """Return the tree of a file with everything followed; raise if it cannot be read."""
@@ -288,23 +268,18 @@ class Inclusion:
         """Return the text of the file that `!include` names, with the place where it begins."""
         try:
             path = self._locate(str(node.value), node.place)
-            text = self._read_text(path, node.place)
+            text = yaml_text.read_text(path, path.as_posix(), place=node.place)
         except SpecError as error:
             self.problems.report(error)
-            return self.problems.mark_broken(node.place)
-        before = text[: len(text) - len(text.lstrip())]
-        start = Place(path.as_posix(), before.count("\n") + 1, len(before) - before.rfind("\n"))
-        return Node(text.strip(), start, "include")
-
-    def _read_text(self, path: Path, place: Place) -> str:
-        real = resolve_path(path, place)
-        if real not in self._texts:
-            self._texts[real] = yaml_text.read_text(path, path.as_posix(), place=place)
-        if sum(map(len, self._texts.values())) > MAX_INCLUDED:
+            return node
+        self._included += len(text)
+        if self._included > MAX_INCLUDED:
             most = MAX_INCLUDED // 1_000_000
             message = f"the files that `!include` names hold more than {most} MB"
-            raise SpecError("E104", message, where=place)
-        return self._texts[real]
+            raise SpecError("E104", message, where=node.place)
+        before = text[: len(text) - len(text.lstrip())]
+        start = Place(path.as_posix(), before.count("\n") + 1, len(before) - before.rfind("\n"))
+        return Node(text.strip(), start, "include", problems=self.problems)
 
     def _refer(
         self,
@@ -320,23 +295,19 @@ class Inclusion:
             target = self._read_reference(reference, trail, is_material=is_material)
         except SpecError as error:
             self.problems.report(error)
-            target = self.problems.mark_broken(reference.place)
+            return siblings
         if not siblings.entries:
             return target
-        if not target.is_map and not target.is_broken:
+        if not target.is_map:
             message = "`$ref` with other keys beside it needs a mapping, "
-            message += f"and `{reference.text}` holds none"
-            self.problems.add("E105", message, reference.place)
-            target = self.problems.mark_broken(reference.place)
+            reference.report("E105", f"{message}and `{reference.text}` holds none")
         for key in siblings.entries.keys() & target.entries.keys():
             if to_plain(siblings.entries[key]) != to_plain(target.entries[key]):
-                target_place = target.key_place(key)
-                message = f"`{key}` contradicts the file that `$ref` names ({target_place})"
-                where = siblings.key_place(key)
-                self.problems.add("E105", message, where, f"keep `{key}` in one of the two")
+                place = target.key_place(key)
+                message = f"`{key}` contradicts the file that `$ref` names ({place})"
+                siblings.report("E105", message, f"keep `{key}` in one of the two", key=key)
         entries = target.entries | siblings.entries
-        keys = target.keys | siblings.keys
-        return Node(entries, reference.place, keys=keys, is_broken=target.is_broken)
+        return replace(reference.changed(entries), keys=target.keys | siblings.keys)
 
     def _read_reference(
         self,
@@ -377,10 +348,9 @@ class Inclusion:
 class Project:
     """A folder of files, with everything they define by key and the caller's options.
 
-    What is wrong with a definition is reported once: `broken` has the keys that could not be
-    built, and `unread` the lists (`datasets`, `tasks` …) with an entry that could not be read, in
-    which nothing can be said to be missing. `open_files` reads the caller's data files as those of
-    a ready-made task.
+    `open_files` reads the caller's data files as those of a ready-made task. Where a definition
+    `is_faulty`, nothing can be said to be missing. `is_callers`: the caller wrote the task, not a
+    file, and so named its models.
     """
 
     folder: Path
@@ -391,8 +361,8 @@ class Project:
     models: dict[str, ModelSpec] = field(default_factory=dict)
     adapters: dict[str, Adapter] = field(default_factory=dict)
     tasks: dict[str, Node] = field(default_factory=dict)
-    broken: set[str] = field(default_factory=set)
-    unread: set[str] = field(default_factory=set)
+    is_faulty: bool = False
+    is_callers: bool = False
     given_dataset: DatasetSpec | None = None
     open_files: Callable[[str | Path], DatasetSpec | None] | None = None
 
@@ -403,32 +373,30 @@ class Project:
         overrides: Overrides,
         problems: Problems,
     ) -> Project:
-        """Return the project of a folder; an `--env` file that cannot be read is reported."""
-        try:
-            environment = load_environment(folder, overrides.env)
-        except SpecError as error:
-            problems.report(error)
-            environment = replace(load_environment(None, None), is_broken=True)
-        return cls(folder, overrides, problems, environment)
+        """Return the project of a folder; raise for an `--env` file that cannot be read."""
+        return cls(folder, overrides, problems, load_environment(folder, overrides.env))
 
     def read(self, source: Path | Mapping[str, object], *, limit: Path | None = None) -> Node:
         """Return the tree of a file, or of a mapping from Python, with its values filled in.
 
-        `limit` is the folder that may not be left. Raises SpecError for a file that cannot be read
-        at all.
+        `limit` is the folder that may not be left. Raises all that keeps it from being read.
         """
+        problems = self.problems
+        earlier = len(problems.errors)
         outside = self.overrides.allow_outside
-        inclusion = Inclusion(limit or self.folder, self.environment, self.problems, outside)
+        inclusion = Inclusion(limit or self.folder, self.environment, problems, outside)
         if isinstance(source, Path):
             node = inclusion.load(source, source.as_posix())
         else:
-            node = inclusion.follow(from_plain(source, Place()))
+            node = inclusion.follow(from_plain(source, Place(), problems))
         node = map_scalars(node, self._expand)
-        secrets: dict[str, Secret | Broken] = {}
+        secrets: dict[str, Secret] = {}
         if node.is_map and "definition" not in node.entries:  # a task file has none
-            secrets = read_secrets(node.field("secrets"), self.problems)
+            secrets = read_secrets(node.field("secrets"))
             node = node.without("secrets")
-        return map_scalars(node, lambda path, scalar: self._fill_secret(path, scalar, secrets))
+        node = map_scalars(node, lambda path, scalar: self._fill_secret(path, scalar, secrets))
+        raise_all(sort_errors(problems.errors[earlier:]))
+        return node
 
     def _expand(self, path: Way, node: Node) -> Node:
         """Return a scalar with its environment value filled in."""
@@ -439,47 +407,41 @@ class Project:
         try:
             expanded = self.environment.expand(text, node.place, may_hold_secret=is_secret)
         except SpecError as error:
-            if not self.environment.is_broken or error.code != "E106":
-                self.problems.report(error)
-            return self.problems.mark_broken(node.place)
+            self.problems.report(error)
+            return node
         if expanded == text:
             return node
         origin = self.environment.origin_of(text)
         if is_secret:
-            return Node(Secret(expanded, origin), node.place)
+            return node.changed(Secret(expanded, origin))
         # A value that states the whole beginning of an address names its host.
         if _WHOLE_START.fullmatch(text) and origin == "caller":
-            return Node(expanded, node.place, "caller")
-        return Node(expanded, node.place, node.style)
+            return replace(node, value=expanded, style="caller")
+        return replace(node, value=expanded)
 
     def _fill_secret(
         self,
         path: Way,
         node: Node,
-        secrets: Mapping[str, Secret | Broken],
+        secrets: Mapping[str, Secret],
     ) -> Node:
         """Return a scalar with `<< secrets.NAME >>` replaced; report one in the wrong place."""
         text = node.text or ""
         if not _SECRET_ANYWHERE.search(text) or kind_of(path) == "material":
             return node
         match = _SECRET.fullmatch(text)
-        name = match[1] if match else ""
-        hint = "secrets may be the whole value of `api_key`, of a header or of an environment value"
-        if not may_hold_secret(path):
-            message = "`<< secrets.… >>` may not stand here"
-        elif not match:
-            message = "a secret must be the whole value, not a part of it"
-        elif name in secrets:
-            return Node(secrets[name], node.place, is_broken=isinstance(secrets[name], Broken))
-        elif name in self.environment.values:
+        if not match or not may_hold_secret(path):
+            node.report("E117", "`<< secrets.… >>` may not stand here", _PLACES)
+            return node
+        name = match[1]
+        if name in secrets:
+            return node.changed(secrets[name])
+        if name in self.environment.values:
             origin = self.environment.origin_of(f"${name}")
-            return Node(Secret(self.environment.values[name], origin), node.place)
-        else:
-            message = f"secret `{name}` is not found"
-            hint = f"set it under `secrets` (there: {listing(secrets)}) or in the environment"
-            hint = suggest(name, secrets) or hint
-        self.problems.add("E117", message, node.place, hint)
-        return self.problems.mark_broken(node.place)
+            return node.changed(Secret(self.environment.values[name], origin))
+        hint = f"set it under `secrets` (there: {listing(secrets)}) or in the environment"
+        node.report("E117", f"secret `{name}` is not found", suggest(name, secrets) or hint)
+        return node
 
 
 def may_hold_secret(path: Way) -> bool:
@@ -488,36 +450,26 @@ def may_hold_secret(path: Way) -> bool:
     return names[-1] == "api_key" or names[-2:-1] in (["custom_headers"], ["environment"])
 
 
-def read_secrets(node: Node, problems: Problems) -> dict[str, Secret | Broken]:
+def read_secrets(node: Node) -> dict[str, Secret]:
     """Return the run's own secrets: a mapping of names to values, or a list of `{key, value}`."""
-    pairs = list(node.entries.items())
+    values = dict(node.entries)
     for entry in node.items:
-        if entry.key is None or "value" not in entry.entries:
-            problems.add("E108", "a secret in a list is `{key: NAME, value: …}`", entry.place)
-            continue
-        for extra in entry.entries.keys() - {"key", "value"}:
-            hint = "keys there: `key`, `value`"
-            problems.add("E107", f"unknown key `{extra}`", entry.key_place(extra), hint)
-        pairs.append((entry.key, entry.entries["value"]))
-    if node.is_scalar and not node.is_null:
-        problems.add("E108", "`secrets` must be a mapping of names to values", node.place)
-    secrets: dict[str, Secret | Broken] = {}
-    for name, entry in pairs:
-        secret = _read_secret(entry.value)
-        if secret is None:
-            hint = "put the value in quotes, or name it as `$NAME`"
-            problems.add("E108", f"secret `{name}` must be text", entry.place, hint)
+        if entry.key is None or entry.entries.keys() != {"key", "value"}:
+            entry.report("E108", "a secret in a list is `{key: NAME, value: …}`")
         else:
-            secrets[name] = secret
+            values[entry.key] = entry.entries["value"]
+    if node.is_scalar and not node.is_null:
+        node.report("E108", "`secrets` must be a mapping of names to values")
+    secrets: dict[str, Secret] = {}
+    for name, entry in values.items():
+        if isinstance(entry.value, Secret):
+            secrets[name] = entry.value
+        elif isinstance(entry.value, str | int) and not isinstance(entry.value, bool):
+            secrets[name] = Secret(str(entry.value), "project")
+        else:
+            hint = "put the value in quotes, or name it as `$NAME`"
+            entry.report("E108", f"secret `{name}` must be text", hint)
     return secrets
-
-
-def _read_secret(value: object) -> Secret | Broken | None:
-    if isinstance(value, Secret | Broken):
-        return value
-    if isinstance(value, str | int) and not isinstance(value, bool):
-        return Secret(str(value), "project")
-    return None
 
 
 def find_file(path: Path) -> Path:
@@ -528,13 +480,10 @@ def find_file(path: Path) -> Path:
         if (path / name).is_file():
             return path / name
     names = sorted(map(Path.as_posix, path.iterdir()))
-    files = [name for name in names if name.endswith(YAML_ENDINGS)]
-    data = [name for name in names if split_endings(name)[0]]
-    hint = "name a task file or write a `run.yaml` there"
+    files = [name for name in names if name.endswith(YAML_ENDINGS) or split_endings(name)[0]]
+    hint = "write a `run.yaml` there"
     if files:
-        hint = f"name a task file, such as {listing(files, limit=3)}, or write a `run.yaml` there"
-    elif data:
-        hint = f"name one of its data files: {listing(data, limit=3)}"
+        hint = f"name one of its files, such as {listing(files, limit=3)}, or {hint}"
     shown = path.as_posix()
     message = f"folder `{shown}` holds no `run.yaml`"
     raise SpecError("E101", message, where=Place(file=shown), hint=hint)

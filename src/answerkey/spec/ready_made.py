@@ -9,12 +9,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import (
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -34,25 +30,10 @@ from answerkey.errors import (
     listing,
     raise_all,
 )
-from answerkey.spec.config import (
-    Config,
-    Given,
-    pick_declared,
-    resolve_config,
-)
-from answerkey.spec.nodes import (
-    Node,
-    Problems,
-    from_plain,
-    to_plain,
-)
+from answerkey.spec.config import Config, pick_declared, resolve_config
+from answerkey.spec.nodes import Node, Problems, from_plain, to_plain
 from answerkey.spec.project import RUN_NAMES
-from answerkey.spec.sources import (
-    DatasetSpec,
-    build_source,
-    is_remote,
-    name_dataset,
-)
+from answerkey.spec.sources import DatasetSpec, build_source, is_remote, name_dataset
 from answerkey.spec.yaml_text import parse_yaml
 
 FOLDER = "benchmarks"
@@ -125,8 +106,8 @@ class ReadyMade:
         derive = {category: f"{{{{ sample['{category}'] | default('all') }}}}"}
         text = "a table with `question`, `options` (a list of texts) and `answer` (a letter)"
         columns = ("question", "options", "answer")
-        plain = Form(text, columns, from_plain({"derive": derive}, _PLACE))
-        return (*self.own_forms, plain)
+        how = from_plain({"derive": derive}, _PLACE, self.task.problems)
+        return (*self.own_forms, Form(text, columns, how))
 
     @property
     def parameters(self) -> Iterator[tuple[str, object, str]]:
@@ -134,13 +115,13 @@ class ReadyMade:
         for entry in to_plain(self.task)["config_spec"]:
             yield entry["key"], entry.get("default_value"), entry.get("description", "")
 
-    def config(self, settings: Mapping[str, Given], problems: Problems) -> Config:
+    def config(self, settings: Mapping[str, Node]) -> Config:
         """Return the config of the task; values that it does not declare are left out."""
-        return resolve_config(self.task, pick_declared(settings, self.task), problems)
+        return resolve_config(self.task, pick_declared(settings, self.task))
 
     def describe(self) -> dict[str, Any]:
         """Return everything about the task as plain values."""
-        hub = to_plain(self.config({}, Problems()).fill(self.hub, Problems()))
+        hub = to_plain(self.config({}).fill(self.hub))
         forms = []
         for form in self.own_forms:
             forms.append({"description": form.description, "columns": list(form.expects)})
@@ -165,14 +146,10 @@ class ReadyMade:
             yield "examples", self._write_dataset(f"{self.name}_examples", self.shots.entries)
 
     def _write_dataset(self, key: str, fields: Mapping[str, Node]) -> Node:
-        place = self.hub.place
-        source = {"type": Node("huggingface", place), **self.hub.entries, **fields}
-        entries = {
-            "key": Node(key, place),
-            "display_name": Node(self.about.title, place),
-            "source": Node(source, place, keys=self.hub.keys),
-        }
-        return Node(entries, place)
+        hub = self.hub
+        source = replace(hub, value={"type": hub.changed("huggingface"), **hub.entries, **fields})
+        names = {"key": hub.changed(key), "display_name": hub.changed(self.about.title)}
+        return hub.changed({**names, "source": source})
 
 
 @cache
@@ -207,27 +184,23 @@ def find_ready_made(location: object) -> str | None:
 
 
 def suggest_ready_made(name: str) -> str | None:
-    """Return a hint to the ready-made task that a name may mean, or to a part of it."""
+    """Return a hint to the ready-made task that a name may mean."""
     folded = _fold_name(name)
     near = find_near(folded, _paths())
     near += [task for task in _paths() if folded.startswith(f"{task}_")]
     if not near:
         return None
-    for entry in to_plain(load_ready_made(near[0]).task)["config_spec"]:
-        for value in entry.get("allowed_values", ()):
-            if _fold_name(value) == folded:
-                return f"did you mean `{near[0]}` with `--config {entry['key']}={value}`?"
     return f"did you mean `{near[0]}`?"
 
 
-@cache
-def load_ready_made(name: str) -> ReadyMade:
+def load_ready_made(name: str, problems: Problems | None = None) -> ReadyMade:
     """Return a ready-made task; raises SpecError for an unknown name."""
     paths = _paths()
     if name not in paths:
         near = suggest_ready_made(name) or f"there are: {listing(paths)}"
         raise SpecError("E113", f"there is no ready-made task `{name}`", hint=near)
-    root = parse_yaml(paths[name].read_text(encoding="utf-8"), f"{FOLDER}/{name}.yaml", Problems())
+    problems = problems or Problems()
+    root = parse_yaml(paths[name].read_text(encoding="utf-8"), f"{FOLDER}/{name}.yaml", problems)
     forms = {key: _read_form(node) for key, node in root.at("forms").entries.items()}
     hub = root.entries["hub"]
     source = {**hub.without("form").entries, **forms[hub.at("form").value].how.entries}
@@ -236,8 +209,8 @@ def load_ready_made(name: str) -> ReadyMade:
     return ReadyMade(
         name,
         about,
-        from_plain(_write_task(name, about, to_plain(task)), task.place),
-        Node(source, hub.place, keys=hub.keys),
+        from_plain(_write_task(name, about, to_plain(task)), task.place, problems),
+        replace(hub, value=source),
         tuple(forms.values()),
         task.field("shots").field("from"),
     )
@@ -387,16 +360,13 @@ def open_raw_files(
     location: str | Path,
     ready: ReadyMade,
     config: Config,
-    problems: Problems,
 ) -> DatasetSpec | None:
     """Return a caller's files as the dataset of a ready-made task, recognised by their columns.
 
     Report files that have none of its forms; raise DataError for a file that cannot be read.
     """
-    node = _describe_raw_files(location, ready, config, problems)
-    if node is None:
-        return None
-    source = build_source(node, problems, base=Path())
+    node = _describe_raw_files(location, ready, config)
+    source = None if node is None else build_source(node, Path())
     if source is None:
         return None
     return DatasetSpec(name_dataset(location), source, ready.about.title, place=_PLACE)
@@ -406,23 +376,23 @@ def _describe_raw_files(
     location: str | Path,
     ready: ReadyMade,
     config: Config,
-    problems: Problems,
 ) -> Node | None:
     """Return the source of a dataset as a file would state it."""
+    problems = ready.task.problems
     seen: list[str] = []
     for form in ready.forms:
-        candidate = _find_files(location, form)
-        if candidate is None:
+        fields, first = _find_files(location, form)
+        if first is None:
             continue
-        fields, first, notice = candidate
-        filled = config.fill(form.how, problems, ("source",))
-        entries = {name: Node(value, _PLACE) for name, value in fields.items()}
-        node = Node(entries | filled.entries, _PLACE, keys=filled.keys)
+        filled = config.fill(form.how, ("source",))
+        entries = from_plain(fields, _PLACE, problems).entries | filled.entries
+        node = replace(filled, value=entries, place=_PLACE)
         columns = _read_columns(first, node)
         if columns >= set(form.expects):
-            if notice is not None:
+            if "pattern" in fields:
+                message = f"only the files that match `{form.prefer}` are read"
                 hint = "to read others, give a single file or a folder with them alone"
-                problems.notice(notice, Place(file=str(location)), hint)
+                problems.notice(message, Place(file=str(location)), hint)
             return node
         seen = seen or sorted(columns)
     message = f"`--dataset {location}` is no data of `{ready.name}` in a form that is known"
@@ -436,63 +406,50 @@ def _describe_raw_files(
 
 def _read_columns(path: Path, node: Node) -> set[str]:
     """Return the columns of a file, read as a source says; none if it cannot be read so."""
-    source: Any = build_source(node, Problems(), base=Path())
+    source: Any = build_source(node, Path())
     try:
         return set(load_table(path, source).rows.columns)
     except AnswerkeyError:
         return set()
 
 
-def _find_files(location: str | Path, form: Form) -> tuple[dict[str, str], Path, str | None] | None:
+def _find_files(location: str | Path, form: Form) -> tuple[dict[str, str], Path | None]:
     """Return the fields of a source for files that may have a form, and the first of them.
 
-    The third is a notice if not all files of a folder are read.
+    Of the files of a folder, those that the form prefers are read if there are some.
     """
     path = Path(location)
-    if not is_remote(location) and path.is_dir():
-        return _find_in_folder(path, form)
+    if path.is_dir() and not is_remote(location):
+        paths = list(list_files(path, form.extension).values())
+        preferred = []
+        for file in paths:
+            if form.prefer and matches(file.relative_to(path).as_posix(), form.prefer):
+                preferred.append(file)
+        fields = {"type": "folder", "directory_path": str(path.resolve())}
+        if form.extension:
+            fields["extension"] = form.extension
+        if form.prefer and 0 < len(preferred) < len(paths):
+            fields["pattern"] = form.prefer
+        return fields, next(iter(preferred or paths), None)
     name = urlsplit(str(location)).path if is_remote(location) else path.name
     if form.extension is not None and form.extension not in name.lower().split(".")[1:]:
-        return None
+        return {}, None
     if is_remote(location):
         allow_fetching(str(location))
-        return (
-            {"type": "url", "url": str(location)},
-            UrlSource(url=str(location)).fetch().path,
-            None,
-        )
-    return {"type": "local", "file_path": str(path.resolve())}, path, None
-
-
-def _find_in_folder(folder: Path, form: Form) -> tuple[dict[str, str], Path, str | None] | None:
-    paths = list(list_files(folder, form.extension).values())
-    endings = {path.suffix for path in paths}
-    if not paths or (form.extension is None and len(endings) > 1):
-        return None
-    fields = {"type": "folder", "directory_path": str(folder.resolve())}
-    if form.extension:
-        fields["extension"] = form.extension
-    preferred = []
-    for path in paths if form.prefer else ():
-        if matches(path.relative_to(folder).as_posix(), str(form.prefer)):
-            preferred.append(path)
-    if not preferred or len(preferred) == len(paths):
-        return fields, paths[0], None
-    count = len(preferred)
-    notice = f"of {len(paths)} files only those that match `{form.prefer}` are read: {count}"
-    return {**fields, "pattern": str(form.prefer)}, preferred[0], notice
+        fetched = UrlSource(url=str(location)).fetch()
+        return {"type": "url", "url": str(location)}, fetched.path
+    return {"type": "local", "file_path": str(path.resolve())}, path
 
 
 def write_project(ready: ReadyMade, dataset: str | None = None) -> dict[str, str]:
     """Return a ready-made task as files of a project; `dataset` is a file in place of the hub."""
     about = ready.about
     key = ready.name
-    problems = Problems()
-    config = ready.config({}, problems)
-    datasets = {name: to_plain(config.fill(node, problems)) for name, node in ready.hub_datasets()}
+    config = ready.config({})
+    datasets = {name: to_plain(config.fill(node)) for name, node in ready.hub_datasets()}
     if dataset is not None:
-        source = _describe_raw_files(dataset, ready, config, problems)
-        raise_all(problems.errors)
+        source = _describe_raw_files(dataset, ready, config)
+        raise_all(ready.task.problems.errors)
         datasets["dataset"]["source"] = source and to_plain(source)
     entry = {"task_key": key, "task_config": {"dataset": key}, "model_key": "builtin/random?seed=0"}
     run = {

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import (
-    Iterable,
-    Iterator,
-    Mapping,
-)
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal
 
 from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
 
 from answerkey import features
 from answerkey.solvers import ChoiceOrder
@@ -57,23 +54,18 @@ _ELSEWHERE = {"type": "object", "properties": {"$ref": {"type": "string"}}, "req
 def schema(kind: FileKind) -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of one kind of file."""
     parts = _list_parts()
-    needed: dict[str, Any] = {}
-    waiting: list[str] = [kind]
-    while waiting:
-        name = waiting.pop()
-        if name in needed:
-            continue
-        options = []
-        for model in parts[name]:
-            plain = model.model_json_schema(mode="validation", by_alias=True)
-            options.append(_merge(plain, plain.pop("$defs", {})))
-        needed[name] = {"anyOf": [*options, _ELSEWHERE]}
-        waiting.extend(_list_references(needed[name]))
+    models = {model for part in parts.values() for model in part}
+    inputs: list[Any] = [(model, "validation") for model in sorted(models, key=str)]
+    references, generated = models_json_schema(inputs, by_alias=True)
+    definitions = _loosen(generated["$defs"])
+    for name, part in parts.items():
+        options = [references[model, "validation"] for model in part]
+        definitions[name] = {"anyOf": [*options, _ELSEWHERE]}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"answerkey {kind} file",
         "$ref": f"#/$defs/{kind}",
-        "$defs": dict(sorted(needed.items())),
+        "$defs": definitions,
     }
 
 
@@ -84,7 +76,7 @@ def write_schema(kind: FileKind) -> str:
 
 
 @cache
-def _list_parts() -> Mapping[str, Iterable[type[BaseModel]]]:
+def _list_parts() -> Mapping[str, list[type[BaseModel]]]:
     """Return the models that may stand at each part."""
 
     def list_kinds(part: Part) -> list[type[BaseModel]]:
@@ -101,7 +93,7 @@ def _list_parts() -> Mapping[str, Iterable[type[BaseModel]]]:
         "metric": list_kinds(METRIC),
         "solver": list_kinds(SOLVER),
         "source": list_kinds(SOURCE),
-        "parameter": list(PARAMETERS.values()),
+        "parameter": list(dict.fromkeys(PARAMETERS.values())),
         "filter": [fields_of(RowFilter)],
         "action": [shapes.ActionFields],
         "connection": list(models.CONNECTIONS.values()),
@@ -118,62 +110,32 @@ def _list_parts() -> Mapping[str, Iterable[type[BaseModel]]]:
     }
 
 
-def _merge(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a model's schema with its own definitions put in place and every value loosened."""
-    merged: dict[str, Any] = {}
-    for key, value in node.items():
-        if key == "properties":
-            merged[key] = {name: _loosen(entry, definitions) for name, entry in value.items()}
-        elif key in {"anyOf", "oneOf", "allOf", "items", "prefixItems", "additionalProperties"}:
-            merged[key] = _loosen(value, definitions)
-        else:
-            merged[_BOUNDS.get(key, key)] = value
-    return merged
-
-
-def _loosen(node: Any, definitions: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any piece of a JSON Schema
+def _loosen(node: Any) -> Any:  # noqa: ANN401 - any piece of a JSON Schema
     """Return a schema that also accepts what the loader turns into the value asked for."""
     if isinstance(node, list):
-        return [_loosen(entry, definitions) for entry in node]
+        return [_loosen(entry) for entry in node]
     if not isinstance(node, dict):
         return node
     if "part" in node:
         return {"$ref": f"#/$defs/{node['part']}"}
-    if "$ref" in node:
-        name = node["$ref"].rpartition("/")[2]
-        beside = {key: value for key, value in node.items() if key != "$ref"}
-        return _loosen({**definitions[name], **beside}, definitions)
-    merged = _merge(node, definitions)
-    stand_ins = _list_stand_ins(merged)
-    if not stand_ins:
-        return merged
-    return {"anyOf": [merged, *stand_ins]}
+    loosened: dict[str, Any] = {}
+    for key, value in node.items():
+        loosened[_BOUNDS.get(str(key), str(key))] = _loosen(value)
+    stand_ins = _list_stand_ins(loosened)
+    return {"anyOf": [loosened, *stand_ins]} if stand_ins else loosened
 
 
 def _list_stand_ins(node: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the texts that the loader accepts in place of a value."""
     kind = node.get("type")
-    if kind == "string":
-        if not node.keys() & {"enum", "const", "pattern", "maxLength"}:
-            return [{"type": "integer"}]
-        later = {"type": "string", "pattern": rf"{_LATER}|{_VARIABLE}"}
-        if node.keys() & {"pattern", "maxLength"}:
-            return [later, {"type": "integer"}]
+    later = {"type": "string", "pattern": rf"{_LATER}|{_VARIABLE}"}
+    if kind == "string" and node.keys() & {"enum", "const"}:
         return [later]
+    if kind == "string":
+        return [later, {"type": "integer"}]
     stand_ins: list[dict[str, Any]] = []
-    if kind in _STAND_INS:
+    if isinstance(kind, str) and kind in _STAND_INS:
         stand_ins.append({"type": "string", "pattern": _STAND_INS[kind]})
     if kind == "array" or (kind == "object" and "properties" in node):
         stand_ins.append(_ELSEWHERE)
     return stand_ins
-
-
-def _list_references(node: object) -> Iterator[str]:
-    if isinstance(node, dict):
-        reference = node.get("$ref")
-        if isinstance(reference, str):
-            yield reference.rpartition("/")[2]
-        node = list(node.values())
-    if isinstance(node, list):
-        for value in node:
-            yield from _list_references(value)

@@ -8,32 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-)
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from answerkey.errors import Place
 from answerkey.metrics import AggregatorName
-from answerkey.models.config import (
-    Effort,
-    Thinking,
-)
-from answerkey.spec.nodes import (
-    Node,
-    Problems,
-    to_plain,
-)
-from answerkey.spec.validation import (
-    Fields,
-    Key,
-    Number,
-    Text,
-    Whole,
-)
+from answerkey.models.config import Effort, Thinking
+from answerkey.spec.nodes import Node, from_plain, to_plain
+from answerkey.spec.validation import Fields, Key, Number, Text, Whole
 from answerkey.types import Purpose
 
 #: A reference to a model or an adapter may also contain `$`; a built-in model is named with its
@@ -215,29 +197,11 @@ class SpecificationFields(SelectionFields):
     repeatability: RepeatabilityFields | None = None
 
 
-class MatrixFields(Fields):
-    """Every model on every task, one run for each model.
-
-    A task is its key, or a task specification.
-    """
-
-    models: Annotated[list[ModelReference], Field(min_length=1)]
-    tasks: Annotated[list[Key | Annotated[Any, part("specification")]], Field(min_length=1)]
-
-
-def _require_tasks(schema: dict[str, Any]) -> None:
-    schema["required"] = []
-    schema["oneOf"] = [{"required": ["task_specifications"]}, {"required": ["matrix"]}]
-
-
 class EvaluationFields(NamedByFile):
     """What a run evaluates."""
 
-    model_config = ConfigDict(json_schema_extra=_require_tasks)
-
     config_spec: list[Annotated[Any, part("parameter")]] | None = None
     task_specifications: list[Annotated[Any, part("specification")]]
-    matrix: MatrixFields | None = None
     mode: Literal["debug", "full"] | None = Field(default=None, json_schema_extra=OLD)
     num_samples: Count | None = Field(default=None, json_schema_extra=OLD)
     subsampling: Subsampling | None = Field(default=None, json_schema_extra=OLD)
@@ -265,60 +229,29 @@ class RunFields(Fields):
     policies: list[Annotated[Any, part("policy")]] | Annotated[Any, part("policy")] | None = None
 
 
-LATER_ERA = "the format of late 2026"
-DEBUG_SAMPLES = 10
-
-
 @dataclass(frozen=True)
 class Deprecation:
-    """An old key (or an old value of a key) of one part of a file: since when, and its replacement.
+    """An old key (or an old value of a key) of one part of a file, and what replaces it.
 
-    `hint` says what to write, with the old value as `{}`. `build` makes the new entry from the old
-    one, or returns None for a value that is wrong under any name. Without it, the old entry is
-    dropped, or kept if only its place is old. `scorer` limits it to the scorers of a type.
+    `hint` says what to write, with the old value as `{}`. `build` makes the value of `replacement`
+    from the old one, or returns None for one that is wrong under any name. Without a replacement
+    the old entry is dropped, or kept if only its place is old.
     """
 
     part: str
     name: str
-    since: str
-    replacement: str
     hint: str
-    build: Callable[[Node, Place], Node | None] | None = None
+    replacement: str | None = None
+    build: Callable[[Any], object] = lambda value: value
     value: str | None = None
-    scorer: str | None = None
-    is_moved: bool = False
-
-    def rewrite(self, node: Node) -> Node:
-        """Return a mapping with the old key replaced, unless the new one is given too."""
-        if self.build is None:
-            return node if self.is_moved else node.without(self.name)
-        entry = self.build(node.entries[self.name], node.key_place(self.name))
-        if entry is None:
-            return node
-        remaining = node.without(self.name)
-        if self.replacement in node.entries:
-            return remaining
-        return remaining.having(self.replacement, entry)
+    is_kept: bool = False
 
 
-def _keep(entry: Node, place: Place) -> Node:  # noqa: ARG001 - the place is for others
-    return entry
-
-
-def _read_column(entry: Node, place: Place) -> Node | None:  # noqa: ARG001 - same
+def _read_column(name: object) -> object:
     """Turn a column name into a template that reads the column."""
-    if not isinstance(entry.value, str | int) or isinstance(entry.value, bool):
+    if not isinstance(name, str | int) or isinstance(name, bool):
         return None
-    return Node(f"{{{{ sample['{_escape(entry.value)}'] }}}}", entry.place)
-
-
-def _describe_source(entry: Node, place: Place) -> Node:
-    entries = {"type": Node("local", entry.place), "file_path": entry}
-    return Node(entries, entry.place, keys={"file_path": place})
-
-
-def _count_debug_samples(entry: Node, place: Place) -> Node:  # noqa: ARG001 - same
-    return Node(DEBUG_SAMPLES, entry.place)
+    return f"{{{{ sample['{_escape(name)}'] }}}}"
 
 
 def _escape(value: object) -> str:
@@ -328,100 +261,73 @@ def _escape(value: object) -> str:
 _ENTITY = (
     "leave it out: a task with a `solver` evaluates a model, one without evaluates the dataset"
 )
-_SUBSET = "it is ignored; write `run_config: {{num_samples: …}}`"
-_COLUMNS = "scorers read templates"
-_MCQA = "string_equals_mcqa"
-
 DEPRECATIONS: tuple[Deprecation, ...] = (
     Deprecation(
         "scorer",
         "ground_truth_choice_field",
-        _COLUMNS,
-        "ground_truth_choice",
         "write `ground_truth_choice: \"{{{{ sample['{}'] }}}}\"`",
+        "ground_truth_choice",
         _read_column,
-        scorer=_MCQA,
     ),
     Deprecation(
         "scorer",
         "choices_field",
-        _COLUMNS,
-        "choices",
         "write `choices: \"{{{{ sample['{}'] }}}}\"`",
+        "choices",
         _read_column,
-        scorer=_MCQA,
     ),
+    Deprecation("definition", "type", "write `type: benchmark_task`", value="declarative_task"),
+    Deprecation("task", "evaluated_entity_type", _ENTITY),
+    Deprecation("definition", "evaluated_entity_type", _ENTITY),
+    Deprecation("specification", "entity_key", "write `model_key: …`", "model_key"),
     Deprecation(
-        "definition",
-        "type",
-        LATER_ERA,
-        "benchmark_task",
-        "write `type: benchmark_task`",
-        value="declarative_task",
+        "dataset choice",
+        "fast_subset_size",
+        "it is ignored; write `run_config: {{num_samples: …}}`",
     ),
-    Deprecation("task", "evaluated_entity_type", "tasks have a `definition`", _ENTITY, _ENTITY),
-    Deprecation(
-        "specification",
-        "entity_key",
-        "specifications have a `model_key`",
-        "model_key",
-        "write `model_key: …`",
-        _keep,
-    ),
-    Deprecation("definition", "evaluated_entity_type", LATER_ERA, _ENTITY, _ENTITY),
-    Deprecation("dataset choice", "fast_subset_size", LATER_ERA, _SUBSET, _SUBSET),
     Deprecation(
         "dataset",
         "file_path",
-        LATER_ERA,
-        "source",
         "write `source: {{type: local, file_path: {}}}`",
-        _describe_source,
-        is_moved=True,
+        "source",
+        lambda path: {"type": "local", "file_path": path},
     ),
     Deprecation(
         "evaluation",
         "mode",
-        LATER_ERA,
+        "write `run_config: {{num_samples: 10}}`",
         "num_samples",
-        f"write `run_config: {{{{num_samples: {DEBUG_SAMPLES}}}}}`",
-        _count_debug_samples,
+        lambda _: 10,
         value="debug",
     ),
-    Deprecation("evaluation", "mode", LATER_ERA, "leave it out", "leave it out", value="full"),
+    Deprecation("evaluation", "mode", "leave it out", value="full"),
     *(
-        Deprecation("evaluation", name, LATER_ERA, name, hint, is_moved=True)
-        for name, hint in (
-            ("num_samples", "write `run_config: {{num_samples: {}}}`"),
-            ("subsampling", "write `run_config: {{subsampling: {}}}`"),
-            ("cache_policy", "write `run_config: {{cache_policy: {}}}`"),
-        )
+        Deprecation("evaluation", name, f"write `run_config: {{{{{name}: {{}}}}}}`", is_kept=True)
+        for name in ("num_samples", "subsampling", "cache_policy")
     ),
 )
 
 
-def carry_over(
-    node: Node,
-    part: str,
-    problems: Problems,
-) -> Node:
+def carry_over(node: Node, part: str) -> Node:
     """Return a part of a file with its old names replaced; each old name is a notice."""
     written = node
     for old in DEPRECATIONS:
-        if old.part != part or old.name not in written.entries:
+        entry = written.field(old.name)
+        if old.part != part or entry.is_null or old.value not in {None, entry.text}:
             continue
-        entry = written.entries[old.name]
-        if old.scorer not in {None, written.at("type").text} or old.value not in {None, entry.text}:
-            continue
-        title = f"type: {old.value}" if old.name == "type" else old.name
-        message = f"`{title}` is an old name (since {old.since})"
+        title = f"{old.name}: {old.value}" if old.name == "type" else old.name
+        message = f"`{title}` of the {part} is deprecated"
         hint = old.hint.format(_escape(to_plain(entry)))
         new = old.replacement
-        if new in written.entries and new != old.name:
-            message = f"`{title}` is an old name, and `{new}` is given too: `{new}` is used"
+        if new is not None and new in written.entries:
+            message += f", and `{new}` is given too: `{new}` is used"
             hint = f"remove `{old.name}`"
-        elif old.is_moved:
-            message = f"`{title}` in `{part}` stands in an old place (since {old.since})"
-        problems.notice(message, written.key_place(old.name), hint)
-        node = old.rewrite(node)
+        elif new is not None:
+            value = old.build(to_plain(entry))
+            if value is None:
+                continue
+            node = node.having(new, from_plain(value, entry.place, entry.problems))
+        if not old.is_kept:
+            node = node.without(old.name)
+        node.problems.notice(message, written.key_place(old.name), hint)
     return node

@@ -6,11 +6,7 @@ import csv
 import re
 import string
 from collections.abc import Mapping
-from dataclasses import (
-    dataclass,
-    field,
-    replace,
-)
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -19,39 +15,14 @@ from answerkey.datasets import sources
 from answerkey.datasets.formats import split_endings
 from answerkey.datasets.questions import TRUTH_ROLES, find_columns
 from answerkey.datasets.sources import SOURCES, Source
-from answerkey.datasets.storage import (
-    allow_fetching,
-    hide_query,
-    is_stored,
-    require_address,
-)
-from answerkey.errors import (
-    AnswerkeyError,
-    Place,
-    SpecError,
-    is_url,
-)
+from answerkey.datasets.storage import allow_fetching, hide_query, is_stored, require_address
+from answerkey.errors import AnswerkeyError, Place, SpecError, is_url
 from answerkey.spec.config import refuse_config
-from answerkey.spec.nodes import (
-    Node,
-    Problems,
-    from_plain,
-)
+from answerkey.spec.nodes import Node, from_plain
 from answerkey.spec.shapes import DatasetFields, carry_over
-from answerkey.spec.validation import (
-    Part,
-    fields_of,
-    report_template,
-    try_build,
-    validate_node,
-)
+from answerkey.spec.validation import Part, fields_of, report_text, try_build, validate_node
 from answerkey.spec.yaml_text import MAX_YAML_BYTES, resolve_path
-from answerkey.templates import (
-    DATASET_NAMES,
-    RowFilter,
-    Template,
-    TemplateStopped,
-)
+from answerkey.templates import DATASET_NAMES, RowFilter, Template, TemplateStopped
 
 SOURCE = Part("source", SOURCES)
 #: Filters with a `value` beside their expression.
@@ -111,30 +82,12 @@ class DatasetSpec:
             return error
         if isinstance(error, TemplateStopped):
             return error.at(self.places.of_template(error.source))
-        where = self._find_fault(error, self.places.at("source"))
-        if where is None:
+        address = "url" if self.source.type == "url" else "path"
+        names = {"E201": getattr(self.source, "path_field", "type"), "E214": address}
+        if error.code not in names:
             return error
+        where = self.places.at("source", names[error.code]).place
         return type(error)(error.code, error.message, where=where, hint=error.hint)
-
-    def _find_fault(self, error: AnswerkeyError, node: Node) -> Place | None:
-        """Return where the source names a file or a column that does not exist."""
-        if error.code == "E201":
-            return node.at(getattr(self.source, "path_field", "type")).place
-        if error.code == "E214":
-            return node.at("url" if self.source.type == "url" else "path").place
-        if error.code not in {"E206", "E207"}:
-            return None
-        for index, condition in enumerate(self.source.filters):
-            if error.message.startswith(f"filter `{condition.expression}`"):
-                return node.at("filters", index, "expression").place
-        for name, template in node.field("derive").entries.items():
-            if error.message.startswith(f"derived column `{name}`"):
-                return template.place
-        column = error.where.field if error.where else None
-        columns = node.field("columns")
-        if column is None or column not in getattr(self.source, "columns", {}):
-            return None
-        return columns.key_place(column)
 
 
 def find_header(path: Path) -> tuple[str, ...] | None:
@@ -203,97 +156,75 @@ def resolve_stated(
     return resolve_path((Path(place.file).parent if place.file else base) / text, place)
 
 
-def build_dataset(
-    node: Node,
-    problems: Problems,
-    *,
-    base: Path,
-) -> DatasetSpec | None:
+def build_dataset(node: Node, base: Path) -> DatasetSpec | None:
     """Return the dataset that a node describes; `base` is for paths that are stated in no file."""
-    refuse_config(node, problems)
-    node = carry_over(node, "dataset", problems)
-    fields = validate_node(DatasetFields, node, problems, name="the dataset")
-    if "source" not in node.entries:
-        if node.is_map and not node.is_broken and "generator_specification" not in node.entries:
-            hint = "write `source: {type: local, file_path: …}`"
-            problems.add("E108", "`source` is missing in the dataset", node.place, hint)
+    refuse_config(node)
+    node = carry_over(node, "dataset")
+    earlier = len(node.problems.errors)
+    fields = validate_node(DatasetFields, node, "the dataset")
+    if "source" not in node.entries and len(node.problems.errors) == earlier:
+        hint = "write `source: {type: local, file_path: …}`"
+        node.report("E108", "`source` is missing in the dataset", hint)
+    if fields is None or fields.source is None:
         return None
-    source = build_source(node.entries["source"], problems, base=base)
-    if fields is None or source is None:
+    source = build_source(node.entries["source"], base)
+    if source is None:
         return None
     title = fields.display_name
     return DatasetSpec(fields.key, source, title, fields.description, node.place, node)
 
 
-def build_source(
-    node: Node,
-    problems: Problems,
-    *,
-    base: Path,
-) -> Source | None:
+def build_source(node: Node, base: Path) -> Source | None:
     """Return where rows come from; a path is relative to the file that states it."""
     remaining = node
     filters: list[RowFilter | None] = []
     if node.field("filters").is_list:
         # Each is validated by itself, so that a mistake in one hides none in the next.
         remaining = node.without("filters")
-        for entry in node.entries["filters"].items:
-            filters.append(build_filter(entry, problems, names=DATASET_NAMES))
-    source: Any = SOURCE.read(remaining, problems)[1]
-    _check_derived(node.field("derive"), problems)
+        filters = [build_filter(entry, DATASET_NAMES) for entry in node.entries["filters"].items]
+    source: Any = SOURCE.read(remaining)[1]
+    _check_derived(node.field("derive"))
     if source is None:
         return None
+    changes: dict[str, object] = {}
     if filters:
-        source = replace(source, filters=tuple(filter(None, filters)))
+        changes["filters"] = tuple(filter(None, filters))
     name = getattr(source, "path_field", "")
-    if name not in node.entries:
-        return source  # type: ignore[no-any-return]
-    path = getattr(source, name)
-    place = node.entries[name].place
-    if is_stored(path):
-        hint = "write `type: url` and `url:` for a file on shared storage"
-        problems.add("E108", f"`{name}` is an address", place, hint)
-        return None
-    try:
-        return replace(source, **{name: str(resolve_stated(path, place, base))})  # type: ignore[no-any-return]
-    except SpecError as error:
-        problems.report(error)
-        return None
+    if name in node.entries:
+        path = getattr(source, name)
+        try:
+            changes[name] = str(resolve_stated(path, node.entries[name].place, base))
+        except SpecError as error:
+            node.problems.report(error)
+        if is_stored(path):
+            hint = "write `type: url` and `url:` for a file on shared storage"
+            node.entries[name].report("E108", f"`{name}` is an address", hint)
+    return replace(source, **changes)  # type: ignore[no-any-return]
 
 
-def _check_derived(node: Node, problems: Problems) -> None:
+def _check_derived(node: Node) -> None:
     for entry in node.entries.values():
         try:
             Template.compile(entry.text or "", names=DATASET_NAMES)
         except SpecError as error:
-            report_template(error, entry, problems)
+            report_text(error, entry)
 
 
-def build_filter(
-    node: Node,
-    problems: Problems,
-    *,
-    names: tuple[str, ...],
-) -> RowFilter | None:
+def build_filter(node: Node, names: tuple[str, ...]) -> RowFilter | None:
     """Return a row filter whose expression compiles with these names."""
-    fields: Any = validate_node(fields_of(RowFilter), node, problems, name="the filter")
+    fields: Any = validate_node(fields_of(RowFilter), node, "the filter")
     if fields is None:
         return None
-    needs_value = fields.op in _WITH_VALUE
-    if needs_value and "value" not in node.entries:
-        message = f"a filter with op `{fields.op}` needs `value`"
-        problems.add("E108", message, node.place)
+    if (fields.op in _WITH_VALUE) != ("value" in node.entries):
+        needs = "needs" if fields.op in _WITH_VALUE else "has no"
+        node.report("E108", f"a filter with op `{fields.op}` {needs} `value`", key="value")
         return None
-    if not needs_value and "value" in node.entries:
-        message = f"a filter with op `{fields.op}` has no `value`"
-        problems.add("E108", message, node.key_place("value"))
-        return None
-    condition: RowFilter | None = try_build(fields, node, problems)
+    condition: RowFilter | None = try_build(fields, node)
     try:
         if condition is not None:
             condition.compile(names)
     except SpecError as error:
-        report_template(error, node.entries["expression"], problems)
+        report_text(error, node.entries["expression"])
     return condition
 
 
@@ -309,9 +240,9 @@ def describe_filter(condition: RowFilter) -> dict[str, object]:
 
 def source_from(plain: Mapping[str, Any]) -> Source:
     """Return the source that `dataclasses.asdict` once described; raises SpecError."""
-    problems = Problems()
     fields = {key: value for key, value in plain.items() if value is not None}
-    source: Source | None = SOURCE.read(from_plain(fields, Place()), problems)[1]
+    node = from_plain(fields, Place())
+    source: Source | None = SOURCE.read(node)[1]
     if source is None:
-        raise problems.errors[0]
+        raise node.problems.errors[0]
     return source

@@ -5,25 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import (
-    asdict,
-    dataclass,
-    field,
-    replace,
-)
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
-from answerkey import (
-    features,
-    metrics,
-    solvers,
-)
-from answerkey.errors import (
-    Place,
-    SpecError,
-    listing,
-    suggest,
-)
+from answerkey import features, metrics, solvers
+from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.metrics import (
     METRICS,
     Design,
@@ -43,37 +29,25 @@ from answerkey.scorers import (
     compile_templates,
     find_role,
 )
-from answerkey.solvers import (
-    SOLVERS,
-    ChoiceOrder,
-    Solver,
-)
-from answerkey.spec import shapes, validation
+from answerkey.solvers import SOLVERS, ChoiceOrder, Solver
+from answerkey.spec import shapes
 from answerkey.spec.config import Config
-from answerkey.spec.nodes import (
-    BROKEN,
-    Node,
-    Problems,
-    from_plain,
-    name_key,
-    walk_scalars,
-)
+from answerkey.spec.nodes import Node, advise, from_plain, walk_scalars
 from answerkey.spec.shapes import carry_over
 from answerkey.spec.sources import build_filter, describe_filter
 from answerkey.spec.validation import (
     Fields,
     Part,
     assign_keys,
-    report_template,
+    build,
+    fields_of,
+    number_key,
+    report_text,
+    try_build,
     validate_node,
 )
 from answerkey.templates import ACTION_NAMES, find_whole
-from answerkey.text import parse_syntax
-from answerkey.types import (
-    Known,
-    Purpose,
-    Samples,
-)
+from answerkey.types import Known, Purpose, Samples
 
 SCORER = Part("scorer", SCORERS, shapes.ScorerCommon, "Scorer")
 METRIC = Part("metric", METRICS, shapes.MetricCommon, "Metric")
@@ -138,7 +112,7 @@ class Task:
     choice_order: ChoiceOrder | None = None
     snippets: tuple[Snippet, ...] = ()
     file: str | None = None
-    places: Node = field(default=Node(None, Place()), repr=False, compare=False)
+    places: Node = field(default=Node(None), repr=False, compare=False)
     config_places: Mapping[str, Place] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -249,37 +223,32 @@ def _strip_words(value: object) -> object:
     return value
 
 
-def build_task(
-    node: Node,
-    config: Config,
-    problems: Problems,
-) -> Task | None:
+def build_task(node: Node, config: Config) -> Task | None:
     """Return the task with config values filled in; None when it cannot be built at all."""
     if not node.is_map:
-        if not node.is_broken:
-            problems.add("E108", "a task must be a mapping", node.place, "it begins with `key: …`")
+        node.report("E108", "a task must be a mapping", "it begins with `key: …`")
         return None
-    task = carry_over(node.without("config_spec"), "task", problems)
+    task = carry_over(node.without("config_spec"), "task")
     definition = task.field("definition")
     choice = definition.field("dataset")
     if choice.text and find_whole(choice.text):
         # `dataset: << config.x >>` is short for `dataset: {key: << config.x >>}`.
-        mapping = Node({"key": choice}, choice.place, keys={"key": choice.place})
+        mapping = replace(choice.changed({"key": choice}), keys={"key": choice.place})
         task = task.having("definition", definition.having("dataset", mapping))
-    return _build(config.fill(task, problems), config, problems, config.of_type("dataset_column"))
+    return _build(config.fill(task), config, config.of_type("dataset_column"))
 
 
 def task_from_source(source: Mapping[str, Any]) -> Task:
     """Return the task that `Task.source` describes; raises SpecError when it is none."""
-    problems = Problems()
     place = Place(file=source.get("file"))
     plain = dict(source)
     config = plain.pop("config", None) or {}
     columns = plain.pop("dataset_columns", None) or {}
     plain.pop("file", None)
-    task = _build(from_plain(plain, place), Config(values=config), problems, columns)
-    if problems.errors:
-        raise problems.errors[0]
+    node = from_plain(plain, place)
+    task = _build(node, Config(values=config), columns)
+    if node.problems.errors:
+        raise node.problems.errors[0]
     if task is None:
         raise SpecError("E108", "the stored task cannot be read", where=place)
     return task
@@ -288,29 +257,29 @@ def task_from_source(source: Mapping[str, Any]) -> Task:
 def _build(
     node: Node,
     config: Config,
-    problems: Problems,
     columns: Mapping[str, str],
 ) -> Task | None:
-    fields = _read_names(node, problems)
-    definition = _read_definition(node, problems)
-    parts = validate_node(shapes.Definition, definition, problems, name="`definition`")
-    if not definition.is_map:
+    fields = validate_node(shapes.TaskFields, node, "the task")
+    if "definition" not in node.entries:
         return None
-    trials = build_trials(definition.field("trials"), problems)
-    steps = _build_scoring(definition.field("scorers"), trials, build_design(parts), problems)
-    solver, solver_source = _build_solver(definition.field("solver"), problems)
-    order, order_source = _build_choice_order(definition.field("choice_order"), problems)
+    definition = carry_over(node.entries["definition"], "definition")
+    if "dataset" in definition.entries:
+        choice = carry_over(definition.entries["dataset"], "dataset choice")
+        definition = definition.having("dataset", choice)
+    parts = validate_node(shapes.Definition, definition, "`definition`")
+    trials = build_trials(definition.field("trials"))
+    steps = _build_scoring(definition.field("scorers"), trials, build_design(parts))
+    solver, solver_source = _build_solver(definition.field("solver"))
+    order, order_source = _build_choice_order(definition.field("choice_order"))
     if order is not None:
-        _check_choice_order(order, solver, steps, definition, problems)
-        steps = _add_order_metrics(order, steps, definition, problems)
+        _check_choice_order(order, solver, steps, definition)
+        steps = _add_order_metrics(order, steps, definition)
     if solver is not None and solver.ranks_continuations:
-        _check_ranking(solver, steps, definition, problems)
+        _check_ranking(solver, steps, definition)
     if trials is not None:
-        _check_aggregated_names(trials, steps, definition.entries["trials"], problems)
-    actions = _build_actions(definition.field("actions"), problems)
-    if len(steps) == len(definition.field("scorers").items):
-        _check_actions(definition.field("actions"), steps, actions, problems)
-    if parts is None or not steps:
+        _check_aggregated_names(trials, steps, definition.entries["trials"])
+    actions = _build_actions(definition.field("actions"), steps)
+    if fields is None or parts is None or not steps:
         return None
     # The task as plain values, with every key given and every old name gone.
     resolved: dict[str, object] = {
@@ -354,28 +323,8 @@ def _build(
     )
 
 
-def _read_names(node: Node, problems: Problems) -> shapes.TaskFields:
-    """Return the fields of a task; stand-ins for wrong ones, so that the rest can be checked."""
-    fields = validate_node(shapes.TaskFields, node, problems, name="the task")
-    if fields is None:
-        key = name_key(node.key or "") or "task"
-        fields = shapes.TaskFields(key=key, definition=None)
-    return fields
-
-
 def _drop_unset(plain: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in plain.items() if value is not None}
-
-
-def _read_definition(task: Node, problems: Problems) -> Node:
-    """Return the definition of a task without old names; a broken node when there is none."""
-    if "definition" not in task.entries:
-        return Node(BROKEN, task.place, is_broken=True)
-    definition = carry_over(task.entries["definition"], "definition", problems)
-    if "dataset" not in definition.entries:
-        return definition
-    choice = carry_over(definition.entries["dataset"], "dataset choice", problems)
-    return definition.having("dataset", choice)
 
 
 def _hash_task(definition: object, steps: Sequence[ScoringStep]) -> str:
@@ -388,37 +337,28 @@ def _hash_task(definition: object, steps: Sequence[ScoringStep]) -> str:
     return hash_definition([definition, *prompts] if prompts else definition)
 
 
-def _build_solver(node: Node, problems: Problems) -> tuple[Solver | None, object]:
+def _build_solver(node: Node) -> tuple[Solver | None, object]:
     """Return the solver of a task, and its fields as plain values."""
     if node.is_null:
         return None, None
-    fields, solver = SOLVER.read(node, problems)
+    fields, solver = SOLVER.read(node)
     if solver is None:
         return None, None
     for name, error in solver.compile_templates()[1]:
         path = [int(step) if step.isdigit() else step for step in name.split(".")]
-        report_template(error, node.at(*path), problems)
+        report_text(error, node.at(*path))
     return solver, _dump(fields)
 
 
-def _build_choice_order(node: Node, problems: Problems) -> tuple[ChoiceOrder | None, object]:
+def _build_choice_order(node: Node) -> tuple[ChoiceOrder | None, object]:
     """Return the choice order of a task, and its fields as plain values."""
     if node.is_null:
         return None, None
-    model = validation.fields_of(ChoiceOrder)
-    fields = validate_node(model, node, problems, name="`choice_order`")
-    order = validation.try_build(fields, node, problems)
+    fields = validate_node(fields_of(ChoiceOrder), node, "`choice_order`")
+    order = try_build(fields, node)
     if fields is None or order is None:
         return None, None
     return order, fields.model_dump(mode="json")
-
-
-def _follows_order(step: ScoringStep) -> bool:
-    return bool(getattr(step.scorer, "follows_order", False))
-
-
-def _reads_logprobs(step: ScoringStep) -> bool:
-    return bool(getattr(step.scorer, "reads_logprobs", False))
 
 
 def _check_choice_order(
@@ -426,48 +366,48 @@ def _check_choice_order(
     solver: Solver | None,
     steps: Sequence[ScoringStep],
     definition: Node,
-    problems: Problems,
 ) -> None:
     """Report scorers and solvers that read the options in the order of the row."""
     for step in steps:
-        if not _follows_order(step):
+        if not _has(step, "follows_order"):
             message = f"scorer `{step.key}` (`{step.scorer.type}`) reads the truth as it stands "
             message += "in the row, and `choice_order` moves the options"
             hint = "with `choice_order` use `string_equals_mcqa`, whose truth moves with its option"
-            problems.add("E108", message, definition.at("scorers", step.index).place, hint)
+            definition.at("scorers", step.index).report("E108", message, hint)
     if solver is not None and solver.reads_column and order.orders != "original":
         message = f"`{solver.type}` reads what was said to the options as they stand, "
         message += f"and `orders` is `{order.orders}`"
         hint = "write `orders: original`, "
         hint += "or bring a file with `option_order` by `--completions FILE`"
-        problems.add("E108", message, definition.at("choice_order", "orders").place, hint)
+        definition.at("choice_order", "orders").report("E108", message, hint)
+
+
+def _has(step: ScoringStep, name: str) -> bool:
+    return bool(getattr(step.scorer, name, False))
 
 
 def _add_order_metrics(
     order: ChoiceOrder,
     steps: Sequence[ScoringStep],
     definition: Node,
-    problems: Problems,
 ) -> list[ScoringStep]:
     """Return the steps with the metrics that `choice_order` brings along."""
     robustness = features.load_choice_order()
     ordered = list(steps)
-    for index, step in enumerate(ordered):
-        if step.purpose == "score":
-            if _follows_order(step):
-                metric = robustness.ChoiceOrderMetric(order.orders)
-                ordered[index] = _add_metric(step, "choice_order", metric)
-            break
+    main = next((index for index, step in enumerate(steps) if step.purpose == "score"), None)
+    if main is not None and _has(steps[main], "follows_order"):
+        metric = robustness.ChoiceOrderMetric(order.orders)
+        ordered[main] = _add_metric(steps[main], "choice_order", metric)
     if order.pride is None:
         return ordered
     for index, step in enumerate(ordered):
-        if _reads_logprobs(step):
+        if _has(step, "reads_logprobs"):
             metric = robustness.PrideMetric(order.pride.share, order.pride.seed)
             ordered[index] = _add_metric(step, "pride", metric)
             return ordered
     message = "`pride` takes the prior out of probabilities, and no scorer of the task reads any"
     hint = "add the scorer `choice_probabilities`, or leave `pride` out"
-    problems.add("E108", message, definition.at("choice_order", "pride").place, hint)
+    definition.at("choice_order", "pride").report("E108", message, hint)
     return ordered
 
 
@@ -477,37 +417,34 @@ def _add_metric(
     metric: Metric,
 ) -> ScoringStep:
     design = step.metrics[0].design if step.metrics else Design()
-    key = validation.number_key(name, {keyed.key for keyed in step.metrics})
+    key = number_key(name, {keyed.key for keyed in step.metrics})
     keyed = KeyedMetric(key, metric, replace(design, group_by=()))
     return replace(step, metrics=(*step.metrics, keyed))
 
 
-def _check_ranking(
-    solver: Solver,
-    steps: Sequence[ScoringStep],
-    definition: Node,
-    problems: Problems,
-) -> None:
+def _check_ranking(solver: Solver, steps: Sequence[ScoringStep], definition: Node) -> None:
     for step in steps:
-        if not _reads_logprobs(step):
+        if not _has(step, "reads_logprobs"):
             message = f"`{solver.type}` gets log-probabilities and no text, "
             message += f"which scorer `{step.key}` (`{step.scorer.type}`) reads"
-            place = definition.at("scorers", step.index).place
-            problems.add("E108", message, place, "use the scorer `choice_probabilities`")
+            hint = "use the scorer `choice_probabilities`"
+            definition.at("scorers", step.index).report("E108", message, hint)
 
 
-def _build_actions(node: Node, problems: Problems) -> list[Action]:
+def _build_actions(node: Node, steps: Sequence[ScoringStep]) -> list[Action]:
     actions = []
-    candidates = []
+    entries = []
     for number, entry in enumerate(node.items, start=1):
-        fields = validate_node(shapes.ActionFields, entry, problems, name=f"action {number}")
+        fields = validate_node(shapes.ActionFields, entry, f"action {number}")
         condition = None
         if "filter" in entry.entries:
-            condition = build_filter(entry.entries["filter"], problems, names=ACTION_NAMES)
+            condition = build_filter(entry.entries["filter"], ACTION_NAMES)
         if fields is not None and condition is not None:
-            actions.append(Action(key=fields.key, filter=condition, action=fields.action))
-            candidates.append((fields.key, fields.key, entry.place))
-    assign_keys(candidates, problems, what="action", within="in the task")
+            action = Action(key=fields.key, filter=condition, action=fields.action)
+            _check_action(action, entry.at("filter", "expression"), steps)
+            actions.append(action)
+            entries.append((entry, fields.key))
+    assign_keys(entries, "action", "in the task")
     return actions
 
 
@@ -515,33 +452,24 @@ def _describe_action(action: Action) -> dict[str, object]:
     return {"key": action.key, "action": action.action, "filter": describe_filter(action.filter)}
 
 
-def _check_actions(
-    node: Node,
-    steps: Sequence[ScoringStep],
-    actions: Sequence[Action],
-    problems: Problems,
-) -> None:
-    """Report filters of actions that read a scorer or a value that does not exist (E113)."""
+def _check_action(action: Action, node: Node, steps: Sequence[ScoringStep]) -> None:
+    """Report a filter that reads a scorer or a value that does not exist (E113)."""
     scorers = {step.key: step.scorer for step in steps}
-    entries = {entry.key: entry for entry in node.items}
-    for action in actions:
-        where = entries[action.key].at("filter", "expression").place
-        try:
-            paths = sorted(action.filter.template.paths_from("scores"), key=str)
-        except SpecError:
-            continue
-        for path in filter(None, paths):
-            key, *inner = map(str, path)
-            if key not in scorers:
-                message = f"action `{action.key}`: no scorer has the key `{key}`"
-                hint = suggest(key, scorers) or f"scorers: {listing(scorers)}"
-                problems.add("E113", message, where, hint)
-                continue
-            names = _list_names(scorers[key])
-            if inner and names is not None and inner[0].split(".")[0] not in names:
-                message = f"action `{action.key}`: scorer `{key}` has no value `{inner[0]}`"
-                hint = suggest(inner[0], names) or f"values: {listing(names)}"
-                problems.add("E113", message, where, hint)
+    try:
+        paths = sorted(action.filter.template.paths_from("scores"), key=str)
+    except SpecError:
+        return
+    for path in filter(None, paths):
+        key, *inner = map(str, path)
+        names = _list_names(scorers[key]) if key in scorers else None
+        if key not in scorers and not node.problems.errors:
+            message = f"action `{action.key}`: no scorer has the key `{key}`"
+            hint = advise(key, scorers, "scorers")
+            node.report("E113", message, hint)
+        elif inner and names is not None and inner[0].split(".")[0] not in names:
+            message = f"action `{action.key}`: scorer `{key}` has no value `{inner[0]}`"
+            hint = advise(inner[0], names, "values")
+            node.report("E113", message, hint)
 
 
 def _list_names(scorer: Scorer | type[Scorer], trials: Trials | None = None) -> list[str] | None:
@@ -579,7 +507,7 @@ def override_trials(task: Node, *layers: Node) -> Node:
     for layer in layers:
         if trials.is_map and layer.is_map:
             keys = trials.keys | layer.keys
-            trials = Node(trials.entries | layer.entries, layer.place, keys=keys)
+            trials = replace(layer, value=trials.entries | layer.entries, keys=keys)
         elif not layer.is_null:
             trials = layer
     if trials.is_null:
@@ -587,198 +515,186 @@ def override_trials(task: Node, *layers: Node) -> Node:
     return task.having("definition", definition.having("trials", trials))
 
 
-def build_trials(node: Node, problems: Problems) -> Trials | None:
+def build_trials(node: Node) -> Trials | None:
     """Return the trials of a definition; None when there are none, or `num_trials` is wrong."""
     if node.is_null:
         return None
-    fields = validate_node(shapes.TrialsFields, node, problems, name="`trials`")
+    fields = validate_node(shapes.TrialsFields, node, "`trials`")
     if fields is None:
         return None
     chosen: dict[str, metrics.ScoreAggregator] = {}
     for index, entry in enumerate(fields.score_aggregators or ()):
-        where = node.at("score_aggregators", index).place
+        where = node.at("score_aggregators", index)
         names = {entry.score_name, entry.aggregator.score_name} - {None}
-        mistake, hint = _check_aggregator(entry.aggregator, fields.num_trials)
-        if not names:
-            mistake = "`score_name` is missing in `score_aggregators` of `trials`"
-        elif len(names) > 1:
-            mistake = "`score_name` and that of the `aggregator` differ "
-            mistake += "in `score_aggregators` of `trials`"
+        mistake = _check_aggregator(entry.aggregator, fields.num_trials)
+        if len(names) != 1:
+            mistake = "`score_name` must be given once, here or in the `aggregator`"
         if mistake:
-            problems.add("E108", mistake, where, hint)
+            where.report("E108", mistake)
             continue
         aggregator = metrics.Aggregator(entry.aggregator.function, entry.aggregator.k)
         name = str(names.pop())
         label = f"{name}.{aggregator.label}"
         if label in chosen:
-            problems.add("E108", f"the aggregate `{label}` is listed twice", where)
+            where.report("E108", f"the aggregate `{label}` is listed twice")
         chosen.setdefault(label, metrics.ScoreAggregator(name, aggregator))
         if aggregator.function in metrics.UNBIASED:
-            problems.notice(_UNBIASED_NOTICE, where, _PLUGIN_HINT)
+            node.problems.notice(_UNBIASED_NOTICE, where.place, _PLUGIN_HINT)
     return Trials(fields.num_trials, tuple(chosen.values()))
 
 
-def _check_aggregator(fields: shapes.AggregatorFields, num_trials: int) -> tuple[str, str | None]:
-    """Return what is wrong with the `k` of an aggregator, or "", and a hint."""
+def _check_aggregator(fields: shapes.AggregatorFields, num_trials: int) -> str | None:
+    """Return what is wrong with the `k` of an aggregator."""
     name = fields.function
     k = fields.k
-    if name not in metrics.WITH_K:
-        if k is not None:
-            return f"the aggregator `{name}` has no `k`", "leave `k` out"
-    elif k is None:
-        return f"the aggregator `{name}` needs `k`", f"write `{{function: {name}, k: 1}}`"
-    elif name in metrics.UNBIASED and k > num_trials:
-        message = f"`{name}` with `k` {k} needs {k} trials, and there are {num_trials}"
-        return message, f"give at least {k} trials, or a smaller `k`"
-    return "", None
+    if (name in metrics.WITH_K) != (k is not None):
+        needs = "has no" if k is not None else "needs"
+        return f"the aggregator `{name}` {needs} `k`"
+    if k is not None and name in metrics.UNBIASED and k > num_trials:
+        return f"`{name}` with `k` {k} needs {k} trials, and there are {num_trials}"
+    return None
 
 
 def _check_aggregated_names(
     trials: Trials,
     steps: Sequence[ScoringStep],
     node: Node,
-    problems: Problems,
 ) -> None:
     """Report aggregators of something that is no value of a scorer."""
-    scorers = [step.scorer for step in steps]
-    if not scorers or any(scorer.value_names is None for scorer in scorers):
-        return
-    names, metadata = _list_score_names(scorers)
-    for aggregate in trials.score_aggregators:
+    names: set[str] = set()
+    for step in steps:
+        if step.scorer.value_names is None:
+            return
+        names.update(step.scorer.value_names)
+    for aggregate in trials.score_aggregators if steps else ():
         name = aggregate.score_name
         if name in names:
             continue
         message = f"`score_name` `{name}` is not a value of a scorer of the task"
-        hint = suggest(name, names) or f"values: {listing(names)}"
-        if name in metadata:
-            hint = f"metadata has no aggregate: its metrics count the trials; {hint}"
-        places = {node.value: node.place for _, node in walk_scalars(node.at("score_aggregators"))}
-        problems.add("E115", message, places.get(name, node.place), hint)
-
-
-def _list_score_names(scorers: Sequence[Scorer]) -> tuple[set[str], set[str]]:
-    """Return the names of values and of metadata."""
-    names: set[str] = set()
-    metadata: set[str] = set()
-    for scorer in scorers:
-        names.update(scorer.value_names or ())
-        metadata.update(scorer.metadata_names or ())
-    return names, metadata
+        nodes = {scalar.value: scalar for _, scalar in walk_scalars(node.at("score_aggregators"))}
+        nodes.get(name, node).report("E115", message, advise(name, names, "values"))
 
 
 def _build_scoring(
     node: Node,
     trials: Trials | None,
     design: Design,
-    problems: Problems,
 ) -> list[ScoringStep]:
     """Return the steps of a list of scorers, without those that have mistakes.
 
     `design` is that of the task, for metrics that have none of their own.
     """
-    entries: list[tuple[int, Node, Any, Scorer | None]] = []
+    entries: list[tuple[Node, str]] = []
+    read: list[tuple[int, Any, Scorer, list[tuple[Node, Any, Metric]]]] = []
     for index, written in enumerate(node.items):
-        entry = carry_over(written, "scorer", problems)
-        fields, scorer = SCORER.read(entry, problems, number=index + 1)
-        if fields is not None:
-            entries.append((index, entry, fields, scorer))
-        elif entry.at("type").text in SCORERS:
-            for number, part in enumerate(entry.at("metrics").items, start=1):
-                METRIC.read(part, problems, number=number)
-    candidates = [(fields.key, fields.type, entry.place) for _, entry, fields, _ in entries]
-    keys = assign_keys(candidates, problems, what="scorer", within="in the task")
-    steps = []
-    for (index, entry, fields, scorer), key in zip(entries, keys, strict=True):
-        _check_templates(scorer, entry, problems)
-        keyed = []
-        sources = []
-        snippets = _read_snippets(fields, entry, key, problems)
-        for part, name, metric_fields, metric in _read_metrics(
-            entry, fields, scorer, key, trials, problems
-        ):
-            if part is not entry:
-                _check_metric_fields(metric, SCORERS[fields.type], trials, part, problems)
-                snippets += _read_snippets(metric_fields, part, f"{key}.{name}", problems)
-            scale = metrics.find_scale(metric, getattr(scorer, "scales", {}))
-            keyed.append(KeyedMetric(name, metric, build_design(metric_fields, design), scale))
-            sources.append({**_dump(metric_fields), "key": name})
+        entry = carry_over(written, "scorer")
+        listed = []
+        for number, part in enumerate(entry.field("metrics").items, start=1):
+            listed.append((part, *METRIC.read(part, number=number)))
+        earlier = len(entry.problems.errors)
+        fields, scorer = SCORER.read(entry, number=index + 1)
         if scorer is not None:
-            step = ScoringStep(
-                key,
-                scorer,
-                tuple(keyed),
-                fields.purpose,
-                fields.display_name,
-                index,
-                {**_dump(fields), "key": key, "metrics": sources},
-                tuple(snippets),
-            )
-            steps.append(step)
+            is_sound = len(entry.problems.errors) == earlier
+            for name, error in compile_templates(scorer)[1]:
+                if is_sound or getattr(scorer, name, None) is not None:
+                    report_text(error, entry.at(*name.split(".")))
+            entries.append((entry, fields.type))
+            read.append((index, fields, scorer, listed))
+    keys = assign_keys(entries, "scorer", "in the task")
+    steps = []
+    for key, (entry, _), (index, fields, scorer, parts) in zip(keys, entries, read, strict=True):
+        listed = [*parts, *_list_default_metrics(entry, fields, scorer, trials)]
+        keyed, sources, snippets = _key_metrics(entry, key, scorer, listed, trials, design)
+        step = ScoringStep(
+            key,
+            scorer,
+            tuple(keyed),
+            fields.purpose,
+            fields.display_name,
+            index,
+            {**_dump(fields), "key": key, "metrics": sources},
+            (*_read_snippets(fields, entry, key), *snippets),
+        )
+        steps.append(step)
     return steps
 
 
-def _read_metrics(
+def _key_metrics(
+    entry: Node,
+    key: str,
+    scorer: Scorer,
+    listed: Sequence[tuple[Node, Any, Metric | None]],
+    trials: Trials | None,
+    design: Design,
+) -> tuple[list[KeyedMetric], list[dict[str, object]], list[Snippet]]:
+    """Return the metrics of a scorer with their keys, their fields as plain values, and snippets.
+
+    Default metrics stand at the scorer's node.
+    """
+    candidates = []
+    for part, fields, metric in listed:
+        if metric is not None:
+            node = part if part is not entry else part.changed({})
+            candidates.append((node, metric.type, fields, metric))
+    names = assign_keys([each[:2] for each in candidates], "metric", f"in scorer `{key}`")
+    keyed = []
+    sources = []
+    snippets = []
+    for name, (node, _, fields, metric) in zip(names, candidates, strict=True):
+        _check_metric_fields(metric, scorer, trials, node)
+        scale = metrics.find_scale(metric, getattr(scorer, "scales", {}))
+        keyed.append(KeyedMetric(name, metric, build_design(fields, design), scale))
+        sources.append({**_dump(fields), "key": name})
+        snippets += _read_snippets(fields, node, f"{key}.{name}")
+    return keyed, sources, snippets
+
+
+def _list_default_metrics(
     entry: Node,
     fields: Any,  # noqa: ANN401 - those of some scorer
-    scorer: Scorer | None,
-    key: str,
+    scorer: Scorer,
     trials: Trials | None,
-    problems: Problems,
-) -> list[tuple[Node, str, Any, Metric]]:
-    """Return the metrics of a scorer with their nodes, keys and fields.
+) -> list[tuple[Node, Any, Metric]]:
+    """Return the metrics of a scorer that lists none: its own, or the mean of its main value.
 
-    A scorer without `metrics` has the default ones, which stand at the scorer's node.
+    With trials there is a mean for each aggregate, named after it.
     """
-    read: list[tuple[Node, Any, Metric]] = []
-    defaults = _list_default_metrics(scorer, trials)
     listed = entry.field("metrics")
-    for number, part in enumerate(listed.items, start=1):
-        metric_fields, metric = METRIC.read(part, problems, number=number)
-        if metric is not None:
-            read.append((part, metric_fields, metric))
-    if fields.metrics is None:
-        for plain in defaults:
-            metric_fields = METRIC.model(str(plain["type"])).model_validate(plain)
-            read.append((entry, metric_fields, validation.build(metric_fields)))
-    if not listed.items and not defaults and SCORERS[fields.type].main_value is None:
+    defaults: Sequence[Any] = getattr(scorer, "default_metrics", None) or ()
+    if not defaults and scorer.main_value is not None:
+        defaults = _list_means(scorer.main_value, scorer.default_metric_name, trials)
+    if not listed.items and not defaults:
         hint = "add `metrics`, such as `- {type: mean, field: …}`"
-        problems.add("E108", f"a `{fields.type}` scorer needs `metrics`", entry.place, hint)
-    elif fields.metrics == [] and defaults and fields.purpose == "score":
-        message = f"scorer `{key}` has no metrics: the run will have no number of it"
-        problems.notice(message, listed.place, "leave `metrics` out to get the usual ones")
-    candidates = [(fields.key, metric.type, part.place) for part, fields, metric in read]
-    names = assign_keys(candidates, problems, what="metric", within=f"in scorer `{key}`")
-    return [
-        (part, name, fields, metric)
-        for (part, fields, metric), name in zip(read, names, strict=True)
-    ]
+        entry.report("E108", f"a `{fields.type}` scorer needs `metrics`", hint)
+    if listed.is_list:
+        if not listed.items and defaults and fields.purpose == "score":
+            message = "a scorer has no metrics: the run will have no number of it"
+            hint = "leave `metrics` out to get the usual ones"
+            entry.problems.notice(message, listed.place, hint)
+        return []
+    built = []
+    for plain in defaults:
+        metric_fields = METRIC.model(plain["type"]).model_validate(plain)
+        built.append((entry, metric_fields, build(metric_fields)))
+    return built
 
 
-def _check_templates(
-    scorer: Scorer | None,
-    entry: Node,
-    problems: Problems,
-) -> None:
-    if scorer is None:
-        return
-    for name, error in compile_templates(scorer)[1]:
-        is_misspelt = name not in entry.entries and (entry.place, name) in problems.misspelt
-        is_unset = entry.field(name).is_null or getattr(scorer, name, None) is not None
-        if is_unset and not is_misspelt:
-            # Otherwise its value was refused, and reported.
-            report_template(error, entry.at(*name.split(".")), problems)
+def _list_means(value: str, title: str | None, trials: Trials | None) -> list[dict[str, Any]]:
+    """Return the mean of a value, or of each of its aggregates."""
+    if trials is None:
+        return [{"type": "mean", "field": value, "name": title}]
+    means = []
+    for aggregator in trials.aggregators_of(value):
+        name = f"{title} {aggregator.label}".removesuffix(" mean")
+        means.append({"type": "mean", "field": f"{value}.{aggregator.label}", "name": name})
+    return means
 
 
 def _dump(fields: Fields) -> dict[str, object]:
     return fields.model_dump(mode="json", exclude_none=True, fallback=str)
 
 
-def _read_snippets(
-    fields: Fields,
-    node: Node,
-    label: str,
-    problems: Problems,
-) -> list[Snippet]:
+def _read_snippets(fields: Fields, node: Node, label: str) -> list[Snippet]:
     """Return the snippets among the fields; one that cannot be run is reported."""
     snippets = []
     for name in type(fields).model_fields:
@@ -786,75 +702,33 @@ def _read_snippets(
         if name.endswith("_snippet") and isinstance(source, str):
             place = node.at(name).place
             snippet = Snippet(name.removesuffix("_snippet"), source, place, label)
-            _check_snippet(snippet, node.at(name), problems)
+            mistake = check_snippet(snippet)
+            if mistake is not None:
+                node.problems.report(mistake)
             snippets.append(snippet)
     return snippets
 
 
-def _check_snippet(
-    snippet: Snippet,
-    node: Node,
-    problems: Problems,
-) -> None:
-    """Report a snippet that cannot be run, where it stops being Python."""
-    error = check_snippet(snippet)
-    if error is None:
-        return
-    where = node.place
-    try:
-        parse_syntax(snippet.source)
-    except SyntaxError as mistake:
-        where = node.place_of_line(mistake.lineno, mistake.offset)
-    except (ValueError, RecursionError, MemoryError):
-        pass
-    problems.add(error.code, error.message, where, error.hint)
-
-
-def _list_default_metrics(
-    scorer: Scorer | None, trials: Trials | None
-) -> Sequence[Mapping[str, object]]:
-    """Return the mean of the main value, or of each of its aggregates, named after them."""
-    defaults: Sequence[Mapping[str, object]] | None = getattr(scorer, "default_metrics", None)
-    if defaults is not None:
-        return defaults
-    if scorer is None or scorer.main_value is None:
-        return []
-    value = scorer.main_value
-    title = scorer.default_metric_name
-    if trials is None:
-        return [{"type": "mean", "field": value, "name": title}]
-    means = []
-    for aggregator in trials.aggregators_of(value):
-        label = aggregator.label
-        name = title if label == "mean" else f"{title} {label}"
-        means.append({"type": "mean", "field": f"{value}.{label}", "name": name})
-    return means
-
-
 def _check_metric_fields(
     metric: Metric,
-    scorer: type[Scorer],
+    scorer: Scorer,
     trials: Trials | None,
     entry: Node,
-    problems: Problems,
 ) -> None:
     """Report a metric of something that the scorer does not produce, or not as a number."""
     names = _list_names(scorer, trials)
     if names is None:
         return
     for name in metric.fields():
-        where = entry.place
+        node = entry
         for scalar in entry.entries.values():
             if scalar.value == name:
-                where = scalar.place
+                node = scalar
         if name in getattr(scorer, "text_names", ()) and getattr(metric, "reads_numbers", False):
             message = f"`{metric.type}` needs numbers, and `{name}` is text"
             hint = "`frequency` and the classification metrics read text"
-            problems.add("E115", message, where, hint)
+            node.report("E115", message, hint)
         if name not in names and "<<" not in name:
-            hint = f"fields: {listing(names)}"
-            near = suggest(name, names)
-            if near:
-                hint = f"{near} {hint}"
+            near = suggest(name, names) or ""
             message = f"metric field `{name}` is not produced by `{scorer.type}`"
-            problems.add("E115", message, where, hint)
+            node.report("E115", message, f"{near} fields: {listing(names)}".strip())

@@ -14,12 +14,8 @@ import math
 import operator
 import re
 import types
-from collections.abc import (
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import (
     Annotated,
@@ -34,32 +30,12 @@ from typing import (
 )
 
 import pydantic
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    create_model,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from answerkey.errors import (
-    AnswerkeyError,
-    Place,
-    SpecError,
-    find_near,
-    listing,
-    suggest,
-)
+from answerkey.errors import AnswerkeyError, SpecError, listing, suggest
 from answerkey.models.config import Secret
-from answerkey.spec.nodes import (
-    BROKEN,
-    Node,
-    Problems,
-    prune,
-    to_plain,
-)
+from answerkey.spec.nodes import Node, advise, to_plain
 from answerkey.spec.yaml_text import ELLIPSES, ELLIPSIS_HINT
 from answerkey.templates import UnresolvedConfig
 
@@ -69,42 +45,9 @@ Hint = Any
 Built = Any
 
 # Numbers that YAML 1.1 spells in its own ways (`1_000`, `0x1F`, `0o17`, `0b101`) are text; only a
-# field that asks for a number reads them. `010` is refused there: YAML 1.1 means 8 by it, YAML 1.2
-# means 10.
-_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F_]+|0o[0-7_]+|0b[01_]+)")
-_LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
-_NUMBER = re.compile(r"[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?")
-#: Python itself refuses to print longer ones back.
-_MAX_DIGITS = 300
-
-
-def advise_leading_zero(value: object) -> str | None:
-    """Return a hint for text that is one number in YAML 1.1 and another one in YAML 1.2."""
-    if isinstance(value, str) and _LEADING_ZERO.fullmatch(value.strip()):
-        return "a leading 0 may mean octal or nothing: leave it out, or write `0o10` for 8"
-    return None
-
-
-def parse_whole(text: str) -> int | None:
-    """Return the whole number that a text spells, or None."""
-    trimmed = text.strip()
-    if len(trimmed) > _MAX_DIGITS or not _INTEGER.fullmatch(trimmed):
-        return None
-    try:
-        return int(trimmed.replace("_", ""), 0)
-    except ValueError:
-        return None
-
-
-def parse_number(text: str) -> float | None:
-    """Return the finite number that a text spells, or None."""
-    whole = parse_whole(text)
-    if whole is not None:
-        return float(whole)
-    if advise_leading_zero(text) or not _NUMBER.fullmatch(text.strip()):
-        return None
-    number = float(text.strip().replace("_", ""))
-    return number if math.isfinite(number) else None
+# field that asks for a number reads them, as Python does. `010` is refused there: YAML 1.1 means 8
+# by it, YAML 1.2 means 10.
+_LEADING_ZERO = re.compile(r"\s*[-+]?0[0-9_]+\s*")
 
 
 def _read_text(value: object) -> object:
@@ -114,25 +57,31 @@ def _read_text(value: object) -> object:
     return value
 
 
+def _read_whole(value: object) -> object:
+    """Return the whole number that a text spells; refuse `1.0`, true and false."""
+    try:
+        if isinstance(value, str):
+            return int(value, 0)
+    except ValueError:
+        value = False
+    if isinstance(value, bool | float):
+        raise PydanticCustomError("int_type", "must be a whole number")
+    return value
+
+
 def _read_number(value: object) -> object:
     """Return the number that a text spells; refuse true and false, which pydantic would accept."""
-    number = parse_number(value) if isinstance(value, str) else value
+    number = value
+    try:
+        if isinstance(value, str):
+            is_whole = re.match(r"\s*[-+]?0[0-9_xob]", value)
+            number = float(int(value, 0) if is_whole else value)
+    except (ValueError, OverflowError):
+        number = None
     is_endless = isinstance(number, float) and not math.isfinite(number)
     if number is None or isinstance(number, bool) or is_endless:
         raise PydanticCustomError("float_type", "must be a number")
     return number
-
-
-def _read_whole(value: object) -> object:
-    """Return the whole number that a text spells; refuse `1.0`, true and false."""
-    if advise_leading_zero(value):
-        raise PydanticCustomError("leading_zero", "must be a whole number")
-    if isinstance(value, bool | float):
-        raise PydanticCustomError("int_type", "must be a whole number")
-    if isinstance(value, str):
-        number = parse_whole(value)
-        return value if number is None else number
-    return value
 
 
 def _read_secret(value: object) -> object:
@@ -185,18 +134,6 @@ def fields_of(built: type) -> type[Fields]:
     )
     model.built_class = built
     return model
-
-
-def extend_fields(
-    model: type[Fields], name: str, base: type[Fields], **members: Hint
-) -> type[Fields]:
-    """Return `model` with the common fields of `base`, and some members of its own."""
-    return create_model(
-        name,
-        __base__=(model, base),
-        __module__=__name__,
-        **members,
-    )
 
 
 _PLAIN: dict[Any, Any] = {str: Text, int: Whole, float: Number, object: Any}
@@ -260,11 +197,7 @@ def build(value: Any) -> Built:  # noqa: ANN401 - fields, or what they hold
     return value
 
 
-def try_build(
-    fields: Fields | None,
-    node: Node,
-    problems: Problems,
-) -> Built:
+def try_build(fields: Fields | None, node: Node) -> Built:
     """Return the dataclass of a part, or None when its own checks refuse it, which is reported."""
     try:
         return build(fields)
@@ -272,14 +205,13 @@ def try_build(
         path = error.where.field if error.where else None
         if path is None:
             path = next((name for name in node.entries if f"`{name}`" in error.message), "")
-        where = node.at(*path.split(".")).place
-        problems.report(type(error)(error.code, error.message, where=where, hint=error.hint))
+        node.at(*path.split(".")).report(error.code, error.message, error.hint)
     except (TypeError, ValueError) as error:
-        problems.add("E108", str(error), node.place)
+        node.report("E108", str(error))
     return None
 
 
-_EXTRA = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
+_EXTRA = "extra_forbidden"
 #: `<< config.x >>` that is left was reported already.
 _UNRESOLVED = re.compile(r"<<\s*config\.")
 _SECRETIVE = frozenset({"api_key", "custom_headers", "environment", "secrets"})
@@ -288,51 +220,39 @@ _SHOWN = 60
 #: What pydantic found, in the words of the documentation; others keep pydantic's own sentence.
 _WORDS: dict[str, str] = {
     "string_type": "must be text",
-    **dict.fromkeys(
-        ("int_type", "int_parsing", "int_from_float", "leading_zero"), "must be a whole number"
-    ),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
     **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
     **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
     **dict.fromkeys(("list_type", "tuple_type"), "must be a list"),
     **dict.fromkeys(
-        ("dict_type", "mapping_type", "model_type", "model_attributes_type", "dataclass_type"),
-        "must be a mapping",
+        ("dict_type", "mapping_type", "model_type", "model_attributes_type"), "must be a mapping"
     ),
     "none_required": "must be null",
 }
 
 
-def validate_node(
-    model: type[M],
-    node: Node,
-    problems: Problems,
-    *,
-    name: str,
-) -> M | None:
-    """Return the model's values, or None when a required one is missing or wrong.
+def validate_node(model: type[M], node: Node, name: str) -> M | None:
+    """Return the model's values, without optional ones that are wrong; report every mistake.
 
-    `name` is for messages. Unknown keys and unsuitable optional values are reported and left out.
+    None when a required value is missing or wrong. `name` is for messages.
     """
     if not node.is_map:
-        if not node.is_broken:
-            message = f"{name} must be a mapping, not {_shorten(to_plain(node))}"
-            problems.add("E108", message, node.place)
+        node.report("E108", f"{name} must be a mapping, not {_shorten(to_plain(node))}")
         return None
-    sound = node
-    while True:
-        try:
-            return model.model_validate(to_plain(sound))
-        except ValidationError as error:
-            details = error.errors(include_url=False)
-        if sound is node:
-            # A key that is missing is not reported if an unknown key was probably meant for it.
-            merged = _merge_alternatives(details)
-            for detail in sorted(merged, key=lambda detail: detail["type"] == "missing"):
-                _report(detail, model, node, problems, name)
-        faulty = {sound.find(detail["loc"])[1] for detail in details}
-        if () in faulty:
-            return None
-        sound = prune(sound, faulty)
+    try:
+        return model.model_validate(to_plain(node))
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+    # A key that seems to be missing may be there under a wrong name.
+    misspelt = {detail["loc"][:-1] for detail in details if detail["type"] == _EXTRA}
+    for detail in _merge_alternatives(details):
+        if detail["type"] != "missing" or detail["loc"][:-1] not in misspelt:
+            _report(detail, model, node, name)
+    faulty = {str(detail["loc"][0]) for detail in details}
+    try:
+        return model.model_validate(to_plain(node.without(*faulty)))
+    except ValidationError:
+        return None
 
 
 def _merge_alternatives(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
@@ -344,7 +264,7 @@ def _merge_alternatives(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
     for detail in details:
         parent = detail["loc"][:-1]
         mark: Any = (parent, id(detail["input"]))
-        if detail["type"] in {*_EXTRA, "missing"}:
+        if detail["type"] in {_EXTRA, "missing"}:
             mark = detail["loc"]
         elif detail["type"] == "string_type" and isinstance(detail["input"], list):
             inside = [inner for inner in details if inner["loc"][: len(parent)] == parent]
@@ -358,109 +278,77 @@ def _report(
     detail: ErrorDetails,
     model: type[BaseModel],
     node: Node,
-    problems: Problems,
     name: str,
 ) -> None:
-    """Report what pydantic found, unless a broken value or an unresolved config name causes it."""
+    """Report what pydantic found, unless an unresolved config name causes it."""
     kind = detail["type"]
     loc = detail["loc"]
     value = detail["input"]
-    if kind in _EXTRA:
-        target, path = node.find(loc[:-1])
-    else:
-        target, path = node.find(loc)
+    target, path = node.find(loc[:-1] if kind == _EXTRA else loc)
     steps = ".".join(map(str, path))
     within = f" in `{steps}` of {name}" if steps else f" in {name}"
     if kind == "missing":
-        if not target.is_broken and (target.place, str(loc[-1])) not in problems.misspelt:
-            message = f"`{loc[-1]}` is missing{within}"
-            problems.add("E108", message, target.place, f"add `{loc[-1]}: …`")
-    elif kind in _EXTRA:
-        _report_unknown_key(str(loc[-1]), keys_at(model, loc[:-1]), target, problems, within)
-    elif value is not BROKEN and not _UNRESOLVED.search(str(value)):
-        subject = f"`{steps}`" if steps else name
-        is_secret = bool(_SECRETIVE.intersection(path))
-        _report_value(detail, target, problems, subject, is_secret=is_secret)
-
-
-def _report_value(
-    detail: ErrorDetails,
-    node: Node,
-    problems: Problems,
-    subject: str,
-    *,
-    is_secret: bool,
-) -> None:
-    value = detail["input"]
-    if detail["type"] == "union_tag_invalid":
+        target.report("E108", f"`{loc[-1]}` is missing{within}", f"add `{loc[-1]}: …`")
+    elif kind == _EXTRA:
+        _report_unknown_key(str(loc[-1]), keys_at(model, loc[:-1]), target, within)
+    elif kind == "union_tag_invalid":
         tags = detail["ctx"]["expected_tags"].replace("'", "").split(", ")
         tag = detail["ctx"]["tag"]
-        hint = suggest(tag, tags) or f"types: {listing(tags)}"
-        problems.add("E109", f"unknown type {tag!r}", node.at("type").place, hint)
-    elif detail["type"] == "literal_error" and str(value) in FOREIGN_KEYS:
-        message = f"{subject.rstrip('`')}: {value}` of the original platform is not done"
-        problems.add("E116", message, node.place, FOREIGN_KEYS[str(value)])
-    else:
-        message, advice = explain(detail, is_secret=is_secret)
-        problems.add("E108", f"{subject} {message}", node.place, advice)
-
-
-def explain(detail: ErrorDetails, *, is_secret: bool = False) -> tuple[str, str | None]:
-    """Return what is wrong with a value, as the end of a sentence, and what to write instead."""
-    shown = "***" if is_secret else _shorten(detail["input"])
-    return _describe(detail, shown), _advise(detail)
+        hint = advise(tag, tags, "types")
+        target.at("type").report("E109", f"unknown type {tag!r}", hint)
+    elif str(value) in FOREIGN_KEYS and kind == "literal_error":
+        message = f"`{steps}: {value}` of the original platform is not done"
+        target.report("E116", message, FOREIGN_KEYS[str(value)])
+    elif not _UNRESOLVED.search(str(value)):
+        subject = f"`{steps}`" if steps else name
+        message, advice = explain(detail, is_secret=bool(_SECRETIVE.intersection(path)))
+        target.report("E108", f"{subject} {message}", advice)
 
 
 def _report_unknown_key(
     key: str,
     keys: set[str],
     node: Node,
-    problems: Problems,
     within: str,
 ) -> None:
-    where = node.key_place(key)
     if key in FOREIGN_KEYS:
         message = f"`{key}` of the original platform is not done"
-        problems.add("E116", message, where, FOREIGN_KEYS[key])
+        node.report("E116", message, FOREIGN_KEYS[key], key=key)
         return
-    hint = f"keys there: {listing(sorted(keys))}"
-    for near in find_near(key, sorted(keys)):
-        problems.misspelt.add((node.place, near))
-        hint = f"did you mean `{near}`?"
-    problems.add("E107", f"unknown key `{key}`{within}", where, hint)
+    hint = advise(key, sorted(keys), "keys there")
+    node.report("E107", f"unknown key `{key}`{within}", hint, key=key)
 
 
-def _describe(detail: ErrorDetails, value: str) -> str:
-    """Return what is wrong with a value, as the end of a sentence."""
-    kind = detail["type"]
-    context = detail.get("ctx", {})
-    if kind in {"literal_error", "enum"}:
-        return f"is {value}; it must be {context.get('expected')}"
-    if kind == "string_pattern_mismatch":
-        return f"is {value}; it must match `{context.get('pattern')}`"
-    if kind in _WORDS:
-        return f"{_WORDS[kind]}, not {value}"
-    if kind == "value_error":
-        return f"{str(context.get('error')).rstrip('.')} (it is {value})"
-    message = detail["msg"]
-    return f"is {value}: {message[:1].lower()}{message[1:]}"
-
-
-def _advise(detail: ErrorDetails) -> str | None:
-    """Return what to write instead of a value."""
+def explain(detail: ErrorDetails, *, is_secret: bool = False) -> tuple[str, str | None]:
+    """Return what is wrong with a value, as the end of a sentence, and what to write instead."""
     kind = detail["type"]
     value = detail["input"]
+    shown = "***" if is_secret else _shorten(value)
+    if kind in _WORDS:
+        return f"{_WORDS[kind]}, not {shown}", _advise(kind, value)
+    context = detail.get("ctx", {})
+    if kind == "literal_error":
+        near = suggest(str(value), re.findall(r"'([^']*)'", context["expected"]))
+        return f"is {shown}; it must be {context['expected']}", near
+    if kind == "string_pattern_mismatch":
+        return f"is {shown}; it must match `{context['pattern']}`", None
+    message = detail["msg"]
+    return f"is {shown}: {message[:1].lower()}{message[1:]}", None
+
+
+def _advise(kind: str, value: object) -> str | None:
+    """Return what to write instead of a value of the wrong type."""
     if isinstance(value, str) and value in ELLIPSES:
         return ELLIPSIS_HINT
     if kind == "string_type" and isinstance(value, bool | float):
         return "put the value in quotes to make it text"
-    if kind in {"list_type", "tuple_type"}:
-        return "begin each entry with `- `" if isinstance(value, Mapping) else "write a list: `[…]`"
-    if _WORDS.get(kind) == "must be a mapping" and re.match(r"[\w-]+:\S", str(value)):
+    if _WORDS[kind] == "must be a list":
+        return "begin each entry with `- `, or write `[…]`"
+    if _WORDS[kind] == "must be a mapping" and re.match(r"[\w-]+:\S", str(value)):
         return "put a space after the colon"
-    if kind == "literal_error":
-        return suggest(str(value), re.findall(r"'([^']*)'", detail["ctx"]["expected"]))
-    return advise_leading_zero(value)
+    if isinstance(value, str) and _LEADING_ZERO.fullmatch(value):
+        return "a leading 0 may mean octal or nothing: leave it out, or write `0o10` for 8"
+    return None
 
 
 def _shorten(value: object) -> str:
@@ -521,6 +409,7 @@ FOREIGN_TYPES: dict[str, dict[str, str]] = {
 FOREIGN_KEYS: dict[str, str] = {
     **dict.fromkeys(("dataset_generators", "generator_specification"), _ROWS),
     **dict.fromkeys(("apps", "app"), "there are no apps here: leave it out"),
+    "evaluations": "evaluation plans are not done: run each entry as a run file of its own",
     "integrations": "keys of providers come from the environment: leave it out",
     "postprocessor": "the scorer reads the completion as it is: "
     "use `extraction`, or a `python` scorer",
@@ -551,95 +440,80 @@ class Part:
     def model(self, kind: str) -> type[Fields]:
         """Return the model of the YAML of one kind."""
         fields = fields_of(self.registry[kind])
-        kinds = (Literal[kind, kind.replace("-", "_")], ...)
-        return extend_fields(fields, fields.__name__ + self.suffix, self.common, type=kinds)
+        members: dict[str, Any] = {"type": (Literal[kind, kind.replace("-", "_")], ...)}
+        return create_model(
+            fields.__name__ + self.suffix,
+            __base__=(fields, self.common),
+            __module__=__name__,
+            **members,
+        )
 
-    def choose(self, node: Node, problems: Problems) -> str | None:
+    def choose(self, node: Node) -> str | None:
         """Return the `type` that a node names; report a missing, unknown or foreign one.
 
         A type whose name has a hyphen may be written with an underscore.
         """
-        if "type" not in node.entries:
+        kind = node.field("type")
+        if kind.is_null:
             label = "dataset `source`" if self.name == "source" else f"`{self.name}`"
             message = f"`type` is missing in {label}"
             if not node.is_map:
                 message = f"{label} must be a mapping with a `type`"
-            if not node.is_map or not node.is_broken:
-                problems.add("E108", message, node.place, f"types: {listing(self.registry)}")
+            node.report("E108", message, f"types: {listing(self.registry)}")
             return None
-        kind = node.entries["type"]
-        name = str(kind.value if kind.is_scalar else None)
+        name = str(to_plain(kind))
         for spelling in (name, name.replace("_", "-")):
             if spelling in self.registry:
                 return spelling
-        self._refuse(name, kind.place, problems)
+        self._refuse(name, kind)
         return None
 
-    def _refuse(
-        self,
-        name: str,
-        place: Place,
-        problems: Problems,
-    ) -> None:
+    def _refuse(self, name: str, kind: Node) -> None:
         """Report a type that is not supported."""
         supported = f"supported: {listing(sorted(self.registry))}"
         foreign = FOREIGN_TYPES.get(self.name, {})
         if name in foreign:
             message = f"{self.name} type `{name}` of the original platform is not done"
-            problems.add("E116", message, place, f"{foreign[name]}; {supported}")
+            kind.report("E116", message, f"{foreign[name]}; {supported}")
         elif self.name == "solver" and name in OUTSIDE_SOLVERS:
             message = f"solver type `{name}` is outside the scope of multiple choice"
-            problems.add("E303", message, place, supported)
+            kind.report("E303", message, supported)
         else:
-            hint = supported
+            if self.name == "scorer":
+                supported += "; for a rule of your own use a `python` scorer"
             near = suggest(name, self.registry)
-            if near:
-                hint = f"{near} {supported}"
-            elif self.name == "scorer":
-                hint = f"{supported}; for a rule of your own use a `python` scorer"
-            problems.add("E109", f"unknown {self.name} type {name!r}", place, hint)
+            hint = f"{near} {supported}" if near else supported
+            kind.report("E109", f"unknown {self.name} type {name!r}", hint)
 
-    def read(
-        self,
-        node: Node,
-        problems: Problems,
-        *,
-        number: int | None = None,
-    ) -> tuple[Any, Built]:
+    def read(self, node: Node, *, number: int | None = None) -> tuple[Any, Built]:
         """Return the fields of a node and the object they describe; None for what is refused.
 
         `number` is for messages about an entry of a list.
         """
-        kind = self.choose(node, problems)
+        kind = self.choose(node)
         if kind is None:
             return None, None
-        node = node.having("type", replace(node.entries["type"], value=kind))
+        node = node.having("type", node.entries["type"].changed(kind))
         name = f"{self.name} `{kind}`" if number is None else f"{self.name} {number} (`{kind}`)"
-        fields = validate_node(self.model(kind), node, problems, name=name)
-        return fields, try_build(fields, node, problems)
+        fields = validate_node(self.model(kind), node, name)
+        return fields, try_build(fields, node)
 
 
-def assign_keys(
-    candidates: Sequence[tuple[str | None, str, Place]],
-    problems: Problems,
-    *,
-    what: str,
-    within: str,
-) -> list[str]:
-    """Return a key for each `(given key, default, place)`; report one that is given twice (E114).
+def assign_keys(entries: Sequence[tuple[Node, str]], what: str, within: str) -> list[str]:
+    """Return a key for each `(node, default)`; report one that is given twice (E114).
 
     A default that is taken is numbered: `-2`, `-3`, ….
     """
     taken: set[str] = set()
-    for key, _, place in candidates:
-        if key in taken:
-            message = f"{what} key `{key}` is used twice {within}"
-            problems.add("E114", message, place, "give each its own `key`")
-        if key is not None:
-            taken.add(key)
+    for node, _ in entries:
+        if node.key in taken:
+            message = f"{what} key `{node.key}` is used twice {within}"
+            node.report("E114", message, "give each its own `key`")
+        if node.key is not None:
+            taken.add(node.key)
     keys = []
-    for key, default, _ in candidates:
-        keys.append(number_key(default, taken) if key is None else key)
+    for node, default in entries:
+        keys.append(number_key(default, taken) if node.key is None else node.key)
         taken.add(keys[-1])
     return keys
 
@@ -654,21 +528,8 @@ def number_key(name: str, taken: set[str]) -> str:
     return key
 
 
-def report_text(
-    error: SpecError,
-    node: Node,
-    problems: Problems,
-) -> None:
-    """Report an error in a text at the line that it names."""
+def report_text(error: SpecError, node: Node) -> None:
+    """Report an error in a text at the line that it names; an unknown config name was reported."""
     line = error.where.line if error.where else None
-    problems.add(error.code, error.message, node.place_of_line(line), error.hint)
-
-
-def report_template(
-    error: SpecError,
-    node: Node,
-    problems: Problems,
-) -> None:
-    """Report a template that does not compile; an unknown config name was reported already."""
     if not isinstance(error, UnresolvedConfig):
-        report_text(error, node, problems)
+        node.problems.add(error.code, error.message, node.place_of_line(line), error.hint)

@@ -199,29 +199,16 @@ def test_findings_of_a_dataset_have_their_lines(call: Call, rows: Path) -> None:
     assert (dataset["findings"][0]["examples"], dataset["all"]["chance"]) == ([example], 0.5)
 
 
-def test_columns_are_named_by_options(call: Call, tmp_path: Path) -> None:
-    """Question, options, labels and truth may be named."""
-    path = tmp_path / "other.csv"
-    path.write_text("frage,a1,a2,wahr\nWelche?,x,y,1\nWer?,x,y,2\n", encoding="utf-8")
-    words = ("--question", "frage", "--options", "a1", "--options", "a2", "--truth", "wahr")
-    (dataset,) = call("audit-dataset", path, *words, "--truth-form", "number", "--json").json[
-        "datasets"
-    ]
-    assert dataset["all"]["labels"] == {"A": 1, "B": 1}
-
-
 def test_a_project_is_looked_at_by_its_task(call: Call, words: tuple[str, ...]) -> None:
     """A task file needs a dataset, and its scorer says where the truth is."""
     (dataset,) = call("audit-dataset", *words, "--json").json["datasets"]
     assert (dataset["rows"], dataset["fields"]["truth"], dataset["all"]["n"]) == (4, "answer", 4)
 
 
-def test_header_clean_rows_and_no_duplicates(call: Call, tmp_path: Path, rows: Path) -> None:
-    """A headerless file, a column of label qualities, and leaving out the search for duplicates."""
+def test_header_and_clean_rows(call: Call, tmp_path: Path, rows: Path) -> None:
+    """A headerless file, and a column of label qualities."""
     path = tmp_path / "plain.csv"
     path.write_text("Which?,x,y,A\nWhich?,x,y,A\n", encoding="utf-8")
-    found = call("audit-dataset", path, "--header", "question, A, B, answer", "--no-duplicates")
-    assert "nothing stands out" in found.out
     assert "repeat a question" in call("audit-dataset", path, "--header", "question,A,B,answer").out
     words = ("--label-quality", "note", "--clean", "ok", "--json")
     (split,) = call("audit-dataset", rows, *words).json["datasets"]

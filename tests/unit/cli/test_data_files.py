@@ -73,17 +73,6 @@ def test_every_shape_is_run_as_it_is(call: Call, shape: Shape, tmp_path: Path) -
         assert call("audit-dataset", path.name, "-q").code == 0
 
 
-def test_check_finds_the_mistakes_of_every_file(call: Call, mine: str) -> None:
-    """A file whose truths are not certain keeps no other from being checked."""
-    write_rows(Path("other.jsonl"), [{"question": "?", "options": ["x", "y", "z"], "answer": 1}])
-    both = call("check", "other.jsonl", mine, "--json")
-    assert (both.code, both.err) == (2, f"{SAID}\n")
-    assert [[one["code"] for one in each["errors"]] for each in both.json["checks"]] == [
-        ["E215"],
-        [],
-    ]
-
-
 @pytest.mark.parametrize("shape", SOME, ids=lambda shape: shape.name)
 def test_a_saved_project_does_the_same(call: Call, shape: Shape, tmp_path: Path) -> None:
     """Same prompts, same numbers; each file is short enough to be read at a glance."""
@@ -236,20 +225,6 @@ def test_the_caller_corrects_what_was_recognised(call: Call) -> None:
         ("empty.csv", b"", "", "E210", "the file is empty"),
         ("empty.parquet", b"", "", "E210", "the file is empty"),
         ("bad.parquet", b"PAR1 no", "", "E202", "not a valid Parquet file"),
-        (
-            "table.bin",
-            b"PAR1\x00\xff",
-            "",
-            "E201",
-            "by its first bytes this file is Parquet: name it `.parquet`",
-        ),
-        (
-            "book.xlsx",
-            b"PK\x03\x04\xff\xfe",
-            "",
-            "E201",
-            "a workbook: unpack it, or save it as CSV",
-        ),
         (
             "table.txt",
             b"question,A,B,answer\nwho?,x,y,A\n",

@@ -58,28 +58,6 @@ def test_a_file_of_questions_is_no_log(call: Call) -> None:
     assert cli.open_given("project", dict(options), None) == "project"  # type: ignore[arg-type]  # same
 
 
-def test_a_file_that_is_both_needs_a_word(call: Call) -> None:
-    """MMLU-Pro writes the rows of its dataset with the replies: `--as` says how they are read."""
-    row = {**ASKED, "question_id": 1, "pred": "A", "model_outputs": "The answer is (B)."}
-    Path("both.json").write_text(json.dumps([row]), encoding="utf-8")
-    done = call("score", "both.json")
-    assert (done.code, "is a log (mmlu-pro) and a data file" in done.err) == (2, True)
-    assert "say which: `--as log` or `--as data`" in done.err
-    log, data = (call("score", "both.json", "--as", one, "--json") for one in ("log", "data"))
-    assert log.json["tasks"][0]["metrics"] == data.json["tasks"][0]["metrics"]
-    assert "log (mmlu-pro)" in log.err
-    assert "log (" not in data.err
-
-
-def test_only_completions_make_a_data_file_of_what_is_scored(call: Call) -> None:
-    """Without them a log is meant; with a model it is either."""
-    file = write(
-        "asked.jsonl", {**ASKED, "custom_id": "1", "response": {"status_code": 200, "body": {}}}
-    )
-    done = call("run", file, "--model", "builtin/longest")
-    assert (done.code, "is a log (openai-batch) and a data file" in done.err) == (2, True)
-
-
 def test_what_is_no_log_is_not_taken_for_one(call: Call) -> None:
     """Also when the caller says so; a table with replies is a plain one then."""
     Path("note.txt").write_text("no log", encoding="utf-8")

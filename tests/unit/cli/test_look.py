@@ -291,15 +291,15 @@ def test_a_report_is_named_after_its_run(call: Call, run_folder: Path) -> None:
     """
     done = call("report", run_folder)
     assert (done.code, done.out) == (0, "")
-    assert re.fullmatch(r"done\.html: \d+ kB, 4 rows embedded\n", done.err)
+    assert re.fullmatch(r"done\.html: [\d.]+ kB, 4 rows embedded\n", done.err)
     assert read_overview("done.html")["runs"][0]["label"] == "done"
     told = call("report", run_folder, "--max-samples", "2", "--json").json["report"]
     size = Path("done.html").stat().st_size
     assert told == {"file": "done.html", "bytes": size, "runs": 1, "rows": 4, "embedded": 2}
     Path("x.html").write_text("old", encoding="utf-8")
-    quiet = call("report", run_folder, "-o", "x.html", "--title", "Mine", "-q")
+    quiet = call("report", run_folder, "-o", "x.html", "-q")
     assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
-    assert read_overview("x.html")["title"] == "Mine"
+    assert read_overview("x.html")["runs"]
     assert not list(Path().glob(".x.html*"))
 
 

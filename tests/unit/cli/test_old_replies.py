@@ -151,7 +151,7 @@ def test_flipped_bits_change_no_number(call: Call, server: TestServer, words: li
         told += len(done.json["notices"])
     assert told > 10
     assert call("cache").code == 0
-    assert call("cache", "clear", "calls").code == 0
+    assert call("cache", "--clear").code == 0
     assert server.asked.total > 8
 
 

@@ -188,17 +188,6 @@ def test_every_mistake_is_found_at_once(call: Call, project: Path, words: Words)
     assert (bad.code, [one["code"] for one in bad.json["errors"]]) == (2, ["E204"])
 
 
-def test_several_files_are_checked_one_by_one(call: Call, quick: str) -> None:
-    """As a hook does before a commit; the worst of them decides."""
-    Path("bad").mkdir()
-    Path("bad/run.yaml").write_text("tasks: 5\n")
-    files = (f"{quick}/run.yaml", "bad/run.yaml")
-    both = call("check", *files)
-    assert (both.code, both.out.splitlines()[0], "bad/run.yaml" in both.out) == (2, files[0], True)
-    told = call("check", *files, "--json").json["checks"]
-    assert [one["check"]["good"] for one in told] == [True, False]
-
-
 @pytest.fixture
 def stopped(run_folder: Path) -> Path:
     """Return a run that is there but for its end."""
@@ -257,37 +246,3 @@ def test_rescore_makes_a_new_run(call: Call, project: Path, run_folder: Path) ->
     assert (done["run"]["path"], done["tasks"][0]["metrics"][0]["value"]) == ("again", 0.0)
     same = call("rescore", run_folder, "--out", "same", "--json").json
     assert same["tasks"][0]["metrics"][0]["value"] == 0.25
-
-
-def test_the_models_of_a_run_file_are_run_one_by_one(call: Call, quick: str) -> None:
-    """Its `matrix` makes one run for each model, with all tasks.
-
-    By default below one folder in `runs`.
-    """
-    file = Path(quick) / "run.yaml"
-    text = file.read_text(encoding="utf-8")
-    matrix = (
-        "  matrix: {models: [builtin/longest, builtin/random], tasks: [mcqa, {task_key: "
-        "mcqa, key: again}]}\n"
-    )
-    file.write_text(text[: text.index("  task_specifications:")] + matrix, encoding="utf-8")
-    done = call("run", quick, "--json")
-    assert (done.code, [[one["key"] for one in run["tasks"]] for run in done.json["runs"]]) == (
-        0,
-        [["mcqa", "again"]] * 2,
-    )
-    (folder,) = Path("runs").iterdir()
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "1-builtin-longest",
-        "2-builtin-random",
-    ]
-    listed = call("runs", "--json").json["runs"]
-    assert {one["path"] for one in listed} == {str(path) for path in folder.iterdir()}
-    assert call("compare", folder.name).code == 0
-    assert call("check", quick).out == "good: 0 errors, 0 warnings; 2 tasks, 250 rows checked\n"
-    assert [
-        one["model"] for one in call("run", quick, "--dry-run", "--json").json["dry_run"]["tasks"]
-    ] == [
-        *["builtin/longest"] * 2,
-        *["builtin/random"] * 2,
-    ]

@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, cast
 
@@ -22,19 +22,14 @@ from tests.forked import Forked
 from answerkey.cli import main
 from answerkey.cli.console import (
     BlockDisplay,
-    Display,
-    LineDisplay,
-    open_display,
     wants_colour,
     write_lines,
 )
 from answerkey.errors import DataError, Problems, SolverError, SpecError
 from answerkey.evaluate import run as evaluate_run
 from answerkey.evaluate.observer import CallProgress, Observer
-from answerkey.models.calls import BatchSeen
 from answerkey.testing import Behaviour, TestServer
-from answerkey.text import Line, Span, line, make_visible, plain_text
-from answerkey.types import Notice
+from answerkey.text import Line, Span, line, make_visible
 
 from .conftest import Call, Terminal, write_rows
 
@@ -346,12 +341,9 @@ def test_a_command_whose_streams_are_closed_ends_as_usual() -> None:
 
 @dataclass
 class Scene:
-    """A display with a clock and a task that can be moved on by hand."""
+    """A task that can be moved on by hand."""
 
-    now: float = 0.0
     done: int = 0
-    batches: tuple[BatchSeen, ...] = ()
-    written: list[str] = field(default_factory=list)
 
     @property
     def solved(self) -> int:
@@ -360,72 +352,7 @@ class Scene:
 
     def look(self) -> CallProgress:
         """Return how far the task is."""
-        return CallProgress("mmlu", "solve", self.done, 100, batches=self.batches)
-
-    def write(self, lines: list[Line]) -> None:
-        """Keep what is written."""
-        self.written.append(plain_text(lines))
-
-    def open(self) -> LineDisplay:
-        """Return the display, looking at the task."""
-        display = LineDisplay(self.write, lambda: self.now)
-        display.follow(cast("Observer", self))
-        return display
-
-    def play(self, *moments: tuple[float, int]) -> list[str]:
-        """Return the beginnings of the lines that are written when so much is done at these
-        moments.
-        """
-        display = self.open()
-        for self.now, self.done in moments:
-            display.tick()
-        return [one.split(",")[0] for one in self.written]
-
-
-def test_a_line_comes_now_and_then() -> None:
-    """Every half minute, also when nothing moves.
-
-    Earlier with another tenth, at most one in five seconds. When all is done nothing more is said:
-    the summary has the word.
-    """
-    assert len(Scene().play(*((second, 0) for second in range(1, 91)))) == 3
-    told = [f"mmlu: {done} of 100" for done in (25, 50, 75, 100)]
-    assert Scene().play(*((second, 5 * second) for second in range(1, 21))) == told
-    assert len(Scene().play((10, 100), (50, 100), (90, 100))) == 1
-
-
-def test_without_a_model_to_ask_there_is_no_line() -> None:
-    """Scoring what is recorded is over soon."""
-    scene = Scene()
-    display = LineDisplay(scene.write, lambda: scene.now)
-    display.report("score", 1, 2)
-    scene.now = 100
-    display.tick()
-    assert scene.written == []
-
-
-def test_several_runs_have_a_line_each_and_one_for_all() -> None:
-    """What is said of a run begins with its name; one that calls no model shows its stage."""
-    scene = Scene()
-    display = LineDisplay(scene.write, lambda: scene.now)
-    asked, scored, lost = (display.open_run(name, total) for name, total in RUNS)
-    asked.follow(cast("Observer", Scene(done=25)))
-    asked.report("score", 1, 2)  # the calls say more
-    scored.report("score", 3, 4)
-    lost.warn(Notice("no key"))
-    lost.close(SolverError("E304", "the key is refused"))
-    asked.say("calls: 3 known, 97 left")
-    assert scene.written == ["warning: lost: no key\n", "m: calls: 3 known, 97 left\n"]
-    scene.now = 40
-    display.tick()
-    assert scene.written[2].splitlines() == [
-        "m: 25 of 100, mmlu, failed 0, retried 0, tokens 0 + 0",
-        "builtin/random: 0 of 0, scoring 3/4",
-        "lost: 0 of 100, failed: the key is refused",
-        "1 of 3 runs done",
-    ]
-    scored.close(None)
-    assert scored.look().state == "done"
+        return CallProgress("mmlu", "solve", self.done, 100)
 
 
 RUNS = [("http://127.0.0.1/v1#m", 100), ("builtin/random", 0), ("lost", 100)]
@@ -449,19 +376,6 @@ def test_several_runs_are_a_block_of_bars(monkeypatch: pytest.MonkeyPatch) -> No
     assert max(map(len, drawn)) <= 90
 
 
-def test_a_warning_is_written_at_once() -> None:
-    """With its next step.
-
-    Above a block it is printed, without markup, and stays when that is drawn anew.
-    """
-    scene = Scene()
-    scene.open().warn(Notice("all the same", hint="look at the prompt"))
-    assert scene.written == ["warning: all the same\n  = help: look at the prompt\n"]
-    stream = io.StringIO()
-    BlockDisplay(Console(file=stream, width=80)).warn(Notice("all the [bold]same[/bold]"))
-    assert stream.getvalue() == "warning: all the [bold]same[/bold]\n"
-
-
 def test_the_block_is_the_stage_until_a_model_is_asked() -> None:
     """First the checking, then the task."""
     console = Console(file=io.StringIO(), width=80)
@@ -471,40 +385,3 @@ def test_the_block_is_the_stage_until_a_model_is_asked() -> None:
     assert display.draw().plain.startswith("checking  ")
     display.follow(cast("Observer", Scene(done=50)))
     assert "50/100" in display.draw().plain
-
-
-@pytest.mark.parametrize(
-    ("stream", "term", "is_quiet", "kind"),
-    [
-        (Terminal(), "xterm", True, Display),
-        (io.StringIO(), "xterm", False, LineDisplay),
-        (Terminal(), "xterm", False, BlockDisplay),
-        (Terminal(), "dumb", False, LineDisplay),
-    ],
-)
-def test_who_looks_decides_what_is_shown(
-    monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, term: str, *, is_quiet: bool, kind: type
-) -> None:
-    """A block on a terminal, lines in a file or on a terminal that cannot redraw, nothing with
-    `-q`.
-    """
-    monkeypatch.setenv("TERM", term)
-    monkeypatch.setattr("sys.stderr", stream)
-    with open_display(is_quiet=is_quiet) as display:
-        assert type(display) is kind
-
-
-def test_a_line_comes_when_the_status_of_a_batch_changes() -> None:
-    """How far it is does not matter as much."""
-    scene = Scene()
-    display = scene.open()
-    for second, (status, done) in enumerate(
-        [("validating", 0), ("in_progress", 1), ("in_progress", 2)]
-    ):
-        scene.now = second
-        scene.batches = (BatchSeen("batch_1", status, done, 9, is_over=False),)
-        display.tick()
-    assert [one.split(", ")[1] for one in scene.written] == [
-        "batch batch_1 validating 0/9",
-        "batch batch_1 in_progress 1/9",
-    ]

@@ -202,14 +202,15 @@ def test_each_dataset_is_opened_and_checked_once(
     monkeypatch.setattr(chunk, "check_samples", check_one)
     folder = project.plan()
     plan = json.loads((folder / "run.yaml").read_text())
-    tasks = ["quiz", {"task_key": "quiz", "key": "b"}]
-    plan["evaluation"] = {"key": "e", "matrix": {"models": ["one", "two", "three"], "tasks": tasks}}
+    tasks = [{"task_key": "quiz"}, {"task_key": "quiz", "key": "b"}]
+    plan["evaluation"] = {"key": "e", "task_specifications": tasks}
     plan["models"] = [
         {"key": key, "config": {"url": serve(LETTERS).url, "model_key": key}}
         for key in ("one", "two", "three")
     ]
     (folder / "run.yaml").write_text(json.dumps(plan))
-    made = ak.run_matrix(folder, out=folder / "all", cache_policy="no-cache")
+    models = ["one", "two", "three"]
+    made = ak.run_matrix(folder, models=models, out=folder / "all", cache_policy="no-cache")
     assert [list(run.tasks) for run in made.runs] == [["quiz", "b"]] * 3
     assert (opened, checked) == (["rows"], ["quiz"])
 
@@ -402,22 +403,3 @@ def test_one_model_has_the_folder_itself_and_raises(project: Project) -> None:
         run_matrix(
             project, ["builtin/constant?choice=A", "builtin/random"], completion_columns=["a", "b"]
         )
-
-
-def test_run_makes_one_run_and_says_so(project: Project) -> None:
-    """A file with a matrix of several models needs `run_matrix`, or one model."""
-    folder = project.plan()
-    plan = json.loads((folder / "run.yaml").read_text())
-    plan["evaluation"] = {
-        "key": "e",
-        "matrix": {"models": ["builtin/random", "builtin/constant?choice=A"], "tasks": ["quiz"]},
-    }
-    (folder / "run.yaml").write_text(json.dumps(plan))
-    with pytest.raises(ak.SpecError, match="has 2 models, and `run` makes one run"):
-        ak.run(folder)
-    assert ak.run(folder, model="builtin/random", out=folder / "one").status == "complete"
-    assert [(one.key, one.rows) for one in ak.check(folder).tasks] == [("quiz", 6)]
-    assert [one.model for one in ak.plan_calls(folder).tasks] == [
-        "builtin/random",
-        "builtin/constant?choice=A",
-    ]

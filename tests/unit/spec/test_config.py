@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from answerkey.errors import Place
-from answerkey.spec.config import Config, Given, given_by_caller, resolve_config
+from answerkey.spec.config import Config, given_by_caller, resolve_config
 from answerkey.spec.nodes import Problems, from_plain, to_plain
 from answerkey.spec.yaml_text import parse_yaml
 from answerkey.templates import Template
@@ -11,21 +11,21 @@ from answerkey.templates import Template
 Spec = dict[str, object]
 
 
-def resolve(spec: Spec, **given: Given) -> tuple[Config, Problems]:
+PLACE = Place("run.yaml", 2, 3)
+
+
+def resolve(spec: Spec, **values: object) -> tuple[Config, Problems]:
     """Return the config of one parameter `p`, from its default or from what is given."""
     problems = Problems()
     plain = {"config_spec": [{"key": "p", "display_name": "P"} | spec]}
-    node = from_plain(plain, Place("task.yaml", 1, 1))
-    return resolve_config(node, given, problems, needs_all=bool(given)), problems
+    node = from_plain(plain, Place("task.yaml", 1, 1), problems)
+    settings = from_plain(values, PLACE, problems).entries
+    return resolve_config(node, settings, needs_all=bool(values)), problems
 
 
-def take(spec: Spec, given: Given) -> object:
-    """Return the value that a parameter `p` takes when it is given one, or the message of the
-    error.
-    """
-    config, problems = resolve(spec, p=given)
-    assert [(error.code, error.where) for error in problems.errors] in ([], [("E111", given.place)])
-    return problems.errors[0].message if problems.errors else config.values["p"]
+def list_messages(problems: Problems) -> list[tuple[str, str]]:
+    """Return code and message of every error."""
+    return [(error.code, error.message) for error in problems.errors]
 
 
 INT: Spec = {"type": "int", "min": 1, "max": 3}
@@ -44,14 +44,13 @@ DICT: Spec = {"type": "dict", "value_dtype": "float"}
     [
         (INT, 2, 2),
         (INT, "2", 2),
-        (INT, 2.0, 2),
-        (INT, 4, "config value `p` is 4, above `max` 3"),
-        (INT, 0, "config value `p` is 0, below `min` 1"),
+        (INT, 4, "config value `p` is 4: input should be less than or equal to 3"),
+        (INT, 0, "config value `p` is 0: input should be greater than or equal to 1"),
         (INT, 1.5, "config value `p` must be a whole number, not 1.5"),
         (INT, True, "config value `p` must be a whole number, not true"),
         (FLOAT, 1, 1.0),
         (FLOAT, "0.5", 0.5),
-        (FLOAT, 1.5, "config value `p` is 1.5, above `max` 1.0"),
+        (FLOAT, 1.5, "config value `p` is 1.5: input should be less than or equal to 1"),
         (FLOAT, "nan", "config value `p` must be a number, not 'nan'"),
         (FLOAT, False, "config value `p` must be a number, not false"),
         (BOOL, True, True),
@@ -77,19 +76,21 @@ DICT: Spec = {"type": "dict", "value_dtype": "float"}
         ({"type": "list", "dtype": "boolean"}, ["yes", False], [True, False]),
         ({"type": "list", "dtype": "float"}, [1], [1.0]),
         (DICT, {"a": 1}, {"a": 1.0}),
-        (DICT, {"a": "x"}, "config value `p` `a` must be a number, not 'x'"),
+        (DICT, {"a": "x"}, "config value `p` entry `a` must be a number, not 'x'"),
         (DICT, [1], "config value `p` must be a mapping, not [1]"),
         ({"type": "model"}, "openai$gpt", "openai$gpt"),
         ({"type": "dataset"}, 3, "3"),
         ({"type": "dataset_column"}, "answer key", "answer key"),
         ({"type": "dataset_column"}, 3, "3"),
-        ({"type": "dataset_column"}, "", "config value `p` must be a name, not ''"),
+        ({"type": "dataset_column"}, "", "config value `p` is ''; it must match `\\S`"),
         ({"type": "task_result"}, "other", "other"),
     ],
 )
 def test_each_type_takes_its_values(spec: Spec, value: object, taken: object) -> None:
     """A value is taken as its type has it, or refused with what it must be."""
-    found = take(spec, Given(value, Place("run.yaml", 2, 3)))
+    config, problems = resolve(spec, p=value)
+    assert [error.where for error in problems.errors] in ([], [PLACE])
+    found = problems.errors[0].message if problems.errors else config.values["p"]
     assert found == taken
     assert type(found) is type(taken)
 
@@ -108,30 +109,35 @@ def test_each_type_takes_its_values(spec: Spec, value: object, taken: object) ->
         (MANY, "red, blue", ["red", "blue"]),
         (LIST, "1,2", [1, 2]),
         (LIST, "[1, 2]", [1, 2]),
-        (LIST, "[1, 2", "config value `p` is not a JSON list: '[1, 2'"),
+        (LIST, "[1, 2", "config value `p` is not JSON: '[1, 2'"),
         (LIST, "", []),
         (TEXTS, '["a,b"]', ["a,b"]),
         (DICT, '{"a": 1}', {"a": 1.0}),
-        (DICT, "a=1", "config value `p` is not JSON: 'a=1'"),
+        (DICT, "a=1", "config value `p` must be a mapping, not ['a=1']"),
         (STRING | {"nullable": True}, "null", None),
     ],
 )
 def test_command_line_texts_are_read_by_type(spec: Spec, text: str, taken: object) -> None:
     """A text of `--config` is read as the declared type."""
-    assert take(spec, given_by_caller({"p": text})["p"]) == taken
+    problems = Problems()
+    plain = {"config_spec": [{"key": "p", "display_name": "P"} | spec]}
+    settings = given_by_caller({"p": text}, problems)
+    config = resolve_config(from_plain(plain, PLACE, problems), settings)
+    found = problems.errors[0].message if problems.errors else config.values["p"]
+    assert found == taken
 
 
 @pytest.mark.parametrize(
     ("spec", "code", "message"),
     [
-        (INT | {"default_value": 9}, "E111", "default of config parameter `p` is 9, above `max` 3"),
-        (MANY | {"default_value": "red"}, "E111", "default of config parameter `p` must be a list of allowed values, not 'red'"),  # noqa: E501 - one case, one line
-        (LIST | {"default_value": ["x"]}, "E111", "default of config parameter `p` entry 1 must be a whole number, not 'x'"),  # noqa: E501 - same
+        (INT | {"default_value": 9}, "E111", "config value `p` is 9: input should be less than or equal to 3"),  # noqa: E501 - same
+        (MANY | {"default_value": "red"}, "E111", "config value `p` must be a list of allowed values, not 'red'"),  # noqa: E501 - one case, one line
+        (LIST | {"default_value": ["x"]}, "E111", "config value `p` entry 1 must be a whole number, not 'x'"),  # noqa: E501 - same
         (INT | {"min": 5}, "E111", "`min` 5 is above `max` 3"),
         (ONE | {"values_mapping": {"x": 1}}, "E111", "`values_mapping` maps 'x', which is not in `allowed_values`"),  # noqa: E501 - same
         ({"type": "categorical"}, "E108", "`allowed_values` is missing in `config_spec` entry 1"),
         ({"type": "list", "dtype": "str"}, "E108", "`dtype` is 'str'; it must be 'string', 'integer', 'float' or 'boolean'"),  # noqa: E501 - same
-        ({"type": "strin"}, "E109", "unknown parameter type 'strin'"),
+        ({"type": "strin"}, "E109", "`config_spec` entry 1: unknown parameter type 'strin'"),
         (STRING | {"minimum": 1}, "E107", "unknown key `minimum` in `config_spec` entry 1"),
         (STRING | {"key": "a b"}, "E108", "`key` is 'a b'; it must match `^[a-zA-Z0-9_\\-]+$`"),
     ],
@@ -139,7 +145,7 @@ def test_command_line_texts_are_read_by_type(spec: Spec, text: str, taken: objec
 def test_declarations_are_checked(spec: Spec, code: str, message: str) -> None:
     """Defaults, bounds and fields of a parameter are checked before anything runs."""
     _, problems = resolve(spec)
-    assert [(error.code, error.message) for error in problems.errors] == [(code, message)]
+    assert list_messages(problems) == [(code, message)]
 
 
 def test_what_is_missing_unknown_or_declared_twice_is_an_error() -> None:
@@ -150,8 +156,8 @@ def test_what_is_missing_unknown_or_declared_twice_is_an_error() -> None:
     problems = Problems()
     number = {"type": "int", "key": "number", "display_name": "N"}
     spec = [number, number, number | {"key": "other", "nullable": True}]
-    node = from_plain({"config_spec": spec}, Place())
-    config = resolve_config(node, given_by_caller({"nmber": "1"}), problems)
+    node = from_plain({"config_spec": spec}, Place(), problems)
+    config = resolve_config(node, given_by_caller({"nmber": "1"}, problems))
     assert [(error.code, error.message, error.hint) for error in problems.errors] == [
         ("E114", "config parameter `number` is declared twice", None),
         ("E110", "unknown config name `nmber`", "did you mean `number`?"),
@@ -182,15 +188,15 @@ def test_config_values_are_filled_in_once(
 
     A value that holds `<< config.q >>` is not searched again.
     """
-    config, problems = resolve(spec, p=Given(value, Place()))
-    found = config.fill(parse_yaml(f"a: {text}", "task.yaml", problems), problems)
+    config, problems = resolve(spec, p=value)
+    found = config.fill(parse_yaml(f"a: {text}", "task.yaml", problems))
     assert (to_plain(found), problems.errors) == ({"a": filled}, [])
 
 
 def test_an_unknown_name_stays_in_the_text() -> None:
     """It is reported at its place, and the text stays so that the rest can be checked."""
-    config, problems = resolve(INT, p=Given(2, Place()))
-    found = config.fill(parse_yaml("a: x\nb: << config.q >>", "task.yaml", problems), problems)
+    config, problems = resolve(INT, p=2)
+    found = config.fill(parse_yaml("a: x\nb: << config.q >>", "task.yaml", problems))
     assert to_plain(found) == {"a": "x", "b": "<< config.q >>"}
     assert [(error.code, str(error.where)) for error in problems.errors] == [
         ("E110", "task.yaml:2:4")
@@ -215,5 +221,5 @@ def test_a_value_is_never_run_as_a_template(text: str, spec: Spec, source: str |
     """
     config, problems = resolve(spec)
     root = parse_yaml(f'definition: {{scorers: [{{choices: "{text}"}}]}}', "task.yaml", problems)
-    filled = to_plain(config.fill(root, problems).at("definition", "scorers", 0, "choices"))
+    filled = to_plain(config.fill(root).at("definition", "scorers", 0, "choices"))
     assert filled == source if source else Template.compile(filled).render() == "{{ 1 + 1 }}"

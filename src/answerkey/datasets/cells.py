@@ -15,9 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal
 
-from answerkey.errors import DataError, Place, listing, raise_all
+from answerkey.errors import DataError, Place, raise_all
 from answerkey.text import parse_python
-from answerkey.types import Notice
 
 ColumnKind = Literal["text", "int", "float", "bool", "list", "json"]
 
@@ -270,8 +269,8 @@ def _parse_python(text: str) -> object:
         raise ValueError("neither JSON nor a Python literal") from None
 
 
-def check_names(names: Sequence[str], where: Place) -> list[Notice]:
-    """Refuse duplicate and empty column names; notice those with white space around them."""
+def check_names(names: Sequence[str], where: Place) -> None:
+    """Refuse duplicate and empty column names."""
     numbers: dict[str, int] = {}
     errors: list[DataError] = []
     for number, name in enumerate(names, 1):
@@ -285,9 +284,3 @@ def check_names(names: Sequence[str], where: Place) -> list[Notice]:
             hint = "rename or remove one of them"
             errors.append(DataError("E212", message, where=where, hint=hint))
     raise_all(errors)
-    spaced = [repr(name) for name in names if name != name.strip()]
-    if not spaced:
-        return []
-    message = f"white space around column names is part of the name: {listing(spaced)}"
-    hint = "remove it, or write `sample[' name']` in templates"
-    return [Notice(message, where=where, hint=hint)]

@@ -274,9 +274,7 @@ class QuestionColumns:
         """Return what is what, for people."""
         parts = {}
         for role, name in self.say().items():
-            if isinstance(name, str):
-                name = [name]  # noqa: PLW2901 - as a list
-            parts[role] = listing(name)
+            parts[role] = listing([name] if isinstance(name, str) else name)
         if self.form:
             parts["truth"] = f"`{self.columns['truth']}` ({FORMS[self.form]})"
         if self.has_options_in_question:
@@ -284,8 +282,7 @@ class QuestionColumns:
         elif self.is_shuffled:
             parts["options"] += " (shuffled)"
         if self.is_relabelled:
-            role = "choices" if "choices" in parts else "options"
-            parts[role] += " (labels shown as A, B, …)"
+            parts["labels"] = "shown as A, B, …"
         texts = [f"{role} {names}" for role, names in parts.items()]
         if self.unfolded:
             texts.append("several questions in a row")
@@ -356,24 +353,16 @@ class QuestionColumns:
         items: list[Sample] = []
         for sample in samples:
             try:
-                questions = self.derive_row(sample.fields)
+                for number, fields in enumerate(self.split_row(sample.fields), 1):
+                    row = {**fields, **self._derive_parts(fields)}
+                    sample_id = row.get(ID_COLUMN)
+                    if self.unfolded and sample_id is not None:
+                        row[ID_COLUMN] = f"{sample_id}-{number}"
+                    items.append(replace(sample, fields=type(sample.fields)(row)))
             except DataError as error:
                 raise locate_error(error, sample) from None
-            for fields in questions:
-                items.append(replace(sample, fields=type(sample.fields)(fields)))
         columns = list(items[0].fields) if items else samples.columns
         return replace(samples, items=items, columns=columns)
-
-    def derive_row(self, row: Row) -> list[dict[str, object]]:
-        """Return the questions of a row, each with a field for each part; see `derive`."""
-        questions = []
-        for number, fields in enumerate(self.split_row(row), 1):
-            parts = self._derive_parts(fields)
-            sample_id = parts.get(ID_COLUMN)
-            if self.unfolded and sample_id is not None:
-                parts[ID_COLUMN] = f"{sample_id}-{number}"
-            questions.append({**fields, **parts})
-        return questions
 
     def _derive_parts(self, row: Row) -> dict[str, object]:
         parts: dict[str, object] = {}
@@ -417,19 +406,16 @@ class QuestionColumns:
         """
         if not self.unfolded:
             return [row]
-        lists: dict[str, list[object]] = {}
+        lists: list[list[object]] = []
         for name in self.unfolded:
             cell = row.get(name)
-            lists[name] = cell if cell and isinstance(cell, list) else [None]
-        size = len(lists[self.unfolded[0]])
-        for name, cells in lists.items():
-            if len(cells) != size:
-                message = f"`{name}` has {len(cells)} elements, and `{self.unfolded[0]}` has {size}"
-                raise DataError("E202", message, where=Place(field=name))
+            lists.append(cell if cell and isinstance(cell, list) else [None])
+        if len(set(map(len, lists))) > 1:
+            message = f"the lists in {listing(self.unfolded)} are not equally long"
+            raise DataError("E202", message, where=Place(field=self.unfolded[0]))
         questions: list[Row] = []
-        for parts in zip(*lists.values(), strict=True):
-            fields = dict(zip(lists, parts, strict=True))
-            questions.append({**row, **fields})
+        for parts in zip(*lists, strict=True):
+            questions.append({**row, **dict(zip(self.unfolded, parts, strict=True))})
         return questions
 
     def read_options(self, row: Row) -> Options | None:

@@ -46,8 +46,6 @@ from answerkey.types import Sample
 #: when rows are checked.
 _MISSED = 0.1
 _HIDDEN = (None, "-1", "-1.0")
-#: Several labels in place of one: `AB`, `A, C`, `A and C`.
-_SEVERAL = re.compile(r"[A-Z](?:\s*(?:[,;/&+|]|and)?\s*[A-Z])+")
 #: How many rows, and how much of a text, an error shows.
 _SHOWN_ROWS = 3
 _SHOWN_TEXT = 40
@@ -84,8 +82,8 @@ def recognise(
 class Reading:
     """One way to read a table, with counts of what it makes of the questions in it.
 
-    `missed` truths name no option; of these, `hidden` ones say nothing, `several` name more than
-    one, and the first are `shown` in an error. Readings with the same `digest` agree on every row.
+    `missed` truths name no option; of these, `hidden` ones say nothing, and the first are `shown`
+    in an error. Readings with the same `digest` agree on every row.
     """
 
     columns: QuestionColumns
@@ -94,7 +92,6 @@ class Reading:
     labelled: int = 0
     missed: int = 0
     hidden: int = 0
-    several: int = 0
     is_relabelled: bool = False
     digest: int = 0
     shown: list[str] = field(default_factory=list)
@@ -135,7 +132,6 @@ class Reading:
         self.missed += 1
         truth = read_truth(self.columns.cell(fields, "truth"))
         self.hidden += truth in _HIDDEN
-        self.several += _SEVERAL.fullmatch(str(truth)) is not None
         if self.missed <= _SHOWN_ROWS:
             self.shown.append(_show_line(sample) + self.show(fields))
 
@@ -501,17 +497,14 @@ class _Table:
         names = listing({str(reading.truth): reading for reading in readings})
         hint = f"name the column of the truth: `--column truth=NAME`; looked at {names}; "
         hint += f"columns: {listing(self.rows.columns)}"
+        if missed < total:
+            flag = _write_flag("truth", f"{truth}:{best.columns.form}")
+            hint += f"; to score the other rows: `{flag} --allow-failed {missed}`"
         if best.hidden == total:
             message = f"the truths are hidden: `{truth}` is empty or -1 in all {total:,} rows"
             hint = "use a split of the dataset that has its truths, or name their column: "
             hint += "`--column truth=NAME`"
             return self._refuse("E215", [message], hint, truth)
-        if 2 * best.several > missed:
-            message = f"`{truth}` names several right options in {best.several:,} "
-            message += f"of {total:,} rows"
-            hint = "only one right option per question is supported: correct these rows; "
-            flag = _write_flag("truth", f"{truth}:{best.columns.form}")
-            hint += f"to score the others: `{flag} --allow-failed {missed}`"
         return self._refuse("E215", [message, *best.shown], hint, truth)
 
 

@@ -16,10 +16,10 @@ import importlib
 import json
 import os
 import tempfile
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import file_digest, sha256
 from pathlib import Path, PurePosixPath
 from pkgutil import resolve_name
@@ -280,10 +280,6 @@ class Store:
         return f"cannot be had: no answer, or none that will do ({_shorten(error)})", hint
 
 
-_opened: dict[tuple[object, ...], Store] = {}
-_opening = threading.Lock()
-
-
 def open_store(url: str) -> tuple[Store, str]:
     """Return the store of an address, and the path of the object in it.
 
@@ -294,18 +290,12 @@ def open_store(url: str) -> tuple[Store, str]:
     if scheme not in STORES:
         message = f"`{url}` is on no storage that is known"
         raise SpecError("E108", message, hint=f"schemes: {listing(STORES)}")
-    settings: list[tuple[str, str]] = []
-    for name, value in os.environ.items():
-        if name.startswith(_SETTINGS):
-            settings.append((name, value))
-    key = (scheme, os.getpid(), *sorted(settings))
-    with _opening:
-        if key not in _opened:
-            _opened[key] = _connect(scheme)
-        return _opened[key], path
+    settings = tuple(item for item in sorted(os.environ.items()) if item[0].startswith(_SETTINGS))
+    return _connect(scheme, os.getpid(), settings), path
 
 
-def _connect(scheme: str) -> Store:
+@lru_cache
+def _connect(scheme: str, _pid: int, _settings: tuple[tuple[str, str], ...]) -> Store:
     kind = STORES[scheme]
     try:
         importlib.import_module(kind.library)

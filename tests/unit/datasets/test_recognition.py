@@ -162,7 +162,7 @@ def test_several_questions_in_a_row_are_one_each() -> None:
         ("x-2", "q2", "A", "text"),
     ]
     uneven = {"questions": ["q1", "q2"], "options": [FOUR, FOUR], "answers": ["A"]}
-    with pytest.raises(DataError, match=r"E202.*`answers` has 1 elements, and `questions` has 2"):
+    with pytest.raises(DataError, match=r"E202.*`answers`.* are not equally long"):
         read([uneven])
 
 
@@ -227,7 +227,7 @@ error[E215]: the truths name no option in 2 of 3 rows
   line 3: `answer` 'x' as label is no option
   --> mine.jsonl, column `answer`
   = help: name the column of the truth: `--column truth=NAME`; looked at `answer`; columns: \
-`question`, `options`, `answer`"""
+`question`, `options`, `answer`; to score the other rows: `--column truth=answer:label allow_failed=2`"""  # noqa: E501 - the text as it is written
 HIDDEN = """\
 error[E215]: the truths are hidden: `answer` is empty or -1 in all 2 rows
   --> mine.jsonl, column `answer`

@@ -11,7 +11,7 @@ import datetime as dt
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -167,32 +167,25 @@ def check_row(value: object, source: str) -> dict[str, object]:
     if not isinstance(value, dict):
         message = f"the row is {source.strip()[:40]}, not an object"
         raise DataError("E202", message, hint=OBJECT_HINT)
-    if source.count("[") + source.count("{") > MAX_DEPTH and measure_depth(value) > MAX_DEPTH:
+    if source.count("[") + source.count("{") > MAX_DEPTH and _is_deeper(value, MAX_DEPTH):
         raise refuse_json(RecursionError())
     if SURROGATE_ESCAPE.search(source):
-        for name, cell in value.items():
-            try:
-                check_text([name, cell])
-            except ValueError as error:
-                hint = "write both halves, or the character itself"
-                raise DataError("E203", str(error), where=Place(field=name), hint=hint) from None
+        try:
+            check_text(value)
+        except ValueError as error:
+            hint = "write both halves, or the character itself"
+            raise DataError("E203", str(error), hint=hint) from None
     return value
 
 
-def measure_depth(value: object) -> int:
-    """Return how deeply lists and objects are nested in a JSON value."""
-    depth = 0
-    level = [value]
-    while level:
-        inner: list[object] = []
-        for element in level:
-            if isinstance(element, dict):
-                inner += element.values()
-            elif isinstance(element, list):
-                inner += element
-        level = inner
-        depth += 1
-    return depth - 1
+def _is_deeper(value: object, levels: int) -> bool:
+    """Return whether lists and objects are nested more than so many levels deep."""
+    inner: Iterable[object] = ()
+    if isinstance(value, dict):
+        inner = value.values()
+    elif isinstance(value, list):
+        inner = value
+    return levels < 0 or any(_is_deeper(element, levels - 1) for element in inner)
 
 
 def check_text(value: object) -> None:

@@ -29,7 +29,6 @@ from answerkey.datasets.tables import (
     FileFields,
     Table,
     load_rows,
-    matches,
     read_files,
 )
 from answerkey.errors import SpecError, listing, remember_url
@@ -111,13 +110,12 @@ class MemorySource:
 class FolderSource(FileFields):
     """The files of a folder, at any depth, in the order of their names.
 
-    `extension` and `pattern` (for the path within the folder) choose among them. Data files are
-    joined; any other text file is a document, which becomes one row.
+    `extension` chooses among them. Data files are joined; if there are none, each text file is a
+    document, which becomes one row.
     """
 
     directory_path: str
     extension: str | None = None
-    pattern: str | None = None
     type: Literal["folder"] = "folder"
     path_field: ClassVar[str] = "directory_path"
 
@@ -129,13 +127,11 @@ class FolderSource(FileFields):
     def read(self, *, name: str) -> Table:  # noqa: ARG002 - the folder has a name of its own
         """Return the rows of all files."""
         folder = Path(self.directory_path)
-        paths = list_files(folder, self.extension, self.pattern)
+        paths = list_files(folder, self.extension)
         files = [DataFile(path, str(path), label) for label, path in paths.items()]
         if not files:
-            message = f"no file of the folder `{self.origin}` is meant"
-            hint = (
-                f"files there: {listing(list_files(folder), limit=5)}; see `extension`, `pattern`"
-            )
+            message = "the folder has no such file"
+            hint = f"files there: {listing(list_files(folder), limit=5)}; see `extension`"
             raise refuse_file("E201", message, self.origin, hint)
         fields: FileFields = self
         if self.format is None and not any(split_endings(path)[0] for path in paths.values()):
@@ -144,9 +140,7 @@ class FolderSource(FileFields):
         return read_files(files, fields, shown=self.origin)
 
 
-def list_files(
-    folder: Path, extension: str | None = None, pattern: str | None = None
-) -> dict[str, Path]:
+def list_files(folder: Path, extension: str | None = None) -> dict[str, Path]:
     """Return the files of a folder, at any depth, sorted by their path within it.
 
     Hidden files and links to folders are left out.
@@ -164,8 +158,7 @@ def list_files(
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
         is_hidden = f"/{name}".count("/.") > 0
-        is_named = pattern is None or matches(name, pattern)
-        if is_named and not is_hidden and name.lower().endswith(endings) and path.is_file():
+        if not is_hidden and name.lower().endswith(endings) and path.is_file():
             files[name] = path
     return dict(sorted(files.items()))
 

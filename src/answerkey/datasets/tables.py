@@ -257,7 +257,7 @@ def collect_rows(
             held = []
             size = 0
     if not columns:
-        raise refuse_file("E210", f"`{files[0]}` has no rows", files[0], ROWS_HINT)
+        raise refuse_file("E210", "there are no rows", files[0], ROWS_HINT)
     names = list(columns)
     check_names(names, Place(files[0]))
     if row_file is not None:

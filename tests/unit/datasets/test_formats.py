@@ -128,7 +128,7 @@ HALF = "half of a surrogate pair is not a character"
 BROKEN: list[tuple[str, str, str, str, int | None, int | None]] = [
     ("a.csv", "", "E210", "the file is empty", None, None),
     ("a.csv", "\n\n", "E210", "the file is empty", None, None),
-    ("a.csv", "a,b\n", "E210", "`FILE` has no rows", None, None),
+    ("a.csv", "a,b\n", "E210", "there are no rows", None, None),
     (
         "a.csv",
         "a,b,a\n1,2,3\n",
@@ -148,14 +148,14 @@ BROKEN: list[tuple[str, str, str, str, int | None, int | None]] = [
         None,
     ),
     ("a.csv", 'a,b\n1,"2"x\n', "E202", "',' expected after '\"'", 2, None),
-    ("a.jsonl", "", "E210", "`FILE` has no rows", None, None),
-    ("a.jsonl", "{}\n{}\n", "E210", "`FILE` has no rows", None, None),
+    ("a.jsonl", "", "E210", "there are no rows", None, None),
+    ("a.jsonl", "{}\n{}\n", "E210", "there are no rows", None, None),
     ("a.jsonl", '{"": 1}', "E202", "column 1 has no name", None, None),
     ("a.jsonl", '{"a": 1}\n{"b": 2, " ": 1}', "E202", "column 3 has no name", None, None),
     ("a.jsonl", '[{"a": 1}]', "E202", 'the row is [{"a": 1}], not an object', 1, None),
     ("a.jsonl", '{"a": ' + "1" * 5000 + "}", "E202", "a number has too many digits", 1, None),
     ("a.json", " \n", "E210", "the file is empty", None, None),
-    ("a.json", "[]", "E210", "`FILE` has no rows", None, None),
+    ("a.json", "[]", "E210", "there are no rows", None, None),
     ("a.json", "[", "E202", "not valid JSON: expecting value", 1, 2),
     ("a.json", '[{"a": 1}\n', "E202", "not valid JSON: expecting ',' or ']'", 2, 1),
     ("a.json", '[{"a": 1}]\n[]', "E202", "not valid JSON: extra text after the list", 2, 1),
@@ -184,8 +184,7 @@ def test_broken_files_are_refused(
     column: int | None,
 ) -> None:
     """What is no table gives one error with its place."""
-    path = write(name, text)
-    assert refuse(path) == [(code, message.replace("FILE", str(path)), line, column)]
+    assert refuse(write(name, text)) == [(code, message, line, column)]
 
 
 @pytest.mark.parametrize(

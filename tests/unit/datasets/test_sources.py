@@ -33,18 +33,13 @@ def test_the_built_in_kinds_are_found_by_type() -> None:
 
 
 def test_only_the_named_files_are_read(write: Write, tmp_path: Path) -> None:
-    """`extension` with or without its dot, compressed or not.
-
-    `pattern` over the path within the folder.
-    """
+    """`extension` with or without its dot, compressed or not."""
     write("a.csv", "q\none\n")
     write("b_test.csv", "q\ntwo\n")
     write("LICENSE", "text")
     for extension in ("csv", ".CSV"):
         table = FolderSource(str(tmp_path), extension=extension).read(name="x")
         assert table.samples.values("q") == ["one", "two"]
-    table = FolderSource(str(tmp_path), pattern="*_test.csv").read(name="x")
-    assert table.samples.values("q") == ["two"]
 
 
 def test_a_mixture_of_data_files_and_others_is_refused(write: Write, tmp_path: Path) -> None:

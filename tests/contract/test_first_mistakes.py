@@ -948,7 +948,7 @@ error[E101]: folder `.` holds no `run.yaml`
         """\
 error[E201]: the ending of `rows.xlsx` names no format
   --> rows.xlsx
-  = help: save the sheet as CSV, and name that; endings: `.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.json`, `.parquet`, `.pq`, `.arrow`, `.feather`, `.ipc`, each also with `.gz`, `.zst`
+  = help: endings: `.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.json`, `.parquet`, `.pq`, `.arrow`, `.feather`, `.ipc`, each also with `.gz`, `.zst`; save a workbook as CSV
 """,
     ),
     Mistake(
@@ -956,9 +956,9 @@ error[E201]: the ending of `rows.xlsx` names no format
         "score task.yaml --dataset data",
         {"data/": ""},
         """\
-error[E201]: the folder is empty
+error[E201]: the folder has no such file
   --> data
-  = help: put data files into it
+  = help: files there: none; see `extension`
 """,
     ),
     Mistake(
@@ -966,7 +966,7 @@ error[E201]: the folder is empty
         SCORE,
         {"rows.jsonl": ""},
         """\
-error[E210]: the file has no rows
+error[E210]: there are no rows
   --> rows.jsonl
   = help: is this the right file, and was it written to its end?
 """,
@@ -1024,7 +1024,7 @@ error[E202]: not valid JSON: expecting ',' delimiter
   --> rows.jsonl:13:32
    13 | {"question": "x", "answer": "A"
       |                                ^
-  = help: the line ends too early: one row is one line, from `{` to `}`
+  = help: a row is one line such as `{"question": "…", "answer": "A"}`, as `json.dumps` writes it
 """,
     ),
     Mistake(
@@ -1032,11 +1032,11 @@ error[E202]: not valid JSON: expecting ',' delimiter
         SCORE,
         {"rows.jsonl": write_rows() + '{"question": "x", "opti'},
         """\
-error[E202]: the file is cut off in its last line
+error[E202]: not valid JSON: unterminated string starting at
   --> rows.jsonl:13:19
    13 | {"question": "x", "opti
       |                   ^
-  = help: copy or download it again; `sed '$d' FILE` prints it without that line
+  = help: a row is one line such as `{"question": "…", "answer": "A"}`, as `json.dumps` writes it
 """,
     ),
     Mistake(
@@ -1058,7 +1058,7 @@ error[E202]: not valid JSON: expecting property name enclosed in double quotes
   --> rows.jsonl:1:2
     1 | {'question': 'x', 'answer': 'A'}
       |  ^
-  = help: JSON has double quotes only: write rows with `json.dumps(row)`
+  = help: a row is one line such as `{"question": "…", "answer": "A"}`, as `json.dumps` writes it
 """,
     ),
     Mistake(
@@ -1070,7 +1070,7 @@ error[E202]: not valid JSON: expecting property name enclosed in double quotes
   --> rows.jsonl:1:33
     1 | {"question": "x", "answer": "A",}
       |                                 ^
-  = help: remove the comma before it
+  = help: a row is one line such as `{"question": "…", "answer": "A"}`, as `json.dumps` writes it
 """,
     ),
     Mistake(
@@ -1078,10 +1078,10 @@ error[E202]: not valid JSON: expecting property name enclosed in double quotes
         SCORE,
         {"rows.jsonl": '[{"answer": "A"}]\n'},
         """\
-error[E202]: the file starts with a list, not with an object
+error[E202]: the row is [{"answer": "A"}], not an object
   --> rows.jsonl:1
     1 | [{"answer": "A"}]
-  = help: name it `.json`, or write one object per line
+  = help: write `{"column": value, ...}` on each line, or name a JSON list `.json`
 """,
     ),
     Mistake(
@@ -1092,7 +1092,7 @@ error[E202]: the file starts with a list, not with an object
 error[E202]: the file is not a JSON list of objects
   --> rows.json:1
     1 | {"question": "q1?", "options": ["red", "green", "blue", "grey"], "answer": "A", "completion…
-  = help: this looks like one object per line: name it `.jsonl`
+  = help: write `[{...}, {...}]`; a file with one object per line is named `.jsonl`
 """,
     ),
     Mistake(
@@ -1112,7 +1112,7 @@ error[E202]: not valid JSON: expecting value
         SCORE,
         {"rows.jsonl": "version https://git-lfs.github.com/spec/v1\noid sha256:0\n"},
         """\
-error[E202]: not valid JSON: expecting value
+error[E202]: not valid JSON: expecting value (and in 1 more rows)
   --> rows.jsonl:1:1
     1 | version https://git-lfs.github.com/spec/v1
       | ^
@@ -1145,7 +1145,7 @@ error[E209]: scorer `string_equals_mcqa` needs completions: no model is called, 
         f"{SCORE} --completion-column complet",
         {},
         """\
-error[E209]: there is no completion column `complet`
+error[E209]: no column holds the completions; looked for `complet`
   --> rows.jsonl
   = help: did you mean `completion`? columns: `question`, `options`, `answer`, `completion`
 """,
@@ -1155,7 +1155,7 @@ error[E209]: there is no completion column `complet`
         f"{SCORE} --completions said.jsonl",
         {"said.jsonl": '{"completion": "A"}\n' * 5},
         """\
-error[E209]: there are 5 completions without `sample_id` for 12 samples
+error[E209]: there is no column `sample_id`, and the numbers differ: completions 5, samples 12, selected 12
   --> said.jsonl
   = help: add a column `sample_id`, or give exactly one completion per sample, in the dataset's order
 """,
@@ -1165,9 +1165,9 @@ error[E209]: there are 5 completions without `sample_id` for 12 samples
         f"{SCORE} --completions said.jsonl",
         {"said.jsonl": '{"sample_id": "x", "completion": "A"}\n'},
         """\
-error[E209]: the completions do not fit the dataset: samples without a completion: 12 (`000001`, `000002`, `000003`, `000004`, `000005` ...); completions without a sample: 1 (`x`)
+error[E209]: the completions do not fit the dataset: samples without a completion: 12 (`000001`, `000002`, `000003`, `000004`, `000005` and 7 more); completions without a sample: 1 (`x`)
   --> said.jsonl
-  = help: `sample_id` must hold the ids of this dataset; without ids its rows are `000001`, `000002`, ...
+  = help: `sample_id` must hold the ids of this dataset; rows without ids are `000001`, `000002`, ...
 """,
     ),
     Mistake(
@@ -1207,12 +1207,12 @@ error[E215]: images in `image` are not shown without a task file: the model woul
         "run q.jsonl --model builtin/random",
         {"q.jsonl": write_questions(answer=[["A", "C"]] * 12)},
         """\
-error[E215]: `answer` names several right options in 12 of 12 rows
+error[E215]: the truths name no option in 12 of 12 rows
   line 1: `answer` ['A', 'C'] as label is no option
   line 2: `answer` ['A', 'C'] as label is no option
   line 3: `answer` ['A', 'C'] as label is no option
   --> q.jsonl, column `answer`
-  = help: only one right option per question is supported: correct these rows, or leave them out
+  = help: name the column of the truth: `--column truth=NAME`; looked at `answer`; columns: `question`, `options`, `answer`; a truth names one option, and some splits have none
 """,
     ),
     Mistake(
@@ -1220,11 +1220,11 @@ error[E215]: `answer` names several right options in 12 of 12 rows
         "run q.jsonl --model builtin/random",
         {"q.jsonl": write_questions(answer=["AB", "CD", *"ABCDABCDAB"])},
         """\
-error[E215]: `answer` names several right options in 2 of 12 rows
+error[E215]: the truths name no option in 2 of 12 rows
   line 1: `answer` 'AB' as label is no option
   line 2: `answer` 'CD' as label is no option
   --> q.jsonl, column `answer`
-  = help: only one right option per question is supported: correct these rows, or leave them out; to score the others: `--column truth=answer:label --allow-failed 2`
+  = help: name the column of the truth: `--column truth=NAME`; looked at `answer`; columns: `question`, `options`, `answer`; to score the other rows: `--column truth=answer:label --allow-failed 2`
 """,
     ),
     Mistake(
@@ -1245,12 +1245,9 @@ error[E215]: the truths can be read in 2 ways, which all fit
         "run q.jsonl --model builtin/random",
         {"q.jsonl": write_questions(options=[[]] * 12)},
         """\
-error[E206]: `options` holds no list of options in 12 of 12 rows
-  line 1: []
-  line 2: []
-  line 3: []
-  --> q.jsonl, column `options`
-  = help: list the texts in each row, or name another column: `--column options=NAME`; columns: `question`, `options`, `answer`
+error[E206]: no column holds the options
+  --> q.jsonl
+  = help: name the columns: `--column options=NAME`; there are `question`, `options`, `answer`; the options of a row are a list of texts: `["red", "blue"]`
 """,
     ),
     Mistake(
@@ -1270,12 +1267,9 @@ error[E205]: sample `000012`: the question has no options
         "run q.csv --model builtin/random",
         {"q.csv": "question,options,answer\n" + "who?,red|green|blue,A\n" * 12},
         """\
-error[E206]: `options` holds no list of options in 12 of 12 rows
-  line 2: 'red|green|blue'
-  line 3: 'red|green|blue'
-  line 4: 'red|green|blue'
-  --> q.csv, column `options`
-  = help: say what separates the options: `--column 'options=options:|'`
+error[E206]: no column holds the options
+  --> q.csv
+  = help: name the columns: `--column options=NAME`; there are `question`, `options`, `answer`; the options of a row are a list of texts: `["red", "blue"]`; `--header question,A,B,C,D,answer` if the first line is a question
 """,
     ),
     Mistake(
@@ -1285,7 +1279,7 @@ error[E206]: `options` holds no list of options in 12 of 12 rows
         """\
 error[E206]: no column holds the question or the options or the truth
   --> q.csv
-  = help: name the columns: `--column question=NAME --column options=NAME --column truth=NAME`; there are `1`, `who?`, `red|green|blue`, `A`; if the first line is a question, put one above it such as `question,A,B,C,D,answer`
+  = help: name the columns: `--column question=NAME --column options=NAME --column truth=NAME`; there are `1`, `who?`, `red|green|blue`, `A`; the options of a row are a list of texts: `["red", "blue"]`; `--header question,A,B,C,D,answer` if the first line is a question
 """,
     ),
     Mistake(
@@ -1300,18 +1294,7 @@ error[E206]: no column holds the question or the options or the truth
         """\
 error[E206]: no column holds the question or the options or the truth
   --> q.jsonl
-  = help: name the columns: `--column question=frage --column options=auswahl --column 'truth=lösung'`; there are `frage`, `auswahl`, `lösung`
-""",
-    ),
-    Mistake(
-        "ids of a data file are used twice",
-        "run q.jsonl --model builtin/random",
-        {"q.jsonl": write_questions(id=[1, 1, *range(3, 13)])},
-        """\
-error[E208]: `id` has the same value in several rows, and is no id
-  '1' on lines 1, 2
-  --> q.jsonl, column `id`
-  = help: give every row its own id, or number the rows instead: `--column id=`
+  = help: name the columns: `--column question=NAME --column options=NAME --column truth=NAME`; there are `frage`, `auswahl`, `lösung`; the options of a row are a list of texts: `["red", "blue"]`
 """,
     ),
     Mistake(
@@ -1323,7 +1306,7 @@ error[E205]: a question has at most 1,000 options, and this one has 1,001
   --> q.jsonl:1, column `options`
     1 | {"question": "q0?", "options": ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11…
       |                                ^
-  = help: leave the row out, or offer fewer options
+  = help: leave the row out
 """,
     ),
     Mistake(
@@ -1334,8 +1317,7 @@ error[E205]: a question has at most 1,000 options, and this one has 1,001
 error[E202]: the file is not a JSON list of objects
   --> q.json:1
     1 | {"version": 1, "data": [{"question": "?"}]}
-  = help: its rows are in `data`; take them out with
-          python -c "import json; json.dump(json.load(open('q.json'))['data'], open('rows.json', 'w'))"
+  = help: write `[{...}, {...}]`; a file with one object per line is named `.jsonl`
 """,
     ),
     Mistake(

@@ -11,13 +11,12 @@ import datetime as dt
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal
 
-from answerkey.errors import DataError, Place, listing, raise_all
+from answerkey.errors import DataError, Place, raise_all
 from answerkey.text import parse_python
-from answerkey.types import Notice
 
 ColumnKind = Literal["text", "int", "float", "bool", "list", "json"]
 
@@ -168,32 +167,25 @@ def check_row(value: object, source: str) -> dict[str, object]:
     if not isinstance(value, dict):
         message = f"the row is {source.strip()[:40]}, not an object"
         raise DataError("E202", message, hint=OBJECT_HINT)
-    if source.count("[") + source.count("{") > MAX_DEPTH and measure_depth(value) > MAX_DEPTH:
+    if source.count("[") + source.count("{") > MAX_DEPTH and _is_deeper(value, MAX_DEPTH):
         raise refuse_json(RecursionError())
     if SURROGATE_ESCAPE.search(source):
-        for name, cell in value.items():
-            try:
-                check_text([name, cell])
-            except ValueError as error:
-                hint = "write both halves, or the character itself"
-                raise DataError("E203", str(error), where=Place(field=name), hint=hint) from None
+        try:
+            check_text(value)
+        except ValueError as error:
+            hint = "write both halves, or the character itself"
+            raise DataError("E203", str(error), hint=hint) from None
     return value
 
 
-def measure_depth(value: object) -> int:
-    """Return how deeply lists and objects are nested in a JSON value."""
-    depth = 0
-    level = [value]
-    while level:
-        inner: list[object] = []
-        for element in level:
-            if isinstance(element, dict):
-                inner += element.values()
-            elif isinstance(element, list):
-                inner += element
-        level = inner
-        depth += 1
-    return depth - 1
+def _is_deeper(value: object, levels: int) -> bool:
+    """Return whether lists and objects are nested more than so many levels deep."""
+    inner: Iterable[object] = ()
+    if isinstance(value, dict):
+        inner = value.values()
+    elif isinstance(value, list):
+        inner = value
+    return levels < 0 or any(_is_deeper(element, levels - 1) for element in inner)
 
 
 def check_text(value: object) -> None:
@@ -270,8 +262,8 @@ def _parse_python(text: str) -> object:
         raise ValueError("neither JSON nor a Python literal") from None
 
 
-def check_names(names: Sequence[str], where: Place) -> list[Notice]:
-    """Refuse duplicate and empty column names; notice those with white space around them."""
+def check_names(names: Sequence[str], where: Place) -> None:
+    """Refuse duplicate and empty column names."""
     numbers: dict[str, int] = {}
     errors: list[DataError] = []
     for number, name in enumerate(names, 1):
@@ -285,9 +277,3 @@ def check_names(names: Sequence[str], where: Place) -> list[Notice]:
             hint = "rename or remove one of them"
             errors.append(DataError("E212", message, where=where, hint=hint))
     raise_all(errors)
-    spaced = [repr(name) for name in names if name != name.strip()]
-    if not spaced:
-        return []
-    message = f"white space around column names is part of the name: {listing(spaced)}"
-    hint = "remove it, or write `sample[' name']` in templates"
-    return [Notice(message, where=where, hint=hint)]

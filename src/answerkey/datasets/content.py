@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, TextIO
 import polars as pl
 
 from answerkey.errors import DataError, Place, listing, raise_all, suggest
-from answerkey.types import Notice, read_limit
+from answerkey.types import read_limit
 
 #: How many gigabytes a line, a row or an element of JSON may have; a cell may have half of that.
 LINE_VARIABLE = "ANSWERKEY_MAX_LINE"
@@ -34,18 +34,18 @@ GZIP_BITS = 31
 ENCODING_HINT = "save the file as UTF-8; `iconv -f LATIN1 -t UTF-8 FILE` prints it so"
 UTF8_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-#: First bytes of files that are often given the wrong name, what they are, and endings that fit.
-SIGNATURES: dict[bytes, tuple[str, tuple[str, ...]]] = {
-    b"PAR1": ("Parquet: name it `.parquet`", (".parquet", ".pq", ".gz", ".zst")),
-    b"ARROW1": ("Arrow: name it `.arrow`", (".arrow", ".feather", ".ipc", ".gz", ".zst")),
-    b"\x1f\x8b": ("compressed with gzip: add `.gz` to its name", ()),
-    b"\x28\xb5\x2f\xfd": ("compressed with zstd: add `.zst` to its name", ()),
-    b"PK\x03\x04": ("a zip archive or a workbook: unpack it, or save it as CSV", ()),
-    b"\xd0\xcf\x11\xe0": ("a workbook: save it as CSV", ()),
-    b"version https://git-lfs": ("a pointer of Git LFS: fetch the file with `git lfs pull`", ()),
-    b"<!DOCTYPE": ("a web page: download the file itself", ()),
-    b"<html": ("a web page: download the file itself", ()),
-    b"SQLite format 3": ("an SQLite database: export the table as CSV", ()),
+#: First bytes of files that are often given the wrong name, and what they are.
+SIGNATURES = {
+    b"PAR1": "Parquet: name it `.parquet`",
+    b"ARROW1": "Arrow: name it `.arrow`",
+    b"\x1f\x8b": "compressed with gzip: add `.gz` to its name",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd: add `.zst` to its name",
+    b"PK\x03\x04": "a zip archive or a workbook: unpack it, or save it as CSV",
+    b"\xd0\xcf\x11\xe0": "a workbook: save it as CSV",
+    b"version https://git-lfs": "a pointer of Git LFS: fetch the file with `git lfs pull`",
+    b"<!DOCTYPE": "a web page: download the file itself",
+    b"<html": "a web page: download the file itself",
+    b"SQLite format 3": "an SQLite database: export the table as CSV",
 }
 
 
@@ -143,14 +143,10 @@ class RowErrors:
 
 @dataclass(frozen=True)
 class Content:
-    """What a data file holds after decompression; `file` is its name in errors.
-
-    Its readers add to `notices` what is odd about the file.
-    """
+    """What a data file holds after decompression; `file` is its name in errors."""
 
     file: str
     path: Path
-    notices: list[Notice] = field(default_factory=list, compare=False)
 
     @property
     def is_packed(self) -> bool:
@@ -164,20 +160,15 @@ class Content:
             stream = self.path.open("rb")
         except FileNotFoundError:
             message = f"there is no data file `{self.file}`"
-            raise self.error("E201", message, hint=self._suggest_file()) from None
+            names = sorted(path.name for path in self.path.parent.glob("*") if path.is_file())
+            hint = suggest(self.path.name, names) or f"files there: {listing(names, limit=5)}"
+            raise self.error("E201", message, hint=hint) from None
         except (OSError, ValueError) as error:
             raise describe_unreadable(self.path, error, self.file) from None
         if not self.is_packed:
             return stream
         blocks = _expand(stream, self.file, self.path.suffix.lower())
         return open_blocks(stream, blocks, BLOCK)
-
-    def _suggest_file(self) -> str:
-        folder = self.path.parent
-        if not folder.is_dir():
-            return f"there is no folder `{folder}`"
-        names = sorted(path.name for path in folder.iterdir() if path.is_file())
-        return suggest(self.path.name, names) or f"files there: {listing(names, limit=5)}"
 
     def open_text(self) -> TextIO:
         """Return a stream of the text, without its byte order mark, its line ends as they are."""
@@ -230,8 +221,8 @@ class Content:
 
     def guess(self) -> str | None:
         """Return the hint what this file is by its first bytes, if its name says otherwise."""
-        for mark, (kind, endings) in SIGNATURES.items():
-            if self.head.startswith(mark) and not self.file.lower().endswith(endings):
+        for mark, kind in SIGNATURES.items():
+            if self.head.startswith(mark) and f"`{self.path.suffix.lower()}`" not in kind:
                 return f"by its first bytes this file is {kind}"
         return None
 

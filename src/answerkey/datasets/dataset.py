@@ -139,13 +139,13 @@ def open_dataset(
         hint = "loosen the filters of the dataset"
         raise refuse_file("E210", message, table.rows.file, hint)
     chosen = select_rows(table.rows.take(kept), selection)
-    notices = table.notices
+    notices: tuple[Notice, ...] = ()
     count = selection.num_samples
     if count is not None and count > len(kept):
         text = (
             f"dataset `{name}` has {len(kept)} rows, fewer than `num_samples` {count}: all are used"
         )
-        notices = (*notices, Notice(text))
+        notices = (Notice(text),)
     fingerprint = _fingerprint(table.digest, source, selection)
     return Dataset(
         name,
@@ -163,26 +163,13 @@ def _fingerprint(
     selection: Selection,
 ) -> str:
     """Return a hash of the content and of all that decides which rows are used and how."""
-    filters: list[dict[str, object]] = []
+    filters = []
     for row_filter in source.filters:
-        filters.append(
-            {
-                "op": row_filter.op,
-                "expression": row_filter.expression,
-                "value": row_filter.value,
-                "values": row_filter.values,
-            }
-        )
+        filters.append([row_filter.op, row_filter.expression, row_filter.value, row_filter.values])
     if selection.num_samples is None:
         selection = Selection()
     types = sorted(getattr(source, "columns", {}).items())
-    parts = [digest, types, filters, asdict(selection)]
-    text = json.dumps(
-        parts,
-        ensure_ascii=True,
-        sort_keys=True,
-        default=str,
-    )
+    text = json.dumps([digest, types, filters, asdict(selection)], sort_keys=True, default=str)
     return sha256(text.encode()).hexdigest()
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple, TextIO
@@ -37,13 +37,11 @@ from answerkey.datasets.content import (
     Content,
     RowErrors,
     describe_long,
-    find_cell_limit,
     find_line_limit,
     iterate_lines,
     refuse_file,
 )
 from answerkey.errors import DataError, Place
-from answerkey.types import Notice
 
 #: What a first column without a name is called, as pandas writes row numbers.
 UNNAMED = "column_1"
@@ -106,7 +104,7 @@ def read_delimited(
             header = list(names)
         elif len(header) > 1 and not header[0].strip():
             header[0] = UNNAMED
-        content.notices.extend(check_names(header, content.place(line)))
+        check_names(header, content.place(line))
         yield from _read_cells(content, header, rows)
 
 
@@ -151,7 +149,7 @@ def _iterate_cells(
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the first line of each row and its cells; a blank line has none."""
     # The limit is the process's; it is only ever raised, so that no other reader is disturbed.
-    csv.field_size_limit(max(csv.field_size_limit(), find_cell_limit()))
+    csv.field_size_limit(max(csv.field_size_limit(), find_line_limit()))
     row_limit = find_line_limit()
     row_size = 0
 
@@ -186,15 +184,15 @@ def _iterate_text(content: Content, stream: TextIO) -> Iterator[str]:
 
 def read_paragraphs(content: Content) -> Iterator[Record]:
     """Yield the original files of LogiQA: the lines between blank ones are a row."""
-    lines: list[str] = []
     with content.open_text() as stream:
-        for number, text in enumerate(chain(_iterate_text(content, stream), [""]), 1):
-            if text.strip():
-                lines.append(text.rstrip("\r\n"))
-            elif lines:
-                size = sum(map(len, lines))
-                yield Record(number - len(lines), {"lines": lines}, size)
-                lines = []
+        rows = groupby(
+            enumerate(_iterate_text(content, stream), 1), lambda row: bool(row[1].strip())
+        )
+        for is_filled, numbered in rows:
+            if is_filled:
+                numbers, texts = zip(*numbered, strict=True)
+                lines = [text.rstrip("\r\n") for text in texts]
+                yield Record(numbers[0], {"lines": lines}, sum(map(len, lines)))
 
 
 def read_document(content: Content) -> Iterator[Record]:
@@ -308,7 +306,7 @@ def read_binary(content: Content, *, kind: BinaryKind) -> Iterator[Record]:
     """Yield the rows of a Parquet or Arrow file, or an Arrow stream."""
     try:
         frame = _open_frame(content, kind)
-        yield from read_frame(frame, content.file, content.notices)
+        yield from read_frame(frame, content.file)
     except FOREIGN as error:
         raise content.refuse_damage(kind, error) from None
 
@@ -333,32 +331,20 @@ def _open_frame(content: Content, kind: BinaryKind) -> pl.LazyFrame:
     return pl.read_ipc_stream(source).lazy()
 
 
-def read_frame(
-    frame: pl.LazyFrame,
-    file: str,
-    notices: list[Notice],
-) -> Iterator[Record]:
+def read_frame(frame: pl.LazyFrame, file: str) -> Iterator[Record]:
     """Yield the rows of a frame with values that JSON has; `file` is its name in errors."""
-    notices += check_names(frame.collect_schema().names(), Place(file=file))
     count = int(frame.select(pl.len()).collect().item())
     number = 0
     for offset in range(0, count, FRAME_ROWS):
         part = frame.slice(offset, FRAME_ROWS).collect()
-        for fields in part.iter_rows(named=True):
+        for cells in part.iter_rows(named=True):
             number += 1
-            yield Record(number, _convert_fields(fields, file), measure_fields(fields))
-
-
-def _convert_fields(fields: Mapping[str, object], file: str) -> dict[str, object]:
-    """Return the cells of a row in the form that JSON has."""
-    converted: dict[str, object] = {}
-    for name, cell in fields.items():
-        try:
-            converted[name] = plain(cell)
-        except TypeError as error:
-            message = f"column `{name}` holds {error}, which has no form in JSON"
-            raise refuse_file("E202", message, file) from None
-    return converted
+            try:
+                fields = {name: plain(cell) for name, cell in cells.items()}
+            except TypeError as error:
+                message = f"row {number} holds {error}, which has no form in JSON"
+                raise refuse_file("E202", message, file) from None
+            yield Record(number, fields, measure_fields(fields))
 
 
 def measure_fields(fields: Mapping[str, object]) -> int:

@@ -31,6 +31,7 @@ DEFAULT_ENDPOINT = "https://huggingface.co"
 CONVERTED = "refs/convert/parquet"
 TIMEOUT = 30.0
 DEFAULT_CONFIG = "default"
+_NO_FILES = "has no data files that can be read"
 _COPY_HINT = "give a copy of its files: `--dataset FILE`"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 #: Splits and their other names, as the hub's own library knows them.
@@ -136,23 +137,32 @@ class HuggingFaceSource(FileFields):
             if not memory:
                 raise self.refuse(*_OFFLINE)
             return memory["commit"], memory["files"]
-        repository = hub.look_up(self, self.revision)
-        names = choose_files(self, repository.names, repository.card)
+        commit, every_name, card = hub.look_up(self, self.revision)
+        names = choose_files(self, every_name, card)
         if not names:
-            repository = self._look_up_converted(hub, repository)
-            names = _choose_converted(self, repository.names)
+            commit, names = self._choose_converted(hub, every_name)
         # The note is only ever of use offline.
         with suppress(OSError):
-            keep_note(note, {"commit": repository.commit, "files": names})
-        return repository.commit, names
+            keep_note(note, {"commit": commit, "files": names})
+        return commit, names
 
-    def _look_up_converted(self, hub: Hub, repository: Repository) -> Repository:
-        if self.revision is None:
+    def _choose_converted(self, hub: Hub, names: Sequence[str]) -> tuple[str, list[str]]:
+        """Return the commit and the files of the split among those that the hub converted."""
+        if self.revision is not None:
+            raise self.refuse(_NO_FILES, f"files there: {listing(names, limit=8)}")
+        try:
+            commit, every_name, _ = hub.look_up(self, CONVERTED)
+        except DataError:
             # The hub may have made nothing of the dataset.
-            with suppress(DataError):
-                return hub.look_up(self, CONVERTED)
-        hint = f"files there: {listing(repository.names, limit=8)}"
-        raise self.refuse("has no data files that can be read", hint)
+            raise self.refuse(_NO_FILES, f"files there: {listing(names, limit=8)}") from None
+        configs: Configs = {}
+        for name in sorted(every_name):
+            config, split, *file = name.split("/")
+            if file:
+                configs.setdefault(config, {}).setdefault(split, []).append(name)
+        config = self.name or DEFAULT_CONFIG
+        split = self.split or "train"
+        return commit, _choose_split(replace(self, name=config, split=split), configs)
 
 
 def choose_files(
@@ -172,18 +182,6 @@ def choose_files(
     if configs:
         return _match(source, names, _choose_split(source, configs), "its card")
     return _choose_by_name(source, [name for name in names if split_endings(name)[0]])
-
-
-def _choose_converted(source: HuggingFaceSource, names: Sequence[str]) -> list[str]:
-    """Return the files of a split among those that the hub converted: `config/split/file`."""
-    configs: Configs = {}
-    for name in sorted(names):
-        config, split, *file = name.split("/")
-        if file:
-            configs.setdefault(config, {}).setdefault(split, []).append(name)
-    config = source.name or DEFAULT_CONFIG
-    split = source.split or "train"
-    return _choose_split(replace(source, name=config, split=split), configs)
 
 
 def _match(
@@ -281,15 +279,6 @@ def _filter_by_word(names: Sequence[str], words: str) -> list[str]:
     return [name for name in names if pattern.search(name)]
 
 
-@dataclass(frozen=True)
-class Repository:
-    """A dataset repository: its commit, its files, and the metadata at the top of its page."""
-
-    commit: str
-    names: Sequence[str]
-    card: Mapping[str, Any]
-
-
 class Hub:
     """The hub that the environment names; offline, only what is on this machine."""
 
@@ -307,8 +296,8 @@ class Hub:
         self,
         source: HuggingFaceSource,
         revision: str | None,
-    ) -> Repository:
-        """Return a repository as it is at a revision, or now."""
+    ) -> tuple[str, list[str], Mapping[str, Any]]:
+        """Return the commit of a repository at a revision, or now, its files and its card."""
         with self._translating(source, revision):
             api = self._library.HfApi(endpoint=self.endpoint)
             info = api.dataset_info(
@@ -318,7 +307,7 @@ class Hub:
             )
         card = info.card_data.to_dict() if info.card_data else {}
         names = [file.rfilename for file in info.siblings or ()]
-        return Repository(str(info.sha), names, card)
+        return str(info.sha), names, card
 
     def fetch(
         self,

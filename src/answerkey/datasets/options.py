@@ -318,8 +318,7 @@ def find_lettered(prompt: str) -> tuple[str, Texts | None]:
     options = []
     for match, following in pairwise(matches):
         options.append(text[match.end() : following.start()].strip())
-    last_text = text[matches[-1].end() :]
-    last_line, _, _ = last_text.partition("\n")
+    last_line, _, _ = text[matches[-1].end() :].partition("\n")
     options.append(last_line.strip())
     cut = len(text) - matches[0].start() - 1
     return prompt[: len(prompt) - cut], tuple(options)
@@ -327,23 +326,16 @@ def find_lettered(prompt: str) -> tuple[str, Texts | None]:
 
 def _match_last_options(text: str) -> list[re.Match[str]]:
     """Return the last run of two or more option lines; worked examples before it have theirs."""
-    start = end = len(text)
-    while True:
-        start = text.rfind("A", 0, start)
-        if start < 0:
-            return []
-        start = text.rfind("\n", 0, start)
-        if _OPTION.match(text, start) is None:
-            continue
-        matches = []
-        for letter, match in zip(LABELS, _OPTION.finditer(text, start, end), strict=False):
-            if match[1] != letter:
-                break
-            matches.append(match)
-        if len(matches) > 1:
-            return matches
-        if matches:
-            end = start
+    run: list[re.Match[str]] = []
+    last: list[re.Match[str]] = []
+    for match in _OPTION.finditer(text):
+        if match[1] == "A":
+            run = []
+        if match[1] == LABELS[len(run)]:
+            run.append(match)
+        if len(run) > 1:
+            last = run
+    return last
 
 
 def split_question(text: str | None) -> tuple[str | None, list[str] | None]:

@@ -77,8 +77,6 @@ FORMS = {
     "yes": "yes or no",
     "true": "true or false",
 }
-#: What may separate options that are one text.
-_SEPARATORS = ("|", ";", "/", "\n")
 #: The options of questions that have none but yes and no.
 SAID_OPTIONS = {"yes": ["Yes", "No"], "true": ["True", "False"]}
 #: How many rows are looked at to show people what a table holds.
@@ -205,20 +203,15 @@ class QuestionColumns:
     """The columns of a table by what they are.
 
     `spread` are those that hold the options, if several do. A truth names its option in a `form`.
-    `unfolded` are columns that hold a list with an element for each question of a row. `separator`
-    stands between options that are one text. With `is_relabelled`, letters stand for the labels of
-    some rows, which are longer.
+    `unfolded` are columns that hold a list with an element for each question of a row. With
+    `is_relabelled`, letters stand for the labels of some rows, which are longer.
     """
 
     columns: Mapping[str, str]
     spread: Texts = ()
     form: str | None = None
     unfolded: Texts = ()
-    separator: str = ""
-    is_relabelled: bool = field(
-        default=False,
-        compare=False,
-    )
+    is_relabelled: bool = field(default=False, compare=False)
 
     @classmethod
     def of(
@@ -229,13 +222,13 @@ class QuestionColumns:
         """Return the columns that the caller, or a dataset file, names for each role.
 
         E206 for a column that is not there. A truth may end with its form (`answer:0`, or `:0` for
-        any column), options with what separates them (`options:|`). Options may be several columns,
-        with commas or as a list, the right answer's first.
+        any column). Options may be several columns, with commas or as a list, the right answer's
+        first.
         """
         preview = Preview.of(rows)
         columns: dict[str, str] = {}
         spread: Texts = ()
-        form, separator = None, ""
+        form = None
         for role, name in names.items():
             if not isinstance(name, str):
                 spread = tuple(name)
@@ -244,8 +237,6 @@ class QuestionColumns:
             is_column = preview.has(name)
             if role == "truth" and ending in FORMS and not is_column:
                 form = ending
-            elif role == "options" and ending in _SEPARATORS and preview.has(column):
-                separator = ending
             elif role == "options" and not is_column:
                 spread = tuple(name.split(","))
                 continue
@@ -257,15 +248,13 @@ class QuestionColumns:
             if not preview.has(name):
                 message = f"{role}: there is no column `{name}`"
                 raise refuse_column(message, name, rows.columns, Place(file=rows.file))
-        return cls(columns, spread, form, preview.find_unfolded(columns, spread), separator)
+        return cls(columns, spread, form, preview.find_unfolded(columns, spread))
 
     def say(self) -> dict[str, str | list[str]]:
         """Return what a dataset file says of the table."""
         names: dict[str, str | list[str]] = dict(self.columns)
         if self.spread:
             names["options"] = list(self.spread)
-        if self.separator:
-            names["options"] = f"{self.columns['options']}:{self.separator}"
         if self.form:
             names["truth"] = f"{self.columns['truth']}:{self.form}"
         return {role: names[role] for role in SAID_ROLES if role in names}
@@ -274,9 +263,7 @@ class QuestionColumns:
         """Return what is what, for people."""
         parts = {}
         for role, name in self.say().items():
-            if isinstance(name, str):
-                name = [name]  # noqa: PLW2901 - as a list
-            parts[role] = listing(name)
+            parts[role] = listing([name] if isinstance(name, str) else name)
         if self.form:
             parts["truth"] = f"`{self.columns['truth']}` ({FORMS[self.form]})"
         if self.has_options_in_question:
@@ -284,8 +271,7 @@ class QuestionColumns:
         elif self.is_shuffled:
             parts["options"] += " (shuffled)"
         if self.is_relabelled:
-            role = "choices" if "choices" in parts else "options"
-            parts[role] += " (labels shown as A, B, …)"
+            parts["labels"] = "shown as A, B, …"
         texts = [f"{role} {names}" for role, names in parts.items()]
         if self.unfolded:
             texts.append("several questions in a row")
@@ -356,24 +342,16 @@ class QuestionColumns:
         items: list[Sample] = []
         for sample in samples:
             try:
-                questions = self.derive_row(sample.fields)
+                for number, fields in enumerate(self.split_row(sample.fields), 1):
+                    row = {**fields, **self._derive_parts(fields)}
+                    sample_id = row.get(ID_COLUMN)
+                    if self.unfolded and sample_id is not None:
+                        row[ID_COLUMN] = f"{sample_id}-{number}"
+                    items.append(replace(sample, fields=type(sample.fields)(row)))
             except DataError as error:
                 raise locate_error(error, sample) from None
-            for fields in questions:
-                items.append(replace(sample, fields=type(sample.fields)(fields)))
         columns = list(items[0].fields) if items else samples.columns
         return replace(samples, items=items, columns=columns)
-
-    def derive_row(self, row: Row) -> list[dict[str, object]]:
-        """Return the questions of a row, each with a field for each part; see `derive`."""
-        questions = []
-        for number, fields in enumerate(self.split_row(row), 1):
-            parts = self._derive_parts(fields)
-            sample_id = parts.get(ID_COLUMN)
-            if self.unfolded and sample_id is not None:
-                parts[ID_COLUMN] = f"{sample_id}-{number}"
-            questions.append({**fields, **parts})
-        return questions
 
     def _derive_parts(self, row: Row) -> dict[str, object]:
         parts: dict[str, object] = {}
@@ -417,19 +395,16 @@ class QuestionColumns:
         """
         if not self.unfolded:
             return [row]
-        lists: dict[str, list[object]] = {}
+        lists: list[list[object]] = []
         for name in self.unfolded:
             cell = row.get(name)
-            lists[name] = cell if cell and isinstance(cell, list) else [None]
-        size = len(lists[self.unfolded[0]])
-        for name, cells in lists.items():
-            if len(cells) != size:
-                message = f"`{name}` has {len(cells)} elements, and `{self.unfolded[0]}` has {size}"
-                raise DataError("E202", message, where=Place(field=name))
+            lists.append(cell if cell and isinstance(cell, list) else [None])
+        if len(set(map(len, lists))) > 1:
+            message = f"the lists in {listing(self.unfolded)} are not equally long"
+            raise DataError("E202", message, where=Place(field=self.unfolded[0]))
         questions: list[Row] = []
-        for parts in zip(*lists.values(), strict=True):
-            fields = dict(zip(lists, parts, strict=True))
-            questions.append({**row, **fields})
+        for parts in zip(*lists, strict=True):
+            questions.append({**row, **dict(zip(self.unfolded, parts, strict=True))})
         return questions
 
     def read_options(self, row: Row) -> Options | None:
@@ -441,7 +416,8 @@ class QuestionColumns:
             message = (
                 f"a question has at most {MOST_OPTIONS:,} options, and this one has {len(texts):,}"
             )
-            raise DataError("E205", message, where=Place(field=self.columns.get("options")))
+            where = Place(field=self.columns.get("options"))
+            raise DataError("E205", message, where=where, hint="leave the row out")
         if "choices" in self.columns and not self.has_options_in_question:
             labels = read_option_texts(self.cell(row, "choices"))[0] or []
         return name_options(texts, labels)
@@ -455,12 +431,7 @@ class QuestionColumns:
         cell = self.cell(row, "options")
         if self.has_options_in_question:
             return split_question(to_text(cell))[1], []
-        if not self.separator:
-            return read_option_texts(cell)
-        text = to_text(cell)
-        if text is None:
-            return None, []
-        return list(map(str.strip, text.split(self.separator))), []
+        return read_option_texts(cell)
 
     def _join_spread(self, row: Row) -> list[str]:
         """Return the options of several columns, up to the first that is empty.

@@ -21,7 +21,6 @@ from answerkey.datasets.options import (
     Texts,
     read_mark,
     read_option_cell,
-    read_truth,
     to_text,
 )
 from answerkey.datasets.questions import (
@@ -45,9 +44,6 @@ from answerkey.types import Sample
 #: A reading that misses a larger share of the rows is none; the rows that it misses are reported
 #: when rows are checked.
 _MISSED = 0.1
-_HIDDEN = (None, "-1", "-1.0")
-#: Several labels in place of one: `AB`, `A, C`, `A and C`.
-_SEVERAL = re.compile(r"[A-Z](?:\s*(?:[,;/&+|]|and)?\s*[A-Z])+")
 #: How many rows, and how much of a text, an error shows.
 _SHOWN_ROWS = 3
 _SHOWN_TEXT = 40
@@ -84,8 +80,8 @@ def recognise(
 class Reading:
     """One way to read a table, with counts of what it makes of the questions in it.
 
-    `missed` truths name no option; of these, `hidden` ones say nothing, `several` name more than
-    one, and the first are `shown` in an error. Readings with the same `digest` agree on every row.
+    `missed` truths name no option, and the first of these are `shown` in an error. Readings with
+    the same `digest` agree on every row.
     """
 
     columns: QuestionColumns
@@ -93,8 +89,6 @@ class Reading:
     filled: int = 0
     labelled: int = 0
     missed: int = 0
-    hidden: int = 0
-    several: int = 0
     is_relabelled: bool = False
     digest: int = 0
     shown: list[str] = field(default_factory=list)
@@ -129,15 +123,9 @@ class Reading:
                 bare_names = [re.sub(r"\W", "", name) for name in options.names]
                 self.is_relabelled |= bare_names != options.choices
         if reading[1] is None and self.truth is not None:
-            self._count_missed(sample, fields)
-
-    def _count_missed(self, sample: Sample, fields: Row) -> None:
-        self.missed += 1
-        truth = read_truth(self.columns.cell(fields, "truth"))
-        self.hidden += truth in _HIDDEN
-        self.several += _SEVERAL.fullmatch(str(truth)) is not None
-        if self.missed <= _SHOWN_ROWS:
-            self.shown.append(_show_line(sample) + self.show(fields))
+            self.missed += 1
+            if self.missed <= _SHOWN_ROWS:
+                self.shown.append(_show_line(sample) + self.show(fields))
 
     def show(self, fields: Row) -> str:
         """Return what the table says of a question's truth, and which option that is."""
@@ -456,25 +444,14 @@ class _Table:
         missing = [part for part in ("question", "options", "truth") if not result.has(part)]
         if not missing:
             return
-        lines = [f"no column holds the {' or the '.join(missing)}"]
+        message = f"no column holds the {' or the '.join(missing)}"
         flags = [f"--column {part}=NAME" for part in missing]
         hint = f"name the columns: `{' '.join(flags)}`; there are {listing(self.rows.columns)}"
-        if "options" in missing and self.usual["options"]:
-            name = self.usual["options"][0]
-            lines.append(self._show_options(name))
-            flag = _write_flag("options", f"{name}:|")
-            hint += f"; `{flag}` if `|` separates the texts of options"
+        if "options" in missing:
+            hint += '; the options of a row are a list of texts: `["red", "blue"]`'
         if str(self.rows.file).lower().endswith((".csv", ".tsv")):
             hint += "; `--header question,A,B,C,D,answer` if the first line is a question"
-        raise self._refuse("E206", lines, hint)
-
-    def _show_options(self, name: str) -> str:
-        """Return a line about a column that is named like options and holds none."""
-        for sample, cell in self._iterate_cells(name):
-            if not read_option_cell(cell)[0]:
-                shown = shorten(repr(cell), _SHOWN_TEXT)
-                return f"{_show_line(sample)}`{name}` {shown} is no list of options"
-        return f"`{name}` holds labels, and no column holds the texts of the options"
+        raise self._refuse("E206", [message], hint)
 
     def _refuse_several(self, readings: Sequence[Reading]) -> DataError:
         """Return the error about a table that can be read in several ways, with rows that show
@@ -494,25 +471,18 @@ class _Table:
         return self._refuse("E215", [message, *shown], hint, readings[0].truth)
 
     def _refuse_unfit(self, readings: Sequence[Reading]) -> DataError:
-        """Return the error about truths that name no options, or that are hidden."""
+        """Return the error about truths that name no options."""
         best = min(readings, key=lambda reading: reading.missed / reading.total)
-        truth, total, missed = best.truth, best.total, best.missed
-        message = f"the truths name no option in {missed:,} of {total:,} rows"
+        message = f"the truths name no option in {best.missed:,} of {best.total:,} rows"
         names = listing({str(reading.truth): reading for reading in readings})
         hint = f"name the column of the truth: `--column truth=NAME`; looked at {names}; "
-        hint += f"columns: {listing(self.rows.columns)}"
-        if best.hidden == total:
-            message = f"the truths are hidden: `{truth}` is empty or -1 in all {total:,} rows"
-            hint = "use a split of the dataset that has its truths, or name their column: "
-            hint += "`--column truth=NAME`"
-            return self._refuse("E215", [message], hint, truth)
-        if 2 * best.several > missed:
-            message = f"`{truth}` names several right options in {best.several:,} "
-            message += f"of {total:,} rows"
-            hint = "only one right option per question is supported: correct these rows; "
-            flag = _write_flag("truth", f"{truth}:{best.columns.form}")
-            hint += f"to score the others: `{flag} --allow-failed {missed}`"
-        return self._refuse("E215", [message, *best.shown], hint, truth)
+        hint += f"columns: {listing(self.rows.columns)}; "
+        if best.missed < best.total:
+            flag = _write_flag("truth", f"{best.truth}:{best.columns.form}")
+            hint += f"to score the other rows: `{flag} --allow-failed {best.missed}`"
+        else:
+            hint += "a truth names one option, and some splits have none"
+        return self._refuse("E215", [message, *best.shown], hint, best.truth)
 
 
 def _show_conflicts(rows: Rows, readings: Sequence[Reading]) -> Iterator[str]:

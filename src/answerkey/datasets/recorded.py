@@ -24,8 +24,7 @@ from answerkey.datasets.rows import (
     Rows,
     get_inside,
     iterate_blocks,
-    locate_positions,
-    split_name,
+    iterate_samples,
 )
 from answerkey.errors import DataError, listing, suggest
 from answerkey.models.responses import read_message
@@ -77,26 +76,15 @@ ABSENT = object()
 class CompletionColumn:
     """Where the completions of a table stand, and which columns beside them belong to them.
 
-    They are the cells of a column, or what the dotted name `inside` reaches in them. `name` is what
-    errors call it.
+    The name is that of a column, or a dotted one that reaches into its cells.
     """
 
     name: str
-    column: str
-    inside: str
     beside: frozenset[str]
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The columns that are read."""
-        return self.beside | {self.column}
 
     def cells(self, samples: Samples) -> list[object]:
         """Return the cells; a row without the field has a null cell."""
-        cells = samples.values(self.column)
-        if self.inside:
-            cells = [get_inside(cell, self.inside) for cell in cells]
-        return cells
+        return [get_inside(fields, self.name) for fields in samples.rows()]
 
     def check(self, rows: Rows) -> None:
         """Raise E209 for all cells of the rows that are no completions."""
@@ -203,34 +191,31 @@ def find_completion_column(
     `completions.org/model-1.5` reaches the field `org/model-1.5` of the column `completions`.
     """
     beside = frozenset(rows.columns).intersection(BESIDE)
-    names = [name for name in (column or COMPLETION_COLUMN,) if name in rows.columns]
+    looked_for = [column] if column else [COMPLETION_COLUMN]
+    names = [name for name in looked_for if _has_field(rows, name)]
     if not names and column is None:
-        names = [name for name in OTHER_NAMES if name in rows.columns]
+        looked_for += OTHER_NAMES
+        names = [name for name in looked_for if name in rows.columns]
     if len(names) > 1:
         message = f"several columns may hold the completions: {listing(names)}"
         hint = "name one with `--completion-column`"
         raise refuse_file("E209", message, rows.file, hint)
     if names:
-        return CompletionColumn(names[0], names[0], "", beside)
-    for name, inside in split_name(column or "", rows.columns):
-        if _has_field(rows, name, inside):
-            return CompletionColumn(column or "", name, inside, beside)
+        return CompletionColumn(names[0], beside)
     if column is None and not is_needed:
         return None
-    looked_for = [column] if column else [COMPLETION_COLUMN, *OTHER_NAMES]
     message = f"no column holds the completions; looked for {listing(looked_for)}"
-    near = suggest(column or COMPLETION_COLUMN, rows.columns) or ""
+    near = suggest(looked_for[0], rows.columns) or ""
     hint = f"{near} columns: {listing(rows.columns)}".strip()
     raise refuse_file("E209", message, rows.file, hint)
 
 
-def _has_field(rows: Rows, column: str, inside: str) -> bool:
-    """Return whether any row has the field."""
-    for _, block in iterate_blocks(rows):
-        for cell in block.values(column):
-            if get_inside(cell, inside, ABSENT) is not ABSENT:
-                return True
-    return False
+def _has_field(rows: Rows, name: str) -> bool:
+    """Return whether there is a column with this name, or any row has such a field."""
+    if name in rows.columns:
+        return True
+    fields = (get_inside(sample.fields, name, ABSENT) for sample in iterate_samples(rows))
+    return any(field is not ABSENT for field in fields)
 
 
 @dataclass(frozen=True)
@@ -263,7 +248,9 @@ class TableCompletions:
     @property
     def columns(self) -> frozenset[str]:
         """The columns of the dataset that are read."""
-        return self.column.columns if self.rows is None else frozenset()
+        if self.rows is not None:
+            return frozenset()
+        return self.column.beside | {self.column.name}
 
     def slice(self, offset: int, length: int) -> Self:
         """Return those of `length` samples from `offset` on."""
@@ -450,14 +437,15 @@ def _read_trials(table: Rows) -> pl.Series:
 
 
 def _match_order(table: Rows, dataset: Dataset) -> Rows:
-    """Return for each sample the row at its position in the dataset, whole or filtered."""
-    for whole in (range(len(dataset.table)), dataset.kept):
-        positions = locate_positions(whole, dataset.chosen)
-        if len(whole) == len(table):
-            return table.take(positions)
-        are_first_rows = positions[-1] == len(positions) - 1
-        if len(positions) == len(table) and are_first_rows:
-            return table
+    """Return for each sample the row at its position in the dataset.
+
+    There may also be a row for each selected one, if these are the first that pass the filters.
+    """
+    if len(table) == len(dataset.table):
+        return table.take(dataset.chosen)
+    is_head = dataset.chosen[-1] == dataset.kept[len(dataset) - 1]
+    if is_head and len(table) == len(dataset):
+        return table
     message = f"there is no column `{ID_COLUMN}`, and the numbers differ: "
     message += f"completions {len(table):,}, samples {len(dataset.table):,}, "
     message += f"selected {len(dataset):,}"

@@ -202,15 +202,6 @@ def join_positions(outer: Positions, inner: Positions) -> Positions:
     return outer.gather(inner)
 
 
-def locate_positions(outer: Positions, inner: Positions) -> Positions:
-    """Return where rows stand among chosen ones, of which they are a part."""
-    if isinstance(outer, range):
-        if isinstance(inner, range):
-            return range(inner.start - outer.start, inner.stop - outer.start)
-        return inner - outer.start
-    return outer.search_sorted(pl.Series(inner, dtype=outer.dtype))
-
-
 def split_name(name: str, prefixes: Iterable[str]) -> list[tuple[str, str]]:
     """Return the prefixes that begin a dotted name, longest first, each with what follows it."""
     matching = [prefix for prefix in prefixes if name.startswith(f"{prefix}.")]

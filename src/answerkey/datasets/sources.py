@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import ClassVar, Literal, Protocol, Self, runtime_checkable
 from urllib.parse import unquote, urlsplit
 
-from answerkey.datasets.content import COMPRESSIONS, describe_unreadable, refuse_file
+from answerkey.datasets.content import COMPRESSIONS, refuse_file
 from answerkey.datasets.formats import split_endings
 from answerkey.datasets.hub import HuggingFaceSource
 from answerkey.datasets.storage import (
@@ -29,12 +29,11 @@ from answerkey.datasets.tables import (
     FileFields,
     Table,
     load_rows,
-    matches,
     read_files,
 )
-from answerkey.errors import DataError, SpecError, listing, remember_url
+from answerkey.errors import SpecError, listing, remember_url
 from answerkey.templates import RowFilter
-from answerkey.types import Notice, Registry
+from answerkey.types import Registry
 
 DEFAULT_MEGABYTES = 1000
 #: What the caller names on the command line may be as large as storage allows.
@@ -112,13 +111,12 @@ class MemorySource:
 class FolderSource(FileFields):
     """The files of a folder, at any depth, in the order of their names.
 
-    `extension` and `pattern` (for the path within the folder) choose among them. Data files are
-    joined; any other text file is a document, which becomes one row.
+    `extension` chooses among them. Data files are joined; if there are none, each text file is a
+    document, which becomes one row.
     """
 
     directory_path: str
     extension: str | None = None
-    pattern: str | None = None
     type: Literal["folder"] = "folder"
     path_field: ClassVar[str] = "directory_path"
 
@@ -129,60 +127,21 @@ class FolderSource(FileFields):
 
     def read(self, *, name: str) -> Table:  # noqa: ARG002 - the folder has a name of its own
         """Return the rows of all files."""
-        paths = list_files(
-            Path(self.directory_path),
-            self.extension,
-            self.pattern,
-        )
-        files = []
-        documents = []
-        for label, path in paths.items():
-            file = DataFile(path, str(path), label)
-            if self.format is None and not split_endings(path)[0]:
-                documents.append(file)
-            else:
-                files.append(file)
+        folder = Path(self.directory_path)
+        paths = list_files(folder, self.extension)
+        files = [DataFile(path, str(path), label) for label, path in paths.items()]
         if not files:
-            return self._read_documents(documents)
-        if documents:
-            names = listing([file.label for file in documents], limit=5)
-            extension = min(Path(file.label).suffix for file in files)
-            message = f"the folder `{self.origin}` holds data files and others: {names}"
-            hint = f"say which are meant: `extension: {extension[1:]}`"
+            message = "the folder has no such file"
+            hint = f"files there: {listing(list_files(folder), limit=5)}; see `extension`"
             raise refuse_file("E201", message, self.origin, hint)
-        return read_files(files, self, shown=self.origin)
-
-    def _read_documents(self, files: Sequence[DataFile]) -> Table:
-        texts = [file for file in files if not file.label.lower().endswith(".pdf")]
-        if not texts:
-            raise self._refuse_empty()
-        fields = replace(self, format="document", file_column=self.file_column or "file_name")
-        table = read_files(texts, fields, shown=self.origin)
-        skipped = len(files) - len(texts)
-        if not skipped:
-            return table
-        message = (
-            f"{skipped} PDF files of the folder `{self.origin}` are skipped: they are not text"
-        )
-        return replace(table, notices=(*table.notices, Notice(message)))
-
-    def _refuse_empty(self) -> DataError:
-        conditions = []
-        if self.extension is not None:
-            conditions.append(f"`extension` {self.extension!r}")
-        if self.pattern is not None:
-            conditions.append(f"`pattern` {self.pattern!r}")
-        message = "the folder is empty"
-        if conditions:
-            message = f"no file of the folder `{self.origin}` matches {' and '.join(conditions)}"
-        names = list_files(Path(self.directory_path))
-        hint = f"files there: {listing(names, limit=5)}" if names else "put data files into it"
-        return refuse_file("E201", message, self.origin, hint)
+        fields: FileFields = self
+        if self.format is None and not any(split_endings(path)[0] for path in paths.values()):
+            column = self.file_column or "file_name"
+            fields = replace(self, format="document", file_column=column)
+        return read_files(files, fields, shown=self.origin)
 
 
-def list_files(
-    folder: Path, extension: str | None = None, pattern: str | None = None
-) -> dict[str, Path]:
+def list_files(folder: Path, extension: str | None = None) -> dict[str, Path]:
     """Return the files of a folder, at any depth, sorted by their path within it.
 
     Hidden files and links to folders are left out.
@@ -197,25 +156,12 @@ def list_files(
         ending = f".{extension.lower().lstrip('.')}"
         endings = (ending, *(ending + packed for packed in COMPRESSIONS))
     files = {}
-    for path in _walk(folder):
+    for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
-        is_named = pattern is None or matches(name, pattern)
-        if is_named and name.lower().endswith(endings):
+        is_hidden = f"/{name}".count("/.") > 0
+        if not is_hidden and name.lower().endswith(endings) and path.is_file():
             files[name] = path
     return dict(sorted(files.items()))
-
-
-def _walk(folder: Path) -> Iterator[Path]:
-    try:
-        for path in folder.iterdir():
-            if path.name.startswith("."):
-                continue
-            if path.is_file():
-                yield path
-            elif path.is_dir() and not path.is_symlink():
-                yield from _walk(path)
-    except OSError as error:
-        raise describe_unreadable(folder, error) from None
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ import importlib
 import json
 import os
 import tempfile
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import file_digest, sha256
 from pathlib import Path, PurePosixPath
 from pkgutil import resolve_name
@@ -101,9 +101,12 @@ class StoredObject:
 
     def read(self, start: int, stop: int) -> bytes:
         """Return the bytes from `start` up to `stop`; DataError E214 if the object has changed."""
-        store, path = open_store(self.url)
-        with _reaching(self.url):
-            raw = store.read(path, start, stop)
+        raw = b""
+        # No library tries again where a reply breaks off in the middle.
+        for attempt in range(TRIES):
+            with _reaching(self.url, is_final=attempt == TRIES - 1) as (files, path):
+                raw = bytes(files.cat_file(path, start=start, end=stop))
+                break
         if len(raw) != stop - start or find_object(self.url) != self:
             hint = "start again when it is complete"
             raise refuse(self.url, "has changed while it was being read", hint)
@@ -217,14 +220,12 @@ def refuse(
 class StoreKind:
     """A kind of store that fsspec reaches: its library, and where its settings come from.
 
-    `errors` of the libraries are neither OSError nor ValueError; those that are `broken` break off
-    a read in the middle, where no library tries again.
+    `errors` of the libraries are neither OSError nor ValueError.
     """
 
     library: str
     settings: str = "the settings of the store"
     errors: tuple[str, ...] = ()
-    broken: tuple[str, ...] = ()
 
 
 #: Kinds of stores by the scheme of their addresses.
@@ -233,7 +234,6 @@ STORES: dict[str, StoreKind] = {
         "s3fs",
         "the `AWS_…` variables of the environment, and your AWS settings",
         ("botocore.exceptions:BotoCoreError", "aiohttp:ClientError"),
-        ("botocore.exceptions:HTTPClientError", "aiohttp:ClientPayloadError"),
     ),
     "gs": StoreKind(
         "gcsfs",
@@ -254,14 +254,6 @@ class Store:
     kind: StoreKind
     files: Any
     foreign: tuple[type[BaseException], ...]
-    broken: tuple[type[BaseException], ...]
-
-    def read(self, path: str, start: int, stop: int) -> bytes:
-        """Return a range of an object."""
-        for _ in range(TRIES - 1):
-            with suppress(*self.broken):
-                return bytes(self.files.cat_file(path, start=start, end=stop))
-        return bytes(self.files.cat_file(path, start=start, end=stop))
 
     def explain(self, error: BaseException) -> tuple[str, str]:
         """Return what an error of a library means, and what to do about it."""
@@ -280,10 +272,6 @@ class Store:
         return f"cannot be had: no answer, or none that will do ({_shorten(error)})", hint
 
 
-_opened: dict[tuple[object, ...], Store] = {}
-_opening = threading.Lock()
-
-
 def open_store(url: str) -> tuple[Store, str]:
     """Return the store of an address, and the path of the object in it.
 
@@ -294,18 +282,12 @@ def open_store(url: str) -> tuple[Store, str]:
     if scheme not in STORES:
         message = f"`{url}` is on no storage that is known"
         raise SpecError("E108", message, hint=f"schemes: {listing(STORES)}")
-    settings: list[tuple[str, str]] = []
-    for name, value in os.environ.items():
-        if name.startswith(_SETTINGS):
-            settings.append((name, value))
-    key = (scheme, os.getpid(), *sorted(settings))
-    with _opening:
-        if key not in _opened:
-            _opened[key] = _connect(scheme)
-        return _opened[key], path
+    settings = tuple(item for item in sorted(os.environ.items()) if item[0].startswith(_SETTINGS))
+    return _connect(scheme, os.getpid(), settings), path
 
 
-def _connect(scheme: str) -> Store:
+@lru_cache
+def _connect(scheme: str, _pid: int, _settings: tuple[tuple[str, str], ...]) -> Store:
     kind = STORES[scheme]
     try:
         importlib.import_module(kind.library)
@@ -319,7 +301,7 @@ def _connect(scheme: str) -> Store:
     except foreign as error:
         message = f"cannot connect to the store: {_shorten(error)}"
         raise DataError("E214", message, hint=f"look at {kind.settings}") from None
-    return Store(kind, files, foreign, tuple(map(resolve_name, kind.broken)))
+    return Store(kind, files, foreign)
 
 
 def _open_files(scheme: str, **options: object) -> Any:  # noqa: ANN401 - a class of a foreign library
@@ -358,13 +340,17 @@ def _hide_keys(files: Any) -> None:  # noqa: ANN401 - a class of a foreign libra
 
 
 @contextmanager
-def _reaching(url: str) -> Iterator[tuple[Any, str]]:
-    """Give the filesystem of fsspec for an address, and the path in it; its errors become E214."""
+def _reaching(url: str, *, is_final: bool = True) -> Iterator[tuple[Any, str]]:
+    """Give the filesystem of fsspec for an address, and the path in it; its errors become E214.
+
+    Unless the attempt `is_final`, they are passed over.
+    """
     store, path = open_store(url)
     try:
         yield store.files, path
     except store.foreign as error:
-        raise refuse(url, *store.explain(error)) from None
+        if is_final:
+            raise refuse(url, *store.explain(error)) from None
 
 
 def _read_code(error: BaseException) -> object:

@@ -13,7 +13,6 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import partial
@@ -37,7 +36,7 @@ from answerkey.datasets.content import (
     RowErrors,
     describe_long,
     describe_unreadable,
-    find_cell_limit,
+    find_line_limit,
     refuse_file,
     require_plain,
 )
@@ -73,7 +72,7 @@ from answerkey.errors import (
     suggest,
 )
 from answerkey.templates import RowError, RowFilter, Template
-from answerkey.types import Notice, Sample, Samples
+from answerkey.types import Sample, Samples
 
 DELIMITED = frozenset({"csv", "tsv"})
 BINARY = frozenset({"parquet", "arrow"})
@@ -144,7 +143,6 @@ class Table:
 
     rows: Rows
     digest: str
-    notices: tuple[Notice, ...] = ()
 
     @property
     def samples(self) -> Samples:
@@ -159,7 +157,7 @@ def load_table(
     by_trial: bool = False,
     shown: str | None = None,
 ) -> Table:
-    """Return the rows of a data file, with the digest of its content and what is odd about it.
+    """Return the rows of a data file, with the digest of its content.
 
     A file on shared storage (`s3://…`) is fetched first. With `by_trial`, rows of one sample may
     differ in the column `trial`. `shown` is the file's name in errors.
@@ -176,7 +174,7 @@ def load_table(
     except OSError as error:
         raise describe_unreadable(content.path, error, content.file) from None
     check_ids(rows, by_trial=by_trial)
-    return Table(rows, digest, tuple(content.notices))
+    return Table(rows, digest)
 
 
 def _read_rows(content: Content, how: FileFields) -> Rows:
@@ -205,8 +203,6 @@ def _read_rows(content: Content, how: FileFields) -> Rows:
             message = f"`columns` types `{name}`, which is not a column"
             where = Place(file=content.file, field=name)
             raise refuse_column(message, name, rows.columns, where)
-    if form in {"jsonl", "json"}:
-        content.notices.extend(check_names(rows.columns, content.place()))
     return rows
 
 
@@ -245,13 +241,14 @@ def collect_rows(
     columns: dict[str, None] = {}
     held: list[Record] = []
     size = 0
-    cell_limit = find_cell_limit() if is_limited else sys.maxsize
+    row_limit = find_line_limit() if is_limited else sys.maxsize
     row_file: RowFile | None = None
     for record in records:
         if not record.fields.keys() <= columns.keys():
             columns.update(dict.fromkeys(record.fields))
-        if record.size > cell_limit:
-            _refuse_long_cells(record, cell_limit, files)
+        if record.size > row_limit:
+            where = Place(files[record.file_index], record.line)
+            raise DataError("E202", describe_long("the row", row_limit), where=where)
         held.append(record)
         size += record.size + ROW_BYTES
         if is_limited and size > HELD_BYTES:
@@ -260,8 +257,9 @@ def collect_rows(
             held = []
             size = 0
     if not columns:
-        raise refuse_file("E210", f"`{files[0]}` has no rows", files[0], ROWS_HINT)
+        raise refuse_file("E210", "there are no rows", files[0], ROWS_HINT)
     names = list(columns)
+    check_names(names, Place(files[0]))
     if row_file is not None:
         row_file.write(held)
         return row_file.open_rows(names)
@@ -273,14 +271,6 @@ def collect_rows(
     return Samples(samples, names, files[0])
 
 
-def _refuse_long_cells(record: Record, limit: int, files: Sequence[str]) -> None:
-    for name, cell in record.fields.items():
-        text = cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False)
-        if len(text) > limit:
-            where = Place(file=files[record.file_index], line=record.line, field=name)
-            raise DataError("E202", describe_long("the cell", limit), where=where)
-
-
 class RowFile:
     """A file of JSON Lines with the rows of a table: the user's own, or a temporary one.
 
@@ -289,28 +279,23 @@ class RowFile:
 
     def __init__(self, files: Sequence[str], in_place: Path | None) -> None:
         self._files = files
-        self._is_temporary = in_place is None
-        self._path = in_place or self._create()
+        self._in_place = in_place
+        self._copy: Path | None = None
         self._parts: list[pl.DataFrame] = []
         self._count = 0
-
-    def _create(self) -> Path:
-        with self._needing_room():
-            descriptor, name = tempfile.mkstemp(prefix="answerkey-rows-", suffix=".jsonl")
-        os.close(descriptor)
-        path = Path(name)
-        atexit.register(path.unlink, missing_ok=True)
-        return path
 
     def write(self, records: Sequence[Record]) -> None:
         """Add rows to a temporary file; of the user's own file only note where they begin."""
         offsets = [record.offset for record in records]
-        if self._is_temporary:
-            with self._needing_room(), self._path.open("ab") as stream:
-                for index, record in enumerate(records):
-                    offsets[index] = stream.tell()
-                    row = json.dumps(record.fields, ensure_ascii=False)
-                    stream.write(row.encode() + b"\n")
+        if self._in_place is None:
+            try:
+                offsets = self._append(records)
+            except OSError as error:
+                file = self._files[0]
+                message = f"cannot keep the rows of `{file}` in a temporary file: {error}"
+                folder = tempfile.gettempdir()
+                hint = f"make room in `{folder}`, or name another folder: `TMPDIR=FOLDER`"
+                raise refuse_file("E201", message, file, hint) from None
         first = self._count + 1
         self._count += len(records)
         places = {
@@ -321,22 +306,26 @@ class RowFile:
         }
         self._parts.append(pl.DataFrame(places, schema=PLACE_SCHEMA))
 
+    def _append(self, records: Sequence[Record]) -> list[int]:
+        """Write rows to the temporary file, and return where they begin."""
+        if self._copy is None:
+            descriptor, name = tempfile.mkstemp(prefix="answerkey-rows-", suffix=".jsonl")
+            os.close(descriptor)
+            self._copy = Path(name)
+            atexit.register(self._copy.unlink, missing_ok=True)
+        offsets: list[int] = []
+        with self._copy.open("ab") as stream:
+            for record in records:
+                offsets.append(stream.tell())
+                row = json.dumps(record.fields, ensure_ascii=False)
+                stream.write(row.encode() + b"\n")
+        return offsets
+
     def open_rows(self, columns: Sequence[str]) -> LineRows:
         """Return the rows that were written."""
+        path = self._in_place or self._copy or Path()
         places = pl.concat(self._parts, rechunk=True)
-        return LineRows(self._path, columns, self._files, places, read_stamp(self._path))
-
-    @contextmanager
-    def _needing_room(self) -> Iterator[None]:
-        """Turn an error of the temporary file into E201."""
-        try:
-            yield
-        except OSError as error:
-            file = self._files[0]
-            message = f"cannot keep the rows of `{file}` in a temporary file: {error}"
-            folder = tempfile.gettempdir()
-            hint = f"make room in `{folder}`, or name another folder: `TMPDIR=FOLDER`"
-            raise refuse_file("E201", message, file, hint) from None
+        return LineRows(path, columns, self._files, places, read_stamp(path))
 
 
 class ArrowStream(Protocol):
@@ -366,8 +355,7 @@ def load_rows(
 
     Where a `lone` column will do, it may be given by itself.
     """
-    notices: list[Notice] = []
-    rows = collect_rows(_read_tabular(data, name, lone, notices), [name], is_limited=False)
+    rows = collect_rows(_read_tabular(data, name, lone), [name], is_limited=False)
     try:
         digest = digest_rows(rows)
     except UnicodeEncodeError as error:
@@ -376,39 +364,15 @@ def load_rows(
         message = f"the text {text!r} holds half of a surrogate pair, which is not a character"
         raise refuse_file("E203", message, name) from None
     check_ids(rows, by_trial=by_trial)
-    return Table(rows, digest, tuple(notices))
+    return Table(rows, digest)
 
 
-def _read_tabular(
-    data: Any,  # noqa: ANN401 - of any library
-    name: str,
-    lone: str,
-    notices: list[Notice],
-) -> Iterator[Record]:
-    """Yield the rows of a table of any library.
-
-    Values that have no type in common stay as they are: Arrow would make `1.0` of a `1` beside
-    `1.5`, and give a mapping the keys of the others. So what pandas holds does not go that way.
-    """
-    if hasattr(data, "with_format") and isinstance(getattr(data, "num_rows", None), int):
-        data = data.with_format("arrow")[:]  # of `datasets`, which knows Arrow
-    is_pandas = hasattr(data, "reset_index") and hasattr(data, "columns")
-    if is_pandas and any(data.index.names):
-        data = data.reset_index()  # an index without a name only numbers the rows
-    is_column = bool(lone) and (hasattr(data, "dtype") or hasattr(data, "type"))
-    if hasattr(data, "__arrow_c_stream__") and not is_pandas and not is_column:
-        data = _import_arrow(data, name)
-    if isinstance(data, pl.LazyFrame):
-        yield from read_frame(data, name, notices)
+def _read_tabular(data: object, name: str, lone: str) -> Iterator[Record]:
+    """Yield the rows of a table of any library."""
+    rows = _list_rows(data, name, lone)
+    if isinstance(rows, pl.LazyFrame):
+        yield from read_frame(rows, name)
         return
-    if is_pandas or isinstance(data, Mapping):
-        rows = _zip_columns(data, name)
-    else:
-        rows = _list_cells(data, name)
-        if lone and not any(isinstance(row, Mapping) for row in rows):
-            rows = [{lone: cell} for cell in rows]
-    names = dict.fromkeys(column for row in rows if isinstance(row, Mapping) for column in row)
-    notices += check_names(list(map(str, names)), Place(file=name))
     for number, row in enumerate(rows, 1):
         try:
             fields: Any = plain(row)
@@ -418,6 +382,34 @@ def _read_tabular(
             message = f"`{name}`: row {number} is a value of type {type(row).__name__}"
             raise refuse_file("E202", f"{message}, not a mapping", name, NO_TABLE)
         yield Record(number, fields, 0)
+
+
+def _list_rows(
+    data: Any,  # noqa: ANN401 - of any library
+    name: str,
+    lone: str,
+) -> pl.LazyFrame | list[Any]:
+    """Return a table of any library as a frame of Polars, or as a list of rows.
+
+    Values that have no type in common stay as they are: Arrow would make `1.0` of a `1` beside
+    `1.5`, and give a mapping the keys of the others. So what pandas holds does not go that way.
+    """
+    if isinstance(data, pl.LazyFrame):
+        return data
+    if hasattr(data, "with_format") and isinstance(getattr(data, "num_rows", None), int):
+        data = data.with_format("arrow")[:]  # of `datasets`, which knows Arrow
+    if hasattr(data, "reset_index") and hasattr(data, "columns"):
+        # An index of pandas without a name only numbers the rows.
+        return _zip_columns(data.reset_index() if any(data.index.names) else data, name)
+    if isinstance(data, Mapping):
+        return _zip_columns(data, name)
+    is_column = bool(lone) and (hasattr(data, "dtype") or hasattr(data, "type"))
+    if hasattr(data, "__arrow_c_stream__") and not is_column:
+        return _import_arrow(data, name)
+    rows = _list_cells(data, name)
+    if lone and not any(isinstance(row, Mapping) for row in rows):
+        return [{lone: cell} for cell in rows]
+    return rows
 
 
 def _import_arrow(data: Any, name: str) -> pl.LazyFrame:  # noqa: ANN401 - of any library
@@ -451,11 +443,12 @@ def _zip_columns(data: Any, name: str) -> list[dict[object, object]]:  # noqa: A
         # One of several tables is no column.
         column = None if hasattr(cells, "column_names") else cells
         columns[label] = _list_cells(column, f"{name}.{label}")
-    lengths = {label: len(cells) for label, cells in columns.items()}
-    if len(set(lengths.values())) > 1:
-        message = f"`{name}`: the columns differ in their number of cells: {lengths}"
-        raise refuse_file("E202", message, name)
-    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+    try:
+        rows = list(zip(*columns.values(), strict=True))
+    except ValueError:
+        message = f"`{name}`: the columns differ in their number of cells"
+        raise refuse_file("E202", message, name) from None
+    return [dict(zip(columns, cells, strict=True)) for cells in rows]
 
 
 def digest_rows(rows: Rows, *, with_ids: bool = False) -> str:
@@ -526,48 +519,24 @@ def read_files(
     shown: str,
 ) -> Table:
     """Return the rows of all files, in their order; `shown` is the name of them all in errors."""
-    layout: list[object] = []
-    if how.format is not None or how.header is not None or how.skip_rows:
-        layout = [how.format, how.header, how.skip_rows]
     if len(files) == 1 and how.makes_no_column:
         table = load_table(files[0].path, how, shown=files[0].shown)
-        if layout:
-            table = replace(table, digest=_hash([table.digest, *layout]))
-        return table
-    where = Place(file=files[0].shown if len(files) == 1 else shown)
-    if how.file_column is not None:
-        check_names([how.file_column], where)
-    check_names(list(how.derive), where)
-    return _join_files(files, how, layout)
-
-
-def _join_files(
-    files: Sequence[DataFile],
-    how: FileFields,
-    layout: list[object],
-) -> Table:
-    """Return the rows of one file after the other, with the columns that are made for them."""
-    notices: dict[Notice, None] = {}
+        return replace(table, digest=_digest_files(how, [[table.digest, None]]))
     contents: list[list[str | None]] = []
 
     def read_records() -> Iterator[Record]:
-        errors = RowErrors(files[0].shown)
+        errors = RowErrors(shown)
         for index, file in enumerate(files):
             table = load_table(file.path, how, shown=file.shown)
-            notices.update(dict.fromkeys(table.notices))
             contents.append([table.digest, file.label if how.file_column else None])
-            for line, fields in _extend_rows(table.rows, file, how, errors):
+            for sample, fields in _extend_rows(table.rows, file, how, errors):
+                line = sample.line or 1
                 yield Record(line, fields, measure_fields(fields), file_index=index)
         errors.raise_any()
 
     rows = collect_rows(read_records(), [file.shown for file in files])
     check_ids(rows)
-    # Which column has the completions does not change the questions.
-    roles = dict(how.questions)
-    roles.pop("completion", None)
-    derived = list(how.derive.items())
-    parts = [contents, layout, how.file_column, derived, sorted(roles.items())]
-    return Table(rows, _hash(parts), tuple(notices))
+    return Table(rows, _digest_files(how, contents))
 
 
 def _extend_rows(
@@ -575,8 +544,8 @@ def _extend_rows(
     file: DataFile,
     how: FileFields,
     errors: RowErrors,
-) -> Iterator[tuple[int, dict[str, object]]]:
-    """Yield the line and the fields of each row, with the columns that are made for it."""
+) -> Iterator[tuple[Sample, dict[str, object]]]:
+    """Yield each row, and its fields with the columns that are made for it."""
     if how.file_column in rows.columns:
         message = f"`file_column` is `{how.file_column}`, which is a column of the file"
         raise refuse_file("E212", message, file.shown, "choose another name")
@@ -585,10 +554,15 @@ def _extend_rows(
         samples = block if questions is None else questions.derive(block)
         if how.file_column is not None:
             samples = samples.with_column(how.file_column, file.label)
-        derived = _derive(how, samples, errors)
-        for sample, fields in zip(samples, derived, strict=True):
-            yield sample.line or 1, fields
+        yield from zip(samples, _derive(how, samples, errors), strict=True)
 
 
-def _hash(parts: object) -> str:
-    return sha256(json.dumps(parts).encode()).hexdigest()
+def _digest_files(how: FileFields, contents: Sequence[Sequence[str | None]]) -> str:
+    """Return the hash of the content of all files, and of what is made of it."""
+    # Which column has the completions does not change the questions.
+    roles = {role: name for role, name in how.questions.items() if role != "completion"}
+    layout = [how.format, how.header, how.skip_rows, how.file_column, how.derive, roles]
+    if len(contents) == 1 and not any(layout):
+        return str(contents[0][0])
+    text = json.dumps([contents, layout], sort_keys=True)
+    return sha256(text.encode()).hexdigest()

@@ -153,7 +153,7 @@ def test_a_column_that_is_not_there_is_found_before_any_is_scored(
     columns = ["--completion-column", "said.x", "--completion-column", "said.w"]
     refused = call("score", *said, *columns, "--out", "each")
     assert (refused.code, Path("each").exists()) == (2, False)
-    assert "error[E209]: there is no completion column `said.w`" in refused.err
+    assert "error[E209]: no column holds the completions; looked for `said.w`" in refused.err
     checked = call("check", *said, *columns)
     assert checked.code == 2
     assert checked.out.startswith("good: ")

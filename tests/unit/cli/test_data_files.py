@@ -209,7 +209,7 @@ def test_the_caller_corrects_what_was_recognised(call: Call) -> None:
             [{"question": "?", "options": ["x", "y"], "answer": -1}],
             "",
             "E215",
-            "are hidden",
+            "name no option in 1 of 1 rows",
         ),
         (
             "bare.jsonl",
@@ -459,7 +459,7 @@ def test_long_labels_beside_texts_become_letters(call: Call) -> None:
     write_rows(Path("labels.jsonl"), rows)
     told = call("run", "labels.jsonl", "--model", "builtin/random", "--dry-run")
     assert "  | A. Lyon\n  | B. Paris\n  | C. Nice\n  | D. Lille\n" in told.out
-    assert "choices `choices` (labels shown as A, B, …), truth `answer` (label)\n" in told.err
+    assert "truth `answer` (label), labels shown as A, B, …\n" in told.err
 
 
 @pytest.mark.parametrize(
@@ -499,7 +499,6 @@ def test_images_are_shown_by_a_project(call: Call) -> None:
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"options": "red | green | blue"}, ["--column", "options=options:|"]),
         ({"answer": ["A", "C"]}, ["--column", "truth=answer:label", "--allow-failed", "2"]),
         ({"answer": "AC"}, ["--column", "truth=answer:label", "--allow-failed", "2"]),
     ],

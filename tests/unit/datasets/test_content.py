@@ -34,7 +34,7 @@ ROWS = b"a,b\n" + b"1,2\n" * 1000
     ("name", "words"),
     [
         ("question.csv", r"did you mean `questions\.csv`\?$"),
-        ("nowhere/a.csv", r"there is no folder `.*/nowhere`$"),
+        ("nowhere/a.csv", "files there: none$"),
         ("", "it is a folder"),
         ("\0.csv", "cannot read"),
     ],
@@ -151,7 +151,7 @@ def read(path: Path) -> object:
     samples = table.samples
     values = json.dumps([dict(row) for row in samples.rows()], allow_nan=False)
     places = [(sample.id, sample.file, sample.line) for sample in samples]
-    return values, places, list(samples.columns), table.digest, table.notices
+    return values, places, list(samples.columns), table.digest
 
 
 @pytest.mark.parametrize("name", list(WHOLE))

@@ -36,7 +36,6 @@ def dump(frame: pl.DataFrame, kind: str) -> bytes:
 
 
 LONG = "x" * 10**6
-HUGE = "x" * (16 * 2**20 + 1)
 
 
 def refuse(path: Path) -> list[tuple[str, str, int | None, int | None]]:
@@ -129,7 +128,7 @@ HALF = "half of a surrogate pair is not a character"
 BROKEN: list[tuple[str, str, str, str, int | None, int | None]] = [
     ("a.csv", "", "E210", "the file is empty", None, None),
     ("a.csv", "\n\n", "E210", "the file is empty", None, None),
-    ("a.csv", "a,b\n", "E210", "`FILE` has no rows", None, None),
+    ("a.csv", "a,b\n", "E210", "there are no rows", None, None),
     (
         "a.csv",
         "a,b,a\n1,2,3\n",
@@ -149,14 +148,14 @@ BROKEN: list[tuple[str, str, str, str, int | None, int | None]] = [
         None,
     ),
     ("a.csv", 'a,b\n1,"2"x\n', "E202", "',' expected after '\"'", 2, None),
-    ("a.jsonl", "", "E210", "`FILE` has no rows", None, None),
-    ("a.jsonl", "{}\n{}\n", "E210", "`FILE` has no rows", None, None),
+    ("a.jsonl", "", "E210", "there are no rows", None, None),
+    ("a.jsonl", "{}\n{}\n", "E210", "there are no rows", None, None),
     ("a.jsonl", '{"": 1}', "E202", "column 1 has no name", None, None),
     ("a.jsonl", '{"a": 1}\n{"b": 2, " ": 1}', "E202", "column 3 has no name", None, None),
     ("a.jsonl", '[{"a": 1}]', "E202", 'the row is [{"a": 1}], not an object', 1, None),
     ("a.jsonl", '{"a": ' + "1" * 5000 + "}", "E202", "a number has too many digits", 1, None),
     ("a.json", " \n", "E210", "the file is empty", None, None),
-    ("a.json", "[]", "E210", "`FILE` has no rows", None, None),
+    ("a.json", "[]", "E210", "there are no rows", None, None),
     ("a.json", "[", "E202", "not valid JSON: expecting value", 1, 2),
     ("a.json", '[{"a": 1}\n', "E202", "not valid JSON: expecting ',' or ']'", 2, 1),
     ("a.json", '[{"a": 1}]\n[]', "E202", "not valid JSON: extra text after the list", 2, 1),
@@ -185,8 +184,7 @@ def test_broken_files_are_refused(
     column: int | None,
 ) -> None:
     """What is no table gives one error with its place."""
-    path = write(name, text)
-    assert refuse(path) == [(code, message.replace("FILE", str(path)), line, column)]
+    assert refuse(write(name, text)) == [(code, message, line, column)]
 
 
 @pytest.mark.parametrize(
@@ -245,31 +243,13 @@ def test_bad_lines_are_reported_together(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "raw", "place"),
-    [
-        ("a.csv", f"a,b\n1,2\n{HUGE},2\n", "a.csv:3\n"),
-        ("a.jsonl", '{"a": 1, "b": ["' + HUGE + '"]}', "a.jsonl:1, column `b`"),
-        ("a.parquet", dump(pl.DataFrame({"a": ["x", HUGE]}), "parquet"), "a.parquet:2, column `a`"),
-    ],
-    ids=["csv", "jsonl", "parquet"],
-)
-def test_a_huge_cell_is_refused(write: Write, name: str, raw: str | bytes, place: str) -> None:
-    """A cell of more than 16 MiB gives E202: nearly always an unclosed quote.
-
-    Also when it is nested.
-    """
-    with pytest.raises(AnswerkeyError, match=f"(?s)E202.*{place}"):
-        len(load_table(write(name, raw)).samples)
-
-
-@pytest.mark.parametrize(
     ("name", "text", "part", "place"),
     [
         ("a.jsonl", '{"a": 1}\n{"a": "LONG"}\n{"a": 2}\n', "the line", "a.jsonl:2"),
         ("a.csv", "a,b\n1,2\nLONG,2\n", "the line", "a.csv:3"),
         ("a.csv", 'a,b\n1,2\n"x\nLONG",2\n', "the line", "a.csv:4"),
         ("a.csv", 'a,b\n1,2\n"%s",2\n' % ("x\n" * 550), "the row", "a.csv:3"),
-        ("a.json", '[{"a": 1},\n {"a": "LONG"}, {"a": 2}]\n', "the cell", "a.json:2"),
+        ("a.json", '[{"a": 1},\n {"a": "LONG"}, {"a": 2}]\n', "the row", "a.json:2"),
     ],
 )
 def test_a_line_longer_than_the_limit_is_refused(
@@ -277,22 +257,12 @@ def test_a_line_longer_than_the_limit_is_refused(
 ) -> None:
     """The message says the limit and how to raise it; with another limit the file is read."""
     path = write(name, text.replace("LONG", "x" * 3000))
-    limit = 0.0005 if part == "the cell" else 0.001
-    message = f"{part} has more than {limit} MB; if that is meant, set `ANSWERKEY_MAX_LINE=4e-06`"
+    message = f"{part} has more than 0.001 MB; if that is meant, set `ANSWERKEY_MAX_LINE=4e-06`"
     with monkeypatch.context() as patch:
         patch.setattr("answerkey.datasets.content.DEFAULT_LINE_BYTES", 1000)
         with pytest.raises(AnswerkeyError, match=f"(?s)E202.*{message}.*{place}"):
             load_table(path)
     assert len(load_table(path).samples) >= 2
-
-
-def test_white_space_around_a_name_is_noticed(write: Write) -> None:
-    """Column names stay exact; white space around them is said aloud."""
-    table = load_table(write("a.csv", "question, answer\nq,B\n"))
-    assert table.samples.columns == ["question", " answer"]
-    assert [notice.message for notice in table.notices] == [
-        "white space around column names is part of the name: `' answer'`"
-    ]
 
 
 def test_long_files_keep_their_order(write: Write) -> None:

@@ -137,12 +137,12 @@ def test_rows_with_ids_are_matched_in_any_order() -> None:
         (3, "abc", "abc", "012"),
         (3, "c", "abc", "2"),
         (3, "c", "bc", "2"),
-        (2, "c", "bc", "1"),
         (2, "ab", "abc", "01"),
         (1, "b", "bc", "0"),
         (2, "bc", "abc", None),
         (4, "abc", "abc", None),
         (1, "c", "abc", None),
+        (2, "c", "bc", None),
     ],
 )
 def test_rows_without_ids_are_matched_by_order(

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from answerkey.datasets import rows, tables
-from answerkey.datasets.rows import Rows, iterate_blocks, join_positions, locate_positions
+from answerkey.datasets.rows import Rows, iterate_blocks, join_positions
 from answerkey.datasets.tables import load_table
 from answerkey.errors import DataError
 
@@ -80,7 +80,7 @@ def test_blocks_are_the_whole(table: Rows) -> None:
 
 
 def test_a_part_can_be_sent_to_another_process(table: Rows) -> None:
-    """What travels are its rows: the file may be on another machine."""
+    """What travels is where to read, and no other rows."""
     part = table.slice(20, 2)
     packed = pickle.dumps(part)
     assert len(packed) < 4000
@@ -114,12 +114,7 @@ def test_damage_inside_a_file_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("outer", [range(3, 13), pl.Series([1, 2, 5, 8, 13, 21])])
 @pytest.mark.parametrize("inner", [range(1, 4), pl.Series([0, 2, 5])])
-def test_positions_are_joined_and_found_again(
-    outer: range | pl.Series, inner: range | pl.Series
-) -> None:
-    """Where chosen rows stand among all, and where they stand among the chosen, are the same
-    thing.
-    """
+def test_positions_are_joined(outer: range | pl.Series, inner: range | pl.Series) -> None:
+    """Rows chosen out of chosen rows are found among all."""
     joined = join_positions(outer, inner)
     assert list(joined) == [list(outer)[place] for place in inner]
-    assert list(locate_positions(outer, joined)) == list(inner)

@@ -271,7 +271,7 @@ def test_a_missing_package_is_named(
 ) -> None:
     """The library is imported for the first address; without it the package is named."""
     monkeypatch.setitem(sys.modules, library, None)
-    monkeypatch.setattr(storage, "_opened", {})
+    storage._connect.cache_clear()
     with pytest.raises(
         DataError, match=f"(?s)need the package `{library}`.*pip install {library}$"
     ):

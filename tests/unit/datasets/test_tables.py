@@ -41,12 +41,12 @@ def test_rows_in_memory_are_samples() -> None:
 @pytest.mark.parametrize(
     ("rows", "code", "message"),
     [
-        ([], "E210", "`rows` has no rows"),
-        ([{}], "E210", "`rows` has no rows"),
+        ([], "E210", "there are no rows"),
+        ([{}], "E210", "there are no rows"),
         ([{1: 2}], "E202", "row 1 holds a mapping whose key 1 is not text"),
         ([{"a": {1, 2}}], "E202", "row 1 holds a value of type set"),
         ([{"a": "\ud800"}], "E203", "half of a surrogate pair"),
-        (pl.DataFrame({"a": []}), "E210", "`rows` has no rows"),
+        (pl.DataFrame({"a": []}), "E210", "there are no rows"),
         (pl.DataFrame({"": [1]}), "E202", "column 1 has no name"),
         (
             pl.DataFrame({"sample_id": [1.0]}),

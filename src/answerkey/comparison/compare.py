@@ -68,9 +68,9 @@ class PairComparison:
     categories: Mapping[str, Difference] = field(default_factory=dict)
     p_adjusted: float | None = None
 
-    def is_significant(self, alpha: float = ALPHA) -> bool:
+    def is_significant(self) -> bool:
         """Whether chance alone would rarely give such a difference, all comparisons considered."""
-        return self.p_adjusted is not None and self.p_adjusted < alpha
+        return self.p_adjusted is not None and self.p_adjusted < ALPHA
 
 
 @dataclass(frozen=True)
@@ -103,11 +103,9 @@ class Comparison(Drawn):
         """The pairs of all tasks."""
         return [pair for task in self.tasks for pair in task.pairs]
 
-    def find_regressions(self, alpha: float = ALPHA) -> list[PairComparison]:
+    def find_regressions(self) -> list[PairComparison]:
         """Return the pairs whose first run is significantly worse than the second, the baseline."""
-        return [
-            pair for pair in self.pairs if pair.is_significant(alpha) and pair.difference.value < 0
-        ]
+        return [pair for pair in self.pairs if pair.is_significant() and pair.difference.value < 0]
 
 
 def compare(  # noqa: PLR0913 - each is an option of the command
@@ -464,14 +462,14 @@ def describe_variants(run: Run) -> list[dict[str, Any]]:
     described = []
     for key, variants in _group_variants(run).items():
         comparison = _compare_variants(run, key, variants)
-        is_compared = isinstance(comparison, TaskComparison)
+        note = comparison if isinstance(comparison, str) else None
         described.append(
             {
                 "task": key,
                 "variants": [{"key": name, "task": task.key} for name, task in variants.items()],
                 "metrics": _measure_variants(variants),
-                "comparison": _describe_task(comparison) if is_compared else None,
-                "note": None if is_compared else comparison,
+                "comparison": None if isinstance(comparison, str) else _describe_task(comparison),
+                "note": note,
             }
         )
     return described

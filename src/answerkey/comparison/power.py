@@ -114,17 +114,16 @@ def _refuse_wrong(
     difference: float | None, samples: int | None, correlation: float, aim: Aim
 ) -> None:
     """Raise E119 for a number that makes no sense."""
-    if not 0 < aim.alpha < 1:
-        raise SpecError("E119", f"`alpha` is {aim.alpha!r}, not between 0 and 1")
-    if not 0 < aim.power < 1:
-        raise SpecError("E119", f"`power` is {aim.power!r}, not between 0 and 1")
-    if difference is not None and not difference > 0:
-        hint = "a difference of 3 points is `--difference 0.03`"
-        raise SpecError("E119", f"`difference` is {difference!r}, not above 0", hint=hint)
-    if samples is not None and samples <= 0:
-        raise SpecError("E119", f"`samples` is {samples!r}, not above 0")
-    if not -1 <= correlation <= 1:
-        raise SpecError("E119", f"`correlation` is {correlation!r}, not between -1 and 1")
+    limits = (
+        ("alpha", aim.alpha, 0 < aim.alpha < 1, "between 0 and 1"),
+        ("power", aim.power, 0 < aim.power < 1, "between 0 and 1"),
+        ("difference", difference, difference is None or difference > 0, "above 0, such as 0.03"),
+        ("samples", samples, samples is None or samples > 0, "above 0"),
+        ("correlation", correlation, -1 <= correlation <= 1, "between -1 and 1"),
+    )
+    for name, value, is_good, need in limits:
+        if not is_good:
+            raise SpecError("E119", f"`{name}` is {value!r}, not {need}")
 
 
 def _use_accuracy(aim: Aim, accuracy: Sequence[float], correlation: float) -> PowerPlan:

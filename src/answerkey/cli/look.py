@@ -520,7 +520,7 @@ def read_quantity(context: click.Context, option: click.Parameter, value: object
     "power",
     "power --difference 0.02",
     "power --accuracy 0.85 --correlation 0.5",
-    "power --difference 0.03 --omega2 1/9 --sigma2 1/6 --trials 10",
+    "power --difference 0.03 --omega2 1/9",
     "power runs/a runs/b --samples 2000",
 )
 @click.argument("runs", metavar="[RUN [RUN]]", nargs=-1)

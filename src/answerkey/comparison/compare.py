@@ -360,7 +360,10 @@ class _Drawing:
             name = self.name(pair)
             rows.append(self._make_row(pair, tests))
             if pair.is_significant():
-                better.append(self._name_better(pair))
+                letters = [self.letters[pair.first], self.letters[pair.second]]
+                if pair.difference.value < 0:
+                    letters.reverse()
+                better.append(" than ".join(letters))
             else:
                 chance.append(name)
             if pair.left_out:
@@ -378,12 +381,6 @@ class _Drawing:
         for note in notes:
             lines += draw_text(note, self.width, "dim")
         return lines
-
-    def _name_better(self, pair: PairComparison) -> str:
-        first, second = self.letters[pair.first], self.letters[pair.second]
-        if pair.difference.value > 0:
-            return f"{first} than {second}"
-        return f"{second} than {first}"
 
     def _make_row(self, pair: PairComparison, tests: int) -> Sequence[Cell]:
         difference = pair.difference

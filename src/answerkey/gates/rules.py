@@ -472,20 +472,14 @@ def explain_gate(gate: Gate, *, with_tasks: bool) -> list[str]:
     checks = [check for check in gate.checks if check.status is gate.status]
     lines = []
     for check in checks[:SHOWN]:
-        place = _name_place(check, with_task=with_tasks)
+        parts = [check.task] if with_tasks else []
+        if check.repetition is not None:
+            parts.append(f"run {check.repetition}")
+        place = f"{', '.join(parts)}: " if parts else ""
         lines.append(f"{place}{rule.explain(check)}")
     if len(checks) > SHOWN:
         lines.append(f"and {len(checks) - SHOWN} more")
     return lines
-
-
-def _name_place(check: GateCheck, *, with_task: bool) -> str:
-    parts = []
-    if with_task:
-        parts.append(check.task)
-    if check.repetition is not None:
-        parts.append(f"run {check.repetition}")
-    return f"{', '.join(parts)}: " if parts else ""
 
 
 def advise_gate(gate: Gate, run: Run) -> str | None:

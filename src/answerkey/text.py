@@ -118,14 +118,7 @@ def remember_paths(words: Iterable[str]) -> None:
 def shorten_path(path: str) -> str:
     """Return a path as the user gave it, else relative to the current folder where it lies below
     it.
-
-    What a log was imported to in the cache is shown as that log.
     """
-    for cached in (Path(path), *Path(path).parents):
-        if cached.parent.name == "logs":
-            with suppress(OSError, ValueError, KeyError):
-                for file in cached.glob("project/*/import.json"):
-                    path = json.loads(file.read_text(encoding="utf-8"))["log"]
     if path in _given:
         return _given[path]
     for parent in Path(path).parents if Path(path).is_absolute() else ():

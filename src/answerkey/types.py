@@ -698,8 +698,7 @@ class GateCheck:
 
     `number` is what counts: the value, an end of its interval, a share or a difference; None when
     there is none, and `note` then says why. `repetition` counts from 1 where a task was run several
-    times; `group` is that of a value by group. `details` are the counts or the comparison behind
-    the number.
+    times. `details` are the counts or the comparison behind the number.
     """
 
     task: str
@@ -712,7 +711,6 @@ class GateCheck:
     is_share: bool = False
     note: str | None = None
     repetition: int | None = None
-    group: str | None = None
     details: Mapping[str, object] = field(default_factory=dict)
 
 

@@ -29,7 +29,7 @@ Rows = Sequence[dict[str, Any]]
 GATES = """\
 policies:
   rules:
-    - {key: well_formed, definition: {type: share, of: invalid, operator: "<=", threshold: 0.9}}
+    - {key: accurate, definition: {type: threshold, operator: "<=", threshold: 1}}
 """
 EVAL = """\
 datasets: [{key: questions, display_name: Questions, source: {type: local, file_path: questions.jsonl}}]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from answerkey.cli.options import REPORT_OPTIONS
 from answerkey.errors import Place
 from answerkey.gates.policies import build_policies
-from answerkey.gates.rules import RULES, ShareName
+from answerkey.gates.rules import RULES
 from answerkey.runs import NOT_COMPLETE
 from answerkey.spec.config import Config
 from answerkey.spec.nodes import Problems, from_plain
@@ -59,12 +59,6 @@ def test_every_field_has_its_line(kind: str) -> None:
     """The table of a section lists exactly the fields of the rule."""
     listed = re.findall(r"^\| `(\w+)` \|", SECTIONS[kind], flags=re.MULTILINE)
     assert listed == [field.name for field in dataclasses.fields(RULES[kind])]
-
-
-def test_every_share_has_its_line() -> None:
-    """The table of the shares lists those there are."""
-    heading, *rows = re.findall(r"^\| `(\w+)` \|", SECTIONS["share"], flags=re.MULTILINE)
-    assert (heading, rows) == ("of", list(get_args(ShareName)))
 
 
 def test_the_run_folder_page_has_every_field_of_a_check() -> None:

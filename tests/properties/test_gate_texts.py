@@ -22,7 +22,7 @@ def make_run(name: str, note: str | None) -> Run:
     """Return a run with one gate, all of whose names are `name`."""
     writing = start_run(None, {"key": name, "display_name": name, "tasks": [], "notices": []}, {})
     writing.task("t").write_part("scores", 0, pl.DataFrame())
-    check = GateCheck(name, name, GateStatus.FAIL, 0.5, 0.5, note=note, group=name)
+    check = GateCheck(name, name, GateStatus.FAIL, 0.5, 0.5, note=note)
     gate = Gate(name, name, GateStatus.FAIL, {**NEED, "metric": name}, name, checks=(check,))
     run = writing.finish("complete", {})
     return replace(run, manifest={**run.manifest, "gates": describe_gates([gate])})

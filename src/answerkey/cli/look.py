@@ -463,7 +463,7 @@ def read_quantity(context: click.Context, option: click.Parameter, value: object
     "power",
     "power --difference 0.02",
     "power --accuracy 0.85 --correlation 0.5",
-    "power --difference 0.03 --omega2 1/9 --sigma2 1/6 --trials 10",
+    "power --difference 0.03 --omega2 1/9",
     "power runs/a runs/b --samples 2000",
 )
 @click.argument("runs", metavar="[RUN [RUN]]", nargs=-1)
@@ -484,21 +484,10 @@ def read_quantity(context: click.Context, option: click.Parameter, value: object
     default="0",
 )
 @option("--omega2", "V", "Variance of the difference between samples.", callback=read_quantity)
-@option(
-    "--sigma2",
-    "V",
-    "Variance of a model on one sample, or given twice.",
-    callback=read_quantity,
-    multiple=True,
-)
-@option("--trials", "K", "Completions per sample.", type=POSITIVE, multiple=True)
 @option("--power", "P", "Power; default 0.8.", callback=read_quantity, default="0.8")
 @option("--alpha", "A", "Level of the test; default 0.05.", callback=read_quantity, default="0.05")
-@flag("--unpaired", "The models answer different samples.")
 @option("--task", "KEY", "Task, if the runs have several.")
-def power_command(
-    console: Console, runs: tuple[str, ...], *, unpaired: bool, **options: object
-) -> None:
+def power_command(console: Console, runs: tuple[str, ...], **options: object) -> None:
     """Plan a comparison: how many samples a difference needs, or which difference your samples can
     show.
 
@@ -511,7 +500,6 @@ def power_command(
 
     plan = plan_comparison(
         *map(find_run, runs),
-        is_paired=not unpaired,
         **options,  # type: ignore[arg-type]  # the options above have the names of `PowerOptions`
     )
     console.show(

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
-from statistics import median
 from string import ascii_uppercase
 from typing import Any
 
@@ -46,7 +45,7 @@ from answerkey.text import (
 )
 from answerkey.types import Notice
 
-SHOWN_FLIPS, SHOWN_CATEGORIES = 10, 60
+SHOWN_FLIPS = 10
 #: The level at which a difference is significant.
 ALPHA = 0.05
 
@@ -69,9 +68,9 @@ class PairComparison:
     categories: Mapping[str, Difference] = field(default_factory=dict)
     p_adjusted: float | None = None
 
-    def is_significant(self, alpha: float = ALPHA) -> bool:
+    def is_significant(self) -> bool:
         """Whether chance alone would rarely give such a difference, all comparisons considered."""
-        return self.p_adjusted is not None and self.p_adjusted < alpha
+        return self.p_adjusted is not None and self.p_adjusted < ALPHA
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,6 @@ class TaskComparison:
     samples: int
     category: str | None = None
     cluster_by: str | None = None
-    is_corrected: bool = True
 
 
 @dataclass(frozen=True)
@@ -105,11 +103,9 @@ class Comparison(Drawn):
         """The pairs of all tasks."""
         return [pair for task in self.tasks for pair in task.pairs]
 
-    def find_regressions(self, alpha: float = ALPHA) -> list[PairComparison]:
+    def find_regressions(self) -> list[PairComparison]:
         """Return the pairs whose first run is significantly worse than the second, the baseline."""
-        return [
-            pair for pair in self.pairs if pair.is_significant(alpha) and pair.difference.value < 0
-        ]
+        return [pair for pair in self.pairs if pair.is_significant() and pair.difference.value < 0]
 
 
 def compare(  # noqa: PLR0913 - each is an option of the command
@@ -191,13 +187,7 @@ def _compare_pairs(
         if baseline in {None, second}:
             pairs.append(_compare_pair(pairing, first, second, by_category=category is not None))
     return TaskComparison(
-        key,
-        pairing.runs,
-        tuple(pairs),
-        table.height,
-        category,
-        pairing.cluster_by,
-        pairing.is_corrected,
+        key, pairing.runs, tuple(pairs), table.height, category, pairing.cluster_by
     )
 
 
@@ -247,7 +237,6 @@ def _describe_task(task: TaskComparison) -> dict[str, Any]:
         "samples": task.samples,
         "category": task.category,
         "cluster_by": task.cluster_by,
-        "cluster_correction": task.is_corrected if task.cluster_by else None,
         "runs": [asdict(run) for run in task.runs],
         "pairs": [_describe_pair(pair) for pair in task.pairs],
     }
@@ -271,26 +260,16 @@ def _describe_pair(pair: PairComparison) -> dict[str, Any]:
 
 
 def _describe_difference(difference: Difference) -> dict[str, Any]:
-    evidence = difference.evidence
-    described: dict[str, Any] = {
+    return {
         "n": difference.n,
         "first_value": difference.first,
         "second_value": difference.second,
         "difference": difference.value,
-        "std_error": evidence.std_error,
-        "interval": evidence.interval,
-        "interval_method": evidence.interval_method,
+        **asdict(difference.evidence),
         "flips": difference.flips and asdict(difference.flips),
-        "p": evidence.p,
-        "p_method": evidence.p_method,
         "p_exact": difference.p_exact,
         "p_mid": difference.p_mid,
     }
-    if evidence.interval_note:
-        described["interval_note"] = evidence.interval_note
-    if evidence.clusters is not None:
-        described["clusters"] = evidence.clusters
-    return described
 
 
 # For people
@@ -328,10 +307,8 @@ class _Drawing:
     def letters(self) -> dict[str, str]:
         """The letters of the runs by label; numbers where there are too many runs."""
         labels = [run.label for run in self.task.runs]
-        names: Sequence[str] = ascii_uppercase
-        if len(labels) > len(names):
-            names = [str(number) for number in range(len(labels))]
-        return dict(zip(labels, names, strict=False))
+        numbers = map(str, range(len(ascii_uppercase), len(labels)))
+        return dict(zip(labels, (*ascii_uppercase, *numbers), strict=False))
 
     @cached_property
     def is_share(self) -> bool:
@@ -383,7 +360,10 @@ class _Drawing:
             name = self.name(pair)
             rows.append(self._make_row(pair, tests))
             if pair.is_significant():
-                better.append(self._name_better(pair))
+                letters = [self.letters[pair.first], self.letters[pair.second]]
+                if pair.difference.value < 0:
+                    letters.reverse()
+                better.append(" than ".join(letters))
             else:
                 chance.append(name)
             if pair.left_out:
@@ -392,8 +372,8 @@ class _Drawing:
             if pair.difference.evidence.interval_note:
                 notes.append(f"{name}: no interval: {pair.difference.evidence.interval_note}")
         unit = "points" if self.is_share and self.digits is None else "value"
-        header = ("", unit, "95 % interval", "SE", "flips", "p", "mid-p", "p (Holm)")
-        lines = lay_out(Table(header, rows, "<>>>>>>>"), self.width)
+        header = ("", unit, "95 % interval", "flips", "p", "p (Holm)")
+        lines = lay_out(Table(header, rows, "<>>>>>"), self.width)
         if better:
             lines += draw_text(f"better: {', '.join(better)}", self.width)
         if chance:
@@ -402,28 +382,18 @@ class _Drawing:
             lines += draw_text(note, self.width, "dim")
         return lines
 
-    def _name_better(self, pair: PairComparison) -> str:
-        first, second = self.letters[pair.first], self.letters[pair.second]
-        if pair.difference.value > 0:
-            return f"{first} than {second}"
-        return f"{second} than {first}"
-
     def _make_row(self, pair: PairComparison, tests: int) -> Sequence[Cell]:
         difference = pair.difference
         evidence = difference.evidence
-        flips = mid = holm = error = ""
-        if evidence.std_error is not None:
-            error = self.points(evidence.std_error)
+        flips = holm = ""
         if difference.flips is not None:
             flips = f"{difference.flips.first_only}/{difference.flips.second_only}"
-        if evidence.p_method == EXACT_TEST:
-            mid = format_chance(difference.p_mid)
         if tests > 1:
             holm = format_chance(pair.p_adjusted)
         name = Span(self.name(pair), "strong")
         value = Span(self.signed(difference.value), "strong")
         chance = format_chance(evidence.p)
-        return name, value, self.interval(difference), error, flips, chance, mid, holm
+        return name, value, self.interval(difference), flips, chance, holm
 
     def draw_flips(self, most: int) -> list[Line]:
         lines: list[Line] = []
@@ -444,21 +414,15 @@ class _Drawing:
         return lines
 
     def draw_categories(self, pair: PairComparison) -> list[Line]:
-        categories = pair.categories
-        largest = sorted(categories, key=lambda name: -categories[name].n)[:SHOWN_CATEGORIES]
         rows: list[Sequence[Cell]] = []
-        for category, difference in categories.items():
-            if category in largest:
-                values = (self.figure(difference.first), self.figure(difference.second))
-                change = (self.signed(difference.value), self.interval(difference))
-                rows.append((category, str(difference.n), *values, *change))
+        for category, difference in pair.categories.items():
+            values = (self.figure(difference.first), self.figure(difference.second))
+            change = (self.signed(difference.value), self.interval(difference))
+            rows.append((category, str(difference.n), *values, *change))
         letters = (self.letters[pair.first], self.letters[pair.second])
         title = f"By {self.task.category}"
         header = (title, "n", *letters, self.name(pair), "95 % interval")
         lines = [BLANK, *lay_out(Table(header, rows, "<>>>>>", flexible=0), self.width)]
-        left = len(categories) - len(rows)
-        if left:
-            lines.append(line(f"  and {left} smaller ones; `--json` has them all"))
         note = "Intervals of single categories are not corrected for their number."
         return [*lines, line(Span(f"  {note}", "dim"))]
 
@@ -470,7 +434,7 @@ def _list_methods(task: TaskComparison, tests: int) -> Iterator[str]:
     if any(difference.flips is not None for difference in differences):
         yield "flips: samples that only the first / only the second has right"
     if methods == {EXACT_TEST}:
-        yield "p: McNemar's exact test; mid-p: its mid-p form"
+        yield "p: McNemar's exact test"
     elif CLUSTERED_TEST in methods:
         yield "p: t test over clusters (McNemar's would take samples as independent)"
     elif methods != {None}:
@@ -478,104 +442,94 @@ def _list_methods(task: TaskComparison, tests: int) -> Iterator[str]:
     if tests > 1:
         yield f"p (Holm): corrected for {tests} comparisons; it decides, below {ALPHA}"
     if task.cluster_by is not None:
-        correction = "corrected by" if task.is_corrected else "without the correction"
         clusters = differences[0].evidence.clusters
-        yield f"clustered by {task.cluster_by}: {clusters} clusters, {correction} C/(C-1)"
+        yield f"clustered by {task.cluster_by}: {clusters} clusters"
 
 
 # Variants of a prompt: how far the numbers of a task depend on the wording
 
 
-def compare_variants(run: Run) -> list[dict[str, Any]]:
-    """Return what the variants of each task of a run say together.
+def describe_variants(run: Run) -> list[dict[str, Any]]:
+    """Return what the variants of each task of a run say together, as `--json` has it.
 
     Only complete runs have such numbers. Each of `metrics` has its `values` by the variant's key,
-    and their `min`, `median`, `max`, `spread` (max minus min) and `std_dev`; `shares` are the names
-    of those that are shares. `comparison` has every pair, p-values corrected for their number;
-    without it, `note` says why pairs could not be compared.
+    and their `min`, `max`, `spread` (max minus min) and `std_dev`. `comparison` has every pair,
+    p-values corrected for their number; without it, `note` says why pairs could not be compared.
     """
+    described = []
+    for key, variants in _group_variants(run).items():
+        comparison = _compare_variants(run, key, variants)
+        note = comparison if isinstance(comparison, str) else None
+        described.append(
+            {
+                "task": key,
+                "variants": [{"key": name, "task": task.key} for name, task in variants.items()],
+                "metrics": _measure_variants(variants),
+                "comparison": None if isinstance(comparison, str) else _describe_task(comparison),
+                "note": note,
+            }
+        )
+    return described
+
+
+def _group_variants(run: Run) -> dict[str, dict[str, TaskRun]]:
+    """Return the variants of each task by their keys; none of a run that is not complete."""
     groups: dict[str, dict[str, TaskRun]] = {}
     for task in run.tasks.values() if run.status == "complete" else ():
         variant = task.manifest.get("variant")
         if variant is not None:
             groups.setdefault(str(variant["of"]), {})[str(variant["key"])] = task
-    compared = []
-    for key, variants in groups.items():
-        if len(variants) > 1:
-            compared.append(_compare_variants(run, key, variants))
-    return compared
+    return {key: variants for key, variants in groups.items() if len(variants) > 1}
 
 
-def _compare_variants(run: Run, key: str, variants: Mapping[str, TaskRun]) -> dict[str, Any]:
+def _measure_variants(variants: Mapping[str, TaskRun]) -> list[dict[str, Any]]:
     # Metrics of a quality check are not the task's numbers.
     values = []
     for task in variants.values():
         values.append([value for value in task.metrics.values() if value.purpose == "score"])
+    shares = {value.name for column in values for value in column if value.is_share}
     metrics = []
     for metric in compare_repetitions(values):
+        spread = None if metric["min"] is None else metric["max"] - metric["min"]
         by_variant = dict(zip(variants, metric["values"], strict=True))
-        metrics.append(_describe_spread(metric, by_variant))
-    compared: dict[str, Any] = {
-        "task": key,
-        "variants": [{"key": name, "task": task.key} for name, task in variants.items()],
-        "metrics": metrics,
-        "shares": {value.name for column in values for value in column if value.is_share},
-        "comparison": None,
-    }
+        is_share = metric["name"] in shares
+        metrics.append({**metric, "values": by_variant, "spread": spread, "is_share": is_share})
+    return metrics
+
+
+def _compare_variants(run: Run, key: str, variants: Mapping[str, TaskRun]) -> TaskComparison | str:
+    """Return all pairs of variants, or why they cannot be compared."""
     try:
         pairing = pair_samples({name: (run, task) for name, task in variants.items()}, [])
-        (compared["comparison"],) = adjust_pairs([_compare_pairs(key, pairing, [])])
+        return adjust_pairs([_compare_pairs(key, pairing, [])])[0]
     except RunError as error:
-        compared["note"] = error.message
-    return compared
-
-
-def _describe_spread(
-    metric: Mapping[str, Any], values: Mapping[str, float | None]
-) -> dict[str, Any]:
-    numbers = [value for value in values.values() if value is not None]
-    return {
-        "name": metric["name"],
-        "values": values,
-        "min": metric["min"],
-        "median": median(numbers) if numbers else None,
-        "max": metric["max"],
-        "spread": metric["max"] - metric["min"] if numbers else None,
-        "std_dev": metric["std_dev"],
-    }
-
-
-def describe_variants(run: Run) -> list[dict[str, Any]]:
-    """Return the variants as plain values, for `--json`."""
-    described = []
-    for task in compare_variants(run):
-        del task["shares"]
-        task["comparison"] = task["comparison"] and _describe_task(task["comparison"])
-        described.append(task)
-    return described
+        return error.message
 
 
 def draw_variants(run: Run, width: int, digits: int | None = None) -> list[Line]:
     """Return the variants of each task beside each other; nothing for a run without any."""
     lines: list[Line] = []
-    for task in compare_variants(run):
-        title = f"  {format_count(len(task['variants']), 'variant')} of the prompt"
-        lines += [BLANK, line(Span(task["task"], "title"), title), BLANK]
+    for key, variants in _group_variants(run).items():
+        title = f"  {format_count(len(variants), 'variant')} of the prompt"
+        lines += [BLANK, line(Span(key, "title"), title), BLANK]
         rows: list[Sequence[Cell]] = []
-        for metric in task["metrics"]:
+        for metric in _measure_variants(variants):
             cells: list[Cell] = [Span(metric["name"], "strong")]
-            summary = [metric[name] for name in ("min", "median", "max", "spread")]
-            as_share = metric["name"] in task["shares"]
-            for number in (*summary, *metric["values"].values()):
-                figure = format_figure(number, as_share=as_share, digits=digits)
+            for number in (
+                metric["min"],
+                metric["max"],
+                metric["spread"],
+                *metric["values"].values(),
+            ):
+                figure = format_figure(number, as_share=metric["is_share"], digits=digits)
                 cells.append("" if number is None else figure)
             rows.append(cells)
-        keys = [variant["key"] for variant in task["variants"]]
-        header = ("", "min", "median", "max", "spread", *keys)
+        header = ("", "min", "max", "spread", *variants)
         lines += lay_out(Table(header, rows, "<" + ">" * (len(header) - 1), flexible=0), width)
-        if task["comparison"] is None:
-            lines += draw_text(f"pairs are not compared: {task['note']}", width, "dim")
+        comparison = _compare_variants(run, key, variants)
+        if isinstance(comparison, str):
+            lines += draw_text(f"pairs are not compared: {comparison}", width, "dim")
         else:
-            comparison = Comparison((task["comparison"],))
-            lines += [BLANK, *draw_pairs(comparison, width, digits=digits, flips=0)]
+            pairs = draw_pairs(Comparison((comparison,)), width, digits=digits, flips=0)
+            lines += [BLANK, *pairs]
     return lines

@@ -71,7 +71,7 @@ def _fold_truth(question: Question) -> str | None:
     if question.truth is None:
         return None
     if question.truth < len(question.options):
-        return fold_text(question.texts[question.truth]).casefold()
+        return fold_text(question.texts[question.truth])
     return question.labels[question.truth]
 
 
@@ -91,7 +91,7 @@ class QuestionHashes:
             texts = sorted(map(_fold, question.texts))
             truth = _fold_truth(question)
             key = hash((_fold(question.text or ""), *texts))
-            rows.append((key, None if truth is None else hash(truth)))
+            rows.append((key, None if truth is None else hash(truth.casefold())))
         schema = {"key": pl.Int64, "truth": pl.Int64}
         self._frames.append(pl.DataFrame(rows, schema=schema, orient="row"))
 
@@ -130,6 +130,6 @@ def _describe_group(sources: Sequence[QuestionRows], rows: Sequence[int]) -> Exa
     note = f"like {second.sample} ({place})"
     if len(rows) > 2:  # noqa: PLR2004 - the pair itself
         note += f" and {len(rows) - 2} more"
-    if first_truth and second_truth and first_truth != second_truth:
+    if first_truth and second_truth and first_truth.casefold() != second_truth.casefold():
         note += f"; truths {first_truth!r} and {second_truth!r}"
     return replace(first, note=note)

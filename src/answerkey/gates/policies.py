@@ -29,7 +29,6 @@ from answerkey.spec.validation import (
     Part,
     Text,
     assign_keys,
-    number_key,
     validate_node,
 )
 from answerkey.text import read_fraction
@@ -91,8 +90,6 @@ def plan_policies(
             base = Path(overrides.policies).parent
         node = _read_callers_policies(project)
     policies, places = build_policies(node, config=config or Config(), base=base)
-    if overrides.baseline is not None:
-        policies = _set_baseline(policies, name_lasting(overrides.baseline))
     policies, places = _add_options(policies, places, overrides)
     if tasks:
         for policy, rule in _list_rules(policies):
@@ -137,33 +134,18 @@ def _check_rule(
         skipped = f"and this is `{evaluation}`: it is skipped"
         problems.notice(f"{label} is for the evaluation {listing(evaluations)}, {skipped}", place)
         return
-    keys = specifications or list(tasks)
     in_scope = []
-    missing = []
-    for key in keys:
+    for key in specifications or tasks:
         if key in tasks:
             in_scope.append(tasks[key])
-        else:
-            missing.append(key)
-    if evaluations is not None and len(evaluations) > 1:
-        # The other evaluations may have the task specifications.
-        if not in_scope:
-            message = f"{label} is for task specifications of other evaluations: it is skipped"
-            problems.notice(message, place)
-    else:
-        _report_missing(missing, label, place, tasks, problems)
+        elif evaluations is None or len(evaluations) == 1:
+            # Of several evaluations another one may have it.
+            message = f"{label} names the task specification `{key}`, which is not defined"
+            hint = suggest(key, tasks) or f"task specifications: {listing(tasks)}"
+            problems.add("E113", message, place, hint)
     if in_scope:
         for error in read_definition(rule["definition"]).find_errors(label, in_scope):
             problems.add(error.code, error.message, place, error.hint)
-
-
-def _report_missing(
-    keys: Sequence[str], label: str, place: Place, tasks: Mapping[str, Task], problems: Problems
-) -> None:
-    for key in keys:
-        message = f"{label} names the task specification `{key}`, which is not defined"
-        hint = suggest(key, tasks) or f"task specifications: {listing(tasks)}"
-        problems.add("E113", message, place, hint)
 
 
 def build_policies(
@@ -245,26 +227,14 @@ def _build_definition(node: Node, base: Path) -> Definition | None:
 # From options
 
 
-def _set_baseline(policies: tuple[Plain, ...], baseline: str) -> tuple[Plain, ...]:
-    """Return the policies with the caller's baseline in every rule that compares with one.
-
-    Where no rule does, a policy with such a rule is added.
-    """
+def _set_baseline(policies: tuple[Plain, ...], baseline: str) -> bool:
+    """Set the caller's baseline in every rule that compares with one; return whether any does."""
     has_comparison = False
     for _, rule in _list_rules(policies):
         if rule["definition"]["type"] == NotWorse.type:
             rule["definition"]["baseline"] = baseline
             has_comparison = True
-    if has_comparison:
-        return policies
-    rule = {
-        "key": "not_worse",
-        "display_name": "Not worse than the baseline",
-        "definition": _dump(NotWorse(baseline)),
-        "scope": EVERYTHING,
-    }
-    key = number_key("baseline", {policy["key"] for policy in policies})
-    return (*policies, {"key": key, "display_name": "Baseline", "rules": [rule]})
+    return has_comparison
 
 
 def _add_options(
@@ -272,6 +242,8 @@ def _add_options(
 ) -> tuple[tuple[Plain, ...], Places]:
     """Return the policies with the rules of `--fail-under` and `--not-worse-than`, which replace
     those of a stored run.
+
+    So is `--baseline`, where no rule compares with one.
     """
     definitions: dict[str, Definition] = {}
     if overrides.fail_under is not None:
@@ -282,6 +254,9 @@ def _add_options(
             hint = "write `--fail-under 0.8` or `--fail-under 80%`"
             raise SpecError("E119", message, hint=hint) from None
         definitions["fail_under"] = Threshold(">=", threshold)
+    baseline = overrides.baseline
+    if baseline is not None and not _set_baseline(policies, name_lasting(baseline)):
+        definitions["baseline"] = NotWorse(name_lasting(baseline))
     if overrides.not_worse_than is not None:
         definitions["not_worse_than"] = NotWorse(name_lasting(overrides.not_worse_than))
     if not definitions:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 from answerkey.errors import AnswerkeyError, RunError, SpecError, listing, suggest
 from answerkey.evaluate.pairs import choose_tasks, label_runs, pair_samples
 from answerkey.metrics import wilson
-from answerkey.metrics.intervals import WILSON, Z_95
+from answerkey.metrics.intervals import WILSON
 from answerkey.metrics.paired import Difference, adjust_by_holm
 from answerkey.runs import NOT_COMPLETE, Run, TaskRun, describe_gates, load_run
 from answerkey.spec import Task, task_from_source
@@ -25,12 +25,9 @@ from answerkey.text import (
     Line,
     Role,
     Span,
-    draw_text,
     format_chance,
-    format_count,
     format_figure,
     format_number,
-    format_percent,
     line,
     make_visible,
     say_reused,
@@ -41,7 +38,6 @@ from answerkey.types import (
     Gate,
     GateCheck,
     GateStatus,
-    GroupValue,
     MetricValue,
     Notice,
     find_worst_status,
@@ -49,7 +45,6 @@ from answerkey.types import (
 
 Operator = Literal[">", ">=", "=", "<", "<="]
 Bound = Literal["value", "lower", "upper"]
-ShareName = Literal["invalid", "refused", "failed", "error"]
 
 PASS, FAIL, NOT_DECIDED = GateStatus.PASS, GateStatus.FAIL, GateStatus.NOT_DECIDED
 OPERATORS: Mapping[Operator, tuple[Callable[[float, float], bool], str]] = {
@@ -59,32 +54,10 @@ OPERATORS: Mapping[Operator, tuple[Callable[[float, float], bool], str]] = {
     "<": (operator.lt, "less than"),
     "<=": (operator.le, "at most"),
 }
-#: The two counts of each share, and what to do when it is too large.
-SHARES: Mapping[ShareName, tuple[str, str, str]] = {
-    "invalid": (
-        "invalid",
-        "scored",
-        "`answerkey audit {run}` has them by reason, and what other rules would read in them",
-    ),
-    "refused": ("refused", "scored", "`answerkey explain {run} SAMPLE` shows what the model said"),
-    "failed": ("failed", "samples", "`answerkey check FILE` lists the rows that are at fault"),
-    "error": ("errors", "samples", "`answerkey resume {run}` repeats the calls that failed"),
-}
 #: The level at which a loss is significant.
 ALPHA = 0.05
 #: How a rule without a metric names its value.
 MAIN = "the main value"
-#: The rounding error that is allowed for when samples are counted.
-ROUNDING = 1e-9
-MOST_DIGITS = 12
-
-
-def _compare_with(
-    check: GateCheck, rule: Threshold | ShareLimit, number: float | None
-) -> GateCheck:
-    """Return the check with the status that follows from its number."""
-    is_met = number is not None and OPERATORS[rule.operator][0](number, rule.threshold)
-    return replace(check, number=number, status=PASS if is_met else FAIL)
 
 
 class TaskRule(ABC):
@@ -112,25 +85,19 @@ class TaskRule(ABC):
 class Threshold(TaskRule):
     """A metric value, or an end of its interval, is compared with a threshold.
 
-    Without `metric` it is the main value of each task. With `group_by` the value of every group is
-    compared, or with `average: macro` their average.
+    Without `metric` it is the main value of each task.
     """
 
     metric: str | None = field(default=None, kw_only=True)
     operator: Operator
     threshold: float
     bound: Bound = "value"
-    group_by: str | None = None
-    average: Literal["macro"] | None = None
 
     type: ClassVar[str] = "threshold"
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.threshold):
             raise SpecError("E108", f"`threshold` is {self.threshold!r}, not a finite number")
-        if self.average is not None and self.group_by is None:
-            hint = "write `group_by: COLUMN` beside it"
-            raise SpecError("E108", "`average` needs to know over which groups", hint=hint)
 
     @property
     def need(self) -> str:
@@ -138,10 +105,6 @@ class Threshold(TaskRule):
         name = self.metric or MAIN
         if self.bound != "value":
             name = f"{self.bound} bound of {name}"
-        if self.average:
-            name = f"macro average of {name}"
-        if self.group_by:
-            name = f"{name} by {self.group_by}"
         return f"{name} {self.operator} {self.threshold:g}"
 
     def find_errors(self, label: str, tasks: Sequence[Task]) -> Iterator[SpecError]:
@@ -157,82 +120,36 @@ class Threshold(TaskRule):
             percent = self.threshold if self.threshold > 1 else 85
             hint = f"write {percent / 100:g} for {percent:g} %"
             yield SpecError("E108", f"{label}: {message}", hint=hint)
-        columns = set().union(*(metric.metric.design.group_by for metric in metrics))
-        if self.group_by is not None and self.group_by not in columns:
-            add = (
-                f"add `group_by: {self.group_by}` to the metric or to the `definition` of its task"
-            )
-            hint = suggest(self.group_by, columns) or add
-            message = f"{label}: `{name}` is not measured by `{self.group_by}`"
-            yield SpecError("E108", message, hint=hint)
 
     def check_task(self, task_run: TaskRun) -> Iterator[GateCheck]:
-        """Yield a check for each value of the metric, or for each of its groups."""
+        """Yield a check for each value of the metric."""
         for value in _find_values(task_run, self.metric):
-            for entry in self._choose_entries(value):
-                check = _describe_value(task_run, value, entry)
-                number = entry.value
-                if self.bound != "value" and number is not None:
-                    if entry.interval is None:
-                        why = entry.interval_note or "its conditions do not hold"
-                        check = replace(check, note=f"there is no interval: {why}")
-                    number = entry.interval and entry.interval[self.bound == "upper"]
-                yield _compare_with(check, self, number)
-
-    def _choose_entries(self, value: MetricValue) -> Sequence[MetricValue | GroupValue]:
-        """Return what is compared: the value, its groups, or the average over them."""
-        if self.group_by is None:
-            return [value]
-        groups = [group for group in value.groups if group.column == self.group_by]
-        if self.average or not (groups and groups[0].values):
-            return [group.macro for group in groups]
-        return groups[0].values
+            check = _describe_value(task_run, value)
+            number = value.value
+            if self.bound != "value" and number is not None:
+                if value.interval is None:
+                    why = value.interval_note or "its conditions do not hold"
+                    check = replace(check, note=f"there is no interval: {why}")
+                number = value.interval and value.interval[self.bound == "upper"]
+            is_met = number is not None and OPERATORS[self.operator][0](number, self.threshold)
+            yield replace(check, number=number, status=PASS if is_met else FAIL)
 
     def explain(self, check: GateCheck) -> str:
         """Return what was measured and what was needed."""
-        number, ending = _write_numbers(self, check)
+        need = format_figure(self.threshold, as_share=check.is_share)
         if check.number is None:
-            return f"{check.name}: {check.note}{ending}"
-        name = check.name
-        if self.average and check.group is None:
-            name = f"the macro average of {name} by {self.group_by}"
+            return f"{check.name}: {check.note}; it must be {OPERATORS[self.operator][1]} {need}"
+        number = format_figure(check.number, as_share=check.is_share)
+        if need == number and self.threshold != check.number:
+            need, number = str(self.threshold), str(check.number)
+        opening = ", " if check.status is PASS else "; needed: "
+        ending = f"{opening}{OPERATORS[self.operator][1]} {need}"
         if self.bound == "value":
-            return f"{name} is {number} (n {check.n}){ending}"
+            return f"{check.name} is {number} (n {check.n}){ending}"
         value = format_figure(check.value, as_share=check.is_share)
         verb = "begins" if self.bound == "lower" else "ends"
-        return f"{name} is {value} (n {check.n}), its 95 % interval {verb} at {number}{ending}"
-
-    def advise(self, check: GateCheck, run: str) -> str | None:
-        """Return how many right answers, or how many samples, are missing."""
-        if check.value is None:
-            return None
-        if check.number is None:
-            return "`bound: value` needs no interval"
-        if self.bound == "value":
-            behind = f"`answerkey show {run}` says what stands behind the value"
-            return self._count_missing(check) or behind
-        distance = check.value - self.threshold
-        if self.operator in {"<", "<="}:
-            distance = -distance
-        if distance <= 0 or self.operator == "=":
-            return "the value itself is not enough: more samples will not help"
-        size = check.n * ((check.value - check.number) / distance) ** 2
-        if "of" in check.details and "cluster_by" not in check.details:
-            size = Z_95**2 * self.threshold * (1 - self.threshold) / distance**2
-        samples = format_count(math.ceil(size - ROUNDING), "sample")
-        return f"the value is enough, but not sure: about {samples} like these would do"
-
-    def _count_missing(self, check: GateCheck) -> str | None:
-        count: Any = check.details.get("count")
-        total: Any = check.details.get("of")
-        if self.operator not in {">", ">="} or count is None:
-            return None
-        enough = math.ceil(self.threshold * total - ROUNDING)
-        if self.operator == ">" and enough <= self.threshold * total:
-            enough += 1
-        if enough > total:
-            return None
-        return f"{enough} of {total} would pass, {enough - count} more than there are"
+        interval = f"its 95 % interval {verb} at {number}"
+        return f"{check.name} is {value} (n {check.n}), {interval}{ending}"
 
 
 @dataclass(frozen=True)
@@ -256,7 +173,7 @@ class Exists(TaskRule):
     def check_task(self, task_run: TaskRun) -> Iterator[GateCheck]:
         """Yield a check for each value of the metric."""
         for value in _find_values(task_run, self.metric):
-            yield _describe_value(task_run, value, value)
+            yield _describe_value(task_run, value)
 
     def explain(self, check: GateCheck) -> str:
         """Return the value, or why there is none."""
@@ -264,66 +181,6 @@ class Exists(TaskRule):
             return f"{check.name} has no value: {check.note}"
         value = format_figure(check.value, as_share=check.is_share)
         return f"{check.name} has a value: {value} (n {check.n})"
-
-    def advise(self, check: GateCheck, run: str) -> str:  # noqa: ARG002 - the form of all kinds
-        """Return where to look."""
-        return f"`answerkey show {run}` says why it has none"
-
-
-@dataclass(frozen=True)
-class ShareLimit(TaskRule):
-    """A share of samples is compared with a threshold: INVALID or REFUSED ones among those scored,
-    FAILED or ERROR ones among all.
-    """
-
-    of: ShareName
-    operator: Operator
-    threshold: float
-
-    type: ClassVar[str] = "share"
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.threshold <= 1:
-            message = f"`threshold` is {self.threshold!r}; a share lies between 0 and 1"
-            raise SpecError("E108", message, hint="write 0.05 for 5 %")
-
-    @property
-    def need(self) -> str:
-        """The requirement in a few words, in the terms of the policy file."""
-        return f"{self.of.upper()} share {self.operator} {format_percent(self.threshold)}"
-
-    def find_errors(self, label: str, tasks: Sequence[Task]) -> Iterator[SpecError]:  # noqa: ARG002
-        """Yield nothing: every task has these counts."""
-        return iter(())
-
-    def check_task(self, task_run: TaskRun) -> Iterator[GateCheck]:
-        """Yield the check of the share."""
-        part, whole, _ = SHARES[self.of]
-        count, total = task_run.counts[part], task_run.counts[whole]
-        share = count / total if total else None
-        check = GateCheck(
-            task_run.key,
-            f"{self.of.upper()} share",
-            FAIL,
-            value=share,
-            n=total,
-            is_share=True,
-            note=None if total else f"no sample is {whole}",
-            details={"count": count, "of": total},
-        )
-        yield _compare_with(check, self, share)
-
-    def explain(self, check: GateCheck) -> str:
-        """Return what was counted and what was needed."""
-        number, ending = _write_numbers(self, check)
-        if check.number is None:
-            return f"{check.name}: {check.note}{ending}"
-        counts = f"{check.details['count']} of {check.details['of']}"
-        return f"{check.name} is {number} ({counts}){ending}"
-
-    def advise(self, check: GateCheck, run: str) -> str:  # noqa: ARG002 - the form of all kinds
-        """Return the command that shows the samples."""
-        return SHARES[self.of][2].format(run=run)
 
 
 @dataclass(frozen=True)
@@ -336,21 +193,13 @@ class NotWorse:
 
     baseline: str | None = None
     metric: str | None = None
-    alpha: float | None = None
     margin: float | None = None
-    better: Literal["higher", "lower"] = "higher"
 
     type: ClassVar[str] = "not_worse"
 
     def __post_init__(self) -> None:
-        if self.alpha is not None and not 0 < self.alpha < 1:
-            message = f"`alpha` is {self.alpha!r}; it must lie between 0 and 1"
-            raise SpecError("E108", message, hint=f"leave it out for {ALPHA}")
         if self.margin is not None and not 0 <= self.margin < math.inf:
             raise SpecError("E108", f"`margin` is {self.margin!r}; it must be 0 or more")
-        if self.margin is not None and self.alpha is not None:
-            hint = "leave one of them out: a margin is held against the 95 % interval"
-            raise SpecError("E108", "`alpha` has no effect beside `margin`", hint=hint)
 
     @property
     def need(self) -> str:
@@ -445,16 +294,12 @@ class NotWorse:
         if self.margin is not None:
             if interval is None:
                 return NOT_DECIDED
-            return PASS if self._largest_loss(interval) <= self.margin else FAIL
-        if difference.value == 0 or (difference.value > 0) == (self.better == "higher"):
+            return PASS if -interval[0] <= self.margin else FAIL
+        if difference.value >= 0:
             return PASS
         if p is None:
             return NOT_DECIDED
-        return FAIL if p < (self.alpha or ALPHA) else PASS
-
-    def _largest_loss(self, interval: tuple[float, float]) -> float:
-        low, high = interval
-        return -low if self.better == "higher" else high
+        return FAIL if p < ALPHA else PASS
 
     def explain(self, check: GateCheck) -> str:
         """Return the difference, how certain it is, and the verdict."""
@@ -465,55 +310,37 @@ class NotWorse:
             return f"{100 * value:.2f}" if check.is_share else format_number(value)
 
         unit = " points" if check.is_share else ""
-        before: Any = check.details["baseline_value"]
-        before = format_figure(before, as_share=check.is_share)
+        baseline_value: Any = check.details["baseline_value"]
+        before = format_figure(baseline_value, as_share=check.is_share)
         after = format_figure(check.value, as_share=check.is_share)
         parts = [f"{check.name} is {after}, in the baseline {before}"]
         sign = "+" if check.number > 0 else ""
         parts.append(f"{sign}{write(check.number)}{unit}")
-        loss = 0.0
+        verdict = "not significantly worse"
         if check.interval is not None:
-            low, high = map(write, check.interval)
-            parts.append(f"95 % interval [{low}, {high}]")
-            loss = self._largest_loss(check.interval)
+            low, high = check.interval
+            parts.append(f"95 % interval [{write(low)}, {write(high)}]")
+            if low < 0:  # no evidence of a loss is no evidence that there is none
+                verdict += f", but a loss of up to {write(-low)}{unit} is not ruled out"
         p: Any = check.details.get("p_adjusted")
         if p is not None:
             parts.append(f"p {format_chance(p)}")
-        verdict = self._write_verdict(check, loss, write, unit)
+        if self.margin is not None:
+            word = "not worse" if check.status is PASS else "it may be worse"
+            verdict = f"{word} by more than {write(self.margin)}{unit}"
+        elif check.status is FAIL:
+            verdict = f"significantly worse (p below {ALPHA})"
         if check.note:
             verdict += f"; {check.note}"
         return f"{', '.join(parts)} (n {check.n}): {verdict}"
-
-    def _write_verdict(
-        self, check: GateCheck, loss: float, write: Callable[[float], str], unit: str
-    ) -> str:
-        if self.margin is not None:
-            word = "not worse" if check.status is PASS else "it may be worse"
-            return f"{word} by more than {write(self.margin)}{unit}"
-        if check.status is FAIL:
-            return f"significantly worse (p below {self.alpha or ALPHA})"
-        if loss > 0:  # no evidence of a loss is no evidence that there is none
-            possible = f"a loss of up to {write(loss)}{unit} is not ruled out"
-            return f"not significantly worse, but {possible}"
-        return "not significantly worse"
-
-    def advise(self, check: GateCheck, run: str) -> str:  # noqa: ARG002 - the form of all kinds
-        """Return how to decide the rule, or the command that lists the samples that flipped."""
-        if self.baseline is None:
-            show = f"`answerkey show {run} --baseline BASELINE`"
-            return f"{show} decides it; this run may be the first baseline"
-        baseline = shlex.quote(shorten_path(self.baseline))
-        return f"`answerkey compare {run} --baseline {baseline}` lists the samples that flipped"
 
 
 def _leave_undecided(keys: Sequence[str], note: str) -> list[GateCheck]:
     return [GateCheck(key, "", NOT_DECIDED, note=note) for key in keys]
 
 
-Definition = Threshold | Exists | ShareLimit | NotWorse
-RULES: Mapping[str, type[Definition]] = {
-    kind.type: kind for kind in (Threshold, Exists, ShareLimit, NotWorse)
-}
+Definition = Threshold | Exists | NotWorse
+RULES: Mapping[str, type[Definition]] = {kind.type: kind for kind in (Threshold, Exists, NotWorse)}
 
 
 def read_definition(stored: Mapping[str, Any]) -> Definition:
@@ -543,7 +370,6 @@ def _refuse_metric(label: str, name: str, tasks: Sequence[Task]) -> SpecError:
     for task in tasks:
         for metric in find_metrics(task):
             names += metric.names.names
-            names += [f"{start}…{end}" for start, end in metric.names.patterns if start + end]
     message = f"{label} names the metric `{name}`, which no task in its scope has"
     hint = suggest(name, names) or f"metrics: {listing(dict.fromkeys(names))}"
     return SpecError("E113", message, hint=hint)
@@ -558,27 +384,22 @@ def _find_mean(task: Task, scorer: str, value: str) -> str:
     return value
 
 
-def _describe_value(
-    task_run: TaskRun, value: MetricValue, entry: MetricValue | GroupValue
-) -> GateCheck:
-    """Return a check that there is a value; `entry` is the value itself, or that of a group."""
+def _describe_value(task_run: TaskRun, value: MetricValue) -> GateCheck:
+    """Return a check that there is a value."""
+    kept = value.details.keys() & {"count", "of", "cluster_by"}
     check = GateCheck(
         task_run.key,
         value.name,
         PASS,
-        number=entry.value,
-        value=entry.value,
-        interval=entry.interval,
-        n=entry.n,
+        number=value.value,
+        value=value.value,
+        interval=value.interval,
+        n=value.n,
         is_share=value.is_share,
+        details={name: value.details[name] for name in sorted(kept)},
     )
-    if entry.value is None:
-        check = replace(check, status=FAIL, note=entry.note or "there is no value")
-    if isinstance(entry, GroupValue):
-        check = replace(check, group=entry.group)
-    if entry is value:
-        kept = value.details.keys() & {"count", "of", "cluster_by"}
-        check = replace(check, details={name: value.details[name] for name in sorted(kept)})
+    if value.value is None:
+        check = replace(check, status=FAIL, note=value.note or "there is no value")
     return check
 
 
@@ -625,26 +446,6 @@ def _find_unseen_labels(task_run: TaskRun, name: str) -> Iterator[MetricValue]:
         yield unseen
 
 
-def _write_numbers(rule: Threshold | ShareLimit, check: GateCheck) -> tuple[str, str]:
-    """Return the number that counts, and how the sentence ends: `, at least 80.00 %`.
-
-    They have enough digits to tell the number from the threshold, if the two differ.
-    """
-    word = OPERATORS[rule.operator][1]
-    need = format_figure(rule.threshold, as_share=check.is_share)
-    if check.number is None:
-        return "", f"; it must be {word} {need}"
-    number = format_figure(check.number, as_share=check.is_share)
-    factor, unit = (100, " %") if check.is_share else (1, "")
-    digits = 3
-    while need == number and rule.threshold != check.number and digits < MOST_DIGITS:
-        need = f"{factor * rule.threshold:.{digits}f}{unit}"
-        number = f"{factor * check.number:.{digits}f}{unit}"
-        digits += 1
-    opening = ", " if check.status is PASS else "; needed: "
-    return number, f"{opening}{word} {need}"
-
-
 # Gates in words: in the summary of a run and in its JSON, for JUnit and for Markdown
 
 WORDS = {status: status.value.replace("_", " ") for status in GateStatus}
@@ -669,29 +470,16 @@ def explain_gate(gate: Gate, *, with_tasks: bool) -> list[str]:
         return [gate.note]
     rule = read_definition(gate.definition)
     checks = [check for check in gate.checks if check.status is gate.status]
-    opening = ""
-    if gate.status is PASS and len(checks) > SHOWN:
-        threshold = getattr(rule, "threshold", 0.0)
-        checks = [min(checks, key=lambda check: abs((check.number or 0.0) - threshold))]
-        opening = f"all {len(gate.checks)} values; closest: "
     lines = []
     for check in checks[:SHOWN]:
-        place = _name_place(check, with_task=with_tasks)
-        lines.append(f"{opening}{place}{rule.explain(check)}")
+        parts = [check.task] if with_tasks else []
+        if check.repetition is not None:
+            parts.append(f"run {check.repetition}")
+        place = f"{', '.join(parts)}: " if parts else ""
+        lines.append(f"{place}{rule.explain(check)}")
     if len(checks) > SHOWN:
         lines.append(f"and {len(checks) - SHOWN} more")
     return lines
-
-
-def _name_place(check: GateCheck, *, with_task: bool) -> str:
-    parts = []
-    if with_task:
-        parts.append(check.task)
-    if check.group is not None:
-        parts.append(check.group)
-    if check.repetition is not None:
-        parts.append(f"run {check.repetition}")
-    return f"{', '.join(parts)}: " if parts else ""
 
 
 def advise_gate(gate: Gate, run: Run) -> str | None:
@@ -702,25 +490,23 @@ def advise_gate(gate: Gate, run: Run) -> str | None:
     if gate.note == NOT_COMPLETE:
         resume = f"`answerkey resume {path}`"
         return f"a share of the rest says nothing about the whole; finish the run: {resume}"
-    for check in gate.checks:
-        if check.status is gate.status:
-            return read_definition(gate.definition).advise(check, path)
-    return f"`answerkey show {path}` lists the values that there are"
+    rule = read_definition(gate.definition)
+    if not isinstance(rule, NotWorse):
+        return f"`answerkey show {path}` says what stands behind the value"
+    if rule.baseline is None:
+        show = f"`answerkey show {path} --baseline BASELINE`"
+        return f"{show} decides it; this run may be the first baseline"
+    baseline = shlex.quote(shorten_path(rule.baseline))
+    return f"`answerkey compare {path} --baseline {baseline}` lists the samples that flipped"
 
 
 def tell_gates(run: Run) -> list[tuple[Gate, str, list[str], str | None]]:
-    """Return every gate of a run with its name, its sentences, and what to do about it.
-
-    The name includes that of the policy where there are several.
-    """
+    """Return every gate of a run with its name, its sentences, and what to do about it."""
     entries = []
-    has_policies = len({gate.policy for gate in run.gates}) > 1
     for gate in run.gates:
         label = gate.rule
         if gate.display_name not in {"", gate.rule}:
             label = f"{gate.display_name} ({gate.rule})"
-        if has_policies:
-            label = f"{gate.policy}: {label}"
         sentences = explain_gate(gate, with_tasks=len(run.tasks) > 1)
         calls: list[Mapping[str, Any]] = []
         for key in {check.task for check in gate.checks} & run.tasks.keys():
@@ -755,21 +541,15 @@ def draw_gates(run: Run, width: int) -> list[Line]:
     lines = [BLANK, line(Span("Gates", "title"), "  ", status, f"  {count_gates(run.gates)}")]
     longest = max(len(WORDS[gate.status]) for gate in run.gates)
     indent = " " * (longest + 4)
-    unfinished = None
     for gate, name, sentences, advice in tell_gates(run):
         status = Span(WORDS[gate.status].ljust(longest), ROLES[gate.status])
         lines.append(line("  ", status, "  ", Span(name, "strong")))
-        if gate.note == NOT_COMPLETE:  # said once, below: it is the same for all
-            unfinished = f"{NOT_COMPLETE}: {advice}"
-            continue
         texts: list[tuple[str, Role]] = [(sentence, "plain") for sentence in sentences]
         if advice:
             texts.append((advice, "dim"))
         for text, role in texts:
             for part in wrap(make_visible(text), max(20, width - len(indent))):
                 lines.append(line(indent, Span(part, role)))
-    if unfinished:
-        lines += draw_text(unfinished, width)
     return lines
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from answerkey.importers import prompts
 from answerkey.importers import questions as ask
 from answerkey.importers.json_values import DamagedError, Json, Row
-from answerkey.importers.logs import KnownReader, Log, Record, Verdict
+from answerkey.importers.logs import Log, LogReader, Record, Verdict
 from answerkey.models.responses import read_message
 from answerkey.types import Completion
 
@@ -18,7 +18,7 @@ _VERSION = "v1"
 _RIGHT = "is_correct"
 
 
-class EvidenceReader(KnownReader):
+class EvidenceReader(LogReader):
     """Reads an evidence log: one scorer that judges, and its verdicts."""
 
     kind = "evidence"

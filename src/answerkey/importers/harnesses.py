@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,8 +21,8 @@ from answerkey.errors import listing
 from answerkey.importers import prompts
 from answerkey.importers import questions as ask
 from answerkey.importers.archives import is_archive
-from answerkey.importers.json_values import DamagedError, Json, Row
-from answerkey.importers.logs import KnownReader, Log, LogFile, Record, Verdict, iterate_files
+from answerkey.importers.json_values import DamagedError, Json
+from answerkey.importers.logs import Log, LogFile, LogReader, Record, Verdict, iterate_files
 from answerkey.models.responses import read_message, to_json_values
 from answerkey.types import Completion
 
@@ -37,8 +37,8 @@ _FEWEST = 2
 
 def choose_newest(
     log: Log, pattern: re.Pattern[str], files_wanted: str, option: str
-) -> list[tuple[str, LogFile]]:
-    """Return the files of the newest run by task; a file of any name, when it is all there is.
+) -> list[tuple[str, str, LogFile]]:
+    """Return task, time and file of the newest run; a file of any name, when it is all there is.
 
     The pattern has the groups `task` and `time`. A folder without such files is an error that names
     them and the option by which the tool writes them.
@@ -57,111 +57,52 @@ def choose_newest(
         hint = "name one file, or one folder of a run"
         log.notice(f"{older} files of earlier runs are left aside", hint)
     if newest:
-        return [(task, file) for task, (_, file) in sorted(newest.items())]
+        return [(task, time, file) for task, (time, file) in sorted(newest.items())]
     if log.path.is_file():
-        return [(file.stem, file) for file in log.files()][:1]
+        return [(file.stem, "", file) for file in log.files()][:1]
     raise log.make_error("E201", f"the folder `{log.path}` holds no file `{files_wanted}`", option)
 
 
-def read_results(log: Log, pattern: re.Pattern[str]) -> dict[str, Json]:
+def read_results(log: Log, key: str, files: Sequence[tuple[str, str, LogFile]]) -> dict[str, Json]:
     """Return the numbers of the runs whose samples are in the log, by time, the newest first.
 
-    Of a log that is one file they lie beside it.
+    Of a log that is one file they lie beside it. Tasks that they state (`key`), and of which a log
+    of several files has no samples, are told.
     """
-    times = set()
-    for file in log.files():
-        match = pattern.fullmatch(file.name)
-        if match is not None:
-            times.add(match["time"])
+    if log.path.is_file() and not is_archive(log.path):
+        candidates: list[LogFile] = []
+        for path in log.path.parent.glob("results_*.json"):
+            candidates += iterate_files(path)
+    else:
+        candidates = list(log.files())
+    times = {time for _, time, _ in files}
     results: dict[str, Json] = {}
-    for file in sorted(_list_result_files(log), key=lambda file: file.name, reverse=True):
+    missing: set[str] = set()
+    for file in sorted(candidates, key=lambda file: file.name, reverse=True):
         match = _RESULTS.fullmatch(file.name)
-        if match is None or match["time"] not in times:
-            continue
-        results[match["time"]] = log.read_whole(file)
+        if match is not None and match["time"] in times:
+            results[match["time"]] = log.read_whole(file)
+            missing.update(results[match["time"]].object(key))
+    missing.difference_update(task for task, _, _ in files)
+    if missing and log.path.is_dir():
+        tasks = listing(sorted(missing))
+        log.notice(f"the results file states tasks of which the log has no samples: {tasks}")
     return results
 
 
-def _list_result_files(log: Log) -> Iterable[LogFile]:
-    """Return the files among which the results may be: those of the log, or those beside it."""
-    if not log.path.is_file() or is_archive(log.path):
-        return log.files()
-    files: list[LogFile] = []
-    for path in log.path.parent.glob("results_*.json"):
-        files += iterate_files(path)
-    return files
-
-
-def note_missing_tasks(
-    log: Log, results: Mapping[str, Json], key: str, files: Sequence[tuple[str, LogFile]]
-) -> None:
-    """Tell which tasks the results of a whole run state, `key` by name, without any samples in the
-    log.
-    """
-    missing: set[str] = set()
-    for result in results.values():
-        missing.update(result.object(key))
-    missing.difference_update(task for task, _ in files)
-    if missing and len(list(log.files())) > 1:
-        log.notice(
-            "the results file states tasks of which the log has no samples: "
-            f"{listing(sorted(missing))}"
-        )
-
-
-class TaskRows:
-    """The rows of one task. The first of them decide which metric and which filter are looked at.
-
-    Several replies to a question were judged together; their verdict is shown with the first.
-    """
-
-    def __init__(self, log: Log, name: str) -> None:
-        self.log = log
-        self.name = name
-        self.metric = log.options.score
-        self.repeats = 1
-
-    def list_trials(
-        self,
-        sample_id: str,
-        question: ask.Question,
-        replies: Sequence[Completion],
-        verdict: Verdict,
-    ) -> list[Record]:
-        """Return a record for each reply to a question."""
-        self.repeats = max(self.repeats, len(replies))
-        return prompts.list_trials(sample_id, question, replies, verdict)
-
-    def add_notices(self) -> None:
-        """Tell what was judged together."""
-        if self.repeats > 1:
-            self.log.notice(
-                f"task `{self.name}`: each question was asked {self.repeats} times and "
-                "judged once; the verdict is that of the first trial"
-            )
-
-
-def _choose_metric(usual: Iterable[str], names: Sequence[str], numbers: Sequence[str]) -> str:
-    """Return the first usual name of a metric among `names`, else the first of those with a number.
-
-    "" where there is none.
-    """
-    for name in usual:
+def _choose_metric(usual: Iterable[str], metrics: Json) -> str:
+    """Return the first usual metric of a row, else the first that is a number; "" for none."""
+    names = list(metrics.object())
+    for name in (*usual, *metrics.numbers()):
         if name in names:
             return name
-    return numbers[0] if numbers else ""
+    return ""
 
 
 # ── lm-evaluation-harness
 
 #: Metrics that say whether an answer is right, the usual first.
 _METRICS = ("acc", "exact_match", "acc_norm", "em", "mc1")
-_KNOWN = frozenset(
-    {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
-)
-#: A row with this metric asks in half of its requests how likely the continuations are without the
-#: question.
-_HALVED_BY = "acc_mutual_info"
 #: By how much of a continuation these metrics divide its log-probability.
 _LENGTHS: dict[str, Callable[[str], int]] = {
     "acc_norm": len,
@@ -173,7 +114,7 @@ _INVALID = "[invalid]"
 _PAIR = 2
 
 
-class LmEvalReader(KnownReader):
+class LmEvalReader(LogReader):
     """Reads `samples_<task>_<time>.jsonl` of lm-evaluation-harness.
 
     A line is one question under one filter; the same replies come again for the next filter, and
@@ -189,13 +130,10 @@ class LmEvalReader(KnownReader):
         """Yield a record for each question and repeat, under one filter."""
         hint = "lm-eval writes them with `--log_samples`"
         files = choose_newest(log, self.file_name, "samples_*.jsonl", hint)
-        results = read_results(log, self.file_name)
+        results = read_results(log, "n-samples", files)
         log.description.model = _find_model(results.values())
-        note_missing_tasks(log, results, "n-samples", files)
-        for task, file in files:
+        for task, time, file in files:
             if log.begin_task(task):
-                match = self.file_name.fullmatch(file.name)
-                time = match["time"] if match else ""
                 yield from self._read_task(log, task, file, time, results.get(time, Json(None)))
 
     def _read_task(
@@ -206,8 +144,7 @@ class LmEvalReader(KnownReader):
         description = log.description
         before = log.seen
         yield from log.convert(file, log.rows(file), rows.read)
-        rows.add_notices()
-        rows.require_filter(log.seen - before)
+        rows.finish(log.seen - before)
         effective = result.count("n-samples", task, "effective")
         log.compare_count(log.seen - before - rows.skipped, effective, f"`results_{time}.json`")
         score = str(description.score)
@@ -226,12 +163,16 @@ def _find_model(results: Iterable[Json]) -> str | None:
     return None
 
 
-class _LmEvalRows(TaskRows):
+class _LmEvalRows:
+    """The rows of one task. The first of them decide which metric and which filter are looked at.
+
+    Several replies to a question were judged together; their verdict is shown with the first.
+    """
+
     def __init__(self, log: Log, name: str) -> None:
-        super().__init__(log, name)
-        metric, *filters = (log.options.score or "").split(",")
-        self.metric = metric or None
-        self._filter = filters[0] if filters else None
+        self._log = log
+        self._name = name
+        self._metric, _, self._filter = (log.options.score or "").partition(",")
         self._passed_over: Counter[str] = Counter()
 
     @property
@@ -244,50 +185,35 @@ class _LmEvalRows(TaskRows):
         this.
         """
         name = row.text("filter") or _NO_FILTER
-        if self._filter is None:
-            self._filter = name
-        if self.metric is None:
-            self.metric = _choose_lm_eval_metric(row)
-        if self.metric:
-            self.log.description.score = f"{self.metric},{self._filter}"
+        self._filter = self._filter or name
+        if not self._metric:
+            listed = row.get("metrics")
+            names = listed if isinstance(listed, list) else _METRICS
+            self._metric = _choose_metric(_METRICS, Json(row.pick(*map(str, names))))
+        if self._metric:
+            self._log.description.score = f"{self._metric},{self._filter}"
         if name != self._filter:
             self._passed_over[name] += 1
             return []
         number = row.require("line", "doc_id")
-        question, replies, answer = _read_lm_eval(row, self.metric)
-        verdict = Verdict(row.number(self.metric), answer)
-        return self.list_trials(f"{self.name}/{number}", question, replies, verdict)
+        question, replies, answer = _read_lm_eval(row, self._metric)
+        verdict = Verdict(row.number(self._metric), answer)
+        return prompts.list_trials(f"{self._name}/{number}", question, replies, verdict)
 
-    def require_filter(self, rows: int) -> None:
-        """Raise E206 when no row of so many is of the filter that the caller names."""
-        if rows and rows == self.skipped:
-            message = f"task `{self.name}` has no score `{self.log.options.score}`"
-            scores = listing(f"{self.metric},{name}" for name in self._passed_over)
+    def finish(self, rows: int) -> None:
+        """Tell which filters were passed over; E206 when no row is of the one that is wanted."""
+        if not self._passed_over:
+            return
+        if rows == self.skipped:
+            message = f"task `{self._name}` has no score `{self._log.options.score}`"
+            scores = listing(f"{self._metric},{name}" for name in self._passed_over)
             hint = f"its scores: {scores}; `--task NAME` takes one task"
-            raise self.log.make_error("E206", message, hint)
-
-    def add_notices(self) -> None:
-        """Tell which filters were passed over, too."""
-        if self._passed_over:
-            score = shlex.quote(f"{self.metric or 'acc'},{next(iter(self._passed_over))}")
-            hint = f"`--task {shlex.quote(self.name)} --score {score}` takes another"
-            names = listing(sorted(self._passed_over))
-            message = f"task `{self.name}`: filter `{self._filter}` is taken; others: {names}"
-            self.log.notice(message, hint)
-        super().add_notices()
-
-
-def _choose_lm_eval_metric(row: Json) -> str:
-    """Return the metric that is looked at; "" where a row has none."""
-    names = row.get("metrics")
-    if not isinstance(names, list):
-        names = [name for name in row.object() if not _is_known(name)]
-    numbers = [name for name in names if isinstance(name, str) and row.number(name) is not None]
-    return _choose_metric(_METRICS, numbers, numbers)
-
-
-def _is_known(name: str) -> bool:
-    return name in _KNOWN or name.endswith("_hash")
+            raise self._log.make_error("E206", message, hint)
+        score = shlex.quote(f"{self._metric or 'acc'},{next(iter(self._passed_over))}")
+        hint = f"`--task {shlex.quote(self._name)} --score {score}` takes another"
+        names = listing(sorted(self._passed_over))
+        message = f"task `{self._name}`: filter `{self._filter}` is taken; others: {names}"
+        self._log.notice(message, hint)
 
 
 def _read_lm_eval(row: Json, metric: str) -> tuple[ask.Question, list[Completion], str | None]:
@@ -415,7 +341,8 @@ def _list_logprobs(row: Json) -> list[float]:
         if logprob is None or str(is_greedy) not in {"True", "False"}:
             return []
         logprobs.append(logprob)
-    if _HALVED_BY in row.object() and len(logprobs) % 2 == 0:
+    # With this metric, half of the requests ask for the continuations without the question.
+    if "acc_mutual_info" in row.object() and len(logprobs) % 2 == 0:
         return logprobs[: len(logprobs) // 2]
     return logprobs
 
@@ -433,15 +360,13 @@ _LIGHTEVAL_METRICS = (
     "pem",
 )
 _COLUMNS = frozenset({"doc", "metric", "model_response"})
-_OLD_COLUMNS = frozenset({"predictions", "full_prompt"})
 _BLOCK = 2_048
 
 
-class LightevalReader(KnownReader):
+class LightevalReader(LogReader):
     """Reads `details_<task>|<shots>_<time>.parquet` of lighteval.
 
-    Its columns are `doc`, `metric` and `model_response`; older releases had the same as flat
-    columns.
+    Its columns are `doc`, `metric` and `model_response`.
     """
 
     kind = "lighteval"
@@ -453,20 +378,17 @@ class LightevalReader(KnownReader):
         hint = "lighteval writes them with `--save-details`"
         files = choose_newest(log, self.file_name, "details_*.parquet", hint)
         # The model is what the folders between `details` and the time are called.
-        parts = Path(files[0][1].file).parts
+        parts = Path(files[0][2].file).parts
         if "details" in parts:
             last = len(parts) - parts[::-1].index("details")
             log.description.model = "/".join(parts[last:-2]) or None
-        results = read_results(log, self.file_name)
-        note_missing_tasks(log, results, "config_tasks", files)
+        results = read_results(log, "config_tasks", files)
         newest = next(iter(results.values()), Json(None))
-        for task, file in files:
+        for task, _, file in files:
             if log.begin_task(task):
-                rows = TaskRows(log, task)
                 before = log.seen
                 details = _iterate_details(log, file)
-                yield from log.convert(file, details, partial(_read_details, rows))
-                rows.add_notices()
+                yield from log.convert(file, details, partial(_read_details, log))
                 expected = newest.count("config_tasks", task, "effective_num_docs")
                 log.compare_count(log.seen - before, expected, "the results file")
 
@@ -482,12 +404,8 @@ def _iterate_details(log: Log, file: LogFile) -> Iterator[Json]:
         return
     with log.guard(file):
         rows = load_table(path, by_trial=True).rows
-        columns = set(rows.columns)
-        if not (columns >= _COLUMNS or columns >= _OLD_COLUMNS):
-            message = (
-                "it has neither the columns `doc`, `metric` and `model_response` nor older ones"
-            )
-            raise DamagedError(message)
+        if not set(rows.columns) >= _COLUMNS:
+            raise DamagedError(f"it has not got the columns {listing(sorted(_COLUMNS))}")
         number = 0
         for _, block in iterate_blocks(rows, size=_BLOCK):
             for row in block.rows():
@@ -496,13 +414,13 @@ def _iterate_details(log: Log, file: LogFile) -> Iterator[Json]:
                 yield Json(dict(row), number)
 
 
-def _read_details(task: TaskRows, row: Json) -> list[Record]:
+def _read_details(log: Log, row: Json) -> list[Record]:
     """Return the records of a row."""
-    doc, metrics, response = _split_details(row.object())
-    if task.metric is None:
-        numbers = list(metrics.numbers())
-        task.metric = _choose_metric(_LIGHTEVAL_METRICS, list(metrics.object()), numbers)
-    task.log.description.score = task.metric or None
+    cells = Json(to_json_values(row.object()))
+    doc, metrics, response = cells.at("doc"), cells.at("metric"), cells.at("model_response")
+    description = log.description
+    if description.score is None:
+        description.score = log.options.score or _choose_metric(_LIGHTEVAL_METRICS, metrics)
     prompt = prompts.read_messages(response.get("input"))
     texts = ask.read_texts(doc.get("choices")) or ()
     question = _read_doc(doc, texts, prompt)
@@ -513,8 +431,8 @@ def _read_details(task: TaskRows, row: Json) -> list[Record]:
         replies = [_rank_texts(response, question.choices, texts, prompt)]
         answer = replies[0].text
     sample_id = doc.text("id") or str((row.line or 0) - 1)
-    verdict = Verdict(metrics.number(task.metric), answer)
-    return task.list_trials(sample_id, question, replies, verdict)
+    verdict = Verdict(metrics.number(description.score), answer)
+    return prompts.list_trials(sample_id, question, replies, verdict)
 
 
 def _read_doc(doc: Json, texts: ask.Texts, prompt: prompts.Messages | None) -> ask.Question:
@@ -565,10 +483,7 @@ def _list_truths(
             truths.append(choices[index])
         else:
             truths.append(_find_label(texts[index], choices, options))
-    if truths:
-        return truths
-    gold = ask.read_texts(doc.get("gold")) or (doc.text("gold") or "",)
-    return [_find_label(text, choices, options) for text in gold]
+    return truths
 
 
 def _find_label(text: str, choices: ask.Texts | None, options: ask.Texts | None) -> str:
@@ -609,45 +524,6 @@ def _rank_texts(
     if choices is None or not logprobs or not len(logprobs) == len(choices) == len(texts):
         raise DamagedError("the row has neither a reply nor a log-probability of each choice")
     return prompts.rank_choices(choices, texts, logprobs, prompt)
-
-
-def _split_details(row: Row) -> tuple[Json, Json, Json]:
-    """Return what was asked, the metrics and what was said, also of a row of an older release."""
-    if "doc" in row:
-        return _unpack(row["doc"]), _unpack(row.get("metric")), _unpack(row.get("model_response"))
-    doc = {
-        "query": row.get("example") or row.get("full_prompt"),
-        "choices": row.get("choices"),
-        "gold_index": row.get("gold_index", _unpack(row.get("specifics")).get("gold_index")),
-        "gold": row.get("gold"),
-    }
-    response = _split_predictions(_unpack(row.get("predictions")).value)
-    response["input"] = row.get("full_prompt")
-    return Json(doc), _unpack(row.get("metrics")), Json(response)
-
-
-def _split_predictions(predictions: object) -> Row:
-    """Return the predictions of an older release as log-probabilities or texts."""
-    listed = predictions if isinstance(predictions, list) else [predictions]
-    logprobs = []
-    for prediction in listed:
-        # A log-probability stands alone, or before whether it was the greedy choice.
-        first = prediction
-        if isinstance(prediction, list | tuple) and prediction:
-            first = prediction[0]
-        if not isinstance(first, str):
-            logprobs.append(Json(first).number())
-    is_ranking = len(listed) >= _FEWEST and len(logprobs) == len(listed) and None not in logprobs
-    return {"logprobs": logprobs} if is_ranking else {"text": listed}
-
-
-def _unpack(value: object) -> Json:
-    """Return a cell as plain values; a list may be its JSON text."""
-    if isinstance(value, str) and value.startswith("["):
-        texts = ask.read_texts(value)
-        if texts is not None:
-            return Json(list(texts))
-    return Json(to_json_values(value) if isinstance(value, Mapping) else value)
 
 
 def _pick_text(response: Json, name: str, place: int) -> str | None:

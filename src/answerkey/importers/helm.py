@@ -15,13 +15,12 @@ from answerkey.importers import prompts
 from answerkey.importers import questions as ask
 from answerkey.importers.json_values import DamagedError, Json
 from answerkey.importers.logs import (
-    KnownReader,
     Log,
     LogFile,
+    LogReader,
     Record,
     Verdict,
     group_files,
-    iterate_files,
 )
 from answerkey.models.responses import mend_text
 from answerkey.types import Completion, CompletionStatus
@@ -35,7 +34,7 @@ _METRICS = ("exact_match", "quasi_exact_match", "prefix_exact_match", "quasi_pre
 _MODEL = re.compile(r"[:,]model=([^,]+)")
 
 
-class HelmReader(KnownReader):
+class HelmReader(LogReader):
     """Reads what `helm-run` writes."""
 
     kind = "helm"
@@ -46,8 +45,7 @@ class HelmReader(KnownReader):
         """Yield a record for each question and each choice of worked examples."""
         runs = _find_runs(log)
         models = {_find_model(log, folder, files) for folder, files in runs}
-        names = [model for model in models if model]
-        log.name_model(names, "runs", "name the folder of one run, or of one model")
+        log.name_model(filter(None, models))
         for folder, files in runs:
             name = _MODEL.sub("", PurePosixPath(folder).name or folder)
             title = name.partition(",model")[0] or "HELM"
@@ -57,7 +55,7 @@ class HelmReader(KnownReader):
 
 def _find_runs(log: Log) -> list[tuple[str, dict[str, LogFile]]]:
     """Return the folders of the runs with their files, by what they are."""
-    groups, _ = group_files(_list_files(log), _FILE)
+    groups, _ = group_files(log.files(), _FILE)
     folder = log.path.parent if log.path.is_file() and len(groups) <= 1 else log.path
     runs = []
     for name, files in groups.items():
@@ -67,17 +65,6 @@ def _find_runs(log: Log) -> list[tuple[str, dict[str, LogFile]]]:
         message = f"`{log.path}` holds no file `scenario_state.json`"
         raise log.make_error("E201", message, "name the folder of a run")
     return runs
-
-
-def _list_files(log: Log) -> list[LogFile]:
-    """Return the files of a log; those beside the states belong to them."""
-    if not log.path.is_file() or not _FILE.fullmatch(log.path.name):
-        return list(log.files())
-    files = list(iterate_files(log.path))
-    for path in sorted(log.path.parent.iterdir()):
-        if path.is_file() and path != log.path and _FILE.fullmatch(path.name):
-            files += iterate_files(path)
-    return files
 
 
 def _find_model(log: Log, folder: str, files: dict[str, LogFile]) -> str | None:
@@ -124,8 +111,6 @@ def _read_run(log: Log, title: str, files: dict[str, LogFile]) -> Iterator[Recor
         log.compare_count(present, total, f"`{_TOTALS}.json`")
     elif judged > present:
         log.compare_count(present, judged, f"`{_STATS}.json`")
-    if _STATS in files and judged < present:
-        log.notice(f"`{title}`: `{_STATS}.json` judges {judged} of {present} samples")
 
 
 def _name_state(value: Json, identity: str | None) -> str:

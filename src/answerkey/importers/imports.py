@@ -14,7 +14,6 @@ import json
 import shlex
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -142,18 +141,12 @@ class Imported:
 
     def describe(self) -> dict[str, object]:
         """Return the import as plain values, as `import.json` and `--json` have it."""
-        statuses: Counter[str] = Counter()
-        for task in self.tasks:
-            statuses.update(task.statuses)
-        only = self.tasks[0].describe() if len(self.tasks) == 1 else {}
         return {
             "log": str(self.path),
             "folder": str(self.folder),
             "kind": self.kind,
             "tool": self.title,
-            **only,
             "samples": self.samples,
-            "completions": dict(sorted(statuses.items())),
             "tasks": [task.describe() for task in self.tasks],
             "left_out": self.broken,
             "left_out_places": list(self.broken_places),

@@ -17,9 +17,9 @@ from answerkey.importers import prompts
 from answerkey.importers import questions as ask
 from answerkey.importers.json_values import DamagedError, Json
 from answerkey.importers.logs import (
-    KnownReader,
     Log,
     LogPreview,
+    LogReader,
     Record,
     Verdict,
     iterate_files,
@@ -35,7 +35,7 @@ _ATTACHMENT = "attachment://"
 _VALUES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 
 
-class InspectReader(KnownReader):
+class InspectReader(LogReader):
     """Reads a log of Inspect, or all that are in a folder: each is a task."""
 
     kind = "inspect"

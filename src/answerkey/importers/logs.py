@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, ClassVar, Protocol
+from typing import BinaryIO, ClassVar
 
 from answerkey.datasets.content import Content, RowErrors, describe_long, find_line_limit
 from answerkey.errors import AnswerkeyError, DataError, Place, listing
@@ -281,11 +281,12 @@ class Log:
         self.description = LogDescription(name, before.model, last_wins=before.last_wins)
         return True
 
-    def name_model(self, models: Collection[str], holds: str, hint: str) -> None:
+    def name_model(self, names: Iterable[str]) -> None:
         """Take the only model of a log, if it names one; E201 for several."""
+        models = sorted(names)
         if len(models) > 1:
-            message = f"`{self.path}` holds {holds} of several models: {listing(sorted(models))}"
-            raise self.make_error("E201", message, hint)
+            message = f"`{self.path}` holds the output of several models: {listing(models)}"
+            raise self.make_error("E201", message, "name the folder, or a file, of one of them")
         self.description.model = next(iter(models), None)
 
     def mark_broken(self, message: str, where: Place, count: int = 1) -> None:
@@ -382,23 +383,10 @@ def iterate_entries(values: object) -> Iterator[Json]:
 # ── readers
 
 
-class LogReader(Protocol):
-    """Reads the logs of one tool."""
+class LogReader:
+    """Reads the logs of one tool.
 
-    kind: ClassVar[str]
-    title: ClassVar[str]
-
-    @classmethod
-    def recognises(cls, preview: LogPreview, /) -> bool:
-        """Return whether a path looks like one of this reader's logs."""
-
-    def read(self, log: Log, /) -> Iterator[Record]:
-        """Yield the records of a log in its order; memory must not grow with it."""
-
-
-class KnownReader:
-    """A reader that tells its logs by the names of their files, the keys of their rows, or how they
-    begin.
+    It tells them by the names of their files, the keys of their rows, or how they begin.
     """
 
     kind: ClassVar[str]
@@ -420,3 +408,7 @@ class KnownReader:
         if not preview.head.startswith("{"):
             return False
         return any(preview.mentions(*keys) for keys in cls.head_keys)
+
+    def read(self, log: Log) -> Iterator[Record]:
+        """Yield the records of a log in its order; memory must not grow with it."""
+        raise NotImplementedError

@@ -9,20 +9,18 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from answerkey.errors import listing
 from answerkey.importers import prompts
 from answerkey.importers import questions as ask
 from answerkey.importers.json_values import DamagedError, Json
 from answerkey.importers.logs import (
-    KnownReader,
     Log,
     LogFile,
     LogPreview,
+    LogReader,
     Record,
     Verdict,
     group_files,
     iterate_entries,
-    iterate_files,
 )
 from answerkey.models.responses import read_message
 from answerkey.types import Completion
@@ -32,7 +30,7 @@ from answerkey.types import Completion
 _REPORT = re.compile(r"(.*/)?reports/.+\.json")
 
 
-class EvalscopeReader(KnownReader):
+class EvalscopeReader(LogReader):
     """Reads the folder of a run with `predictions/` and `reviews/`, or one file of either.
 
     A review says what was asked, what was right and how it was judged; the prediction of the same
@@ -49,18 +47,14 @@ class EvalscopeReader(KnownReader):
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each reply."""
         sets, models = group_files(log.files(), self.file_name)
-        hint = "copy the folders of one model, or name one file of its reviews"
-        log.name_model(models, "the output", hint)
+        log.name_model(models)
         if not sets:
             file = _find_lines(log)
             sets = {file.stem: {"reviews": file}}
         counts = _read_reports(log)
-        missing = sorted(counts.keys() - sets.keys())
-        if missing:
-            log.notice(f"the report names sets of which there is no file: {listing(missing)}")
         for name, files in sorted(sets.items()):
             if log.begin_task(name):
-                yield from _read_set(log, name, files, counts.get(name))
+                yield from _read_set(log, files, counts.get(name))
 
 
 def _find_lines(log: Log) -> LogFile:
@@ -87,9 +81,7 @@ def _read_reports(log: Log) -> dict[str, int]:
     return counts
 
 
-def _read_set(
-    log: Log, name: str, files: dict[str, LogFile], expected: int | None
-) -> Iterator[Record]:
+def _read_set(log: Log, files: dict[str, LogFile], expected: int | None) -> Iterator[Record]:
     """Yield the records of one set; `expected` is how many samples the report of the run has.
 
     Reviews wait for the predictions of the same `index`.
@@ -107,18 +99,12 @@ def _read_set(
         review = Json(reviews.get(row.require("line", "index"))) if reviews else row
         return _read_review(log, review, row)
 
-    reviewed = 0
-    for record in log.convert(main, log.rows(main), read):
-        reviewed += record.question is not None and record.question.truth is not None
-        yield record
+    yield from log.convert(main, log.rows(main), read)
     present = log.seen - before
     if expected is None and present < len(reviews):
         log.compare_count(present, len(reviews), "the file of reviews", "predictions")
     else:
         log.compare_count(present, expected, "the report")
-    if reviewed < present and reviews:
-        message = f"{present - reviewed} of {present} predictions have no review"
-        log.notice(f"`{name}`: {message}")
 
 
 def _read_review(log: Log, review: Json, prediction: Json) -> Record:
@@ -190,15 +176,15 @@ def _read_output(review: Json, prediction: Json) -> Completion:
 # ── OpenCompass
 
 _FILE = re.compile(
-    r"(.*/)?(?P<part>predictions|results)/(?P<model>[^/]+)/(?P<name>[^/]+)\.json(\.gz|\.zst)?"
+    r"(.*/)?(?P<part>predictions|results)/(?P<model>[^/]+)/"
+    # Those with `tmp_` are not finished.
+    r"(?P<name>(?!tmp_)[^/]+)\.json(\.gz|\.zst)?"
 )
 _SPLIT = re.compile(r"(?P<name>.+)_(?P<number>\d+)")
 _LABEL = "label: "
-#: The folders above a file of predictions: that of the model, `predictions`, that of the run.
-_FOLDERS = 3
 
 
-class OpenCompassReader(KnownReader):
+class OpenCompassReader(LogReader):
     """Reads `predictions/<model>/<dataset>.json`, alone or in the folder of a run.
 
     A file is an object with a question under each of "0", "1", …; a large dataset is split into
@@ -221,10 +207,8 @@ class OpenCompassReader(KnownReader):
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each question."""
         files = list(log.files())
-        groups, models = group_files([*files, *_list_results(log)], _FILE)
-        _drop_unfinished(log, groups)
-        hint = "copy the folders of one model, or name one file of its predictions"
-        log.name_model(models, "the output", hint)
+        groups, models = group_files(files, _FILE)
+        log.name_model(models)
         predictions = _join_splits(groups, "predictions")
         results = _join_splits(groups, "results")
         if not predictions and log.path.is_file():
@@ -236,26 +220,6 @@ class OpenCompassReader(KnownReader):
             if log.begin_task(name):
                 log.description.score = "correct" if results else None
                 yield from _read_dataset(log, name, parts, results.get(name, []))
-
-
-def _list_results(log: Log) -> Iterator[LogFile]:
-    """Yield the file of results that belongs to a single file of predictions."""
-    path = log.path.resolve()
-    if not log.path.is_file() or len(path.parents) < _FOLDERS:
-        return
-    results = path.parents[2] / "results" / path.parent.name / path.name
-    if path.parents[1].name == "predictions" and results.is_file():
-        yield from iterate_files(results)
-
-
-def _drop_unfinished(log: Log, groups: dict[str, dict[str, LogFile]]) -> None:
-    """Leave out the files of predictions that were not finished, and tell so."""
-    unfinished = 0
-    for name in [name for name in groups if name.startswith("tmp_")]:
-        unfinished += "predictions" in groups.pop(name)
-    if unfinished:
-        message = f"{unfinished} files `tmp_*` of predictions that were not finished"
-        log.notice(f"{message} are left aside")
 
 
 def _join_splits(groups: dict[str, dict[str, LogFile]], part: str) -> dict[str, list[LogFile]]:

@@ -22,10 +22,10 @@ from answerkey.importers import prompts
 from answerkey.importers import questions as ask
 from answerkey.importers.json_values import DamagedError, Json, Row, parse_first
 from answerkey.importers.logs import (
-    KnownReader,
     Log,
     LogFile,
     LogPreview,
+    LogReader,
     Record,
     Verdict,
 )
@@ -49,7 +49,7 @@ _TEST_COUNTS = ("testPassCount", "testFailCount", "testErrorCount")
 Pair = tuple[str, str]
 
 
-class PromptfooReader(KnownReader):
+class PromptfooReader(LogReader):
     """Reads the results of a promptfoo evaluation: one prompt with one provider."""
 
     kind = "promptfoo"

@@ -23,10 +23,10 @@ from answerkey.importers import prompts
 from answerkey.importers import questions as ask
 from answerkey.importers.json_values import DamagedError, Json, parse_first
 from answerkey.importers.logs import (
-    KnownReader,
     Log,
     LogFile,
     LogPreview,
+    LogReader,
     Record,
     Verdict,
     iterate_files,
@@ -48,7 +48,7 @@ _RIGHT = {
 }
 
 
-class PlainReader(KnownReader):
+class PlainReader(LogReader):
     """Reads any table (CSV, JSON Lines, JSON, Parquet, …) that has a completion in each row."""
 
     kind = "plain"
@@ -134,7 +134,7 @@ _START, _SHOTS = "model_outputs_", re.compile(r"_\d+shots?$")
 _LEFT_OUT = frozenset({"question", "options", "pred", *_TEXTS})
 
 
-class MmluProReader(KnownReader):
+class MmluProReader(LogReader):
     """Reads MMLU-Pro's lists of the dataset's rows with the model's text and what a pattern read in
     it.
 
@@ -203,7 +203,7 @@ _OK, _FIRST_ERROR = 200, 400
 _LINES = (".jsonl", ".ndjson", ".gz", ".zst")
 
 
-class OpenAiBatchReader(KnownReader):
+class OpenAiBatchReader(LogReader):
     """Reads output and error files of OpenAI's batches, and of those who copied them."""
 
     kind = "openai-batch"
@@ -308,7 +308,7 @@ _OWN_KEYS = ("trial", "completion_status", "choice_labels")
 _LONGEST_TRIAL = 9
 
 
-class EveryEvalEverReader(KnownReader):
+class EveryEvalEverReader(LogReader):
     """Reads rows of single samples as the shared schema has them.
 
     The files of numbers are passed over.
@@ -324,18 +324,13 @@ class EveryEvalEverReader(KnownReader):
         names.
         """
         is_named = any(name.endswith("_samples.jsonl") for name in preview.names)
-        is_named = is_named or preview.path.suffix == ".json"
         has_keys = preview.mentions("schema_version", "evaluation_id")
         return (is_named and has_keys) or super().recognises(preview)
 
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each reply; a file is a task."""
-        files = _list_sample_files(log)
         totals = _count_stated(log)
-        for name in sorted(totals.keys() - {file.stem for file in files}):
-            message = f"a file of numbers states {totals[name]} rows in `{name}.jsonl`"
-            log.notice(f"{message}, which is not there")
-        for file in files:
+        for file in log.files(*_LINES):
             name = parse_first(file.read_head()).text("evaluation_name") or file.stem
             if not log.begin_task(name):
                 continue
@@ -346,19 +341,11 @@ class EveryEvalEverReader(KnownReader):
             log.compare_count(log.seen - before, total, "the file of numbers", "rows")
 
 
-def _list_sample_files(log: Log) -> list[LogFile]:
-    """Return the files of samples; those of a file of numbers lie beside it."""
-    if log.path.suffix != ".json":
-        return list(log.files(*_LINES))
-    samples = log.path.with_name(f"{log.path.stem}_samples.jsonl")
-    if not samples.is_file():
-        message = f"there is no `{samples.name}` beside the file of numbers"
-        raise log.make_error("E201", message)
-    return list(iterate_files(samples))
-
-
 def _count_stated(log: Log) -> dict[str, int]:
-    """Return how many rows the files of numbers state, by the stem of the file that has them."""
+    """Return how many rows the files of numbers state, by the stem of the file that has them.
+
+    That of a single file of rows lies beside it.
+    """
     files = log.files()
     if log.path.is_file():
         stem = log.path.name.partition(".")[0].removesuffix("_samples")

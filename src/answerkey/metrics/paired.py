@@ -292,22 +292,6 @@ def adjust_by_holm(chances: Sequence[float | None]) -> list[float | None]:
 
 
 @dataclass(frozen=True)
-class Spread:
-    """The variance of one sample's difference, in its parts; each model is asked so many times."""
-
-    between: float
-    first: float = 0.0
-    second: float = 0.0
-    first_trials: int = 1
-    second_trials: int = 1
-
-    @property
-    def total(self) -> float:
-        """ω² + σ₁²/K₁ + σ₂²/K₂."""
-        return self.between + self.first / self.first_trials + self.second / self.second_trials
-
-
-@dataclass(frozen=True)
 class Aim:
     """How sure a test is to be: `alpha` of calling chance a difference, `power` of seeing one."""
 

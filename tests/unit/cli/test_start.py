@@ -320,7 +320,10 @@ def test_a_model_has_its_own_name_everywhere(call: Call) -> None:
     name, other = "Qwen1.5-7B-Chat", "gemini-1.5-flash-002"
     run = import_and_run(call, name)
     assert (
-        call("import", "auto", f"model_outputs_{name}_5shots.json", "--json").json["model"] == name
+        call("import", "auto", f"model_outputs_{name}_5shots.json", "--json").json["tasks"][0][
+            "model"
+        ]
+        == name
     )
     assert f"completions  of {name}, recorded in" in call("show", run).out
     assert f"Completions of {name}." in call("show", run, "--format", "markdown").out

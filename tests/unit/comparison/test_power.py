@@ -15,19 +15,15 @@ from .conftest import Make
 Call = Callable[..., Any]
 
 
-@pytest.mark.parametrize(("trials", "samples"), [(1, 3_876), (10, 1_260)])
-def test_given_variances_have_their_known_plan(call: Call, trials: int, samples: int) -> None:
-    """Miller's example: ω² = 1/9 and σ² = 1/6 of each, a difference of 0.03.
-
-    Fractions may be written.
+def test_a_given_variance_has_its_known_plan(call: Call) -> None:
+    """Miller's example: ω² = 1/9, σ² = 1/6 of each, a difference of 0.03; fractions may be
+    written.
     """
-    plan = ak.plan_comparison(difference=0.03, omega2=1 / 9, sigma2=[1 / 6], trials=[trials])
-    assert plan.needed == ((0.03, samples),)
+    plan = ak.plan_comparison(difference=0.03, omega2=4 / 9)
+    assert plan.needed == ((0.03, 3_876),)
     assert (plan.samples, plan.smallest, plan.achieved) == (None, None, None)
-    shown = call(
-        "power", "--difference", "0.03", "--omega2", "1/9", "--sigma2", "1/6", "--trials", trials
-    )
-    assert f"  difference  samples\n    3 points     {samples}\n" in shown.out
+    shown = call("power", "--difference", "0.03", "--omega2", "4/9")
+    assert "  difference  samples\n    3 points     3876\n" in shown.out
 
 
 @pytest.mark.parametrize(
@@ -36,7 +32,6 @@ def test_given_variances_have_their_known_plan(call: Call, trials: int, samples:
         ({"accuracy": [0.8]}, 0.32),
         ({"accuracy": [0.8], "correlation": 0.5}, 0.16),
         ({"accuracy": [0.8, 0.5]}, 0.41),
-        ({"accuracy": [0.8], "correlation": 0.5, "is_paired": False}, 0.32),
     ],
 )
 def test_accuracies_have_the_variance_of_right_and_wrong(
@@ -60,8 +55,6 @@ def test_a_run_lends_its_variance_to_both_models(make: Make, call: Call) -> None
     shown = call("power", "done")
     assert "(variance of `done` for both models, correlation 0)" in shown.out
     assert "as if the models' answers had nothing to do with each other" in shown.err
-    with pytest.raises(SpecError, match="has one trial of each sample"):
-        ak.plan_comparison(run, trials=[5])
     with pytest.raises(SpecError, match="3 runs"):
         ak.plan_comparison(run, run, run)
 
@@ -72,18 +65,6 @@ def test_two_runs_lend_the_variance_of_their_differences(make: Make) -> None:
     plan = ak.plan_comparison(*runs, difference=0.5)
     assert plan.variance == pytest.approx(0.25)
     assert plan.achieved == pytest.approx(0.516, abs=0.001)
-    assert ak.plan_comparison(*runs, is_paired=False).variance == pytest.approx(1 / 4 + 1 / 3)
-
-
-def test_trials_tell_chance_from_samples(make: Make) -> None:
-    """The variance within samples shrinks with more trials; that between samples stays."""
-    run = make("a", ["AB", "AB", "BB", "AA", "AA", "AB"])
-    spread = ak.plan_comparison(run, correlation=0.1).spread
-    assert spread is not None
-    assert spread.first == pytest.approx(0.25)
-    assert spread.first_trials == 2
-    many = ak.plan_comparison(run, correlation=0.1, trials=[100])
-    assert many.variance == pytest.approx(spread.between + 0.5 / 100)
 
 
 @pytest.mark.parametrize(
@@ -96,9 +77,7 @@ def test_trials_tell_chance_from_samples(make: Make) -> None:
         ({"accuracy": [0.5], "samples": 0}, "not above 0"),
         ({"accuracy": [0.5], "alpha": 0.0}, "`alpha` is 0.0"),
         ({"accuracy": [0.5, 0.6, 0.7]}, "given 3 times"),
-        ({"accuracy": [0.5], "trials": [5]}, "is not known"),
         ({"omega2": -0.1}, "cannot be negative"),
-        ({"omega2": 0.1, "is_paired": False}, "paired differences"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(options: dict[str, Any], message: str) -> None:
@@ -129,11 +108,9 @@ def test_what_the_command_says(call: Call) -> None:
     assert "(accuracy 0.85, correlation 0.5)" in shown
     words = ("--accuracy", "0.5", "--samples", "1000", "--difference", "5%", "--alpha", "0.01")
     assert "  and one of 5 points in 36.7 % of all cases\n" in call("power", *words).out
-    plan = call("power", "--accuracy", "0.8", "--difference", "0.05", "--unpaired", "--json").json[
-        "power"
-    ]
+    plan = call("power", "--accuracy", "0.8", "--difference", "0.05", "--json").json["power"]
     assert plan["needed"] == [{"difference": 0.05, "samples": 1005}]
-    assert (plan["is_paired"], plan["samples"], plan["basis"]) == (False, None, "accuracy 0.8")
+    assert (plan["samples"], plan["basis"]) == (None, "accuracy 0.8, correlation 0")
 
 
 def test_without_a_variance_the_largest_is_taken_and_said(call: Call) -> None:

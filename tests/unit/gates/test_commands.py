@@ -55,7 +55,7 @@ def test_a_gate_that_fails_exits_with_one(call: Call) -> None:
     assert done.code == 1
     assert "Gates  FAIL  0 of 1 passed, 1 failed\n" in done.out
     assert "        Accuracy is 80.00 % (n 20); needed: at least 90.00 %\n" in done.out
-    assert "        18 of 20 would pass, 2 more than there are\n" in done.out
+    assert "        `answerkey show bad` says what stands behind the value\n" in done.out
     assert call("show", "bad").code == 1
     Path("gates.yaml").write_text(GATES % 0.1, encoding="utf-8")
     shown = call("show", "bad", "--policies", "gates.yaml", "--json")
@@ -71,9 +71,8 @@ def test_an_incomplete_run_decides_nothing(call: Call) -> None:
     done = score(call, 0.0, "--completions", "said.jsonl", "--out", "half", "--junit", "half.xml")
     assert done.code == 3
     assert "Gates  NOT DECIDED  0 of 1 passed, 1 not decided\n" in done.out
-    assert (
-        "  NOT DECIDED  Accuracy is high (high)\n  the run is not complete: a share of" in done.out
-    )
+    assert "  NOT DECIDED  Accuracy is high (high)\n" in done.out
+    assert "the run is not complete\n" in done.out
     assert " %" not in done.out
     assert call("show", "half").code == 3
     assert count("half.xml", "errors") == "2"

@@ -85,38 +85,11 @@ def test_a_bound_is_an_end_of_the_interval(
     assert (check.status, check.note) == (status, note and f"there is no interval: {note}")
 
 
-def test_every_group_must_stand() -> None:
-    """By subject: ten of ten in law, six of ten in art; the macro average is one number."""
-    fields = {"metric": "Accuracy", "operator": ">=", "threshold": 0.7, "group_by": "subject"}
-    found = only_gate(score(rule("threshold", **fields)))
-    assert found.status == "FAIL"
-    told = [(one.group, one.value, one.n, one.status) for one in found.checks]
-    assert told == [("art", 0.6, 10, "FAIL"), ("law", 1.0, 10, "PASS")]
-    macro = check_of("threshold", **fields, average="macro")
-    assert (macro.group, macro.value, macro.n, macro.status) == (None, 0.8, 2, "PASS")
-
-
-@pytest.mark.parametrize(
-    ("of", "count"), [("invalid", 2), ("refused", 0), ("failed", 0), ("error", 0)]
-)
-def test_shares_of_samples_come_from_the_counts(of: str, count: int) -> None:
-    """INVALID and REFUSED of those scored, FAILED and ERROR of all."""
-    check = check_of("share", of=of, operator="<=", threshold=0.05)
-    assert (check.number, check.n, check.details) == (count / 20, 20, {"count": count, "of": 20})
-    assert check.status == ("FAIL" if count else "PASS")
-
-
-@pytest.mark.parametrize(
-    ("one", "note"),
-    [
-        (MEASURED, "no sample counts towards it"),
-        (rule("share", of="invalid", operator="<=", threshold=1.0), "no sample is scored"),
-    ],
-)
-def test_nothing_lets_nothing_through(one: object, note: str) -> None:
-    """A metric of nothing has no value, and where no sample is scored no share is small."""
-    (check,) = only_gate(score(one, truth="Z", allow_failed="100%")).checks
-    assert (check.status, check.number, check.note) == ("FAIL", None, note)
+def test_nothing_lets_nothing_through() -> None:
+    """A metric of nothing has no value."""
+    (check,) = only_gate(score(MEASURED, truth="Z", allow_failed="100%")).checks
+    assert (check.status, check.number) == ("FAIL", None)
+    assert check.note == "no sample counts towards it"
     assert check_of("exists", metric="Accuracy").status == "PASS"
 
 
@@ -126,9 +99,7 @@ def test_an_incomplete_run_decides_nothing() -> None:
         {"sample_id": row["sample_id"], "completion": "A"} for row in ROWS
     ]
     said[3] |= {"completion": None, "completion_status": "ERROR"}
-    run = score(
-        MEASURED, rule("share", key="s", of="error", operator="<=", threshold=1.0), said=said
-    )
+    run = score(MEASURED, rule("threshold", key="s", operator="<=", threshold=1.0), said=said)
     assert run.status == "incomplete"
     told = [(one.status, one.note, one.checks) for one in run.gates]
     assert told == [("NOT_DECIDED", "the run is not complete", ())] * 2
@@ -160,23 +131,20 @@ def test_namesakes_must_all_stand() -> None:
 
 
 def test_not_worse_is_decided_pair_by_pair(run: Runner, tmp_path: Path) -> None:
-    """Nine lost and one gained of twenty: McNemar's exact p is 0.0215, so at 0.05 worse, at 0.01
-    not.
+    """Nine lost and one gained of twenty: McNemar's exact p is 0.0215, so at 0.05 worse.
 
     The interval of the difference reaches down to -0.68: not worse than 0.7, perhaps than 0.5.
-    Where lower is better, the other one is worse.
     """
     run("base")
     fields: list[dict[str, Any]] = [
         {},
-        {"alpha": 0.01},
         {"margin": 0.7},
         {"margin": 0.5},
         {"metric": "Accuracy"},
     ]
     rules = [rule("not_worse", key=str(place), **one) for place, one in enumerate(fields)]
     found = run("new", WORSE, *rules, baseline=tmp_path / "base")
-    assert [one.status for one in found.gates] == ["FAIL", "PASS", "PASS", "FAIL", "FAIL"]
+    assert [one.status for one in found.gates] == ["FAIL", "PASS", "FAIL", "FAIL"]
     (check,) = found.gates[0].checks
     assert (check.name, check.value, check.number, check.n) == ("Accuracy", 0.4, -0.4, 20)
     assert check.interval == pytest.approx((-0.67999, -0.12001), abs=1e-5)
@@ -188,8 +156,6 @@ def test_not_worse_is_decided_pair_by_pair(run: Runner, tmp_path: Path) -> None:
         "p_method": "mcnemar_exact",
         "flips": {"both": 7, "first_only": 1, "second_only": 9, "neither": 3},
     }
-    lower = run("other", SAID, rule("not_worse", better="lower"), baseline=tmp_path / "new")
-    assert only_gate(lower).status == "FAIL"
 
 
 def test_without_a_baseline_nothing_is_decided(run: Runner, tmp_path: Path) -> None:
@@ -208,7 +174,7 @@ def test_a_baseline_that_is_no_run_is_found_before_anything_runs(
     run: Runner, tmp_path: Path
 ) -> None:
     """A mistyped folder costs nothing."""
-    with pytest.raises(RunError, match="the baseline of rule `not_worse` cannot be read") as caught:
+    with pytest.raises(RunError, match="the baseline of rule `baseline` cannot be read") as caught:
         run("new", baseline=tmp_path / "gone")
     assert caught.value.code == "E501"
     assert not (tmp_path / "new").exists()

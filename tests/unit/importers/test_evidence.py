@@ -91,5 +91,5 @@ def test_half_a_surrogate_pair_anywhere_is_no_obstacle(desk: Desk) -> None:
     log = platform_log(specification={"task": task, "model": {"name": "m\ud800"}})
     log["evidence"]["samples"][0]["trials"][0]["sample"]["data"]["question"] = "\ud800"
     desk.bring(desk.json("log.json", log))
-    assert json.loads(desk.text("import.json"))["model"] == "m\ud800"
+    assert json.loads(desk.text("import.json"))["tasks"][0]["model"] == "m\ud800"
     assert ak.run(desk.out, out=desk.folder / "run").metrics["Accuracy"].value == 1.0

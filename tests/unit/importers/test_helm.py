@@ -133,16 +133,16 @@ def test_runs_of_one_model_are_one_log_and_of_several_are_refused(desk: Desk) ->
     assert desk.bring(desk.folder / "runs").samples == 2
     assert desk.asked("sample_id", task="a") == desk.asked("sample_id", task="b") == ["id1"]
     write_run(desk, [state(1)], name="runs/c:model=n", model="other")
-    desk.refuse("runs of several models: `other`, `some/model`", desk.folder / "runs")
+    desk.refuse("the output of several models: `other`, `some/model`", desk.folder / "runs")
 
 
-def test_compressed_files_and_the_states_alone_are_read(desk: Desk) -> None:
-    """What lies beside the states is found."""
+def test_compressed_files_are_read(desk: Desk) -> None:
+    """As if they were not compressed."""
     log = write_run(desk, [state(1)], [stats(1, 1.0)])
     states = log / "scenario_state.json"
     (log / "scenario_state.json.gz").write_bytes(gzip.compress(states.read_bytes()))
     states.unlink()
-    found = desk.bring(log / "scenario_state.json.gz")
+    found = desk.bring(log)
     assert (found.kind, found.tasks[0].their_mean, found.tasks[0].description.model) == (
         "helm",
         1.0,

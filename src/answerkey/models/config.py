@@ -640,7 +640,7 @@ def _split_url_name(name: str) -> tuple[str, str, str]:
     address, _, model = name.partition("#")
     start, _, query = address.partition("?")
     if not model or "?" in model:
-        hint = f"write the model's name at the end, behind `#`: `{start}#NAME`"
+        hint = f"add the model's name behind `#`: `{start}#NAME`"
         raise SpecError("E301", f"model `{name}` names no model at that address", hint=hint)
     scheme, _, host = start.partition("://")
     return f"{scheme.lower()}://{host}", query, model

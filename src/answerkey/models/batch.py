@@ -34,6 +34,7 @@ from answerkey.models.calls import (
     Submitted,
     charge,
     charge_completion,
+    keep_calls,
 )
 from answerkey.models.client import BUDGET_POLL_SECONDS, LOG, ModelClient, Round
 from answerkey.models.providers import CHAT_PATH, Connection
@@ -728,7 +729,7 @@ class BatchRound(Round):
     async def _keep(self, finished: FinishedCalls, submitted: Submitted | None = None) -> None:
         """Write finished calls down, then forget their batch, and only then tell of them."""
         if finished:
-            await self._in_thread(self._settings.ledger.add, finished)
+            await self._in_thread(partial(keep_calls, self._settings.ledger), finished)
         if submitted is not None:
             await self._in_thread(self._book.end_batch, submitted)
         for call, completion in finished:

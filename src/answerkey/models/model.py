@@ -45,6 +45,7 @@ from answerkey.models.calls import (
     Identified,
     call_key,
     complete_calls,
+    keep_calls,
 )
 from answerkey.models.config import (
     LATER_INFERENCE_FUNCTION,
@@ -356,7 +357,7 @@ class CodeModel(CallSettings, ABC):
             try:
                 finished.extend(self._infer(allowed))
             finally:  # what an interrupt finds answered is kept
-                self.ledger.add(finished)
+                keep_calls(self.ledger, finished)
             for call, completion in finished:
                 answered[call.key] = completion
                 if self.watch is not None:

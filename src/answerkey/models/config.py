@@ -145,7 +145,7 @@ class Caller:
         return Address(text, is_callers=name not in self.project_names)
 
     def allows(self, url: str) -> bool:
-        """Return whether the caller allows a URL's host, named alone or with its port."""
+        """Return whether the caller allows a URL's host: alone, with its port, or by a URL."""
         listed = ""
         if ALLOW_HOSTS not in self.project_names:
             listed = self.environment.get(ALLOW_HOSTS, "")
@@ -153,7 +153,10 @@ class Caller:
         port = parts.port or (443 if parts.scheme == "https" else 80)
         host = tidy_host(parts.hostname or "")
         listed_names = ",".join((*self.allow_hosts, listed)).translate(_BRACKETS).split(",")
-        names = {tidy_host(name.strip()) for name in listed_names}
+        names = set()
+        for name in listed_names:
+            authority = name.strip().rpartition("://")[2].partition("/")[0]
+            names.add(tidy_host(authority))
         return host in names or f"{host}:{port}" in names
 
 

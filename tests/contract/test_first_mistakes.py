@@ -1366,7 +1366,7 @@ error[E119]: task `quiz` calls a model, and none is named
   --> live.yaml:6:5
     6 |     type: single_turn_solver
       |     ^
-  = help: add `--model builtin/random`, or bring recorded completions with `--completions FILE`; no server answers on this machine, and no provider's key is set
+  = help: add `--model builtin/random`, or bring recorded completions with `--completions FILE`
 """,
     ),
     Mistake(
@@ -1396,17 +1396,7 @@ error[E301]: unknown model `openai:gpt-4o`
         """\
 error[E301]: unknown model `127.0.0.1:8931`
   --> --model
-  = help: write the address with a model: `http://127.0.0.1:8931/v1#NAME` (`curl http://127.0.0.1:8931/v1/models` lists the names)
-""",
-    ),
-    Mistake(
-        "the model is one of the hub",
-        f"{RUN} --model hf/Qwen/Qwen2-7B",
-        {},
-        """\
-error[E301]: unknown model `hf/Qwen/Qwen2-7B`
-  --> --model
-  = help: answerkey does not load weights: serve them with `vllm serve Qwen/Qwen2-7B` and write `vllm/Qwen/Qwen2-7B`; or have Hugging Face serve it: `huggingface/Qwen/Qwen2-7B`
+  = help: write the address with a model: `http://127.0.0.1:8931/v1#NAME`
 """,
     ),
     Mistake(

@@ -34,6 +34,7 @@ from answerkey.models.calls import (
     Submitted,
     charge,
     charge_completion,
+    keep_calls,
 )
 from answerkey.models.client import BUDGET_POLL_SECONDS, LOG, ModelClient, Round
 from answerkey.models.providers import CHAT_PATH, Connection
@@ -163,8 +164,8 @@ class BatchApi:
     #: Where a batch has its name, its status and its counts; where a line of the output says what.
     id_path: ClassVar = "id"
     status_path: ClassVar = "status"
-    done_paths: ClassVar = ("request_counts.completed", "request_counts.failed")
-    total_paths: ClassVar = ("request_counts.total",)
+    done_paths: ClassVar[Sequence[str]] = ("request_counts.completed", "request_counts.failed")
+    total_paths: ClassVar[Sequence[str]] = ("request_counts.total",)
     key_path: ClassVar = "custom_id"
     body_path: ClassVar = "response.body"
     code_path: ClassVar = "response.status_code"
@@ -367,10 +368,10 @@ class AnthropicBatches(BatchApi):
     """
 
     status_path: ClassVar = "processing_status"
-    done_paths: ClassVar = tuple(
+    done_paths: ClassVar[Sequence[str]] = tuple(
         f"request_counts.{name}" for name in ("succeeded", "errored", "canceled", "expired")
     )
-    total_paths: ClassVar = (*done_paths, "request_counts.processing")
+    total_paths: ClassVar[Sequence[str]] = (*done_paths, "request_counts.processing")
     body_path: ClassVar = "result.message"
     error_path: ClassVar = "result.error"
 
@@ -428,10 +429,10 @@ class GeminiBatches(AnthropicBatches):
     listed: ClassVar = "operations"
     id_path: ClassVar = "name"
     status_path: ClassVar = "metadata.state"
-    done_paths: ClassVar = tuple(
+    done_paths: ClassVar[Sequence[str]] = tuple(
         f"metadata.batchStats.{name}RequestCount" for name in ("successful", "failed")
     )
-    total_paths: ClassVar = ("metadata.batchStats.requestCount",)
+    total_paths: ClassVar[Sequence[str]] = ("metadata.batchStats.requestCount",)
     key_path: ClassVar = "metadata.key"
     body_path: ClassVar = "response"
     error_path: ClassVar = "error"
@@ -728,7 +729,7 @@ class BatchRound(Round):
     async def _keep(self, finished: FinishedCalls, submitted: Submitted | None = None) -> None:
         """Write finished calls down, then forget their batch, and only then tell of them."""
         if finished:
-            await self._in_thread(self._settings.ledger.add, finished)
+            await self._in_thread(partial(keep_calls, self._settings.ledger), finished)
         if submitted is not None:
             await self._in_thread(self._book.end_batch, submitted)
         for call, completion in finished:

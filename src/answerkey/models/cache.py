@@ -205,13 +205,20 @@ class RunLedger:
         self.journal.write(reused, self.task)
         return completions | cached
 
-    def add(self, finished: FinishedCalls) -> None:
-        """Store finished calls; they are on disk when this returns, and then in the cache.
+    def write(self, finished: FinishedCalls) -> None:
+        """Store finished calls; they outlive this process when this returns.
 
         A journal that cannot be written keeps nothing from the cache, which may be on another disk.
         """
         try:
             self.journal.write(finished, self.task)
+        except RunError:
+            self.cache.add(finished)
+            raise
+
+    def settle(self, finished: FinishedCalls) -> None:
+        """Wait until what was written is on disk, and hand it to the cache."""
+        try:
             self.journal.sync()
         finally:
             self.cache.add(finished)

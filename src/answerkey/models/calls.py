@@ -105,8 +105,11 @@ class Ledger(Protocol):
         Failed calls are not among them.
         """
 
-    def add(self, finished: FinishedCalls) -> None:
-        """Keep finished calls; they are safe when this returns."""
+    def write(self, finished: FinishedCalls) -> None:
+        """Keep finished calls so that they outlive this process."""
+
+    def settle(self, finished: FinishedCalls) -> None:
+        """Make sure that what was written outlives the machine as well."""
 
 
 @dataclass
@@ -124,9 +127,18 @@ class MemoryLedger:
                 completions[call.key] = completion
         return completions
 
-    def add(self, finished: FinishedCalls) -> None:
+    def write(self, finished: FinishedCalls) -> None:
         """Keep finished calls."""
         self.kept.update((call.key, completion) for call, completion in finished)
+
+    def settle(self, finished: FinishedCalls) -> None:
+        """Do nothing: memory is as safe as it gets."""
+
+
+def keep_calls(ledger: Ledger, finished: FinishedCalls) -> None:
+    """Keep finished calls; they are safe when this returns."""
+    ledger.write(finished)
+    ledger.settle(finished)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from answerkey.errors import AnswerkeyError, raise_if_interrupted
@@ -22,11 +23,13 @@ from answerkey.models.calls import (
     CallSettings,
     Event,
     Finished,
+    FinishedCalls,
     Limits,
     Retried,
     charge,
     charge_completion,
     complete_calls,
+    keep_calls,
 )
 from answerkey.models.endpoint import EndpointState
 from answerkey.models.providers import Connection
@@ -210,7 +213,9 @@ class Round:
                     await self._storing
             if self._finished:  # the ledger has failed; they are paid for, so it is tried again
                 with suppress(AnswerkeyError):
-                    await self._in_thread(self._settings.ledger.add, self._finished)
+                    await self._in_thread(
+                        partial(keep_calls, self._settings.ledger), self._finished
+                    )
         finally:
             self._endpoint.concurrency.reset()
         if self._reason is not None:
@@ -262,21 +267,26 @@ class Round:
 
     async def _store(self) -> None:
         """Store finished calls; those of one writing are gathered during the one before."""
+        ledger = self._settings.ledger
         while self._finished:
             batch = self._finished
             self._finished = []
             try:
-                await self._in_thread(self._settings.ledger.add, batch)
+                await self._in_thread(ledger.write, batch)
+                self._note_kept(batch)
+                await self._in_thread(ledger.settle, batch)
             except Exception as error:  # noqa: BLE001 - `run` raises it
                 self._finished = batch + self._finished
                 self.stop(error, grace=GRACE_SECONDS)
                 return  # nothing more is stored: `_storing` stays
-            for call, completion in batch:
-                self._answered[call.key] = completion
-                self._tell(Finished(call, completion))
-            self._endpoint.concurrency.finish(len(batch))
             await asyncio.sleep(GATHER_SECONDS)
         self._storing = None
+
+    def _note_kept(self, batch: FinishedCalls) -> None:
+        for call, completion in batch:
+            self._answered[call.key] = completion
+            self._tell(Finished(call, completion))
+        self._endpoint.concurrency.finish(len(batch))
 
     async def _make(self, call: Call) -> Completion | None:
         """Return the completion of a call, or None when the round is stopped before there is

@@ -145,7 +145,7 @@ class Caller:
         return Address(text, is_callers=name not in self.project_names)
 
     def allows(self, url: str) -> bool:
-        """Return whether the caller allows a URL's host, named alone or with its port."""
+        """Return whether the caller allows a URL's host: alone, with its port, or by a URL."""
         listed = ""
         if ALLOW_HOSTS not in self.project_names:
             listed = self.environment.get(ALLOW_HOSTS, "")
@@ -153,7 +153,10 @@ class Caller:
         port = parts.port or (443 if parts.scheme == "https" else 80)
         host = tidy_host(parts.hostname or "")
         listed_names = ",".join((*self.allow_hosts, listed)).translate(_BRACKETS).split(",")
-        names = {tidy_host(name.strip()) for name in listed_names}
+        names = set()
+        for name in listed_names:
+            authority = name.strip().rpartition("://")[2].partition("/")[0]
+            names.add(tidy_host(authority))
         return host in names or f"{host}:{port}" in names
 
 
@@ -640,7 +643,7 @@ def _split_url_name(name: str) -> tuple[str, str, str]:
     address, _, model = name.partition("#")
     start, _, query = address.partition("?")
     if not model or "?" in model:
-        hint = f"write the model's name at the end, behind `#`: `{start}#NAME`"
+        hint = f"add the model's name behind `#`: `{start}#NAME`"
         raise SpecError("E301", f"model `{name}` names no model at that address", hint=hint)
     scheme, _, host = start.partition("://")
     return f"{scheme.lower()}://{host}", query, model

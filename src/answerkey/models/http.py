@@ -318,7 +318,7 @@ def explain_error(
         "cause": os.strerror(os_error.errno) if os_error and os_error.errno else "it fails",
     }
     if isinstance(os_error, socket.gaierror):
-        details["cause"] = "the host is not known"
+        return NoReply("connect", f"the host {host} is not known")
     for kind, reply_kind, text in _REASONS:
         if isinstance(error, kind):
             return NoReply(reply_kind, text.format(**details))

@@ -58,8 +58,9 @@ def _list_tokens(logprobs: object) -> Iterator[tuple[Any, Any, list[tuple[Any, A
     tokens = list_entries(get_field(logprobs, "tokens"))
     names = ("token_logprobs", "top_logprobs", "text_offset")
     columns = [list_entries(get_field(logprobs, name)) for name in names]
-    for token, logprob, top, offset in islice(zip_longest(tokens, *columns), len(tokens)):
-        yield token, logprob, list(top.items()) if isinstance(top, Mapping) else [], offset
+    for token, logprob, likely, offset in islice(zip_longest(tokens, *columns), len(tokens)):
+        pairs = list(likely.items()) if isinstance(likely, Mapping) else []
+        yield token, logprob, pairs, offset
 
 
 def read_logprob(value: object) -> float | None:
@@ -153,7 +154,7 @@ def rank_continuations(
         if isinstance(measured, Continued) and measured.is_split:
             entry["is_split"] = True
         ranking.append(entry)
-    counts = {}
+    counts: dict[str, Any] = {}
     for name in ("prompt_tokens", "completion_tokens"):
         numbers = [getattr(completion, name) for completion in completions]
         present = [number for number in numbers if number is not None]
@@ -164,5 +165,4 @@ def rank_continuations(
         latency=sum(completion.latency or 0.0 for completion in completions),
         logprobs={"ranking": ranking},
         source=completions[0].source,
-        **counts,
-    )
+    ).with_fields(**counts)

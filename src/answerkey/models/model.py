@@ -45,6 +45,7 @@ from answerkey.models.calls import (
     Identified,
     call_key,
     complete_calls,
+    keep_calls,
 )
 from answerkey.models.config import (
     LATER_INFERENCE_FUNCTION,
@@ -149,6 +150,11 @@ def suggest_model(name: str) -> str:
     near = suggest((model if slash else name).partition("?")[0], BUILTIN_MODELS)
     if near is not None and (is_builtin or not slash):
         return near.replace("`", f"`{PREFIX}/", 1)
+    provider, colon, rest = name.partition(":")
+    if colon and provider in PROVIDERS:
+        return f"write `{provider}/{rest}`"
+    if rest[:4].isdecimal():
+        return f"write the address with a model: `http://{name}/v1#NAME`"
     if is_builtin or not name:
         return f"built-in models: {listing(f'{PREFIX}/{kind}' for kind in BUILTIN_MODELS)}"
     # Of names of the hub, `meta-llama/…`, the first part is not far from a provider's, either.
@@ -351,7 +357,7 @@ class CodeModel(CallSettings, ABC):
             try:
                 finished.extend(self._infer(allowed))
             finally:  # what an interrupt finds answered is kept
-                self.ledger.add(finished)
+                keep_calls(self.ledger, finished)
             for call, completion in finished:
                 answered[call.key] = completion
                 if self.watch is not None:

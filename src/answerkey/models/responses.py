@@ -59,6 +59,8 @@ _TOKEN_NAMES = (
     ),
     ("cache_write_tokens", "cache_creation_input_tokens"),
 )
+#: Anthropic counts what was cached apart from the other tokens of the prompt.
+_CACHED_APART = frozenset({"cache_read_input_tokens", "cache_creation_input_tokens"})
 _DETAILS = (
     "prompt_tokens_details",
     "input_tokens_details",
@@ -390,14 +392,13 @@ def read_usage(usage: object) -> dict[str, int | None]:
     for usage_name, names in zip(USAGE_NAMES, _TOKEN_NAMES, strict=True):
         present = [counts[name] for name in names if name in counts]
         tokens[usage_name] = read_count(present[0]) if present else None
-    prompt, completion, thoughts, read, written = tokens.values()
-    total = (prompt or 0) + (completion or 0) + (thoughts or 0)
-    if "thoughtsTokenCount" in counts or (thoughts and counts.get("total_tokens") == total):
+    prompt, completion, thoughts, read, written = (count or 0 for count in tokens.values())
+    is_apart = counts.get("total_tokens") == prompt + completion + thoughts
+    if "thoughtsTokenCount" in counts or (thoughts and is_apart):
         # Some count the thoughts apart from the answer.
-        tokens["completion_tokens"] = (completion or 0) + (thoughts or 0)
-    is_apart = "cache_read_input_tokens" in counts or "cache_creation_input_tokens" in counts
-    if is_apart and prompt is not None:  # Anthropic counts what was cached apart from the others
-        tokens["prompt_tokens"] = prompt + (read or 0) + (written or 0)
+        tokens["completion_tokens"] = completion + thoughts
+    if not _CACHED_APART.isdisjoint(counts) and tokens["prompt_tokens"] is not None:
+        tokens["prompt_tokens"] = prompt + read + written
     return tokens
 
 

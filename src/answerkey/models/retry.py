@@ -300,7 +300,8 @@ class Health:
             return self._explain_unknown(why)
         if label == "insufficient_quota":
             message = f"`{host}` has no quota left for the key of `{name}`: {why}"
-            hint = f"add credit, or raise the limit of the account; {_GO_ON}"
+            hint = "add credit, or raise the limit of the account; what was answered is kept"
+            hint = f"{hint}, {_GO_ON}"
             return SolverError("E304", message, hint=hint)
         is_single = label == "status 403" and self._count < REFUSALS_IN_A_ROW
         if self.has_answered and is_single:

@@ -209,10 +209,6 @@ def prepare_model(
     mistake = check_snippet(model.snippets[0])
     if mistake is not None:
         raise mistake
-    forced = model.generation.forced()
-    if forced:
-        message = f"model `{model.name}` is Python code, which is not given {listing(forced)}"
-        raise SpecError("E108", message, where=place, hint="leave it out of `generation`")
     return model
 
 

@@ -91,26 +91,6 @@ def open_screen(*words: str, **streams: int) -> Iterator[Screen]:
     os.close(terminal)
 
 
-def test_nothing_is_looked_for_where_a_model_is_named_or_not_needed(
-    call: Call, words: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Servers are asked only when a task has nobody to call."""
-    monkeypatch.setattr(
-        "answerkey.models.model.find_offers", lambda _: pytest.fail("servers were asked")
-    )
-    assert call("run", *words, "--model", "builtin/random", "-q").code == 0
-    assert call("check", *words).code == 0
-    assert call("run", "nothing.yaml").code == 2
-    rows = [{"question": "q", "answer": "A", "completion": "A"}]
-    write_rows(Path("said.jsonl"), rows)
-    assert (
-        call(
-            "run", "task.yaml", "--dataset", "said.jsonl", "--completion-column", "completion"
-        ).code
-        == 0
-    )
-
-
 SAID = [
     {
         "sample_id": f"s{number}",

@@ -175,7 +175,7 @@ NO_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
         (
             "http://127.0.0.1:9/v1/completions#m",
             ["--batch"],
-            "its address does not end in `/chat/completions`",
+            "has no batches that answerkey knows",
         ),
         (
             None,
@@ -183,10 +183,10 @@ NO_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
             "`--max-cost` cannot hold in a batch",
         ),
         ("?topk=20&reasoning_effort=low#m", [], "has no parameter `topk`"),
-        ("?reasoning_budget=9#m", [], "the API `chat` does not take `reasoning_budget`"),
+        ("?echo=true#m", [], "the API `chat` does not take `echo`"),
         ("?extra_body.messages=x#m", [], "`messages` of `extra_body` is set by answerkey itself"),
         ("?Temperature=0#m", [], "has no parameter `Temperature`"),
-        ("?seed=1&seed=2#m", [], "given more than once: `seed`"),
+        ("?seed=1&seed=2#m", [], "a parameter is given more than once"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_before_anything_is(

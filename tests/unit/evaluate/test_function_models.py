@@ -134,7 +134,7 @@ def test_a_plain_function_has_one_call_under_way_unless_more_are_allowed(
 @pytest.mark.parametrize(("limit", "most"), [(None, 64), (5, 5)])
 def test_an_async_function_has_many_calls_under_way(limit: int | None, most: int) -> None:
     """As many as an endpoint is sent, or as `max_concurrent` says; results keep their order."""
-    asked = Asked(0.02)
+    asked = Asked(0.3)
     run = ak.score(TASK, make_rows(130), model=asked.say_later, max_concurrent=limit)
     assert (run.metrics["Accuracy"].value, asked.most) == (0.5, most)
     assert len(set(asked.questions)) == 130

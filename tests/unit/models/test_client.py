@@ -309,9 +309,9 @@ def test_a_call_holds_its_place_until_it_is_kept() -> None:
     sizes: list[int] = []
 
     class Noting(MemoryLedger):
-        def add(self, finished: FinishedCalls) -> None:
+        def write(self, finished: FinishedCalls) -> None:
             sizes.append(len(finished))
-            super().add(finished)
+            super().write(finished)
 
     with FakeEndpoint().open(ledger=Noting(), limits=Limits(max_concurrent=4)) as client:
         client.complete(number_calls(200))
@@ -405,11 +405,11 @@ def test_a_ledger_that_fails_stops_the_calls() -> None:
         is_for_ever: bool = False
         has_failed: bool = False
 
-        def add(self, finished: FinishedCalls) -> None:
+        def write(self, finished: FinishedCalls) -> None:
             if len(self.kept) >= self.at and (self.is_for_ever or not self.has_failed):
                 self.has_failed = True
                 raise FULL
-            super().add(finished)
+            super().write(finished)
 
     full, events = Broken(at=10, is_for_ever=True), list[Event]()
     FakeEndpoint().fail(number_calls(1000), "no space left", ledger=full, watch=events.append)

@@ -21,7 +21,7 @@ import pytest
 from answerkey.errors import RunError
 from answerkey.models import store as stores
 from answerkey.models.cache import CallCache, RunLedger
-from answerkey.models.calls import Call, Submitted
+from answerkey.models.calls import Call, Submitted, keep_calls
 from answerkey.models.store import CallStore, Usage
 from answerkey.runs.copies import remove_journal
 from answerkey.runs.store import FolderStore
@@ -124,7 +124,7 @@ def test_a_call_that_concerns_one_run_alone_is_not_cached(tmp_path: Path) -> Non
     cache = CallCache("reuse", file=tmp_path / "cache.sqlite")
     call = make_call("a")
     with closing(cache), closing(CallStore(None)) as journal:
-        RunLedger(journal, cache, "").add([(replace(call, is_cached=False), SAID)])
+        keep_calls(RunLedger(journal, cache, ""), [(replace(call, is_cached=False), SAID)])
         assert cache.find([call]) == {}
         cache.add([(call, SAID)])
     with closing(cache), closing(CallStore(None)) as journal:
@@ -323,7 +323,7 @@ def test_a_disk_that_fails_is_e502(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(
         RunError, match=r"E502.*cannot write the journal of the run: Input/output error"
     ):
-        RunLedger(journal, CallCache("no-cache"), "").add([(make_call("a"), SAID)])
+        keep_calls(RunLedger(journal, CallCache("no-cache"), ""), [(make_call("a"), SAID)])
     journal.close()
 
 
@@ -335,7 +335,7 @@ def test_a_journal_that_cannot_be_written_keeps_nothing_from_the_cache(tmp_path:
     ):
         journal._connection.execute("PRAGMA query_only = ON")
         with pytest.raises(RunError) as caught:
-            RunLedger(journal, cache, "").add([(make_call("k"), Completion("A"))])
+            keep_calls(RunLedger(journal, cache, ""), [(make_call("k"), Completion("A"))])
         assert (caught.value.code, cache.find([make_call("k")])["k"].text) == ("E502", "A")
 
 

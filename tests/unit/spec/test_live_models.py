@@ -64,19 +64,14 @@ def test_a_model_of_the_file_can_be_asked(project: Write) -> None:
     """Limits, generation and connection of a model file are those of the connection."""
     text = own(
         "{url: 'http://127.0.0.1:8000/v1', model_key: m, api_key: $MY_KEY}",
-        "    rate_limit: 30\n    tokens_per_minute: 900\n    max_concurrent_requests: 4\n"
+        "    rate_limit: 30\n    max_concurrent_requests: 4\n"
         "    generation: {temperature: 0, max_tokens: 5, stop: [a, b]}\n",
     )
     connection = connect(model_of(load(project, text, "own")))
     assert connection.url == "http://127.0.0.1:8000/v1/chat/completions"
     assert (connection.name, connection.model) == ("own", "m")
     assert connection.reveal_headers() == {"Authorization": f"Bearer {KEY}"}
-    limits = (
-        connection.requests_per_minute,
-        connection.tokens_per_minute,
-        connection.max_concurrent,
-    )
-    assert limits == (30.0, 900.0, 4)
+    assert (connection.requests_per_minute, connection.max_concurrent) == (30.0, 4)
     assert connection.generation == Generation(temperature=0, max_tokens=5, stop=("a", "b"))
 
 
@@ -87,20 +82,20 @@ def test_anything_else_stands_in_extra_body(project: Write) -> None:
     """
     text = own(
         "{url: 'http://127.0.0.1/v1'}",
-        "    generation: {top_k: 20, reasoning_effort: low, extra_body: {a: 1, b: [x]}}\n"
+        "    generation: {seed: 20, reasoning_effort: low, extra_body: {a: 1, b: [x]}}\n"
         "    extra_body: {a: 2, chat_template_kwargs: {enable_thinking: false}}\n",
     )
     model = model_of(load(project, text, "own", more="      extra_body: {c: 3}\n"))
     extra = {"a": 2, "b": ["x"], "chat_template_kwargs": {"enable_thinking": False}, "c": 3}
-    assert model.generation == Generation(top_k=20, reasoning_effort="low", extra_body=extra)
+    assert model.generation == Generation(seed=20, reasoning_effort="low", extra_body=extra)
 
 
 def test_a_parameter_that_the_api_lacks_is_found_at_load(project: Write) -> None:
     """The error names the API and the parameter, and has the place of the model."""
-    text = own("{url: 'http://127.0.0.1/v1', api: anthropic}", "    generation: {min_p: 0.1}\n")
+    text = own("{url: 'http://127.0.0.1/v1', api: anthropic}", "    generation: {seed: 1}\n")
     (error,) = load(project, text, "own").errors
     assert (error.code, str(error.where)) == ("E108", "run.yaml:4:19")
-    assert error.message == "model `own`: the API `anthropic` does not take `min_p`"
+    assert error.message == "model `own`: the API `anthropic` does not take `seed`"
 
 
 def test_generation_of_a_specification_wins(project: Write) -> None:
@@ -169,12 +164,6 @@ ADAPTER = "model_adapters:\n  - {key: mine, process_input: %s, process_output: {
         ("{connection_type: placeholder}", "", "E301", "4:31"),
         ("{url: 'http://127.0.0.1/v1'}", "    task: embeddings\n", "E301", "15:7"),
         ("{connection_type: custom_inference, snippet: 'x = 1'}", "", "E108", "4:58"),
-        (
-            "{connection_type: custom_inference, snippet: 'def infer(messages): return 1'}",
-            "    generation: {answer_format: choice}\n",
-            "E108",
-            "15:7",
-        ),
         ("{url: 'https://evil.example/v1', model_key: $OPENAI_API_KEY}", "", "E117", "4:57"),
         ("{url: '$OPENAI_API_KEY/v1'}", "", "E117", "4:19"),
         (

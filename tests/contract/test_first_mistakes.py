@@ -201,9 +201,9 @@ error[E204]: all 12 rows: the ground truth is none of the choices
         fill([0.0, 1.0, 2.0, 3.0] * 3),
         """\
 error[E204]: all 12 rows: the ground truth is none of the choices
-  rows.jsonl:1: ground truth 0.0 is a number with decimals, not text or an integer
-  rows.jsonl:2: ground truth 1.0 is a number with decimals, not text or an integer
-  rows.jsonl:3: ground truth 2.0 is a number with decimals, not text or an integer
+  rows.jsonl:1: ground truth 0.0 is not text or an integer
+  rows.jsonl:2: ground truth 1.0 is not text or an integer
+  rows.jsonl:3: ground truth 2.0 is not text or an integer
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
@@ -297,9 +297,9 @@ error[E204]: all 12 rows: the ground truth is none of the choices
         fill([["A"], ["B"]] * 6),
         """\
 error[E204]: all 12 rows: the ground truth is none of the choices
-  rows.jsonl:1: ground truth ['A'] is a nested value, not text or an integer
-  rows.jsonl:2: ground truth ['B'] is a nested value, not text or an integer
-  rows.jsonl:3: ground truth ['A'] is a nested value, not text or an integer
+  rows.jsonl:1: ground truth ['A'] is not text or an integer
+  rows.jsonl:2: ground truth ['B'] is not text or an integer
+  rows.jsonl:3: ground truth ['A'] is not text or an integer
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
@@ -832,7 +832,7 @@ error[E108]: unknown extraction rule 'last_letter'
   --> task.yaml:8:19
     8 |       extraction: last_letter
       |                   ^
-  = help: extraction rules: `first_character`, `first_character_literal`, `leading_label`, `stated_answer`, and `{pattern: …}` with a regular expression; `{rule: …, fallback: MODEL}` has a model read the rest, and `{rule: stated_answer, accept: doubted}` counts doubted answers
+  = help: extraction rules: `first_character`, `first_character_literal`, `leading_label`, `stated_answer`, and `{pattern: …}` with a regular expression; `{rule: …, fallback: MODEL}` has a model read the rest, and `{rule: stated_answer, accept: GRADE}` sets the lowest grade that counts, out of `stated`, `doubted`, `weak`
 """,
     ),
     Mistake(

@@ -884,7 +884,7 @@ error[E108]: unknown extraction rule 'last_letter'
   --> task.yaml:8:19
     8 |       extraction: last_letter
       |                   ^
-  = help: extraction rules: `first_character`, `first_character_literal`, `leading_label`, `stated_answer`, and `{pattern: …}` with a regular expression; `{rule: …, fallback: MODEL}` has a model read the rest, and `{rule: stated_answer, accept: doubted}` counts doubted answers
+  = help: extraction rules: `first_character`, `first_character_literal`, `leading_label`, `stated_answer`, and `{pattern: …}` with a regular expression; `{rule: …, fallback: MODEL}` has a model read the rest, and `{rule: stated_answer, accept: GRADE}` sets the lowest grade that counts, out of `stated`, `doubted`, `weak`
 """,
     ),
     Mistake(

@@ -83,12 +83,12 @@ METADATA_TYPES: dict[str, pl.DataType] = {
     "choices": pl.List(pl.String),
     "extraction_rule": pl.String(),
 }
-#: The metadata of a score that is not SCORED.
-_BLANK = dict.fromkeys(METADATA_TYPES)
 #: What the rules that read the whole text add: the passage that decided, and how sure it is.
 _SPAN_TYPES: Types = {"answer_span": pl.List(pl.Int64)}
 _GRADE_TYPES: Types = dict.fromkeys(("confidence", "doubted_choice", "doubt"), pl.String())
 _FALLBACK_TYPES: Types = dict.fromkeys(("fallback_text", "fallback_error"), pl.String())
+#: What is meant for a column, without the braces of a template.
+_COLUMN = re.compile(r"\W*(?:sample\.)?([A-Za-z_]\w+)\W*")
 _NUMBER = re.compile("[1-9][0-9]{0,3}")
 _LONGER = "for longer answers use the scorer `string_equals`"
 _LENGTH_HINTS: dict[FaultReason, str] = {
@@ -182,7 +182,8 @@ def judge_reading(
     reading: Reading,
 ) -> Score:
     """Return the score for what was read in a completion."""
-    blank = Score(ScoreStatus.ERROR, CALL_FAILED, {"is_correct": None}, _BLANK)
+    nulls = dict.fromkeys(_name_metadata(rule))
+    blank = Score(ScoreStatus.ERROR, CALL_FAILED, {"is_correct": None}, nulls)
     if question.faults:
         return replace(blank, status=ScoreStatus.FAILED, reason=question.faults[0].reason)
     if completion.status is CompletionStatus.ERROR:
@@ -211,6 +212,16 @@ def judge_reading(
         values={"is_correct": is_correct},
         metadata=metadata,
     )
+
+
+def _name_metadata(rule: ExtractionRule) -> dict[str, pl.DataType | None]:
+    """Return the types of the metadata that a rule gives, by name."""
+    types: dict[str, pl.DataType | None] = dict(METADATA_TYPES)
+    if rule.has_parts:
+        types |= _SPAN_TYPES
+    if rule.reads_options:
+        types |= _GRADE_TYPES
+    return types
 
 
 def _is_truncated(completion: Completion) -> bool:
@@ -345,11 +356,16 @@ class StringEqualsMcqa(Scorer):
                     constants[name] = template.evaluate()
         for fault in build_question(constants, self.check_labels).faults:
             message = f"`{fault.field}`: {fault.message}"
-            hint = f'for a column write `{fault.field}: "{{{{ sample.COLUMN }}}}"`'
-            if fault.hint:
-                hint = f"{fault.hint}; {hint}"
-            errors.append((fault.field, SpecError("E108", message, hint=hint)))
+            advice = self._suggest_column(fault.field) or fault.hint
+            errors.append((fault.field, SpecError("E108", message, hint=advice)))
         return errors
+
+    def _suggest_column(self, field: str) -> str | None:
+        """Return the hint for a field that names a column without the braces of a template."""
+        word = _COLUMN.fullmatch(str(getattr(self, field)))
+        if word is None or word[1] in (read_options(self.choices) or ()):
+            return None
+        return f'for the column write `{field}: "{{{{ sample.{word[1]} }}}}"`'
 
     def questions(self, samples: Samples) -> list[Question]:
         """Return the question of each sample."""
@@ -403,12 +419,7 @@ class StringEqualsMcqa(Scorer):
 
     def column_types(self, scores: Sequence[Score]) -> tuple[Types, Types]:  # noqa: ARG002 - known before
         """Return the types of what is stored; a rule with parts and a fallback add metadata."""
-        rule = find_rule(self.extraction)
-        types: dict[str, pl.DataType | None] = dict(METADATA_TYPES)
-        if rule.has_parts:
-            types |= _SPAN_TYPES
-        if rule.reads_options:
-            types |= _GRADE_TYPES
+        types = _name_metadata(find_rule(self.extraction))
         if self._call is not None:
             types |= _FALLBACK_TYPES
         return self.value_types, types

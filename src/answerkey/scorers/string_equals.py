@@ -12,13 +12,22 @@ from typing import ClassVar
 import polars as pl
 
 from answerkey.scorers.base import (
+    UNANSWERED,
     RowFault,
     Scorer,
     Types,
     reads_completion,
 )
 from answerkey.templates import RowError, Template
-from answerkey.types import Completion, CompletionStatus, Row, Samples, Score, ScoreStatus
+from answerkey.types import (
+    Completion,
+    Completions,
+    CompletionStatus,
+    Row,
+    Samples,
+    Score,
+    ScoreStatus,
+)
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,10 @@ class StringEquals(Scorer):
         truths = self.templates()["ground_truth"].values(samples)
         return list(zip(samples.rows(), truths, strict=True))
 
+    def score(self, samples: Samples, completions: Completions) -> list[Score]:
+        """Return the score of each row; one without ground truth is FAILED before anything else."""
+        return list(map(self.judge, self.questions(samples), completions))
+
     def judge(self, question: tuple[Row, object], completion: Completion) -> Score:
         """Return the score of one row.
 
@@ -87,6 +100,8 @@ class StringEquals(Scorer):
         fault = self.find_fault("ground_truth", truth) or self.find_fault("value", value)
         if fault is not None:
             return Score(ScoreStatus.FAILED, fault.reason)
+        if completion.status is CompletionStatus.ERROR and self.needs_completion:
+            return UNANSWERED
         text = None if value is None else str(value)
         values = {"is_correct": float(text == str(truth))}
         metadata = {"answer_gt": str(truth), "answer_pred": text}

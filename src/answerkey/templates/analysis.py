@@ -124,7 +124,7 @@ def _check_names(tree: nodes.Template, names: Sequence[str]) -> None:
         name = str(vars(node)["name"])
         if name in unknown:
             _check_repeatable(node, name)
-            hint = suggest(name, names) or "a column is reached as `sample.x`, or `sample['a-b']`;"
+            hint = suggest(name, names) or f"a column is reached as `sample.{name}`;"
             message = f"`{name}` is not defined in this template"
             raise _refuse(node, message, f"{hint} names: {listing(names)}")
 

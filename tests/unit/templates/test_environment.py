@@ -310,6 +310,7 @@ def test_honest_templates_do_not_notice_the_limits(source: str, value: object) -
             "{% for i in range(2500) %}{{ sample.x }}{% endfor %}",
             "the template makes a value of more than 10,000,000 elements or 1,000,000 parts",
         ),
+        ("{{ sample.x | int(0, 16) }}", "`int`: 5,000 digits are too many"),
     ],
 )
 def test_the_limit_is_named(source: str, message: str) -> None:

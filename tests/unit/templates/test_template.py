@@ -364,7 +364,7 @@ UNPARSED = "template does not parse: "
 NOT_REPEATABLE = "is not available: the same row must always give the same value"
 BY_PLACE = "take an element by its place: `| first`, or `[sample.index]`"
 NO_FILTER, UPPER = "no filter is named `uper`", "did you mean `upper`?"
-HYPHEN = "a column is reached as `sample.x`, or `sample['a-b']`; names: `sample`"
+HYPHEN = "a column is reached as `sample.key`; names: `sample`"
 
 
 @pytest.mark.parametrize(
@@ -402,7 +402,7 @@ HYPHEN = "a column is reached as `sample.x`, or `sample['a-b']`; names: `sample`
             "x\n{{ answer }}",
             2,
             "`answer` is not defined in this template",
-            "a column is reached as `sample.x`, or `sample['a-b']`; names: `sample`",
+            "a column is reached as `sample.answer`; names: `sample`",
         ),
         ("{{ sample.answer-key }}", 1, "`key` is not defined in this template", HYPHEN),
         ("{{ 2 - 1 }}{{ sample.answer-key }}", 1, "`key` is not defined in this template", HYPHEN),

@@ -54,6 +54,8 @@ def write_markdown(runs: Sequence[Run]) -> str:
             lines += [f"### {escape_markdown(task.name)}", ""]
             texts = [f"Completions of {task.answerer}."]
             texts += [f"{name}: {text}." for name, text in task.forced.items()]
+            if task.reused:
+                texts.append(f"{task.reused}.")
             if not view.is_complete:
                 texts.append(task.incomplete)
             texts.append(f"{'; '.join(say_counts(task.counts, 'sample'))}.")

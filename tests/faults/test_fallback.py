@@ -216,8 +216,6 @@ def test_share_accuracy_and_the_number_without_it(
     assert "right one in 2. Accuracy is 50.00 % with it and 37.50 % without it." in shown
     assert re.search(r"stated_answer/fallback \(this run\) 50\.00 % \[[^]]+\] 37\.50 % 10 ", shown)
     assert re.search(r" stated_answer 37\.50 % \[[^]]+\] 62\.50 % 6 ", shown)
-    page = call("show", project / "run", "--format", "markdown").out
-    assert "37.50 % without it" in page.replace("\\", "")
 
 
 def test_what_actions_leave_out_counts_on_neither_side(server: TestServer, project: Path) -> None:

@@ -53,6 +53,8 @@ def write_markdown(runs: Sequence[Run]) -> str:
         for task in view.tasks:
             lines += [f"### {escape_markdown(task.name)}", ""]
             texts = [f"Completions of {task.answerer}."]
+            if task.reused:
+                texts.append(f"{task.reused}.")
             if not view.is_complete:
                 texts.append(task.incomplete)
             texts.append(f"{'; '.join(say_counts(task.counts, 'sample'))}.")

@@ -189,8 +189,6 @@ def _is_asserted_alone(units: Units, text: Statement) -> bool:
         return False
     if "to" in units.words[max(before - 1, 0) : before + 1]:
         return False
-    if end < units.size and units.words[end] not in _CLAUSE_ENDS:
-        return False
     return bool(units.roles[before] & BE) or units.words[before] in COLONS
 
 

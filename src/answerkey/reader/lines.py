@@ -555,7 +555,7 @@ def _find_verdict(units: Units, line: Line, begin: int) -> bool | None:
         if line.is_inline and is_over and units.words[at] in STOPS:
             break
         is_over = not is_word(units, at + 1) or units.labels[at + 1] is not None
-        is_over = is_over or units.roles[at + 1] & _AFTER_VERDICT
+        is_over = is_over or bool(units.roles[at + 1] & _AFTER_VERDICT)
         if roles & _VERDICTS and is_over:
             if roles & WRONG:
                 return False

@@ -281,7 +281,7 @@ def _read_names_at(units: Units, position: int) -> Named | None:
 
 def _is_numeral(units: Units, position: int) -> bool:
     """Say whether a label is the first of several Roman numerals; `(I)` is a label."""
-    is_first = "ii" in units.known and units.words[position] == "i"
+    is_first = units.words[position] == "i" and not units.known.isdisjoint({"ii", "iii"})
     return is_first and (is_small(units, position) or units.words[position - 1] not in _BRACKETS)
 
 

@@ -285,6 +285,8 @@ def _look_after(units: Units, target: Named, *, has_verb: bool) -> Named | None:
     at = target.end
     if units.words[at] == _OF and is_word(units, at + 1):
         return None
+    if at - 1 in units.options:
+        return target  # `(B) Lyon. Lyon is not …` says more of the text
     is_judged = False
     for further in range(at, at + _NEGATION):
         roles = units.roles[further]
@@ -294,7 +296,7 @@ def _look_after(units: Units, target: Named, *, has_verb: bool) -> Named | None:
             return replace(target, is_negated=True, end=further + 1)
         if roles & IF and not roles & AFTER:
             return None
-        is_judged |= bool(roles & BE)
+        is_judged |= roles & (BE | IT) == BE
         has_verb |= is_judged
         if units.words[further] in QUESTION_MARKS:
             return None if has_verb else target

@@ -7,6 +7,7 @@ from answerkey.reader.markup import find_thoughts
 from answerkey.reader.stated_answer import list_statements
 
 CHOICES = ("A", "B", "C", "D")
+TOWNS_OF_AUSTRALIA = ("Sydney", "Canberra", "Melbourne", "Perth")
 
 
 def quote(text: str) -> str | None:
@@ -420,3 +421,37 @@ def test_what_decides_is_among_the_stated_answers() -> None:
 def test_thoughts_are_what_cannot_state_the_answer(text: str, thoughts: list[str]) -> None:
     """With their tokens and the white space after them."""
     assert [text[begin:end] for begin, end in find_thoughts(text)] == thoughts
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "choice"),
+    [
+        ("Answer: C", ("c", "x", "y", "z"), "C"),
+        ("The answer to that\nis B.", None, None),
+        ("The answer is x.", ("(x)", "b", "q", "w"), "A"),
+        ("It is -5.", ("5", "6", "7", "8"), None),
+        ("The answer is 5.", ("5", "6", "7", "8"), "A"),
+        ("A. Sydney\nB. Canb", TOWNS_OF_AUSTRALIA, None),
+        ("B, despite its charm, can by no means be right", TOWNS_OF_AUSTRALIA, None),
+        ("I think it's B, but wait, C also fits", TOWNS_OF_AUSTRALIA, None),
+        ("C'est la loi de 1882 (réponse B), mais la séparation date de 1905.", None, None),
+        (
+            "A. It is Sydney.\nB. It is Canberra.\nC. It is Melbourne.\nD. It is Perth.",
+            TOWNS_OF_AUSTRALIA,
+            None,
+        ),
+        ("Answer: B? Well, D could be right too, and I can't decide.", None, None),
+        ("第1题：B\n第2题：A", None, None),
+        ("The answer is A (the first) or B (the second).", None, None),
+        ("A careful look at the options leads to A.", None, "A"),
+        ("Die Luft ist dünn, daher ist Antwort C richtig.", None, "C"),
+        ("Bu nedenle cevap D olmalıdır.", None, "D"),
+        ("It flows north, i.e. C.", None, "C"),
+        ("The answer is (D). Perth is not a capital.", TOWNS_OF_AUSTRALIA, "D"),
+    ],
+)
+def test_what_only_looks_like_an_answer_is_none(
+    text: str, options: tuple[str, ...] | None, choice: str | None
+) -> None:
+    """Cut lists, glosses, taken back letters and answers to several questions name no choice."""
+    assert read_stated_answer(text, CHOICES, options).choice == choice

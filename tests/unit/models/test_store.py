@@ -376,3 +376,11 @@ def test_two_copies_become_one(tmp_path: Path) -> None:
             assert journal.list_batches() == [named, unnamed]
             copy.merge(journal)
         assert (copy.count(), copy.changes > before) == ((5, 1), True)
+
+
+def test_parts_whose_calls_are_stored_are_written_down(tmp_path: Path) -> None:
+    """By name, with their SHA-256; the last word counts."""
+    with closing(CallStore(tmp_path / "calls.sqlite")) as journal:
+        journal.keep_part("part-0", "a")
+        journal.keep_part("part-0", "b")
+        assert journal.list_parts() == {"part-0": "b"}

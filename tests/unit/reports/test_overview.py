@@ -19,7 +19,7 @@ from answerkey.text import plain_text
 
 RUN_KEYS = "id label path status started_at seconds simulated notices gates tasks"
 TASK_KEYS = (
-    "key display_name model forced dataset scorer rule num_trials votes samples "
+    "key display_name model dataset scorer rule num_trials votes samples "
     "headline counts metrics"
     " findings audited plots rows"
 )

@@ -17,7 +17,7 @@ from answerkey.testing import Reply, TestServer
 
 RUN_KEYS = "id label status started_at seconds simulated notices gates tasks"
 TASK_KEYS = (
-    "key display_name model forced dataset scorer rule votes samples headline counts metrics calls"
+    "key display_name model dataset scorer rule votes samples headline counts metrics calls"
     " findings audited audit_note plots rows"
 )
 HEADLINE_KEYS = "name value interval n right is_share chance above_chance note"

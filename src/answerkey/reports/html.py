@@ -324,7 +324,7 @@ def select_rows(
     chosen: set[int] = set()
     for rows, most in kinds:
         chosen.update(_draw(rows, min(most, len(rows))))
-    further = [row for row in _draw(range(count), limit, seed=1) if row not in chosen]
+    further = [row for row in _draw(range(count), limit, 1) if row not in chosen]
     positions = sorted(chosen.union(further[: limit - len(chosen)]))
     sentence = (
         f"This file holds {len(positions):,} of {count:,} {noun}: some that are INVALID, wrong,"

@@ -224,10 +224,8 @@ def test_columns_are_named_by_options(call: Call, tmp_path: Path) -> None:
     """Question, options, labels and truth may be named."""
     path = tmp_path / "other.csv"
     path.write_text("frage,a1,a2,wahr\nWelche?,x,y,1\nWer?,x,y,2\n", encoding="utf-8")
-    words = ("--question", "frage", "--options", "a1", "--options", "a2", "--truth", "wahr")
-    (dataset,) = call("audit-dataset", path, *words, "--truth-form", "number", "--json").json[
-        "datasets"
-    ]
+    words = ("--column", "question=frage", "--column", "options=a1,a2", "--column", "truth=wahr:1")
+    (dataset,) = call("audit-dataset", path, *words, "--json").json["datasets"]
     assert dataset["all"]["labels"] == {"A": 1, "B": 1}
 
 
@@ -241,7 +239,7 @@ def test_header_clean_rows_and_no_duplicates(call: Call, tmp_path: Path, rows: P
     """A headerless file, a column of label qualities, and leaving out the search for duplicates."""
     path = tmp_path / "plain.csv"
     path.write_text("Which?,x,y,A\nWhich?,x,y,A\n", encoding="utf-8")
-    found = call("audit-dataset", path, "--header", "question, A, B, answer", "--no-duplicates")
+    found = call("audit-dataset", path, "--header", "question, A, B, answer")
     assert "nothing stands out" in found.out
     assert "repeat a question" in call("audit-dataset", path, "--header", "question,A,B,answer").out
     words = ("--label-quality", "note", "--clean", "ok", "--json")

@@ -44,7 +44,7 @@ def list_members(path: Path) -> list[zipfile.ZipInfo]:
     try:
         with zipfile.ZipFile(path) as archive:
             return [member for member in archive.infolist() if not member.is_dir()]
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, struct.error) as error:
+    except (zipfile.BadZipFile, RuntimeError, ValueError, struct.error) as error:
         message = f"not a valid zip archive: {error}"
         hint = "copy or download it again; a log is complete once its tool has ended"
         raise DataError("E202", message, where=Place(file=str(path)), hint=hint) from None

@@ -206,21 +206,25 @@ def _make_plain(text: str) -> str:
 # ── from a log to its tables
 
 
-def _read_log(
-    kind: str,
-    source: Path,
-    folder: Path,
-    options: ImportOptions,
-    progress: Progress | None = None,
-) -> Imported:
-    """Write the tables of a log below a folder, and return what they hold."""
+def _choose_reader(kind: str, source: Path) -> LogReader:
+    """Return the reader of a kind, or of what a log is recognised to be."""
     if not source.exists():
         raise DataError("E201", f"there is no log `{source}`", where=Place(file=str(source)))
     require_plain(source)
     if kind != AUTO and kind not in READERS:
         hint = suggest(kind, [*READERS, AUTO]) or f"kinds: {listing([AUTO, *READERS])}"
         raise SpecError("E119", f"there is no kind of log `{kind}`", hint=hint)
-    reader = READERS[detect_kind(source) if kind == AUTO else kind]()
+    return READERS[detect_kind(source) if kind == AUTO else kind]()
+
+
+def _read_log(
+    reader: LogReader,
+    source: Path,
+    folder: Path,
+    options: ImportOptions,
+    progress: Progress | None = None,
+) -> Imported:
+    """Write the tables of a log below a folder, and return what they hold."""
     log = Log(source, options)
     records = _Records(log, progress)
     tasks: dict[str, ImportedTask] = {}
@@ -389,8 +393,9 @@ def import_log(  # noqa: PLR0913 - each is an option of the command
     )
     source = Path(path)
     folder = Path("imported") / (source.resolve().stem or "log") if out is None else Path(out)
+    reader = _choose_reader(kind, source)
     with _write_whole(folder) as draft:
-        imported = replace(_read_log(kind, source, draft, options, progress), folder=folder)
+        imported = replace(_read_log(reader, source, draft, options, progress), folder=folder)
         text = json.dumps(imported.describe(), ensure_ascii=False, indent=2, allow_nan=False)
         (draft / "import.json").write_text(f"{text}\n", encoding="utf-8", errors="backslashreplace")
         if imported.has_questions:
@@ -433,7 +438,7 @@ def load_log(path: Path, kind: str, options: ImportOptions) -> TabledRun:
     """
     folder = Path(tempfile.mkdtemp(prefix="answerkey-log-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    imported = _read_log(kind, path, folder, options)
+    imported = _read_log(_choose_reader(kind, path), path, folder, options)
     if not imported.has_questions:
         message = f"`{path}` has replies, but no questions and no truths"
         command = f"answerkey score {shlex.quote(str(path))} --dataset FILE"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -383,7 +384,7 @@ def iterate_entries(values: object) -> Iterator[Json]:
 # ── readers
 
 
-class LogReader:
+class LogReader(ABC):
     """Reads the logs of one tool.
 
     It tells them by the names of their files, the keys of their rows, or how they begin.
@@ -409,6 +410,6 @@ class LogReader:
             return False
         return any(preview.mentions(*keys) for keys in cls.head_keys)
 
+    @abstractmethod
     def read(self, log: Log) -> Iterator[Record]:
         """Yield the records of a log in its order; memory must not grow with it."""
-        raise NotImplementedError

@@ -199,6 +199,15 @@ def test_findings_of_a_dataset_have_their_lines(call: Call, rows: Path) -> None:
     assert (dataset["findings"][0]["examples"], dataset["all"]["chance"]) == ([example], 0.5)
 
 
+def test_columns_are_named_by_options(call: Call, tmp_path: Path) -> None:
+    """Question, options, labels and truth may be named."""
+    path = tmp_path / "other.csv"
+    path.write_text("frage,a1,a2,wahr\nWelche?,x,y,1\nWer?,x,y,2\n", encoding="utf-8")
+    words = ("--column", "question=frage", "--column", "options=a1,a2", "--column", "truth=wahr:1")
+    (dataset,) = call("audit-dataset", path, *words, "--json").json["datasets"]
+    assert dataset["all"]["labels"] == {"A": 1, "B": 1}
+
+
 def test_a_project_is_looked_at_by_its_task(call: Call, words: tuple[str, ...]) -> None:
     """A task file needs a dataset, and its scorer says where the truth is."""
     (dataset,) = call("audit-dataset", *words, "--json").json["datasets"]

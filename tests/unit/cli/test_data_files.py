@@ -389,7 +389,7 @@ def test_python_takes_a_data_file(mine: str) -> None:
     write_rows(Path("both.jsonl"), [row | {"completion": "A"} for row in ROWS])
     assert ak.score("both.jsonl").metrics["Accuracy"].value == 0.25
     (found,) = ak.audit_dataset(mine)
-    assert (found.rows, found.fields["truth form"]) == (4, "index")
+    assert (found.rows, found.fields["truth"]) == (4, "answer:0")
 
 
 def test_mmlus_own_csv_has_no_header(call: Call, tmp_path: Path) -> None:

@@ -77,9 +77,9 @@ def test_macro_average_over_subjects(call: Call, folder: Path) -> None:
 
 
 def test_paired_difference(call: Call, folder: Path) -> None:
-    """+0.002283, standard error 0.002881, flips 831/799, exact p 0.44259, mid-p 0.42816."""
+    """+0.002283, flips 831/799, exact p 0.44259."""
     shown = call("compare", folder / OPUS, folder / GPT4O, "--digits", "6", "--flips", "0").out
     line = next(one for one in shown.splitlines() if one.startswith("  A - B"))
     assert line.split()[3] == "+0.002283"
-    assert line.split()[-4:] == ["0.002881", "831/799", "0.44259", "0.42816"]
+    assert line.split()[-2:] == ["831/799", "0.44259"]
     assert "0.848152  14014\n" in shown

@@ -34,6 +34,8 @@ REFUSED = [
     ("audit-dataset small/rows.jsonl --clean ok", "E119", "`--clean` needs",
     "`--label-quality COLUMN`"),
     ("audit-dataset none.jsonl", "E201", "none.jsonl", ""),
+    ("audit-dataset small/rows.jsonl --column question=qestion", "E206", "",
+    "did you mean `question`?"),
     ("compare small/done --fail-on-regression", "E119", "worse than what", "--baseline RUN"),
     ("power --difference x", "E119", "`--difference x` is no number",
     "write it like 0.03, 1/9 or 3%"),

@@ -339,9 +339,9 @@ def test_the_questions_of_a_table_are_audited() -> None:
     (found,) = ak.audit_dataset(pl.DataFrame(rows))
     assert found.name == "samples"
     with pytest.raises(
-        TypeError, match="`audit_dataset` has no option `truht`; did you mean `truth`"
+        TypeError, match="`audit_dataset` has no option `colums`; did you mean `columns`"
     ):
-        ak.audit_dataset(rows, truht="answer")  # type: ignore[call-arg]  # what is tested
+        ak.audit_dataset(rows, colums={})  # type: ignore[call-arg]  # what is tested
 
 
 def test_a_log_of_another_tool_is_imported_and_run(tmp_path: Path) -> None:

@@ -301,17 +301,14 @@ def test_bad_rows_are_reported_harmlessly(tmp_path: Path, call: Callable[..., An
     rows = [{**row, "answer": row["question"], "choices": ["A", row["question"]]} for row in ROWS]
     twice = [{**row, "choices": [row["question"]] * 2} for row in rows[:15]]
     (tmp_path / "task.yaml").write_text(TASK, encoding="utf-8")
-    common = "rows: the choices are"
-    for number, (some, said) in enumerate(
-        [(rows, common), (rows[:15], common), (twice, "has more than one")]
-    ):
+    for number, some in enumerate([rows, rows[:15], twice]):
         path = tmp_path / f"{number}.jsonl"
         path.write_text("".join(f"{json.dumps(row)}\n" for row in some), encoding="utf-8")
         for more in ((), ("--json",), ("-v",)):
             done = call("check", tmp_path / "task.yaml", "--dataset", path, *more)
             assert done.code == 2
             assert ACTIVE.findall(done.out + done.err) == []
-            assert said in done.out + done.err
+            assert "has more than one" in done.out + done.err
 
 
 def test_errors_of_an_endpoint_are_reported_harmlessly(

@@ -79,6 +79,7 @@ sys.exit(code)
 ROW = '{"doc_id": 0, "question": "q", "options": ["x", "y"], "answer": "A", "completion": "A"}'
 LONG_LINE = "the line has more than 32 MB; if that is meant, set `ANSWERKEY_MAX_LINE=0.128`"
 LONG_ELEMENT = LONG_LINE.replace("the line", "an element")
+LONG_ROW = LONG_LINE.replace("the line", "the row")
 
 
 def write_bomb(path: Path, before: str, after: str) -> None:
@@ -113,7 +114,7 @@ def write_bomb(path: Path, before: str, after: str) -> None:
             'question\tA\tB\tanswer\tcompletion\nq\tx\ty\tA\tA\n"',
             LONG_LINE,
         ),
-        ("score BOMB", "a.json.gz", f'[{ROW}, {{"question": "', LONG_ELEMENT),
+        ("score BOMB", "a.json.gz", f'[{ROW}, {{"question": "', LONG_ROW),
         ("score small.jsonl --completions BOMB", "a.jsonl.gz", '{"completion": "', LONG_LINE),
         ("import plain BOMB --out out", "a.jsonl.gz", '{"question": "', LONG_LINE),
         ("import lm-eval BOMB --out out", "samples_a.jsonl.gz", '{"doc_id": "', LONG_LINE[9:]),

@@ -52,7 +52,7 @@ QUOTE_ERRORS = {"unexpected end of data": "a double quote opened in this row is 
 #: So much of a line is looked at to tell what separates its cells.
 BEGINNING = 2**20
 #: A JSON list is in memory as a whole; it may have so many times the characters of a line.
-LIST_LINES = 16
+LIST_LINES = 4
 #: So many rows of a Parquet or Arrow file are in memory at a time.
 FRAME_ROWS = 32_768
 SPACE = re.compile(r"[ \t\r\n]*")
@@ -258,6 +258,8 @@ def read_json_list(content: Content) -> Iterator[Record]:
             line += text.count("\n", last, start)
             last = start
             value, end = DECODER.raw_decode(text, start)
+            if end - start > find_line_limit():
+                raise content.error("E202", describe_long("the row", find_line_limit()), line)
             source = text[start:end]
             yield Record(line, check_row(value, source), len(source))
             start = _find_next_element(text, end)

@@ -691,7 +691,7 @@ def show_place(place: Place) -> str:
 #: Options, if they are arguments of Python; those that need no value there; commands that are
 #: functions.
 _OPTION = re.compile(
-    "--(?!json|to|column|score|host|port|allow-network|save-details|upgrade|dry-run|question|clean)"
+    "--(?!json|to|column|header|score|host|port|allow-network|save-details|upgrade|dry-run|question|clean)"
     r"([a-z][a-z2-]+)(?: ('[^']*'|[^\s`]+))?(?=[`\s])"
 )
 _SWITCH = re.compile(
@@ -704,7 +704,6 @@ def name_arguments(text: str) -> str:
     """Return a text with commands and options in backticks as Python calls them, where Python has
     them.
     """
-    text = text.replace("`--unpaired`", "`is_paired=False`")
     text = _SWITCH.sub(lambda match: f"{match[2].replace('-', '_')}={not match[1]}", text)
     return _COMMAND.sub(r"`ak.\1(\2)`", _OPTION.sub(_name_option, text))
 

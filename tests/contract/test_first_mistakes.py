@@ -1697,7 +1697,7 @@ error[E202]: task `quiz`: its header states 3 samples, but the log holds 2
         """\
 error[E101]: folder `logs` holds no `run.yaml`
   --> logs
-  = help: name one of its data files: `logs/a.json`, `logs/b.json`
+  = help: name one of its files, such as `logs/a.json`, `logs/b.json`, or write a `run.yaml` there
 """,
     ),
     Mistake(

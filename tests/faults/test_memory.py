@@ -78,7 +78,6 @@ sys.exit(code)
 """
 ROW = '{"doc_id": 0, "question": "q", "options": ["x", "y"], "answer": "A", "completion": "A"}'
 LONG_LINE = "the line has more than 32 MB; if that is meant, set `ANSWERKEY_MAX_LINE=0.128`"
-LONG_ELEMENT = LONG_LINE.replace("the line", "an element")
 LONG_ROW = LONG_LINE.replace("the line", "the row")
 
 
@@ -122,7 +121,7 @@ def write_bomb(path: Path, before: str, after: str) -> None:
             "import promptfoo BOMB --out out",
             "a.json.zst",
             '{"results": {"results": ["',
-            LONG_ELEMENT,
+            "not valid JSON",
         ),
         ("import inspect BOMB --out out", "a.eval", '{"id": "', LONG_LINE.replace("line", "file")),
     ],

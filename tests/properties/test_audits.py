@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
-from unittest.mock import patch
 
 import polars as pl
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.samples import samples_from_frame, score_table
 
 from answerkey.datasets.questions import QuestionColumns
 from answerkey.datasets.tables import load_rows
 from answerkey.metrics import add_counts
-from answerkey.reader import EXTRACTORS, extractors, first_character, read_leading_label
+from answerkey.reader import EXTRACTORS
 from answerkey.scorers import StringEqualsMcqa, count_readings
 from answerkey.scorers.extraction import find_rule
 from answerkey.scorers.rereading import list_passages, reread
@@ -200,45 +197,6 @@ LABELS = st.sampled_from(
 OPTIONS = st.sampled_from(
     [None, [], ["one", "two", "(not)"], ["", "."], ["ΑΣ", "ß", "İ"], ["\x1cone", " my choice "]]
 )
-
-
-@given(text=JOINED, labels=LABELS, options=OPTIONS)
-@example(text="İİİ Answer: B", labels="ABCD", options=None)  # lower case is longer
-@example(text="anſwer: B", labels="ABCD", options=None)
-@example(text="x _A A\u0301 (B", labels=["A\u0301", "B"], options=["x", "_A"])
-@example(text="It is b: the answer, D.", labels="ABCD", options=["", "b"])
-def test_looking_at_less_of_a_text_changes_no_extractor(
-    text: str, labels: Sequence[str], options: list[str] | None
-) -> None:
-    """An extractor reads what its patterns find when each is tried at every place of every text."""
-    choices = tuple(labels)
-    found = {name: one.read(text, choices, options) for name, one in EXTRACTORS.items()}
-    slow: dict[str, Any] = {
-        "_find_answer": lambda _text: 0,
-        "_ANSWER_COLON": re.compile(""),
-        "_AT_BEGIN": ("never",),
-        "_LAST_LABEL": "never",
-        "_OPENCOMPASS": (every := [("", pattern) for _, pattern in extractors._OPENCOMPASS]),
-        "_OPENCOMPASS_ENGLISH": every,
-        "_write_lone": lambda _choices, kind=r"\w": rf"(?<!{kind})LABEL(?!{kind})",
-        "_UNWRAPPED": [("", *one[1:]) for one in extractors._UNWRAPPED],
-    }
-    with patch.multiple(extractors, **slow):
-        assert {name: one.read(text, choices, options) for name, one in EXTRACTORS.items()} == found
-
-
-@given(text=JOINED, labels=LABELS)
-@example(text="- " * 90 + "B", labels="ABCD")
-@example(text="- " * 77 + "<final_answer>B", labels="ABCD")
-def test_the_beginning_of_a_text_says_where_its_wrapping_ends(
-    text: str, labels: Sequence[str]
-) -> None:
-    """A label is read alike whether some or all of the text that may be wrapping is looked at
-    first.
-    """
-    found = read_leading_label(text, tuple(labels))
-    with patch.object(first_character, "_SHORT_WRAPPING", first_character._LONGEST_WRAPPING):
-        assert read_leading_label(text, tuple(labels)) == found
 
 
 @given(

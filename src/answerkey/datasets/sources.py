@@ -29,6 +29,7 @@ from answerkey.datasets.tables import (
     FileFields,
     Table,
     load_rows,
+    matches,
     read_files,
 )
 from answerkey.errors import SpecError, listing, remember_url
@@ -111,12 +112,13 @@ class MemorySource:
 class FolderSource(FileFields):
     """The files of a folder, at any depth, in the order of their names.
 
-    `extension` chooses among them. Data files are joined; if there are none, each text file is a
-    document, which becomes one row.
+    `extension` and `pattern` (of the path within the folder) choose among them. Data files are
+    joined; if there are none, each text file is a document, which becomes one row.
     """
 
     directory_path: str
     extension: str | None = None
+    pattern: str = "*"
     type: Literal["folder"] = "folder"
     path_field: ClassVar[str] = "directory_path"
 
@@ -128,11 +130,12 @@ class FolderSource(FileFields):
     def read(self, *, name: str) -> Table:  # noqa: ARG002 - the folder has a name of its own
         """Return the rows of all files."""
         folder = Path(self.directory_path)
-        paths = list_files(folder, self.extension)
+        paths = list_files(folder, self.extension, self.pattern)
         files = [DataFile(path, str(path), label) for label, path in paths.items()]
         if not files:
             message = "the folder has no such file"
-            hint = f"files there: {listing(list_files(folder), limit=5)}; see `extension`"
+            names = listing(list_files(folder), limit=5)
+            hint = f"files there: {names}; see `extension` and `pattern`"
             raise refuse_file("E201", message, self.origin, hint)
         fields: FileFields = self
         if self.format is None and not any(split_endings(path)[0] for path in paths.values()):
@@ -141,7 +144,7 @@ class FolderSource(FileFields):
         return read_files(files, fields, shown=self.origin)
 
 
-def list_files(folder: Path, extension: str | None = None) -> dict[str, Path]:
+def list_files(folder: Path, extension: str | None = None, pattern: str = "*") -> dict[str, Path]:
     """Return the files of a folder, at any depth, sorted by their path within it.
 
     Hidden files and links to folders are left out.
@@ -158,8 +161,9 @@ def list_files(folder: Path, extension: str | None = None) -> dict[str, Path]:
     files = {}
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
-        is_hidden = f"/{name}".count("/.") > 0
-        if not is_hidden and name.lower().endswith(endings) and path.is_file():
+        is_hidden = "/." in f"/{name}"
+        is_meant = name.lower().endswith(endings) and matches(name, pattern)
+        if is_meant and not is_hidden and path.is_file():
             files[name] = path
     return dict(sorted(files.items()))
 

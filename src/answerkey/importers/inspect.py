@@ -91,7 +91,7 @@ class InspectReader(LogReader):
             if _SAMPLE.fullmatch(file.name):
                 log.seen += 1
                 with log.guard(file):
-                    yield read(file.read_json())
+                    yield read(file.read_json(most_lines=1))
         self._compare(log, path, head, log.seen - before)
 
     def _compare(self, log: Log, path: Path, head: Json, seen: int) -> None:

@@ -97,8 +97,8 @@ class LogDescription:
 
 # ── the files of a log
 
-#: A JSON file is read as a whole, and has at most so many bytes.
-MOST_JSON_BYTES = 2**30
+#: A JSON file is read as a whole, and has at most as many bytes as so many lines of the longest.
+MOST_JSON_LINES = 8
 #: How much of a log is looked at to tell its kind, and how many of its files.
 _HEAD_BYTES = 2**18
 _LISTED = 5_000
@@ -130,17 +130,18 @@ class LogFile:
             return stream.read(_HEAD_BYTES).decode("utf-8-sig", "replace").lstrip()
         return ""
 
-    def read_whole(self) -> bytes:
+    def read_whole(self, most_lines: int = MOST_JSON_LINES) -> bytes:
         """Return all bytes; DamagedError when they are too many."""
+        most_bytes = min(find_line_limit() * most_lines, 2**40)
         with self.open() as stream:
-            raw = stream.read(MOST_JSON_BYTES + 1)
-        if len(raw) > MOST_JSON_BYTES:
-            raise DamagedError(f"the file has more than {MOST_JSON_BYTES // 2**20} MB")
+            raw = stream.read(most_bytes + 1)
+        if len(raw) > most_bytes:
+            raise DamagedError(describe_long("the file", most_bytes))
         return raw
 
-    def read_json(self) -> Json:
+    def read_json(self, most_lines: int = MOST_JSON_LINES) -> Json:
         """Return the file as one JSON value; DamagedError when it is none or too long."""
-        return Json(parse_bytes(self.read_whole()))
+        return Json(parse_bytes(self.read_whole(most_lines)))
 
     def iterate_lines(self) -> Iterator[bytes]:
         """Yield the lines; DamagedError at one that is too long."""

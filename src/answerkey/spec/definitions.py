@@ -127,19 +127,41 @@ def find_dataset(
 
 
 def find_given_model(project: Project) -> str | None:
-    """Return the model that the caller names, as a file would: by key or by provider."""
+    """Return the model that the caller names, as a file would: by key, path or provider."""
     name = project.overrides.model_name
     if name is None or name in project.models or suggest(name, project.models):
         return name
     if isinstance(project.overrides.model, ModelConfig):
         return name
+    if is_model_file(name):
+        return open_model_file(project, name)
     return complete_name(name)
+
+
+def is_model_file(name: str) -> bool:
+    """Return whether the name of a model is the path of a model file."""
+    return name.lower().endswith(YAML_ENDINGS) and Path(name).is_file()
+
+
+def open_model_file(project: Project, name: str) -> str:
+    """Define the model of a model file, and return the path by which it is known from then on."""
+    from answerkey.spec.models import build_model
+
+    path = Path(name).resolve()
+    if str(path) not in project.models:
+        model = build_model(project.read(path, limit=path.parent))
+        if model is not None:
+            project.models[str(path)] = model
+        project.is_faulty |= model is None
+    return str(path)
 
 
 def choose_model(project: Project, reference: str, place: Place) -> str | ModelConfig:
     """Return the model that a reference means, for `open_model`; raise SpecError if it is none."""
     model = project.overrides.model
-    is_callers = project.is_callers or reference == find_given_model(project)
+    is_callers = project.is_callers
+    if is_callers is None:
+        is_callers = reference == find_given_model(project)
     if isinstance(model, ModelConfig) and reference == model.name:
         return model
     environment = project.environment

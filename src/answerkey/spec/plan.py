@@ -229,7 +229,10 @@ def load_model(
     if is_url(reference):
         # Whoever stored the reference chose the host: the keys of this project are not sent there.
         project.environment = load_environment(None, overrides.env)
-    if "/" not in reference and not is_data_file(file):
+    project.is_callers = False
+    if definitions.is_model_file(reference):
+        definitions.open_model_file(project, reference)
+    elif "/" not in reference and not is_data_file(file):
         definitions.define(project, project.read(find_file(file)))
         if reference not in project.models:
             raise_all(problems.errors)

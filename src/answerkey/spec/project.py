@@ -349,8 +349,8 @@ class Project:
     """A folder of files, with everything they define by key and the caller's options.
 
     `open_files` reads the caller's data files as those of a ready-made task. Where a definition
-    `is_faulty`, nothing can be said to be missing. `is_callers`: the caller wrote the task, not a
-    file, and so named its models.
+    `is_faulty`, nothing can be said to be missing. `is_callers` says whether the caller named the
+    models, and not a file; where it is None, only the model of the options is the caller's.
     """
 
     folder: Path
@@ -362,7 +362,7 @@ class Project:
     adapters: dict[str, Adapter] = field(default_factory=dict)
     tasks: dict[str, Node] = field(default_factory=dict)
     is_faulty: bool = False
-    is_callers: bool = False
+    is_callers: bool | None = None
     given_dataset: DatasetSpec | None = None
     open_files: Callable[[str | Path], DatasetSpec | None] | None = None
 

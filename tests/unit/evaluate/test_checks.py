@@ -96,14 +96,6 @@ def test_the_project_is_sound(folder: Path) -> None:
         ("dataset", "questions.jsonl", "questions.txt", "E201", "5:14"),
         (
             "dataset",
-            "questions.jsonl",
-            "questions.jsonl\n  columns: {answer: text, x: list}",
-            "E206",
-            "6:27",
-        ),
-        ("dataset", "questions.jsonl", f"questions.jsonl{FILTERS}", "E206", "8:33"),
-        (
-            "dataset",
             SOURCE,
             "file_path: none.jsonl",
             "E201",

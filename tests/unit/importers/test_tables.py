@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import answerkey as ak
+from answerkey.errors import Problems
 from answerkey.exporters import export
 
 if TYPE_CHECKING:
@@ -202,11 +203,12 @@ def test_an_archive_and_a_folder_of_subjects_are_read_whole(desk: Desk) -> None:
 
 
 def test_rows_that_lack_what_they_need_are_named(desk: Desk) -> None:
-    """The first of them, and how many more there are."""
+    """All of them."""
     error = desk.refuse(
         "no `question_id`", desk.json("x.json", [listed(), {"question_id": 2}, 3]), "mmlu-pro"
     )
-    assert error.message.endswith("(and in 1 more rows)")
+    assert isinstance(error, Problems)
+    assert len(error.errors) == 2
 
 
 # Batches

@@ -350,14 +350,13 @@ def check_inspect(desk: Desk, log: Path) -> None:
     assert found.tasks[0].their_mean == found.tasks[0].description.reported["accuracy"] == 0.375
     task = ak.run(found.folder, out=desk.folder / "run").tasks["numbers"]
     assert task.metrics["Accuracy"].value == 0.625
-    theirs, readers = task.totals["theirs"], task.totals["readings"]["theirs"]
+    theirs = task.totals["theirs"]
     assert (theirs["both_right"], theirs["both_wrong"]) == (4, 4)
     reasons = {
         side: {name: one["count"] for name, one in theirs[side]["reasons"].items()}
         for side in ("only_theirs", "only_ours")
     }
     assert reasons == {"only_theirs": {"SEVERAL_CHOICES": 2}, "only_ours": {"THEY_READ_NOTHING": 6}}
-    assert (readers["n"], readers["readers"]["Inspect"]) == (8, 8)
 
 
 def check_lm_eval(desk: Desk, log: Path) -> None:

@@ -958,7 +958,7 @@ error[E201]: the ending of `rows.xlsx` names no format
         """\
 error[E201]: the folder has no such file
   --> data
-  = help: files there: none; see `extension`
+  = help: files there: none; see `extension` and `pattern`
 """,
     ),
     Mistake(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from answerkey.errors import hide_secrets
@@ -142,7 +141,7 @@ def _list_facts(task: PlannedTask) -> dict[str, str]:
 
 def describe_plan(plan: DryRun) -> dict[str, Any]:
     """Return what `run --dry-run --json` prints below `dry_run`."""
-    return {"tasks": [asdict(task) for task in plan.tasks]}
+    return {"tasks": [vars(task) for task in plan.tasks]}
 
 
 # ── ready-made tasks

@@ -15,6 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import huggingface_hub
 import pytest
 from tests.lazy import trustme
 
@@ -402,6 +403,7 @@ def test_files_are_fetched_through_the_proxy(
     assert "NO_PROXY" not in os.environ
     monkeypatch.setenv("NO_PROXY", host)
     monkeypatch.setenv("no_proxy", host)
+    huggingface_hub.close_session()  # which has read the environment
     with pytest.raises(DataError):
         source.read(name="quiz")
     assert (len(proxy.asked), os.environ["NO_PROXY"]) == (asked, host)

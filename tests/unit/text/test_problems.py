@@ -235,6 +235,7 @@ NOT_IN_PYTHON = {
     "--clean",
     "--column",
     "--dry-run",
+    "--header",
     "--json",
     "--log_samples",
     "--question",

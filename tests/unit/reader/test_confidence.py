@@ -94,7 +94,7 @@ def test_a_task_may_accept_doubted_answers() -> None:
 )
 def test_only_known_grades_are_accepted(extraction: dict[str, str]) -> None:
     """And only by the rule that has grades."""
-    with pytest.raises(SpecError, match="`accept`"):
+    with pytest.raises(SpecError, match="accept: GRADE"):
         find_rule(extraction)
 
 

@@ -580,11 +580,6 @@ class Scores:
         is_scored = self.frame["status"] == ScoreStatus.SCORED.value
         return (is_scored & self.frame["excluded_by"].is_null()).alias("counted")
 
-    @cached_property
-    def are_all_counted(self) -> bool:
-        """Whether every row takes part in metrics."""
-        return bool(self._counted.all())
-
     def count(self, status: ScoreStatus) -> int:
         """Return how many verdicts have this status."""
         return int((self.frame["status"] == status.value).sum())

@@ -694,12 +694,6 @@ def draw_progress(progress: CallProgress, width: int, *, bar: str = BAR) -> list
     return [head, *draw_text(", ".join(_say_progress(progress)), width)]
 
 
-def write_progress(progress: CallProgress) -> str:
-    """Return the same on one line, for a log."""
-    texts = [f"{progress.done} of {progress.total}", *_say_progress(progress)]
-    return make_visible(f"{_name_progress(progress)}: {', '.join(texts)}")
-
-
 def draw_runs(runs: Sequence[RunProgress], width: int, *, bar: str = BAR) -> list[Line]:
     """Return a bar for each of several runs, each with a line of how its calls go."""
     lines: list[Line] = []
@@ -707,13 +701,6 @@ def draw_runs(runs: Sequence[RunProgress], width: int, *, bar: str = BAR) -> lis
         lines.append(draw_bar(run.name, run.done, run.total, bar=bar))
         lines += draw_text(shorten(_say_run(run), width - len(INDENT)), width, "dim")
     return lines
-
-
-def write_runs(runs: Sequence[RunProgress]) -> list[Line]:
-    """Return the same for a log, and how many are done."""
-    lines = [line(f"{run.name}: {run.done} of {run.total}, {_say_run(run)}") for run in runs]
-    over = sum(run.is_over for run in runs)
-    return [*lines, line(f"{over} of {len(runs)} runs done")]
 
 
 def _say_run(run: RunProgress) -> str:

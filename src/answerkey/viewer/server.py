@@ -5,19 +5,15 @@ Whatever goes wrong on the way of a request becomes an answer, too.
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import re
 import secrets
 import sys
-import tempfile
 import traceback
-import webbrowser
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -184,14 +180,6 @@ at its end. Each start has a token of its own.</p>
 </html>
 """  # noqa: E501 - the text as it is written
 #: A page that goes on to an address at once.
-REDIRECT = """\
-<!doctype html>
-<meta charset="utf-8">
-<meta name="referrer" content="no-referrer">
-<meta http-equiv="refresh" content="0; url={0}">
-<title>answerkey</title>
-<p><a href="{0}">Go on to the runs</a></p>
-"""
 LOCKED_POLICY = (
     f"default-src 'none'; script-src '{hash_source(LOCKED_SCRIPT)}'; "
     f"style-src '{hash_source(LOCKED_STYLE)}'; "
@@ -370,18 +358,3 @@ def open_server(folder: str | Path, *, port: int = 0) -> Server:
     server.app = App(Guard(token, server.server_port), catalog, build_page())
     server.url = f"http://{LOOPBACK}:{server.server_port}/?token={token}"
     return server
-
-
-def open_browser(url: str) -> bool:
-    """Open an address by way of a file that only this user can read.
-
-    Return whether a browser was found.
-    """
-    handle, name = tempfile.mkstemp(prefix="answerkey-view-", suffix=".html")
-    atexit.register(Path(name).unlink, missing_ok=True)
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        stream.write(REDIRECT.format(escape(url, quote=True)))
-    try:
-        return webbrowser.open(Path(name).as_uri())
-    except webbrowser.Error:
-        return False

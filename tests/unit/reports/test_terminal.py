@@ -18,7 +18,6 @@ from answerkey.reports.terminal import (
     draw_next_steps,
     draw_progress,
     draw_summary,
-    write_progress,
 )
 from answerkey.reports.view import describe_run
 from answerkey.runs import Run
@@ -325,26 +324,6 @@ def test_the_block_says_how_far_it_is_and_how_it_goes() -> None:
     for width in (60, 80, 120):
         drawn = plain_text(draw_progress(HALF, width)).splitlines()
         assert max(map(measure_width, drawn)) <= width
-
-
-@pytest.mark.parametrize(
-    ("progress", "said"),
-    [
-        (HALF, f"mmlu: 600 of 1200, {HALF_SAID}"),
-        (START, f"mmlu: 0 of 10, {NOTHING}"),
-        (replace(START, purpose="judge:tone"), f"mmlu judge:tone: 0 of 10, {NOTHING}"),
-        (replace(START, done=10, pace=3.0), f"mmlu: 10 of 10, {NOTHING}"),
-        (WAITING, f"mmlu: 5 of 10, waits because `h` refuses\\x1b[31m, {RETRIED}"),
-        (replace(WAITING, problem=None), f"mmlu: 5 of 10, waiting, {RETRIED}"),
-        (BATCH, f"mmlu: 0 of 10, batch batch_1 in_progress 3/10, waiting, {NOTHING}"),
-    ],
-)
-def test_a_log_gets_one_line(progress: CallProgress, said: str) -> None:
-    """The same facts without a bar.
-
-    What is not known yet is left out, and why a run waits is said.
-    """
-    assert write_progress(progress) == said
 
 
 def test_bars_are_safe_and_plain_where_they_must_be() -> None:

@@ -42,10 +42,8 @@ def test_spread_of_nothing_is_all_failed() -> None:
 def test_counted_rows_are_scored_and_not_excluded() -> None:
     """A row without a score, and one that an action keeps out, take no part in metrics."""
     scores = make_scores([0.5, 1.0, 0.0])
-    assert scores.are_all_counted
     assert scores.counted().to_list() == [True, True, True]
     failed = scores.take(pl.Series([0, 2])).spread([0, 2], 3, "BAD_ROW")
-    assert not failed.are_all_counted
     excluded = pl.Series("excluded_by", [None, None, "rule"], dtype=pl.String)
     kept_out = Scores(failed.frame.with_columns(excluded))
     assert kept_out.counted().to_list() == [True, False, False]

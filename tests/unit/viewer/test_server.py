@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import stat
 from pathlib import Path
 
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.viewer.server import Server, open_browser, open_server
+from answerkey.viewer.server import Server, open_server
 
 from .conftest import Client
 
@@ -139,25 +138,3 @@ def test_a_port_that_is_taken_is_refused(runs: Path, server: Server) -> None:
     with pytest.raises(SpecError, match=str(server.server_port)) as caught:
         open_server(runs, port=server.server_port)
     assert caught.value.code == "E119"
-
-
-def test_the_browser_is_opened_by_way_of_a_private_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The token is on no command line, and the file is for this user alone.
-
-    The address is text in it.
-    """
-    opened: list[str] = []
-
-    def note(address: str) -> bool:
-        opened.append(address)
-        return True
-
-    monkeypatch.setattr("webbrowser.open", note)
-    assert open_browser('http://127.0.0.1:1/?token=secret"><script>')
-    assert "secret" not in opened[0]
-    file = Path(opened[0].removeprefix("file://"))
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    text = file.read_text(encoding="utf-8")
-    file.unlink()
-    assert text.count("token=secret&quot;&gt;&lt;script&gt;") == 2
-    assert "<script>" not in text

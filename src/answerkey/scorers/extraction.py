@@ -145,10 +145,10 @@ def find_rule(extraction: object) -> ExtractionRule:
         " `{rule: …, fallback: MODEL}` has a model read the rest, and `{rule: stated_answer,"
         f" accept: GRADE}}` sets the lowest grade that counts, out of {listing(GRADES)}"
     )
-    name = fields.get("rule")
+    typed = fields.get("rule")
     near = None
-    if isinstance(name, str) and name not in RULES:
-        near = suggest(name, RULES)
+    if isinstance(typed, str) and typed not in RULES:
+        near = suggest(typed, RULES)
     if near:
         hint = f"{near} {hint}"
     raise SpecError("E108", f"unknown extraction rule {extraction!r}", hint=hint)

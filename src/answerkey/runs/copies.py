@@ -16,13 +16,11 @@ from pathlib import Path
 from answerkey.datasets.storage import find_object, put_object
 from answerkey.errors import RunError
 from answerkey.models.store import CallStore, remove_store
-from answerkey.runs.store import JOURNAL_NAME, ObjectStore, RunStore, reaching_storage
+from answerkey.runs.store import JOURNAL_NAME, OWNER_NAME, ObjectStore, reaching_storage
 
 #: Seconds between two published copies at least; a copy that takes long is made more seldom.
 EVERY = 60.0
 SHARE = 20.0
-#: The file that says which run a folder of this machine belongs to.
-OWNER_NAME = "run"
 
 
 class JournalCopies:
@@ -115,12 +113,3 @@ def _merge(local: Path, copy: Path) -> int:
         published.mend()
         journal.merge(published)
         return journal.lost + published.lost
-
-
-def remove_journal(store: RunStore) -> None:
-    """Delete the journal of a complete run, and its published copy: the tables say the same."""
-    if isinstance(store, ObjectStore):
-        store.remove([JOURNAL_NAME])
-        (store.home / OWNER_NAME).unlink(missing_ok=True)
-    if store.home is not None:
-        remove_store(store.home / JOURNAL_NAME)

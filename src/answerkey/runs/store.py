@@ -53,7 +53,11 @@ RUN_FILE = re.compile(
     r"(tasks/[^/]+(?:/repetitions/\d+)?)/"
     r"(?:(?:task|metrics|repeatability)\.json|agreement\.parquet|(?:scores|completions|samples)/part-[^/]+\.parquet)"
 )
+#: What is written before `run.json`.
+_FIRST_FILE = re.compile(r"tasks/[^/]+/(?:task\.json|samples/part-00000\.parquet)")
 JOURNAL_NAME = "calls.sqlite"
+#: The file that says which run on object storage a folder of this machine belongs to.
+OWNER_NAME = "run"
 #: Statistics, which nothing here reads, would take a third of the time of writing.
 PARQUET: Any = {"compression_level": 1, "statistics": False}
 PART = re.compile(r".*/part-\d+\.parquet")
@@ -321,12 +325,15 @@ class RunStore(ABC):
     def list_top(self) -> set[str]:
         """Return the names of what lies right in the run folder."""
 
-    def require_new(self, besides: Iterable[str] = ()) -> None:
-        """Raise E502 when something is there already, other than the names `besides`."""
-        for name in self.list_top() - {LOCK_NAME, *besides}:
-            if not name.endswith(".draft"):  # which a process that was killed left
-                message = f"`{self.place}` is there already and not empty"
-                raise RunError("E502", message, hint="choose a new folder with `--out`")
+    def require_new(self) -> None:
+        """Raise E502 when something is there already, except what a process killed at its start
+        left.
+        """
+        names = {name for name in self.list_top() if not name.endswith(".draft")} - {LOCK_NAME}
+        is_left = names == {"tasks"} and all(map(_FIRST_FILE.fullmatch, self.list_files("tasks")))
+        if names and not is_left:
+            message = f"`{self.place}` is there already and not empty"
+            raise RunError("E502", message, hint="choose a new folder with `--out`")
 
     def lock(self) -> RunLock:
         """Keep the run for this process; E506 while another one works on it."""

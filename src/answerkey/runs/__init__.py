@@ -1,5 +1,6 @@
 """Runs: written, read, listed, and gone on with where one stopped."""
 
+from answerkey.runs.lock import remove_empty
 from answerkey.runs.run import (
     NOT_COMPLETE,
     KeptCompletions,
@@ -22,7 +23,6 @@ from answerkey.runs.store import (
     RunPlace,
     StoredFolder,
     find_place,
-    remove_empty,
     write_frames,
     write_output,
     write_whole,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 import polars as pl
 
 from answerkey.errors import AnswerkeyError, RunError, hide_secrets
-from answerkey.runs.lock import RunLock
+from answerkey.runs.lock import RunLock, remove_empty
 from answerkey.runs.run import (
     AGREEMENT,
     FORMAT_VERSION,
@@ -30,8 +30,8 @@ from answerkey.runs.run import (
     Run,
     Table,
     describe_files,
-    find_digest,
     join_parts,
+    read_json,
     read_manifest,
     read_run,
 )
@@ -45,7 +45,6 @@ from answerkey.runs.store import (
     StoredFolder,
     find_place,
     open_store,
-    remove_empty,
 )
 from answerkey.types import (
     MetricValue,
@@ -78,20 +77,26 @@ class NewFolder:
         """
         runs = Path("runs")
         made = [] if runs.exists() else [runs]
-        FolderStore(runs).make_folders([""])
         stem = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{re.sub(r'[^A-Za-z0-9_-]+', '-', self.key)}"
-        folder, number = runs / stem, 1
-        while True:
-            try:
-                folder.mkdir()
-            except FileExistsError:
+        folder = runs / stem
+        number = 1
+        try:
+            runs.mkdir(exist_ok=True)
+            while not _create_folder(folder):
                 number += 1
                 folder = runs / f"{stem}-{number}"
-            except OSError as error:
-                message = f"cannot make `{folder}`: {error}"
-                raise RunError("E502", message, hint="choose another with `--out`") from error
-            else:
-                return folder, [folder, *made]
+        except OSError as error:
+            message = f"cannot make `{folder}`: {error}"
+            raise RunError("E502", message, hint="choose another with `--out`") from error
+        return folder, [folder, *made]
+
+
+def _create_folder(folder: Path) -> bool:
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        return False
+    return True
 
 
 def choose_place(out: str | RunPlace | None, key: str) -> RunPlace | NewFolder:
@@ -147,20 +152,17 @@ def start_run(
     with ExitStack() as undo:
         for path in reversed(made):
             undo.callback(remove_empty, path)
-        store.make_folders([""])
         lock = store.lock()
         undo.callback(lock.close)
         store.require_new()
         if isinstance(store, ObjectStore):
             from answerkey.runs.copies import claim_folder
 
-            claim_folder(store, content["started_at"], is_new=True)
+            claim_folder(store, content["started_at"])
         undo.callback(_remove_files, store)
         for key, source in tasks.items():
-            TaskWriter(store, f"tasks/{key}").make()
             store.write_json(f"tasks/{key}/task.json", source)
             if samples is not None and key in samples:
-                store.make_folders([f"tasks/{key}/samples"])
                 store.write_frame(f"tasks/{key}/samples/part-00000.parquet", samples[key])
         store.write_json("run.json", content)
         undo.pop_all()
@@ -188,7 +190,7 @@ def reopen_run(place: RunPlace) -> RunWriter:
         if isinstance(store, ObjectStore):
             from answerkey.runs.copies import bring_journal, claim_folder
 
-            claim_folder(store, str(manifest.get("started_at")), is_new=False)
+            claim_folder(store, manifest["started_at"])
             lost = bring_journal(store)
         undo.pop_all()
     return RunWriter(store, manifest, lock, lost_records=lost)
@@ -216,17 +218,14 @@ class RunWriter:
 
         Not if its journal cannot be read.
         """
-        self._reopen_journal()
+        if self.store.home is not None and (self.store.home / JOURNAL_NAME).is_file():
+            self.journal()
         self.is_resumed = True
         entries = [{**entry, "counts": None} for entry in self.manifest["tasks"]]
         self.manifest |= {**changes, "status": "running", "tasks": entries}
         for name in ("ended_at", "stopped", "gates", "files"):
             self.manifest.pop(name, None)
         self.write_manifest()
-
-    def _reopen_journal(self) -> None:
-        if self.store.home is not None and (self.store.home / JOURNAL_NAME).is_file():
-            self.journal()
 
     def journal(self) -> CallStore:
         """Return the journal of the run, opened the first time it is asked for."""
@@ -272,7 +271,7 @@ class RunWriter:
 
     def task(self, key: str) -> TaskWriter:
         """Return the writer of one task."""
-        return TaskWriter(self.store, f"tasks/{key}").make()
+        return TaskWriter(self.store, f"tasks/{key}")
 
     def add_notices(self, notices: Iterable[Notice]) -> None:
         """Add notices to `run.json`, each text once."""
@@ -283,11 +282,7 @@ class RunWriter:
         """Return a task's `task.json`."""
         name = f"tasks/{key}/task.json"
         file = self.store.find_file(name)
-        if file is None:
-            raise RunError(
-                "E503", f"`{self.store.show(name)}` is missing", hint="the run folder is damaged"
-            )
-        return self.store.read_json(file, find_digest(self.manifest.get("files"), name))
+        return read_json(self.store, file, name, self.manifest.get("files"))
 
     def write_manifest(self) -> None:
         """Publish the journal of a run that is not complete, then write `run.json`; E506 if it is
@@ -355,11 +350,6 @@ class TaskWriter:
     store: RunStore
     base: str
 
-    def make(self) -> Self:
-        """Make the folders of the tables."""
-        self.store.make_folders(f"{self.base}/{table}" for table in TABLES)
-        return self
-
     def write_chunk(
         self, index: int, scores: pl.DataFrame | None, completions: pl.DataFrame | None
     ) -> None:
@@ -380,8 +370,6 @@ class TaskWriter:
 
     def write_metrics(self, metrics: Sequence[MetricValue], totals: Mapping[str, Any]) -> None:
         """Take the numbers; the task is finished with that."""
-        for table in TABLES:
-            self.store.remove_drafts(f"{self.base}/{table}")
         unify_parts(self.store, f"{self.base}/scores")
         numbers = {"metrics": [asdict(metric) for metric in metrics], "tally": totals}
         self.store.write_json(f"{self.base}/metrics.json", numbers)
@@ -395,7 +383,7 @@ class TaskWriter:
     def repetition(self, number: int) -> TaskWriter:
         """Return the writer of a repetition; the first one is the task itself, number 0."""
         base = f"{self.base}/{REPETITIONS}/{number + 1}"
-        return replace(self, base=base).make() if number else self
+        return replace(self, base=base) if number else self
 
     def write_repeatability(self, summary: Mapping[str, Any], agreement: pl.DataFrame) -> None:
         """Take what all repetitions say together, and sample by sample."""

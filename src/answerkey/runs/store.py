@@ -262,10 +262,6 @@ class RunStore(ABC):
                 yield table
         except (OSError, ValueError, pl.exceptions.PolarsError) as error:
             raise describe_damage(self.show(file.name), error) from error
-        except DataError as error:
-            if error.code != "E202":
-                raise
-            raise describe_damage(self.show(file.name), error) from None
 
     def count_rows(self, file: RunFile) -> int:
         """Return how many rows a Parquet file says it has; E503 when that cannot be.

@@ -568,13 +568,12 @@ def resume_command(console: Console, run: str, **options: Any) -> int:
     """
     from answerkey.evaluate import rerun
     from answerkey.reports.view import find_run
-    from answerkey.runs import begin_noted, find_place, is_run, load_manifest
+    from answerkey.runs import find_place, is_run, load_manifest
 
     with keep_files(options) as write:
         place = find_place(run)
         if isinstance(place, Path) and not place.is_dir():
             place = find_run(run).path or place
-        begin_noted(place)
         if not is_run(place):
             with console.display() as display:
                 return finish(

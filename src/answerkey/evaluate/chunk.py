@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -39,10 +39,6 @@ from answerkey.types import (
     ScoreStatus,
     Validity,
 )
-
-#: Returns the completions of a chunk, by its index and the ids of its rows, that a stopped run
-#: wrote; None where there are none.
-FindWritten = Callable[[int, pl.Series], Completions | None]
 
 
 @dataclass(frozen=True)
@@ -85,7 +81,7 @@ def _check(job: Job, chunk: Shard, samples: Samples) -> RowProblems:
     return problems
 
 
-def evaluate_chunk(job: Job, find_written: FindWritten | None, chunk: Shard) -> ChunkResult:
+def evaluate_chunk(job: Job, chunk: Shard) -> ChunkResult:
     """Take a chunk from its samples to its scores."""
     problems = None
     samples = chunk.samples.load()
@@ -95,7 +91,7 @@ def evaluate_chunk(job: Job, find_written: FindWritten | None, chunk: Shard) -> 
             return ChunkResult(len(samples), problems=problems)
         chunk = replace(chunk, failed=tuple(sorted(set(problems.failed))))
     try:
-        result = _score_chunk(job, find_written, chunk, samples)
+        result = _score_chunk(job, chunk, samples)
     except AnswerkeyError as error:
         if problems is None or isinstance(error, RunError):
             raise
@@ -104,19 +100,11 @@ def evaluate_chunk(job: Job, find_written: FindWritten | None, chunk: Shard) -> 
     return replace(result, problems=problems)
 
 
-def _score_chunk(
-    job: Job, find_written: FindWritten | None, chunk: Shard, samples: Samples
-) -> ChunkResult:
+def _score_chunk(job: Job, chunk: Shard, samples: Samples) -> ChunkResult:
     task = job.task
     size = task.num_trials
     repeated = samples.repeat(size)
-    written = None
-    if find_written is not None and not chunk.skipped and chunk.recorded is None:
-        written = find_written(chunk.index, repeated.ids)
-    if written is not None:
-        completions = written.number(job.trials)
-    else:
-        completions = _complete(job, chunk, samples)
+    completions = _complete(job, chunk, samples)
     scores = _judge(task, chunk, samples, completions)
     main = task.main_step
     audited = find_audited_rows(job.audited, chunk.places, size)
@@ -125,11 +113,10 @@ def _score_chunk(
     if category is not None:
         columns.append(category)
     facts = describe_rows(repeated, completions, scores, main=main.key, columns=columns)
-    is_new = job.keep_completions and written is None
     return ChunkResult(
         rows=len(samples),
         scores=join_scores(completions, scores),
-        completions=completions.frame if is_new else None,
+        completions=completions.frame if job.keep_completions else None,
         facts=facts,
         readings=count_readings(main.scorer, repeated, completions, scores[main.key], audited),
         encoded={key: table.encoded for key, table in scores.items()},

@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import dropwhile
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -33,7 +32,7 @@ from answerkey.errors import (
     raise_if_interrupted,
 )
 from answerkey.evaluate.checks import RowProblems, check_whole
-from answerkey.evaluate.chunk import ChunkResult, FindWritten, check_chunk, evaluate_chunk
+from answerkey.evaluate.chunk import ChunkResult, check_chunk, evaluate_chunk
 from answerkey.evaluate.display import Display
 from answerkey.evaluate.job import Job, Progress, Shared
 from answerkey.evaluate.options import Options
@@ -54,7 +53,7 @@ from answerkey.metrics import (
 from answerkey.runs import Run, RunWriter, TaskWriter, join_parts
 from answerkey.runs.writing import unify_parts
 from answerkey.spec import Task
-from answerkey.types import Completions, MetricValue, Notice, Scores, ScoreStatus
+from answerkey.types import MetricValue, Notice, Scores, ScoreStatus
 
 if TYPE_CHECKING:
     from answerkey.evaluate.session import Session
@@ -327,7 +326,7 @@ def evaluate_rows(  # noqa: PLR0913 - each says another thing about the rows
     problems = RowProblems(len(job.dataset))
     results: list[ChunkResult] = []
     done = 0
-    work = partial(evaluate_chunk, job.without_rows(), _reuse_written(job, tables))
+    work = partial(evaluate_chunk, job.without_rows())
     for chunks in job.stages(first):
         if is_stopped or (results and results[0].is_failing):
             chunks = (chunk.leave_out(STOPPED_EARLY) for chunk in chunks)  # noqa: PLW2901
@@ -362,22 +361,6 @@ def _require_readable(result: ChunkResult, count: int) -> None:
             "large enough? `--no-stop-on-nonsense` starts a run that goes on"
         )
         raise SolverError("E305", message, hint=hint)
-
-
-def _reuse_written(job: Job, tables: TaskWriter) -> FindWritten | None:
-    """Return what finds the completions that a stopped run has written, where a model is called."""
-    if job.model is None:
-        return None
-    from answerkey.models.calls import Reused
-
-    def find(index: int, ids: pl.Series) -> Completions | None:
-        written = tables.read_completions(index, ids)
-        watch = getattr(job.model, "watch", None)
-        if written is not None and watch is not None:
-            watch(Reused(written))
-        return written
-
-    return find
 
 
 def _conclude(job: Job, tables: TaskWriter, results: Sequence[ChunkResult]) -> Outcome:
@@ -482,12 +465,12 @@ def check_rows(
     """Return what is wrong with the rows of a job, and with the job as a whole.
 
     What is wrong with rows does not depend on the model: rows that were checked for another one
-    (`shared`) are not read again. Rows that the model has answered before need no check.
+    (`shared`) are not read again.
     """
     checked: dict[object, RowProblems] = {}
     if shared is not None and job.recorded is None:
         checked = shared.get(dict)
-    key = (id(job.dataset), job.task.fingerprint, job.num_asked)
+    key = (id(job.dataset), job.task.fingerprint)
     if key not in checked:
         checked[key] = _check_chunks(job.only_check(), engine, progress)
     problems = RowProblems(len(job.dataset))
@@ -499,15 +482,9 @@ def check_rows(
 def _check_chunks(job: Job, engine: Engine, progress: Progress) -> RowProblems:
     rows = len(job.dataset)
     problems = RowProblems(rows)
-    left = list(
-        dropwhile(
-            lambda chunk: chunk.offset + len(chunk.samples) <= job.num_asked,
-            job.chunks(),
-        )
-    )
-    done = left[0].offset if left else rows
+    done = 0
     work = partial(check_chunk, job.without_rows())
-    for chunk_problems in engine.map(work, left, spread=job.spread):
+    for chunk_problems in engine.map(work, job.chunks(), spread=job.spread):
         problems.merge(chunk_problems, done)
         done += chunk_problems.rows
         progress("check", done, rows)

@@ -86,8 +86,7 @@ class Job:
     When rows are checked before they are scored (`is_checked`), `failed` holds, in order, the
     positions of rows that are wrong in the dataset: they are not sent to a model, and are FAILED
     for every scorer. `image_files` has the SHA-256 of each image file in the prompts. The rows at
-    `audited` are read by other extraction rules as well. The model has answered the first
-    `num_asked` rows before, if the run was stopped.
+    `audited` are read by other extraction rules as well.
     """
 
     specification: Specification
@@ -107,7 +106,6 @@ class Job:
     spread: Spread = "alone"
     chunk_rows: int = CHUNK_ROWS
     audited: Sequence[int] = ()
-    num_asked: int = 0
 
     @property
     def key(self) -> str:
@@ -194,7 +192,7 @@ class Job:
             kinds.append(self.task.solver)
         spread: Spread = "apart"
         are_ours = all(type(kind).__module__.startswith("answerkey.") for kind in kinds)
-        if are_ours and len(self.dataset) - self.num_asked >= WORKER_ROWS:
+        if are_ours and len(self.dataset) >= WORKER_ROWS:
             spread = "processes"
         rows = choose_chunk_rows(self, spread)
         if sends_prompts:

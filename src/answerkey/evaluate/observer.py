@@ -26,7 +26,6 @@ from answerkey.models.calls import (
     FinishedCalls,
     Remembered,
     Retried,
-    Reused,
     charge,
 )
 from answerkey.models.config import Price
@@ -202,10 +201,6 @@ class Observer:
         elif isinstance(event, BatchSeen):
             with self._lock:
                 self._batches[event.batch] = event
-        elif isinstance(event, Reused):
-            calls = len(event.completions)
-            with self._lock:
-                self._count(SOLVE).update(done=calls, known=calls)
         elif isinstance(event, BatchLeft):
             batch = f"the batch `{event.batch}` of {event.calls} calls"
             hint = "`answerkey resume` collects it; nothing is handed in twice"

@@ -52,7 +52,6 @@ from answerkey.runs import (
     RunWriter,
     StoredFolder,
     Table,
-    begin_noted,
     choose_place,
     find_place,
     forget_journal,
@@ -325,7 +324,6 @@ def resume_matrix(
     shared = Shared()
     parent = find_place(folder)
     display = choose_display(display, None)
-    begin_noted(parent)
     places = list_places(parent)
     if not places:
         message = f"`{parent}` is no run folder, and there is none below it"
@@ -363,7 +361,6 @@ def reopen_stopped(
     place: RunPlace, options: Mapping[str, Any], display: Display, shared: Shared | None = None
 ) -> Run | tuple[PendingRun, RunWriter]:
     """Return a run that stopped, ready to continue, with its writer; a complete one as it is."""
-    begin_noted(place)
     if load_manifest(place)["status"] == "complete":
         forget_journal(place)  # a failing disk may have kept it
         return load_run(place)
@@ -374,12 +371,7 @@ def reopen_stopped(
             return load_run(place)
         chosen, kept = _choose_options(writer.manifest, options)
         engine = open_engine(chosen.engine, chosen.ray_address)
-        jobs = []
-        for job in _open_again(writer, chosen, shared):
-            if job.recorded is None:
-                num_asked = writer.count_asked(job.key) // job.task.num_trials
-                job = replace(job, num_asked=num_asked)  # noqa: PLW2901
-            jobs.append(job)
+        jobs = _open_again(writer, chosen, shared)
         pending = PendingRun(place.name, jobs, writer.manifest, engine, chosen)
         pending = pending.check(display, shared)
         writer.restart({**describe_system(), "options": kept.stored()})

@@ -48,11 +48,9 @@ from answerkey.runs import (
     RunPlace,
     RunWriter,
     choose_place,
-    forget_beginnings,
     load_run,
     remove_empty,
     start_run,
-    write_beginnings,
 )
 from answerkey.sandbox import Snippet, require_trust
 from answerkey.spec import (
@@ -372,10 +370,7 @@ class BegunRun:
 def _begin_together(
     runs: Sequence[PendingRun], parent: RunPlace | NewFolder
 ) -> tuple[RunPlace, list[BegunRun]]:
-    """Create a folder for each run below `parent`: all of them, or none.
-
-    A note of what is about to begin lets `resume` begin the runs if this process is killed.
-    """
+    """Create a folder for each run below `parent`: all of them, or none."""
     folders = []
     for number, pending in enumerate(runs, start=1):
         slug = re.sub(r"[^A-Za-z0-9_.-]+", "-", pending.name).strip("-")
@@ -386,19 +381,12 @@ def _begin_together(
             parent, created = parent.make()
             for path in reversed(created):
                 undo.callback(remove_empty, path)
-        beginnings = {}
         for folder, pending in zip(folders, runs, strict=True):
             pending.manifest["matrix"] = folders
-            if not any(store_samples(job) is not None for job in pending.jobs):
-                beginnings[folder] = {"manifest": pending.manifest, "tasks": pending.sources}
-        write_beginnings(parent, beginnings)
-        undo.callback(forget_beginnings, parent)
-        for folder, pending in zip(folders, runs, strict=True):
             writer = pending.begin(parent / folder)
             undo.callback(writer.discard)
             begun.append(BegunRun(pending.name, parent / folder, pending, writer))
         undo.pop_all()
-    forget_beginnings(parent)
     return parent, begun
 
 

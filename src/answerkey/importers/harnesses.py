@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from answerkey.datasets.options import list_values
 from answerkey.datasets.rows import iterate_blocks
 from answerkey.datasets.tables import load_table
 from answerkey.errors import listing
@@ -360,13 +361,14 @@ _LIGHTEVAL_METRICS = (
     "pem",
 )
 _COLUMNS = frozenset({"doc", "metric", "model_response"})
+_FLAT_COLUMNS = frozenset({"full_prompt", "predictions"})
 _BLOCK = 2_048
 
 
 class LightevalReader(LogReader):
     """Reads `details_<task>|<shots>_<time>.parquet` of lighteval.
 
-    Its columns are `doc`, `metric` and `model_response`.
+    Its columns are `doc`, `metric` and `model_response`; older releases had flat ones.
     """
 
     kind = "lighteval"
@@ -404,7 +406,8 @@ def _iterate_details(log: Log, file: LogFile) -> Iterator[Json]:
         return
     with log.guard(file):
         rows = load_table(path, by_trial=True).rows
-        if not set(rows.columns) >= _COLUMNS:
+        columns = set(rows.columns)
+        if not (columns >= _COLUMNS or columns >= _FLAT_COLUMNS):
             raise DamagedError(f"it has not got the columns {listing(sorted(_COLUMNS))}")
         number = 0
         for _, block in iterate_blocks(rows, size=_BLOCK):
@@ -417,6 +420,8 @@ def _iterate_details(log: Log, file: LogFile) -> Iterator[Json]:
 def _read_details(log: Log, row: Json) -> list[Record]:
     """Return the records of a row."""
     cells = Json(to_json_values(row.object()))
+    if "doc" not in cells.object():
+        cells = _nest_columns(cells)
     doc, metrics, response = cells.at("doc"), cells.at("metric"), cells.at("model_response")
     description = log.description
     if description.score is None:
@@ -433,6 +438,20 @@ def _read_details(log: Log, row: Json) -> list[Record]:
     sample_id = doc.text("id") or str((row.line or 0) - 1)
     verdict = Verdict(metrics.number(description.score), answer)
     return prompts.list_trials(sample_id, question, replies, verdict)
+
+
+def _nest_columns(cells: Json) -> Json:
+    """Return a row with flat columns as newer releases write it."""
+    predictions = cells.get("predictions")
+    values = []
+    for value in list_values(predictions) or [predictions]:
+        # A log-probability stands alone, or before whether it was the greedy choice.
+        values.append(value[0] if isinstance(value, list) and value else value)
+    is_text = len(values) < _FEWEST or any(isinstance(value, str) for value in values)
+    prompt = cells.get("full_prompt")
+    doc = {**cells.pick("choices", "gold_index"), "query": cells.get("example") or prompt}
+    response = {"input": prompt, "text" if is_text else "logprobs": values}
+    return Json({"doc": doc, "metric": cells.get("metrics"), "model_response": response})
 
 
 def _read_doc(doc: Json, texts: ask.Texts, prompt: prompts.Messages | None) -> ask.Question:

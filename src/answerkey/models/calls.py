@@ -19,7 +19,6 @@ from answerkey.models.config import Price
 from answerkey.types import (
     CACHE_NAMES,
     Completion,
-    Completions,
     CompletionStatus,
     Request,
     make_encoder,
@@ -322,14 +321,7 @@ class BatchLeft:
     calls: int
 
 
-@dataclass(frozen=True, slots=True)
-class Reused:
-    """These completions were read from the tables of the run, which has them whole."""
-
-    completions: Completions
-
-
-Event = Finished | Remembered | Retried | BatchSeen | BatchLeft | Reused
+Event = Finished | Remembered | Retried | BatchSeen | BatchLeft
 
 #: Hears every event, one at a time and in a hurry: the client waits for it. An AnswerkeyError that
 #: it raises stops the calls; those under way are finished and kept.

@@ -43,7 +43,6 @@ _sync_file = getattr(os, "fdatasync", os.fsync)
 _COLUMNS = "key, task, sample_id, trial, purpose, status, source, completion"
 #: Keys are random, so each dirties a page of the index; the shorter they are, the fewer there are.
 #: `batches` holds the batches under way, from the upload of a file until its calls are stored.
-#: `parts` holds the parts of completion tables, with their SHA-256, whose calls are all stored.
 _SCHEMA = (
     """
     CREATE TABLE IF NOT EXISTS calls (
@@ -59,7 +58,6 @@ _SCHEMA = (
         file TEXT PRIMARY KEY, batch TEXT, identity TEXT NOT NULL, keys TEXT NOT NULL
     )
     """,
-    "CREATE TABLE IF NOT EXISTS parts (name TEXT PRIMARY KEY, digest TEXT NOT NULL)",
     f"PRAGMA user_version = {VERSION}",
 )
 #: SQLite puts together what `sum_record` sums: damaged text need not be text for Python.
@@ -79,7 +77,7 @@ SELECT MAX(
     COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'calls'), 0), COALESCE(MAX(place), 0)
 ) - TOTAL({_IS_INTACT}) FROM calls
 """  # noqa: S608 - constants
-#: Intact records are numbered anew, so that a loss is told once. A lost call may be of any part.
+#: Intact records are numbered anew, so that a loss is told once.
 _MEND = (
     f"""
     CREATE TEMP TABLE intact AS
@@ -89,7 +87,6 @@ _MEND = (
     "DELETE FROM sqlite_sequence WHERE name = 'calls'",
     f"INSERT INTO calls ({_COLUMNS}, checksum) SELECT * FROM intact ORDER BY rowid",  # noqa: S608 - constants
     "DROP TABLE intact",
-    "DELETE FROM parts",
 )
 #: A sixteenth of the calls, so that not many more are deleted than need be.
 _DELETE_OLDEST = f"""
@@ -362,16 +359,6 @@ class CallStore:
     def end_batch(self, batch: Submitted) -> None:
         """Forget a batch: its calls are stored, or there was nothing to collect."""
         self._run("DELETE FROM batches WHERE file = ?", batch.file)
-
-    def keep_part(self, name: str, digest: str) -> None:
-        """Write down that all calls of a part of the completions are stored."""
-        self._run("INSERT OR REPLACE INTO parts VALUES (?, ?)", name, digest)
-
-    def list_parts(self) -> dict[str, str]:
-        """Return the SHA-256 of the parts of the completions whose calls are all stored, by
-        name.
-        """
-        return dict(self._run("SELECT name, digest FROM parts"))
 
     def close(self) -> None:
         """Let go of the file; a second call does nothing."""

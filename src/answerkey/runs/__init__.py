@@ -1,5 +1,6 @@
 """Runs: written, read, listed, and gone on with where one stopped."""
 
+from answerkey.runs.lock import remove_empty
 from answerkey.runs.run import (
     NOT_COMPLETE,
     KeptCompletions,
@@ -22,7 +23,6 @@ from answerkey.runs.store import (
     RunPlace,
     StoredFolder,
     find_place,
-    remove_empty,
     write_frames,
     write_output,
     write_whole,
@@ -31,13 +31,10 @@ from answerkey.runs.writing import (
     NewFolder,
     RunWriter,
     TaskWriter,
-    begin_noted,
     choose_place,
-    forget_beginnings,
     forget_journal,
     reopen_run,
     start_run,
-    write_beginnings,
 )
 
 __all__ = [
@@ -51,12 +48,10 @@ __all__ = [
     "Table",
     "TaskRun",
     "TaskWriter",
-    "begin_noted",
     "choose_place",
     "describe_gates",
     "find_answerer",
     "find_place",
-    "forget_beginnings",
     "forget_journal",
     "is_run",
     "join_parts",
@@ -70,7 +65,6 @@ __all__ = [
     "remove_empty",
     "reopen_run",
     "start_run",
-    "write_beginnings",
     "write_frames",
     "write_output",
     "write_whole",

@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import tempfile
 import threading
-import time
 from contextlib import closing, suppress
 from pathlib import Path
 
 from answerkey.datasets.storage import find_object, put_object
 from answerkey.errors import RunError
 from answerkey.models.store import CallStore, remove_store
-from answerkey.runs.store import JOURNAL_NAME, ObjectStore, RunStore, reaching_storage
+from answerkey.runs.store import JOURNAL_NAME, OWNER_NAME, ObjectStore, reaching_storage
 
-#: Seconds between two published copies at least; a copy that takes long is made more seldom.
+#: Seconds between two published copies.
 EVERY = 60.0
-SHARE = 20.0
-#: The file that says which run a folder of this machine belongs to.
-OWNER_NAME = "run"
 
 
 class JournalCopies:
@@ -58,19 +54,16 @@ class JournalCopies:
         self._thread.join()
 
     def _go_on(self) -> None:
-        pause = EVERY
-        while not self._end.wait(pause):
-            begun = time.monotonic()
+        while not self._end.wait(EVERY):
             with suppress(RunError, OSError):  # the next copy, or the end of the run, will tell
                 self.publish()
-            pause = max(EVERY, SHARE * (time.monotonic() - begun))
 
 
-def claim_folder(store: ObjectStore, started_at: str, *, is_new: bool) -> None:
+def claim_folder(store: ObjectStore, started_at: str) -> None:
     """Make the folder of this machine that of a run; what another run left there is removed."""
     owner = store.home / OWNER_NAME
     with suppress(OSError):
-        if not is_new and owner.read_text(encoding="utf-8") == started_at:
+        if owner.read_text(encoding="utf-8") == started_at:
             return
     remove_store(store.home / JOURNAL_NAME)
     owner.write_text(started_at, encoding="utf-8")
@@ -96,7 +89,11 @@ def bring_journal(store: ObjectStore) -> int:
             copy.replace(local)
             return 0
         try:
-            return _merge(local, copy)
+            with closing(CallStore(local)) as journal, closing(CallStore(copy)) as additions:
+                journal.mend()
+                additions.mend()
+                journal.merge(additions)
+                return journal.lost + additions.lost
         except RunError as error:
             if error.code != "E503":
                 raise
@@ -106,21 +103,3 @@ def bring_journal(store: ObjectStore) -> int:
             )
             hint = "delete the damaged one and resume: calls in the other are not repeated"
             raise RunError("E503", message, hint=hint) from error
-
-
-def _merge(local: Path, copy: Path) -> int:
-    """Add to a journal what a copy has more; return how many records both had lost."""
-    with closing(CallStore(local)) as journal, closing(CallStore(copy)) as published:
-        journal.mend()
-        published.mend()
-        journal.merge(published)
-        return journal.lost + published.lost
-
-
-def remove_journal(store: RunStore) -> None:
-    """Delete the journal of a complete run, and its published copy: the tables say the same."""
-    if isinstance(store, ObjectStore):
-        store.remove([JOURNAL_NAME])
-        (store.home / OWNER_NAME).unlink(missing_ok=True)
-    if store.home is not None:
-        remove_store(store.home / JOURNAL_NAME)

@@ -7,12 +7,10 @@ import json
 import os
 import platform
 import secrets
-import sys
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
-from hashlib import sha256
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +18,19 @@ from answerkey.datasets.storage import find_object, put_new, put_object, remove_
 from answerkey.errors import DataError, Place, RunError
 
 LOCK_NAME = "lock"
+#: The file with the token of the process of this machine that holds a lock on object storage.
+HOLDER_NAME = "holder"
 #: Seconds between two beats of a lock on object storage, and after which a silent holder counts as
 #: gone.
 BEAT = 15.0
 GONE = 90.0
 _MAX_BYTES = 10_000
+
+
+def remove_empty(folder: Path) -> None:
+    """Remove a folder, unless something is in it, such as a journal that is still needed."""
+    with suppress(OSError):
+        folder.rmdir()
 
 
 class RunLock:
@@ -46,10 +52,11 @@ class FolderLock(RunLock):
     people.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, mode: int = 0o777) -> None:
         self._file = folder / LOCK_NAME
         self._handle = -1
         try:
+            folder.mkdir(mode, parents=True, exist_ok=True)
             while not self.is_held:
                 self._take()
         except OSError as error:
@@ -100,34 +107,46 @@ def _try_lock(handle: int) -> bool:
 
 
 class ObjectLock(RunLock):
-    """The lock on a run on object storage, held until `close`, which closes `after` as well.
+    """The lock on a run on object storage, held until `close`.
+
+    `home` is the folder of this machine for the run: it is locked as well, and a holder whose token
+    is in it was a process of this machine that died.
 
     A store holds no lock for a process, so the holder writes the object `lock` again and again.
     One that has not been written for a while was left behind. If another process takes it over,
     the old holder, should it still be there, notices at its next beat.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, home: Path) -> None:
         self._folder = url
         self._url = f"{url}/{LOCK_NAME}"
         self._token = secrets.token_hex(8)
         self._end = threading.Event()
         self._is_lost = False
-        self.after = ExitStack()
+        note = home / HOLDER_NAME
+        with ExitStack() as undo:
+            undo.callback(remove_empty, home)
+            undo.enter_context(closing(FolderLock(home, 0o700)))
+            undo.callback(note.unlink, missing_ok=True)
+            self._take(note)
+            self._after = undo.pop_all()
+        self.is_held = True
+        self._thread = threading.Thread(target=self._beat, name="answerkey-lock", daemon=True)
+        self._thread.start()
+
+    def _take(self, note: Path) -> None:
         holder = self._read()
-        if holder and not _is_gone(holder):
+        is_dead = note.is_file() and note.read_text(encoding="ascii") == holder.get("token")
+        if holder and not is_dead and _find_age(holder) <= GONE:
             raise self._refuse(holder)
+        note.write_text(self._token, encoding="ascii")
         stored = find_object(self._url)
-        mark = None if stored is None else stored.mark
-        put_new(self._url, self._describe(), in_place_of=mark)
+        put_new(self._url, self._describe(), in_place_of=stored.mark if stored else None)
         # The lock itself says who has it: another process may have been quicker, and a store that
         # knows no conditions has written it in any case.
         holder = self._read()
         if not self._is_ours(holder):
             raise self._refuse(holder)
-        self.is_held = True
-        self._thread = threading.Thread(target=self._beat, name="answerkey-lock", daemon=True)
-        self._thread.start()
 
     def require_held(self) -> None:
         """Raise E506 when another process has taken the run over."""
@@ -146,7 +165,7 @@ class ObjectLock(RunLock):
         with suppress(DataError):  # a lock that has to stay is soon too old to count
             if self._is_ours(self._read()):
                 remove_objects([self._url])
-        self.after.close()
+        self._after.close()
 
     def _beat(self) -> None:
         """Write the lock until it is released, or until another process has it."""
@@ -173,7 +192,6 @@ class ObjectLock(RunLock):
     def _describe(self) -> bytes:
         holder = {
             "host": platform.node(),
-            "machine": name_machine(),
             "process": os.getpid(),
             "token": self._token,
             "beat_at": time.time(),
@@ -191,30 +209,11 @@ class ObjectLock(RunLock):
         return RunError("E506", message, where=Place(file=self._url), hint=hint)
 
 
-def _is_gone(holder: Mapping[str, Any]) -> bool:
-    """Return whether a holder was silent for long, or is a dead process of this machine."""
-    if _find_age(holder) > GONE:
-        return True
-    process = holder.get("process")
-    if not isinstance(process, int) or holder.get("machine") != name_machine():
-        return False
-    return not is_alive(process)
-
-
 def _find_age(holder: Mapping[str, Any]) -> float:
     beat = holder.get("beat_at")
     if not isinstance(beat, int | float):
         return GONE + 1
     return abs(time.time() - beat)
-
-
-def name_machine() -> str:
-    """Return a name for where numbers of processes mean the same: this machine since its start."""
-    parts = [platform.node(), sys.platform]
-    with suppress(OSError):
-        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"))
-        parts.append(str(Path("/proc/self/ns/pid").readlink()))
-    return sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def is_alive(pid: int) -> bool:

@@ -20,7 +20,6 @@ from pydantic import (
     Field,
     TypeAdapter,
     ValidationError,
-    ValidationInfo,
     model_validator,
 )
 
@@ -38,6 +37,12 @@ def _require_time(text: str) -> str:
     if datetime.fromisoformat(text).tzinfo is None:
         raise ValueError("a time needs its time zone")
     return text
+
+
+def _require_name(key: str) -> str:
+    if key in {".", ".."}:
+        raise ValueError("it cannot be the key of a task")
+    return key
 
 
 Count = Annotated[int, Field(ge=0, lt=_LIMIT)]
@@ -153,9 +158,9 @@ class Counts(Stored):
 
 
 class TaskEntry(Stored):
-    """A task of a run."""
+    """A task of a run; its key is the name of its folder, and leads nowhere else."""
 
-    key: str
+    key: Annotated[str, Field(pattern=r"^[^/\\\x00-\x1f]{1,300}$"), AfterValidator(_require_name)]
     display_name: str | None
     task: Values
     dataset: DatasetEntry
@@ -174,12 +179,10 @@ class TaskEntry(Stored):
 
 
 class StoredFile(Stored):
-    """A file below `tasks`; a table has rows."""
+    """A file below `tasks`."""
 
     bytes: Count
     sha256: str
-    rows: Count | None = None
-    tag: str = ""
 
 
 class Stop(Stored):
@@ -234,9 +237,6 @@ class Manifest(Stored):
     def _require_files(self) -> Self:
         if self.files is None and self.status != "running":
             raise ValueError("a run that has ended lists its `files`")
-        for name, file in (self.files or {}).items():
-            if file.rows is None and name.endswith(".parquet"):
-                raise ValueError(f"`files` does not say how many rows `{name}` has")
         return self
 
 
@@ -366,9 +366,7 @@ class Metrics(Stored):
     tally: Tally
 
     @model_validator(mode="after")
-    def _require_numbers(self, info: ValidationInfo) -> Self:
-        if info.context and info.context["is_in_memory"]:
-            return self  # a metric of the user's own may be infinite, and is not written
+    def _require_numbers(self) -> Self:
         for metric in self.metrics:
             _require_bounded(metric)
             for groups in metric.groups:
@@ -395,13 +393,10 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _GATES = TypeAdapter(tuple[Gate, ...])
 
 
-def require_shape(
-    model: type[Model], content: Mapping[str, Any], file: str, *, is_in_memory: bool = False
-) -> Model:
+def require_shape(model: type[Model], content: Mapping[str, Any], file: str) -> Model:
     """Return what a JSON file holds; E503 names the first field that is wrong, and why."""
     try:
-        context = {"is_in_memory": is_in_memory}
-        return model.model_validate_json(_encode(content), context=context)
+        return model.model_validate_json(_encode(content))
     except ValidationError as error:
         problem = _describe(error)
         hint = "the run folder is damaged, or answerkey did not write it"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -25,7 +24,6 @@ from answerkey.runs.manifest import (
 )
 from answerkey.runs.store import (
     PART,
-    RUN_FILE,
     RunFile,
     RunPlace,
     RunStore,
@@ -41,15 +39,13 @@ from answerkey.text import SHOWN_WIDTH, Drawn, plain_text
 from answerkey.types import Completions, Gate, GateStatus, MetricValue, Samples
 
 FORMAT_VERSION = 3
-#: `bytes` and `sha256` of each file by its path below the run folder; `rows` of a table, `tag` of
-#: an object.
+#: `bytes` and `sha256` of each file by its path below the run folder.
 Listed = Mapping[str, Mapping[str, Any]]
 NOT_COMPLETE = "the run is not complete"
 #: The value of a scorer that says whether an answer is right.
 RIGHT = "is_correct"
 #: What a task that was run several times has beside the tables of its first repetition.
 REPETITIONS, REPEATABILITY, AGREEMENT = "repetitions", "repeatability.json", "agreement.parquet"
-_FOLDER_NAME = re.compile(r"[^/\\\x00-\x1f]{1,300}")
 
 
 @dataclass(frozen=True)
@@ -318,7 +314,6 @@ class Run(Drawn):
         copy = open_store(place)
         copy.require_new()
         for name, file in source.list_files("tasks").items():
-            copy.make_folders([name.rpartition("/")[0]])
             copy.write_bytes(name, source.read_bytes(file))
         manifest = dict(self.manifest)
         if self.path is None:
@@ -368,17 +363,14 @@ def load_run(path: Run | str | Path | StoredFolder) -> Run:
         imported: Run | None = features.load_importers().open_log(place)
         if imported is not None:
             return imported
-    return _load(place)
+    store = open_store(place)
+    return read_run(store, read_manifest(store))
 
 
 def load_summary(place: RunPlace) -> Run:
     """Return a run for a list of runs: its tables, which may be large, are not hashed."""
-    return _load(place, is_compared=False)
-
-
-def _load(place: RunPlace, *, is_compared: bool = True) -> Run:
     store = open_store(place)
-    return read_run(store, read_manifest(store), is_compared=is_compared)
+    return read_run(store, read_manifest(store), is_compared=False)
 
 
 def load_manifest(place: RunPlace) -> dict[str, Any]:
@@ -449,27 +441,7 @@ def read_manifest(store: RunStore) -> dict[str, Any]:
         hint = f"this is answerkey {__version__}, which reads format {FORMAT_VERSION}: run it again"
         raise RunError("E503", message, hint=hint)
     require_shape(Manifest, manifest, store.show("run.json"))
-    with understanding(store.place):
-        require_folder_names(entry["key"] for entry in manifest["tasks"])
     return manifest
-
-
-def require_folder_names(names: Iterable[str]) -> None:
-    """Require that each name is that of a folder, and leads nowhere else; raise ValueError."""
-    for name in names:
-        if not _FOLDER_NAME.fullmatch(name) or name in {".", ".."}:
-            raise ValueError(f"{name!r} cannot be the key of a task")
-
-
-@contextmanager
-def understanding(place: RunPlace | None) -> Iterator[None]:
-    """Turn what a strange manifest leads to into E503."""
-    try:
-        yield
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        message = f"`{place}` does not hold what a run does: {type(error).__name__}: {error}"
-        hint = "the run folder is damaged, or none of ours"
-        raise RunError("E503", message, hint=hint) from error
 
 
 def read_run(
@@ -483,10 +455,10 @@ def read_run(
     files = store.list_files("tasks")
     listed: Listed | None = None if is_own else manifest.get("files")
     if listed is not None:
-        require_listed(store, listed, files, is_complete=manifest["status"] == "complete")
+        files = require_listed(store, listed, files)
         if is_compared:
-            tables = [files[name] for name in listed if name.endswith(".parquet")]
-            store.map(lambda file: require_content(store, file, listed[file.name]), tables)
+            tables = [file for name, file in files.items() if name.endswith(".parquet")]
+            store.map(lambda file: require_content(store, file, listed), tables)
     reader = _TaskReader(store, files, listed)
     finished = [
         entry for entry in manifest["tasks"] if f"tasks/{entry['key']}/metrics.json" in files
@@ -508,7 +480,7 @@ class _TaskReader:
         base = f"tasks/{entry['key']}"
         task = self._read_folder(entry, base, base)
         if self.listed is not None and entry["counts"] is not None:
-            require_counts(self.store, entry, task.counts)
+            self._require_counts(entry, task.counts)
         numbers = []
         for name in self.files:
             if match := re.fullmatch(rf"{re.escape(base)}/{REPETITIONS}/(\d+)/metrics\.json", name):
@@ -527,10 +499,7 @@ class _TaskReader:
     def _read_folder(self, entry: Mapping[str, Any], folder: str, base: str) -> TaskRun:
         name = f"{folder}/metrics.json"
         stored = self._read_json(name)
-        is_in_memory = self.store.place is None
-        metrics = require_shape(
-            Metrics, stored, self.store.show(name), is_in_memory=is_in_memory
-        ).metrics
+        metrics = require_shape(Metrics, stored, self.store.show(name)).metrics
         return TaskRun(
             key=entry["key"],
             manifest=entry,
@@ -543,17 +512,14 @@ class _TaskReader:
         )
 
     def _read_json(self, name: str) -> dict[str, Any]:
-        file = self.files.get(name)
-        if file is None:
-            message = f"`{self.store.show(name)}` is missing"
-            raise RunError("E503", message, hint="the run folder is damaged")
-        return self.store.read_json(file, find_digest(self.listed, name))
+        return read_json(self.store, self.files.get(name), name, self.listed)
 
     def _open_table(self, folder: str) -> Table:
-        if self.listed is None:
-            return Table(self.store, folder)
-        names = sorted(name for name in self.listed if name.startswith(f"{folder}/"))
-        return Table(self.store, folder, tuple(self.files[name] for name in names))
+        parts = []
+        for name, file in self.files.items():
+            if name.startswith(f"{folder}/") and PART.fullmatch(name):
+                parts.append(file)
+        return Table(self.store, folder, tuple(parts))
 
     def _read_agreement(self, base: str) -> pl.DataFrame:
         file = self.files.get(f"{base}/{AGREEMENT}")
@@ -561,88 +527,62 @@ class _TaskReader:
             return pl.DataFrame()
         return self.store.read_table(file)
 
+    def _require_counts(self, entry: Mapping[str, Any], counts: Mapping[str, int]) -> None:
+        """Raise E503 unless the counts in `run.json` are those of `metrics.json`."""
+        if entry["counts"] != counts or entry["dataset"]["samples"] != counts["samples"]:
+            why = f"its counts of `{entry['key']}` are not those of `metrics.json`"
+            raise refuse_changed(self.store.show("run.json"), why)
+
 
 # ── the list of files in `run.json`
-
-
-def choose_files(names: Collection[str]) -> list[str]:
-    """Return the files that belong in the list of `run.json`, in order.
-
-    Tables of what has no numbers yet may still be written, and nothing reads them.
-    """
-    chosen = []
-    for name in sorted(names):
-        match = RUN_FILE.fullmatch(name)
-        if match and (name.endswith("/task.json") or f"{match[1]}/metrics.json" in names):
-            chosen.append(name)
-    return chosen
 
 
 def describe_files(store: RunStore) -> dict[str, dict[str, Any]]:
     """Return the list of the files of a run for `run.json`, from what was written."""
     files = store.list_files("tasks")
-
-    def describe(name: str) -> dict[str, Any]:
-        file = files[name]
-        about: dict[str, Any] = {"bytes": file.size, "sha256": store.digest(file)}
-        if name.endswith(".parquet"):
-            about = {"rows": store.count_rows(file), **about}
-        if file.tag:
-            about["tag"] = file.tag
-        return about
-
-    names = choose_files(files)
-    return dict(zip(names, store.map(describe, names), strict=True))
+    digests = store.map(store.digest, files.values())
+    listed = {}
+    for file, digest in zip(files.values(), digests, strict=True):
+        listed[file.name] = {"bytes": file.size, "sha256": digest}
+    return listed
 
 
 def require_listed(
-    store: RunStore, listed: Listed, files: Mapping[str, RunFile], *, is_complete: bool
-) -> None:
-    """Raise E503 unless the files that are there, with their sizes, are those of the list."""
-    names = sorted(listed.keys() - files.keys())
-    problem = "is missing: `run.json` lists it"
+    store: RunStore, listed: Listed, files: Mapping[str, RunFile]
+) -> dict[str, RunFile]:
+    """Return the files of the list; E503 for one that is missing or has another size."""
+    chosen = {}
+    for name, entry in listed.items():
+        if name not in files:
+            raise refuse_missing(store, name)
+        size = files[name].size
+        if size != entry["bytes"]:
+            why = f"it has {size:,} bytes, `run.json` says {entry['bytes']:,}"
+            raise refuse_changed(store.show(name), why)
+        chosen[name] = files[name]
+    return chosen
+
+
+def refuse_missing(store: RunStore, name: str) -> RunError:
+    """Return E503 for a file that is not there."""
     hint = "copy the run folder again from where it is whole, or run again"
-    if not names:
-        expected = sorted(files) if is_complete else choose_files(files)
-        names = [name for name in expected if name not in listed]
-        problem = "is not of this run: `run.json` does not list it"
-        hint = "remove what was put into the run folder"
-    if names:
-        more = f" ({len(names)} such files in all)" if len(names) > 1 else ""
-        raise RunError("E503", f"`{store.show(names[0])}` {problem}{more}", hint=hint)
-    for name, about in listed.items():
-        _require_equal(store.show(name), "bytes", files[name].size, about["bytes"])
+    return RunError("E503", f"`{store.show(name)}` is missing", hint=hint)
 
 
-def require_content(store: RunStore, file: RunFile, about: Mapping[str, Any]) -> None:
-    """Raise E503 unless a table has the tag of the list, or else its SHA-256 and number of rows."""
-    if file.tag and file.tag == about.get("tag"):
-        return
-    name = store.show(file.name)
-    require_digest(name, store.digest(file), about["sha256"])
-    _require_equal(name, "rows", store.count_rows(file), about["rows"])
+def require_content(store: RunStore, file: RunFile, listed: Listed) -> None:
+    """Raise E503 unless a table has the SHA-256 of the list."""
+    require_digest(store.show(file.name), store.digest(file), listed[file.name]["sha256"])
 
 
-def _require_equal(name: str, unit: str, size: int, listed: int) -> None:
-    if size != listed:
-        raise refuse_changed(name, f"it has {size:,} {unit}, `run.json` says {listed:,}")
-
-
-def require_counts(store: RunStore, entry: Mapping[str, Any], counts: Mapping[str, int]) -> None:
-    """Raise E503 unless the counts of a task in `run.json` are those of its `metrics.json`."""
-    samples = {"samples of the dataset": counts["samples"]}
-    stated = {**entry["counts"], "samples of the dataset": entry["dataset"]["samples"]}
-    for name, count in {**counts, **samples}.items():
-        if stated[name] != count:
-            why = f"it counts {stated[name]:,} {name} of `{entry['key']}`, `metrics.json` {count:,}"
-            raise refuse_changed(store.show("run.json"), why)
-
-
-def find_digest(listed: Listed | None, name: str) -> str | None:
-    """Return the SHA-256 of a file by the list; None without one."""
+def read_json(
+    store: RunStore, file: RunFile | None, name: str, listed: Listed | None
+) -> dict[str, Any]:
+    """Return a JSON file; E503 when it is missing, or has not the SHA-256 of the list."""
+    if file is None:
+        raise refuse_missing(store, name)
     if listed is None or name not in listed:
-        return None
-    return str(listed[name]["sha256"])
+        return store.read_json(file)
+    return store.read_json(file, listed[name]["sha256"])
 
 
 # ── gates

@@ -16,14 +16,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import (
     AbstractContextManager,
-    ExitStack,
-    closing,
     contextmanager,
     nullcontext,
     suppress,
 )
 from dataclasses import dataclass, field
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -47,13 +45,11 @@ from answerkey.runs.lock import LOCK_NAME, FolderLock, ObjectLock, RunLock
 
 A = TypeVar("A")
 B = TypeVar("B")
-#: The files of a run below its folder, and the folder of the task, or of its repetition, that they
-#: belong to.
-RUN_FILE = re.compile(
-    r"(tasks/[^/]+(?:/repetitions/\d+)?)/"
-    r"(?:(?:task|metrics|repeatability)\.json|agreement\.parquet|(?:scores|completions|samples)/part-[^/]+\.parquet)"
-)
+#: What is written before `run.json`.
+_FIRST_FILE = re.compile(r"tasks/[^/]+/(?:task\.json|samples/part-00000\.parquet)")
 JOURNAL_NAME = "calls.sqlite"
+#: The file that says which run on object storage a folder of this machine belongs to.
+OWNER_NAME = "run"
 #: Statistics, which nothing here reads, would take a third of the time of writing.
 PARQUET: Any = {"compression_level": 1, "statistics": False}
 PART = re.compile(r".*/part-\d+\.parquet")
@@ -192,14 +188,6 @@ class RunFile:
     size: int
     mark: str = ""
 
-    @property
-    def tag(self) -> str:
-        """What `run.json` keeps of the mark, which is another one when the content is.
-
-        Empty for a file.
-        """
-        return self.mark.strip('"')
-
 
 class RunStore(ABC):
     """The files of one run.
@@ -252,11 +240,15 @@ class RunStore(ABC):
 
     def write_json(self, name: str, content: object) -> None:
         """Write a JSON file in place of what is there."""
-        self.write_bytes(name, _encode_json(content))
+        # Any reader accepts it: UTF-8, no NaN.
+        text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+        self.write_bytes(name, text.encode("utf-8", errors="backslashreplace"))
 
     def write_frame(self, name: str, frame: pl.DataFrame) -> None:
         """Write a Parquet file in place of what is there."""
-        self.write_bytes(name, _encode_frame(frame))
+        buffer = BytesIO()
+        frame.write_parquet(buffer, **PARQUET)
+        self.write_bytes(name, buffer.getvalue())
 
     @abstractmethod
     def scan(self, file: RunFile) -> AbstractContextManager[pl.LazyFrame]:
@@ -270,10 +262,6 @@ class RunStore(ABC):
                 yield table
         except (OSError, ValueError, pl.exceptions.PolarsError) as error:
             raise describe_damage(self.show(file.name), error) from error
-        except DataError as error:
-            if error.code != "E202":
-                raise
-            raise describe_damage(self.show(file.name), error) from None
 
     def count_rows(self, file: RunFile) -> int:
         """Return how many rows a Parquet file says it has; E503 when that cannot be.
@@ -311,7 +299,10 @@ class RunStore(ABC):
 
     def digest(self, file: RunFile) -> str:
         """Return the SHA-256 of a file."""
-        return sha256(self.read_bytes(file)).hexdigest()
+        try:
+            return sha256(self.read_bytes(file)).hexdigest()
+        except OSError as error:
+            raise describe_damage(self.show(file.name), error) from error
 
     @abstractmethod
     def remove(self, names: Iterable[str]) -> None:
@@ -321,22 +312,19 @@ class RunStore(ABC):
     def list_top(self) -> set[str]:
         """Return the names of what lies right in the run folder."""
 
-    def require_new(self, besides: Iterable[str] = ()) -> None:
-        """Raise E502 when something is there already, other than the names `besides`."""
-        for name in self.list_top() - {LOCK_NAME, *besides}:
-            if not name.endswith(".draft"):  # which a process that was killed left
-                message = f"`{self.place}` is there already and not empty"
-                raise RunError("E502", message, hint="choose a new folder with `--out`")
+    def require_new(self) -> None:
+        """Raise E502 when something is there already, except what a process killed at its start
+        left.
+        """
+        names = {name for name in self.list_top() if not name.endswith(".draft")} - {LOCK_NAME}
+        is_left = names == {"tasks"} and all(map(_FIRST_FILE.fullmatch, self.list_files("tasks")))
+        if names and not is_left:
+            message = f"`{self.place}` is there already and not empty"
+            raise RunError("E502", message, hint="choose a new folder with `--out`")
 
     def lock(self) -> RunLock:
         """Keep the run for this process; E506 while another one works on it."""
         return RunLock()
-
-    def make_folders(self, names: Iterable[str]) -> None:  # noqa: B027 - only a folder has that
-        """Make folders below the run folder, where there is such a thing."""
-
-    def remove_drafts(self, folder: str) -> None:  # noqa: B027 - only a folder has that
-        """Remove what processes that were killed left half written in a folder."""
 
     def map(self, function: Callable[[A], B], items: Iterable[A]) -> list[B]:
         """Apply a function that reads or writes files, in order, or together where each takes its
@@ -378,44 +366,24 @@ class FolderStore(RunStore):
         return _require_plain(self.place / file.name).read_bytes()
 
     def write_bytes(self, name: str, content: bytes) -> None:
-        write_whole(self.place / name, lambda temporary: temporary.write_bytes(content))
+        def write(temporary: Path) -> None:
+            temporary.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_bytes(content)
 
-    def write_frame(self, name: str, frame: pl.DataFrame) -> None:
-        write_whole(self.place / name, lambda temporary: frame.write_parquet(temporary, **PARQUET))
+        write_whole(self.place / name, write)
 
     def scan(self, file: RunFile) -> AbstractContextManager[pl.LazyFrame]:
         return nullcontext(pl.scan_parquet(_require_plain(self.place / file.name), glob=False))
-
-    def digest(self, file: RunFile) -> str:
-        try:
-            with (self.place / file.name).open("rb") as stream:
-                return file_digest(stream, "sha256").hexdigest()
-        except OSError as error:
-            raise describe_damage(self.show(file.name), error) from error
 
     def remove(self, names: Iterable[str]) -> None:
         for name in names:
             (self.place / name).unlink(missing_ok=True)
 
     def list_top(self) -> set[str]:
-        if self.place.is_file():
-            return {self.place.name}
         return {path.name for path in self.place.glob("*")}
 
     def lock(self) -> RunLock:
         return FolderLock(self.place)
-
-    def make_folders(self, names: Iterable[str]) -> None:
-        for folder in (self.place / name for name in names):
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                message = f"cannot make `{folder}`: {error}"
-                raise RunError("E502", message, hint="choose another with `--out`") from error
-
-    def remove_drafts(self, folder: str) -> None:
-        for temporary in (self.place / folder).glob(".*.draft"):
-            temporary.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -478,18 +446,8 @@ class ObjectStore(RunStore):
 
     def lock(self) -> RunLock:
         """Lock the folder of this machine, too: another process here is told at once."""
-        home = self.home
-        try:
-            home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            message = f"cannot make `{home}`, where the journal of the run is kept: {error}"
-            raise RunError("E502", message, hint="make room, or set `XDG_CACHE_HOME`") from error
-        with reaching_storage(), ExitStack() as stack:
-            stack.callback(remove_empty, home)
-            stack.enter_context(closing(FolderLock(home)))
-            lock = ObjectLock(self.place.url)
-            lock.after = stack.pop_all()
-        return lock
+        with reaching_storage():
+            return ObjectLock(self.place.url, self.home)
 
     def map(self, function: Callable[[A], B], items: Iterable[A]) -> list[B]:
         with ThreadPoolExecutor(CONCURRENT) as pool:
@@ -501,44 +459,31 @@ class ObjectStore(RunStore):
 
 @dataclass(frozen=True)
 class MemoryStore(RunStore):
-    """A run that is kept in memory: mappings and frames as they were given, by name."""
+    """A run that is kept in memory: the content of its files by name."""
 
-    content: dict[str, Any] = field(default_factory=dict)
+    content: dict[str, bytes] = field(default_factory=dict)
     place: None = field(default=None, init=False)
 
     def list_files(self, under: str) -> dict[str, RunFile]:
-        names = sorted(name for name in self.content if name.startswith(f"{under}/"))
-        return {name: self._describe(name) for name in names}
+        files = {}
+        for name in sorted(self.content):
+            if name.startswith(f"{under}/"):
+                files[name] = RunFile(name, len(self.content[name]))
+        return files
 
     def find_file(self, name: str) -> RunFile | None:
-        return self._describe(name) if name in self.content else None
-
-    def _describe(self, name: str) -> RunFile:
-        content = self.content[name]
-        size = int(content.estimated_size()) if isinstance(content, pl.DataFrame) else 0
-        return RunFile(name, size)
-
-    def read_json(self, file: RunFile, digest: str | None = None) -> dict[str, Any]:  # noqa: ARG002 - nothing changes here
-        content: dict[str, Any] = self.content[file.name]
-        return content
+        if name not in self.content:
+            return None
+        return RunFile(name, len(self.content[name]))
 
     def read_bytes(self, file: RunFile) -> bytes:
-        content = self.content[file.name]
-        if isinstance(content, pl.DataFrame):
-            return _encode_frame(content)
-        return _encode_json(content)
-
-    def write_json(self, name: str, content: object) -> None:
-        self.content[name] = content
+        return self.content[file.name]
 
     def write_bytes(self, name: str, content: bytes) -> None:
-        self.content[name] = json.loads(content)
-
-    def write_frame(self, name: str, frame: pl.DataFrame) -> None:
-        self.content[name] = frame
+        self.content[name] = content
 
     def scan(self, file: RunFile) -> AbstractContextManager[pl.LazyFrame]:
-        return nullcontext(self.content[file.name].lazy())
+        return nullcontext(pl.scan_parquet(BytesIO(self.content[file.name])))
 
     def remove(self, names: Iterable[str]) -> None:
         for name in names:
@@ -557,32 +502,12 @@ def open_store(place: RunPlace | None) -> RunStore:
     return FolderStore(place)
 
 
-def remove_empty(folder: Path) -> None:
-    """Remove a folder, unless something is in it, such as the journal of a run that is not
-    complete.
-    """
-    with suppress(OSError):
-        folder.rmdir()
-
-
 def _require_plain(path: Path) -> Path:
     """Refuse a link, a pipe or a device: it is not what a run writes, and may never end."""
     if path.exists() and (path.is_symlink() or not path.is_file()):
         message = f"`{path}` is not a plain file"
         raise RunError("E503", message, hint="answerkey did not write this run folder")
     return path
-
-
-def _encode_json(content: object) -> bytes:
-    """Return JSON that any reader accepts: UTF-8, no NaN."""
-    text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
-    return text.encode("utf-8", errors="backslashreplace")
-
-
-def _encode_frame(frame: pl.DataFrame) -> bytes:
-    buffer = BytesIO()
-    frame.write_parquet(buffer, **PARQUET)
-    return buffer.getvalue()
 
 
 def _parse_object(raw: bytes) -> dict[str, Any]:

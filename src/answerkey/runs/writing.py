@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 import polars as pl
 
 from answerkey.errors import AnswerkeyError, RunError, hide_secrets
-from answerkey.runs.lock import RunLock
+from answerkey.runs.lock import RunLock, remove_empty
 from answerkey.runs.run import (
     AGREEMENT,
     FORMAT_VERSION,
@@ -30,31 +30,23 @@ from answerkey.runs.run import (
     Run,
     Table,
     describe_files,
-    find_digest,
-    is_run,
     join_parts,
+    read_json,
     read_manifest,
     read_run,
-    require_folder_names,
-    understanding,
 )
 from answerkey.runs.store import (
     JOURNAL_NAME,
+    OWNER_NAME,
     FolderStore,
     ObjectStore,
-    RunFile,
     RunPlace,
     RunStore,
     StoredFolder,
     find_place,
     open_store,
-    remove_empty,
 )
 from answerkey.types import (
-    COMPLETION_SCHEMA,
-    NOT_ASKED,
-    Completions,
-    CompletionStatus,
     MetricValue,
     Notice,
 )
@@ -63,10 +55,6 @@ if TYPE_CHECKING:
     from answerkey.models.store import CallStore
     from answerkey.runs.copies import JournalCopies
 
-#: What is there from before a run begins until its `run.json` is written.
-BEGIN_NAME = "begin.json"
-#: The manifest of a run that is about to begin, and the `task.json` of each of its tasks.
-Beginning = Mapping[str, Mapping[str, Any]]
 #: The tables of a task that are in parts.
 TABLES = ("scores", "completions")
 
@@ -89,20 +77,26 @@ class NewFolder:
         """
         runs = Path("runs")
         made = [] if runs.exists() else [runs]
-        FolderStore(runs).make_folders([""])
         stem = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{re.sub(r'[^A-Za-z0-9_-]+', '-', self.key)}"
-        folder, number = runs / stem, 1
-        while True:
-            try:
-                folder.mkdir()
-            except FileExistsError:
+        folder = runs / stem
+        number = 1
+        try:
+            runs.mkdir(exist_ok=True)
+            while not _create_folder(folder):
                 number += 1
                 folder = runs / f"{stem}-{number}"
-            except OSError as error:
-                message = f"cannot make `{folder}`: {error}"
-                raise RunError("E502", message, hint="choose another with `--out`") from error
-            else:
-                return folder, [folder, *made]
+        except OSError as error:
+            message = f"cannot make `{folder}`: {error}"
+            raise RunError("E502", message, hint="choose another with `--out`") from error
+        return folder, [folder, *made]
+
+
+def _create_folder(folder: Path) -> bool:
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        return False
+    return True
 
 
 def choose_place(out: str | RunPlace | None, key: str) -> RunPlace | NewFolder:
@@ -114,57 +108,23 @@ def choose_place(out: str | RunPlace | None, key: str) -> RunPlace | NewFolder:
         return NewFolder(key)
     place = find_place(out)
     if isinstance(place, StoredFolder):
-        _require_free(open_store(place))
+        open_store(place).require_new()
     return place
 
 
-def _require_free(store: RunStore) -> None:
-    """Raise E502 when something is there already, other than what a process killed at its start
-    left.
-    """
-    is_left = BEGIN_NAME in store.list_top()
-    store.require_new(besides={BEGIN_NAME, "tasks"} if is_left else ())
-
-
-def write_beginnings(place: RunPlace, runs: Mapping[str, Beginning]) -> None:
-    """Note which runs are about to begin in a folder, by the names of their own folders in it.
-
-    What is killed before they have begun can be begun by `begin_noted`.
-    """
-    store = open_store(place)
-    store.make_folders([""])
-    store.write_json(BEGIN_NAME, {"runs": runs})
-
-
-def forget_beginnings(place: RunPlace) -> None:
-    """Remove the note: the runs have begun, or could not."""
-    open_store(place).remove([BEGIN_NAME])
-
-
-def begin_noted(place: RunPlace) -> None:
-    """Begin the runs in a folder that a killed process was about to begin.
-
-    No model had been called.
-    """
-    store = open_store(place)
-    file = store.find_file(BEGIN_NAME)
-    if file is None:
-        return
-    with understanding(place):
-        for name, beginning in store.read_json(file)["runs"].items():
-            require_folder_names([name or "run", *beginning["tasks"]])
-            own = place / name if name else place
-            if not is_run(own):
-                start_run(own, beginning["manifest"], beginning["tasks"]).close()
-    forget_beginnings(place)
-
-
 def forget_journal(place: RunPlace | None) -> None:
-    """Delete what is left of the journal of a complete run, as far as that can be done."""
-    from answerkey.runs.copies import remove_journal
+    """Delete what is left of the journal of a complete run, and its published copy.
 
+    The tables say the same.
+    """
+    store = open_store(place)
     with suppress(OSError, RunError):  # it does no harm if it stays
-        remove_journal(open_store(place))
+        if isinstance(store, ObjectStore):
+            store.remove([JOURNAL_NAME])
+            (store.home / OWNER_NAME).unlink(missing_ok=True)
+        if store.home is not None:
+            for path in store.home.glob(f"{JOURNAL_NAME}*"):
+                path.unlink(missing_ok=True)
 
 
 def start_run(
@@ -186,40 +146,32 @@ def start_run(
     elif isinstance(place, Path):
         made = [path for path in (place, *place.parents) if not path.exists()]
     store = open_store(place)
-    _require_free(store)
     content = {"format_version": FORMAT_VERSION, **manifest, "status": "running"}
     if place is not None:
         content["started_at"] = now()
     with ExitStack() as undo:
         for path in reversed(made):
             undo.callback(remove_empty, path)
-        store.make_folders([""])
         lock = store.lock()
         undo.callback(lock.close)
-        _require_free(store)
+        store.require_new()
         if isinstance(store, ObjectStore):
             from answerkey.runs.copies import claim_folder
 
-            claim_folder(store, content["started_at"], is_new=True)
-        _remove_files(store)  # of a process that was killed while it began
+            claim_folder(store, content["started_at"])
         undo.callback(_remove_files, store)
-        if place is not None:
-            write_beginnings(place, {} if samples else {"": {"manifest": content, "tasks": tasks}})
         for key, source in tasks.items():
-            TaskWriter(store, f"tasks/{key}").make()
             store.write_json(f"tasks/{key}/task.json", source)
             if samples is not None and key in samples:
-                store.make_folders([f"tasks/{key}/samples"])
                 store.write_frame(f"tasks/{key}/samples/part-00000.parquet", samples[key])
         store.write_json("run.json", content)
-        store.remove([BEGIN_NAME])
         undo.pop_all()
     return RunWriter(store, content, lock, made=made)
 
 
 def _remove_files(store: RunStore) -> None:
     with suppress(OSError, RunError):  # without `run.json` the rest is no run
-        store.remove(["run.json", *store.list_files("tasks"), BEGIN_NAME])
+        store.remove(["run.json", *store.list_files("tasks")])
         if isinstance(store, FolderStore):
             shutil.rmtree(store.place / "tasks")
 
@@ -238,7 +190,7 @@ def reopen_run(place: RunPlace) -> RunWriter:
         if isinstance(store, ObjectStore):
             from answerkey.runs.copies import bring_journal, claim_folder
 
-            claim_folder(store, str(manifest.get("started_at")), is_new=False)
+            claim_folder(store, manifest["started_at"])
             lost = bring_journal(store)
         undo.pop_all()
     return RunWriter(store, manifest, lock, lost_records=lost)
@@ -266,25 +218,14 @@ class RunWriter:
 
         Not if its journal cannot be read.
         """
-        self._reopen_journal()
+        if self.store.home is not None and (self.store.home / JOURNAL_NAME).is_file():
+            self.journal()
         self.is_resumed = True
         entries = [{**entry, "counts": None} for entry in self.manifest["tasks"]]
         self.manifest |= {**changes, "status": "running", "tasks": entries}
         for name in ("ended_at", "stopped", "gates", "files"):
             self.manifest.pop(name, None)
         self.write_manifest()
-
-    def count_asked(self, key: str) -> int:
-        """Return of how many rows of a task's completions, from the first on, the model was asked
-        before.
-        """
-        if isinstance(self.store, FolderStore):  # elsewhere no part is kept
-            self._reopen_journal()
-        return self.task(key).count_asked()
-
-    def _reopen_journal(self) -> None:
-        if self.store.home is not None and (self.store.home / JOURNAL_NAME).is_file():
-            self.journal()
 
     def journal(self) -> CallStore:
         """Return the journal of the run, opened the first time it is asked for."""
@@ -330,7 +271,7 @@ class RunWriter:
 
     def task(self, key: str) -> TaskWriter:
         """Return the writer of one task."""
-        return TaskWriter(self.store, f"tasks/{key}", self._journal).make()
+        return TaskWriter(self.store, f"tasks/{key}")
 
     def add_notices(self, notices: Iterable[Notice]) -> None:
         """Add notices to `run.json`, each text once."""
@@ -341,18 +282,22 @@ class RunWriter:
         """Return a task's `task.json`."""
         name = f"tasks/{key}/task.json"
         file = self.store.find_file(name)
-        if file is None:
-            raise RunError(
-                "E503", f"`{self.store.show(name)}` is missing", hint="the run folder is damaged"
-            )
-        return self.store.read_json(file, find_digest(self.manifest.get("files"), name))
+        return read_json(self.store, file, name, self.manifest.get("files"))
 
     def write_manifest(self) -> None:
         """Publish the journal of a run that is not complete, then write `run.json`; E506 if it is
         lost.
         """
-        self._publish()
+        self.lock.require_held()
+        if self._copies is not None and self.manifest["status"] != "complete":
+            self._copies.publish()
         self.store.write_json("run.json", self.manifest)
+
+    def _end(self, status: str, changes: Mapping[str, Mapping[str, Any]], **more: object) -> None:
+        entries = [{**entry, **changes.get(entry["key"], {})} for entry in self.manifest["tasks"]]
+        if self.store.place is not None:
+            more = {"ended_at": now(), **more, "files": describe_files(self.store)}
+        self.manifest |= {"status": status, "tasks": entries, **more}
 
     def finish(
         self,
@@ -374,15 +319,10 @@ class RunWriter:
                 self._copies.end()
             if self._journal is not None:
                 self._journal.close()
-            if self._journal is not None or self.is_resumed or isinstance(self.store, ObjectStore):
-                forget_journal(self.store.place)
+            forget_journal(self.store.place)
         self.close()
-        written: dict[str, Any] = json.loads(
-            json.dumps(self.manifest)
-        )  # as it is read from `run.json`
-        return read_run(
-            self.store, self.manifest if self.store.place is None else written, is_own=True
-        )
+        manifest: dict[str, Any] = json.loads(json.dumps(self.manifest))  # as a reader has it
+        return read_run(self.store, manifest, is_own=True)
 
     def stop(self, changes: Mapping[str, Mapping[str, Any]], why: BaseException) -> None:
         """Say in `run.json` that the run stopped before its end, and why; the journal stays."""
@@ -400,22 +340,6 @@ class RunWriter:
         for path in self.made:
             remove_empty(path)
 
-    def _end(self, status: str, changes: Mapping[str, Mapping[str, Any]], **more: object) -> None:
-        entries = [{**entry, **changes.get(entry["key"], {})} for entry in self.manifest["tasks"]]
-        self.manifest |= {"status": status}
-        if self.store.place is not None:
-            self.manifest["ended_at"] = now()
-        self.manifest |= {"tasks": entries, **more}
-        if self.store.place is not None:
-            # First of all: it says what was paid for, and files are read for the list.
-            self._publish()
-            self.manifest["files"] = describe_files(self.store)
-
-    def _publish(self) -> None:
-        self.lock.require_held()
-        if self._copies is not None and self.manifest["status"] != "complete":
-            self._copies.publish()
-
 
 @dataclass(frozen=True)
 class TaskWriter:
@@ -425,52 +349,19 @@ class TaskWriter:
 
     store: RunStore
     base: str
-    journal: CallStore | None = field(default=None, repr=False, compare=False)
-
-    def make(self) -> Self:
-        """Make the folders of the tables."""
-        self.store.make_folders(f"{self.base}/{table}" for table in TABLES)
-        return self
 
     def write_chunk(
         self, index: int, scores: pl.DataFrame | None, completions: pl.DataFrame | None
     ) -> None:
-        """Write the rows of a chunk; the journal notes completions, for a run that is resumed."""
+        """Write the rows of a chunk."""
         if completions is not None:
             self.write_part("completions", index, completions)
         if scores is not None:
             self.write_part("scores", index, scores)
-        part = self._find_completions(index)
-        if self.journal is not None and part is not None:
-            self.journal.keep_part(part.name, self.store.digest(part))
 
     def write_part(self, table: str, index: int, frame: pl.DataFrame) -> None:
         """Write the `scores` or `completions` of one chunk."""
         self.store.write_frame(f"{self.base}/{table}/part-{index:05d}.parquet", frame)
-
-    def _find_completions(self, index: int) -> RunFile | None:
-        # A part on object storage would have to be fetched as a whole for its digest.
-        name = f"{self.base}/completions/part-{index:05d}.parquet"
-        return self.store.find_file(name) if isinstance(self.store, FolderStore) else None
-
-    def read_completions(self, index: int, ids: pl.Series) -> Completions | None:
-        """Return the completions of shard `index` that the stopped run wrote, if there is one for
-        each id.
-
-        None where a call has failed or was not made, too.
-        """
-        if (part := self._find_completions(index)) is None:
-            return None
-        frame = self.store.read_rows(part, range(self.store.count_rows(part)))
-        is_missing = (pl.col("status") == CompletionStatus.ERROR.value) | (
-            pl.col("source") == NOT_ASKED
-        )
-        is_same = frame.schema == COMPLETION_SCHEMA and frame["sample_id"].equals(ids)
-        return (
-            Completions.from_frame(frame)
-            if is_same and frame.filter(is_missing).is_empty()
-            else None
-        )
 
     @property
     def scores(self) -> Table:
@@ -479,48 +370,20 @@ class TaskWriter:
 
     def write_metrics(self, metrics: Sequence[MetricValue], totals: Mapping[str, Any]) -> None:
         """Take the numbers; the task is finished with that."""
-        for table in TABLES:
-            self.store.remove_drafts(f"{self.base}/{table}")
-        if isinstance(
-            self.store, FolderStore
-        ):  # parts that were kept may be more than there are shards now
-            scored, kept = self.scores.parts, Table(self.store, f"{self.base}/completions").parts
-            self.store.remove(part.name for part in kept[len(scored) :])
         unify_parts(self.store, f"{self.base}/scores")
         numbers = {"metrics": [asdict(metric) for metric in metrics], "tally": totals}
         self.store.write_json(f"{self.base}/metrics.json", numbers)
 
-    def _list_kept(self) -> list[RunFile]:
-        """Return the parts of the completions that are as the journal says."""
-        kept = {} if self.journal is None else self.journal.list_parts()
-        parts = Table(self.store, f"{self.base}/completions").parts
-        return [part for part in parts if kept.get(part.name) == self.store.digest(part)]
-
-    def count_asked(self) -> int:
-        """Return of how many rows of the completions, from the first on, the model was asked."""
-        asked = 0
-        for index, part in enumerate(self._list_kept()):
-            frame = self.store.read_rows(part, range(self.store.count_rows(part)), ["source"])
-            if part != self._find_completions(index) or (frame["source"] == NOT_ASKED).any():
-                break
-            asked += frame.height
-        return asked
-
     def clear(self) -> None:
-        """Remove the parts of the tables, but completions that are as the journal says.
-
-        The others are written anew, perhaps with other rows in each.
-        """
-        kept = {part.name for part in self._list_kept()}
-        parts = [
-            part for table in TABLES for part in Table(self.store, f"{self.base}/{table}").parts
-        ]
-        self.store.remove([part.name for part in parts if part.name not in kept])
+        """Remove the parts of the tables; the next ones may have other rows in each."""
+        for table in TABLES:
+            parts = Table(self.store, f"{self.base}/{table}").parts
+            self.store.remove([part.name for part in parts])
 
     def repetition(self, number: int) -> TaskWriter:
         """Return the writer of a repetition; the first one is the task itself, number 0."""
         base = f"{self.base}/{REPETITIONS}/{number + 1}"
-        return replace(self, base=base).make() if number else self
+        return replace(self, base=base) if number else self
 
     def write_repeatability(self, summary: Mapping[str, Any], agreement: pl.DataFrame) -> None:
         """Take what all repetitions say together, and sample by sample."""

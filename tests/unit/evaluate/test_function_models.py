@@ -6,14 +6,11 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import hashlib
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,8 +20,6 @@ import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey.evaluate import chunk
-from answerkey.evaluate.checks import check_samples
 from answerkey.models.config import Secret
 from answerkey.models.store import CallStore
 
@@ -271,7 +266,6 @@ def stop_in_the_second_shard(place: Path) -> None:
     with pytest.raises(ak.SolverError, match="stopped at the limit of 55 calls"):
         ak.run(TASK, dataset=make_rows(80), model=Asked().say, out=place, max_calls=55)
     with closing(CallStore(place / "calls.sqlite")) as journal:
-        assert list(journal.list_parts()) == ["tasks/quiz/completions/part-00000.parquet"]
         assert journal.count() == (55, 0)
 
 
@@ -281,67 +275,17 @@ def read_tables(run: ak.Run) -> tuple[pl.DataFrame, ...]:
     return task.completions.drop("latency"), task.scores
 
 
-@pytest.fixture
-def looked_for(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return how many calls the journal is asked for, each time."""
-    seen, find = list[int](), CallStore.find
-
-    def look(journal: CallStore, calls: Any) -> Any:  # noqa: ANN401 - as `find`
-        seen.append(len(calls))
-        return find(journal, calls)
-
-    monkeypatch.setattr(CallStore, "find", look)
-    return seen
-
-
-def test_a_resumed_run_reads_finished_shards_from_its_tables(
-    tmp_path: Path, looked_for: list[int]
-) -> None:
-    """No call of a written shard is looked for.
-
-    Tables, numbers and counts are those of a whole run.
-    """
+def test_a_resumed_run_is_that_of_one_that_never_stopped(tmp_path: Path) -> None:
+    """Only what the journal lacks is asked; tables, numbers and counts are those of a whole run."""
     whole = ak.run(TASK, dataset=make_rows(80), model=Asked().say, out=tmp_path / "whole")
     stop_in_the_second_shard(tmp_path / "run")
-    looked_for.clear()
     asked = Asked()
     run = ak.resume(tmp_path / "run", model=asked.say)
-    assert (looked_for, len(asked.questions), run.status) == ([30], 25, "complete")
+    assert (len(asked.questions), run.status) == (25, "complete")
     for found, wanted in zip(read_tables(run), read_tables(whole), strict=True):
         assert found.equals(wanted)
     assert run.metrics == whole.metrics
     assert [read_calls(run)[name] for name in ("calls", "asked", "failed")] == [80, 80, 0]
-
-
-@pytest.mark.parametrize("wrong", [None, 7], ids=["sound", "wrong"])
-def test_rows_of_finished_shards_are_not_checked_again(
-    wrong: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Unless a row of them was wrong, and so not asked; which rows are FAILED stays the same."""
-    rows = [{**row, "answer": "?"} if at == wrong else row for at, row in enumerate(make_rows(80))]
-    with pytest.raises(ak.SolverError, match="stopped at the limit of 60 calls"):
-        ak.run(
-            TASK,
-            dataset=rows,
-            model=Asked().say,
-            out=tmp_path / "run",
-            max_calls=60,
-            allow_failed=1,
-        )
-    monkeypatch.setattr("answerkey.evaluate.job.CHUNK_ROWS", 10)
-    monkeypatch.setattr("answerkey.evaluate.job.choose_chunk_rows", lambda *_: 10)
-    seen, check = list[int](), check_samples
-
-    def look(*arguments: Any) -> Any:  # noqa: ANN401 - as `check_samples`
-        seen.append(arguments[1].offset)
-        return check(*arguments)
-
-    monkeypatch.setattr(chunk, "check_samples", look)
-    run = ak.resume(tmp_path / "run", model=Asked().say)
-    assert sorted(seen) == list(range(50 if wrong is None else 0, 80, 10))
-    assert run.tasks["quiz"].scores["string_equals_mcqa"].struct["status"].to_list().count(
-        "FAILED"
-    ) == (wrong is not None)
 
 
 def test_a_record_that_is_damaged_while_a_run_is_under_way_is_told(
@@ -359,56 +303,6 @@ def test_a_record_that_is_damaged_while_a_run_is_under_way_is_told(
     run = ak.resume(tmp_path / "run", model=asked.say)
     assert (run.status, len(asked.questions)) == ("complete", 26)
     assert "damaged or missing records of the journal: 1" in run.manifest["notices"][-1]
-
-
-def spoil_part(place: Path) -> None:
-    """Write other completions over a part."""
-    part = place / "tasks/quiz/completions/part-00000.parquet"
-    pl.read_parquet(part).with_columns(pl.lit("B").alias("completion")).write_parquet(part)
-
-
-def spoil_record(place: Path) -> None:
-    """Change a call in the journal."""
-    with closing(sqlite3.connect(place / "calls.sqlite")) as file:
-        file.execute("UPDATE calls SET completion = replace(completion, 'A', 'B') WHERE place = 7")
-        file.commit()
-
-
-def state_other_rows(place: Path) -> None:
-    """Have the journal name parts of other rows, as another cut would have them, and one too
-    many.
-    """
-    folder = place / "tasks/quiz/completions"
-    rows = pl.read_parquet(folder / "part-00000.parquet")
-    with closing(CallStore(place / "calls.sqlite")) as journal:
-        for number in (0, 2):
-            part = folder / f"part-{number:05d}.parquet"
-            rows.head(20).write_parquet(part)
-            name = part.relative_to(place).as_posix()
-            journal.keep_part(name, hashlib.sha256(part.read_bytes()).hexdigest())
-
-
-@pytest.mark.parametrize(
-    ("spoil", "made"),
-    [(spoil_part, 25), (spoil_record, 26), (state_other_rows, 25)],
-    ids=["part", "record", "rows"],
-)
-def test_a_part_that_is_not_what_the_journal_says_is_made_anew(
-    tmp_path: Path, looked_for: list[int], spoil: Callable[[Path], None], made: int
-) -> None:
-    """Other content, other rows, or a call that the journal has lost: the calls decide."""
-    stop_in_the_second_shard(tmp_path / "run")
-    spoil(tmp_path / "run")
-    looked_for.clear()
-    asked = Asked()
-    run = ak.resume(tmp_path / "run", model=asked.say)
-    assert (looked_for, len(asked.questions), run.metrics["Accuracy"].value) == (
-        [50, 30],
-        made,
-        0.5,
-    )
-    assert read_tables(run)[0]["completion"].to_list() == ["A"] * 80
-    assert read_calls(run)["calls"] == 80
 
 
 def test_failed_calls_are_made_again(tmp_path: Path) -> None:

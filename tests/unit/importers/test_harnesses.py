@@ -315,6 +315,18 @@ def test_the_newest_files_of_each_task_are_read(desk: Desk) -> None:
     assert desk.said("completion") == ["B"]
 
 
+def test_flat_columns_of_older_releases_are_read(desk: Desk) -> None:
+    """By text, and by log-probability with whether it was the greedy choice."""
+    asked = {"full_prompt": "Which?", "choices": [" one", " two"], "gold_index": [1]}
+    old = {**asked, "metrics": {"acc": 0.0}, "predictions": ["two"]}
+    desk.bring(write(desk, [old], "details_x.parquet"))
+    assert (desk.asked("answer"), desk.said("completion")) == (["B"], ["two"])
+    desk.bring(
+        write(desk, [old | {"predictions": [[-2.0, 0.0], [-1.0, 1.0]]}], "details_y.parquet")
+    )
+    assert desk.said("completion") == ["B"]
+
+
 CHAT = json.dumps(
     [{"role": "user", "content": "Tell me: Which?\nChoices:\n(A) Lyon\n(B) Paris\nLet's see:"}]
 )

@@ -23,8 +23,7 @@ from answerkey.models import store as stores
 from answerkey.models.cache import CallCache, RunLedger
 from answerkey.models.calls import Call, Submitted, keep_calls
 from answerkey.models.store import CallStore, Usage
-from answerkey.runs.copies import remove_journal
-from answerkey.runs.store import FolderStore
+from answerkey.runs import forget_journal
 from answerkey.types import USAGE_NAMES, Completion, CompletionStatus
 
 ERROR = Completion(None, CompletionStatus.ERROR, error="HTTP 500", raw="<html>", attempts=5)
@@ -228,7 +227,7 @@ def test_threads_share_one_journal(tmp_path: Path) -> None:
     journal.close()
     with pytest.raises(sqlite3.ProgrammingError, match="closed database"):  # a bug, and no damage
         journal.count()
-    remove_journal(FolderStore(tmp_path))
+    forget_journal(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -376,11 +375,3 @@ def test_two_copies_become_one(tmp_path: Path) -> None:
             assert journal.list_batches() == [named, unnamed]
             copy.merge(journal)
         assert (copy.count(), copy.changes > before) == ((5, 1), True)
-
-
-def test_parts_whose_calls_are_stored_are_written_down(tmp_path: Path) -> None:
-    """By name, with their SHA-256; the last word counts."""
-    with closing(CallStore(tmp_path / "calls.sqlite")) as journal:
-        journal.keep_part("part-0", "a")
-        journal.keep_part("part-0", "b")
-        assert journal.list_parts() == {"part-0": "b"}

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -92,15 +93,16 @@ def test_a_file_that_was_removed_meanwhile_is_not_held(
         assert (len(tries), (tmp_path / "lock").exists()) == (2, True)
 
 
-def test_a_folder_that_is_not_there_cannot_be_locked(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_cannot_be_locked(tmp_path: Path) -> None:
     """E502 says which."""
+    (tmp_path / "file").touch()
     with pytest.raises(RunError, match=r"E502.*cannot lock"):
-        FolderLock(tmp_path / "nowhere")
+        FolderLock(tmp_path / "file" / "run")
 
 
 @pytest.mark.parametrize("has_conditions", [True, False])
 def test_one_process_at_a_time_on_object_storage(
-    bucket: Bucket, monkeypatch: pytest.MonkeyPatch, *, has_conditions: bool
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_conditions: bool
 ) -> None:
     """A second one is refused (E506), also where the store cannot write under a condition."""
 
@@ -112,26 +114,35 @@ def test_one_process_at_a_time_on_object_storage(
 
     if not has_conditions:
         monkeypatch.setattr(locks, "put_new", put)
-    lock = ObjectLock(f"{bucket.url}/runs/one")
-    with pytest.raises(RunError, match=r"E506.*is in use by process"):
-        ObjectLock(f"{bucket.url}/runs/one")
+    url = f"{bucket.url}/runs/one"
+    lock = ObjectLock(url, tmp_path / "here")
+    for home in ("here", "elsewhere"):
+        with pytest.raises(RunError, match=r"E506.*is in use by process"):
+            ObjectLock(url, tmp_path / home)
     lock.close()
     lock.close()
-    assert bucket.list() == []
+    assert (bucket.list(), list(tmp_path.iterdir())) == ([], [])
 
 
 def test_a_holder_that_is_gone_holds_nothing(
-    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that was silent for long, a dead process of this machine, nonsense.
 
     One taken over stops.
     """
-    silent = {"host": "elsewhere", "machine": "x", "process": 1, "token": "t", "beat_at": 0}
-    dead = {**silent, "machine": locks.name_machine(), "process": 2**22 + 1, "beat_at": 10**12}
+    silent = {"host": "elsewhere", "process": 1, "token": "t", "beat_at": 0}
+    dead = {**silent, "token": "ours", "beat_at": time.time()}
+    url, home = f"{bucket.url}/runs/one", tmp_path / "home"
     for left in (json.dumps(silent), json.dumps(dead), "nonsense"):
         bucket.put("runs/one/lock", left.encode())
-        ObjectLock(f"{bucket.url}/runs/one").close()
+        home.mkdir()
+        (home / "holder").write_text("ours")
+        ObjectLock(url, home).close()
+    bucket.put("runs/one/lock", json.dumps(dead).encode())
+    with pytest.raises(RunError, match="E506"):
+        ObjectLock(url, home)
+    bucket.put("runs/one/lock", b"")
     has_beaten = threading.Event()
 
     def put(url: str, content: bytes) -> None:
@@ -140,7 +151,7 @@ def test_a_holder_that_is_gone_holds_nothing(
 
     monkeypatch.setattr(locks, "BEAT", 0.01)
     monkeypatch.setattr(locks, "put_object", put)
-    held = ObjectLock(f"{bucket.url}/runs/one")
+    held = ObjectLock(url, home)
     assert has_beaten.wait(300)  # it is written again and again while it is held
     held.require_held()
     bucket.put("runs/one/lock", json.dumps(silent).encode())

@@ -193,14 +193,14 @@ def test_a_run_that_cannot_be_written_leaves_nothing_behind(
         with pytest.raises(RunError, match=r"E502.*No space left"):
             writer.task("mcqa").write_metrics([VALUE], TALLY)
     names = {path.name for path in (tmp_path / "mine/tasks/mcqa").iterdir()}
-    assert names == {"scores", "completions", "task.json"}
+    assert names == {"task.json"}
 
 
 def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     """A run never overwrites anything."""
     (tmp_path / "precious.txt").write_text("x")
     for place in (tmp_path, tmp_path / "precious.txt"):
-        with pytest.raises(RunError, match=r"E502.*not empty"):
+        with pytest.raises(RunError, match="E502"):
             start_run(place, MANIFEST, SOURCES)
 
 

@@ -45,7 +45,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> RunStore:
 
 def fill(store: RunStore, *order: int) -> TaskWriter:
     """Return a task of which the scores are written in some order."""
-    task = TaskWriter(store, "tasks/quiz").make()
+    task = TaskWriter(store, "tasks/quiz")
     for index in order:
         task.write_part("scores", index, PARTS[index])
     return task
@@ -69,7 +69,7 @@ def test_parts_of_different_types_get_one_schema(store: RunStore) -> None:
     """Numbers in one shard and text in another, or a name in one only: any reader reads all parts
     as one.
     """
-    task = TaskWriter(store, "tasks/quiz").make()
+    task = TaskWriter(store, "tasks/quiz")
     for index, values in enumerate(
         ({"x": 1.5}, {"x": '"high"', "y": 2.0}, {"y": 3.0, "x": "null"})
     ):

@@ -14,9 +14,8 @@ import pytest
 
 from answerkey.models.calls import Call
 from answerkey.models.store import CallStore
-from answerkey.runs.copies import remove_journal
+from answerkey.runs import forget_journal
 from answerkey.runs.lock import FolderLock
-from answerkey.runs.store import FolderStore
 from answerkey.types import Completion, CompletionStatus
 from answerkey.viewer.catalog import RunFolder, is_under_way
 
@@ -93,7 +92,7 @@ def test_the_writer_is_never_held_up(tmp_path: Path) -> None:
     journal.write([(make_call("more"), SAID)])
     assert watch.count_done()["done"] == 101
     journal.close()
-    remove_journal(FolderStore(tmp_path))
+    forget_journal(tmp_path)
     reader.close()
     assert list(tmp_path.iterdir()) == []
 

@@ -601,7 +601,7 @@ def rescore_command(
 ) -> int:
     """Score the completions of RUN again, as a new run, without calling the model.
 
-    FILE is a changed task file, or a run file with it; without FILE the tasks of RUN are used.
+    FILE is a changed task file; without it the tasks of RUN are used.
     Samples and completions are those of RUN. A judge or fallback calls its model; `--cache-policy
     reuse` takes replies that the call cache has.
     """

@@ -208,9 +208,9 @@ class Examination:
         limits = Limits(connect_seconds=min(self.seconds, Limits.connect_seconds))
         self.http = HttpClient(self.connection, limits)
         try:
-            models, *replies = await asyncio.gather(
+            models, replies = await asyncio.gather(
                 list_models(self.connection, self.http, seconds=self.seconds),
-                *(self.ask(prompt, self.limit) for prompt in self.prompts),
+                asyncio.gather(*(self.ask(prompt, self.limit) for prompt in self.prompts)),
             )
             answered = [reply for reply in replies if reply.is_answered]
             self.is_answered = bool(answered)

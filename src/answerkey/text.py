@@ -695,7 +695,7 @@ _OPTION = re.compile(
     r"([a-z][a-z2-]+)(?: ('[^']*'|[^\s`]+))?(?=[`\s])"
 )
 _SWITCH = re.compile(
-    r"--(no-)?(trust-code|allow-outside|copy|common|batch|stop-on-nonsense)(?=[`\s])"
+    r"--(no-)?(trust-code|allow-outside|copy|common|batch)(?=[`\s])"
 )
 _COMMAND = re.compile(r"`answerkey (run|score|resume|rescore|check|audit|compare)\b ?([^`-]*)`")
 

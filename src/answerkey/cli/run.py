@@ -531,7 +531,6 @@ def check_command(
 @click.argument("model", metavar="MODEL")
 @click.argument("task", metavar="[TASK]", required=False)
 @option("--timeout", "SECONDS", "Seconds for one call; default 20.", "seconds", default=20.0)
-@option("--max-cost", "USD", "Spend at most this; default 0.01.", default=0.01)
 @add_options(PRICE, CONFIG, DATASET, COLUMN, ENV, OUTSIDE, ALLOW_HOST, TRUST)
 def doctor_command(console: Console, model: str, task: str | None, **options: Any) -> int:
     """Call MODEL a dozen times and say whether its numbers can be trusted, before money is spent.
@@ -542,8 +541,7 @@ def doctor_command(console: Console, model: str, task: str | None, **options: An
     from answerkey.evaluate.doctor import examine
     from answerkey.reports.preview import draw_examination
 
-    cost = f"for at most {options['max_cost']:g} USD, where the price is known"
-    console.say_text(f"a dozen small calls, each of at most {options['seconds']:g} s, {cost}")
+    console.say_text(f"a dozen small calls, each of at most {options['seconds']:g} s")
     result = examine(model, task, **options)
     console.show(lambda: {"doctor": result}, lambda: draw_examination(result, console.width))
     if not result["answered"]:

@@ -1,5 +1,7 @@
 """Who watches a run while it is under way."""
 
+# ruff: noqa: ARG002 - by itself, a display shows nothing of what it is told
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 class Display(Protocol):
     """Shows the progress of one run, or of several at the same time; by itself, nothing."""
 
-    def open_run(self, name: str, total: int) -> Display:  # noqa: ARG002 - for those that show it
+    def open_run(self, name: str, total: int) -> Display:
         """Return the display of one run of several, whose solvers make `total` calls."""
         return self
 

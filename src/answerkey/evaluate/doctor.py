@@ -27,7 +27,6 @@ from answerkey.evaluate.tasks import mcqa
 from answerkey.models.calls import Limits, charge
 from answerkey.models.client import encode_body
 from answerkey.models.config import Price
-from answerkey.models.endpoint import CHARACTERS_PER_TOKEN
 from answerkey.models.http import HttpClient, list_models
 from answerkey.models.logprobs import read_positions
 from answerkey.models.model import LiveModel, calls_endpoint
@@ -49,8 +48,6 @@ MOST_TOKENS = 4096
 #: The limit of the other calls to a model that does not think: OpenAI's Responses API takes no
 #: smaller one.
 FEW_TOKENS = 16
-#: The share of the money that the reply to one question may cost.
-QUESTION_SHARE = 0.2
 #: How many likely tokens are requested, which most endpoints allow; and how many there must be, or
 #: the letters of a question are not all among them.
 ALTERNATIVES = 5
@@ -123,11 +120,11 @@ class Trial(Outcome):
 
 
 def examine(
-    model: str, task: TaskSource | None, seconds: float, max_cost: float, **options: object
+    model: str, task: TaskSource | None, seconds: float, **options: object
 ) -> dict[str, Any]:
     """Call a model a few times and return what that shows, as `--json` prints it.
 
-    Options as for `run`. A call may take so many seconds, and all together may cost so many USD.
+    Options as for `run`. A call may take so many seconds.
     With a task, its first samples are asked, and read by its own scorer; without one, built-in
     questions are.
     """
@@ -151,7 +148,7 @@ def examine(
     require_callable([job], chosen)
     price = choose_price(endpoint, chosen)
     begun = time.monotonic()
-    examination = Examination(job, price, seconds, max_cost, is_own=task is not None)
+    examination = Examination(job, price, seconds, is_own=task is not None)
     checks = asyncio.run(examination.run())
     tokens = examination.tokens
     cost = None
@@ -178,13 +175,10 @@ class Examination:
     have, `few` the same for the other calls.
     """
 
-    def __init__(
-        self, job: Job, price: Price | None, seconds: float, max_cost: float, *, is_own: bool
-    ) -> None:
+    def __init__(self, job: Job, price: Price | None, seconds: float, *, is_own: bool) -> None:
         self.task = job.task
         self.price = price
         self.seconds = seconds
-        self.max_cost = max_cost
         self.is_own = is_own
         self.connection = cast("LiveModel", job.model).connection
         self.samples = job.dataset.rows.slice(0, len(QUESTIONS)).load()
@@ -193,14 +187,10 @@ class Examination:
         raise_row_errors(self.samples, self.prompts)
         self.calls = 0
         self.tokens = Counter[str]()
-        self.spent = 0.0
         self.is_answered = False
         self.few = FEW_TOKENS
         max_tokens = self.connection.generation.max_tokens
         self.limit = min(max_tokens or USUAL_TOKENS, MOST_TOKENS)
-        if price is not None and price.completion:
-            affordable = int(QUESTION_SHARE * max_cost / price.completion)
-            self.limit = min(self.limit, max(self.few, affordable))
         self.is_own_limit = max_tokens != self.limit  # a run has none, or a larger one
 
     async def run(self) -> list[Finding]:
@@ -231,10 +221,7 @@ class Examination:
             await self.http.close()
 
     async def ask(self, prompt: Prompt, limit: int, **changes: object) -> Trial:
-        """Return the reply to a prompt, with other parameters.
-
-        What it may cost at most is set aside before.
-        """
+        """Return the reply to a prompt, with other parameters."""
         api = self.connection.api
         unfit = api.unsupported.intersection(changes)
         if unfit:
@@ -249,27 +236,18 @@ class Examination:
             body = encode_body(connection.build(prompt)).encode()
         except SolverError as error:
             return Trial(Verdict.FAILED, fail(error.message))
-        most = charge(self.price, len(body) / CHARACTERS_PER_TOKEN, limit)
-        if self.price is not None and self.spent + most > self.max_cost:
-            reason = f"a call may cost {most:.4f} USD, more than is left of {self.max_cost:g}"
-            return Trial(Verdict.FAILED, fail(reason), "cost")
-        self.spent += most
         self.calls += 1
         reply = await self.http.send(Request(body), seconds=self.seconds)
         trial = Trial(*judge(reply, connection.read))
-        prompt_tokens = trial.completion.prompt_tokens
-        completion_tokens = trial.completion.completion_tokens
-        if completion_tokens is not None:  # else what was set aside counts as spent
-            self.spent += charge(self.price, prompt_tokens, completion_tokens) - most
-        self.tokens.update(prompt=prompt_tokens or 0, completion=completion_tokens or 0)
+        completion = trial.completion
+        self.tokens["prompt"] += completion.prompt_tokens or 0
+        self.tokens["completion"] += completion.completion_tokens or 0
         return trial
 
     def explain_silence(self, replies: Sequence[Trial], models: Sequence[str]) -> Finding:
         """Say why no question is answered, in the words of a run that stops."""
         label = replies[0].label
         why = replies[0].why
-        if label == "cost":
-            return report("failed", "price: too high", why)
         if label == "status 429":
             return report("failed", "rate limits: refused", why)
         if label == "timeout":

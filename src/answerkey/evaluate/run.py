@@ -6,13 +6,13 @@ import re
 import shlex
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any, Unpack, cast
+from typing import Any, TypeVar, Unpack, cast
 
 from answerkey import features
 from answerkey.datasets.rows import Rows
@@ -41,7 +41,6 @@ from answerkey.evaluate.job import (
 )
 from answerkey.evaluate.manifest import describe_run, describe_sources, store_samples
 from answerkey.evaluate.options import Options, RunOptions, ScoreOptions, read_options, show_options
-from answerkey.evaluate.together import call_together
 from answerkey.models.config import CachePolicy, FunctionConfig, ModelConfig
 from answerkey.runs import (
     NewFolder,
@@ -68,6 +67,14 @@ from answerkey.spec import (
     load_task,
 )
 from answerkey.types import Notice
+
+Key = TypeVar("Key")
+Result = TypeVar("Result")
+
+#: So many functions are under way at a time.
+MAX_THREADS = 32
+#: The calling thread wakes up this often, so that Ctrl-C is heard.
+SIGNAL_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
@@ -474,6 +481,32 @@ def _finish(pending: PendingRun, display: Display, num_beside: int) -> Run | Ans
         return error
     display.close(None)
     return finished
+
+
+def call_together(functions: Mapping[Key, Callable[[], Result]]) -> dict[Key, Result]:
+    """Return what each function returns.
+
+    Ctrl-C, and an error of one, stop the others: it is raised when all have ended.
+    """
+    stop = Stop()
+
+    def follow(function: Callable[[], Result]) -> Result:
+        with stop.followed():
+            return function()
+
+    pool = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="answerkey-run")
+    try:
+        futures = {key: pool.submit(follow, function) for key, function in functions.items()}
+        while wait(futures.values(), SIGNAL_SECONDS, FIRST_EXCEPTION).not_done:
+            for future in futures.values():
+                if future.done():
+                    future.result()
+        return {key: future.result() for key, future in futures.items()}
+    except BaseException as error:
+        stop.message = getattr(error, "message", "interrupted")
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 # `score`: tables in, a run out, nothing written.

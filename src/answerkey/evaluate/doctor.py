@@ -37,7 +37,7 @@ from answerkey.scorers import asks_model, find_role
 from answerkey.solvers import SingleTurnSolver
 from answerkey.solvers.solver import raise_row_errors
 from answerkey.text import shorten
-from answerkey.types import Completions, Validity
+from answerkey.types import Completions, Score, Validity
 
 Prompt = Sequence[Mapping[str, object]]
 Finding = dict[str, str]
@@ -117,6 +117,15 @@ class Trial(Outcome):
     def is_cut(self) -> bool:
         """Whether the limit of tokens ended the reply before anything but thoughts came."""
         return self.completion.finish_reason == "length" and not self.text
+
+
+def _list_invalid(scores: Sequence[Score]) -> list[str]:
+    """Return why replies cannot be read, one reason for each that cannot."""
+    reasons = []
+    for score in scores:
+        if score.metadata.get("completion_validity") == Validity.INVALID.value:
+            reasons.append(str(score.metadata["validity_reason"]))
+    return reasons
 
 
 def examine(
@@ -293,8 +302,8 @@ class Examination:
         scorer = self.task.main_step.scorer
         places = [place for place, reply in enumerate(replies) if reply.is_answered]
         answered = [replies[place] for place in places]
-        texts = [reply.text for reply in answered if reply.text]
-        example = f"; for example {shorten(texts[0], _SHOWN)!r}" if texts else ""
+        text = next((reply.text for reply in answered if reply.text), None)
+        example = f"; for example {shorten(text, _SHOWN)!r}" if text else ""
         if asks_model(scorer) and find_role(scorer) == "judge":
             return report("note", check, f"a model judges the replies: not tried{example}")
         samples = self.samples.take(places)
@@ -305,10 +314,7 @@ class Examination:
         count = len(answered)
         if "completion_validity" not in (scorer.metadata_names or ()):
             return report("note", check, f"scorer `{rule}`: {right} of {count} right{example}")
-        reasons = []
-        for score in scores:
-            if score.metadata.get("completion_validity") == Validity.INVALID.value:
-                reasons.append(str(score.metadata["validity_reason"]))
+        reasons = _list_invalid(scores)
         if reasons:
             most = max(reasons, key=reasons.count)
             seen = f"`{rule}` cannot read {len(reasons)} of {count} replies ({most}){example}"

@@ -266,15 +266,13 @@ def open_job(
     """
     errors: list[AnswerkeyError] = []
     shared = shared or Shared()
-    is_stored = False
-    model_name = None
-    if specification.completions is not None and options.completions is None:
-        model_name = specification.model_name
-        is_stored = isinstance(specification.completions, Table)
-        if isinstance(specification.completions, Table):
-            table = specification.completions.rows
-        else:
-            options = replace(options, completions=str(specification.completions))
+    stored = None
+    if options.completions is None:
+        stored = specification.completions
+    if isinstance(stored, Table):
+        table = stored.rows
+    elif stored is not None:
+        options = replace(options, completions=str(stored))
     specification = _pin_sources(specification, shared, errors)
     if errors:
         return None, errors
@@ -284,19 +282,16 @@ def open_job(
     if dataset is None:
         return None, errors
     errors += find_missing_columns(specification, dataset)
-    is_recorded = options.brings_completions or table is not None
-    if can_use_own and specification.model is None:
-        is_recorded = True
-    calls_model = bool(task.solver and task.solver.needs_model and not is_recorded)
+    calls_model = _calls_model(specification, options, table, can_use_own=can_use_own)
     recorded = None
-    with collecting(errors):
-        if table is not None or options.completions is None:
+    if table is not None or options.completions is None:
+        with collecting(errors):
             recorded = _open_completions(
                 specification, dataset, table, options, calls_model=calls_model
             )
     model = None
-    with collecting(errors):
-        if calls_model:
+    if calls_model:
+        with collecting(errors):
             model = _open_model(specification, is_required=needs_model and not is_check)
     errors.extend(_find_missing_logprobs(task, model))
     judges, problems = open_judges(task, specification.judges)
@@ -311,10 +306,11 @@ def open_job(
         judges=judges,
         recorded=recorded,
         examples=examples,
-        keep_completions=options.copy or model is not None or is_stored,
+        keep_completions=options.copy or model is not None or isinstance(stored, Table),
     )
     if errors:
         return job, errors
+    model_name = specification.model_name if stored is not None else None
     origin = describe_completions(job, options, model_name, is_recorded=table is not None)
     return plan_work(replace(job, completions=origin)), errors
 
@@ -339,6 +335,18 @@ def _open_rows(
             table = load_table(options.completions, by_trial=True).rows
         dataset = order_dataset(specification.task, dataset, table)
     return dataset, table
+
+
+def _calls_model(
+    specification: Specification, options: Options, table: Rows | None, *, can_use_own: bool
+) -> bool:
+    """Return whether the solver calls a model: no completions are recorded, here or beside."""
+    if options.brings_completions or table is not None:
+        return False
+    if can_use_own and specification.model is None:
+        return False
+    solver = specification.task.solver
+    return solver is not None and solver.needs_model
 
 
 def _open_completions(

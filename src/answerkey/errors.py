@@ -68,7 +68,7 @@ CODES: dict[str, str] = {
     "E302": "prompt that could not be built",
     "E303": "solver outside the scope of multiple choice",
     "E304": "key that the endpoint refuses",
-    "E305": "stopped by a limit on calls or cost",
+    "E305": "stopped by a limit on calls or cost, or by the stop on nonsense",
     "E306": "model that cannot be reached",
     "E401": "scorer snippet that failed",
     "E402": "metric that cannot be computed from these scores",

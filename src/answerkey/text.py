@@ -694,7 +694,9 @@ _OPTION = re.compile(
     "--(?!json|to|column|score|host|port|allow-network|save-details|upgrade|dry-run|question|clean)"
     r"([a-z][a-z2-]+)(?: ('[^']*'|[^\s`]+))?(?=[`\s])"
 )
-_SWITCH = re.compile(r"--(no-)?(trust-code|allow-outside|copy|common|batch)(?=[`\s])")
+_SWITCH = re.compile(
+    r"--(no-)?(trust-code|allow-outside|copy|common|batch|stop-on-nonsense)(?=[`\s])"
+)
 _COMMAND = re.compile(r"`answerkey (run|score|resume|rescore|check|audit|compare)\b ?([^`-]*)`")
 
 

@@ -161,6 +161,11 @@ LIVE_OPTIONS = (
         help="Send the calls through the provider's batch API, which is slower and cheaper.",
     ),
     *CALL_OPTIONS,
+    click.option(
+        "--stop-on-nonsense/--no-stop-on-nonsense",
+        default=None,
+        help="Stop if most of the first 50 replies are INVALID; on by default.",
+    ),
 )
 RUN_OPTIONS = (OUT, ENGINE, RAY_ADDRESS, ALLOW_FAILED, TRUST, COPY)
 

@@ -37,6 +37,7 @@ from answerkey.types import (
     Samples,
     Scores,
     ScoreStatus,
+    Validity,
 )
 
 #: Returns the completions of a chunk, by its index and the ids of its rows, that a stopped run
@@ -51,7 +52,8 @@ class ChunkResult:
     `scores` and `completions` are its rows of the run's tables; there are no `completions` where
     the run keeps none, or has them already. `facts` is what metrics and counts need to know about
     the rows, `readings` how other extraction rules read some of them. `errors` counts verdicts
-    that are missing because a call failed; `is_failing` says that all rows failed for one reason.
+    that are missing because a call failed, `invalid` completions that the main scorer cannot read;
+    `is_failing` says that all rows failed for one reason.
     `problems` is what is wrong with the rows, `failure` why they could not be scored.
     """
 
@@ -62,6 +64,7 @@ class ChunkResult:
     readings: Mapping[str, Any] = field(default_factory=dict)
     encoded: Mapping[str, frozenset[str]] = field(default_factory=dict)
     errors: int = 0
+    invalid: int = 0
     is_failing: bool = False
     problems: RowProblems | None = None
     failure: AnswerkeyError | None = None
@@ -131,8 +134,13 @@ def _score_chunk(
         readings=count_readings(main.scorer, repeated, completions, scores[main.key], audited),
         encoded={key: table.encoded for key, table in scores.items()},
         errors=sum(table.count(ScoreStatus.ERROR) for table in scores.values()),
+        invalid=_count_invalid(scores[main.key]),
         is_failing=find_same_failure(find_failures(facts, scores), len(repeated)) is not None,
     )
+
+
+def _count_invalid(scores: Scores) -> int:
+    return int((scores.text("completion_validity") == Validity.INVALID.value).sum())
 
 
 def _complete(job: Job, chunk: Shard, samples: Samples) -> Completions:

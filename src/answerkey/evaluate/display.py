@@ -15,37 +15,50 @@ if TYPE_CHECKING:
 
 
 class Display(Protocol):
-    """Shows the progress of one run, or of several at the same time; by itself, nothing."""
+    """Shows the progress of one run, or of several at the same time."""
 
     def open_run(self, name: str, total: int) -> Display:
         """Return the display of one run of several, whose solvers make `total` calls."""
-        return self
 
     def report(self, stage: str, done: int, total: int) -> None:
         """Show how many rows of a stage are done."""
-        return
 
     def follow(self, observer: Observer) -> None:
         """Show a task that begins to call its model; `observer.look` may be called from any
         thread.
         """
-        return
 
     def warn(self, notice: Notice) -> None:
         """Show a notice at once; called from any thread."""
-        return
 
     def say(self, text: str) -> None:
         """Show a line about how the run goes on."""
-        return
 
     def close(self, error: AnswerkeyError | None) -> None:
         """Show that the run is over, and what kept it from its end."""
-        return
 
 
-class NullProgress(Display):
+class NullProgress:
     """The progress display of a run that nobody watches."""
+
+    def open_run(self, name: str, total: int) -> NullProgress:  # noqa: ARG002 - as for all displays
+        """Return the display itself: it shows nothing."""
+        return self
+
+    def report(self, stage: str, done: int, total: int) -> None:
+        """Show nothing."""
+
+    def follow(self, observer: Observer) -> None:
+        """Show nothing."""
+
+    def warn(self, notice: Notice) -> None:
+        """Show nothing."""
+
+    def say(self, text: str) -> None:
+        """Show nothing."""
+
+    def close(self, error: AnswerkeyError | None) -> None:
+        """Show nothing."""
 
 
 class ProgressCallback(NullProgress):

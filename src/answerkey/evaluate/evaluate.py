@@ -27,6 +27,7 @@ from answerkey.errors import (
     EngineError,
     InternalError,
     RunError,
+    SolverError,
     distinct,
     raise_all,
     raise_if_interrupted,
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
 
 #: So many samples are worked on before the others, where that costs calls or runs foreign code.
 FIRST_SAMPLES = 50
+#: The calls stop when this share of the first completions cannot be read.
+UNREAD_SHARE = 0.8
 
 
 def evaluate(
@@ -159,6 +162,7 @@ class Evaluation:
                 self.display.report,
                 allowed=self.options.failed_limit(len(job.dataset)),
                 first=first,
+                is_guarded=self.session is not None and self.session.is_guarded(job),
                 is_stopped=self.is_stopped or any(earlier.is_stopped for earlier in outcomes),
             )
             outcomes.append(outcome)
@@ -268,7 +272,7 @@ class Outcome:
         return any(STOPPED_EARLY in reasons for reasons in self.totals.get("failures", {}).values())
 
 
-def evaluate_rows(
+def evaluate_rows(  # noqa: PLR0913 - each says another thing about the rows
     job: Job,
     tables: TaskWriter,
     engine: Engine,
@@ -276,12 +280,14 @@ def evaluate_rows(
     *,
     allowed: int = 0,
     first: int = 0,
+    is_guarded: bool = False,
     is_stopped: bool = False,
 ) -> Outcome:
     """Complete and score a job's rows chunk by chunk, write them, and compute its metrics.
 
     `allowed` rows may be wrong. When the `first` samples all fail for the same reason, the others
-    are left out; all are when the run `is_stopped` already.
+    are left out; all are when the run `is_stopped` already. When it `is_guarded`, SolverError E305
+    is raised where most of the first completions cannot be read.
     """
     problems = RowProblems(len(job.dataset))
     results: list[ChunkResult] = []
@@ -298,6 +304,8 @@ def evaluate_rows(
             done += result.rows
             progress("score", done, len(job.dataset))
             raise_if_interrupted()
+            if is_guarded and len(results) == 1 and done == first:
+                _require_readable(result, first * job.task.num_trials)
     if not job.is_checked:
         check_whole(problems, job)
     if problems.fatal or len(problems.failed) > allowed:
@@ -308,6 +316,17 @@ def evaluate_rows(
     outcome = replace(_conclude(job, tables, results), notices=problems.notices)
     tables.write_metrics(outcome.values, outcome.totals)
     return outcome
+
+
+def _require_readable(result: ChunkResult, count: int) -> None:
+    """Raise SolverError E305 when most of the first completions are INVALID."""
+    if result.invalid >= UNREAD_SHARE * count:
+        message = f"stopped: {result.invalid} of the first {count} completions are INVALID"
+        hint = (
+            "`--dry-run` shows the prompt: does it ask for the letter alone, and is `max_tokens` "
+            "large enough? `--no-stop-on-nonsense` starts a run that goes on"
+        )
+        raise SolverError("E305", message, hint=hint)
 
 
 def _reuse_written(job: Job, tables: TaskWriter) -> FindWritten | None:

@@ -57,9 +57,10 @@ class Options(Overrides):
 
     `allow_failed` is a number of rows or a share such as `"2%"`. `max_cost` is in USD, and `price`
     says what a million tokens cost, `"IN:OUT"` or `"IN:OUT:CACHED"`, where that is not known. With
-    `batch`, the calls of a solver are submitted together. With the engine `ray`, `ray_address`
-    names a cluster; without it one is started here. `max_concurrent` limits how many calls are open
-    at once.
+    `batch`, the calls of a solver are submitted together. Unless
+    `stop_on_nonsense` is False, a run stops when most of the first 50 completions of an endpoint
+    cannot be read. With the engine `ray`, `ray_address` names a cluster;
+    without it one is started here. `max_concurrent` limits how many calls are open at once.
     """
 
     allow_failed: int | str | None = None
@@ -71,6 +72,7 @@ class Options(Overrides):
     max_calls: int | None = None
     max_cost: float | None = None
     price: str | None = None
+    stop_on_nonsense: bool | None = None
     batch: bool | None = None
     max_concurrent: int | None = None
 
@@ -171,6 +173,7 @@ class ScoreOptions(TypedDict, total=False):
     max_calls: int | None
     max_cost: float | None
     price: str | None
+    stop_on_nonsense: bool | None
     batch: bool | None
     max_concurrent: int | None
 

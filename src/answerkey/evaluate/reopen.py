@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import polars as pl
 
@@ -39,6 +39,14 @@ class Excerpt:
     samples: Samples
     completions: Completions
     scores: pl.DataFrame
+
+    def slice(self, offset: int, length: int) -> Self:
+        """Return the rows from `offset` on, at most `length` of them."""
+        return type(self)(
+            self.samples.slice(offset, length),
+            self.completions.slice(offset, length),
+            self.scores.slice(offset, length),
+        )
 
 
 @dataclass(frozen=True)

@@ -363,6 +363,7 @@ def _choose_options(
         # Whoever resumes a run that a limit stopped has seen that, and wants it to continue.
         for name in LIMITS:
             held.pop(name, None)
+        held["stop_on_nonsense"] = False
     if "engine" in chosen:
         held.pop("ray_address", None)  # that cluster belongs to the engine of before
     limits = {name: value for name, value in chosen.items() if name in LIMITS}

@@ -79,6 +79,16 @@ class Session:
         observer.total += job.num_calls * _count_continuations(job)
         return observer
 
+    def is_guarded(self, job: Job) -> bool:
+        """Return whether the calls stop when most of the first completions cannot be read.
+
+        A batch is paid for when its replies come, and a fallback reads what the rule cannot.
+        """
+        has_fallback = any(purpose.startswith("fallback:") for purpose in job.models)
+        is_unasked = self.options.batch or has_fallback or self.writer.is_resumed
+        stops = self.options.stop_on_nonsense
+        return stops is not False and not is_unasked and calls_endpoint(job.model)
+
     def _bind_scorers(self, job: Job) -> Task:
         steps = []
         for step in job.task.scoring:

@@ -217,6 +217,41 @@ def test_what_cannot_be_asked_is_refused_before_anything_is(
     assert server.asked.total == 0
 
 
+@pytest.mark.parametrize(
+    "reply",
+    ["Well, that depends", Reply("", "empty_text"), Reply("<think>Let me see", "truncated")],
+)
+def test_replies_that_cannot_be_read_stop_the_run(
+    call: Call, server: BatchServer, words: list[str], reply: str | Reply
+) -> None:
+    """E305 after the first fifty, before the rest is paid for.
+
+    `resume` goes on and asks only that.
+    """
+    server.change(reply)
+    stopped = call("run", *words, "--out", "half")
+    assert stopped.code == 3
+    assert stopped.err.startswith(
+        "error[E305]: stopped: 50 of the first 50 completions are INVALID\n  = help: "
+    )
+    assert stopped.err.endswith("to go on where it stopped: answerkey resume half\n")
+    assert server.asked.total == 50
+    resumed = call("resume", "half", "--quiet")
+    assert (resumed.code, resumed.err, server.asked.total) == (0, "", 120)
+
+
+def test_a_bad_model_can_be_run_on_purpose(
+    call: Call, server: BatchServer, words: list[str]
+) -> None:
+    """`--no-stop-on-nonsense` goes on; a run that is over before the verdict is not stopped."""
+    server.change(Reply("Let me think", "truncated"))
+    done = call("run", *words, "--no-stop-on-nonsense")
+    assert done.code == 0
+    assert "  cut off by the token limit: 120\n" in done.out
+    few = call("run", *words, "--num-samples", "49", "--cache-policy", "no-cache")
+    assert (few.code, "E305" in few.err) == (0, False)
+
+
 def test_calls_that_failed_for_good_leave_the_run_incomplete(
     call: Call, server: BatchServer, words: list[str]
 ) -> None:

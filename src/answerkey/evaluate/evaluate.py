@@ -37,6 +37,7 @@ from answerkey.evaluate.chunk import ChunkResult, FindWritten, check_chunk, eval
 from answerkey.evaluate.display import Display
 from answerkey.evaluate.job import Job, Progress, Shared
 from answerkey.evaluate.options import Options
+from answerkey.evaluate.together import call_together
 from answerkey.metrics import (
     STOPPED_EARLY,
     RowFacts,
@@ -62,6 +63,8 @@ if TYPE_CHECKING:
 FIRST_SAMPLES = 50
 #: The calls stop when this share of the first completions cannot be read.
 UNREAD_SHARE = 0.8
+#: A key that is refused, or a model that cannot be reached: other models may still be called.
+UNREACHABLE = frozenset({"E304", "E306"})
 
 
 def evaluate(
@@ -125,18 +128,46 @@ class Evaluation:
         return any(job.calls_models for job in self.jobs)
 
     def evaluate_jobs(self) -> None:
-        """Take every job to its metric values, one after the other; keep a run that stops."""
+        """Take every job to its metric values, those of different endpoints at the same time."""
         try:
-            for job in self.jobs:
-                self._note_outcomes(job, self._evaluate_repetitions(job))
+            if self.session is not None and self.session.is_parallel:
+                jobs = self.session.take_turns(self.jobs)
+                attempts = call_together({job.key: partial(self._attempt, job) for job in jobs})
+                for job in jobs:
+                    self._note(job, attempts[job.key])
+            else:
+                for job in self.jobs:
+                    if self.session is None or not self.session.has_given_up(job):
+                        self._note(job, self._attempt(job))
         except KeyboardInterrupt as interrupt:
             self._save_interrupted(interrupt)
             raise
+
+    def _attempt(self, job: Job) -> list[Outcome] | AnswerkeyError:
+        """Return the outcome of each repetition of a job, or what ended it."""
+        attempt: list[Outcome] | AnswerkeyError
+        try:
+            attempt = self._evaluate_repetitions(job)
         except RunError:
             raise  # a run folder that cannot be written cannot say so either
         except AnswerkeyError as error:
-            self._save_stopped(error)
-            raise
+            attempt = error
+        if self.session is not None and self.session.is_parallel:
+            ended_by = attempt if isinstance(attempt, AnswerkeyError) else None
+            self.session.displays[job.key].close(ended_by)
+        return attempt
+
+    def _note(self, job: Job, attempt: list[Outcome] | AnswerkeyError) -> None:
+        """Keep what came of a job; a model that cannot be called ends the jobs that need it."""
+        if not isinstance(attempt, AnswerkeyError):
+            self._note_outcomes(job, attempt)
+        elif self.session is not None and attempt.code in UNREACHABLE:
+            self.failures.append(attempt)
+            self.entries[job.key] = self._describe_calls(job)
+            self.session.give_up(job.key)
+        else:
+            self._save_stopped(attempt)
+            raise attempt
 
     def _evaluate_repetitions(self, job: Job) -> list[Outcome]:
         """Return the outcome of each repetition; nearly all jobs have one.
@@ -150,6 +181,7 @@ class Evaluation:
         if is_costly and limit < FIRST_SAMPLES and not self.options.batch:
             first = FIRST_SAMPLES
         tables = self.writer.task(job.key)
+        display = self.display if self.session is None else self.session.displays[job.key]
         outcomes: list[Outcome] = []
         for number in range(job.specification.num_runs):
             repetition = job.repeat(number)
@@ -159,7 +191,7 @@ class Evaluation:
                 repetition,
                 tables.repetition(number),
                 self.engine,
-                self.display.report,
+                display.report,
                 allowed=self.options.failed_limit(len(job.dataset)),
                 first=first,
                 is_guarded=self.session is not None and self.session.is_guarded(job),

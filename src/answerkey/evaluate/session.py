@@ -7,7 +7,7 @@ call by the observer of their task.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -36,7 +36,10 @@ from answerkey.types import Notice
 
 @dataclass
 class Session:
-    """The time in which a run calls its models, one job after the other."""
+    """The time in which a run calls its models.
+
+    Where it `is_parallel`, jobs are evaluated at the same time, and each has a display of its own.
+    """
 
     writer: RunWriter
     options: Options
@@ -44,10 +47,17 @@ class Session:
     cache: CallCache
     stack: ExitStack
     budget: Budget
+    displays: Mapping[str, Display]
+    is_parallel: bool = False
     max_open: int | None = None
     _observers: dict[str, Observer] = field(default_factory=dict)
     _models: dict[tuple[str, str], Model] = field(default_factory=dict)
     _tasks: dict[str, Task] = field(default_factory=dict)
+    _given_up: set[object] = field(default_factory=set)
+
+    def take_turns(self, jobs: Sequence[Job]) -> list[Job]:
+        """Return jobs that can be evaluated at the same time: those of one account take turns."""
+        return share_turns(jobs, {}, self.options)
 
     def bind(self, job: Job) -> Job:
         """Return the job with its live models bound to the run, its scorers to theirs.
@@ -73,9 +83,10 @@ class Session:
             return None
         observer = self._observers.get(job.key)
         if observer is None:
-            observer = Observer(job.key, total=0, warn=self.display.warn)
+            display = self.displays[job.key]
+            observer = Observer(job.key, total=0, warn=display.warn)
             self._observers[job.key] = observer
-            self.display.follow(observer)
+            display.follow(observer)
         observer.total += job.num_calls * _count_continuations(job)
         return observer
 
@@ -140,6 +151,17 @@ class Session:
             if owner == key and stores_calls(model):
                 model.close()
 
+    def give_up(self, key: str) -> None:
+        """Remember which models of a job could not be called; close all of them."""
+        models = [model for (owner, _), model in self._models.items() if owner == key]
+        lost = [model for model in models if calls_endpoint(model) and model.is_given_up]
+        self._given_up.update(map(find_account, lost or models))
+        self.close_models(key)
+
+    def has_given_up(self, job: Job) -> bool:
+        """Whether a job needs a model that could not be called before."""
+        return not self._given_up.isdisjoint(map(find_account, job.models.values()))
+
     def describe(self, key: str) -> dict[str, Any]:
         """Return what `run.json` says about the calls of a job; nothing without a live model."""
         observer = self._observers.get(key)
@@ -178,15 +200,27 @@ def open_session(
             if writer.is_resumed:
                 _report_known_calls(jobs, writer, display)
         _announce_fallbacks(jobs, display)
+        displays = dict.fromkeys((job.key for job in jobs), display)
+        is_parallel = not num_beside and len(_list_accounts(jobs)) > 1
+        if is_parallel:
+            displays = {job.key: display.open_run(job.key, count_questions([job])) for job in jobs}
+            num_beside = len(jobs) - 1
         max_open, notices = _fit_connections(jobs, num_beside)
         for notice in notices:
             display.warn(notice)
         max_open = min(filter(None, (max_open, options.max_concurrent)), default=None)
-        yield Session(writer, options, display, cache, stack, budget, max_open)
+        yield Session(
+            writer, options, display, cache, stack, budget, displays, is_parallel, max_open
+        )
         notices += cache.notices
         if journal is not None and journal.damaged:
             notices.append(_describe_loss(len(journal.damaged)))
         writer.add_notices(notices)
+
+
+def _list_accounts(jobs: Sequence[Job]) -> set[object]:
+    """Return the accounts, each a host and a key, that solvers of jobs call."""
+    return {find_account(job.model) for job in jobs if calls_endpoint(job.model)}
 
 
 def _charge_earlier_calls(

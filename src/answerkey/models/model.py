@@ -280,6 +280,11 @@ class LiveModel(CallSettings):
             rankings.append(rank_continuations(request.messages, ends, ranked))
         return rankings
 
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the endpoint turned out to be of no use; it is not called again."""
+        return "_client" in self.__dict__ and self._client.reason is not None
+
     def close(self) -> None:
         """Close the connections; twice does no harm."""
         if "_client" in self.__dict__:

@@ -23,7 +23,7 @@ from answerkey.evaluate import run as run_module
 from answerkey.evaluate.checks import check_samples
 from answerkey.testing import Behaviour, TestServer, answer_by_hash
 
-from .conftest import Project
+from .conftest import SCORER, Project
 
 Messages = Sequence[Mapping[str, object]]
 LETTERS = answer_by_hash(["A", "B"])
@@ -95,6 +95,37 @@ def plan_two_endpoints(project: Project, urls: Sequence[str]) -> Path:
     ]
     (folder / "run.yaml").write_text(json.dumps(plan))
     return folder
+
+
+def test_two_specifications_of_one_run_are_asked_at_the_same_time(
+    project: Project, serve: Callable[..., TestServer]
+) -> None:
+    """Where their endpoints differ: each answers only once both have been asked."""
+    barrier = threading.Barrier(2)
+
+    def answer(_messages: Messages) -> str:
+        barrier.wait(LONG)
+        return "A"
+
+    project.write_rows([{"question": "q", "answer": "A"}])
+    folder = plan_two_endpoints(project, [serve(answer).url, serve(answer).url])
+    run = ak.run(folder, out=folder / "run")
+    assert (run.status, list(run.tasks)) == ("complete", ["one", "two"])
+    assert [len(entry["calls"]) for entry in run.manifest["tasks"]] == [1, 1]
+
+
+def test_a_specification_whose_endpoint_is_down_does_not_stop_the_one_beside_it(
+    project: Project, serve: Callable[..., TestServer]
+) -> None:
+    """The run says so, keeps what was answered, and `resume` asks only what is left."""
+    server = serve(LETTERS)
+    folder = plan_two_endpoints(project, ["http://127.0.0.1:9/v1", server.url])
+    with pytest.raises(ak.SolverError, match="E306"):
+        ak.run(folder, out=folder / "run")
+    stopped = json.loads((folder / "run" / "run.json").read_text())
+    assert (stopped["status"], stopped["stopped"]["code"]) == ("incomplete", "E306")
+    assert [entry["counts"] is None for entry in stopped["tasks"]] == [True, False]
+    assert server.asked.total == 6
 
 
 def drop_times(value: Any) -> Any:  # noqa: ANN401 - whatever stands in a JSON file
@@ -212,6 +243,35 @@ def test_a_run_that_fails_does_not_stop_the_others(
         models[2:],
     )
     assert (good.asked.total, locked.asked.total) == (6, 6)
+
+
+def test_a_model_that_is_down_ends_only_the_tasks_that_need_it(
+    project: Project, serve: Callable[..., TestServer]
+) -> None:
+    """The fallback of one task cannot be reached: the tasks without it are finished, before and
+    after.
+    """
+    server = serve("hmm")
+    other = {"task_key": "other", "model_key": "mine"}
+    own = {"model_key": "mine"}
+    folder = project.plan(
+        {"key": "before", **own}, {"key": "asks", **other}, {"key": "again", **other}, own
+    )
+    plan = json.loads((folder / "run.yaml").read_text())
+    fallback = {**SCORER, "extraction": {"rule": "stated_answer", "fallback": "down"}}
+    plan["tasks"].append({**project.task(scorers=[fallback]), "key": "other"})
+    urls = {"mine": server.url, "down": "http://127.0.0.1:9/v1"}
+    plan["models"] = [
+        {"key": key, "config": {"url": url, "model_key": "m"}} for key, url in urls.items()
+    ]
+    (folder / "run.yaml").write_text(json.dumps(plan))
+    with pytest.raises(ak.SolverError) as raised:
+        ak.run(folder, out=folder / "run", cache_policy="no-cache")
+    assert raised.value.code == "E306"
+    stopped = ak.load_run(folder / "run")
+    assert (stopped.status, list(stopped.tasks)) == ("incomplete", ["before", "quiz"])
+    # The second task that needs it is not begun.
+    assert ["calls" in entry for entry in stopped.manifest["tasks"]] == [True, True, False, True]
 
 
 class Interrupting:

@@ -536,7 +536,6 @@ def check_command(
 @click.argument("model", metavar="MODEL")
 @click.argument("task", metavar="[TASK]", required=False)
 @option("--timeout", "SECONDS", "Seconds for one call; default 20.", "seconds", default=20.0)
-@option("--max-cost", "USD", "Spend at most this; default 0.01.", default=0.01)
 @add_options(PRICE, CONFIG, DATASET, COLUMN, ENV, OUTSIDE, ALLOW_HOST, TRUST)
 def doctor_command(console: Console, model: str, task: str | None, **options: Any) -> int:
     """Call MODEL a dozen times and say whether its numbers can be trusted, before money is spent.
@@ -547,8 +546,7 @@ def doctor_command(console: Console, model: str, task: str | None, **options: An
     from answerkey.evaluate.doctor import examine
     from answerkey.reports.preview import draw_examination
 
-    cost = f"for at most {options['max_cost']:g} USD, where the price is known"
-    console.say_text(f"a dozen small calls, each of at most {options['seconds']:g} s, {cost}")
+    console.say_text(f"a dozen small calls, each of at most {options['seconds']:g} s")
     result = examine(model, task, **options)
     console.show(lambda: {"doctor": result}, lambda: draw_examination(result, console.width))
     if not result["answered"]:
@@ -600,7 +598,7 @@ def rescore_command(
 ) -> int:
     """Score the completions of RUN again, as a new run, without calling the model.
 
-    FILE is a changed task file, or a run file with it; without FILE the tasks of RUN are used.
+    FILE is a changed task file; without it the tasks of RUN are used.
     Samples and completions are those of RUN. A judge or fallback calls its model; `--cache-policy
     reuse` takes replies that the call cache has.
     """

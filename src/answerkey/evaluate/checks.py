@@ -9,16 +9,14 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from html import unescape
 from pathlib import Path
 
 import polars as pl
 
 from answerkey.datasets.dataset import Shard
-from answerkey.datasets.options import read_option_cell
 from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, distinct, listing
 from answerkey.evaluate.choice_order import find_order_problems
 from answerkey.evaluate.job import CHUNK_ROWS, Job
@@ -26,7 +24,6 @@ from answerkey.models.config import sees_samples
 from answerkey.models.images import list_images
 from answerkey.scorers import RowProblem, build_table, reads_choices, try_action
 from answerkey.solvers import Solver, find_column_field, require_known
-from answerkey.solvers.solver import Prompt
 from answerkey.spec import ScoringStep, Task
 from answerkey.templates import RowError, TemplateStopped
 from answerkey.text import show_place
@@ -46,12 +43,6 @@ _LINE = re.compile(r" \(line (?P<line>\d+) of the template\)$")
 
 #: Returns what goes wrong with a template on samples, their completions and scores, if anything.
 Attempt = Callable[[Samples, Completions, dict[str, Scores]], RowError | None]
-#: So many rows are looked at, and so many words of an option, for a template may cut long ones.
-LOOKED_AT = 20
-COMPARED_WORDS = 5
-#: Columns that hold option texts, if not only labels.
-OPTION_COLUMNS = ("options", "choices")
-_LABEL = re.compile(r"^\s*\(?\w{1,2}[.):]\s+")
 
 
 @dataclass
@@ -178,10 +169,7 @@ def check_samples(job: Job, chunk: Shard, samples: Samples) -> RowProblems:
         for problem in find_order_problems(task, samples):
             problems.add_row("`choice_order`", problem.position, problem.error)
         if chunk.recorded is None and task.solver is not None:
-            prompts = _check_prompts(job, task.solver, samples, problems)
-            if chunk.offset == 0 and prompts and not chunk.skipped:
-                failed = set(problems.failed)
-                problems.notices += find_hidden_options(task, chunk, prompts, failed)
+            _check_prompts(job, task.solver, samples, problems)
     except TemplateStopped as stopped:
         problems.fatal.append(stopped.at(task.places.of_template(stopped.source)))
     return problems
@@ -199,10 +187,8 @@ def _place_scorer_error(job: Job, step: ScoringStep, problem: RowProblem) -> Ans
     return DataError(error.code, message, where=where, hint=error.hint)
 
 
-def _check_prompts(
-    job: Job, solver: Solver, samples: Samples, problems: RowProblems
-) -> Sequence[Prompt | RowError]:
-    """Add what is wrong with the prompts of rows; return the prompts that the check has built."""
+def _check_prompts(job: Job, solver: Solver, samples: Samples, problems: RowProblems) -> None:
+    """Add what is wrong with the prompts of rows, and which images they hold."""
     task = job.task
     prompts, errors = solver.check_prompts(samples, job.examples)
     for prompt in prompts:
@@ -225,7 +211,6 @@ def _check_prompts(
             where = task.place("definition", "solver", "examples", "num_examples")
         placed = DataError(error.code, message, where=where, hint=error.hint)
         problems.add_row("solver", position, placed)
-    return prompts
 
 
 def check_whole(problems: RowProblems, job: Job) -> None:
@@ -362,100 +347,3 @@ def _make_scores(task: Task, missing: Iterable[str]) -> dict[str, Scores]:
         score = Score(ScoreStatus.SCORED, values=dict.fromkeys(names, 1.0))
         scores[step.key] = build_table([score], dict.fromkeys(names, pl.Float64()), {})
     return scores
-
-
-# Whether the prompt shows the options: a model that does not see them can only guess a letter.
-
-
-def find_hidden_options(
-    task: Task, chunk: Shard, prompts: Sequence[object], failed: set[int]
-) -> list[Notice]:
-    """Return a notice when option texts are known and no prompt of the first rows shows them.
-
-    `prompts` are those of the chunk, in order; rows at the positions `failed` are passed over.
-    """
-    rows = [row for row in range(min(LOOKED_AT, len(prompts))) if row not in failed]
-    samples = chunk.samples.slice(0, LOOKED_AT).load().take(rows)
-    try:
-        options = _find_texts(task, samples)
-    except AnswerkeyError:  # what is wrong with the rows or the templates is reported elsewhere
-        return []
-    first_text = None
-    count = 0
-    for row, texts in zip(rows, options, strict=True):
-        if not texts or isinstance(prompts[row], RowError):
-            continue
-        if _shows(prompts[row], texts):
-            return []
-        first_text = first_text or texts[0]
-        count += 1
-    if not count:
-        return []
-    notice = Notice(
-        f"the prompt of task `{task.key}` shows no options: none of the first {count} prompts "
-        f"holds the option texts of its row, such as {first_text!r}",
-        where=task.place("definition", "solver", "input_builder"),
-        hint="let the template print the options; `answerkey run --dry-run` shows the prompt",
-    )
-    return [notice]
-
-
-def _find_texts(task: Task, samples: Samples) -> list[list[str]]:
-    """Return the option texts of each row: those that a scorer knows, else those of a column."""
-    facts = task.sample_facts(samples)
-    columns = [name for name in OPTION_COLUMNS if name in samples.columns]
-    options = []
-    for position, fields in enumerate(samples.rows()):
-        cells: list[object] = [fields[name] for name in columns]
-        labels: Sequence[str] = ()
-        if facts is not None:
-            cells.insert(0, facts.options[position])
-            labels = facts.choices[position] or ()
-        texts = (_read_texts(cell, labels) for cell in cells)
-        options.append(next(filter(None, texts), []))
-    return options
-
-
-def _read_texts(cell: object, labels: Sequence[str]) -> list[str]:
-    """Return the texts of a cell; nothing for one that holds labels only."""
-    options, _ = read_option_cell(cell)
-    texts = [text for text in options or () if text and text.strip()]
-    for text in texts:
-        if text.strip() not in labels and len(text.strip()) > 1:
-            return texts
-    return []
-
-
-def _shows(prompt: object, texts: Sequence[str]) -> bool:
-    """Return whether a prompt has the first words of half of the texts."""
-    raw = "\n".join(_walk_texts(prompt))
-    words = f" {_join_words(raw)} "
-    shown = [text for text in texts if text.strip() in raw or _has_words(words, text)]
-    return 2 * len(shown) >= len(texts)
-
-
-def _has_words(words: str, text: str) -> bool:
-    """Return whether the first words of a text, with or without its label, are among `words`."""
-    for variant in (text, _LABEL.sub("", text)):
-        beginning = " ".join(_join_words(variant).split()[:COMPARED_WORDS])
-        if beginning.isascii() and beginning:
-            beginning = f" {beginning} "
-        if beginning and beginning in words:
-            return True
-    return False
-
-
-def _join_words(text: str) -> str:
-    """Return the words of a text, whatever its case, marks and HTML escapes."""
-    return " ".join(re.findall(r"\w+", unescape(text).casefold()))
-
-
-def _walk_texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for entry in value.values():
-            yield from _walk_texts(entry)
-    elif isinstance(value, list | tuple):
-        for entry in value:
-            yield from _walk_texts(entry)

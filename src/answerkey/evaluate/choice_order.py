@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -39,13 +40,15 @@ def _list_bases(table: Samples) -> list[str]:
 
 def read_order(cell: object, labels: Sequence[str], place: Place) -> Places:
     """Return the places of the options in the dataset; null is the order of the dataset."""
+    if cell is None or cell in ("", []):
+        return tuple(range(len(labels)))
     entries = cell
     if isinstance(cell, str):
-        entries = _split_order(cell.strip())
-    if entries is None or entries == []:
-        return tuple(range(len(labels)))
-    if not isinstance(entries, list):
-        entries = [entries]
+        with suppress(ValueError, RecursionError):
+            entries = json.loads(cell)
+    if not isinstance(entries, list):  # with commas, or letter by letter
+        text = str(cell).replace(" ", "")
+        entries = text.split(",") if "," in text else list(text)
     names = [str(entry) for entry in entries]
     numbers = sorted(map(str, range(len(labels))))
     if sorted(names) == numbers and sorted(labels) != numbers:
@@ -57,29 +60,15 @@ def read_order(cell: object, labels: Sequence[str], place: Place) -> Places:
     return tuple(list(labels).index(name) for name in names)
 
 
-def _split_order(text: str) -> object:
-    """Return the entries of an order that is written as JSON, with commas, or letter by letter."""
-    if text.startswith("["):
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
-            return list(text)
-    if "," in text:
-        return [entry.strip() for entry in text.split(",")]
-    return list(text.replace(" ", ""))
-
-
 SEPARATOR = "~"
 #: The rows to be shown: which row of the file, the number in its id (0: none), the order, why it
-#: stays as it is, which of the label sets it has (null: no choices), and whether its options are a
-#: list of plain entries.
+#: stays as it is, and which of the label sets it has (null: no choices).
 PLAN_SCHEMA: dict[str, pl.DataType] = {
     "row": pl.UInt32(),
     "number": pl.UInt32(),
     "order": pl.List(pl.UInt16),
     "left_in_place": pl.String(),
     "labels": pl.UInt32(),
-    "is_plain": pl.Boolean(),
     **PRIOR_SCHEMA,
 }
 #: How many rows are looked at together.
@@ -276,7 +265,7 @@ def _follow_recorded(planned: RowOrders, recorded: RecordedOrders, labels: Label
     stated = dict.fromkeys(read_order(cell, labels, place) for cell, place in recorded)
     orders = tuple(stated) or planned.orders[:1]
     left_in_place = planned.left_in_place if orders == planned.orders else None
-    return RowOrders(orders, left_in_place, None, planned.is_plain, planned.estimates_prior)
+    return RowOrders(orders, left_in_place, estimates_prior=planned.estimates_prior)
 
 
 def _list_lines(planned: RowOrders, code: int | None) -> Iterator[tuple[object, ...]]:
@@ -296,7 +285,6 @@ def _list_lines(planned: RowOrders, code: int | None) -> Iterator[tuple[object, 
             list(order),
             planned.left_in_place,
             code,
-            planned.is_plain,
             planned.estimates_prior,
             is_extra,
         )

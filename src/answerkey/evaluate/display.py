@@ -1,5 +1,7 @@
 """Who watches a run while it is under way."""
 
+# ruff: noqa: ARG002 - by itself, a display shows nothing of what it is told
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
@@ -39,7 +41,7 @@ class Display(Protocol):
 class NullProgress:
     """The progress display of a run that nobody watches."""
 
-    def open_run(self, name: str, total: int) -> NullProgress:  # noqa: ARG002 - as for all displays
+    def open_run(self, name: str, total: int) -> NullProgress:
         """Return the display itself: it shows nothing."""
         return self
 

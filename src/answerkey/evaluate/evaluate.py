@@ -263,10 +263,7 @@ class Evaluation:
         errors = self.refused or self.failures
         if not errors:
             return
-        if self._is_kept:
-            self.writer.stop(self.entries, errors[0])
-        else:
-            self.writer.discard()
+        self._save_stopped(errors[0])
         raise_all(distinct(errors))
 
     def close(self) -> Run:

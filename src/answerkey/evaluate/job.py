@@ -7,10 +7,9 @@ decided here as well.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from pathlib import Path
 from typing import Any, Self
 
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, Shard, cut_shards, open_dataset
@@ -42,14 +41,11 @@ from answerkey.evaluate.choice_order import name_completions, order_dataset, ref
 from answerkey.evaluate.options import Options
 from answerkey.models.config import Model, ModelConfig
 from answerkey.scorers import (
-    Scorer,
     asks_model,
     choose_audited,
     find_role,
     reads_by_templates,
-    reads_choices,
 )
-from answerkey.scorers.extraction import find_rule
 from answerkey.solvers import Solver, require_echo
 from answerkey.spec import DatasetSpec, ScoringStep, Specification, Task
 from answerkey.types import Completions, Samples
@@ -63,10 +59,8 @@ FEWEST_ROWS = 1_000
 #: Rows that are slow go to workers in smaller chunks, so that no core waits long for another.
 WORKER_CHUNK_ROWS = 16_384
 WORKER_CHUNKS = 16
-#: Starting worker processes takes as long as scoring so many rows,
-WORKER_ROWS = 50_000
-#: or as reading so many characters of completions word by word.
-WORKER_CHARACTERS = 12_000_000
+#: Starting worker processes takes about as long as scoring so many rows.
+WORKER_ROWS = 20_000
 
 #: Called with a stage, how many rows of it are done, and how many there are.
 Progress = Callable[[str, int, int], None]
@@ -270,42 +264,32 @@ def open_job(
     """
     errors: list[AnswerkeyError] = []
     shared = shared or Shared()
-    model_name = None
     stored = None
-    if specification.completions is not None and options.completions is None:
-        model_name = specification.model_name
-        options, stored = _name_stored(specification.completions, options)
+    if options.completions is None:
+        stored = specification.completions
+    if isinstance(stored, Table):
+        table = stored.rows
+    elif stored is not None:
+        options = replace(options, completions=str(stored))
     specification = _pin_sources(specification, shared, errors)
     if errors:
         return None, errors
     task = specification.task
-    source = specification.dataset
     selection = Selection() if is_check else specification.selection
-    dataset: Dataset | None = None
-    with collecting(errors, source):
-        dataset = shared.get(_open_samples, source.source, selection, source.key)
+    dataset, table = _open_rows(specification, selection, table, options, shared, errors)
     if dataset is None:
         return None, errors
-    if table is None:
-        table = stored
-    with collecting(errors):
-        if options.completions is not None and table is None:
-            table = load_table(options.completions, by_trial=True).rows
-        dataset = order_dataset(task, dataset, table)
     errors += find_missing_columns(specification, dataset)
-    is_recorded = options.brings_completions or table is not None
-    if can_use_own and specification.model is None:
-        is_recorded = True
-    calls_model = bool(task.solver and task.solver.needs_model and not is_recorded)
+    calls_model = _calls_model(specification, options, table, can_use_own=can_use_own)
     recorded = None
-    with collecting(errors):
-        if table is not None or options.completions is None:
+    if table is not None or options.completions is None:
+        with collecting(errors):
             recorded = _open_completions(
                 specification, dataset, table, options, calls_model=calls_model
             )
     model = None
-    with collecting(errors):
-        if calls_model:
+    if calls_model:
+        with collecting(errors):
             model = _open_model(specification, is_required=needs_model and not is_check)
     errors.extend(_find_missing_logprobs(task, model))
     judges, problems = open_judges(task, specification.judges)
@@ -320,19 +304,47 @@ def open_job(
         judges=judges,
         recorded=recorded,
         examples=examples,
-        keep_completions=options.copy or model is not None or stored is not None,
+        keep_completions=options.copy or model is not None or isinstance(stored, Table),
     )
     if errors:
         return job, errors
+    model_name = specification.model_name if stored is not None else None
     origin = describe_completions(job, options, model_name, is_recorded=table is not None)
     return plan_work(replace(job, completions=origin)), errors
 
 
-def _name_stored(completions: Path | str | Table, options: Options) -> tuple[Options, Rows | None]:
-    """Return options with the file of completions that a specification names, or their table."""
-    if isinstance(completions, Table):
-        return options, completions.rows
-    return replace(options, completions=str(completions)), None
+def _open_rows(
+    specification: Specification,
+    selection: Selection,
+    table: Rows | None,
+    options: Options,
+    shared: Shared,
+    errors: list[AnswerkeyError],
+) -> tuple[Dataset | None, Rows | None]:
+    """Return the dataset in its orders, None if it cannot be opened, and recorded completions."""
+    source = specification.dataset
+    dataset: Dataset | None = None
+    with collecting(errors, source):
+        dataset = shared.get(_open_samples, source.source, selection, source.key)
+    if dataset is None:
+        return None, table
+    with collecting(errors):
+        if options.completions is not None and table is None:
+            table = load_table(options.completions, by_trial=True).rows
+        dataset = order_dataset(specification.task, dataset, table)
+    return dataset, table
+
+
+def _calls_model(
+    specification: Specification, options: Options, table: Rows | None, *, can_use_own: bool
+) -> bool:
+    """Return whether the solver calls a model: no completions are recorded, here or beside."""
+    if options.brings_completions or table is not None:
+        return False
+    if can_use_own and specification.model is None:
+        return False
+    solver = specification.task.solver
+    return solver is not None and solver.needs_model
 
 
 def _open_completions(
@@ -638,29 +650,9 @@ def choose_spread(job: Job) -> Spread:
     """Return where a job's chunks are worked on; whatever calls a model does so from here."""
     if job.calls_models:
         return "alone"
-    if job.runs_foreign_code:
+    if job.runs_foreign_code or len(job.dataset) < WORKER_ROWS:
         return "apart"
-    scorers = [step.scorer for step in job.task.scoring]
-    num_rows = len(job.dataset)
-    if num_rows >= WORKER_ROWS:
-        return "processes"
-    if job.recorded is None or num_rows <= FEWEST_ROWS or not _reads_words(scorers):
-        return "apart"
-    first = job.dataset.rows.slice(0, FEWEST_ROWS).load()
-    completions = job.recorded.slice(0, len(first)).read(first).frame["completion"]
-    characters = int(completions.str.len_chars().sum()) * num_rows // len(completions)
-    if characters >= WORKER_CHARACTERS:
-        return "processes"
-    return "apart"
-
-
-def _reads_words(scorers: Sequence[Scorer]) -> bool:
-    """Return whether a scorer reads completions word by word, which takes long."""
-    with suppress(SpecError):  # it is reported elsewhere, with its place
-        for scorer in scorers:
-            if reads_choices(scorer) and find_rule(scorer.extraction).reads_options:
-                return True
-    return False
+    return "processes"
 
 
 def choose_chunk_rows(job: Job, spread: Spread) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -107,20 +108,16 @@ class Options(Overrides):
         if self.allow_failed is None:
             return 0
         match = _FAILED.fullmatch(str(self.allow_failed))
-        if not match or (not match[2] and "." in match[1]):
+        number = float(match[1]) if match else math.nan
+        is_share = bool(match and match[2])
+        is_valid = number <= PERCENT if is_share else number.is_integer()
+        if not is_valid:
             message = (
                 f"`--allow-failed {self.allow_failed}` is neither a number of rows nor a share"
             )
             hint = "write `--allow-failed 5` or `--allow-failed 2%`"
             raise SpecError("E119", message, hint=hint)
-        number = float(match[1])
-        if not match[2]:
-            return int(number)
-        if number > PERCENT:
-            message = f"`--allow-failed {self.allow_failed}` is more than all rows"
-            hint = "write a share of at most `100%`, or a number of rows"
-            raise SpecError("E119", message, hint=hint)
-        return int(number / PERCENT * rows)
+        return int(number / PERCENT * rows) if is_share else int(number)
 
     def selection(self) -> Selection:
         """Return which rows are used."""

@@ -19,7 +19,7 @@ from answerkey.metrics.paired import Difference, Pair, measure_difference
 from answerkey.metrics.rows import label_rows, name_clusters, name_groups
 from answerkey.runs import Run, RunPlace, TaskRun, load_run, name_answerer
 from answerkey.spec import ScoringStep, Task, task_from_source
-from answerkey.types import EMPTY_STRUCT_FIELD, Notice
+from answerkey.types import Notice
 
 #: Where scorers keep what the sample's right answer is.
 TRUTH_FIELDS = ("ground_truth_option", "ground_truth_choice", "answer_gt")
@@ -223,16 +223,13 @@ def label_runs(
 
 
 def name_runs(runs: Sequence[Run]) -> list[str]:
-    """Return what each run is called: the name of its folder, its path where that is not unique."""
+    """Return what each run is called: the name of its folder, numbered where it is not unique."""
     folders = [run.path.name if run.path else run.key for run in runs]
     names = []
-    for run, folder in zip(runs, folders, strict=True):
-        is_unique = run.path is None or folders.count(folder) == 1
-        names.append(folder if is_unique else str(run.path))
-    unique = []
-    for place, name in enumerate(names, start=1):
-        unique.append(f"{name}-{place}" if names.count(name) > 1 else name)
-    return unique
+    for number, folder in enumerate(folders, start=1):
+        is_unique = folders.count(folder) == 1
+        names.append(folder if is_unique else f"{folder}-{number}")
+    return names
 
 
 def is_same_run(first: Run, second: Run) -> bool:
@@ -266,16 +263,14 @@ def choose_tasks(
 
 def _find_shared_tasks(runs: Mapping[str, Run], notices: list[Notice]) -> list[str]:
     """Return the tasks that all runs have; E508 without any."""
-    shared: list[str] = []
-    left_out: list[str] = []
-    for name in dict.fromkeys(name for run in runs.values() for name in run.tasks):
-        is_shared = all(name in run.tasks for run in runs.values())
-        (shared if is_shared else left_out).append(name)
+    names = dict.fromkeys(name for run in runs.values() for name in run.tasks)
+    shared = [name for name in names if all(name in run.tasks for run in runs.values())]
     if not shared:
         hint = "; ".join(f"`{label}` has {listing(run.tasks)}" for label, run in runs.items())
         raise RunError("E508", "the runs have no task in common", hint=hint)
+    left_out = names.keys() - set(shared)
     if left_out:
-        text = f"not all runs have the tasks {listing(left_out)}: they are left out"
+        text = f"not all runs have the tasks {listing(sorted(left_out))}: they are left out"
         notices.append(Notice(text))
     return shared
 
@@ -287,7 +282,8 @@ def require_alike(outcomes: Sequence[Outcomes], *, common: bool, notices: list[N
         _require_same_samples(first, second, common=common)
         num_truths = _require_same_truths(first, second)
         names = f"`{first.label}` and `{second.label}`"
-        if _find_fingerprint(first) != _find_fingerprint(second):
+        fingerprints = {run.task_run.manifest["dataset"]["fingerprint"] for run in (first, second)}
+        if len(fingerprints) > 1:
             if not num_truths:
                 reason = "their scorers know no truths by which the samples could be matched"
                 message = f"{names} are of other datasets, and {reason}"
@@ -306,36 +302,21 @@ def require_alike(outcomes: Sequence[Outcomes], *, common: bool, notices: list[N
 
 def _require_same_samples(first: Outcomes, second: Outcomes, *, common: bool) -> None:
     """Raise E508 unless two runs have the same samples; with `common`, unless they share some."""
-    only_first = _list_missing(first, second)
-    only_second = _list_missing(second, first)
-    if len(only_first) == first.table.height:
-        message = (
-            f"`{first.label}` and `{second.label}` have no sample in common: they are of other "
-            "datasets"
-        )
-        hint = f"ids are such as {_show_ids(only_first)} there, and {_show_ids(only_second)} here"
-        raise RunError("E508", message, hint=hint)
     differences = []
-    for ids, owner, lacking in ((only_first, first, second), (only_second, second, first)):
-        if len(ids):
+    for owner, lacking in ((first, second), (second, first)):
+        missing = owner.table.join(lacking.table, on="sample_id", how="anti", maintain_order="left")
+        if missing.height:
+            ids = listing(missing["sample_id"].head(SHOWN).to_list())
             differences.append(
-                f"{len(ids)} samples of `{owner.label}` are not in `{lacking.label}` "
-                f"(such as {_show_ids(ids)})"
+                f"{missing.height} samples of `{owner.label}` are not in `{lacking.label}` "
+                f"(such as {ids})"
             )
+        if missing.height == owner.table.height:
+            common = False  # there is no sample in common
     if differences and not common:
         message = f"the runs have other samples: {', and '.join(differences)}"
-        hint = "`--common` compares on the samples that all runs have"
+        hint = "`--common` compares on the samples that all runs have, if there are any"
         raise RunError("E508", message, hint=hint)
-
-
-def _list_missing(outcomes: Outcomes, lacking: Outcomes) -> pl.Series:
-    """Return the ids of samples that the second run lacks."""
-    missing = outcomes.table.join(lacking.table, on="sample_id", how="anti", maintain_order="left")
-    return missing["sample_id"]
-
-
-def _show_ids(ids: pl.Series) -> str:
-    return listing(ids.head(SHOWN).to_list())
 
 
 def _require_same_truths(first: Outcomes, second: Outcomes) -> int:
@@ -355,10 +336,6 @@ def _require_same_truths(first: Outcomes, second: Outcomes) -> int:
         )
         raise RunError("E508", message, hint=hint)
     return truths.height
-
-
-def _find_fingerprint(outcomes: Outcomes) -> object:
-    return outcomes.task_run.manifest["dataset"]["fingerprint"]
 
 
 def _describe_task(outcomes: Outcomes) -> object:
@@ -402,7 +379,9 @@ def read_outcomes(
         if table is not None:
             parts.append(table)
     if not parts:
-        raise _refuse_value(task_run, step, name, label)
+        message = f"scorer `{step.key}` of `{label}` has no value `{name}`"
+        values = listing(step.scorer.value_names or ())
+        raise RunError("E508", message, hint=f"values of the scorer: {values}")
     table = pl.concat(parts)
     if task.num_trials > 1 or task.choice_order is not None:
         table = table.group_by("sample_id", maintain_order=True).agg(
@@ -429,18 +408,6 @@ def _find_step(task: Task, scorer: str | None, label: str) -> ScoringStep:
     hint = suggest(scorer, keys) or f"scorers of the task: {listing(keys)}"
     message = f"task `{task.key}` of `{label}` has no scorer `{scorer}`"
     raise RunError("E508", message, hint=hint)
-
-
-def _refuse_value(task_run: TaskRun, step: ScoringStep, name: str, label: str) -> RunError:
-    """Return E508 for a value that the scores do not have."""
-    fields: list[str] = []
-    for part in task_run.score_parts():
-        fields = part[step.key].struct.field("values").struct.fields
-        break
-    values = [field for field in fields if field != EMPTY_STRUCT_FIELD]
-    hint = suggest(name, values) or f"values: {listing(values)}"
-    message = f"scorer `{step.key}` of `{label}` has no value `{name}`"
-    return RunError("E508", message, hint=hint)
 
 
 def read_numbers(column: pl.Series, *, is_encoded: bool) -> pl.Series:

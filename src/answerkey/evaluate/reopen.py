@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -22,7 +22,7 @@ from answerkey.errors import DataError, Place, RunError, listing, refuse_column,
 from answerkey.evaluate.choice_order import order_dataset
 from answerkey.evaluate.evaluate import load_scores, measure_task
 from answerkey.evaluate.job import find_completions, find_traced, fit_rows
-from answerkey.metrics import KeyedMetric, describe_samples
+from answerkey.metrics import describe_samples
 from answerkey.runs import KeptCompletions, Run, Table, TaskRun
 from answerkey.spec import Task, source_from, task_from_source
 from answerkey.types import Completions, MetricValue, Samples
@@ -212,84 +212,42 @@ def refuse_gone(part: str, file: str | None, reason: str) -> RunError:
 # The metrics of a finished run, measured by other groups or clusters; nothing is scored or written.
 
 
-def regroup(
-    run: Run,
-    *,
-    group_by: Sequence[str] = (),
-    cluster_by: str | None = None,
-    is_corrected: bool | None = None,
-) -> Run:
+def regroup(run: Run, *, group_by: Sequence[str] = (), cluster_by: str | None = None) -> Run:
     """Return the run with its metrics by these groups and clusters, in place of its own.
 
-    The dataset must still be there (E505). Metrics of the user's functions stay as they are.
+    The dataset must still be there (E505). Metrics of the user's functions stay as they are:
+    measuring them would run code.
     """
     changes: dict[str, Any] = {}
     if group_by:
         changes["group_by"] = tuple(dict.fromkeys(group_by))
     if cluster_by:
         changes["cluster_by"] = cluster_by
-    if is_corrected is not None:
-        changes["is_corrected"] = is_corrected
-
-    def change(metric: KeyedMetric) -> KeyedMetric:
-        return replace(metric, design=replace(metric.design, **changes))
-
     tasks = {}
     for key, task_run in run.tasks.items():
-        metrics = dict(task_run.metrics)  # whose order stays
-        measured = remeasure(task_run, change)
-        for name, value in task_run.metrics.items():
-            if value.type != "python" and name not in measured:
-                del metrics[name]
-        tasks[key] = replace(task_run, metrics=metrics | measured)
+        task = task_from_source(task_run.source["task"])
+        steps = []
+        for step in task.scoring:
+            metrics = []
+            for metric in step.metrics:
+                if metric.metric.type != "python":
+                    metrics.append(replace(metric, design=replace(metric.design, **changes)))
+            steps.append(replace(step, metrics=tuple(metrics)))
+        values = _remeasure(task_run, replace(task, scoring=tuple(steps)))
+        measured = {value.name: value for value in values}
+        tasks[key] = replace(task_run, metrics={**task_run.metrics, **measured})
     return replace(run, tasks=tasks)
 
 
-def remeasure(
-    task_run: TaskRun,
-    change: Callable[[KeyedMetric], KeyedMetric] = lambda metric: metric,
-    *,
-    columns: Collection[str] = (),
-    keep: Callable[[Samples], pl.Series] | None = None,
-) -> dict[str, MetricValue]:
-    """Return the metrics of a finished task, changed as said, from its stored scores.
-
-    Metrics of the user's functions are left out: measuring them would run code. `keep` returns the
-    positions of the samples that count, given samples with these `columns`.
-    """
-    task = _change_metrics(task_from_source(task_run.source["task"]), change)
-    size = task.num_trials
-    dataset = reopen_rows(task_run)
-    needed = [*columns, *task.design_columns]
-    for name in needed:
+def _remeasure(task_run: TaskRun, task: Task) -> list[MetricValue]:
+    """Return the metrics of a task from the stored scores of its run."""
+    dataset = reopen_rows(task_run, task)
+    columns = task.design_columns
+    for name in columns:
         require_column(name, dataset.columns, task_run)
-    parts = []
-    facts = []
-    offset = 0
-    for part in task_run.score_parts():
-        samples = dataset.rows.slice(offset, part.height // size).load()
-        offset += part.height // size
-        if keep is not None:
-            places = keep(samples)
-            samples = samples.take(places)
-            rows = [place * size + trial for place in places.to_list() for trial in range(size)]
-            part = part[pl.Series(rows, dtype=pl.UInt32)]  # noqa: PLW2901
-        parts.append(part)
-        facts.append(describe_samples(samples.repeat(size), task.design_columns))
-    if not parts:
-        return {}
-    scores = load_scores(task, parts, task_run.manifest.get("encoded") or {})
-    values = measure_task(task, scores, pl.concat(facts))
-    return {value.name: value for value in values}
-
-
-def _change_metrics(task: Task, change: Callable[[KeyedMetric], KeyedMetric]) -> Task:
-    """Return a task with changed metrics, and without those of the user's functions."""
-    steps = []
-    for step in task.scoring:
-        metrics = [change(metric) for metric in step.metrics if metric.metric.type != "python"]
-        steps.append(replace(step, metrics=tuple(metrics)))
-    return replace(task, scoring=tuple(steps))
+    facts = describe_samples(dataset.samples(columns).repeat(task.num_trials), columns)
+    scores = load_scores(task, task_run.score_parts(), task_run.manifest.get("encoded") or {})
+    return measure_task(task, scores, facts)
 
 
 def require_column(name: str, columns: Sequence[str], task_run: TaskRun) -> None:

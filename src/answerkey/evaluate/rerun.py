@@ -6,7 +6,7 @@ tables are those of a run that never stopped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -36,8 +36,8 @@ from answerkey.evaluate.manifest import (
 from answerkey.evaluate.options import STORED, Options, RunOptions, read_options, show_options
 from answerkey.evaluate.reopen import CHANGED, find_kept, find_source, refuse_gone, reopen
 from answerkey.evaluate.run import (
-    BegunRun,
     Matrix,
+    MatrixMember,
     PendingRun,
     TaskSource,
     choose_policies,
@@ -64,13 +64,10 @@ from answerkey.runs import (
 )
 from answerkey.spec import (
     DatasetSpec,
-    Plan,
     Specification,
     Task,
-    is_task_file,
     load_judges,
     load_model,
-    load_plan,
     load_task,
     source_from,
     task_from_source,
@@ -108,51 +105,32 @@ def rescore(
 ) -> Run:
     """Score an old run's completions again, by its own tasks or by changed ones, as a new run.
 
-    `task` is a task file, a mapping or a Task for the tasks of the run with the same key (or its
-    only one), or a run file. Options as in `Options`; the samples and the completions are those of
-    the old run. Scorers that call a model call it. Of a run in memory, the new one is in memory as
-    well, unless `out` says where it goes.
+    `task` is a task file, a mapping or a Task for the tasks of the run with the same key, or for
+    its only one. Options as in `Options`; the samples and the completions are those of the old run.
+    Scorers that call a model call it. Of a run in memory, the new one is in memory as well, unless
+    `out` says where it goes.
     """
     old = load_run(run)
     chosen = read_options("rescore", options)
     _require_finished(old)
-    for name in FIXED:
-        if getattr(chosen, name) is not None:
-            message = (
-                f"`{name}` cannot be chosen: an old run is scored again with its own "
-                "samples and completions"
-            )
-            hint = "leave it out, or use `answerkey run` or `answerkey score`"
-            raise SpecError("E119", message, hint=hint)
+    _refuse_fixed(options, FIXED)
     if chosen.allow_failed is None:
         chosen = replace(chosen, allow_failed=old.manifest.get("options", {}).get("allow_failed"))
     place = None
     if out is not None or old.path is not None:
         place = choose_place(out, old.key)
-    plan = None
+    new_task, notices = _load_new_task(old, task, chosen)
+    tasks = _choose_tasks(old, new_task, notices)
+    stored = old.manifest.get("policies") or ()
+    policies, more = choose_policies(tasks, old.key, chosen, stored=stored)
     file = old.manifest.get("file")
-    if isinstance(task, str | Path) and not is_task_file(task):
-        plan, notices = _load_rescore_plan(task, chosen)
-        new_tasks = {entry.key: entry.task for entry in plan.specifications} if plan else {}
-        file = str(Path(task).resolve())
-    else:
-        new_task, notices = _load_new_task(old, task, chosen)
-        new_tasks = {f"task {new_task.key}": new_task} if new_task else {}
-    tasks, more = _choose_tasks(old, new_tasks)
-    if chosen.policies is None and plan is not None:
-        policies: Sequence[Mapping[str, Any]] = plan.policies
-        raise_all(plan.find_baseline_errors(old.key))
-        heard: Sequence[Notice] = ()
-    else:
-        stored = old.manifest.get("policies") or ()
-        policies, heard = choose_policies(tasks, old.key, chosen, stored=stored)
     jobs = [_open_rescored(old, key, new, file, chosen) for key, new in tasks.items()]
     require_trusted((job.specification for job in jobs), chosen)
     manifest = describe_run(
         old.key,
         old.manifest["display_name"],
         jobs,
-        [*notices, *more, *heard],
+        [*notices, *more],
         policies,
         rescored_from={
             "path": str(old.path.resolve()) if old.path else None,
@@ -177,11 +155,13 @@ def _require_finished(run: Run) -> None:
         raise RunError("E507", message, where=where, hint=hint)
 
 
-def _load_rescore_plan(file: str | Path, options: Options) -> tuple[Plan | None, list[Notice]]:
-    """Return the plan of a run file, read as if no model were to be called."""
-    loaded = load_plan(file, replace(options, completions="those of the old run"))
-    raise_all(loaded.errors)
-    return loaded.value, list(loaded.notices)
+def _refuse_fixed(options: Mapping[str, Any], fixed: Collection[str]) -> None:
+    """Raise E119 for an option that belongs to the old run."""
+    for name, value in options.items():
+        if value is not None and name in fixed:
+            message = f"`{name}` cannot be chosen: it is that of the old run"
+            hint = "leave it out, or start a new run with `answerkey run`"
+            raise SpecError("E119", message, hint=hint)
 
 
 def _load_new_task(
@@ -195,49 +175,33 @@ def _load_new_task(
     values: dict[str, object] = {}
     for task_run in old.tasks.values():
         values |= task_run.manifest["config"]
-    missing = {
-        key: value
-        for key, value in values.items()
-        if f"config value `{key}` is missing" in messages
-    }
-    if missing:
-        loaded = load_task(task, config=missing, overrides=options)
+    config = {key: values[key] for key in values if f"config value `{key}` is missing" in messages}
+    if config:
+        loaded = load_task(task, config=config, overrides=options)
     raise_all(loaded.errors)
     return loaded.value, list(loaded.notices)
 
 
-def _choose_tasks(run: Run, new: Mapping[str, Task]) -> tuple[dict[str, Task], list[Notice]]:
-    """Return the task to score with for each task of the run, and notices about them.
-
-    Without new tasks they are the old ones. Some may be left out, or send other prompts now.
-    """
+def _choose_tasks(run: Run, new: Task | None, notices: list[Notice]) -> dict[str, Task]:
+    """Return the task to score with for each task of the run; the old ones without a new one."""
     old = {key: task_from_source(task_run.source["task"]) for key, task_run in run.tasks.items()}
-    if not new:
-        return old, []
-    chosen: dict[str, Task] = {}
-    for key, old_task in old.items():
-        task = new.get(key) or new.get(f"task {old_task.key}")
-        if task is not None:
-            chosen[key] = task
-    if not chosen and len(old) == len(new) == 1:
-        chosen = {next(iter(old)): next(iter(new.values()))}
+    if new is None:
+        return old
+    chosen = {key: new for key, task in old.items() if new.key == task.key or len(old) == 1}
     if not chosen:
-        names = sorted({task.key for task in new.values()})
-        hint = suggest(names[0], old) or f"tasks of the run: {listing(old)}"
-        raise RunError("E504", f"the run has no task {listing(names)}", hint=hint)
-    notices = []
-    for key in old:
+        hint = suggest(new.key, old) or f"tasks of the run: {listing(old)}"
+        raise RunError("E504", f"the run has no task `{new.key}`", hint=hint)
+    for key, task in old.items():
         if key not in chosen:
-            notices.append(Notice(f"task `{key}` is left out: it is not among the new tasks"))
-    for key, task in chosen.items():
-        if _find_solver(task) != _find_solver(old[key]):
+            notices.append(Notice(f"task `{key}` is left out: the new task is another one"))
+        elif _find_solver(new) != _find_solver(task):
             notice = Notice(
                 f"task `{key}` would send other prompts now; these completions answer the old ones",
-                where=task.place("definition", "solver"),
+                where=new.place("definition", "solver"),
                 hint="`answerkey run` calls the model anew",
             )
             notices.append(notice)
-    return chosen, notices
+    return chosen
 
 
 def _find_solver(task: Task) -> object:
@@ -249,7 +213,7 @@ def _open_rescored(run: Run, key: str, task: Task, run_file: str | None, options
     """Return the job of a task on the samples and completions of an old run."""
     reopened = reopen(run, key)
     task_run = reopened.task_run
-    entry, source = task_run.manifest, task_run.source
+    entry = task_run.manifest
     repeated = []
     for repetition in task_run.repetitions:
         kept = find_kept(repetition, reopened.dataset)
@@ -266,16 +230,8 @@ def _open_rescored(run: Run, key: str, task: Task, run_file: str | None, options
         message = f"task `{task.key}` has another `choice_order` than the old run"
         hint = "leave `choice_order` as it was, or use `answerkey run`"
         raise RunError("E507", message, where=task.place("definition", "choice_order"), hint=hint)
-    origin = find_source(source["dataset"], task_run.stored_samples, entry["dataset"]["key"])
-    specification = Specification(
-        key=key,
-        task=task,
-        dataset=DatasetSpec(entry["dataset"]["key"], origin, entry["dataset"]["display_name"]),
-        display_name=entry["display_name"],
-        model_key=source["model_key"],
-        selection=Selection(**entry["selection"]),
-        num_runs=1 + len(task_run.repetitions),
-        judges=load_judges(task, run_file=run_file, overrides=options),
+    specification = _specify(
+        entry, task_run.source, task, task_run.stored_samples, run_file, options
     )
     # The new run keeps the completions that the old one has, and those that only its own solver
     # finds.
@@ -310,10 +266,7 @@ def resume(
     """
     display = choose_display(display, progress)
     stopped = reopen_stopped(find_place(path), options, display)
-    if isinstance(stopped, Run):
-        return stopped
-    pending, writer = stopped
-    return pending.finish(writer, display)
+    return stopped if isinstance(stopped, Run) else stopped.finish(display)
 
 
 @show_options(RunOptions)
@@ -328,39 +281,36 @@ def resume_matrix(
     if not places:
         message = f"`{parent}` is no run folder, and there is none below it"
         raise RunError("E501", message, hint="`answerkey runs` lists the runs of a folder")
-    begun: list[BegunRun] = []
+    members: list[MatrixMember] = []
     siblings: dict[RunPlace, None] = {}
     with ExitStack() as undo:
         for place in places:
             name = place.name
+            result: PendingRun | Run | AnswerkeyError
             try:
                 manifest = load_run(place).manifest
                 name = next(map(name_answerer, manifest["tasks"]), name)
                 for sibling in manifest.get("matrix") or ():
                     siblings[find_place(place.parent) / sibling] = None
-                stopped = reopen_stopped(place, options, display, shared)
+                result = reopen_stopped(place, options, display, shared)
             except AnswerkeyError as error:
-                begun.append(BegunRun(name, place, result=error))
-                continue
-            if isinstance(stopped, Run):
-                begun.append(BegunRun(name, place, result=stopped))
-                continue
-            pending, writer = stopped
-            undo.callback(writer.close)
-            begun.append(BegunRun(name, place, pending, writer))
+                result = error
+            if isinstance(result, PendingRun):
+                undo.callback(result.writer.close)
+            members.append(MatrixMember(name, place, result))
         undo.pop_all()
     for place in siblings:
         if place not in places:
             message = f"`{place}` is gone, or was never begun: no model was called then"
             lost = RunError("E507", message, hint="start it again with `answerkey run`")
-            begun.append(BegunRun(place.name, place, result=lost))
-    return finish_together(parent, begun, display)
+            members.append(MatrixMember(place.name, place, lost))
+    return finish_together(parent, members, display)
 
 
 def reopen_stopped(
     place: RunPlace, options: Mapping[str, Any], display: Display, shared: Shared | None = None
-) -> Run | tuple[PendingRun, RunWriter]:
-    """Return a run that stopped, ready to continue, with its writer; a complete one as it is."""
+) -> Run | PendingRun:
+    """Return a run that stopped, ready to continue; a complete one as it is."""
     if load_manifest(place)["status"] == "complete":
         forget_journal(place)  # a failing disk may have kept it
         return load_run(place)
@@ -372,14 +322,14 @@ def reopen_stopped(
         chosen, kept = _choose_options(writer.manifest, options)
         engine = open_engine(chosen.engine, chosen.ray_address)
         jobs = _open_again(writer, chosen, shared)
-        pending = PendingRun(place.name, jobs, writer.manifest, engine, chosen)
+        pending = PendingRun(place.name, jobs, writer.manifest, engine, chosen, writer)
         pending = pending.check(display, shared)
         writer.restart({**describe_system(), "options": kept.stored()})
         for job in jobs:
             for number in range(job.specification.num_runs):
                 writer.task(job.key).repetition(number).clear()
         stack.pop_all()
-        return pending, writer
+        return pending
 
 
 def _choose_options(
@@ -393,11 +343,7 @@ def _choose_options(
     fixed = {*FIXED, "config", *GATES}
     if callable(chosen.get("model")):
         fixed.remove("model")  # a function is in no folder
-    for name in chosen:
-        if name in fixed:
-            message = f"`{name}` cannot be chosen: a run goes on with what it was started with"
-            hint = "leave it out, or start a new run with `answerkey run`"
-            raise SpecError("E119", message, hint=hint)
+    _refuse_fixed(chosen, fixed)
     stored = manifest.get("options")
     if not isinstance(stored, Mapping):
         raise _refuse("it does not say which options it was started with")
@@ -428,7 +374,7 @@ def _open_again(writer: RunWriter, options: Options, shared: Shared | None) -> l
     else:
         specifications = []
         for entry in manifest["tasks"]:
-            specifications.append(_specify(entry, sources[entry["key"]], writer, options))
+            specifications.append(_specify_again(entry, sources[entry["key"]], writer, options))
         require_trusted(specifications, options)
         try:
             jobs = open_jobs(specifications, options, shared)
@@ -482,14 +428,40 @@ def _require_unchanged(
 
 
 def _specify(
+    entry: Mapping[str, Any],
+    source: Mapping[str, Any],
+    task: Task,
+    samples: Table,
+    file: str | None,
+    options: Options,
+) -> Specification:
+    """Return what a task of a run was to do, from its entry in `run.json` and its `task.json`.
+
+    Its model, examples and completions are left open.
+    """
+    dataset = entry["dataset"]
+    origin = find_source(source["dataset"], samples, dataset["key"])
+    return Specification(
+        key=entry["key"],
+        task=task,
+        dataset=DatasetSpec(dataset["key"], origin, dataset["display_name"]),
+        display_name=entry["display_name"],
+        model_key=source["model_key"],
+        selection=Selection(**entry["selection"]),
+        num_runs=source["num_runs"],
+        judges=load_judges(task, run_file=file, overrides=options),
+    )
+
+
+def _specify_again(
     entry: Mapping[str, Any], source: Mapping[str, Any], writer: RunWriter, options: Options
 ) -> Specification:
-    """Return what a task of a run was to do, from its entry in `run.json` and its `task.json`."""
-    dataset, completions = entry["dataset"], entry["completions"]
-    task = task_from_source(source["task"])
+    """Return what is left to do of a task of a run that stopped."""
     file = writer.manifest.get("file")
+    completions = entry["completions"]
     samples = Table(writer.store, f"tasks/{entry['key']}/samples")
-    origin = find_source(source["dataset"], samples, dataset["key"])
+    task = task_from_source(source["task"])
+    specification = _specify(entry, source, task, samples, file, options)
     examples = None
     if source["examples"]:
         examples = DatasetSpec("examples", source_from(source["examples"]))
@@ -499,18 +471,11 @@ def _specify(
     model = None
     if entry["model"]:
         model = _find_model(entry["model"], source, file, options)
-    return Specification(
-        key=entry["key"],
-        task=task,
-        dataset=DatasetSpec(dataset["key"], origin, dataset["display_name"]),
-        display_name=entry["display_name"],
+    return replace(
+        specification,
         model=model,
-        model_key=source["model_key"],
         model_name=completions.get("model"),
-        selection=Selection(**entry["selection"]),
         examples=examples,
-        num_runs=source["num_runs"],
-        judges=load_judges(task, run_file=file, overrides=options),
         completions=recorded_file,
     )
 

@@ -22,6 +22,7 @@ from answerkey.datasets.tables import Table, Tabular, load_rows, load_table
 from answerkey.engines import Engine, open_engine
 from answerkey.errors import (
     AnswerkeyError,
+    InternalError,
     Place,
     SpecError,
     Stop,
@@ -66,6 +67,11 @@ from answerkey.spec import (
 )
 from answerkey.types import Notice
 
+#: So many functions are under way at a time.
+MAX_THREADS = 32
+#: The calling thread wakes up this often, so that Ctrl-C is heard.
+SIGNAL_SECONDS = 0.25
+
 
 @dataclass(frozen=True)
 class TabledRun:
@@ -95,9 +101,10 @@ TaskSource = Task | Mapping[str, object] | str | Path
 
 @dataclass(frozen=True)
 class PendingRun:
-    """A run that can begin: its jobs are open, and `manifest` is what `run.json` says first.
+    """A run with open jobs; `manifest` is what `run.json` says first.
 
-    `name` is that of its model or completion column, where several runs are made.
+    `name` is that of its model or completion column, where several runs are made. `writer` is there
+    once the run has begun.
     """
 
     name: str
@@ -105,6 +112,14 @@ class PendingRun:
     manifest: dict[str, Any]
     engine: Engine
     options: Options
+    _writer: RunWriter | None = None
+
+    @property
+    def writer(self) -> RunWriter:
+        """What writes the run folder."""
+        if self._writer is None:
+            raise InternalError("E901", "a run is evaluated that has not begun")
+        return self._writer
 
     def check(self, display: Display, shared: Shared | None = None) -> PendingRun:
         """Return the run with all rows checked, if it calls a model; raise what is wrong.
@@ -125,26 +140,25 @@ class PendingRun:
         """The `task.json` of each job."""
         return {job.key: describe_sources(job) for job in self.jobs}
 
-    def begin(self, place: RunPlace | NewFolder | None) -> RunWriter:
+    def begin(self, place: RunPlace | NewFolder | None) -> PendingRun:
         """Create the run folder and lock it; without a place the run is kept in memory."""
         samples = {}
         for job in self.jobs:
             table = store_samples(job)
             if table is not None:
                 samples[job.key] = table
-        return start_run(place, self.manifest, self.sources, samples)
+        return replace(self, _writer=start_run(place, self.manifest, self.sources, samples))
 
-    def finish(self, writer: RunWriter, display: Display, num_beside: int = 0) -> Run:
+    def finish(self, display: Display, num_beside: int = 0) -> Run:
         """Evaluate the jobs and return the finished run."""
         return evaluate(
-            self.jobs, writer, self.engine, self.options, display, num_beside=num_beside
+            self.jobs, self.writer, self.engine, self.options, display, num_beside=num_beside
         )
 
 
 def make_run(pending: PendingRun, place: RunPlace | NewFolder | None, display: Display) -> Run:
     """Check a run, begin it, evaluate it, and return it finished."""
-    checked = pending.check(display)
-    return checked.finish(checked.begin(place), display)
+    return pending.check(display).begin(place).finish(display)
 
 
 # `run`.
@@ -336,10 +350,10 @@ def run_matrix(
         pending = open_run(path, part, notices, chosen, engine, name=name, shared=shared)
         runs.append(pending.check(display, shared))
     if len(runs) == 1:
-        finished = runs[0].finish(runs[0].begin(place), display)
+        finished = runs[0].begin(place).finish(display)
         return Matrix(finished.path or Path(), (finished,), {})
-    parent, begun = _begin_together(runs, place)
-    return finish_together(parent, begun, display)
+    parent, members = _begin_together(runs, place)
+    return finish_together(parent, members, display)
 
 
 def _refuse_calls(plan: Plan) -> None:
@@ -353,29 +367,26 @@ def _refuse_calls(plan: Plan) -> None:
 
 
 @dataclass(frozen=True)
-class BegunRun:
+class MatrixMember:
     """One of several runs: its name and folder, and what there is of it.
 
-    That is a run that has begun (`pending` and `writer`), one that was complete already, or what is
-    wrong with it.
+    That is a run that has begun, one that was complete already, or what is wrong with it.
     """
 
     name: str
     place: RunPlace
-    pending: PendingRun | None = None
-    writer: RunWriter | None = None
-    result: Run | AnswerkeyError | None = None
+    result: PendingRun | Run | AnswerkeyError
 
 
 def _begin_together(
     runs: Sequence[PendingRun], parent: RunPlace | NewFolder
-) -> tuple[RunPlace, list[BegunRun]]:
+) -> tuple[RunPlace, list[MatrixMember]]:
     """Create a folder for each run below `parent`: all of them, or none."""
     folders = []
     for number, pending in enumerate(runs, start=1):
         slug = re.sub(r"[^A-Za-z0-9_.-]+", "-", pending.name).strip("-")
         folders.append(f"{number}-{slug}")
-    begun: list[BegunRun] = []
+    members: list[MatrixMember] = []
     with ExitStack() as undo:
         if isinstance(parent, NewFolder):
             parent, created = parent.make()
@@ -383,85 +394,79 @@ def _begin_together(
                 undo.callback(remove_empty, path)
         for folder, pending in zip(folders, runs, strict=True):
             pending.manifest["matrix"] = folders
-            writer = pending.begin(parent / folder)
-            undo.callback(writer.discard)
-            begun.append(BegunRun(pending.name, parent / folder, pending, writer))
+            begun = pending.begin(parent / folder)
+            undo.callback(begun.writer.discard)
+            members.append(MatrixMember(pending.name, parent / folder, begun))
         undo.pop_all()
-    return parent, begun
+    return parent, members
 
 
-def finish_together(parent: RunPlace, begun: Sequence[BegunRun], display: Display) -> Matrix:
+def finish_together(parent: RunPlace, members: Sequence[MatrixMember], display: Display) -> Matrix:
     """Evaluate all runs, at the same time where models are called, and return them.
 
     Models of one endpoint take turns, so that its limits hold for them together. What ends one run
     does not end the others. Ctrl-C, and an error of ours, stop all of them.
     """
-    workers = _open_workers(begun, display)
+    from answerkey.evaluate.session import calls_live, count_questions, share_turns
+
+    turns: dict[object, threading.Lock] = {}
+    works: dict[int, Callable[[int], Run | AnswerkeyError]] = {}
+    is_live = False
+    for number, member in enumerate(members):
+        pending = member.result
+        if isinstance(pending, PendingRun):
+            jobs = share_turns(pending.jobs, turns, pending.options)
+            run_display = display.open_run(member.name, count_questions(jobs))
+            works[number] = partial(_finish, replace(pending, jobs=jobs), run_display)
+            is_live |= calls_live(jobs)
     outcomes: dict[int, Run | AnswerkeyError] = {}
     try:
-        if any(worker.is_live for worker in workers.values()):
-            num_beside = len(workers) - 1
-            works = {number: partial(worker.work, num_beside) for number, worker in workers.items()}
-            outcomes = call_together(works)
+        if is_live:
+            num_beside = len(works) - 1
+            outcomes = call_together(
+                {number: partial(work, num_beside) for number, work in works.items()}
+            )
         else:
-            for number, worker in workers.items():
-                outcomes[number] = worker.work()
+            for number, work in works.items():
+                outcomes[number] = work(0)
     except BaseException as error:
         error.__notes__ = [f"answerkey resume {shlex.quote(str(parent))}"]
-        for worker in workers.values():  # some had not begun; those that have ended stay as is
-            with suppress(Stopped), worker.writer:
-                raise Stopped from None
+        for member in members:  # some had not begun; those that have ended stay as is
+            if isinstance(member.result, PendingRun):
+                with suppress(Stopped), member.result.writer:
+                    raise Stopped from None
         raise
+    return _collect(parent, members, outcomes)
+
+
+def _collect(
+    parent: RunPlace, members: Sequence[MatrixMember], outcomes: Mapping[int, Run | AnswerkeyError]
+) -> Matrix:
     runs: list[Run] = []
     errors: dict[str, AnswerkeyError] = {}
-    for number, begun_run in enumerate(begun):
-        result = outcomes.get(number) or begun_run.result
+    for number, member in enumerate(members):
+        result = outcomes.get(number, member.result)
         if isinstance(result, AnswerkeyError):
-            name = begun_run.name
+            name = member.name
             if name in errors:
                 name = f"{name} ({number + 1})"
             errors[name] = result
             with suppress(AnswerkeyError):
-                result = load_run(begun_run.place)
+                result = load_run(member.place)
         if isinstance(result, Run):
             runs.append(result)
     return Matrix(parent, tuple(runs), errors)
 
 
-@dataclass(frozen=True)
-class RunWorker:
-    """One of several runs that is evaluated, perhaps in a thread of its own."""
-
-    pending: PendingRun
-    writer: RunWriter
-    display: Display
-    is_live: bool
-
-    def work(self, num_beside: int = 0) -> Run | AnswerkeyError:
-        """Return the finished run, or what ended it."""
-        try:
-            result = self.pending.finish(self.writer, self.display, num_beside)
-        except AnswerkeyError as error:
-            self.display.close(error)
-            return error
-        self.display.close(None)
-        return result
-
-
-def _open_workers(begun: Sequence[BegunRun], display: Display) -> dict[int, RunWorker]:
-    from answerkey.evaluate.session import calls_live, count_questions, share_turns
-
-    turns: dict[object, threading.Lock] = {}
-    workers = {}
-    for number, begun_run in enumerate(begun):
-        pending, writer = begun_run.pending, begun_run.writer
-        if pending is None or writer is None:
-            continue
-        jobs = share_turns(pending.jobs, turns, pending.options)
-        own_display = display.open_run(begun_run.name, count_questions(jobs))
-        is_live = calls_live(jobs)
-        workers[number] = RunWorker(replace(pending, jobs=jobs), writer, own_display, is_live)
-    return workers
+def _finish(pending: PendingRun, display: Display, num_beside: int) -> Run | AnswerkeyError:
+    """Return one of several runs finished, or what ended it; perhaps in a thread of its own."""
+    try:
+        finished = pending.finish(display, num_beside)
+    except AnswerkeyError as error:
+        display.close(error)
+        return error
+    display.close(None)
+    return finished
 
 
 # `score`: tables in, a run out, nothing written.

@@ -72,7 +72,7 @@ def test_a_baseline_is_held_against_every_run(make: Make) -> None:
         ),
         (
             [{**row, "sample_id": f"z{row['sample_id']}"} for row in rows_of(SAME)],
-            "no sample in common",
+            "12 samples of `a` are not in `b`",
         ),
         (rows_of(SAME)[:5], "7 samples of `a` are not in `b`"),
     ],

@@ -214,44 +214,6 @@ def test_rows_are_cut_smaller_where_they_are_long(
     assert 2_000 < sizes[1] < 4_000
 
 
-@pytest.mark.parametrize(
-    ("extraction", "count", "text", "spread"),
-    [
-        pytest.param(
-            "stated_answer", 1200, "The answer is A, point {}.", "processes", id="many characters"
-        ),
-        pytest.param("stated_answer", 1200, "A {}", "apart", id="few characters"),
-        pytest.param("stated_answer", 1000, "The answer is A, point {}.", "apart", id="few rows"),
-        pytest.param(
-            "leading_label",
-            1200,
-            "The answer is A, point {}.",
-            "apart",
-            id="read at the beginning",
-        ),
-    ],
-)
-def test_texts_that_take_long_to_read_are_spread_over_processes(
-    monkeypatch: pytest.MonkeyPatch, extraction: str, count: int, text: str, spread: str
-) -> None:
-    """The amount of text decides where each word is read, and there are shards for all
-    processes.
-    """
-    monkeypatch.setattr(job, "WORKER_CHARACTERS", 20_000)
-    rows = [
-        {"answer": "A", "choices": ["A", "B"], "completion": text.format(row)}
-        for row in range(count)
-    ]
-    task = ak.load_task({**TASK, "definition": {"scorers": [{**SCORER, "extraction": extraction}]}})
-    dataset = Dataset.of(load_rows(rows, name="rows").rows, name="rows")
-    specification = Specification(task.key, task, DatasetSpec("rows", InlineSource(rows=())))
-    prepared = Job(specification, dataset, recorded=find_own_completions(dataset.rows))
-    assert job.choose_spread(prepared) == spread
-    monkeypatch.setattr(job, "CHUNK_ROWS", 100_000)
-    monkeypatch.setattr(job, "FEWEST_ROWS", 10)
-    assert job.choose_chunk_rows(prepared, "processes") == count // 16
-
-
 def test_many_rows_are_checked_by_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The messages of few rows are in memory together."""
     monkeypatch.setattr(job, "WORKER_ROWS", 10)

@@ -521,6 +521,7 @@ NEITHER = ": neither JSON nor a Python literal"
         ("list", "[f()]", NEITHER),
         ("list", "['A' 'B', 'C']", ": two texts follow each other without a comma between them"),
         ("list", '[{"a": 1, "a": 2}]', ": key `a` appears twice in one object"),
+        ("list", "[{'a': 1, 'a': 2}]", ": key `a` appears twice in one object"),
         ("list", "[{1: 'x', '1': 'y'}]", ": a mapping whose key 1 is not text"),
         ("list", "['x', 1e999]", ": Out of range float values are not JSON compliant"),
         ("list", '["\\ud800"]', ": half of a surrogate pair is not a character"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from array import array
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from hashlib import blake2b, sha256
@@ -107,9 +107,9 @@ class Dataset:
         for offset in range(0, len(self), rows):
             yield range(offset, min(offset + rows, len(self)))
 
-    def samples(self, columns: Collection[str] | None = None) -> Samples:
-        """Return all selected samples, loaded, with all columns or with some."""
-        return self.rows.load(columns)
+    def samples(self) -> Samples:
+        """Return all selected samples, loaded."""
+        return self.rows.load()
 
     def without_rows(self) -> Self:
         """Return what is known of the dataset, without its rows: small enough to be sent around."""
@@ -260,10 +260,6 @@ def share_out(count: int, sizes: Sequence[int]) -> list[int]:
 
 class Recorded(Protocol):
     """Completions that somebody once gave; a slice of them says where to read, and is small."""
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The columns of the dataset that are read."""
 
     @property
     def num_trials(self) -> int:

@@ -139,30 +139,18 @@ class HuggingFaceSource(FileFields):
             return memory["commit"], memory["files"]
         commit, every_name, card = hub.look_up(self, self.revision)
         names = choose_files(self, every_name, card)
+        if not names and self.revision is None:
+            config = self.name or DEFAULT_CONFIG
+            split = self.split or "train"
+            converted = replace(self, revision=CONVERTED, name=config, split=split)
+            commit, names = converted.resolve(hub)
         if not names:
-            commit, names = self._choose_converted(hub, every_name)
+            hint = f"files there: {listing(every_name, limit=8)}"
+            raise self.refuse(_NO_FILES, hint)
         # The note is only ever of use offline.
         with suppress(OSError):
             keep_note(note, {"commit": commit, "files": names})
         return commit, names
-
-    def _choose_converted(self, hub: Hub, names: Sequence[str]) -> tuple[str, list[str]]:
-        """Return the commit and the files of the split among those that the hub converted."""
-        if self.revision is not None:
-            raise self.refuse(_NO_FILES, f"files there: {listing(names, limit=8)}")
-        try:
-            commit, every_name, _ = hub.look_up(self, CONVERTED)
-        except DataError:
-            # The hub may have made nothing of the dataset.
-            raise self.refuse(_NO_FILES, f"files there: {listing(names, limit=8)}") from None
-        configs: Configs = {}
-        for name in sorted(every_name):
-            config, split, *file = name.split("/")
-            if file:
-                configs.setdefault(config, {}).setdefault(split, []).append(name)
-        config = self.name or DEFAULT_CONFIG
-        split = self.split or "train"
-        return commit, _choose_split(replace(self, name=config, split=split), configs)
 
 
 def choose_files(
@@ -354,6 +342,8 @@ class Hub:
             hint = "`path` is `owner/name`; for a private dataset set `HF_TOKEN`"
             return "does not exist, or is not for you to see", hint
         if "RevisionNotFoundError" in kinds:
+            if revision == CONVERTED:
+                return _NO_FILES, _COPY_HINT
             return f"has no revision `{revision}`", "check `revision`"
         if "LocalEntryNotFoundError" in kinds and self.is_offline:
             return _OFFLINE

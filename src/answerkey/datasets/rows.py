@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,8 +68,8 @@ class Rows(Protocol):
     def take(self, positions: Positions, /) -> Rows:
         """Return the rows at these positions; nothing is loaded."""
 
-    def load(self, columns: Collection[str] | None = None) -> Samples:
-        """Return all rows, with all columns or at least with these."""
+    def load(self) -> Samples:
+        """Return all rows."""
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,8 @@ class LineRows:
             return self.slice(positions.start, len(positions))
         return replace(self, places=self.places[positions])
 
-    def load(self, columns: Collection[str] | None = None) -> Samples:  # noqa: ARG002 - a line is read whole
-        """Return the rows, with all columns."""
+    def load(self) -> Samples:
+        """Return the rows."""
         if read_stamp(self.path) != self.stamp:
             raise refuse_change(self.file)
         items: list[Sample] = []
@@ -222,16 +222,11 @@ def get_inside(value: object, name: str, default: object = None) -> object:
     return default
 
 
-def iterate_blocks(
-    rows: Rows,
-    columns: Collection[str] | None = None,
-    *,
-    size: int | None = None,
-) -> Iterator[tuple[int, Samples]]:
+def iterate_blocks(rows: Rows, *, size: int | None = None) -> Iterator[tuple[int, Samples]]:
     """Yield the rows block by block, each with the position of its first row."""
     step = size or BLOCK_ROWS
     for offset in range(0, len(rows), step):
-        yield offset, rows.slice(offset, step).load(columns)
+        yield offset, rows.slice(offset, step).load()
 
 
 def iterate_samples(rows: Rows) -> Iterator[Sample]:

@@ -157,9 +157,9 @@ BROKEN: list[tuple[str, str, str, str, int | None, int | None]] = [
     ("a.json", " \n", "E210", "the file is empty", None, None),
     ("a.json", "[]", "E210", "there are no rows", None, None),
     ("a.json", "[", "E202", "not valid JSON: expecting value", 1, 2),
-    ("a.json", '[{"a": 1}\n', "E202", "not valid JSON: expecting ',' or ']'", 2, 1),
-    ("a.json", '[{"a": 1}]\n[]', "E202", "not valid JSON: extra text after the list", 2, 1),
-    ("a.json", '\n{"a": [1]}', "E202", "the file is not a JSON list of objects", 2, None),
+    ("a.json", '[{"a": 1}\n', "E202", "not valid JSON: expecting ',' or ']'", 1, 10),
+    ("a.json", '[{"a": 1}]\n[]', "E202", "not valid JSON: extra text after the list", 1, 11),
+    ("a.json", '\n{"a": [1]}', "E202", "the file is not a JSON list of objects", 1, None),
     (
         "a.json",
         '[{"a": 1},\n{"a": 1, "a": 2}]',

@@ -212,7 +212,7 @@ def test_a_dataset_with_a_script_is_read_from_what_the_hub_made_of_it(hub: Hub) 
     found = hub.add("made/script", {"quiz.py": b"raise SystemExit", "README.md": b"x"})
     found.put({"law/test/0000.parquet": make_parquet(q=["made"])}, ref="refs/convert/parquet")
     assert read("made/script", "test", name="law") == ["made"]
-    with pytest.raises(DataError, match=r"(?s)has no config `lwa`.*did you mean `law`\?"):
+    with pytest.raises(DataError, match=r"(?s)has no data files.*`law/test/0000.parquet`"):
         read("made/script", "test", name="lwa")
 
 

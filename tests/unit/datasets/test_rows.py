@@ -74,7 +74,7 @@ def test_any_part_is_that_part_of_the_whole(
 
 def test_blocks_are_the_whole(table: Rows) -> None:
     """Blocks follow each other and leave nothing out."""
-    found = list(iterate_blocks(table, ["n"], size=20))
+    found = list(iterate_blocks(table, size=20))
     assert [(offset, len(block)) for offset, block in found] == [(0, 20), (20, 20), (40, 10)]
     assert [row["n"] for _, block in found for row in block.rows()] == list(range(50))
 

@@ -315,13 +315,13 @@ class _Table:
             is_shared = name not in self.rows.columns or fold_name(name) in _SHARED_IDS
             if not repeated or is_shared:
                 continue
-            message = [f"`{name}` has the same value in several rows, and is no id"]
-            for text in repeated[:_SHOWN_ROWS]:
-                cells = self._iterate_cells(name)
-                lines = (str(sample.line) for sample, cell in cells if to_text(cell) == text)
-                message.append(f"{text!r} on lines {', '.join(islice(lines, _SHOWN_ROWS))}")
+            message = f"`{name}` has the same value in several rows, and is no id"
+            text = repeated[0]
+            cells = self._iterate_cells(name)
+            lines = (str(sample.line) for sample, cell in cells if to_text(cell) == text)
+            shown = f"{text!r} on lines {', '.join(islice(lines, _SHOWN_ROWS))}"
             hint = "give every row its own id, or number the rows instead: `--column id=`"
-            raise self._refuse("E208", message, hint, name)
+            raise self._refuse("E208", [message, shown], hint, name)
 
     def _iterate_cells(self, name: str, role: str = "") -> Iterator[tuple[Sample, object]]:
         """Yield the cells of a column or field with their rows, a list of questions one by one."""

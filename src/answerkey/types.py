@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -136,7 +136,7 @@ class Samples:
             orders = orders[pl.Series(positions, dtype=pl.UInt32)]
         return replace(self, items=items, orders=orders, written=written)
 
-    def load(self, columns: Collection[str] | None = None) -> Self:  # noqa: ARG002 - all are here
+    def load(self) -> Self:
         """Return the rows, which are in memory already."""
         return self
 

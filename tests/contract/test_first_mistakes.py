@@ -1298,6 +1298,17 @@ error[E206]: no column holds the question or the options or the truth
 """,
     ),
     Mistake(
+        "ids of a data file are used twice",
+        "run q.jsonl --model builtin/random",
+        {"q.jsonl": write_questions(id=[1, 1, *range(3, 13)])},
+        """\
+error[E208]: `id` has the same value in several rows, and is no id
+  '1' on lines 1, 2
+  --> q.jsonl, column `id`
+  = help: give every row its own id, or number the rows instead: `--column id=`
+""",
+    ),
+    Mistake(
         "a question has too many options",
         "run q.jsonl --model builtin/random",
         {"q.jsonl": write_questions(options=[[str(number) for number in range(1_001)]] * 12)},

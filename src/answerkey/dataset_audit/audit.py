@@ -329,12 +329,9 @@ def _count_source(
     source: QuestionRows, quality: CleanLabels | None, tally: Tally
 ) -> Iterator[list[Question]]:
     """Count the rows of a source; yield their questions, a chunk at a time."""
-    columns = source.fields.columns
-    if columns is not None and quality is not None:
-        columns |= {quality[0]}
     length = min(BLOCK, fit_rows(source.rows, None))
     for offset in range(0, len(source.rows), length):
-        samples = source.rows.slice(offset, length).load(columns)
+        samples = source.rows.slice(offset, length).load()
         questions = read_questions(samples, source.fields)
         for row, question in enumerate(questions):
             tally.every.add(question)

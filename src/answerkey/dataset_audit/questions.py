@@ -41,18 +41,6 @@ class QuestionFields:
     shown: Mapping[str, str] = field(default_factory=dict)
     recognised: ask.QuestionColumns | None = None
 
-    @property
-    def columns(self) -> frozenset[str] | None:
-        """The columns that are read; None for all."""
-        columns: frozenset[str] = frozenset()
-        for template in (*self.questions, *self.options, self.labels, self.truth):
-            if template is None:
-                continue
-            if template.columns is None or self.recognised is not None:
-                return None
-            columns |= template.columns
-        return columns
-
 
 def find_fields(rows: Rows, scorer: StringEqualsMcqa | None = None) -> QuestionFields:
     """Return where the parts are: as the scorer of a task has them, else by usual names."""

@@ -6,6 +6,7 @@ type of a cell.
 
 from __future__ import annotations
 
+import ast
 import base64
 import datetime as dt
 import json
@@ -16,7 +17,7 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from answerkey.errors import DataError, Place, raise_all
-from answerkey.text import parse_python
+from answerkey.text import parse_python, parse_syntax
 
 ColumnKind = Literal["text", "int", "float", "bool", "list", "json"]
 
@@ -114,7 +115,7 @@ _CONVERTERS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
 # ── JSON
 
 
-def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _refuse_duplicates(pairs: list[tuple[Any, object]]) -> dict[str, object]:
     fields = dict(pairs)
     if len(fields) == len(pairs):
         return fields
@@ -257,9 +258,14 @@ def _parse_python(text: str) -> object:
     if re.search(r'"\s*"', unquoted):
         raise ValueError("two texts follow each other without a comma between them")
     try:
-        return parse_python(text)
+        value = parse_python(text)
     except ValueError:
         raise ValueError("neither JSON nor a Python literal") from None
+    # Python would keep the last value of a key that is given twice.
+    for node in ast.walk(parse_syntax(text, "eval")):
+        if isinstance(node, ast.Dict):
+            _refuse_duplicates([(getattr(key, "value", key), None) for key in node.keys])
+    return value
 
 
 def check_names(names: Sequence[str], where: Place) -> None:

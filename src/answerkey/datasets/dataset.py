@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from array import array
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from hashlib import blake2b, sha256
@@ -20,11 +20,9 @@ import polars as pl
 
 from answerkey.datasets.content import RowErrors, refuse_file
 from answerkey.datasets.rows import (
-    Positions,
     Rows,
     iterate_blocks,
     iterate_samples,
-    join_positions,
 )
 from answerkey.datasets.sources import Source
 from answerkey.datasets.tables import add_template_error, digest_rows
@@ -58,14 +56,14 @@ class Dataset:
     name: str
     fingerprint: str
     table: Rows
-    kept: Positions
-    chosen: Positions
+    kept: pl.Series
+    chosen: pl.Series
     notices: tuple[Notice, ...] = ()
 
     @classmethod
     def of(cls, rows: Rows, *, name: str) -> Self:
         """Return samples as a dataset; its fingerprint is that of their ids and rows."""
-        positions = range(len(rows))
+        positions = pl.int_range(len(rows), eager=True)
         return cls(
             name,
             digest_rows(rows, with_ids=True),
@@ -107,17 +105,17 @@ class Dataset:
         for offset in range(0, len(self), rows):
             yield range(offset, min(offset + rows, len(self)))
 
-    def samples(self, columns: Collection[str] | None = None) -> Samples:
-        """Return all selected samples, loaded, with all columns or with some."""
-        return self.rows.load(columns)
+    def samples(self) -> Samples:
+        """Return all selected samples, loaded."""
+        return self.rows.load()
 
     def without_rows(self) -> Self:
         """Return what is known of the dataset, without its rows: small enough to be sent around."""
         return replace(
             self,
             table=self.table.slice(0, 0).load(),
-            kept=range(0),
-            chosen=range(0),
+            kept=self.kept.clear(),
+            chosen=self.chosen.clear(),
         )
 
 
@@ -152,7 +150,7 @@ def open_dataset(
         fingerprint,
         table.rows,
         kept,
-        join_positions(kept, chosen),
+        kept.gather(chosen),
         notices,
     )
 
@@ -173,13 +171,13 @@ def _fingerprint(
     return sha256(text.encode()).hexdigest()
 
 
-def filter_rows(rows: Rows, filters: Sequence[RowFilter]) -> Positions:
+def filter_rows(rows: Rows, filters: Sequence[RowFilter]) -> pl.Series:
     """Return where the rows stand that pass every filter, in order.
 
     A filter is shown only rows that passed those before it; a row on which it fails does not pass.
     """
     if not filters:
-        return range(len(rows))
+        return pl.int_range(len(rows), eager=True)
     errors = RowErrors(rows.file)
     kept = array("q")
     for offset, block in iterate_blocks(rows):
@@ -199,7 +197,7 @@ def filter_rows(rows: Rows, filters: Sequence[RowFilter]) -> Positions:
     return pl.Series(kept, dtype=pl.Int64)
 
 
-def select_rows(rows: Rows, selection: Selection) -> Positions:
+def select_rows(rows: Rows, selection: Selection) -> pl.Series:
     """Return where the selected rows stand, in order; all of them if fewer are there."""
     count = selection.num_samples
     column = selection.stratify_by
@@ -214,9 +212,9 @@ def select_rows(rows: Rows, selection: Selection) -> Positions:
             Place(file=rows.file),
         )
     if count is None or count >= len(rows):
-        return range(len(rows))
+        return pl.int_range(len(rows), eager=True)
     if column is None and selection.subsampling == "head":
-        return range(count)
+        return pl.int_range(count, eager=True)
     ranks = array("Q")
     strata: dict[str, array[int]] = {}
     for position, sample in enumerate(iterate_samples(rows)):
@@ -260,10 +258,6 @@ def share_out(count: int, sizes: Sequence[int]) -> list[int]:
 
 class Recorded(Protocol):
     """Completions that somebody once gave; a slice of them says where to read, and is small."""
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The columns of the dataset that are read."""
 
     @property
     def num_trials(self) -> int:

@@ -33,7 +33,6 @@ from answerkey.datasets.cells import (
 from answerkey.datasets.content import (
     COMPRESSIONS,
     FOREIGN,
-    UTF8_MARK,
     Content,
     RowErrors,
     describe_long,
@@ -55,7 +54,8 @@ BEGINNING = 2**20
 LIST_LINES = 4
 #: So many rows of a Parquet or Arrow file are in memory at a time.
 FRAME_ROWS = 32_768
-SPACE = re.compile(r"[ \t\r\n]*")
+LIST_START = re.compile(r"\s*\[\s*")
+LIST_SEPARATOR = re.compile(r"\s*(?:,\s*|(?=\]))")
 ROW_HINT = 'a row is one line such as `{"question": "…", "answer": "A"}`, as `json.dumps` writes it'
 #: Begins each message of an Arrow stream; before a length of zero it ends the stream. Without that
 #: end mark a stream that was cut between two batches would look whole.
@@ -66,14 +66,12 @@ ARROW_END = ARROW_MESSAGE + b"\x00\x00\x00\x00"
 class Record(NamedTuple):
     """One row of a file: the line it starts on, its cells, its size in characters.
 
-    `offset` is where its line begins in the bytes of a JSON Lines file. `file_index` says which of
-    several files it is from.
+    `file_index` says which of several files it is from.
     """
 
     line: int
     fields: Mapping[str, object]
     size: int
-    offset: int = 0
     file_index: int = 0
 
 
@@ -208,18 +206,13 @@ def read_json_lines(content: Content) -> Iterator[Record]:
     """Yield the rows of a file with one JSON object per line; all bad rows are told together."""
     errors = RowErrors(content.file)
     limit = find_line_limit()
-    number = offset = 0
+    number = 0
     with content.open() as stream:
         while raw := stream.readline(limit + 1):
             number += 1
             if len(raw) > limit:
                 raise content.error("E202", describe_long("the line", limit), number)
-            start = offset
-            offset += len(raw)
-            if number == 1 and raw.startswith(UTF8_MARK):
-                start = len(UTF8_MARK)
-                raw = raw[start:]
-            source = raw.decode().removesuffix("\n")
+            source = raw.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n")
             if not source.strip():
                 continue
             try:
@@ -229,7 +222,7 @@ def read_json_lines(content: Content) -> Iterator[Record]:
                 where = refusal.where or Place()
                 errors.add(refusal.code, refusal.message, where=where, hint=refusal.hint)
             else:
-                yield Record(number, fields, len(source), start)
+                yield Record(number, fields, len(source))
     errors.raise_any()
 
 
@@ -250,55 +243,35 @@ def read_json_list(content: Content) -> Iterator[Record]:
         text = stream.read(limit + 1)
     if len(text) > limit:
         raise content.error("E202", describe_long("the file", limit), hint="write JSON Lines")
-    start = _find_first_element(content, text)
-    last = 0
-    line = 1
+    opening = LIST_START.match(text)
+    if not text.strip():
+        raise content.error("E210", "the file is empty", hint=ROWS_HINT)
+    if opening is None:
+        message = "the file is not a JSON list of objects"
+        hint = "write `[{...}, {...}]`; a file with one object per line is named `.jsonl`"
+        raise content.error("E202", message, 1, hint=hint)
+    start = opening.end()
+    line = 1 + text.count("\n", 0, start)
     try:
         while text[start : start + 1] != "]":
-            line += text.count("\n", last, start)
-            last = start
             value, end = DECODER.raw_decode(text, start)
             if end - start > find_line_limit():
                 raise content.error("E202", describe_long("the row", find_line_limit()), line)
             source = text[start:end]
             yield Record(line, check_row(value, source), len(source))
-            start = _find_next_element(text, end)
-        end = _skip_space(text, start + 1)
-        if end < len(text):
-            raise json.JSONDecodeError("Extra text after the list", text, end)
+            separator = LIST_SEPARATOR.match(text, end)
+            if separator is None:
+                raise json.JSONDecodeError("Expecting ',' or ']'", text, end)
+            line += text.count("\n", start, separator.end())
+            start = separator.end()
+        if text[start + 1 :].strip():
+            raise json.JSONDecodeError("Extra text after the list", text, start + 1)
     except (RecursionError, ValueError) as error:
         refusal = refuse_json(error)
         place = refusal.where or Place()
         raise _locate(content, refusal, place.line or line) from None
     except DataError as error:
         raise _locate(content, error, line) from None
-
-
-def _find_first_element(content: Content, text: str) -> int:
-    """Return where the first element of a JSON list starts."""
-    start = _skip_space(text, 0)
-    if start == len(text):
-        raise content.error("E210", "the file is empty", hint=ROWS_HINT)
-    if text[start] != "[":
-        message = "the file is not a JSON list of objects"
-        hint = "write `[{...}, {...}]`; a file with one object per line is named `.jsonl`"
-        raise content.error("E202", message, 1 + text.count("\n", 0, start), hint=hint)
-    return _skip_space(text, start + 1)
-
-
-def _find_next_element(text: str, end: int) -> int:
-    """Return where the element after another one starts, or where the list ends."""
-    mark = _skip_space(text, end)
-    if text[mark : mark + 1] == ",":
-        return _skip_space(text, mark + 1)
-    if text[mark : mark + 1] != "]":
-        raise json.JSONDecodeError("Expecting ',' or ']'", text, mark)
-    return mark
-
-
-def _skip_space(text: str, start: int) -> int:
-    space = SPACE.match(text, start)
-    return space.end() if space else start
 
 
 BinaryKind = Literal["Parquet", "Arrow"]

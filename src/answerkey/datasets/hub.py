@@ -59,7 +59,7 @@ class HuggingFaceSource(FileFields):
     split: str | None = None
     name: str | None = None
     revision: str | None = None
-    data_files: str | list[str] | None = None
+    data_files: str | list[str] | dict[str, str | list[str]] | None = None
     data_dir: str | None = None
     load_dataset_kwargs: dict[str, object] = field(default_factory=dict)
     type: Literal["huggingface"] = "huggingface"
@@ -74,6 +74,7 @@ class HuggingFaceSource(FileFields):
             if getattr(self, key) not in (None, value):
                 message = f"`{key}` is given twice, and differently"
                 raise SpecError("E108", message, hint="keep one of them")
+            object.__setattr__(self, key, value)
 
     @property
     def origin(self) -> str:
@@ -83,7 +84,7 @@ class HuggingFaceSource(FileFields):
     def read(self, *, name: str) -> Table:  # noqa: ARG002 - the dataset has a name of its own
         """Return the rows of the split; its digest also depends on the commit."""
         hub = Hub()
-        commit, paths = self._merge_kwargs().resolve(hub)
+        commit, paths = self.resolve(hub)
         shown = f"{self.origin}@{commit[:7]}"
         files = []
         for path in paths:
@@ -94,13 +95,13 @@ class HuggingFaceSource(FileFields):
 
     def pin(self) -> Self:
         """Return the source of the very files that are there now, at their commit."""
-        source = self._merge_kwargs()
-        commit, paths = source.resolve(Hub())
+        commit, paths = self.resolve(Hub())
         return replace(
-            source,
+            self,
             revision=commit,
             data_files=paths,
             data_dir=None,
+            load_dataset_kwargs={},
         )
 
     def refuse(
@@ -112,21 +113,17 @@ class HuggingFaceSource(FileFields):
         text = f"dataset `{self.path}` of the hub {message}"
         return refuse_file("E214", text, self.origin, hint)
 
-    def _merge_kwargs(self) -> Self:
-        """Return the source with `load_dataset_kwargs` in its fields; `data_files` is a list."""
-        fields: dict[str, Any] = dict(self.load_dataset_kwargs)
-        for key in _KNOWN:
-            fields[key] = getattr(self, key) or fields.get(key)
-        files = fields["data_files"]
+    @property
+    def patterns(self) -> list[str]:
+        """The names or patterns of `data_files`, which may be stated by split."""
+        files: object = self.data_files
         if isinstance(files, Mapping):
-            files = files.get(fields["split"] or "train")
-        if files is not None:
-            fields["data_files"] = _list_texts(files)
-        return replace(self, **fields, load_dataset_kwargs={})
+            files = files.get(self.split or "train")
+        return _list_texts(files) if files else []
 
     def resolve(self, hub: Hub) -> tuple[str, list[str]]:
         """Return the commit and the files; what was found for a commit is remembered."""
-        patterns = list(self.data_files or ())
+        patterns = self.patterns
         is_pinned = _COMMIT.fullmatch(self.revision or "") is not None
         if is_pinned and patterns and not re.search(r"[*?\[]", "".join(patterns)):
             return str(self.revision), patterns
@@ -139,30 +136,18 @@ class HuggingFaceSource(FileFields):
             return memory["commit"], memory["files"]
         commit, every_name, card = hub.look_up(self, self.revision)
         names = choose_files(self, every_name, card)
+        if not names and self.revision is None:
+            config = self.name or DEFAULT_CONFIG
+            split = self.split or "train"
+            converted = replace(self, revision=CONVERTED, name=config, split=split)
+            commit, names = converted.resolve(hub)
         if not names:
-            commit, names = self._choose_converted(hub, every_name)
+            hint = f"files there: {listing(every_name, limit=8)}"
+            raise self.refuse(_NO_FILES, hint)
         # The note is only ever of use offline.
         with suppress(OSError):
             keep_note(note, {"commit": commit, "files": names})
         return commit, names
-
-    def _choose_converted(self, hub: Hub, names: Sequence[str]) -> tuple[str, list[str]]:
-        """Return the commit and the files of the split among those that the hub converted."""
-        if self.revision is not None:
-            raise self.refuse(_NO_FILES, f"files there: {listing(names, limit=8)}")
-        try:
-            commit, every_name, _ = hub.look_up(self, CONVERTED)
-        except DataError:
-            # The hub may have made nothing of the dataset.
-            raise self.refuse(_NO_FILES, f"files there: {listing(names, limit=8)}") from None
-        configs: Configs = {}
-        for name in sorted(every_name):
-            config, split, *file = name.split("/")
-            if file:
-                configs.setdefault(config, {}).setdefault(split, []).append(name)
-        config = self.name or DEFAULT_CONFIG
-        split = self.split or "train"
-        return commit, _choose_split(replace(self, name=config, split=split), configs)
 
 
 def choose_files(
@@ -177,7 +162,7 @@ def choose_files(
         folder = f"{source.data_dir.strip('/')}/"
     names = sorted(name for name in names if name.startswith(folder))
     if source.data_files:
-        return _match(source, names, list(source.data_files), "`data_files`")
+        return _match(source, names, source.patterns, "`data_files`")
     configs = _read_configs(card)
     if configs:
         return _match(source, names, _choose_split(source, configs), "its card")
@@ -316,7 +301,7 @@ class Hub:
         commit: str,
     ) -> Path:
         """Return a file of a repository on this machine, after fetching it if necessary."""
-        with self._translating(source, commit), _without_bars(self._library):
+        with self._translating(source, commit):
             path = self._library.hf_hub_download(
                 source.path,
                 name,
@@ -354,6 +339,8 @@ class Hub:
             hint = "`path` is `owner/name`; for a private dataset set `HF_TOKEN`"
             return "does not exist, or is not for you to see", hint
         if "RevisionNotFoundError" in kinds:
+            if revision == CONVERTED:
+                return _NO_FILES, _COPY_HINT
             return f"has no revision `{revision}`", "check `revision`"
         if "LocalEntryNotFoundError" in kinds and self.is_offline:
             return _OFFLINE
@@ -383,6 +370,9 @@ def _import_library() -> Any:  # noqa: ANN401 - the library, which need not be i
     # Else the library looks for AI agents in the environment, tells the hub, and fetches a list for
     # that.
     library.constants.HF_HUB_DISABLE_TELEMETRY = True
+    # Our commands show the progress themselves.
+    if library.constants.HF_HUB_DISABLE_PROGRESS_BARS is None:
+        library.utils.disable_progress_bars()
     return library
 
 
@@ -393,20 +383,3 @@ def _list_transport_errors() -> Iterator[type[Exception]]:
     for name in ("httpx2", "httpx"):
         with suppress(ImportError):
             yield importlib.import_module(name).HTTPError
-
-
-@contextmanager
-def _without_bars(library: Any) -> Iterator[None]:  # noqa: ANN401 - the library, which need not be installed
-    """Keep the library from drawing progress bars: our commands show the progress themselves.
-
-    What the caller says about bars (`HF_HUB_DISABLE_PROGRESS_BARS`, or in Python) stays as it is.
-    """
-    is_set = library.constants.HF_HUB_DISABLE_PROGRESS_BARS is not None
-    if is_set or library.utils.are_progress_bars_disabled():
-        yield
-        return
-    library.utils.disable_progress_bars()
-    try:
-        yield
-    finally:
-        library.utils.enable_progress_bars()

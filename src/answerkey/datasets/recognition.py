@@ -36,7 +36,7 @@ from answerkey.datasets.questions import (
     fold_name,
     locate_error,
 )
-from answerkey.datasets.rows import BLOCK_ROWS, Rows, get_inside, iterate_samples
+from answerkey.datasets.rows import Rows, get_inside, iterate_samples
 from answerkey.errors import DataError, listing
 from answerkey.text import shorten
 from answerkey.types import Sample
@@ -54,6 +54,8 @@ _WRONG = re.compile(
 #: A label, and what all labels of a question may have around it.
 _LABEL = re.compile(r"(?P<before>.*?)(?P<place>\d{1,4}|.)(?P<after>\W*)", re.DOTALL)
 _FIRST_LABELS = frozenset("Aa10")
+#: Names of ids of something larger than a question, such as an article: these may come again.
+_SHARED_IDS = ("docid", "exampleid", "idx", "index")
 _QUESTIONS = frozenset({"question", "questiontext", "questionstem", "query"})
 
 
@@ -256,7 +258,7 @@ class _Table:
     def _choose_columns(self, forced: QuestionColumns) -> dict[str, str]:
         """Return the caller's columns, and those of all roles but options and truth.
 
-        E209 when several columns may hold the completions.
+        E208 for ids that come again, E209 when several columns may hold the completions.
         """
         columns = dict(forced.columns)
         for role in self.roles:
@@ -266,12 +268,14 @@ class _Table:
             if role == "choices":
                 likely += self.usual.get("options", [])
             taken = {*columns.values(), *forced.spread}
-            free = (name for name in likely if name not in taken)
+            free = [name for name in likely if name not in taken]
             names = list(islice((name for name in free if self._holds(role, name)), 2))
             if role == "completion" and self.needs_all and len(names) > 1:
                 self._refuse_completions(names)
             if names:
                 columns[role] = names[0]
+            elif role == "id" and self.needs_all:
+                self._refuse_repeated_ids(free)
         return columns
 
     def _refuse_completions(self, names: Sequence[str]) -> None:
@@ -287,7 +291,7 @@ class _Table:
         For other roles some row has a text. In a log an id comes again for each of its trials.
         """
         if role == "id" and "trial" not in self.roles:
-            return self._holds_ids(name)
+            return self._find_repeated(name) == []
         for _, cell in self._iterate_cells(name, role):
             if role == "choices":
                 if not _holds_labels(cell):
@@ -296,16 +300,28 @@ class _Table:
                 return True
         return role == "choices"
 
-    def _holds_ids(self, name: str) -> bool:
-        hashes: list[pl.Series] = []
-        cells = self._iterate_cells(name)
-        while block := list(islice(cells, BLOCK_ROWS)):
-            texts = [to_text(cell) or None for _, cell in block]
-            if None in texts:
-                return False
-            hashes.append(pl.Series(texts, dtype=pl.String).hash())
-        ids = pl.concat(hashes)
-        return ids.n_unique() == len(ids)
+    def _find_repeated(self, name: str) -> list[str] | None:
+        """Return the ids that come again; None if a row has no id."""
+        texts = (to_text(cell) or None for _, cell in self._iterate_cells(name))
+        ids = pl.Series(texts, dtype=pl.String)
+        if ids.null_count():
+            return None
+        return ids.filter(ids.is_duplicated()).unique(maintain_order=True).to_list()
+
+    def _refuse_repeated_ids(self, names: Sequence[str]) -> None:
+        """Raise E208 for the first column whose ids come again, unless it names larger things."""
+        for name in names:
+            repeated = self._find_repeated(name)
+            is_shared = name not in self.rows.columns or fold_name(name) in _SHARED_IDS
+            if not repeated or is_shared:
+                continue
+            message = f"`{name}` has the same value in several rows, and is no id"
+            text = repeated[0]
+            cells = self._iterate_cells(name)
+            lines = (str(sample.line) for sample, cell in cells if to_text(cell) == text)
+            shown = f"{text!r} on lines {', '.join(islice(lines, _SHOWN_ROWS))}"
+            hint = "give every row its own id, or number the rows instead: `--column id=`"
+            raise self._refuse("E208", [message, shown], hint, name)
 
     def _iterate_cells(self, name: str, role: str = "") -> Iterator[tuple[Sample, object]]:
         """Yield the cells of a column or field with their rows, a list of questions one by one."""

@@ -16,7 +16,7 @@ from typing import Any, Self, cast
 import polars as pl
 
 from answerkey.datasets.content import RowErrors, refuse_file
-from answerkey.datasets.dataset import Dataset, Recorded
+from answerkey.datasets.dataset import Dataset
 from answerkey.datasets.questions import find_columns
 from answerkey.datasets.rows import (
     ID_COLUMN,
@@ -218,39 +218,19 @@ def _has_field(rows: Rows, name: str) -> bool:
     return any(field is not ABSENT for field in fields)
 
 
-@dataclass(frozen=True)
-class BlankCompletions:
-    """Completions without text, for samples that are evaluated without any."""
-
-    columns: frozenset[str] = frozenset()
-    num_trials: int = 1
-
-    def slice(self, offset: int, length: int) -> Self:  # noqa: ARG002 - there is nothing to cut
-        """Return the same."""
-        return self
-
-    def read(self, samples: Samples) -> Completions:
-        """Return a completion without text for each sample."""
-        return Completions.build_blank(samples.ids)
-
-
-@dataclass(frozen=True)
-class TableCompletions:
+@dataclass(frozen=True, kw_only=True)
+class RecordedCompletions:
     """Completions in the order of the samples and of their trials.
 
-    `rows` are those of another table; without any the completions stand beside the questions.
+    They stand in a `column`, of the `rows` of another table or beside the questions; without a
+    column they have no text. With `splits_thoughts`, thoughts are taken out of their texts, as
+    those of live models are; `raw` is then the text as it was.
     """
 
-    column: CompletionColumn
+    column: CompletionColumn | None = None
     rows: Rows | None = None
     num_trials: int = 1
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The columns of the dataset that are read."""
-        if self.rows is not None:
-            return frozenset()
-        return self.column.beside | {self.column.name}
+    splits_thoughts: bool = False
 
     def slice(self, offset: int, length: int) -> Self:
         """Return those of `length` samples from `offset` on."""
@@ -260,40 +240,21 @@ class TableCompletions:
         return replace(self, rows=rows)
 
     def read(self, samples: Samples) -> Completions:
-        """Return what the column says, under the ids of the samples."""
+        """Return the completions under the ids of the samples."""
+        completions = self.read_whole(samples)
+        if not self.splits_thoughts:
+            return completions
+        return Completions(list(map(_split_completion, completions)))
+
+    def read_whole(self, samples: Samples) -> Completions:
+        """Return the completions as they are."""
+        if self.column is None:
+            return Completions.build_blank(samples.ids)
         table = samples if self.rows is None else self.rows.load()
         completions = self.column.read(table, samples.repeat(self.num_trials).ids)
         if self.num_trials == 1:
             return completions
         return completions.number(range(self.num_trials))
-
-
-@dataclass(frozen=True)
-class SplitCompletions:
-    """Completions whose thoughts are taken out of their texts, as those of live models are."""
-
-    recorded: Recorded
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The columns of the dataset that are read."""
-        return self.recorded.columns
-
-    @property
-    def num_trials(self) -> int:
-        """How many there are for each sample."""
-        return self.recorded.num_trials
-
-    def slice(self, offset: int, length: int) -> Self:
-        """Return those of `length` samples from `offset` on."""
-        return replace(self, recorded=self.recorded.slice(offset, length))
-
-    def read(self, samples: Samples) -> Completions:
-        """Return the completions with their thoughts apart; `raw` is the text as it was."""
-        completions: list[Completion] = []
-        for completion in self.recorded.read(samples):
-            completions.append(_split_completion(completion))
-        return Completions(completions)
 
 
 def _split_completion(completion: Completion) -> Completion:
@@ -306,7 +267,7 @@ def _split_completion(completion: Completion) -> Completion:
     return completion.with_fields(text=answer, reasoning=thought, raw=completion.text)
 
 
-def find_own_completions(rows: Rows, *, column: str | None = None) -> TableCompletions | None:
+def find_own_completions(rows: Rows, *, column: str | None = None) -> RecordedCompletions | None:
     """Return the completions that stand beside the questions, or None if no column holds any.
 
     A column that is named but not there is an error, and so are cells that are no completions.
@@ -315,7 +276,7 @@ def find_own_completions(rows: Rows, *, column: str | None = None) -> TableCompl
     if completion_column is None:
         return None
     completion_column.check(rows)
-    return TableCompletions(completion_column)
+    return RecordedCompletions(column=completion_column)
 
 
 def match_completions(
@@ -324,7 +285,7 @@ def match_completions(
     *,
     column: str | None = None,
     num_trials: int = 1,
-) -> TableCompletions:
+) -> RecordedCompletions:
     """Return the completions of a table for the selected samples, in their order.
 
     Matched by `sample_id` if the table has it, or by another column of ids if all of them are the
@@ -346,7 +307,7 @@ def match_completions(
     else:
         rows = _match_ids(table, ids, dataset, num_trials)
     completion_column.check(rows)
-    return TableCompletions(completion_column, rows, num_trials)
+    return RecordedCompletions(column=completion_column, rows=rows, num_trials=num_trials)
 
 
 def _find_ids(table: Rows, dataset: Dataset) -> pl.Series | None:
@@ -368,11 +329,8 @@ def _read_names(rows: Rows, column: str | None) -> pl.Series | None:
     """Return the cells of a column as texts; None if they do not name each row once."""
     if column not in rows.columns:
         return None
-    parts: list[pl.Series] = []
-    for _, block in iterate_blocks(rows):
-        names = [_read_text(cell) for cell in block.values(str(column))]
-        parts.append(pl.Series(names, dtype=pl.String))
-    every_name = pl.concat(parts)
+    texts = (_read_text(sample.fields[str(column)]) for sample in iterate_samples(rows))
+    every_name = pl.Series(texts, dtype=pl.String)
     if every_name.null_count() or every_name.is_duplicated().any():
         return None
     return every_name
@@ -427,11 +385,8 @@ def _refuse_unmatched(
 
 
 def _read_trials(table: Rows) -> pl.Series:
-    trials: list[pl.Series] = []
-    for _, block in iterate_blocks(table):
-        numbers = map(_read_number, block.values(TRIAL_COLUMN))
-        trials.append(pl.Series("trial", numbers, dtype=pl.Float64))
-    every_trial = pl.concat(trials)
+    numbers = (_read_number(sample.fields[TRIAL_COLUMN]) for sample in iterate_samples(table))
+    every_trial = pl.Series("trial", numbers, dtype=pl.Float64)
     # A fraction belongs to no trial.
     return every_trial.set(every_trial % 1 != 0, None).cast(pl.Int64)
 

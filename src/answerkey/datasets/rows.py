@@ -1,4 +1,4 @@
-"""Rows in memory, or in a file of JSON Lines that is read part by part.
+"""Rows in memory, or in a temporary file of JSON Lines that is read part by part.
 
 A part of them is itself such rows: it says where to read. The id of a row is its cell in the column
 `sample_id` if there is one, else its number.
@@ -9,8 +9,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,7 +17,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from answerkey.datasets.content import RowErrors, refuse_file
-from answerkey.errors import DataError, Place
+from answerkey.errors import Place
 from answerkey.types import Row, Sample, Samples
 
 ID_COLUMN = "sample_id"
@@ -28,7 +27,7 @@ ORDER_COLUMN = "option_order"
 #: How many rows are in memory together where all of them are looked at.
 BLOCK_ROWS = 32_768
 ID_WIDTH = 6
-#: Where a row stands: the byte at which its line begins in a file of JSON Lines, its number, and
+#: Where a row stands: the byte at which its line begins in the temporary file, its number, and
 #: its line in one of the user's files.
 PLACE_SCHEMA: dict[str, pl.DataType] = {
     "offset": pl.UInt64(),
@@ -36,10 +35,7 @@ PLACE_SCHEMA: dict[str, pl.DataType] = {
     "line": pl.UInt32(),
     "file_index": pl.UInt32(),
 }
-#: Positions in ascending order; a range where they follow each other.
-Positions = range | pl.Series
-#: Size and time of a file, which change when the file does.
-Stamp = tuple[int, int]
+Positions = Sequence[int] | pl.Series
 
 _decode_line = json.JSONDecoder().decode
 
@@ -68,8 +64,8 @@ class Rows(Protocol):
     def take(self, positions: Positions, /) -> Rows:
         """Return the rows at these positions; nothing is loaded."""
 
-    def load(self, columns: Collection[str] | None = None) -> Samples:
-        """Return all rows, with all columns or at least with these."""
+    def load(self) -> Samples:
+        """Return all rows."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +87,7 @@ class RowsOver:
 
 @dataclass(frozen=True)
 class LineRows:
-    """Rows of a file of JSON Lines: the user's own, or a temporary one of ours.
+    """Rows of a temporary file of JSON Lines.
 
     `places` says where each of them is, see `PLACE_SCHEMA`; `files` are the names of the user's
     files in errors. Some of the rows are pickled as the path and their places.
@@ -101,7 +97,6 @@ class LineRows:
     columns: Sequence[str]
     files: Sequence[str]
     places: pl.DataFrame
-    stamp: Stamp | None
 
     @property
     def file(self) -> str | None:
@@ -128,14 +123,10 @@ class LineRows:
 
     def take(self, positions: Positions, /) -> Rows:
         """Return the rows at these positions."""
-        if isinstance(positions, range):
-            return self.slice(positions.start, len(positions))
         return replace(self, places=self.places[positions])
 
-    def load(self, columns: Collection[str] | None = None) -> Samples:  # noqa: ARG002 - a line is read whole
-        """Return the rows, with all columns."""
-        if read_stamp(self.path) != self.stamp:
-            raise refuse_change(self.file)
+    def load(self) -> Samples:
+        """Return the rows."""
         items: list[Sample] = []
         try:
             with self.path.open("rb") as stream:
@@ -145,7 +136,8 @@ class LineRows:
                     sample_id = name_row(fields, number)
                     items.append(Sample(sample_id, fields, self.files[file_index], line))
         except (OSError, ValueError):
-            raise refuse_change(self.file) from None
+            message = f"the rows of `{self.file}` in `{self.path}` are gone or damaged"
+            raise refuse_file("E201", message, self.file, "start again") from None
         return Samples(items, self.columns, self.file)
 
 
@@ -176,32 +168,6 @@ def name_row(fields: Mapping[str, object], number: int) -> str:
     return str(cell) if type(cell) in {str, int} else ""
 
 
-def read_stamp(path: Path) -> Stamp | None:
-    """Return what changes when a file does; None when it is not there."""
-    with suppress(OSError):
-        status = path.stat()
-        return status.st_size, status.st_mtime_ns
-    return None
-
-
-def refuse_change(file: str | None) -> DataError:
-    """Return the error about a file that is not any more what it was when it was opened."""
-    message = "the file has changed while it was being read"
-    hint = "start again when it is complete"
-    return refuse_file("E201", message, file, hint)
-
-
-def join_positions(outer: Positions, inner: Positions) -> Positions:
-    """Return where rows stand that are chosen out of chosen ones."""
-    if isinstance(outer, range):
-        if isinstance(inner, range):
-            return outer[inner.start : inner.stop]
-        return inner + outer.start
-    if isinstance(inner, range):
-        return outer.slice(inner.start, len(inner))
-    return outer.gather(inner)
-
-
 def split_name(name: str, prefixes: Iterable[str]) -> list[tuple[str, str]]:
     """Return the prefixes that begin a dotted name, longest first, each with what follows it."""
     matching = [prefix for prefix in prefixes if name.startswith(f"{prefix}.")]
@@ -222,16 +188,11 @@ def get_inside(value: object, name: str, default: object = None) -> object:
     return default
 
 
-def iterate_blocks(
-    rows: Rows,
-    columns: Collection[str] | None = None,
-    *,
-    size: int | None = None,
-) -> Iterator[tuple[int, Samples]]:
+def iterate_blocks(rows: Rows, *, size: int | None = None) -> Iterator[tuple[int, Samples]]:
     """Yield the rows block by block, each with the position of its first row."""
     step = size or BLOCK_ROWS
     for offset in range(0, len(rows), step):
-        yield offset, rows.slice(offset, step).load(columns)
+        yield offset, rows.slice(offset, step).load()
 
 
 def iterate_samples(rows: Rows) -> Iterator[Sample]:
@@ -243,44 +204,38 @@ def iterate_samples(rows: Rows) -> Iterator[Sample]:
 def check_ids(rows: Rows, *, by_trial: bool = False) -> None:
     """Raise E208 for ids that are empty, unsuitable or used twice.
 
-    With `by_trial`, rows of one sample may differ in the columns `trial` and `option_order`. Only a
-    hash of each id is kept in memory; rows with equal hashes are read again and compared.
+    With `by_trial`, rows of one sample may differ in the columns `trial` and `option_order`.
     """
     if ID_COLUMN not in rows.columns:
         return
     marks: list[str] = []
     if by_trial:
         marks = [name for name in (TRIAL_COLUMN, ORDER_COLUMN) if name in rows.columns]
+    every_key = (_write_key(sample, marks) for sample in iterate_samples(rows))
+    keys = pl.Series(every_key, dtype=pl.String)
+    suspects = keys.is_duplicated() | keys.str.starts_with("\0")
     errors = RowErrors(rows.file)
-    hashes: list[pl.Series] = []
-    for _, block in iterate_blocks(rows):
-        for sample in block:
-            if not sample.id:
-                cell = json.dumps(sample.fields[ID_COLUMN], ensure_ascii=False)
-                _add_id_error(errors, sample, f"sample id {cell} is not text or a whole number")
-        keys = [_write_key(sample, marks) for sample in block]
-        hashes.append(pl.Series(keys, dtype=pl.String).hash())
-    repeated = pl.concat(hashes).is_duplicated().arg_true()
+    hint = f"give every row its own id, or remove the column `{ID_COLUMN}` to number the rows"
     first_uses: dict[str, Sample] = {}
-    for sample in iterate_samples(rows.take(repeated)):
+    for sample in iterate_samples(rows.take(suspects.arg_true())):
         key = _write_key(sample, marks)
         first = first_uses.setdefault(key, sample)
-        if sample.id and first is not sample:
-            name = key.replace("\0", "` trial `")
+        if not sample.id:
+            cell = json.dumps(sample.fields[ID_COLUMN], ensure_ascii=False)
+            message = f"sample id {cell} is not text or a whole number"
+        elif first is sample:
+            continue
+        else:
+            name = key[:-1].replace("\0", "` trial `")
             message = f"sample id `{name}` is used twice, first on line {first.line}"
             if first.file != sample.file:
                 message += f" of `{first.file}`"
-            _add_id_error(errors, sample, message)
+        where = Place(file=sample.file, line=sample.line, field=ID_COLUMN)
+        errors.add("E208", message, where=where, hint=hint)
     errors.raise_any()
 
 
 def _write_key(sample: Sample, marks: Sequence[str]) -> str:
     """Return what tells a row from all others: its id, and its trial and order if it has any."""
     parts = [str(sample.fields[name]) for name in marks]
-    return "\0".join([sample.id, *parts])
-
-
-def _add_id_error(errors: RowErrors, sample: Sample, message: str) -> None:
-    where = Place(file=sample.file, line=sample.line, field=ID_COLUMN)
-    hint = f"give every row its own id, or remove the column `{ID_COLUMN}` to number the rows"
-    errors.add("E208", message, where=where, hint=hint)
+    return "\0".join([sample.id, *parts, ""])

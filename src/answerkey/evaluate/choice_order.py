@@ -10,7 +10,7 @@ called in the dataset: `["C", "A", "B"]`, or `CAB`; or where it stands there, co
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Self
@@ -91,10 +91,8 @@ class OrderedRows(RowsOver):
         """Return the rows from `offset` on, at most `length` of them."""
         return self._cut(self.plan.slice(offset, length))
 
-    def take(self, positions: range | pl.Series, /) -> Rows:
+    def take(self, positions: Sequence[int] | pl.Series, /) -> Rows:
         """Return the rows at these positions, which ascend."""
-        if isinstance(positions, range):
-            return self.slice(positions.start, len(positions))
         return self._cut(self.plan[positions])
 
     def _cut(self, plan: pl.DataFrame) -> Self:
@@ -105,11 +103,9 @@ class OrderedRows(RowsOver):
         near = plan.with_columns(pl.col("row") - first)
         return replace(self, rows=self.rows.slice(first, last + 1 - first), plan=near)
 
-    def load(self, columns: Collection[str] | None = None) -> Samples:
-        """Return all rows with their options in order, with all columns or with those that are
-        named.
-        """
-        base = self.rows.load(columns).take(self.plan["row"])
+    def load(self) -> Samples:
+        """Return all rows with their options in order."""
+        base = self.rows.load().take(self.plan["row"])
         orders = self.plan.select(
             base.ids.alias("base_sample_id"),
             pl.col("order").cast(pl.List(pl.UInt16)),
@@ -219,7 +215,7 @@ def order_dataset(task: Task, dataset: Dataset, completions: Rows | None = None)
             raise DataError(
                 "E208", message, where=Place(file=rows.file, field="sample_id"), hint=hint
             )
-    every = range(len(rows))
+    every = pl.int_range(len(rows), eager=True)
     return OrderedDataset(
         dataset.name, dataset.fingerprint, rows, every, every, notices=dataset.notices, base=dataset
     )
@@ -252,7 +248,7 @@ def _list_recorded_orders(completions: Rows | None) -> dict[str, list[tuple[obje
     """Return by sample the orders that recorded completions state; None where they state none."""
     if completions is None or ORDER_COLUMN not in completions.columns:
         return None
-    table = completions.load([ID_COLUMN, BASE_COLUMN, ORDER_COLUMN])
+    table = completions.load()
     recorded: dict[str, list[tuple[object, Place]]] = {}
     for position, base in enumerate(_list_bases(table)):
         cell = table.row(position)[ORDER_COLUMN]

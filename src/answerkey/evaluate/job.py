@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Self
+from typing import Any
 
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, Shard, cut_shards, open_dataset
 from answerkey.datasets.formats import measure_fields
 from answerkey.datasets.recorded import (
-    BlankCompletions,
-    SplitCompletions,
+    RecordedCompletions,
     find_own_completions,
     match_completions,
     refuse_single,
@@ -366,7 +365,7 @@ def _open_completions(
     column = options.completion_column
     recorded = find_completions(task, dataset, table, column, calls_model=calls_model)
     if options.split_thinking:
-        return split_recorded(task, dataset, recorded, calls_model=calls_model)
+        return split_recorded(task, recorded, calls_model=calls_model)
     return recorded
 
 
@@ -504,7 +503,7 @@ def _refuse_columns(
 
 def find_completions(
     task: Task, dataset: Dataset, table: Rows | None, column: str | None, *, calls_model: bool
-) -> Recorded | None:
+) -> RecordedCompletions | None:
     """Return the recorded completions, in a table or beside the questions; None to be solved.
 
     A task whose scorers look at the samples alone gets completions without text.
@@ -524,7 +523,7 @@ def find_completions(
     for step in task.scoring:
         if step.scorer.needs_completion:
             raise _refuse_missing(step, dataset)
-    return BlankCompletions()
+    return RecordedCompletions()
 
 
 def _refuse_missing(step: ScoringStep, dataset: Dataset) -> DataError:
@@ -539,33 +538,27 @@ def _refuse_missing(step: ScoringStep, dataset: Dataset) -> DataError:
     return DataError("E209", message, where=Place(file=dataset.rows.file), hint=hint)
 
 
-@dataclass(frozen=True)
-class TracedCompletions:
+@dataclass(frozen=True, kw_only=True)
+class TracedCompletions(RecordedCompletions):
     """Completions that a solver finds in the dataset, without calling a model."""
 
     solver: Solver
-    columns: frozenset[str]
-    num_trials: int = 1
 
-    def slice(self, offset: int, length: int) -> Self:  # noqa: ARG002 - the samples bring their own
-        """Return the same."""
-        return self
-
-    def read(self, samples: Samples) -> Completions:
+    def read_whole(self, samples: Samples) -> Completions:
         """Return what the solver finds."""
         return self.solver.solve(samples, model=None, known=None, examples=None)
 
 
-def find_traced(task: Task, dataset: Dataset) -> TracedCompletions | None:
+def find_traced(task: Task) -> TracedCompletions | None:
     """Return the completions that the task's solver finds in the dataset; None without a solver."""
     if task.solver is None:
         return None
-    return TracedCompletions(task.solver, frozenset(dataset.columns))
+    return TracedCompletions(solver=task.solver)
 
 
 def split_recorded(
-    task: Task, dataset: Dataset, recorded: Recorded | None, *, calls_model: bool
-) -> Recorded | None:
+    task: Task, recorded: RecordedCompletions | None, *, calls_model: bool
+) -> RecordedCompletions | None:
     """Return completions with their thoughts apart; SpecError E119 where a model writes them."""
     if calls_model:
         message = "`--split-thinking` is about recorded completions, and a model is called"
@@ -574,10 +567,10 @@ def split_recorded(
             "keep` is set"
         )
         raise SpecError("E119", message, hint=hint)
-    completions = recorded or find_traced(task, dataset)
+    completions = recorded or find_traced(task)
     if completions is None:
         return None
-    return SplitCompletions(completions)
+    return replace(completions, splits_thoughts=True)
 
 
 # Models that scorers call, and what a model must be able to send.
@@ -674,7 +667,7 @@ def fit_rows(rows: Rows, recorded: Recorded | None) -> int:
         samples = rows.slice(offset, FEWEST_ROWS).load()
         size += sum(map(measure_fields, samples.rows()))
         seen += len(samples)
-        if recorded is not None and not recorded.columns:  # they are in a file of their own
+        if recorded is not None:
             completions = recorded.slice(offset, len(samples)).read(samples)
             size += int(completions.frame["completion"].estimated_size())
     return min(CHUNK_ROWS, max(FEWEST_ROWS, CHUNK_BYTES * seen // max(size, 1)))

@@ -191,7 +191,7 @@ def label_samples(outcomes: Outcomes, column: str, *, as_clusters: bool = False)
     """
     dataset = reopen_dataset(outcomes.task_run)
     require_column(column, dataset.columns, outcomes.task_run)
-    samples = dataset.samples([column])
+    samples = dataset.samples()
     labels = label_rows(samples, column)
     named = name_clusters(labels, samples.ids) if as_clusters else name_groups(labels)
     return pl.DataFrame({"sample_id": samples.ids.cast(pl.String), "label": named})

@@ -12,7 +12,7 @@ import polars as pl
 
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, open_dataset
 from answerkey.datasets.formats import Record
-from answerkey.datasets.recorded import BlankCompletions, SplitCompletions, find_own_completions
+from answerkey.datasets.recorded import RecordedCompletions, find_own_completions
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.sources import MemorySource, Source
 from answerkey.datasets.storage import digest_file, is_stored
@@ -91,18 +91,21 @@ def reopen(run: Run, task_key: str | None = None) -> Reopened:
     return Reopened(task, task_run, dataset, recorded)
 
 
-def _reopen_completions(task: Task, entry: Mapping[str, Any], dataset: Dataset) -> Recorded:
+def _reopen_completions(
+    task: Task, entry: Mapping[str, Any], dataset: Dataset
+) -> RecordedCompletions:
     """Return the completions that a run refers to, as its entry says."""
-    recorded: Recorded | None = None
+    recorded: RecordedCompletions | None = None
     if entry["source"] == "recorded":
         table = _reload_completions(entry)
         recorded = find_completions(task, dataset, table, entry["column"], calls_model=False)
     elif entry["source"] == "trace":
-        recorded = find_traced(task, dataset)
+        recorded = find_traced(task)
     if recorded is None:
-        recorded = find_own_completions(dataset.rows, column=entry["column"]) or BlankCompletions()
+        recorded = find_own_completions(dataset.rows, column=entry["column"])
+        recorded = recorded or RecordedCompletions()
     if entry.get("split_thinking"):
-        return SplitCompletions(recorded)
+        return replace(recorded, splits_thoughts=True)
     return recorded
 
 

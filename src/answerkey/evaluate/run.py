@@ -67,11 +67,6 @@ from answerkey.spec import (
 )
 from answerkey.types import Notice
 
-#: So many functions are under way at a time.
-MAX_THREADS = 32
-#: The calling thread wakes up this often, so that Ctrl-C is heard.
-SIGNAL_SECONDS = 0.25
-
 
 @dataclass(frozen=True)
 class TabledRun:

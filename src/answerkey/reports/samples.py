@@ -161,13 +161,10 @@ class SampleSource:
             scores = self.scores.read(offset, length, names)
             samples, replies = None, None
             if self.opened is not None and (completions or columns != frozenset()):
-                recorded = self.opened.recorded
-                if columns is not None and completions:
-                    columns |= recorded.columns
-                loaded = self.opened.dataset.rows.slice(first, last - first).load(columns)
+                loaded = self.opened.dataset.rows.slice(first, last - first).load()
                 samples = loaded.repeat(size)
                 if completions:
-                    replies = recorded.slice(first, last - first).read(loaded)
+                    replies = self.opened.recorded.slice(first, last - first).read(loaded)
             elif completions and self.opened is None and len(self.kept):
                 replies = Completions.from_frame(self.kept.read(offset, length))
             if len(stretch) < length:

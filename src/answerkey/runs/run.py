@@ -116,7 +116,6 @@ class KeptCompletions:
     num_trials: int
     offset: int = 0
     length: int | None = None
-    columns: frozenset[str] = frozenset()
 
     def slice(self, offset: int, length: int) -> Self:
         """Return those of `length` samples from `offset` on."""

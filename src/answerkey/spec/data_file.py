@@ -124,7 +124,7 @@ def _recognise(
 
 
 def _is_filled(rows: Rows, name: str) -> bool:
-    return any(any(block.values(name)) for _, block in iterate_blocks(rows, [name]))
+    return any(any(block.values(name)) for _, block in iterate_blocks(rows))
 
 
 def describe_file(path: str | Path, overrides: Overrides) -> str:

@@ -395,18 +395,6 @@ def score_rows(
     return tabulate_scores(scorer, scores, samples)
 
 
-def restore_label(
-    label: str | None,
-    choices: Sequence[str] | None,
-    order: Sequence[int],
-) -> str | None:
-    """Return the label in the file of the option that has this label in this order."""
-    if label is None or choices is None or len(order) != len(choices):
-        return label
-    labels = [choices[place] for place in order]
-    return dict(zip(choices, labels, strict=True)).get(label, label)
-
-
 #: What scores say about the order of the options, where that is not the one of the file.
 ORDER_TYPES: Types = {
     "base_sample_id": pl.String(),
@@ -423,12 +411,14 @@ def note_orders(scores: Sequence[Score], orders: pl.DataFrame) -> list[Score]:
     for score, row in zip(scores, orders.iter_rows(named=True), strict=True):
         order = row.pop("order")
         metadata: dict[str, Any] = {**score.metadata, **row, "option_order": None}
-        labels = metadata.get("choices")
-        if labels is not None and len(order) == len(labels):
+        labels = metadata.get("choices") or ()
+        labels_in_file = {}
+        if len(order) == len(labels):
             metadata["option_order"] = [labels[place] for place in order]
+            labels_in_file = dict(zip(labels, metadata["option_order"], strict=True))
         for kind in ("predicted", "ground_truth"):
             label = metadata.get(f"{kind}_choice")
-            metadata[f"{kind}_option"] = restore_label(label, labels, order)
+            metadata[f"{kind}_option"] = labels_in_file.get(label, label)
         noted.append(replace(score, metadata=metadata))
     return noted
 

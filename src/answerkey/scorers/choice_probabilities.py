@@ -48,15 +48,7 @@ def judge_probabilities(
         return Score(ScoreStatus.FAILED, likelihoods)
     logs, mass, token = likelihoods
     highest = max(log for log in logs if log is not None)
-    best = [
-        choice
-        for choice, log in zip(
-            choices,
-            logs,
-            strict=True,
-        )
-        if log == highest
-    ]
+    best = [choice for choice, log in zip(choices, logs, strict=True) if log == highest]
     predicted = best[0] if len(best) == 1 else None
     shares = _share_out(logs, highest)
     share = shares[choices.index(truth)]
@@ -105,16 +97,19 @@ class ChoiceProbabilities(StringEqualsMcqa):
 
     type = "choice_probabilities"
     title = "Choice Probabilities"
-    value_types: ClassVar[Types] = {
-        "is_correct": pl.Float64(),
-        "confidence": pl.Float64(),
-        "truth_probability": pl.Float64(),
-        "nll": pl.Float64(),
-        "brier": pl.Float64(),
-        "choice_mass": pl.Float64(),
-        "text_mismatch": pl.Float64(),
-        "is_partial": pl.Float64(),
-    }
+    value_types: ClassVar[Types] = dict.fromkeys(
+        (
+            "is_correct",
+            "confidence",
+            "truth_probability",
+            "nll",
+            "brier",
+            "choice_mass",
+            "text_mismatch",
+            "is_partial",
+        ),
+        pl.Float64(),
+    )
     metadata_types: ClassVar[Types] = {
         "predicted_choice": pl.String(),
         "ground_truth_choice": pl.String(),

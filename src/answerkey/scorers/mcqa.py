@@ -25,8 +25,8 @@ from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, measure_
 from answerkey.reader.explain import shorten
 from answerkey.reader.markup import is_thought
 from answerkey.scorers.base import (
-    CALL_FAILED,
     FAULTS,
+    UNANSWERED,
     FaultReason,
     FieldErrors,
     ModelCall,
@@ -75,14 +75,6 @@ if TYPE_CHECKING:
 
 Extraction = str | dict[str, str]
 
-METADATA_TYPES: dict[str, pl.DataType] = {
-    "completion_validity": pl.String(),
-    "validity_reason": pl.String(),
-    "predicted_choice": pl.String(),
-    "ground_truth_choice": pl.String(),
-    "choices": pl.List(pl.String),
-    "extraction_rule": pl.String(),
-}
 #: What the rules that read the whole text add: the passage that decided, and how sure it is.
 _SPAN_TYPES: Types = {"answer_span": pl.List(pl.Int64)}
 _GRADE_TYPES: Types = dict.fromkeys(("confidence", "doubted_choice", "doubt"), pl.String())
@@ -112,7 +104,7 @@ def judge(
 ) -> Score:
     """Return the score of one completion; FAILED when choices or truth are unsuitable.
 
-    What is not SCORED has nulls as its values and metadata. `options` are the texts of the choices.
+    What is not SCORED has no values. `options` are the texts of the choices.
     """
     scorer = StringEqualsMcqa(extraction=extraction)
     if scorer.model_key is not None:
@@ -182,12 +174,10 @@ def judge_reading(
     reading: Reading,
 ) -> Score:
     """Return the score for what was read in a completion."""
-    nulls = dict.fromkeys(_name_metadata(rule))
-    blank = Score(ScoreStatus.ERROR, CALL_FAILED, {"is_correct": None}, nulls)
     if question.faults:
-        return replace(blank, status=ScoreStatus.FAILED, reason=question.faults[0].reason)
+        return Score(ScoreStatus.FAILED, question.faults[0].reason)
     if completion.status is CompletionStatus.ERROR:
-        return blank
+        return UNANSWERED
     reason = reading.reason
     if reason in UNSAID and _is_truncated(completion):
         reason = TRUNCATED
@@ -212,16 +202,6 @@ def judge_reading(
         values={"is_correct": is_correct},
         metadata=metadata,
     )
-
-
-def _name_metadata(rule: ExtractionRule) -> dict[str, pl.DataType | None]:
-    """Return the types of the metadata that a rule gives, by name."""
-    types: dict[str, pl.DataType | None] = dict(METADATA_TYPES)
-    if rule.has_parts:
-        types |= _SPAN_TYPES
-    if rule.reads_options:
-        types |= _GRADE_TYPES
-    return types
 
 
 def _is_truncated(completion: Completion) -> bool:
@@ -282,7 +262,14 @@ class StringEqualsMcqa(Scorer):
     title = "String Equality (Multiple Choice)"
     template_fields = ("ground_truth_choice", "choices", "options")
     value_types: ClassVar[Types] = {"is_correct": pl.Float64()}
-    metadata_types: ClassVar[Types] = METADATA_TYPES
+    metadata_types: ClassVar[Types] = {
+        "completion_validity": pl.String(),
+        "validity_reason": pl.String(),
+        "predicted_choice": pl.String(),
+        "ground_truth_choice": pl.String(),
+        "choices": pl.List(pl.String),
+        "extraction_rule": pl.String(),
+    }
     main_value = "is_correct"
     default_metric_name = "Accuracy"
     follows_order = True
@@ -419,7 +406,12 @@ class StringEqualsMcqa(Scorer):
 
     def column_types(self, scores: Sequence[Score]) -> tuple[Types, Types]:  # noqa: ARG002 - known before
         """Return the types of what is stored; a rule with parts and a fallback add metadata."""
-        types = _name_metadata(find_rule(self.extraction))
+        rule = find_rule(self.extraction)
+        types: dict[str, pl.DataType | None] = {**self.metadata_types}
+        if rule.has_parts:
+            types |= _SPAN_TYPES
+        if rule.reads_options:
+            types |= _GRADE_TYPES
         if self._call is not None:
             types |= _FALLBACK_TYPES
         return self.value_types, types

@@ -327,10 +327,9 @@ class _LabelJudge(ModelJudge):
         hint = "list what the judge may answer, each label once: `[correct]`, `[incorrect]`"
         for name in self.label_fields:
             labels = getattr(self, name)
-            if not labels and self.main_value:
-                errors.append((name, SpecError("E108", f"`{name}` is empty", hint=hint)))
-            if any(self.labels.count(label) > 1 for label in labels):
-                message = f"a label of `{name}` is given twice"
+            is_missing = self.main_value is not None and not labels
+            if is_missing or any(self.labels.count(label) > 1 for label in labels):
+                message = f"`{name}` is empty, or one of its labels is listed twice"
                 errors.append((name, SpecError("E108", message, hint=hint)))
         return errors
 

@@ -2,10 +2,9 @@
 bounded.
 
 A bounded template consists of nothing but what is listed here, so that all it can do is to go
-through the row a few times. It calls no function of its own, keeps nothing from one turn of a loop
-to the next, builds no list that holds another twice, and names nothing with an underscore in front.
-Whatever else there is, now or in a later Jinja, is not bounded, and is rendered in a worker process
-with limits.
+through the row a few times. It sets no variable, calls no function of its own, and names nothing
+with an underscore in front. Whatever else there is, now or in a later Jinja, is not bounded, and is
+rendered in a worker process with limits.
 """
 
 from __future__ import annotations
@@ -196,8 +195,6 @@ _BOUNDED_NODES = frozenset(
     [
         "Add",
         "And",
-        "Assign",
-        "AssignBlock",
         "Break",
         "Call",
         "Compare",
@@ -231,38 +228,32 @@ _BOUNDED_NODES = frozenset(
         "Tuple",
     ]
 )
-#: Filters that apply another filter or test, which is named by a text.
-_APPLYING_FILTERS = frozenset(["map", "reject", "rejectattr", "select", "selectattr"])
-#: Filters that build values that hold others.
-_BUILDING_FILTERS = frozenset(["items", "merge", "zip"])
-#: Filters whose second or third argument is the name of an attribute.
-_ATTRIBUTE_FILTERS = frozenset(["join", "max", "min", "sort", "unique"])
-BOUNDED_FILTERS = (
-    frozenset(
-        [
-            "count",
-            "d",
-            "default",
-            "first",
-            "fromjson",
-            "int",
-            "json_escape",
-            "last",
-            "length",
-            "list",
-            "lower",
-            "replace",
-            "reverse",
-            "string",
-            "tojson",
-            "trim",
-            "upper",
-        ]
-    )
-    | _APPLYING_FILTERS
-    | _ATTRIBUTE_FILTERS
-    | _BUILDING_FILTERS
+BOUNDED_FILTERS = frozenset(
+    [
+        "count",
+        "d",
+        "default",
+        "first",
+        "fromjson",
+        "int",
+        "join",
+        "json_escape",
+        "last",
+        "length",
+        "list",
+        "lower",
+        "map",
+        "replace",
+        "reverse",
+        "string",
+        "tojson",
+        "trim",
+        "upper",
+        "zip",
+    ]
 )
+#: Those that `map` may apply to each element.
+_MAPPED_FILTERS = BOUNDED_FILTERS - {"map", "zip"}
 BOUNDED_METHODS = frozenset(
     [
         "count",
@@ -301,14 +292,19 @@ def is_bounded(tree: nodes.Template, names: Sequence[str]) -> bool:
             return False
         if isinstance(node, nodes.Name) and node.name not in names_in_reach:
             return False
-        if not _is_bounded_node(node) or _holds_made_values(node, names):
+        if not _is_bounded_node(node, names):
             return False
     return _count_loops(tree) <= 3  # noqa: PLR2004 - the row is gone through a few times
 
 
-def _is_bounded_node(node: nodes.Node) -> bool:
-    """Say whether one node is bounded, whatever is inside it."""
+def _is_bounded_node(node: nodes.Node, names: Sequence[str]) -> bool:
+    """Say whether one node is bounded.
+
+    A list holds only what the row has: `[x, x]` in nested loops doubles its size with each.
+    """
     match node:
+        case nodes.List() | nodes.Dict() | nodes.Tuple(ctx="load"):
+            return all(name.name in names for name in node.find_all(nodes.Name))
         case nodes.Const():
             return _is_bounded_constant(node.value)
         case nodes.Getattr():
@@ -348,31 +344,14 @@ def _is_bounded_filter(node: nodes.Filter) -> bool:
     """Say whether a filter is bounded: what it applies or reads by name must be a constant."""
     if node.name not in BOUNDED_FILTERS or not _has_plain_arguments(node):
         return False
-    if node.name == "map" and node.args:
+    if node.name == "join":
+        return len(node.args) <= 1 and not node.kwargs
+    if node.name != "map":
+        return True
+    if node.args:
         applied = node.args[0]
-        allowed = BOUNDED_FILTERS - _BUILDING_FILTERS - _APPLYING_FILTERS
-        return isinstance(applied, nodes.Const) and applied.value in allowed
-    if node.name in _ATTRIBUTE_FILTERS and len(node.args) > 1:
-        return False
-    names = [keyword.value for keyword in node.kwargs if keyword.key == "attribute"]
-    if node.name in _APPLYING_FILTERS:
-        names += node.args[:1]
-    return all(isinstance(name, nodes.Const) for name in names)
-
-
-def _holds_made_values(node: nodes.Node, names: Sequence[str]) -> bool:
-    """Say whether a node builds a value that may hold one that the template has made before.
-
-    `[x, x]` in a chain of names doubles what there is to print or to compare with each name.
-    """
-    is_builder = isinstance(node, (nodes.List, nodes.Tuple, nodes.Dict))
-    if isinstance(node, nodes.Filter):
-        is_builder = node.name in _BUILDING_FILTERS
-    if is_builder:
-        for name in node.find_all(nodes.Name):
-            if name.ctx == "load" and name.name not in names:
-                return True
-    return False
+        return isinstance(applied, nodes.Const) and applied.value in _MAPPED_FILTERS
+    return all(isinstance(keyword.value, nodes.Const) for keyword in node.kwargs)
 
 
 def _count_loops(node: nodes.Node) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -209,19 +208,11 @@ def _print_literally(text: str) -> str:
 
 
 def _write_literal(value: object) -> str:
-    """Return a value as Jinja code."""
-    if isinstance(value, str):
-        return f"'{_escape(value, chr(39))}'"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_write_literal, value))}]"
-    if isinstance(value, dict):
-        pairs = [f"{_write_literal(key)}: {_write_literal(part)}" for key, part in value.items()]
-        return f"{{{', '.join(pairs)}}}"
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"('{value}' | float)"
-    if isinstance(value, (int, float)) and value < 0:
-        return f"({value!r})"
-    return repr(value)
+    """Return a value as Jinja code; `<<` must not look like config."""
+    literal = repr(value).replace("<<", "\\x3c\\x3c")
+    if literal.startswith("-"):
+        return f"({literal})"
+    return literal
 
 
 def _escape(text: str, quote: str) -> str:

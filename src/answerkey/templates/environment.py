@@ -40,28 +40,8 @@ NOT_REPEATABLE = {
     "random": "take an element by its place: `| first`, or `[sample.index]`",
     "lipsum": "write the text into the template",
 }
-#: Filters that go through all elements of what they are given.
-_ITERATING_FILTERS = frozenset(
-    [
-        "batch",
-        "dictsort",
-        "groupby",
-        "items",
-        "list",
-        "map",
-        "max",
-        "min",
-        "reject",
-        "rejectattr",
-        "reverse",
-        "select",
-        "selectattr",
-        "slice",
-        "sort",
-        "unique",
-        "zip",
-    ]
-)
+#: Filters of bounded templates that go through all elements of what they are given.
+_ITERATING_FILTERS = frozenset(["list", "map", "reverse", "zip"])
 
 
 class StrictName(StrictUndefined):
@@ -256,16 +236,11 @@ class _Guards(NodeTransformer):
 
     def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802 - Jinja's own naming
         self.generic_visit(node)
-        characters = 0
-        parts = 0
-        filters = 0
+        weight = 1
         for part in nodes.Template(node.body).find_all(nodes.Node):
-            parts += 1
+            weight += 1
             if isinstance(part, nodes.TemplateData):
-                characters += len(part.data)
-            elif isinstance(part, (nodes.Filter, nodes.Test)):
-                filters += 1
-        weight = 1 + characters // STEP_TEXT + parts // 4 + filters * FILTER_STEPS
+                weight += len(part.data) // STEP_TEXT
         node.iter = _apply(LOOP_STEPS, node.iter, nodes.Const(weight))
         return node
 

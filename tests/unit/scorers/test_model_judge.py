@@ -564,26 +564,19 @@ def test_json_is_taken_off_only_where_it_was_asked_for() -> None:
     ("changes", "errors"),
     [
         ({}, []),
-        ({"correct_labels": ()}, [("correct_labels", "`correct_labels` is empty")]),
-        ({"incorrect_labels": ()}, [("incorrect_labels", "`incorrect_labels` is empty")]),
-        (
-            {"incorrect_labels": ("no", "yes")},
-            [
-                ("correct_labels", "a label of `correct_labels` is given twice"),
-                ("incorrect_labels", "a label of `incorrect_labels` is given twice"),
-            ],
-        ),
-        (
-            {"correct_labels": ("yes", "yes")},
-            [("correct_labels", "a label of `correct_labels` is given twice")],
-        ),
+        ({"correct_labels": ()}, ["correct_labels"]),
+        ({"incorrect_labels": ()}, ["incorrect_labels"]),
+        ({"incorrect_labels": ("no", "yes")}, ["correct_labels", "incorrect_labels"]),
+        ({"correct_labels": ("yes", "yes")}, ["correct_labels"]),
     ],
 )
-def test_labels_must_tell_right_from_wrong(changes: Any, errors: list[tuple[str, str]]) -> None:  # noqa: ANN401
+def test_labels_must_tell_right_from_wrong(changes: Any, errors: list[str]) -> None:  # noqa: ANN401
     """Labels for both, each once."""
     _, found = compile_templates(build_classifier(**changes))
-    assert [(name, error.message) for name, error in found] == errors
-    assert {error.code for _, error in found} <= {"E108"}
+    assert [name for name, _ in found] == errors
+    for name, error in found:
+        assert error.code == "E108"
+        assert error.message == f"`{name}` is empty, or one of its labels is listed twice"
 
 
 def test_labels_of_a_labeler_are_checked() -> None:

@@ -36,7 +36,6 @@ BODIES = [
     "{% if sample.lists | tojson(indent=1) %}{% endif %}",
     "{% if sample.lists < sample.lists %}{% endif %}",
     "{% if sample.words.split() %}{% endif %}",
-    "{% if sample.words | replace('a', 'b') %}{% endif %}",
     "{% if sample.json | fromjson %}{% endif %}",
     "{% if sample.letters | zip(sample.same) %}{% endif %}",
     "{% for b in [[sample.lists, sample.lists]] %}{% if b == b %}{% endif %}{% endfor %}",

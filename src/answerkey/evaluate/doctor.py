@@ -333,7 +333,7 @@ class Examination:
         scores = scorer.score(samples, Completions.build(samples.ids, completions, source="live"))
         right = sum(score.values.get("is_correct") == 1 for score in scores)
         rule, count = getattr(scorer, "rule_name", scorer.type), len(replies)
-        if "completion_validity" not in (scorer.metadata_names or ()):
+        if "completion_validity" not in (scorer.metadata_types or ()):
             return tell("note", check, f"scorer `{rule}`: {right} of {count} right{example}")
         reasons = _list_invalid(scores)
         if reasons:

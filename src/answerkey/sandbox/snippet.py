@@ -23,21 +23,10 @@ if TYPE_CHECKING:
 
 #: How the functions that we call may look: with one argument, or with two.
 FORMS = {
-    "compute_scores": [
-        "compute_scores(sample)",
-        "compute_scores(sample, solver_output)",
-    ],
-    "compute_metrics": [
-        "compute_metrics(scores)",
-    ],
-    "infer": [
-        "infer(messages)",
-        "infer(messages, environment)",
-    ],
-    "run_inference": [
-        "run_inference(model_input)",
-        "run_inference(model_input, environment)",
-    ],
+    "compute_scores": ["compute_scores(sample)", "compute_scores(sample, solver_output)"],
+    "compute_metrics": ["compute_metrics(scores)"],
+    "infer": ["infer(messages)", "infer(messages, environment)"],
+    "run_inference": ["run_inference(model_input)", "run_inference(model_input, environment)"],
 }
 
 
@@ -108,13 +97,8 @@ def require_trust(snippets: Sequence[Snippet], *, trust_code: bool) -> list[Noti
     With `trust_code` they are trusted from now on; a notice says so when that could not be
     remembered.
     """
-    if not snippets:
-        return []
     trusted = _load_trusted()
-    untrusted: dict[str, Snippet] = {}
-    for snippet in snippets:
-        if snippet.digest not in trusted:
-            untrusted[snippet.digest] = snippet
+    untrusted = {snippet.digest: snippet for snippet in snippets if snippet.digest not in trusted}
     if not untrusted:
         return []
     if not trust_code:

@@ -15,11 +15,10 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import polars as pl
 
-from answerkey.errors import SpecError, listing, suggest
 from answerkey.models.logprobs import Position, read_logprob, read_positions
 from answerkey.reader.characters import compose
 from answerkey.reader.markup import split_thoughts
@@ -137,12 +136,6 @@ class ChoiceProbabilities(StringEqualsMcqa):
     reads_choices = False
     reads_logprobs = True
 
-    def __post_init__(self) -> None:
-        ways = get_args(Normalise)
-        if self.normalise not in ways:
-            hint = suggest(str(self.normalise), ways) or f"ways: {listing(ways)}"
-            raise SpecError("E108", f"`normalise` is {self.normalise!r}", hint=hint)
-
     def column_types(self, scores: Sequence[Score]) -> tuple[Types, Types]:  # noqa: ARG002 - known before
         """Return the types of what is stored."""
         return self.value_types, self.metadata_types
@@ -185,9 +178,7 @@ Likelihoods = tuple[list[float | None], float | None, str | None]
 
 
 def read_likelihoods(
-    logprobs: object,
-    choices: Sequence[str],
-    normalise: Normalise,
+    logprobs: object, choices: Sequence[str], normalise: Normalise
 ) -> Likelihoods | NoLogprobs:
     """Return how likely each choice was, or why that is unknown."""
     if isinstance(logprobs, Mapping) and isinstance(logprobs.get("ranking"), list):
@@ -202,9 +193,7 @@ def read_likelihoods(
 
 
 def _read_ranking(
-    ranking: Sequence[object],
-    choices: Sequence[str],
-    normalise: Normalise,
+    ranking: Sequence[object], choices: Sequence[str], normalise: Normalise
 ) -> Likelihoods | NoLogprobs:
     """Return how likely each continuation that was ranked is."""
     if len(ranking) != len(choices):

@@ -52,9 +52,7 @@ class Question:
 
 
 def build_questions(
-    templates: Mapping[str, Template],
-    samples: Samples,
-    check: LabelCheck,
+    templates: Mapping[str, Template], samples: Samples, check: LabelCheck
 ) -> list[Question]:
     """Return the question of each sample.
 
@@ -164,9 +162,7 @@ def parse_truth(value: object, check: LabelCheck) -> tuple[Labels, bool]:
 
 
 def _parse_labels(
-    cells: Sequence[object],
-    reason: FaultReason,
-    check: LabelCheck,
+    cells: Sequence[object], reason: FaultReason, check: LabelCheck
 ) -> tuple[Labels, bool]:
     """Return cells as labels, trimmed and in NFC, and whether white space was cut off."""
     labels = []

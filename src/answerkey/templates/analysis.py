@@ -17,7 +17,7 @@ from jinja2 import TemplateSyntaxError, nodes
 from jinja2.meta import TrackingCodeGenerator
 
 from answerkey.errors import Place, SpecError, listing, suggest
-from answerkey.templates.environment import NOT_REPEATABLE, open_environment
+from answerkey.templates.environment import open_environment
 from answerkey.templates.limits import MOST_BITS
 from answerkey.trace import TRACE_METHODS
 
@@ -91,7 +91,6 @@ def _check_filters(tree: nodes.Template) -> None:
     for test in tree.find_all(nodes.Test):
         _check_exists(test, test.name, environment.tests)
     for applied in tree.find_all(nodes.Filter):
-        _check_repeatable(applied, applied.name)
         _check_exists(applied, applied.name, environment.filters)
 
 
@@ -99,12 +98,6 @@ def _check_exists(node: nodes.Node, name: str, available: Iterable[str]) -> None
     if name not in available:
         message = f"no {type(node).__name__.lower()} is named `{name}`"
         raise _refuse(node, message, suggest(name, available))
-
-
-def _check_repeatable(node: nodes.Node, name: str) -> None:
-    if name in NOT_REPEATABLE:
-        message = f"`{name}` is not available: the same row must always give the same value"
-        raise _refuse(node, message, NOT_REPEATABLE[name])
 
 
 def _check_names(tree: nodes.Template, names: Sequence[str]) -> None:
@@ -122,7 +115,6 @@ def _check_names(tree: nodes.Template, names: Sequence[str]) -> None:
     for node in tree.find_all((nodes.Name, nodes.NSRef)):
         name = str(vars(node)["name"])
         if name in unknown:
-            _check_repeatable(node, name)
             hint = suggest(name, names) or f"a column is reached as `sample.{name}`;"
             message = f"`{name}` is not defined in this template"
             raise _refuse(node, message, f"{hint} names: {listing(names)}")
@@ -144,13 +136,11 @@ def find_lone_expression(tree: nodes.Template) -> nodes.Expr | None:
     """
     if len(tree.body) != 1 or not isinstance(tree.body[0], nodes.Output):
         return None
-    expressions: list[nodes.Expr] = []
+    expressions = []
     for node in tree.body[0].nodes:
-        if not isinstance(node, nodes.TemplateData):
+        if not isinstance(node, nodes.TemplateData) or node.data.strip():
             expressions.append(node)
-        elif node.data.strip():
-            return None
-    if len(expressions) != 1:
+    if len(expressions) != 1 or isinstance(expressions[0], nodes.TemplateData):
         return None
     return expressions[0]
 
@@ -205,7 +195,6 @@ _BOUNDED_NODES = frozenset(
         "Dict",
         "Div",
         "Filter",
-        "FloorDiv",
         "For",
         "Getattr",
         "Getitem",
@@ -243,7 +232,6 @@ BOUNDED_FILTERS = frozenset(
         "list",
         "lower",
         "map",
-        "replace",
         "reverse",
         "string",
         "tojson",
@@ -262,13 +250,11 @@ BOUNDED_METHODS = frozenset(
         "get",
         "index",
         "items",
-        "join",
         "keys",
         "lower",
         "lstrip",
         "removeprefix",
         "removesuffix",
-        "replace",
         "rsplit",
         "rstrip",
         "split",

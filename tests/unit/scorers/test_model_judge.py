@@ -305,11 +305,14 @@ def test_unreadable_reply_fails_the_row() -> None:
     assert len(model.asked) == 2
 
 
+NO_REPLY = "the judge refused, or its reply has no text"
+
+
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (Completion(None, CompletionStatus.REFUSED), "the judge refused"),
-        (Completion(None, CompletionStatus.NO_TEXT), "the reply has no text"),
+        (Completion(None, CompletionStatus.REFUSED), NO_REPLY),
+        (Completion(None, CompletionStatus.NO_TEXT), NO_REPLY),
         (Completion(" "), "the reply is empty"),
         (Completion("<think>hm</think>"), "the reply is empty"),
         (
@@ -436,8 +439,8 @@ def test_names_are_those_of_the_scores() -> None:
     """The names that a file may use in metrics are those that the scores have."""
     judge = build_judge().bind(FakeModel(lambda _: GOOD), key="quality")
     scores = score_table(judge, *build_table(Completion("x")))
-    assert tuple(scores.value_names) == ModelAsAJudge.value_names
-    assert tuple(scores.metadata_names) == ModelAsAJudge.metadata_names
+    assert scores.value_names == list(ModelAsAJudge.value_types)
+    assert scores.metadata_names == list(ModelAsAJudge.metadata_types)
     unit = (0.0, 1.0)
     assert build_judge().scales == {"score": unit, "confidence": unit, "raw_score": (1, 5)}
 

@@ -191,6 +191,7 @@ def test_a_name_that_is_never_set_is_refused(template: str, name: str) -> None:
     )
 
 
+@pytest.mark.usefixtures("everywhere")
 @pytest.mark.parametrize(
     "template",
     [

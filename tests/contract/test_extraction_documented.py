@@ -9,7 +9,7 @@ import pytest
 
 from answerkey.reader import PART_REASONS, PARTS
 from answerkey.scorers.extraction import RULES
-from answerkey.scorers.fallback import PROMPT
+from answerkey.scorers.mcqa import PROMPT
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "extraction-rules.md"
 

@@ -606,7 +606,7 @@ error[E108]: `ground_truth_choice`: ground truth 'answer' has more than one char
   --> task.yaml:7:28
     7 |       ground_truth_choice: answer
       |                            ^
-  = help: for the column write `ground_truth_choice: "{{ sample.answer }}"`
+  = help: for a column write `ground_truth_choice: "{{ sample.answer }}"`; write the label of a choice, such as 'A'; for longer answers use the scorer `string_equals`
 """,
     ),
     Mistake(

@@ -35,13 +35,13 @@ def test_every_field_has_its_line(name: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", [name for name, scorer in SCORERS.items() if scorer.value_names])
+@pytest.mark.parametrize("name", [name for name, scorer in SCORERS.items() if scorer.value_types])
 def test_every_output_has_its_line(name: str) -> None:
     """The table of outputs lists exactly the values and the metadata of the scorer."""
     scorer = SCORERS[name]
     assert list_rows(read_page(name), "Outputs") == [
-        *(scorer.value_names or ()),
-        *(scorer.metadata_names or ()),
+        *(scorer.value_types or ()),
+        *(scorer.metadata_types or ()),
     ]
 
 

@@ -36,10 +36,9 @@ BODIES = [
     "{% if sample.lists | tojson(indent=1) %}{% endif %}",
     "{% if sample.lists < sample.lists %}{% endif %}",
     "{% if sample.words.split() %}{% endif %}",
-    "{% if sample.words | replace('a', 'b') %}{% endif %}",
     "{% if sample.json | fromjson %}{% endif %}",
-    "{% if sample.fields | merge(sample.fields) %}{% endif %}",
-    "{% if sample.letters | select('in', sample.same) | list %}{% endif %}",
+    "{% if sample.letters | zip(sample.same) %}{% endif %}",
+    "{% for b in [[sample.lists, sample.lists]] %}{% if b == b %}{% endif %}{% endfor %}",
     "{{ sample.number }}",
     "{% for a in sample.lists %}{% for b in a %}{% if a == b %}{% endif %}{% endfor %}{% endfor %}",
 ]

@@ -343,7 +343,7 @@ def _try_row(attempt: Attempt, task: Task, sample: Samples) -> RowError | None:
 def _make_scores(task: Task, missing: Iterable[str]) -> dict[str, Scores]:
     scores = {}
     for step in task.scoring:
-        names = [*(step.scorer.value_names or ()), *(step.scorer.metadata_names or ()), *missing]
+        names = [*(step.scorer.value_types or ()), *(step.scorer.metadata_types or ()), *missing]
         score = Score(ScoreStatus.SCORED, values=dict.fromkeys(names, 1.0))
         scores[step.key] = build_table([score], dict.fromkeys(names, pl.Float64()), {})
     return scores

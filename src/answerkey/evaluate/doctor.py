@@ -312,7 +312,7 @@ class Examination:
         right = sum(score.values.get("is_correct") == 1 for score in scores)
         rule = getattr(scorer, "rule_name", scorer.type)
         count = len(answered)
-        if "completion_validity" not in (scorer.metadata_names or ()):
+        if "completion_validity" not in (scorer.metadata_types or ()):
             return report("note", check, f"scorer `{rule}`: {right} of {count} right{example}")
         reasons = _list_invalid(scores)
         if reasons:

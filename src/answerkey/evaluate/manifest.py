@@ -101,7 +101,7 @@ def _describe_step(step: ScoringStep, judge: Model | None) -> dict[str, object]:
         "title": step.scorer.title,
         "purpose": step.purpose,
         "display_name": step.display_name,
-        "validity": "completion_validity" in (step.scorer.metadata_names or ()),
+        "validity": "completion_validity" in (step.scorer.metadata_types or ()),
         **_describe_judge(step.scorer, judge),
     }
 

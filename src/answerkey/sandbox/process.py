@@ -50,11 +50,7 @@ class SnippetProcess:
     """
 
     def __init__(
-        self,
-        snippet: Snippet,
-        *,
-        seconds: float = 10.0,
-        memory_bytes: int = 4 * 1024**3,
+        self, snippet: Snippet, *, seconds: float = 10.0, memory_bytes: int = 4 * 1024**3
     ) -> None:
         self.snippet = snippet
         self.seconds = seconds
@@ -225,9 +221,9 @@ class WorkerProcess:
             # A child that the snippet has started may keep the connection open.
             if self._process.poll() is None:
                 return b""
-            raise self._describe_death() from None
+            part = b""
         except OSError:
-            raise self._describe_death() from None
+            part = b""
         if not part:
             raise self._describe_death()
         return part
@@ -240,12 +236,9 @@ class WorkerProcess:
             return SnippetError("timeout", "the snippet took too much CPU time")
         if code == worker.MEMORY_EXIT_CODE:
             return SnippetError("memory", "the snippet's arguments need too much memory")
+        end = f"exit code {code}"
         if code is None:
             end = "it closed its connection"
-        elif code >= 0:
-            end = f"exit code {code}"
-        else:
-            end = f"signal {-code} ({signal.strsignal(-code)})"
         return SnippetError("died", f"the snippet's process ended: {end}")
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import json
 import os
-import re
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
@@ -23,21 +23,10 @@ if TYPE_CHECKING:
 
 #: How the functions that we call may look: with one argument, or with two.
 FORMS = {
-    "compute_scores": [
-        "compute_scores(sample)",
-        "compute_scores(sample, solver_output)",
-    ],
-    "compute_metrics": [
-        "compute_metrics(scores)",
-    ],
-    "infer": [
-        "infer(messages)",
-        "infer(messages, environment)",
-    ],
-    "run_inference": [
-        "run_inference(model_input)",
-        "run_inference(model_input, environment)",
-    ],
+    "compute_scores": ["compute_scores(sample)", "compute_scores(sample, solver_output)"],
+    "compute_metrics": ["compute_metrics(scores)"],
+    "infer": ["infer(messages)", "infer(messages, environment)"],
+    "run_inference": ["run_inference(model_input)", "run_inference(model_input, environment)"],
 }
 
 
@@ -55,6 +44,17 @@ class Snippet:
         """The SHA-256 of what would run: the function's name and the source."""
         return hashlib.sha256(f"{self.function}\0{self.source}".encode()).hexdigest()
 
+    def find_parameters(self) -> ast.arguments | None:
+        """Return the parameters of the function; None where the text does not show them."""
+        parameters = None
+        with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+            for node in parse_syntax(self.source).body:
+                is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+                if is_function and node.name == self.function:
+                    is_plain = not node.decorator_list and node.args.vararg is None
+                    parameters = node.args if is_plain else None
+        return parameters
+
 
 def check_snippet(snippet: Snippet) -> SpecError | None:
     """Return what is wrong with a snippet as far as its text shows; nothing of it is run."""
@@ -69,7 +69,6 @@ def check_snippet(snippet: Snippet) -> SpecError | None:
 def _find_mistake(snippet: Snippet) -> str | None:
     name = snippet.function
     try:
-        tree = parse_syntax(snippet.source)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             code = compile(snippet.source, "<snippet>", "exec", dont_inherit=True)
@@ -79,29 +78,14 @@ def _find_mistake(snippet: Snippet) -> str | None:
         return f"is not Python that can be read: {error}"
     if name not in code.co_names and "import *" not in snippet.source:
         return f"defines no function `{name}`"
-    # A function that is mentioned only once is neither replaced nor decorated later on.
-    is_final = len(re.findall(rf"\b{name}\b", snippet.source)) == 1
-    for node in tree.body:
-        is_function = is_final and getattr(node, "name", None) == name
-        if is_function and not _accepts(node, len(FORMS[name])):
-            return f"`{name}` cannot be called with the arguments it is given"
+    parameters = snippet.find_parameters()
+    if parameters is None:
+        return None
+    count = len(parameters.posonlyargs) + len(parameters.args)
+    required = count - len(parameters.defaults)
+    if count == 0 or required > len(FORMS[name]) or None in parameters.kw_defaults:
+        return f"`{name}` cannot be called with the arguments it is given"
     return None
-
-
-def _accepts(definition: ast.stmt, most: int) -> bool:
-    """Say whether a function takes what it is given: at least one argument, and at most `most`.
-
-    What shows only when it runs is accepted.
-    """
-    if not isinstance(definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return True
-    if definition.decorator_list:
-        return True
-    arguments = definition.args
-    count = len(arguments.posonlyargs) + len(arguments.args)
-    if count - len(arguments.defaults) > most or None in arguments.kw_defaults:
-        return False
-    return count > 0 or arguments.vararg is not None
 
 
 # Which snippets the user has allowed to run, by the hash of their text.
@@ -113,13 +97,8 @@ def require_trust(snippets: Sequence[Snippet], *, trust_code: bool) -> list[Noti
     With `trust_code` they are trusted from now on; a notice says so when that could not be
     remembered.
     """
-    if not snippets:
-        return []
     trusted = _load_trusted()
-    untrusted: dict[str, Snippet] = {}
-    for snippet in snippets:
-        if snippet.digest not in trusted:
-            untrusted[snippet.digest] = snippet
+    untrusted = {snippet.digest: snippet for snippet in snippets if snippet.digest not in trusted}
     if not untrusted:
         return []
     if not trust_code:

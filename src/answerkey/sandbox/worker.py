@@ -67,9 +67,6 @@ class ScoreView(View):
     # A score is known by its values; what a dict calls `values` is not missed here.
     values = property(lambda self: self["values"])
 
-    def __repr__(self) -> str:
-        return f"Score({super().__repr__()})"
-
 
 @functools.cache
 def load_trace() -> ModuleType:
@@ -161,10 +158,7 @@ def main(descriptor: int, folder: str) -> None:
 
 
 def serve_calls(
-    channel: Channel,
-    setting: Mapping[str, Any],
-    function: Function,
-    runner: asyncio.Runner,
+    channel: Channel, setting: Mapping[str, Any], function: Function, runner: asyncio.Runner
 ) -> NoReturn:
     """Answer each call; a child that the snippet forked never answers in our place."""
     process_id = os.getpid()
@@ -283,10 +277,7 @@ def show_arguments(name: str, arguments: list[Any]) -> list[Any]:
 
 
 def call_function(
-    function: Function,
-    arguments: list[object],
-    runner: asyncio.Runner,
-    label: str,
+    function: Function, arguments: list[object], runner: asyncio.Runner, label: str
 ) -> bytes:
     """Return the frame that says what one call gave, or why it gave no value."""
 
@@ -333,12 +324,7 @@ def fail(kind: str, message: str, own_traceback: str = "") -> Outcome:
 
 def describe(error: BaseException) -> str:
     """Return an exception's type and text on one line, as Python shows it."""
-    text = traceback.format_exception_only(error)[-1].strip()[:500]
-    cause = getattr(error, "reason", error)
-    is_refusal = isinstance(cause, PermissionError) and cause.filename is None
-    if is_refusal or isinstance(cause, socket.gaierror):
-        return f"{text} (snippets of scorers and metrics have no network)"
-    return text
+    return traceback.format_exception_only(error)[-1].strip()[:500]
 
 
 def format_own(error: BaseException, file_name: str) -> str:
@@ -350,10 +336,7 @@ def format_own(error: BaseException, file_name: str) -> str:
         text = "".join(traceback.format_exception(error.with_traceback(frames))).rstrip()
     except Exception:  # noqa: BLE001 - a user's exception may fail while it is shown
         return type(error).__name__
-    if len(text) <= TRACEBACK_CHARACTERS:
-        return text
-    half = TRACEBACK_CHARACTERS // 2
-    return f"{text[:half]}\n…\n{text[-half:]}"
+    return text[-TRACEBACK_CHARACTERS:]
 
 
 if __name__ == "__main__":

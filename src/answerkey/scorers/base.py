@@ -77,11 +77,12 @@ class Scorer:
     type: ClassVar[str]
     title: ClassVar[str]
     template_fields: ClassVar[tuple[str, ...]] = ()
+    #: Those of them that may read the completion, and the names that they see.
+    reply_fields: ClassVar[tuple[str, ...]] = ()
+    reply_names: ClassVar[tuple[str, ...]] = ("sample", "solver_output")
     value_types: ClassVar[Types | None] = {}
     metadata_types: ClassVar[Types | None] = {}
-    #: The names of the values and metadata, and those among them that hold no numbers.
-    value_names: ClassVar[tuple[str, ...] | None]
-    metadata_names: ClassVar[tuple[str, ...] | None]
+    #: The names of the values and metadata that hold no numbers.
     text_names: ClassVar[tuple[str, ...]]
     main_value: ClassVar[str | None] = None
     default_metric_name: ClassVar[str | None] = None
@@ -90,9 +91,8 @@ class Scorer:
 
     def __init_subclass__(cls) -> None:
         types = {**(cls.value_types or {}), **(cls.metadata_types or {})}
-        cls.text_names = tuple(name for name, dtype in types.items() if not _is_numeric(dtype))
-        cls.value_names = None if cls.value_types is None else tuple(cls.value_types)
-        cls.metadata_names = None if cls.metadata_types is None else tuple(cls.metadata_types)
+        names = [name for name, dtype in types.items() if dtype is None or not dtype.is_numeric()]
+        cls.text_names = tuple(names)
 
     @property
     def needs_completion(self) -> bool:
@@ -102,7 +102,7 @@ class Scorer:
     @property
     def completion_fields(self) -> tuple[str, ...]:
         """The template fields that read the completion."""
-        return ()
+        return tuple(name for name in self.reply_fields if reads_completion(getattr(self, name)))
 
     def check_fields(self) -> FieldErrors:
         """Return what is wrong with the fields themselves, each with the field's name."""
@@ -113,6 +113,8 @@ class Scorer:
         source = getattr(self, field)
         if source is None:
             return None
+        if field in self.reply_fields:
+            return Template.compile(source, names=self.reply_names)
         return Template.compile(source)
 
     def templates(self) -> dict[str, Template]:
@@ -179,8 +181,7 @@ class Scorer:
 
     def judge(self, question: Any, completion: Completion) -> Score:  # noqa: ANN401, ARG002 - for scorers that judge row by row
         """Return the score of one completion, which is there: its call did not fail."""
-        message = f"scorer `{self.type}` says neither how to judge a row nor how to score many"
-        raise InternalError("E901", message)
+        raise InternalError("E901", f"scorer `{self.type}` has neither `judge` nor `score`")
 
     def score(self, samples: Samples, completions: Completions) -> list[Score]:
         """Return the score of each completion, in order."""
@@ -195,10 +196,6 @@ class Scorer:
     def column_types(self, scores: Sequence[Score]) -> tuple[Types, Types]:  # noqa: ARG002 - for scorers that cannot tell before
         """Return the types of the stored values and of the stored metadata."""
         return self.value_types or {}, self.metadata_types or {}
-
-
-def _is_numeric(dtype: pl.DataType | None) -> bool:
-    return dtype is not None and dtype.is_numeric()
 
 
 #: The score of a completion whose call failed.
@@ -236,10 +233,7 @@ def find_role(scorer: object) -> ModelRole:
 
 
 def call_model(
-    model: Model,
-    requests: Sequence[Request],
-    trial: int,
-    purpose: str,
+    model: Model, requests: Sequence[Request], trial: int, purpose: str
 ) -> Sequence[Completion]:
     """Return the replies of a scorer's model.
 
@@ -247,8 +241,6 @@ def call_model(
     """
     from answerkey.models.model import is_identified
 
-    if not requests:
-        return []
     if is_identified(model):
         return model.complete(requests, trial=trial, purpose=purpose)
     return model.complete(requests)
@@ -329,9 +321,7 @@ class RowFault(Exception):  # noqa: N818 - a row's error, which becomes a value 
 
 
 def report_faults(
-    faults: Iterable[tuple[int, RowFault]],
-    templates: Mapping[str, Template],
-    samples: Samples,
+    faults: Iterable[tuple[int, RowFault]], templates: Mapping[str, Template], samples: Samples
 ) -> list[RowProblem]:
     """Return the problem behind each fault of a row; a missing column is reported once."""
     problems: dict[object, RowProblem] = {}
@@ -395,18 +385,6 @@ def score_rows(
     return tabulate_scores(scorer, scores, samples)
 
 
-def restore_label(
-    label: str | None,
-    choices: Sequence[str] | None,
-    order: Sequence[int],
-) -> str | None:
-    """Return the label in the file of the option that has this label in this order."""
-    if label is None or choices is None or len(order) != len(choices):
-        return label
-    labels = [choices[place] for place in order]
-    return dict(zip(choices, labels, strict=True)).get(label, label)
-
-
 #: What scores say about the order of the options, where that is not the one of the file.
 ORDER_TYPES: Types = {
     "base_sample_id": pl.String(),
@@ -423,12 +401,14 @@ def note_orders(scores: Sequence[Score], orders: pl.DataFrame) -> list[Score]:
     for score, row in zip(scores, orders.iter_rows(named=True), strict=True):
         order = row.pop("order")
         metadata: dict[str, Any] = {**score.metadata, **row, "option_order": None}
-        labels = metadata.get("choices")
-        if labels is not None and len(order) == len(labels):
+        labels = metadata.get("choices") or ()
+        labels_in_file = {}
+        if len(order) == len(labels):
             metadata["option_order"] = [labels[place] for place in order]
+            labels_in_file = dict(zip(labels, metadata["option_order"], strict=True))
         for kind in ("predicted", "ground_truth"):
             label = metadata.get(f"{kind}_choice")
-            metadata[f"{kind}_option"] = restore_label(label, labels, order)
+            metadata[f"{kind}_option"] = labels_in_file.get(label, label)
         noted.append(replace(score, metadata=metadata))
     return noted
 
@@ -466,12 +446,10 @@ def _build_structs(rows: Sequence[Mapping[str, Any]], types: Types) -> pl.Series
     for name, dtype in (types or {EMPTY_STRUCT_FIELD: pl.Boolean()}).items():
         cells = [row.get(name) for row in rows]
         if dtype is None:
-            columns.append(pl.Series(name, map(_write_json, cells), pl.String))
+            cells = list(map(_write_json, cells))
         elif dtype == pl.Float64:
-            numbers = [cell if cell is None else float(cell) for cell in cells]
-            columns.append(pl.Series(name, numbers, pl.Float64))
-        else:
-            columns.append(pl.Series(name, cells, dtype))
+            cells = [cell if cell is None else float(cell) for cell in cells]
+        columns.append(pl.Series(name, cells, dtype or pl.String))
     return pl.DataFrame(columns).to_struct()
 
 
@@ -516,22 +494,18 @@ def apply_actions(
     """
     if not actions:
         return dict(scores)
-    excluded: list[str | None] = []
+    keys: dict[int, str] = {}
     for row, context in enumerate(build_contexts(samples, completions, scores)):
-        key = None
+        sample = row // num_trials
         for action in actions:
             try:
-                if key is None and action.filter.matches(**context):
-                    key = action.key
+                if sample not in keys and action.filter.matches(**context):
+                    keys[sample] = action.key
             except RowError as problem:
                 message = f"action `{action.key}`: {problem.message}"
                 where = samples.place(row, problem.column)
                 raise DataError("E207", message, where=where, hint=problem.hint) from problem
-        excluded.append(key)
-    for start in range(0, len(excluded), num_trials):
-        trials = slice(start, start + num_trials)
-        key = next(filter(None, excluded[trials]), None)
-        excluded[trials] = [key] * len(excluded[trials])
+    excluded = [keys.get(row // num_trials) for row in range(len(samples))]
     column = pl.Series("excluded_by", excluded, pl.String)
     marked = {}
     for key, table in scores.items():
@@ -543,22 +517,20 @@ def build_contexts(
     samples: Samples, completions: Completions, scores: Mapping[str, Scores]
 ) -> Iterator[dict[str, object]]:
     """Yield what the filter of an action sees of each row."""
-    keys = list(scores)
     tables = [table.rows() for table in scores.values()]
     for sample, completion, *row in zip(samples.rows(), completions, *tables, strict=True):
-        cells = [{**score.metadata, **score.values} for score in row]
+        cells = {}
+        for key, score in zip(scores, row, strict=True):
+            cells[key] = {**score.metadata, **score.values}
         yield {
             "sample": sample,
             "solver_output": completion.solver_output(),
-            "scores": dict(zip(keys, cells, strict=True)),
+            "scores": cells,
         }
 
 
 def try_action(
-    action: Action,
-    samples: Samples,
-    completions: Completions,
-    scores: Mapping[str, Scores],
+    action: Action, samples: Samples, completions: Completions, scores: Mapping[str, Scores]
 ) -> RowError | None:
     """Return the first error of a rule on these rows; None if there is none."""
     for context in build_contexts(samples, completions, scores):

@@ -15,11 +15,10 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import polars as pl
 
-from answerkey.errors import SpecError, listing, suggest
 from answerkey.models.logprobs import Position, read_logprob, read_positions
 from answerkey.reader.characters import compose
 from answerkey.reader.markup import split_thoughts
@@ -48,15 +47,7 @@ def judge_probabilities(
         return Score(ScoreStatus.FAILED, likelihoods)
     logs, mass, token = likelihoods
     highest = max(log for log in logs if log is not None)
-    best = [
-        choice
-        for choice, log in zip(
-            choices,
-            logs,
-            strict=True,
-        )
-        if log == highest
-    ]
+    best = [choice for choice, log in zip(choices, logs, strict=True) if log == highest]
     predicted = best[0] if len(best) == 1 else None
     shares = _share_out(logs, highest)
     share = shares[choices.index(truth)]
@@ -105,16 +96,19 @@ class ChoiceProbabilities(StringEqualsMcqa):
 
     type = "choice_probabilities"
     title = "Choice Probabilities"
-    value_types: ClassVar[Types] = {
-        "is_correct": pl.Float64(),
-        "confidence": pl.Float64(),
-        "truth_probability": pl.Float64(),
-        "nll": pl.Float64(),
-        "brier": pl.Float64(),
-        "choice_mass": pl.Float64(),
-        "text_mismatch": pl.Float64(),
-        "is_partial": pl.Float64(),
-    }
+    value_types: ClassVar[Types] = dict.fromkeys(
+        (
+            "is_correct",
+            "confidence",
+            "truth_probability",
+            "nll",
+            "brier",
+            "choice_mass",
+            "text_mismatch",
+            "is_partial",
+        ),
+        pl.Float64(),
+    )
     metadata_types: ClassVar[Types] = {
         "predicted_choice": pl.String(),
         "ground_truth_choice": pl.String(),
@@ -141,12 +135,6 @@ class ChoiceProbabilities(StringEqualsMcqa):
     )
     reads_choices = False
     reads_logprobs = True
-
-    def __post_init__(self) -> None:
-        ways = get_args(Normalise)
-        if self.normalise not in ways:
-            hint = suggest(str(self.normalise), ways) or f"ways: {listing(ways)}"
-            raise SpecError("E108", f"`normalise` is {self.normalise!r}", hint=hint)
 
     def column_types(self, scores: Sequence[Score]) -> tuple[Types, Types]:  # noqa: ARG002 - known before
         """Return the types of what is stored."""
@@ -190,9 +178,7 @@ Likelihoods = tuple[list[float | None], float | None, str | None]
 
 
 def read_likelihoods(
-    logprobs: object,
-    choices: Sequence[str],
-    normalise: Normalise,
+    logprobs: object, choices: Sequence[str], normalise: Normalise
 ) -> Likelihoods | NoLogprobs:
     """Return how likely each choice was, or why that is unknown."""
     if isinstance(logprobs, Mapping) and isinstance(logprobs.get("ranking"), list):
@@ -207,9 +193,7 @@ def read_likelihoods(
 
 
 def _read_ranking(
-    ranking: Sequence[object],
-    choices: Sequence[str],
-    normalise: Normalise,
+    ranking: Sequence[object], choices: Sequence[str], normalise: Normalise
 ) -> Likelihoods | NoLogprobs:
     """Return how likely each continuation that was ranked is."""
     if len(ranking) != len(choices):

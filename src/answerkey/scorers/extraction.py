@@ -13,7 +13,7 @@ from functools import lru_cache
 import polars as pl
 
 from answerkey import reader
-from answerkey.errors import SpecError, listing, suggest
+from answerkey.errors import SpecError, listing
 from answerkey.reader import GRADES, Reading, accept_reading
 from answerkey.reader.characters import WHITE_SPACE, compose, strip_white_space
 from answerkey.scorers.question import Labels
@@ -39,10 +39,7 @@ class ExtractionRule:
     accept: str = "stated"
 
     def read(
-        self,
-        text: str,
-        labels: Sequence[str],
-        options: Sequence[str] | None = None,
+        self, text: str, labels: Sequence[str], options: Sequence[str] | None = None
     ) -> Reading:
         """Return the choice that a text names, or why it names none."""
         texts = None if options is None else tuple(options)
@@ -95,11 +92,7 @@ class PatternRule(ExtractionRule):
 
 
 def _read_match(
-    text: str,
-    labels: Labels,
-    whole: str | None,
-    group: str | None,
-    offset: int | None,
+    text: str, labels: Labels, whole: str | None, group: str | None, offset: int | None
 ) -> Reading:
     """Return the choice that a match names; in any case, if no two choices differ only by case.
 
@@ -132,25 +125,20 @@ def find_rule(extraction: object) -> ExtractionRule:
     if isinstance(extraction, Mapping):
         fields = dict(extraction)
     fallback = fields.pop("fallback", "none")
-    has_fallback = isinstance(fallback, str) and bool(fallback.strip())
-    match fields:
-        case {"pattern": str(pattern)} if has_fallback and len(fields) == 1:
-            return _build_pattern_rule(pattern)
-        case {"rule": "stated_answer", "accept": str(grade)} if has_fallback and grade in GRADES:
-            return replace(RULES["stated_answer"], accept=grade)
-        case {"rule": str(name)} if has_fallback and name in RULES and len(fields) == 1:
-            return RULES[name]
+    grade = fields.get("accept", "stated")
+    if isinstance(fallback, str) and fallback.strip() and grade in GRADES:
+        match fields:
+            case {"pattern": str(pattern)} if len(fields) == 1:
+                return _build_pattern_rule(pattern)
+            case {"rule": "stated_answer", "accept": str()}:
+                return replace(RULES["stated_answer"], accept=str(grade))
+            case {"rule": str(name)} if name in RULES and len(fields) == 1:
+                return RULES[name]
     hint = (
         f"extraction rules: {listing(RULES)}, and `{{pattern: …}}` with a regular expression;"
         " `{rule: …, fallback: MODEL}` has a model read the rest, and `{rule: stated_answer,"
         f" accept: GRADE}}` sets the lowest grade that counts, out of {listing(GRADES)}"
     )
-    typed = fields.get("rule")
-    near = None
-    if isinstance(typed, str) and typed not in RULES:
-        near = suggest(typed, RULES)
-    if near:
-        hint = f"{near} {hint}"
     raise SpecError("E108", f"unknown extraction rule {extraction!r}", hint=hint)
 
 

@@ -30,7 +30,6 @@ from answerkey.scorers.base import (
     Types,
     call_by_trial,
     call_model,
-    reads_completion,
 )
 from answerkey.templates import RowError, Template
 from answerkey.types import (
@@ -45,16 +44,6 @@ from answerkey.types import (
 
 JUDGE_CALL_FAILED = "JUDGE_CALL_FAILED"
 JUDGE_UNREADABLE = "JUDGE_UNREADABLE"
-#: What the prompts of a judge may use.
-NAMES = (
-    "sample",
-    "solver_output",
-    "model_output",
-    "messages",
-    "input_prompt",
-    "trace",
-    "model_outputs",
-)
 #: What a judge is asked for where the endpoint takes a schema; the reasoning comes first.
 SCHEMA: Mapping[str, object] = {
     "type": "object",
@@ -105,6 +94,16 @@ class ModelJudge(Scorer):
     _key: str = field(default="", kw_only=True)
 
     template_fields = ("system_prompt", "user_prompt")
+    reply_fields = template_fields
+    reply_names = (
+        "sample",
+        "solver_output",
+        "model_output",
+        "messages",
+        "input_prompt",
+        "trace",
+        "model_outputs",
+    )
 
     @property
     @abstractmethod
@@ -124,18 +123,6 @@ class ModelJudge(Scorer):
     def needs_completion(self) -> bool:
         """Whether a prompt shows the completion; False for a judge of the samples themselves."""
         return bool(self.completion_fields)
-
-    @property
-    def completion_fields(self) -> tuple[str, ...]:
-        """The prompts that read the completion."""
-        return tuple(name for name in self.template_fields if reads_completion(getattr(self, name)))
-
-    def compile_field(self, field: str) -> Template | None:
-        """Return the template of one field, which sees the sample and its completion."""
-        source = getattr(self, field)
-        if source is None:
-            return None
-        return Template.compile(source, names=NAMES)
 
     def bind(
         self,
@@ -219,10 +206,8 @@ class ModelJudge(Scorer):
         if reply.status is CompletionStatus.ERROR:
             failure = {"judge_error": reply.error}
             return Score(ScoreStatus.ERROR, JUDGE_CALL_FAILED, metadata=failure)
-        if reply.status is CompletionStatus.REFUSED:
-            return _fail(JUDGE_UNREADABLE, "the judge refused")
-        if reply.text is None:
-            return _fail(JUDGE_UNREADABLE, "the reply has no text")
+        if reply.status is CompletionStatus.REFUSED or reply.text is None:
+            return _fail(JUDGE_UNREADABLE, "the judge refused, or its reply has no text")
         # A live model's thoughts are split off already, unless `thinking: keep` is set.
         _, text = split_thoughts(reply.text) or ("", reply.text)
         try:
@@ -327,10 +312,9 @@ class _LabelJudge(ModelJudge):
         hint = "list what the judge may answer, each label once: `[correct]`, `[incorrect]`"
         for name in self.label_fields:
             labels = getattr(self, name)
-            if not labels and self.main_value:
-                errors.append((name, SpecError("E108", f"`{name}` is empty", hint=hint)))
-            if any(self.labels.count(label) > 1 for label in labels):
-                message = f"a label of `{name}` is given twice"
+            is_missing = self.main_value is not None and not labels
+            if is_missing or any(self.labels.count(label) > 1 for label in labels):
+                message = f"`{name}` is empty, or one of its labels is listed twice"
                 errors.append((name, SpecError("E108", message, hint=hint)))
         return errors
 

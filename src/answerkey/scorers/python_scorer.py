@@ -9,7 +9,6 @@ A sample on which the function fails is FAILED: the reason says how, the metadat
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ import polars as pl
 from answerkey.errors import ScoringError
 from answerkey.sandbox import Snippet, SnippetError, SnippetProcess
 from answerkey.scorers.base import UNANSWERED, Scorer, Types
-from answerkey.text import parse_syntax
 from answerkey.types import (
     TRACEBACK_FIELD,
     Completions,
@@ -52,18 +50,10 @@ class PythonScorer(Scorer):
     @property
     def needs_completion(self) -> bool:
         """Whether the function takes the solver's output; False for `compute_scores(sample)`."""
-        try:
-            body = parse_syntax(self.compute_scores_snippet).body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+        parameters = self.snippets()[0].find_parameters()
+        if parameters is None:
             return True
-        arguments: ast.arguments | None = None
-        for node in body:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == FUNCTION:
-                arguments = None if node.decorator_list else node.args
-        # Where the text does not show how many arguments there are, completions are needed.
-        if arguments is None or arguments.vararg:
-            return True
-        return len(arguments.posonlyargs) + len(arguments.args) != 1
+        return len(parameters.posonlyargs) + len(parameters.args) != 1
 
     def snippets(self) -> tuple[Snippet, ...]:
         """Return the one snippet, which must be trusted before it is run."""

@@ -52,9 +52,7 @@ class Question:
 
 
 def build_questions(
-    templates: Mapping[str, Template],
-    samples: Samples,
-    check: LabelCheck,
+    templates: Mapping[str, Template], samples: Samples, check: LabelCheck
 ) -> list[Question]:
     """Return the question of each sample.
 
@@ -70,10 +68,11 @@ def build_questions(
     for row in range(len(samples)):
         cells = {name: column[row] for name, column in columns.items()}
         question = build_question(cells, check)
-        if orders is not None:
-            order = orders[row]
-            truths = [move_label(truth, question.labels, order) for truth in question.truths]
-            question = replace(question, truths=frozenset(truths))
+        if orders is not None and len(orders[row]) == len(question.labels):
+            written_labels = [question.labels[place] for place in orders[row]]
+            moved = dict(zip(written_labels, question.labels, strict=True))
+            truths = frozenset(moved.get(truth, truth) for truth in question.truths)
+            question = replace(question, truths=truths)
         questions.append(question)
     return questions
 
@@ -163,9 +162,7 @@ def parse_truth(value: object, check: LabelCheck) -> tuple[Labels, bool]:
 
 
 def _parse_labels(
-    cells: Sequence[object],
-    reason: FaultReason,
-    check: LabelCheck,
+    cells: Sequence[object], reason: FaultReason, check: LabelCheck
 ) -> tuple[Labels, bool]:
     """Return cells as labels, trimmed and in NFC, and whether white space was cut off."""
     labels = []
@@ -210,18 +207,6 @@ def read_options(value: object) -> Labels | None:
             text = next((cell[key] for key in OPTION_TEXT_KEYS if key in cell), cell)
         texts.append("" if text is None else str(text))
     return tuple(texts)
-
-
-def move_label(
-    label: str,
-    labels: Sequence[str],
-    order: Sequence[int],
-) -> str:
-    """Return the label in this order of the option that has this label in the file."""
-    if len(order) != len(labels):
-        return label
-    written = [labels[place] for place in order]
-    return dict(zip(written, labels, strict=True)).get(label, label)
 
 
 def _parse_list(value: object) -> Sequence[object]:

@@ -51,10 +51,7 @@ def list_labels(scores: Scores) -> list[Labels]:
 
 
 def reread(
-    passages: Sequence[Passage],
-    names: Sequence[str],
-    *,
-    is_told: bool = False,
+    passages: Sequence[Passage], names: Sequence[str], *, is_told: bool = False
 ) -> dict[str, pl.Series]:
     """Return what each of these rules and extractors reads in each text: a choice, or null.
 
@@ -69,12 +66,7 @@ def reread(
 
 
 def _read_choice(
-    name: str,
-    text: str | None,
-    labels: Labels,
-    options: Labels | None,
-    *,
-    is_told: bool,
+    name: str, text: str | None, labels: Labels, options: Labels | None, *, is_told: bool
 ) -> str | None:
     """Return the choice that a rule or an extractor reads."""
     if text is None:
@@ -89,10 +81,8 @@ def choose_audited(count: int, most: int = MOST_AUDITED) -> tuple[int, ...]:
 
     They are drawn at random, and depend on nothing but the two numbers.
     """
-    if count <= most:
-        return tuple(range(count))
     draw = random.Random(0)  # noqa: S311 - for repeatability, not for secrets
-    return tuple(sorted(draw.sample(range(count), most)))
+    return tuple(sorted(draw.sample(range(count), min(count, most))))
 
 
 def find_audited_rows(
@@ -101,20 +91,12 @@ def find_audited_rows(
     size: int,
 ) -> list[int]:
     """Return the rows of audited samples in a stretch of samples with `size` rows each."""
-    rows: list[int] = []
-    for sample in audited:
-        if sample in stretch:
-            start = (sample - stretch.start) * size
-            rows += range(start, start + size)
-    return rows
+    chosen = set(audited)
+    return [row for row in range(len(stretch) * size) if stretch[row // size] in chosen]
 
 
 def count_readings(
-    scorer: Scorer,
-    samples: Samples,
-    completions: Completions,
-    scores: Scores,
-    rows: Sequence[int],
+    scorer: Scorer, samples: Samples, completions: Completions, scores: Scores, rows: Sequence[int]
 ) -> dict[str, Any]:
     """Return how many of these rows each rule reads, and how many rightly: `n`, and by rule two
     counts.

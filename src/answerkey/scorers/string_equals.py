@@ -11,14 +11,8 @@ from typing import ClassVar
 
 import polars as pl
 
-from answerkey.scorers.base import (
-    UNANSWERED,
-    RowFault,
-    Scorer,
-    Types,
-    reads_completion,
-)
-from answerkey.templates import RowError, Template
+from answerkey.scorers.base import UNANSWERED, RowFault, Scorer, Types
+from answerkey.templates import RowError
 from answerkey.types import (
     Completion,
     Completions,
@@ -43,6 +37,7 @@ class StringEquals(Scorer):
     type = "string_equals"
     title = "String Equality"
     template_fields = ("ground_truth", "value")
+    reply_fields = ("value",)
     value_types: ClassVar[Types] = {"is_correct": pl.Float64()}
     metadata_types: ClassVar[Types] = {"answer_gt": pl.String(), "answer_pred": pl.String()}
     main_value = "is_correct"
@@ -51,20 +46,7 @@ class StringEquals(Scorer):
     @property
     def needs_completion(self) -> bool:
         """Whether the compared value comes from the completion, not from the sample alone."""
-        return self.value is None or reads_completion(self.value)
-
-    def compile_field(self, field: str) -> Template | None:
-        """Return the template of one field; `value` sees `solver_output` too."""
-        if field == "value" and self.value is not None:
-            return Template.compile(self.value, names=("sample", "solver_output"))
-        return super().compile_field(field)
-
-    @property
-    def completion_fields(self) -> tuple[str, ...]:
-        """`value`, if it reads the completion."""
-        if self.value is None or not self.needs_completion:
-            return ()
-        return ("value",)
+        return self.value is None or bool(self.completion_fields)
 
     def find_fault(self, field: str, value: object) -> RowFault | None:
         """Return what is wrong with a value: its template failed, or the ground truth is null."""

@@ -474,12 +474,12 @@ def _check_action(action: Action, node: Node, steps: Sequence[ScoringStep]) -> N
 
 def _list_names(scorer: Scorer | type[Scorer], trials: Trials | None = None) -> list[str] | None:
     """Return the names of a scorer's values and metadata; None if only the scores can tell."""
-    if scorer.value_names is None or scorer.metadata_names is None:
+    if scorer.value_types is None or scorer.metadata_types is None:
         return None
-    values = list(scorer.value_names)
+    values = list(scorer.value_types)
     if trials is not None:
         values = [label for name in values for label in trials.names_of(name)]
-    return [*values, *scorer.metadata_names]
+    return [*values, *scorer.metadata_types]
 
 
 def build_design(fields: shapes.DesignFields | None, base: Design | None = None) -> Design:
@@ -563,9 +563,9 @@ def _check_aggregated_names(
     """Report aggregators of something that is no value of a scorer."""
     names: set[str] = set()
     for step in steps:
-        if step.scorer.value_names is None:
+        if step.scorer.value_types is None:
             return
-        names.update(step.scorer.value_names)
+        names.update(step.scorer.value_types)
     for aggregate in trials.score_aggregators if steps else ():
         name = aggregate.score_name
         if name in names:

@@ -2,10 +2,9 @@
 bounded.
 
 A bounded template consists of nothing but what is listed here, so that all it can do is to go
-through the row a few times. It calls no function of its own, keeps nothing from one turn of a loop
-to the next, builds no list that holds another twice, and names nothing with an underscore in front.
-Whatever else there is, now or in a later Jinja, is not bounded, and is rendered in a worker process
-with limits.
+through the row a few times. It sets no variable, calls no function of its own, and names nothing
+with an underscore in front. Whatever else there is, now or in a later Jinja, is not bounded, and is
+rendered in a worker process with limits.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from jinja2 import TemplateSyntaxError, nodes
 from jinja2.meta import TrackingCodeGenerator
 
 from answerkey.errors import Place, SpecError, listing, suggest
-from answerkey.templates.environment import NOT_REPEATABLE, open_environment
+from answerkey.templates.environment import open_environment
 from answerkey.templates.limits import MOST_BITS
 from answerkey.trace import TRACE_METHODS
 
@@ -92,7 +91,6 @@ def _check_filters(tree: nodes.Template) -> None:
     for test in tree.find_all(nodes.Test):
         _check_exists(test, test.name, environment.tests)
     for applied in tree.find_all(nodes.Filter):
-        _check_repeatable(applied, applied.name)
         _check_exists(applied, applied.name, environment.filters)
 
 
@@ -100,12 +98,6 @@ def _check_exists(node: nodes.Node, name: str, available: Iterable[str]) -> None
     if name not in available:
         message = f"no {type(node).__name__.lower()} is named `{name}`"
         raise _refuse(node, message, suggest(name, available))
-
-
-def _check_repeatable(node: nodes.Node, name: str) -> None:
-    if name in NOT_REPEATABLE:
-        message = f"`{name}` is not available: the same row must always give the same value"
-        raise _refuse(node, message, NOT_REPEATABLE[name])
 
 
 def _check_names(tree: nodes.Template, names: Sequence[str]) -> None:
@@ -123,7 +115,6 @@ def _check_names(tree: nodes.Template, names: Sequence[str]) -> None:
     for node in tree.find_all((nodes.Name, nodes.NSRef)):
         name = str(vars(node)["name"])
         if name in unknown:
-            _check_repeatable(node, name)
             hint = suggest(name, names) or f"a column is reached as `sample.{name}`;"
             message = f"`{name}` is not defined in this template"
             raise _refuse(node, message, f"{hint} names: {listing(names)}")
@@ -145,13 +136,11 @@ def find_lone_expression(tree: nodes.Template) -> nodes.Expr | None:
     """
     if len(tree.body) != 1 or not isinstance(tree.body[0], nodes.Output):
         return None
-    expressions: list[nodes.Expr] = []
+    expressions = []
     for node in tree.body[0].nodes:
-        if not isinstance(node, nodes.TemplateData):
+        if not isinstance(node, nodes.TemplateData) or node.data.strip():
             expressions.append(node)
-        elif node.data.strip():
-            return None
-    if len(expressions) != 1:
+    if len(expressions) != 1 or isinstance(expressions[0], nodes.TemplateData):
         return None
     return expressions[0]
 
@@ -196,8 +185,6 @@ _BOUNDED_NODES = frozenset(
     [
         "Add",
         "And",
-        "Assign",
-        "AssignBlock",
         "Break",
         "Call",
         "Compare",
@@ -208,7 +195,6 @@ _BOUNDED_NODES = frozenset(
         "Dict",
         "Div",
         "Filter",
-        "FloorDiv",
         "For",
         "Getattr",
         "Getitem",
@@ -231,38 +217,31 @@ _BOUNDED_NODES = frozenset(
         "Tuple",
     ]
 )
-#: Filters that apply another filter or test, which is named by a text.
-_APPLYING_FILTERS = frozenset(["map", "reject", "rejectattr", "select", "selectattr"])
-#: Filters that build values that hold others.
-_BUILDING_FILTERS = frozenset(["items", "merge", "zip"])
-#: Filters whose second or third argument is the name of an attribute.
-_ATTRIBUTE_FILTERS = frozenset(["join", "max", "min", "sort", "unique"])
-BOUNDED_FILTERS = (
-    frozenset(
-        [
-            "count",
-            "d",
-            "default",
-            "first",
-            "fromjson",
-            "int",
-            "json_escape",
-            "last",
-            "length",
-            "list",
-            "lower",
-            "replace",
-            "reverse",
-            "string",
-            "tojson",
-            "trim",
-            "upper",
-        ]
-    )
-    | _APPLYING_FILTERS
-    | _ATTRIBUTE_FILTERS
-    | _BUILDING_FILTERS
+BOUNDED_FILTERS = frozenset(
+    [
+        "count",
+        "d",
+        "default",
+        "first",
+        "fromjson",
+        "int",
+        "join",
+        "json_escape",
+        "last",
+        "length",
+        "list",
+        "lower",
+        "map",
+        "reverse",
+        "string",
+        "tojson",
+        "trim",
+        "upper",
+        "zip",
+    ]
 )
+#: Those that `map` may apply to each element.
+_MAPPED_FILTERS = BOUNDED_FILTERS - {"map", "zip"}
 BOUNDED_METHODS = frozenset(
     [
         "count",
@@ -271,13 +250,11 @@ BOUNDED_METHODS = frozenset(
         "get",
         "index",
         "items",
-        "join",
         "keys",
         "lower",
         "lstrip",
         "removeprefix",
         "removesuffix",
-        "replace",
         "rsplit",
         "rstrip",
         "split",
@@ -301,14 +278,19 @@ def is_bounded(tree: nodes.Template, names: Sequence[str]) -> bool:
             return False
         if isinstance(node, nodes.Name) and node.name not in names_in_reach:
             return False
-        if not _is_bounded_node(node) or _holds_made_values(node, names):
+        if not _is_bounded_node(node, names):
             return False
     return _count_loops(tree) <= 3  # noqa: PLR2004 - the row is gone through a few times
 
 
-def _is_bounded_node(node: nodes.Node) -> bool:
-    """Say whether one node is bounded, whatever is inside it."""
+def _is_bounded_node(node: nodes.Node, names: Sequence[str]) -> bool:
+    """Say whether one node is bounded.
+
+    A list holds only what the row has: `[x, x]` in nested loops doubles its size with each.
+    """
     match node:
+        case nodes.List() | nodes.Dict() | nodes.Tuple(ctx="load"):
+            return all(name.name in names for name in node.find_all(nodes.Name))
         case nodes.Const():
             return _is_bounded_constant(node.value)
         case nodes.Getattr():
@@ -348,31 +330,14 @@ def _is_bounded_filter(node: nodes.Filter) -> bool:
     """Say whether a filter is bounded: what it applies or reads by name must be a constant."""
     if node.name not in BOUNDED_FILTERS or not _has_plain_arguments(node):
         return False
-    if node.name == "map" and node.args:
+    if node.name == "join":
+        return len(node.args) <= 1 and not node.kwargs
+    if node.name != "map":
+        return True
+    if node.args:
         applied = node.args[0]
-        allowed = BOUNDED_FILTERS - _BUILDING_FILTERS - _APPLYING_FILTERS
-        return isinstance(applied, nodes.Const) and applied.value in allowed
-    if node.name in _ATTRIBUTE_FILTERS and len(node.args) > 1:
-        return False
-    names = [keyword.value for keyword in node.kwargs if keyword.key == "attribute"]
-    if node.name in _APPLYING_FILTERS:
-        names += node.args[:1]
-    return all(isinstance(name, nodes.Const) for name in names)
-
-
-def _holds_made_values(node: nodes.Node, names: Sequence[str]) -> bool:
-    """Say whether a node builds a value that may hold one that the template has made before.
-
-    `[x, x]` in a chain of names doubles what there is to print or to compare with each name.
-    """
-    is_builder = isinstance(node, (nodes.List, nodes.Tuple, nodes.Dict))
-    if isinstance(node, nodes.Filter):
-        is_builder = node.name in _BUILDING_FILTERS
-    if is_builder:
-        for name in node.find_all(nodes.Name):
-            if name.ctx == "load" and name.name not in names:
-                return True
-    return False
+        return isinstance(applied, nodes.Const) and applied.value in _MAPPED_FILTERS
+    return all(isinstance(keyword.value, nodes.Const) for keyword in node.kwargs)
 
 
 def _count_loops(node: nodes.Node) -> int:

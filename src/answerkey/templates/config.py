@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 from answerkey.errors import Place, SpecError
 
-Region = Literal["text", "code", "quoted", "comment", "raw"]
 #: The name ends with no white space; the pattern says so to try no blank twice.
 _PLACEHOLDER = r"<<\s*config\.(?P<name>[^<>\n'\"{}]*[^<>\n'\"{}\s])\s*>>"
 _WHOLE = re.compile(_PLACEHOLDER)
@@ -30,16 +27,6 @@ _PATTERNS = {
     "'": re.compile(_PLACEHOLDER + r"|\\(?:(?!<<).)?|(?P<end>')", re.DOTALL),
     '"': re.compile(_PLACEHOLDER + r'|\\(?:(?!<<).)?|(?P<end>")', re.DOTALL),
 }
-_REGIONS: dict[str, Region] = {
-    "": "text",
-    "raw": "raw",
-    "{#": "comment",
-    "{{": "code",
-    "{%": "code",
-    "bracket": "code",
-    "'": "quoted",
-    '"': "quoted",
-}
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _ACCESS = re.compile(r"\s*\.\s*\Z")
 #: What Jinja does not print as it is: as a whole text, and within one.
@@ -49,17 +36,16 @@ _UNSAFE_PART = re.compile(r"^[%#]|[{\r]|<<")
 
 @dataclass(frozen=True)
 class Placeholder:
-    """One `<< config.name >>` at `start:end`; `opener` is what opened the region around it."""
+    """One `<< config.name >>` at `start:end`.
+
+    `opener` is what opened the region around it: nothing for plain text, `raw`, `{#` for a comment,
+    a quote, or `{{`, `{%` or a bracket for code.
+    """
 
     name: str
     start: int
     end: int
     opener: str = ""
-
-    @property
-    def region(self) -> Region:
-        """Where the placeholder stands."""
-        return _REGIONS[self.opener]
 
 
 @dataclass(frozen=True)
@@ -85,7 +71,7 @@ def find_config_names(text: str) -> list[str]:
     """Return the config names that a template needs, each once; a Jinja comment needs none."""
     names: list[str] = []
     for placeholder in find_placeholders(text, is_template=True):
-        if placeholder.region != "comment" and placeholder.name not in names:
+        if placeholder.opener != "{#" and placeholder.name not in names:
             names.append(placeholder.name)
     return names
 
@@ -137,7 +123,7 @@ def embed_config(text: str, lookup: Callable[[str], ConfigValue], *, is_template
     for placeholder in find_placeholders(text, is_template=is_template):
         filled += text[position : placeholder.start]
         position = placeholder.end
-        if placeholder.region == "comment":
+        if placeholder.opener == "{#":
             continue
         config = lookup(placeholder.name)
         if is_template:
@@ -157,7 +143,7 @@ def _show(value: object) -> str:
 def _fill(before: str, config: ConfigValue, placeholder: Placeholder, text: str) -> str:
     """Return what stands before a placeholder of a template, with the value behind it."""
     shown = _show(config.value)
-    if placeholder.region == "quoted":
+    if placeholder.opener in {"'", '"'}:
         # A lone backslash before the value is doubled: it prints, and escapes nothing.
         backslashes = len(before) - len(before.rstrip("\\"))
         if backslashes % 2:
@@ -165,12 +151,12 @@ def _fill(before: str, config: ConfigValue, placeholder: Placeholder, text: str)
         return before + _escape(shown, placeholder.opener)
     if config.is_code and isinstance(config.value, str):
         return before + shown
-    if placeholder.region == "code":
+    if placeholder.opener not in {"", "raw"}:
         return _fill_code(before, config.value, placeholder, text)
     if shown and shown == shown.strip() and not _UNSAFE_PART.search(shown):
         # Jinja prints it as it is, whatever stands beside it.
         return before + shown
-    if placeholder.region == "raw":
+    if placeholder.opener == "raw":
         return f"{before}{{% endraw %}}{_print_literally(shown)}{{% raw %}}"
     # A brace right before the value would make a delimiter together with ours: it is printed too.
     bare = before.rstrip("{")
@@ -209,19 +195,11 @@ def _print_literally(text: str) -> str:
 
 
 def _write_literal(value: object) -> str:
-    """Return a value as Jinja code."""
-    if isinstance(value, str):
-        return f"'{_escape(value, chr(39))}'"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_write_literal, value))}]"
-    if isinstance(value, dict):
-        pairs = [f"{_write_literal(key)}: {_write_literal(part)}" for key, part in value.items()]
-        return f"{{{', '.join(pairs)}}}"
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"('{value}' | float)"
-    if isinstance(value, (int, float)) and value < 0:
-        return f"({value!r})"
-    return repr(value)
+    """Return a value as Jinja code; `<<` must not look like config."""
+    literal = repr(value).replace("<<", "\\x3c\\x3c")
+    if literal.startswith("-"):
+        return f"({literal})"
+    return literal
 
 
 def _escape(text: str, quote: str) -> str:

@@ -5,7 +5,7 @@ A field of a mapping comes before a method of the same name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
@@ -24,44 +24,17 @@ from answerkey.templates.filters import FILTERS, JOIN_TEXT, LOOP_STEPS, print_va
 from answerkey.templates.limits import (
     CALL_STEPS,
     FILTER_STEPS,
-    METHOD_SIZES,
     STEP_TEXT,
-    Budget,
     RowContext,
-    measure_sum,
+    measure,
 )
 from answerkey.templates.values import MissingName, explain_missing, fail_undefined
-from answerkey.trace import TRACE_METHODS, Row, is_trace_like
+from answerkey.trace import TRACE_METHODS, is_trace_like
 
 #: What Jinja and filters hand around: any value at all.
 Value = Any
-#: What Jinja has and templates of rows have not, because each call would give another value.
-NOT_REPEATABLE = {
-    "random": "take an element by its place: `| first`, or `[sample.index]`",
-    "lipsum": "write the text into the template",
-}
-#: Filters that go through all elements of what they are given.
-_ITERATING_FILTERS = frozenset(
-    [
-        "batch",
-        "dictsort",
-        "groupby",
-        "items",
-        "list",
-        "map",
-        "max",
-        "min",
-        "reject",
-        "rejectattr",
-        "reverse",
-        "select",
-        "selectattr",
-        "slice",
-        "sort",
-        "unique",
-        "zip",
-    ]
-)
+#: Filters of bounded templates that go through all elements of what they are given.
+_ITERATING_FILTERS = frozenset(["list", "map", "reverse", "zip"])
 
 
 class StrictName(StrictUndefined):
@@ -90,21 +63,9 @@ class UncalledMethod(StrictName):
     As text it would be its address in memory, another one each time.
     """
 
-    def __init__(
-        self,
-        method: Callable[..., Value],
-        *,
-        obj: object,
-        name: str,
-    ) -> None:
+    def __init__(self, method: Callable[..., Value], *, obj: object, name: str) -> None:
         super().__init__(obj=obj, name=name)
         self.method = method
-
-    def _explain(self, _message: str) -> MissingName:
-        error = explain_missing(self._undefined_obj, self._undefined_name)
-        if not isinstance(self._undefined_obj, Row):
-            error.hint = f"{error.hint}; for the method write `.{self._undefined_name}()`"
-        return error
 
 
 class RowEnvironment(SandboxedEnvironment):
@@ -120,9 +81,9 @@ class RowEnvironment(SandboxedEnvironment):
     def __init__(self, **options: Value) -> None:
         super().__init__(**options)
         self.filters |= FILTERS
-        for name in NOT_REPEATABLE:
-            self.filters.pop(name, None)
-            self.globals.pop(name, None)
+        # Each call would give another value.
+        del self.filters["random"]
+        del self.globals["lipsum"]
 
     def getattr(self, obj: Value, attribute: str) -> Value:
         """Return `obj.attribute`; of a mapping the key first, then a method of a trace or dict."""
@@ -155,12 +116,7 @@ class RowEnvironment(SandboxedEnvironment):
         except (KeyError, TypeError):
             return self.undefined(obj=obj, name=argument)
 
-    def is_safe_attribute(
-        self,
-        obj: Value,
-        attr: str,
-        value: Value,
-    ) -> bool:
+    def is_safe_attribute(self, obj: Value, attr: str, value: Value) -> bool:
         """Say whether an attribute may be read; a method of a class (`dict.update`) may not."""
         return not isinstance(obj, type) and super().is_safe_attribute(obj, attr, value)
 
@@ -172,13 +128,9 @@ class RowEnvironment(SandboxedEnvironment):
         right: Value,
     ) -> Value:
         """Return a sum, unless it would be absurdly large."""
-        context.budget.spend_text(measure_sum(left, right))
-        return super().call_binop(
-            context,
-            operator,
-            left,
-            right,
-        )
+        if isinstance(left, (str, list, tuple)):
+            context.budget.spend_text(measure(left) + measure(right))
+        return super().call_binop(context, operator, left, right)
 
     def call(
         self,
@@ -194,39 +146,20 @@ class RowEnvironment(SandboxedEnvironment):
             function = function.method
         owner = getattr(function, "__self__", None)
         if owner is not None:
-            args = tuple(list(value) if isinstance(value, Iterator) else value for value in args)
-            _check_method(
-                context,
-                owner,
-                function.__name__,
-                [*args, *kwargs.values()],
-            )
-            _spend_method(
-                context.budget,
-                owner,
-                function.__name__,
-                args,
-            )
+            if isinstance(owner, str):
+                context.budget.spend(len(owner) // STEP_TEXT)
+            values = [*args, *kwargs.values()]
+            _check_method(context, owner, function.__name__, values)
         return super().call(context, function, *args, **kwargs)
 
-    def _generate(
-        self,
-        source: nodes.Template,
-        *arguments: Value,
-        **options: Value,
-    ) -> str:
+    def _generate(self, source: nodes.Template, *arguments: Value, **options: Value) -> str:
         """Return the code of a template whose loops and `~` are counted."""
         _Guards().visit(source)
         source.set_environment(self)
         return super()._generate(source, *arguments, **options)
 
 
-def _check_method(
-    context: RowContext,
-    owner: Value,
-    name: str,
-    values: list[Value],
-) -> None:
+def _check_method(context: RowContext, owner: Value, name: str, values: list[Value]) -> None:
     """Raise SecurityError for a method that reaches out of the sandbox or changes the row."""
     if isinstance(owner, type):
         raise SecurityError(f"`{name}` is a method of a class")
@@ -237,35 +170,16 @@ def _check_method(
         raise SecurityError(f"`{name}` would change a value of the row")
 
 
-def _spend_method(
-    budget: Budget,
-    owner: Value,
-    name: str,
-    args: tuple[Value, ...],
-) -> None:
-    """Take away the steps of a method of a text."""
-    if not isinstance(owner, str):
-        return
-    budget.spend(len(owner) // STEP_TEXT)
-    if name in METHOD_SIZES:
-        budget.spend_text(METHOD_SIZES[name](owner, *args))
-
-
 class _Guards(NodeTransformer):
     """Puts a filter around what a loop or a filter goes through, and around what `~` joins."""
 
     def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802 - Jinja's own naming
         self.generic_visit(node)
-        characters = 0
-        parts = 0
-        filters = 0
+        weight = 1
         for part in nodes.Template(node.body).find_all(nodes.Node):
-            parts += 1
+            weight += 1
             if isinstance(part, nodes.TemplateData):
-                characters += len(part.data)
-            elif isinstance(part, (nodes.Filter, nodes.Test)):
-                filters += 1
-        weight = 1 + characters // STEP_TEXT + parts // 4 + filters * FILTER_STEPS
+                weight += len(part.data) // STEP_TEXT
         node.iter = _apply(LOOP_STEPS, node.iter, nodes.Const(weight))
         return node
 
@@ -280,11 +194,7 @@ class _Guards(NodeTransformer):
         return _apply(JOIN_TEXT, nodes.List(node.nodes, lineno=node.lineno))
 
 
-def _apply(
-    name: str,
-    value: nodes.Node,
-    *arguments: nodes.Expr,
-) -> nodes.Filter:
+def _apply(name: str, value: nodes.Node, *arguments: nodes.Expr) -> nodes.Filter:
     return nodes.Filter(
         value,
         name,

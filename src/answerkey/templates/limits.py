@@ -7,7 +7,7 @@ the limits of the worker process (`rendering`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 from jinja2.runtime import Context
@@ -88,30 +88,6 @@ def count_size(value: object, most: int) -> int:
     return size + parts
 
 
-def measure_sum(left: object, right: object) -> int:
-    """Return the size of `left + right`; a sum of numbers has none."""
-    if isinstance(left, (str, list, tuple)):
-        return measure(left) + measure(right)
-    return 0
-
-
-def measure_replacement(text: str, old: object, new: object, _count: int | None = None) -> int:
-    """Return at most how long a text is with `old` replaced by `new`."""
-    return len(text) + text.count(str(old)) * measure(new)
-
-
-def measure_joined(separator: str, values: Sequence[object]) -> int:
-    """Return how long values are with a separator between them."""
-    return len(separator) * len(values) + measure(values)
-
-
-#: The methods of texts that make or look through more than they are given.
-METHOD_SIZES: dict[str, Callable[..., int]] = {
-    "join": measure_joined,
-    "replace": measure_replacement,
-}
-
-
 class RowContext(Context):
     """What a template sees of one row, with its budget of steps."""
 
@@ -119,7 +95,6 @@ class RowContext(Context):
         super().__init__(*arguments, **options)
         self.budget = Budget()
         self.row: Mapping[str, Value] = self.parent
-        self._row_parts: set[int] = set()
 
     def derived(self, locals: dict[str, Value] | None = None) -> RowContext:  # noqa: A002 - Jinja's own signature
         """Return a context of the same row with the same budget."""
@@ -130,19 +105,14 @@ class RowContext(Context):
 
     def holds(self, value: object) -> bool:
         """Say whether a value is part of the row, at any depth, which nothing may change."""
-        if not self._row_parts:
-            _collect_parts(dict(self.row), self._row_parts)
-        return id(value) in self._row_parts
+        return _holds(dict(self.row), value)
 
 
-def _collect_parts(value: object, parts: set[int]) -> None:
-    """Add the identities of all lists and mappings in a value."""
-    if isinstance(value, dict):
-        children = list(value.values())
-    elif isinstance(value, (list, tuple)):
-        children = list(value)
-    else:
-        return
-    parts.add(id(value))
-    for child in children:
-        _collect_parts(child, parts)
+def _holds(container: object, value: object) -> bool:
+    if container is value:
+        return True
+    if isinstance(container, dict):
+        container = list(container.values())
+    if not isinstance(container, (list, tuple)):
+        return False
+    return any(_holds(part, value) for part in container)

@@ -60,8 +60,7 @@ _VALUE = "value"
 CPU_SECONDS = 1.0
 #: What the worker may have beside what it has when it begins.
 MEMORY_BYTES = 128 * 2**20
-#: Larger rows are refused; a message to the worker holds so many rows and bytes.
-_MOST_ROW_BYTES = 32 * 2**20
+#: A message to the worker holds so many rows and bytes.
 _BATCH_BYTES = 4 * 2**20
 _BATCH_ROWS = 128
 #: A template that does too much on so many rows is stopped.
@@ -208,12 +207,7 @@ def render_rows(recipe: Recipe, contexts: Iterable[Context]) -> list[object]:
             outcome = render_row(recipe, context, FEW_STEPS)
         outcomes.append(outcome)
         if not is_here or type(outcome) is RowExcessError:
-            packed = pickle.dumps(context)
-            waiting[len(outcomes) - 1] = packed
-            if len(packed) > _MOST_ROW_BYTES:
-                message = f"a row of {len(packed) >> 20} MB is too large for this template"
-                outcomes[-1] = RowExcessError(message)
-                del waiting[len(outcomes) - 1]
+            waiting[len(outcomes) - 1] = pickle.dumps(context)
         if sum(map(len, waiting.values())) > _BATCH_BYTES or len(waiting) == _BATCH_ROWS:
             _render_elsewhere(recipe, waiting, outcomes)
     if waiting:

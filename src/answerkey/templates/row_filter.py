@@ -66,12 +66,10 @@ class RowFilter:
 
     def __post_init__(self) -> None:
         needs_values = self.op in {"in", "not_in"}
-        if needs_values and self.values is None:
-            message = f"a filter with op `{self.op}` needs `values`"
-            raise SpecError("E108", message, hint="`values: [a, b]`")
-        if not needs_values and self.values is not None:
-            message = f"a filter with op `{self.op}` has no `values`"
-            raise SpecError("E108", message, hint="use `in` or `not_in`")
+        if needs_values is (self.values is None):
+            message = f"op `{self.op}` and `values` do not go together"
+            hint = "`in` and `not_in` need `values: [a, b]`, which no other op has"
+            raise SpecError("E108", message, hint=hint)
 
     @cached_property
     def template(self) -> Template:

@@ -114,10 +114,6 @@ def translate_error(error: BaseException, line: int | None = None) -> RowError:
     if isinstance(error, MissingName):
         hint = error.hint
         column = error.column
-    elif isinstance(error, SecurityError):
-        hint = (
-            "templates read the row; they change only lists and mappings that they make themselves"
-        )
     elif isinstance(error, TypeError) and "NoneType" in message:
         hint = (
             "a value is null in this row; "
@@ -205,18 +201,14 @@ def explain_missing(owner: object, name: object) -> MissingName:
     """Return the error for a name that `owner` does not have."""
     if isinstance(owner, dict):
         return _explain_missing_key(owner, name)
-    part = f"field `{name}`"
-    if isinstance(name, int):
+    part = "such element"
+    if isinstance(name, str):
+        part = f"field `{name}`"
+    elif isinstance(name, int):
         part = f"element {name}"
-    elif not isinstance(name, str):
-        part = f"element that is named by {describe_type(name)}"
     hint = None
-    if owner is None:
-        hint = "the value is null in this row"
-    elif isinstance(owner, str):
+    if isinstance(owner, str):
         hint = "text that holds JSON is read with `| fromjson`"
-    elif isinstance(owner, (list, tuple)):
-        hint = f"elements are numbered from 0; it has {len(owner)}"
     return MissingName(f"{describe_type(owner)} has no {part}", hint=hint)
 
 

@@ -34,8 +34,6 @@ def find_reason(source: str, function: str = "compute_scores") -> str | None:
         "try:\n    import numpy\nexcept ImportError:\n    def compute_scores(s): return 1",
         "if True:\n    pass\nelse:\n    def compute_scores(s): return 1",
         "@decorate\ndef compute_scores(): return 1",
-        "def compute_scores(): return 1\ncompute_scores = wrap(compute_scores)",
-        "def compute_scores(): return 1\nif True:\n    def compute_scores(s): return 1",
         "class compute_scores: pass",
         "def compute_scores(s): return '\\d'",
     ],

@@ -57,7 +57,7 @@ def test_a_scorer_of_one_s_own_needs_nothing_but_judge() -> None:
         Score(ScoreStatus.SCORED, None, {"length": 4.0}, {"id": "a"}),
         Score(ScoreStatus.ERROR, "CALL_FAILED", {"length": None}, {"id": None}),
     ]
-    assert (scorer.value_names, scorer.metadata_names) == (("length",), ("id",))
+    assert (list(scorer.value_types), list(scorer.metadata_types)) == (["length"], ["id"])
     assert scorer.text_names == ("id",)
     assert scorer.needs_completion
     assert scorer.check_fields() == []

@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 from tests.samples import samples_from_frame, score_table
 
-from answerkey.errors import SpecError
 from answerkey.scorers import compile_templates
 from answerkey.scorers.choice_probabilities import (
     ChoiceProbabilities,
@@ -241,14 +240,6 @@ def test_samples_may_have_different_numbers_of_choices() -> None:
     assert (rows[0].values, rows[2].values) == (alone[0].values, alone[2].values)
     assert [bool(one.metadata.get("probabilities")) for one in rows] == [True, False, True]
     assert (rows[0].metadata, rows[2].metadata) == (alone[0].metadata, alone[2].metadata)
-
-
-def test_an_unknown_way_to_normalise_is_refused() -> None:
-    """The hint names the one that was meant."""
-    with pytest.raises(SpecError) as caught:
-        ChoiceProbabilities("A", ["A", "B"], normalise="tokenz")  # type: ignore[arg-type]  # what a file may say
-    assert (caught.value.code, caught.value.message) == ("E108", "`normalise` is 'tokenz'")
-    assert "tokens" in str(caught.value.hint)
 
 
 def test_rows_and_fields_are_those_of_the_text_scorer() -> None:

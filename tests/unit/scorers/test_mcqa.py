@@ -7,7 +7,7 @@ from tests.samples import samples_from_frame, score_table
 from answerkey.errors import Place, SpecError
 from answerkey.scorers import RowProblem, StringEqualsMcqa, compile_templates, judge
 from answerkey.scorers.base import FaultReason, RowFault
-from answerkey.scorers.mcqa import METADATA_TYPES, check_characters
+from answerkey.scorers.mcqa import check_characters
 from answerkey.scorers.question import (
     Labels,
     build_question,
@@ -60,18 +60,16 @@ def find_field_errors(scorer: StringEqualsMcqa) -> list[tuple[str, str, str]]:
 
 
 def test_judge_states_everything_about_a_verdict() -> None:
-    """A verdict has `is_correct` and the six metadata fields; without a score they are all null.
+    """A verdict has `is_correct` and the six metadata fields; without a score it has none.
 
     What is the dataset's fault is FAILED, not a wrong answer; choices are looked at first.
     """
     stated = ("VALID", None, "B", "B", LETTERS, "first_character")
-    metadata = dict(zip(METADATA_TYPES, stated, strict=True))
+    metadata = dict(zip(StringEqualsMcqa.metadata_types, stated, strict=True))
     assert judge(" B. Lyon", LETTERS, "B") == Score(
         ScoreStatus.SCORED, values={"is_correct": 1.0}, metadata=metadata
     )
-    failed = Score(
-        ScoreStatus.FAILED, "BAD_TRUTH", {"is_correct": None}, dict.fromkeys(METADATA_TYPES)
-    )
+    failed = Score(ScoreStatus.FAILED, "BAD_TRUTH")
     assert judge("A", LETTERS, "E") == failed
     assert judge("A", ["yes", "no"], "yes").reason == "BAD_CHOICES"
     with pytest.raises(SpecError):
@@ -82,9 +80,8 @@ def test_table_has_one_row_per_sample_with_fixed_types() -> None:
     """The schema of the scores does not depend on what was scored, not even on whether there is a
     row.
     """
-    metadata = {
-        name: pl.List(pl.String) if name == "choices" else pl.String() for name in METADATA_TYPES
-    }
+    names = StringEqualsMcqa.metadata_types
+    metadata = {**dict.fromkeys(names, pl.String()), "choices": pl.List(pl.String)}
     texts = dict.fromkeys(["status", "reason", "excluded_by"], pl.String())
     structs = {"values": pl.Struct({"is_correct": pl.Float64}), "metadata": pl.Struct(metadata)}
     for samples in (build_samples("A", "E"), build_samples("E"), build_samples("A").slice(0, 0)):

@@ -305,11 +305,14 @@ def test_unreadable_reply_fails_the_row() -> None:
     assert len(model.asked) == 2
 
 
+NO_REPLY = "the judge refused, or its reply has no text"
+
+
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (Completion(None, CompletionStatus.REFUSED), "the judge refused"),
-        (Completion(None, CompletionStatus.NO_TEXT), "the reply has no text"),
+        (Completion(None, CompletionStatus.REFUSED), NO_REPLY),
+        (Completion(None, CompletionStatus.NO_TEXT), NO_REPLY),
         (Completion(" "), "the reply is empty"),
         (Completion("<think>hm</think>"), "the reply is empty"),
         (
@@ -436,8 +439,8 @@ def test_names_are_those_of_the_scores() -> None:
     """The names that a file may use in metrics are those that the scores have."""
     judge = build_judge().bind(FakeModel(lambda _: GOOD), key="quality")
     scores = score_table(judge, *build_table(Completion("x")))
-    assert tuple(scores.value_names) == ModelAsAJudge.value_names
-    assert tuple(scores.metadata_names) == ModelAsAJudge.metadata_names
+    assert scores.value_names == list(ModelAsAJudge.value_types)
+    assert scores.metadata_names == list(ModelAsAJudge.metadata_types)
     unit = (0.0, 1.0)
     assert build_judge().scales == {"score": unit, "confidence": unit, "raw_score": (1, 5)}
 
@@ -564,26 +567,19 @@ def test_json_is_taken_off_only_where_it_was_asked_for() -> None:
     ("changes", "errors"),
     [
         ({}, []),
-        ({"correct_labels": ()}, [("correct_labels", "`correct_labels` is empty")]),
-        ({"incorrect_labels": ()}, [("incorrect_labels", "`incorrect_labels` is empty")]),
-        (
-            {"incorrect_labels": ("no", "yes")},
-            [
-                ("correct_labels", "a label of `correct_labels` is given twice"),
-                ("incorrect_labels", "a label of `incorrect_labels` is given twice"),
-            ],
-        ),
-        (
-            {"correct_labels": ("yes", "yes")},
-            [("correct_labels", "a label of `correct_labels` is given twice")],
-        ),
+        ({"correct_labels": ()}, ["correct_labels"]),
+        ({"incorrect_labels": ()}, ["incorrect_labels"]),
+        ({"incorrect_labels": ("no", "yes")}, ["correct_labels", "incorrect_labels"]),
+        ({"correct_labels": ("yes", "yes")}, ["correct_labels"]),
     ],
 )
-def test_labels_must_tell_right_from_wrong(changes: Any, errors: list[tuple[str, str]]) -> None:  # noqa: ANN401
+def test_labels_must_tell_right_from_wrong(changes: Any, errors: list[str]) -> None:  # noqa: ANN401
     """Labels for both, each once."""
     _, found = compile_templates(build_classifier(**changes))
-    assert [(name, error.message) for name, error in found] == errors
-    assert {error.code for _, error in found} <= {"E108"}
+    assert [name for name, _ in found] == errors
+    for name, error in found:
+        assert error.code == "E108"
+        assert error.message == f"`{name}` is empty, or one of its labels is listed twice"
 
 
 def test_labels_of_a_labeler_are_checked() -> None:

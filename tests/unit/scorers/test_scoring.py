@@ -18,9 +18,8 @@ from answerkey.scorers import (
     list_template_fields,
     score_rows,
 )
-from answerkey.scorers.base import Scorer, restore_label
+from answerkey.scorers.base import Scorer
 from answerkey.scorers.model_judge import ModelAsAJudge
-from answerkey.scorers.question import move_label
 from answerkey.scorers.rereading import (
     MOST_AUDITED,
     choose_audited,
@@ -134,28 +133,6 @@ def test_scores_without_choices_say_the_sample_they_are_of() -> None:
     assert found.metadata["base_sample_id"] == "s"
     assert (found.metadata["option_order"], found.metadata["predicted_option"]) == (None, None)
     assert (found.metadata["estimates_prior"], found.metadata["is_extra"]) == (True, False)
-
-
-@pytest.mark.parametrize(
-    ("label", "choices", "order"),
-    [("Z", THREE, [2, 0, 1]), ("A", THREE, [1, 0])],
-)
-def test_labels_that_no_order_moves_stay(label: str, choices: list[str], order: list[int]) -> None:
-    """A label that is no choice, or one with an order of other options, stays what it is."""
-    assert move_label(label, choices, order) == label
-    assert restore_label(label, choices, order) == label
-
-
-def test_without_a_label_or_choices_nothing_is_restored() -> None:
-    """A completion that names no choice has no option either."""
-    assert restore_label(None, THREE, [2, 0, 1]) is None
-    assert restore_label("A", None, [2, 0, 1]) == "A"
-
-
-def test_a_label_comes_back_from_every_place() -> None:
-    """What is moved and restored is what it was."""
-    assert [move_label(one, THREE, [2, 0, 1]) for one in THREE] == ["B", "C", "A"]
-    assert [restore_label(one, THREE, [2, 0, 1]) for one in THREE] == ["C", "A", "B"]
 
 
 ALL = (*RULE_NAMES, *EXTRACTORS)

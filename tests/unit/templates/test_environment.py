@@ -99,7 +99,7 @@ BAD_JSON = "`fromjson`: \"['A']\" is not JSON (Expecting value: line 1 column 2 
             {"x": math.nan},
             "Out of range float values are not JSON compliant",
         ),
-        ("{{ sample.x | merge(['x']) }}", {"x": {}}, "'list' object has no attribute 'keys'"),
+        ("{{ sample.x | merge(['x']) }}", {"x": {}}, "'list' object is not a mapping"),
         (
             "{{ sample.x | regex_replace('(') }}",
             {"x": "a"},
@@ -109,7 +109,7 @@ BAD_JSON = "`fromjson`: \"['A']\" is not JSON (Expecting value: line 1 column 2 
         (
             "{{ sample.c[sample.x | int(default=none)] }}",
             {"x": "?", "c": ["A"]},
-            "a list has no element that is named by null",
+            "a list has no such element",
         ),
         # A name that is not there is the same error inside a list.
         *(
@@ -236,9 +236,6 @@ def test_a_row_has_a_number_of_steps(source: str) -> None:
         "{{ {'a': 1} | tojson(indent=1000000000) }}",
         *(TEXT.replace("%s", "ns.x ~ ns.x"), TEXT.replace("%s", "ns.x + ns.x")),
         TEXT.replace("%s", "[ns.x, ns.x] | join"),
-        TEXT.replace("%s", "''.join([ns.x, ns.x])"),
-        TEXT.replace("%s", "ns.x | replace('a', 'aa')"),
-        TEXT.replace("%s", "ns.x.replace('a', 'aa')"),
         *(LIST.replace("%s", "[ns.x, ns.x]"), LIST.replace("%s", "ns.x + ns.x")),
         "{% set xs = [] %}{% do xs.append(xs) %}{{ xs }}",
     ],

@@ -197,18 +197,12 @@ def test_many_rows_keep_their_order() -> None:
 
 @pytest.mark.usefixtures("everywhere")
 def test_large_rows_are_sent_a_few_at_a_time() -> None:
-    """However many there are, no message is larger than the worker can hold.
-
-    One that must be is refused.
-    """
+    """However many there are, no message is larger than the worker can hold."""
     rows = [{"x": "y" * 3_000_000} for _ in range(5)]
     samples = samples_from_frame(pl.DataFrame(rows), pl.Series(["1", "2", "3", "4", "5"]))
     assert (
         Template.compile(UNBOUNDED + "{{ sample.x | length }}").values(samples) == ["3000000"] * 5
     )
-    found = render("{{ sample.x | length }}", x="y" * 40_000_000)
-    assert isinstance(found, RowExcessError)
-    assert found.message == "a row of 38 MB is too large for this template"
 
 
 @pytest.mark.usefixtures("everywhere")
@@ -263,6 +257,18 @@ def test_a_template_that_never_ends_is_stopped() -> None:
         (
             "{% set ns = namespace(x='ab') %}{% for i in range(60) %}"
             "{% set ns.x = '{0}{0}'.format(ns.x) %}{% endfor %}{{ ns.x }}"
+        ),
+        (
+            "{% set ns = namespace(x='ab') %}{% for i in range(60) %}"
+            "{% set ns.x = ns.x.replace('a', 'aa') %}{% endfor %}{{ ns.x }}"
+        ),
+        (
+            "{% set ns = namespace(x='ab') %}{% for i in range(60) %}"
+            "{% set ns.x = ns.x | replace('a', 'aa') %}{% endfor %}{{ ns.x }}"
+        ),
+        (
+            "{% set ns = namespace(x='ab') %}{% for i in range(60) %}"
+            "{% set ns.x = ''.join([ns.x, ns.x]) %}{% endfor %}{{ ns.x }}"
         ),
         "{{ [1] | slice(10 ** 9) | list }}",
         "{{ 9 ** (9 ** 9) }}",

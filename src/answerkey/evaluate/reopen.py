@@ -217,7 +217,6 @@ def regroup(
     *,
     group_by: Sequence[str] = (),
     cluster_by: str | None = None,
-    is_corrected: bool | None = None,
 ) -> Run:
     """Return the run with its metrics by these groups and clusters, in place of its own.
 
@@ -228,8 +227,6 @@ def regroup(
         changes["group_by"] = tuple(dict.fromkeys(group_by))
     if cluster_by:
         changes["cluster_by"] = cluster_by
-    if is_corrected is not None:
-        changes["is_corrected"] = is_corrected
 
     def change(metric: KeyedMetric) -> KeyedMetric:
         return replace(metric, design=replace(metric.design, **changes))

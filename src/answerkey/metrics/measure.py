@@ -28,14 +28,13 @@ from answerkey.metrics.base import (
     count_left_out,
     split_counts,
 )
-from answerkey.metrics.exact import average
 from answerkey.metrics.intervals import (
     CLUSTERED_STUDENT,
     CLUSTERED_WILSON,
     Margin,
     Ratio,
     Scale,
-    average_clustered_error,
+    average,
     average_errors,
     average_shares,
     bound_value,
@@ -71,13 +70,11 @@ class Design:
 
     Each column of `group_by` gives a metric's value for each of its groups, and their average.
     Samples with the same `cluster_by` are not independent (questions on one passage), and the
-    interval allows for that, with the correction C/(C-1) for few clusters unless it is switched
-    off.
+    interval allows for that, with the correction C/(C-1) for few clusters.
     """
 
     group_by: tuple[str, ...] = ()
     cluster_by: str | None = None
-    is_corrected: bool = True
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -514,21 +511,11 @@ def _bound_by_clusters(
         if note is not None:
             bounded += _note_intervals([value], note)
             continue
-        if names == [value.name]:
-            single = [(cluster[value.name], 1) for cluster in ratios]
-            error, size = measure_clustered_error(single, is_corrected=design.is_corrected)
-        else:
-            several = [[cluster[name] for name in names] for cluster in ratios]
-            error, size = average_clustered_error(several, is_corrected=design.is_corrected)
-        bare = replace(value, **_NO_MARGIN)
-        bounded.append(
-            bound_clustered(
-                bare,
-                error,
-                size,
-                design,
-            )
+        error, size = measure_clustered_error(
+            [[cluster[name] for name in names] for cluster in ratios]
         )
+        bare = replace(value, **_NO_MARGIN)
+        bounded.append(bound_clustered(bare, error, size, design))
     return bounded
 
 
@@ -561,7 +548,6 @@ def bound_clustered(
     details = {
         **value.details,
         "clusters": size,
-        "clusters_corrected": design.is_corrected,
         "cluster_by": design.cluster_by,
     }
     value = replace(value, details=details)
@@ -702,13 +688,8 @@ def _bound_mean(
     """Return the mean over the groups with its clustered interval."""
     if not clusters:
         return replace(mean, interval_note="no formula for clusters fits this type")
-    error, size = average_clustered_error(clusters, is_corrected=design.is_corrected)
-    return bound_clustered(
-        mean,
-        error,
-        size,
-        design,
-    )
+    error, size = measure_clustered_error(clusters)
+    return bound_clustered(mean, error, size, design)
 
 
 def _describe(label: str | None, value: MetricValue) -> GroupValue:

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import polars as pl
 
 from answerkey.metrics.base import is_finite, read_column
-from answerkey.metrics.exact import divide, divide_and_root, sum_exactly
+from answerkey.metrics.intervals import Ratio, exact
 from answerkey.types import EMPTY_STRUCT_FIELD, MetricValue, Scores, ScoreStatus
 
 AggregatorName = Literal["mean", "min", "max", "pass@k", "pass^k", "pass@k_plugin", "pass^k_plugin"]
@@ -28,13 +28,9 @@ AggregatorName = Literal["mean", "min", "max", "pass@k", "pass^k", "pass@k_plugi
 #: trials without putting them back: the unbiased forms of the plug-in ones.
 WITH_K = frozenset({"pass@k", "pass^k", "pass@k_plugin", "pass^k_plugin"})
 UNBIASED = frozenset({"pass@k", "pass^k"})
-#: What a trial votes for, the first that a scorer has; null is no vote.
-VOTES = ("predicted_choice", "answer_pred")
 
 #: A sample counts as its worst row.
 SEVERITY = {ScoreStatus.ERROR.value: 4, ScoreStatus.FAILED.value: 3}
-
-_TEXTS = (pl.String, pl.Null)
 
 
 @dataclass(frozen=True)
@@ -246,42 +242,6 @@ def _build_struct(name: str, columns: Mapping[str, pl.Series], is_scored: pl.Ser
     return table.select(pl.when(is_scored).then(pl.all())).to_struct(name)
 
 
-def find_vote(scores: Scores) -> str | None:
-    """Return the field that says, as text, what a trial answered; None where a scorer has none."""
-    for name in VOTES:
-        if name in scores.metadata_names and read_column(scores, name).dtype in _TEXTS:
-            return name
-    return None
-
-
-def count_votes(scores: Scores, num_trials: int) -> dict[str, Any]:
-    """Return how far the trials of a sample agree, of samples that count: nothing where they have
-    no answers.
-
-    `agreeing` are the trials that give the most frequent answer of their sample, `tied` the samples
-    that have several of those, `no_vote` the samples without an answer.
-    """
-    name = find_vote(scores)
-    if name is None:
-        return {}
-    sample = pl.int_range(pl.len()) // num_trials
-    votes = read_column(scores, name).cast(pl.String)
-    rows = pl.DataFrame({"vote": votes, "is_counted": scores.counted()}).with_columns(sample=sample)
-    kept = rows.filter(pl.col("is_counted").all().over("sample"))
-    cast = kept.drop_nulls("vote").group_by("sample", "vote").len("count")
-    is_most = pl.col("count") == pl.col("count").max()
-    most = cast.group_by("sample").agg(pl.col("count").max(), is_most.sum().alias("answers"))
-    samples = kept.height // num_trials
-    agreeing = int(most["count"].sum())
-    return {
-        "samples": samples,
-        "agreeing": agreeing,
-        "tied": int((most["answers"] > 1).sum()),
-        "no_vote": samples - most.height,
-        "self_consistency": agreeing / kept.height if kept.height else None,
-    }
-
-
 def holds_other(scores: Scores, name: str) -> bool:
     """Whether a field has no aggregate: metadata, or a value that is no number in some row."""
     if name not in scores.value_names:
@@ -337,25 +297,20 @@ def _compare_value(
     """Return what the runs say of one metric value."""
     values = [_read_value(value, table) for table in tables]
     numbers = [number for number in values if number is not None]
-    n = len(numbers)
-    total, squares = sum_exactly((number, 1) for number in numbers)
-    mean = None
-    std_dev = None
-    if n:
-        mean = divide(total, n)
-    if n > 1:
-        std_dev = divide_and_root(n * squares - total**2, n * (n - 1))
+    ratio = Ratio()
+    for number in numbers:
+        ratio.add(exact(number), 1)
     return {
         "name": value.name,
         "type": value.type,
         "metric": value.metric,
         "scorer": value.scorer,
         "purpose": value.purpose,
-        "mean": mean,
-        "std_dev": std_dev,
+        "mean": ratio.value if numbers else None,
+        "std_dev": ratio.std_dev,
         "min": min(numbers, default=None),
         "max": max(numbers, default=None),
-        "runs": n,
+        "runs": len(numbers),
         "values": values,
     }
 

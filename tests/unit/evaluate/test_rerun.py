@@ -350,15 +350,6 @@ def test_groups_and_clusters_are_those_of_a_task_that_names_them(project: Projec
     assert ak.load_run(project.folder / "b").metrics == named.metrics
 
 
-def test_the_correction_can_be_left_out(project: Project) -> None:
-    """Five clusters: √(4/5) of the corrected error."""
-    run = run_grouped(project, cluster_by="passage")
-    plain = regroup(run, is_corrected=False).metrics["Accuracy"]
-    corrected = run.metrics["Accuracy"].std_error or 0
-    assert plain.std_error == pytest.approx(corrected * (4 / 5) ** 0.5, rel=1e-13)
-    assert plain.details["clusters_corrected"] is False
-
-
 def test_a_metric_may_have_its_own_design(project: Project) -> None:
     """What a metric says wins over the task."""
     metrics = [

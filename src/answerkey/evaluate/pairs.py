@@ -16,7 +16,7 @@ from answerkey.metrics import Mean
 from answerkey.metrics.base import name_left_out, read_number
 from answerkey.metrics.intervals import average
 from answerkey.metrics.paired import Difference, Pair, measure_difference
-from answerkey.metrics.rows import label_rows, name_clusters, name_groups
+from answerkey.metrics.trials import label_rows, name_clusters, name_groups
 from answerkey.runs import Run, RunPlace, TaskRun, load_run, name_answerer
 from answerkey.spec import ScoringStep, Task, task_from_source
 from answerkey.types import EMPTY_STRUCT_FIELD, Notice

@@ -10,7 +10,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -359,11 +359,9 @@ def split_counts(
     table = table.filter(scores.counted())
     groups = table.group_by(pl.all()).len()
     values = read_rows(groups, scores, fields)
-    group_labels = groups.select(column.name for column in label_columns)
-    for label, combination, rows in zip(
-        _iter_rows(group_labels, groups.height), values, groups["len"], strict=True
-    ):
-        combinations.setdefault(label, []).append((combination, rows))
+    for row, combination in zip(groups.iter_rows(), values, strict=True):
+        label = row[: len(labels)]
+        combinations.setdefault(label, []).append((combination, row[-1]))
     is_missing = ~scores.counted()
     reasons = scores.frame.filter(is_missing).select(name_left_out()).to_series()
     missing = pl.DataFrame([*(column.filter(is_missing) for column in label_columns), reasons])
@@ -375,14 +373,6 @@ def split_counts(
             combinations.get(label, []), left_out.get(label, {}), scores.names
         )
     return split
-
-
-def _iter_rows(table: pl.DataFrame, height: int) -> Iterator[Labels]:
-    """Yield the rows of a table; empty ones where it has no columns."""
-    if table.width:
-        yield from table.iter_rows()
-    else:
-        yield from [()] * height
 
 
 def read_columns(scores: Scores, fields: Sequence[str]) -> list[pl.Series]:

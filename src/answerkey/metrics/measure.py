@@ -40,21 +40,19 @@ from answerkey.metrics.intervals import (
     bound_value,
     measure_clustered_error,
 )
-from answerkey.metrics.rows import (
-    find_extra_rows,
-    is_ordered,
-    name_clusters,
-    name_groups,
-    number_samples,
-)
 from answerkey.metrics.task_counts import COUNTED_FIELDS
 from answerkey.metrics.trials import (
     Trials,
     aggregate_scores,
     average_orders,
+    find_extra_rows,
     find_first_rows,
     holds_other,
     holds_shares,
+    is_ordered,
+    name_clusters,
+    name_groups,
+    number_samples,
 )
 from answerkey.types import Groups, GroupValue, MetricValue, Scores
 
@@ -170,7 +168,6 @@ class _Tables:
         rows: pl.DataFrame,
         trials: Trials | None,
     ) -> None:
-        self._metrics = metrics
         self._rows = rows
         self._has_trials = trials is not None
         self.trials = trials or Trials(num_trials=1)
@@ -198,17 +195,16 @@ class _Tables:
     @cached_property
     def by_sample(self) -> _Table:
         """One row for each sample: first its trials are aggregated, then its orders."""
-        names = _list_fields(self._metrics)
         table = self.by_row
         size = self.trials.num_trials
         if self._has_trials:
             firsts = pl.int_range(0, len(table.scores), size, eager=True)
-            scores = aggregate_scores(table.scores, self.trials, names)
+            scores = aggregate_scores(table.scores, self.trials)
             table = replace(table.take(firsts), scores=scores)
         if is_ordered(self._rows):
             owners = self._rows["base_sample_id"].gather_every(size)
             firsts = find_first_rows(owners)
-            scores = average_orders(table.scores, owners.rle_id(), names)
+            scores = average_orders(table.scores, owners.rle_id())
             table = replace(table.take(firsts), scores=scores)
         return table
 
@@ -248,7 +244,7 @@ def compute_metrics(
 ) -> list[list[MetricValue]]:
     """Return the values of each metric; one that cannot be computed is a null with the reason.
 
-    `rows` says what is known of each row of the scores, see `metrics.rows`.
+    `rows` says what is known of each row of the scores, see `RowFacts`.
     """
     tables = everything = _Tables(metrics, scores, rows, trials)
     is_extra = find_extra_rows(rows)

@@ -46,16 +46,17 @@ from typing import Any
 import polars as pl
 
 from answerkey.metrics.base import sort_keys
-from answerkey.metrics.rows import (
+from answerkey.metrics.trials import (
     NO_GROUP,
+    SEVERITY,
     Examples,
     RowFacts,
     describe_samples,
     find_extra_rows,
+    find_worst_rows,
     is_ordered,
     number_samples,
 )
-from answerkey.metrics.trials import SEVERITY, find_worst_rows
 from answerkey.reader.markup import THOUGHT_BEGIN
 from answerkey.reader.stated_answer import DECLINED
 from answerkey.types import (

@@ -37,7 +37,7 @@ from answerkey.metrics.intervals import Ratio, average_shares, measure_clustered
 from answerkey.metrics.measure import bound_clustered
 from answerkey.metrics.moments import Max, Min, WeightedAverage
 from answerkey.metrics.python import PythonMetric
-from answerkey.metrics.rows import label_rows, name_clusters, name_groups
+from answerkey.metrics.trials import label_rows, name_clusters, name_groups
 from answerkey.testing import TestServer
 from answerkey.types import MetricValue, Samples, Scores
 
@@ -798,10 +798,7 @@ def test_no_metrics_at_all_is_warned_about(
         "completion",
     )
     assert done.code == 0
-    assert (
-        "a scorer has no metrics: the run will have no number of it"
-        in done.out + done.err
-    )
+    assert "a scorer has no metrics: the run will have no number of it" in done.out + done.err
     assert "scorer `note`" not in done.out + done.err
     ran = call("score", tmp_path / "task.yaml", "--dataset", tmp_path / "rows.jsonl")
     assert "has no metrics" in ran.out + ran.err

@@ -31,7 +31,6 @@ from answerkey.metrics.intervals import (
     Exact,
     Margin,
     Ratio,
-    average,
     average_shares,
     bound_value,
     exact,
@@ -372,7 +371,8 @@ class MulticlassClassification(_Classification):
         note = None
         if len(defined) < len(shares):
             note = f"mean over {len(defined)} of {len(shares)} classes, the others are 0/0"
-        value = average([count / of for count, of in defined])
+        total = sum((Fraction(count, of) for count, of in defined), Fraction())
+        value = float(total / len(defined))
         margin = average_shares(defined)
         if rate == "f1_score":
             margin = _measure_macro_f1(value, sums)

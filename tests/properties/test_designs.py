@@ -47,7 +47,7 @@ DESIGNS = (
     Design(("group",)),
     Design(cluster_by="cluster"),
     Design(("group", "cluster"), "cluster"),
-    Design(("group",), "cluster", is_corrected=False),
+    Design(("group",), "cluster"),
 )
 letters = st.sampled_from(["A", "B", None])
 rows = st.fixed_dictionaries(

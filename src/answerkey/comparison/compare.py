@@ -108,7 +108,7 @@ class Comparison(Drawn):
         return [pair for pair in self.pairs if pair.is_significant() and pair.difference.value < 0]
 
 
-def compare(  # noqa: PLR0913 - each is an option of the command
+def compare(
     *runs: AnyRun,
     baseline: AnyRun | None = None,
     task: str | None = None,
@@ -116,16 +116,14 @@ def compare(  # noqa: PLR0913 - each is an option of the command
     value: str | None = None,
     by: str | None = None,
     cluster_by: str | None = None,
-    is_corrected: bool = True,
     common: bool = False,
 ) -> Comparison:
     """Compare runs on the same samples: every pair, or each run with the baseline.
 
     Samples are matched by id, and their truths must be the same; RunError E508 where a comparison
     would mean nothing. `task`, `scorer` and `value` name what is compared, where it is not the main
-    one. `by` is the column of the categories, `cluster_by` that of samples that belong together,
-    with the correction C/(C-1) unless `is_corrected` is false. With `common`, samples that not all
-    runs have are left out.
+    one. `by` is the column of the categories, `cluster_by` that of samples that belong together.
+    With `common`, samples that not all runs have are left out.
     """
     labelled = label_runs(runs, baseline)
     notices: list[Notice] = []
@@ -138,7 +136,6 @@ def compare(  # noqa: PLR0913 - each is an option of the command
             scorer=scorer,
             value=value,
             cluster_by=cluster_by,
-            is_corrected=is_corrected,
             common=common,
         )
         compared.append(_compare_pairs(key, pairing, notices, by=by, baseline=against))

@@ -14,9 +14,9 @@ from answerkey.errors import Place, RunError, listing, suggest
 from answerkey.evaluate.reopen import reopen_dataset, require_column
 from answerkey.metrics import Mean
 from answerkey.metrics.base import name_left_out, read_number
-from answerkey.metrics.exact import divide, sum_exactly
+from answerkey.metrics.intervals import average
 from answerkey.metrics.paired import Difference, Pair, measure_difference
-from answerkey.metrics.rows import label_rows, name_clusters, name_groups
+from answerkey.metrics.trials import label_rows, name_clusters, name_groups
 from answerkey.runs import Run, RunPlace, TaskRun, load_run, name_answerer
 from answerkey.spec import ScoringStep, Task, task_from_source
 from answerkey.types import Notice
@@ -89,7 +89,6 @@ class Pairing:
     outcomes: tuple[Outcomes, ...]
     table: pl.DataFrame
     cluster_by: str | None = None
-    is_corrected: bool = True
 
     @property
     def runs(self) -> tuple[ComparedRun, ...]:
@@ -116,7 +115,7 @@ class Pairing:
             for label, first, second, count in counts.iter_rows():
                 clusters.setdefault(label, []).append((first, second, count))
         counted = pairs.group_by("first", "second").len().rows()
-        return measure_difference(counted, clusters, is_corrected=self.is_corrected)
+        return measure_difference(counted, clusters)
 
 
 def pair_samples(
@@ -126,7 +125,6 @@ def pair_samples(
     scorer: str | None = None,
     value: str | None = None,
     cluster_by: str | None = None,
-    is_corrected: bool = True,
     common: bool = False,
 ) -> Pairing:
     """Return a task of several runs, by their labels, joined by sample id.
@@ -149,7 +147,7 @@ def pair_samples(
         names = {name: f"{name} {run_outcomes.label}" for name in ("value", "reason")}
         columns = run_outcomes.table.select("sample_id", "value", "reason").rename(names)
         table = table.join(columns, on="sample_id", how="inner", maintain_order="left")
-    return Pairing(tuple(outcomes), table, cluster_by, is_corrected)
+    return Pairing(tuple(outcomes), table, cluster_by)
 
 
 def _find_cluster_column(outcomes: Sequence[Outcomes]) -> str | None:
@@ -164,7 +162,6 @@ def _find_cluster_column(outcomes: Sequence[Outcomes]) -> str | None:
 def _describe(outcomes: Outcomes, table: pl.DataFrame) -> ComparedRun:
     values = table[f"value {outcomes.label}"].drop_nulls()
     counts = values.value_counts().rows()
-    total, _ = sum_exactly(counts)
     # A share is right or wrong, or the mean of as many trials as are either.
     trials = outcomes.num_trials
     is_share = True
@@ -178,7 +175,7 @@ def _describe(outcomes: Outcomes, table: pl.DataFrame) -> ComparedRun:
         model=name_answerer(outcomes.task_run.manifest),
         scorer=outcomes.scorer,
         value=outcomes.value,
-        mean=divide(total, len(values)) if len(values) else None,
+        mean=average(values.to_list()) if len(values) else None,
         n=len(values),
         is_share=is_share,
     )

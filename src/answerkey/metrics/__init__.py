@@ -13,7 +13,6 @@ from answerkey.metrics.measure import (
     shrink_scores,
 )
 from answerkey.metrics.moments import Max, Mean, Min, StdDev, WeightedAverage
-from answerkey.metrics.rows import RowFacts, describe_samples
 from answerkey.metrics.task_counts import (
     MODEL_CALL_FAILED,
     STOPPED_EARLY,
@@ -29,10 +28,12 @@ from answerkey.metrics.trials import (
     WITH_K,
     Aggregator,
     AggregatorName,
+    RowFacts,
     ScoreAggregator,
     Trials,
     aggregate_scores,
     compare_repetitions,
+    describe_samples,
     measure_agreement,
 )
 from answerkey.types import Registry

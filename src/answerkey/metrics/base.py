@@ -10,15 +10,23 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import polars as pl
 
 from answerkey.errors import ScoringError, listing, suggest
-from answerkey.metrics.exact import divide
-from answerkey.metrics.intervals import Counts, Margin, Ratio, measure_share
+from answerkey.metrics.intervals import (
+    STUDENT,
+    Counts,
+    Exact,
+    Margin,
+    Ratio,
+    bound_value,
+    measure_f1,
+    measure_share,
+)
 from answerkey.reader.explain import shorten
 from answerkey.text import format_count
 from answerkey.types import MetricValue, Purpose, Scores, ScoreStatus
@@ -32,7 +40,6 @@ FAILED, ERROR, NULL = "failed", "error", "null"
 NOT_FINITE, NO_WEIGHT, NEITHER_ANSWER = "not_finite", "no_weight", "neither_answer"
 
 NOTHING_COUNTED = "no sample counts towards it"
-TOO_LARGE = "the value is too large for a float"
 
 #: How many examples of unsuitable values an error shows.
 SHOWN_EXAMPLES = 3
@@ -122,21 +129,17 @@ class BaseMetric:
         count, of = share
         details = {"count": count, "of": of, **(details or {})}
         if not of:
-            return self.state(
-                name,
-                None,
-                coverage,
-                note=empty,
-                details=details,
-            )
+            return self.state(name, None, coverage, note=empty, details=details)
         margin = measure_share(count, of)
-        return self.state(
-            name,
-            divide(count, of),
-            coverage,
-            details=details,
-            margin=margin,
-        )
+        return self.state(name, count / of, coverage, details=details, margin=margin)
+
+    def state_f1(self, name: str, share: Counts, coverage: Coverage, empty: str) -> MetricValue:
+        """Return F1, which is 2 TP of 2 TP + FP + FN, with its interval."""
+        count, of = share
+        if not of:
+            return self.state(name, None, coverage, note=empty)
+        margin = measure_f1(count // 2, of - count)
+        return self.state(name, count / of, coverage, margin=margin)
 
 
 #: What a metric sums up of the combinations of values.
@@ -144,7 +147,12 @@ Sums = TypeVar("Sums")
 
 
 class CountingMetric(BaseMetric, ABC, Generic[Sums]):
-    """A metric that needs only the counts of combinations of its fields' values."""
+    """A metric that needs only the counts of combinations of its fields' values.
+
+    `needs` says which values it takes where it reads numbers.
+    """
+
+    needs: ClassVar[str] = "numbers"
 
     def fields(self) -> tuple[str, ...]:
         """Return the names of the values or metadata that it reads: its `field…` and `…_field`."""
@@ -194,11 +202,79 @@ class CountingMetric(BaseMetric, ABC, Generic[Sums]):
             examples = ", ".join(counts.examples[name])
             samples = format_count(rows, "sample")
             message = (
-                f"`{self.type}` needs numbers, but `{name}` holds other values in {samples}, "
+                f"`{self.type}` needs {self.needs}, but `{name}` holds other values in {samples}, "
                 f"such as {examples}"
             )
             hint = "`frequency` and the classification metrics read text"
             raise ScoringError("E402", message, hint=hint)
+
+
+class RatioMetric(CountingMetric[Ratio]):
+    """A metric with one value, the ratio of two sums over the samples."""
+
+    empty: ClassVar[str] = NOTHING_COUNTED
+    method: ClassVar[str] = STUDENT
+    score_method: ClassVar[str | None] = None
+    name: str | None
+
+    @property
+    @abstractmethod
+    def value_name(self) -> str:
+        """What the value is called."""
+
+    @abstractmethod
+    def weigh(
+        self, counts: ValueCounts, values: tuple[object, ...], rows: int
+    ) -> tuple[Exact, Exact] | None:
+        """Return what a sample with these values adds to the two sums.
+
+        None when it is left out or unsuitable, which is then noted.
+        """
+
+    def collect(self, counts: ValueCounts) -> Ratio:
+        """Return the exact sums."""
+        ratio = Ratio()
+        for values, rows in counts.counts:
+            pair = self.weigh(counts, values, rows)
+            if pair is None:
+                continue
+            ratio.add(*pair, rows)
+            if not self.is_outcome(*pair):
+                ratio.several += rows
+        return ratio
+
+    def is_outcome(self, top: Exact, bottom: Exact) -> bool:
+        """Whether a sample is a single 0/1 outcome, or none."""
+        return bottom in {0, 1} and top in {0, 1}
+
+    def state_values(self, counts: ValueCounts, sums: Ratio) -> list[MetricValue]:
+        """Return the one value; none when nothing counts, or for 0/0."""
+        if not sums.bottom:
+            note = self.empty if sums.n else NOTHING_COUNTED
+            return [self.state(self.value_name, None, counts, note=note)]
+        return [self.state_ratio(counts, sums)]
+
+    def state_ratio(self, counts: ValueCounts, sums: Ratio) -> MetricValue:
+        """Return the value of a ratio that is not 0/0."""
+        if not sums.several:
+            return self.state_outcomes((int(sums.top), int(sums.bottom)), counts)
+        margin = bound_value(
+            sums.value,
+            sums.std_error,
+            sums.n - 1,
+            self.method,
+            score_method=self.score_method,
+            is_share=counts.is_share or self.score_method is not None,
+        )
+        return self.state(self.value_name, sums.value, counts, margin=margin)
+
+    def state_outcomes(self, share: Counts, coverage: Coverage) -> MetricValue:
+        """Return the value where every sample is a single 0/1 outcome."""
+        return self.state_share(self.value_name, share, coverage)
+
+    def ratios(self, sums: Ratio, whole: Ratio) -> dict[str, Ratio]:  # noqa: ARG002 - the name needs no whole
+        """Return the ratio of some samples."""
+        return {self.value_name: sums}
 
 
 # What a metric reads of the scores
@@ -230,7 +306,12 @@ class ValueCounts(Coverage):
         self.left_out[reason] += rows
 
     def take_numbers(
-        self, fields: Sequence[str], values: Sequence[object], rows: int
+        self,
+        fields: Sequence[str],
+        values: Sequence[object],
+        rows: int,
+        *,
+        at_least_0: Collection[str] = (),
     ) -> list[int | float] | None:
         """Return the values as numbers.
 
@@ -241,7 +322,7 @@ class ValueCounts(Coverage):
             if value is None:
                 self.leave_out(NULL, rows)
                 return None
-            if not isinstance(value, int | float):
+            if not isinstance(value, int | float) or (value < 0 and name in at_least_0):
                 self.unsuitable[name] += rows
                 examples = {*self.examples.get(name, ()), shorten(value)}
                 self.examples[name] = sorted(examples)[:SHOWN_EXAMPLES]
@@ -278,11 +359,9 @@ def split_counts(
     table = table.filter(scores.counted())
     groups = table.group_by(pl.all()).len()
     values = read_rows(groups, scores, fields)
-    group_labels = groups.select(column.name for column in label_columns)
-    for label, combination, rows in zip(
-        _iter_rows(group_labels, groups.height), values, groups["len"], strict=True
-    ):
-        combinations.setdefault(label, []).append((combination, rows))
+    for row, combination in zip(groups.iter_rows(), values, strict=True):
+        label = row[: len(labels)]
+        combinations.setdefault(label, []).append((combination, row[-1]))
     is_missing = ~scores.counted()
     reasons = scores.frame.filter(is_missing).select(name_left_out()).to_series()
     missing = pl.DataFrame([*(column.filter(is_missing) for column in label_columns), reasons])
@@ -294,14 +373,6 @@ def split_counts(
             combinations.get(label, []), left_out.get(label, {}), scores.names
         )
     return split
-
-
-def _iter_rows(table: pl.DataFrame, height: int) -> Iterator[Labels]:
-    """Yield the rows of a table; empty ones where it has no columns."""
-    if table.width:
-        yield from table.iter_rows()
-    else:
-        yield from [()] * height
 
 
 def read_columns(scores: Scores, fields: Sequence[str]) -> list[pl.Series]:
@@ -323,7 +394,7 @@ def read_rows(
     for place, name in enumerate(fields):
         column = table[str(place)]
         if name in scores.encoded:
-            columns.append([_decode(text) for text in column])
+            columns.append(_decode(column))
             continue
         if column.dtype.is_decimal() or column.dtype.is_float():
             column = column.cast(pl.Float64)
@@ -332,25 +403,25 @@ def read_rows(
     return list(zip(*columns, strict=True))
 
 
-def _decode(text: str | None) -> object:
-    if text is None:
-        return None
-    value = json.loads(text)
-    if isinstance(value, float):
-        return value + 0.0
-    return value
+def _decode(column: pl.Series) -> list[object]:
+    """Return what JSON texts encode; whole numbers among floats are floats."""
+    values: list[Any] = [None if text is None else json.loads(text) for text in column]
+    if not any(isinstance(value, float) for value in values):
+        return values
+    floats = []
+    for value in values:
+        if type(value) in {int, float} and is_finite(value) and float(value) == value:
+            floats.append(value + 0.0)
+        else:
+            floats.append(value)
+    return floats
 
 
 def read_column(scores: Scores, name: str) -> pl.Series:
     """Return a field of the scores; all null when there is none such."""
     column = scores.column(name)
     if column is None:
-        return pl.repeat(
-            None,
-            len(scores),
-            dtype=pl.Null,
-            eager=True,
-        )
+        return pl.repeat(None, len(scores), dtype=pl.Null, eager=True)
     return column
 
 
@@ -392,12 +463,7 @@ def is_finite(number: float) -> bool:
 def write_label(value: object) -> str:
     """Return a value as text: as Python prints numbers and booleans, nested values as JSON."""
     if isinstance(value, list | dict):
-        return json.dumps(
-            value,
-            ensure_ascii=False,
-            sort_keys=True,
-            default=str,
-        )
+        return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
     return str(value)
 
 

@@ -4,41 +4,37 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar
 
-from answerkey.errors import ScoringError, SpecError
+from answerkey.errors import SpecError
 from answerkey.metrics.base import (
     NEITHER_ANSWER,
     NOT_FINITE,
     NOTHING_COUNTED,
     NULL,
-    SHOWN_EXAMPLES,
     CountingMetric,
     Coverage,
-    Sums,
+    RatioMetric,
     ValueCounts,
     ValueNames,
     is_finite,
     sort_keys,
     write_label,
 )
-from answerkey.metrics.exact import divide
 from answerkey.metrics.intervals import (
     RATIO_STUDENT,
     RATIO_WILSON,
     Counts,
+    Exact,
     Margin,
     Ratio,
     average_shares,
-    measure_error,
-    measure_f1,
-    measure_mean,
+    bound_value,
+    exact,
 )
-from answerkey.reader.explain import shorten
-from answerkey.text import format_count
 from answerkey.types import MetricValue
 
 RATES = ("precision", "recall", "f1_score")
@@ -49,148 +45,35 @@ _OUTSIDE = "outside_0_to_1"
 # Counts that a scorer gives per sample
 
 
-@dataclass
-class HitSums:
-    """Hits and misses, summed up, with their squares and products.
-
-    `clustered` counts the samples that contribute more than one 0/1 outcome.
-    """
-
-    n: int = 0
-    hits: Fraction = Fraction()
-    misses: Fraction = Fraction()
-    hit_squares: Fraction = Fraction()
-    products: Fraction = Fraction()
-    miss_squares: Fraction = Fraction()
-    negative: int = 0
-    clustered: int = 0
-
-
-class _CountMetric(CountingMetric[HitSums]):
+class _CountMetric(RatioMetric):
     """A ratio of summed counts: hits / (hits + all misses)."""
 
     reads_numbers: ClassVar[bool] = True
+    needs: ClassVar[str] = "counts, which are 0 or more"
     #: How often a hit weighs against a miss: twice in F1.
     hit_factor: ClassVar[int] = 1
-    empty: ClassVar[str]
-    name: str | None
+    method: ClassVar[str] = RATIO_STUDENT
+    score_method: ClassVar[str | None] = RATIO_WILSON
 
     @property
     def value_name(self) -> str:
         """What the value is called."""
         return self.name or self.type
 
-    def collect(self, counts: ValueCounts) -> HitSums:
-        """Return the exact sums."""
-        sums = HitSums()
-        for values, rows in counts.counts:
-            numbers = counts.take_numbers(
-                self.fields(),
-                values,
-                rows,
-            )
-            if numbers is None:
-                continue
-            hits = Fraction(numbers[0])
-            misses = sum(map(Fraction, numbers[1:]), Fraction())
-            sums.hits += rows * hits
-            sums.misses += rows * misses
-            sums.hit_squares += rows * hits**2
-            sums.products += rows * hits * misses
-            sums.miss_squares += rows * misses**2
-            if min(numbers) < 0:
-                sums.negative += rows
-            if hits + misses > 1 or not {0, 1}.issuperset(numbers):
-                sums.clustered += rows
-        sums.n = counts.n
-        return sums
-
-    def state_values(self, counts: ValueCounts, sums: HitSums) -> list[MetricValue]:
-        """Return the one value; none for 0/0."""
-        if sums.negative:
-            negative = format_count(sums.negative, "sample")
-            message = f"`{self.type}` needs counts, but there are negative ones in {negative}"
-            raise ScoringError(
-                "E402",
-                message,
-                hint="a count is 0 or more",
-            )
-        if not sums.n:
-            return [
-                self.state(
-                    self.value_name,
-                    None,
-                    counts,
-                    note=NOTHING_COUNTED,
-                )
-            ]
-        hits = self.hit_factor * sums.hits
-        total = hits + sums.misses
-        if not total:
-            return [
-                self.state(
-                    self.value_name,
-                    None,
-                    counts,
-                    note=self.empty,
-                )
-            ]
-        if sums.clustered:
-            return [self._state_ratio(counts, sums)]
-        if self.hit_factor == 1:
-            return [
-                self.state_share(
-                    self.value_name,
-                    (int(hits), int(total)),
-                    counts,
-                )
-            ]
-        margin = measure_f1(int(sums.hits), int(sums.misses))
-        return [
-            self.state(
-                self.value_name,
-                divide(hits, total),
-                counts,
-                margin=margin,
-            )
-        ]
-
-    def _state_ratio(self, counts: ValueCounts, sums: HitSums) -> MetricValue:
-        """Return the value where samples have several outcomes, which are not independent."""
-        ratio = self.ratios(sums, sums)[self.value_name]
-        value = divide(ratio.top, ratio.bottom)
-        # Squares of hits (as they weigh) over hits and misses.
-        tops = self.hit_factor**2 * sums.hit_squares
-        products = self.hit_factor * sums.products
-        error = measure_error(
-            ratio,
-            tops=tops,
-            products=tops + products,
-            bottoms=tops + 2 * products + sums.miss_squares,
-        )
-        margin = measure_mean(
-            value,
-            error,
-            sums.n,
-            RATIO_STUDENT,
-            score_method=RATIO_WILSON,
-            is_share=True,
-        )
-        return self.state(
-            self.value_name,
-            value,
-            counts,
-            margin=margin,
-        )
-
     def value_names(self) -> ValueNames:
         """Return what the value will be called."""
         return ValueNames((self.value_name,), is_share=True)
 
-    def ratios(self, sums: HitSums, whole: HitSums) -> dict[str, Ratio]:  # noqa: ARG002 - the names need no whole
-        """Return the hits of some samples over all their outcomes."""
-        hits = self.hit_factor * sums.hits
-        return {self.value_name: Ratio(hits, hits + sums.misses, sums.n)}
+    def weigh(
+        self, counts: ValueCounts, values: tuple[object, ...], rows: int
+    ) -> tuple[Exact, Exact] | None:
+        """Return the hits, and the hits with all misses."""
+        fields = self.fields()
+        numbers = counts.take_numbers(fields, values, rows, at_least_0=fields)
+        if numbers is None:
+            return None
+        hits = self.hit_factor * exact(numbers[0])
+        return hits, sum(map(exact, numbers[1:]), hits)
 
 
 @dataclass(frozen=True)
@@ -230,32 +113,20 @@ class F1Score(_CountMetric):
     hit_factor: ClassVar[int] = 2
     empty: ClassVar[str] = "0/0: there are no positives among predictions or truths"
 
+    def is_outcome(self, top: Exact, bottom: Exact) -> bool:
+        """Whether a sample is a single hit or miss, or neither."""
+        return (top, bottom) in {(2, 2), (0, 1), (0, 0)}
+
+    def state_outcomes(self, share: Counts, coverage: Coverage) -> MetricValue:
+        """Return F1 of single hits and misses."""
+        return self.state_f1(self.value_name, share, coverage, self.empty)
+
 
 # How often each value occurs
 
 
-@dataclass
-class LabelSums:
-    """How often each label occurs; whole numbers, which may have to be written as floats, apart."""
-
-    n: int = 0
-    integers: Counter[int] = field(default_factory=Counter)
-    labels: Counter[str] = field(default_factory=Counter)
-    has_floats: bool = False
-
-    def unite(self, *, has_floats: bool) -> Counter[str]:
-        """Return the counts by label; with floats, whole numbers are written as floats."""
-        counts = Counter(self.labels)
-        for number, rows in self.integers.items():
-            label = str(number)
-            if has_floats and float(number) == number:
-                label = str(float(number))
-            counts[label] += rows
-        return counts
-
-
 @dataclass(frozen=True)
-class Frequency(CountingMetric[LabelSums]):
+class Frequency(CountingMetric[Counter[str]]):
     """The share of each distinct value of a field, null left out.
 
     In the order of the values' text.
@@ -265,288 +136,85 @@ class Frequency(CountingMetric[LabelSums]):
 
     type: ClassVar[str] = "frequency"
 
-    def collect(self, counts: ValueCounts) -> LabelSums:
+    def collect(self, counts: ValueCounts) -> Counter[str]:
         """Return how often each value occurs."""
-        sums = LabelSums()
+        labels: Counter[str] = Counter()
         for (value,), rows in counts.counts:
             if value is None:
                 counts.leave_out(NULL, rows)
-                continue
-            if isinstance(value, float) and not is_finite(value):
+            elif isinstance(value, float) and not is_finite(value):
                 counts.leave_out(NOT_FINITE, rows)
-                continue
-            counts.n += rows
-            if type(value) is int:
-                sums.integers[value] += rows
-                continue
-            sums.labels[write_label(value)] += rows
-            if isinstance(value, float):
-                sums.has_floats = True
-        sums.n = counts.n
-        return sums
+            else:
+                counts.n += rows
+                labels[write_label(value)] += rows
+        return labels
 
-    def state_values(self, counts: ValueCounts, sums: LabelSums) -> list[MetricValue]:
+    def state_values(self, counts: ValueCounts, sums: Counter[str]) -> list[MetricValue]:
         """Return one share per value; a single one without value when nothing counts."""
-        if not sums.n:
-            return [
-                self.state(
-                    f"{self.field}_frequency",
-                    None,
-                    counts,
-                    note=NOTHING_COUNTED,
-                )
-            ]
+        if not sums:
+            return [self.state(f"{self.field}_frequency", None, counts, note=NOTHING_COUNTED)]
         values = []
-        for label, rows in sorted(sums.unite(has_floats=sums.has_floats).items()):
-            values.append(
-                self.state_share(
-                    f"{self.field}_{label}",
-                    (rows, sums.n),
-                    counts,
-                )
-            )
+        for label, rows in sorted(sums.items()):
+            values.append(self.state_share(f"{self.field}_{label}", (rows, counts.n), counts))
         return values
 
     def value_names(self) -> ValueNames:
         """Return how the names of the shares begin; the labels are not known yet."""
         return ValueNames(patterns=((f"{self.field}_", ""),), is_share=True)
 
-    def ratios(self, sums: LabelSums, whole: LabelSums) -> dict[str, Ratio]:
+    def ratios(self, sums: Counter[str], whole: Counter[str]) -> dict[str, Ratio]:
         """Return the share of each label of the whole among some samples."""
-        counts = sums.unite(has_floats=whole.has_floats)
-        ratios = {}
-        for label in whole.unite(has_floats=whole.has_floats):
-            ratios[f"{self.field}_{label}"] = Ratio(counts[label], sums.n, sums.n)
-        return ratios
+        n = sums.total()
+        return {f"{self.field}_{label}": Ratio(sums[label], n, n) for label in whole}
 
 
 # Truths against predictions, compared as text
 
 
-#: Precision, recall and F1 = 2 TP of 2 TP + FP + FN of a class, by the name of the rate.
-Rates = dict[str, Counts]
-
-
-def list_rates(hits: int, false_alarms: int, misses: int) -> Rates:
-    """Return the rates of a class that was found, wrongly claimed and missed so often."""
-    return {
-        "precision": (hits, hits + false_alarms),
-        "recall": (hits, hits + misses),
-        "f1_score": (2 * hits, 2 * hits + false_alarms + misses),
-    }
-
-
 #: Why a rate of a class is 0/0.
 _EMPTY = {
-    "precision": "never predicted",
-    "recall": "never the truth",
-    "f1_score": "neither predicted nor the truth",
+    "accuracy": NOTHING_COUNTED,
+    "precision": "0/0: it is never predicted",
+    "recall": "0/0: it is never the truth",
+    "f1_score": "0/0: it is neither predicted nor the truth",
 }
-
-
-class _Classification(CountingMetric[Sums]):
-    """A metric of a field that holds the truth and one that holds the prediction."""
-
-    def state_rates(
-        self, prefix: str, label: str, rates: Rates, coverage: Coverage
-    ) -> list[MetricValue]:
-        """Return precision, recall and F1 of a class with their intervals."""
-        values = []
-        for rate, (count, of) in rates.items():
-            name = f"{prefix}{rate}"
-            empty = NOTHING_COUNTED
-            if coverage.n:
-                empty = f"0/0: {label!r} is {_EMPTY[rate]}"
-            if rate != "f1_score":
-                value = self.state_share(
-                    name,
-                    (count, of),
-                    coverage,
-                    empty=empty,
-                )
-            elif not of:
-                value = self.state(
-                    name,
-                    None,
-                    coverage,
-                    note=empty,
-                )
-            else:
-                margin = measure_f1(count // 2, of - count)
-                value = self.state(
-                    name,
-                    divide(count, of),
-                    coverage,
-                    margin=margin,
-                )
-            values.append(value)
-        return values
-
-
-@dataclass
-class Outcomes:
-    """How often a yes/no question had each outcome.
-
-    A positive that is read as neither answer is a false negative; a negative that is read as
-    neither is a miss too, but no false positive. `unknown` are examples of truths that are neither.
-    """
-
-    n: int = 0
-    counts: Counter[str] = field(default_factory=Counter)
-    unknown: set[str] = field(default_factory=set)
-
-    @property
-    def accuracy(self) -> Counts:
-        """How many of all are right."""
-        return self.counts["true_positives"] + self.counts["true_negatives"], self.n
-
-    @property
-    def rates(self) -> Rates:
-        """The rates of the positive answer."""
-        return list_rates(
-            self.counts["true_positives"],
-            self.counts["false_positives"],
-            self.counts["false_negatives"],
-        )
-
-
-@dataclass(frozen=True)
-class BinaryClassification(_Classification[Outcomes]):
-    """Accuracy, precision, recall and F1 of a yes/no question.
-
-    A prediction that is neither of the two answers, or null, is a miss of its true class. Only a
-    sample whose truth is neither of them, or null, is left out and counted.
-    """
-
-    field_gt: str
-    field_pred: str
-    positive_answer: str | bool | float
-    negative_answer: str | bool | float
-
-    type: ClassVar[str] = "binary-classification"
-
-    def __post_init__(self) -> None:
-        if write_label(self.positive_answer) == write_label(self.negative_answer):
-            message = f"`positive_answer` and `negative_answer` are both {self.positive_answer!r}"
-            raise SpecError(
-                "E108",
-                message,
-                hint="give the two answers that are to be told apart",
-            )
-
-    def collect(self, counts: ValueCounts) -> Outcomes:
-        """Return how often each outcome occurs, and examples of truths that are neither answer."""
-        positive = write_label(self.positive_answer)
-        negative = write_label(self.negative_answer)
-        outcomes = Outcomes()
-        for (truth, predicted), rows in counts.counts:
-            label = write_label(truth)
-            prediction = None if predicted is None else write_label(predicted)
-            if truth is None:
-                counts.leave_out(NULL, rows)
-            elif label == positive:
-                counts.n += rows
-                outcome = "true_positives" if prediction == positive else "false_negatives"
-                outcomes.counts[outcome] += rows
-            elif label == negative:
-                counts.n += rows
-                outcomes.counts[
-                    _name_negative(
-                        prediction,
-                        positive,
-                        negative,
-                    )
-                ] += rows
-            else:
-                counts.leave_out(NEITHER_ANSWER, rows)
-                outcomes.unknown.add(label)
-        outcomes.n = counts.n
-        return outcomes
-
-    def state_values(self, counts: ValueCounts, sums: Outcomes) -> list[MetricValue]:
-        """Return accuracy, precision, recall and F1."""
-        empty = NOTHING_COUNTED
-        if sums.unknown:
-            examples = ", ".join(map(shorten, sorted(sums.unknown)[:SHOWN_EXAMPLES]))
-            answers = f"{self.positive_answer!r} or {self.negative_answer!r}"
-            empty = f"{NOTHING_COUNTED}: instead of {answers} there is {examples}"
-        details = {outcome: sums.counts[outcome] for outcome in OUTCOMES}
-        label = write_label(self.positive_answer)
-        return [
-            self.state_share(
-                "accuracy",
-                sums.accuracy,
-                counts,
-                empty=empty,
-                details=details,
-            ),
-            *self.state_rates(
-                "",
-                label,
-                sums.rates,
-                counts,
-            ),
-        ]
-
-    def ratios(self, sums: Outcomes, whole: Outcomes) -> dict[str, Ratio]:  # noqa: ARG002 - the names need no whole
-        """Return the ratio of some samples for each value."""
-        ratios = {}
-        for name, (count, of) in {"accuracy": sums.accuracy, **sums.rates}.items():
-            ratios[name] = Ratio(count, of, sums.n)
-        return ratios
-
-    def value_names(self) -> ValueNames:
-        """Return what the values will be called."""
-        return ValueNames(("accuracy", *RATES), is_share=True)
-
-
-OUTCOMES = (
-    "true_positives",
-    "false_positives",
-    "false_negatives",
-    "true_negatives",
-    "missed_negatives",
-)
-
-
-def _name_negative(prediction: str | None, positive: str, negative: str) -> str:
-    """Return the outcome of a sample whose truth is the negative answer."""
-    if prediction == positive:
-        return "false_positives"
-    if prediction == negative:
-        return "true_negatives"
-    return "missed_negatives"
 
 
 @dataclass
 class Confusion:
     """How often each truth is predicted as what; a missing prediction is None."""
 
-    n: int = 0
     cells: Counter[tuple[str, str | None]] = field(default_factory=Counter)
+    true: Counter[str] = field(default_factory=Counter)
+    predicted: Counter[str] = field(default_factory=Counter)
 
-    def rate_classes(self) -> dict[str, Rates]:
-        """Return the rates of every class that is ever true or predicted, in the order of their
-        text.
-        """
-        true: Counter[str] = Counter()
-        predicted: Counter[str] = Counter()
-        hits: Counter[str] = Counter()
-        for (truth, prediction), rows in self.cells.items():
-            true[truth] += rows
-            if prediction is not None:
-                predicted[prediction] += rows
-            if prediction == truth:
-                hits[truth] += rows
-        classes = {}
-        for label in sorted(true.keys() | predicted.keys()):
-            count = hits[label]
-            classes[label] = list_rates(
-                count,
-                predicted[label] - count,
-                true[label] - count,
-            )
-        return classes
+    def add(self, truth: str, prediction: str | None, rows: int) -> None:
+        """Count so many samples."""
+        self.cells[truth, prediction] += rows
+        self.true[truth] += rows
+        if prediction is not None:
+            self.predicted[prediction] += rows
+
+    @property
+    def accuracy(self) -> Counts:
+        """How many of all are right."""
+        return sum(self.cells[label, label] for label in self.true), self.true.total()
+
+    @property
+    def labels(self) -> list[str]:
+        """Every class that is ever true or predicted, in the order of their text."""
+        return sorted(self.true.keys() | self.predicted.keys())
+
+    def rate(self, label: str) -> dict[str, Counts]:
+        """Return precision, recall and F1 = 2 TP of 2 TP + FP + FN of a class."""
+        hits = self.cells[label, label]
+        predicted = self.predicted[label]
+        true = self.true[label]
+        return {
+            "precision": (hits, predicted),
+            "recall": (hits, true),
+            "f1_score": (2 * hits, predicted + true),
+        }
 
     def describe(self) -> dict[str, object]:
         """Return the counts as nested mappings, in the order of their text."""
@@ -560,8 +228,109 @@ class Confusion:
         return {"confusion": sort_keys(confusion), "no_prediction": sort_keys(unanswered)}
 
 
+class _Classification(CountingMetric[Confusion]):
+    """A metric of a field that holds the truth and one that holds the prediction."""
+
+    #: The truths that count; all if there are none.
+    truths: tuple[str, ...] = ()
+
+    def list_rates(self, sums: Confusion, whole: Confusion) -> dict[str, Counts]:
+        """Return each value of the whole that is a share, among some samples."""
+        raise NotImplementedError
+
+    def collect(self, counts: ValueCounts) -> Confusion:
+        """Return the confusion counts."""
+        confusion = Confusion()
+        for (truth, predicted), rows in counts.counts:
+            label = write_label(truth)
+            if truth is None:
+                counts.leave_out(NULL, rows)
+            elif self.truths and label not in self.truths:
+                counts.leave_out(NEITHER_ANSWER, rows)
+            else:
+                counts.n += rows
+                prediction = None if predicted is None else write_label(predicted)
+                confusion.add(label, prediction, rows)
+        return confusion
+
+    def state_rates(
+        self, counts: ValueCounts, sums: Confusion, details: dict[str, object]
+    ) -> list[MetricValue]:
+        """Return the shares with their intervals; `details` are those of the accuracy."""
+        values = []
+        for name, share in self.list_rates(sums, sums).items():
+            rate = next(rate for rate in _EMPTY if name.endswith(rate))
+            empty = _EMPTY[rate] if counts.n else NOTHING_COUNTED
+            if rate == "f1_score":
+                values.append(self.state_f1(name, share, counts, empty))
+                continue
+            more = details if name == "accuracy" else None
+            values.append(self.state_share(name, share, counts, empty=empty, details=more))
+        return values
+
+    def ratios(self, sums: Confusion, whole: Confusion) -> dict[str, Ratio]:
+        """Return the ratio of some samples for each value of the whole."""
+        n = sums.true.total()
+        ratios = {}
+        for name, (count, of) in self.list_rates(sums, whole).items():
+            ratios[name] = Ratio(count, of, n)
+        return ratios
+
+
 @dataclass(frozen=True)
-class MulticlassClassification(_Classification[Confusion]):
+class BinaryClassification(_Classification):
+    """Accuracy, precision, recall and F1 of a yes/no question.
+
+    A prediction that is neither of the two answers, or null, is a miss of its true class: of a
+    positive a false negative, of a negative no false positive. Only a sample whose truth is neither
+    of them, or null, is left out and counted.
+    """
+
+    field_gt: str
+    field_pred: str
+    positive_answer: str | bool | float
+    negative_answer: str | bool | float
+
+    type: ClassVar[str] = "binary-classification"
+
+    def __post_init__(self) -> None:
+        positive, negative = self.truths
+        if positive == negative:
+            message = f"`positive_answer` and `negative_answer` are both {self.positive_answer!r}"
+            hint = "give the two answers that are to be told apart"
+            raise SpecError("E108", message, hint=hint)
+
+    @property
+    def truths(self) -> tuple[str, ...]:  # type: ignore[override]  # it is made of two fields
+        """The two answers, the positive one first."""
+        return write_label(self.positive_answer), write_label(self.negative_answer)
+
+    def list_rates(self, sums: Confusion, whole: Confusion) -> dict[str, Counts]:  # noqa: ARG002 - the names need no whole
+        """Return accuracy, and the rates of the positive answer."""
+        return {"accuracy": sums.accuracy, **sums.rate(self.truths[0])}
+
+    def state_values(self, counts: ValueCounts, sums: Confusion) -> list[MetricValue]:
+        """Return accuracy, precision, recall and F1."""
+        positive, negative = self.truths
+        hits = sums.cells[positive, positive]
+        false_alarms = sums.cells[negative, positive]
+        rejections = sums.cells[negative, negative]
+        details: dict[str, object] = {
+            "true_positives": hits,
+            "false_positives": false_alarms,
+            "false_negatives": sums.true[positive] - hits,
+            "true_negatives": rejections,
+            "missed_negatives": sums.true[negative] - rejections - false_alarms,
+        }
+        return self.state_rates(counts, sums, details)
+
+    def value_names(self) -> ValueNames:
+        """Return what the values will be called."""
+        return ValueNames(("accuracy", *RATES), is_share=True)
+
+
+@dataclass(frozen=True)
+class MulticlassClassification(_Classification):
     """Accuracy, and precision, recall and F1 of each class and on average over the classes.
 
     A null prediction is a miss of its true class; only a null truth is left out.
@@ -572,54 +341,22 @@ class MulticlassClassification(_Classification[Confusion]):
 
     type: ClassVar[str] = "multiclass-classification"
 
-    def collect(self, counts: ValueCounts) -> Confusion:
-        """Return the confusion counts."""
-        confusion = Confusion()
-        for (truth, predicted), rows in counts.counts:
-            if truth is None:
-                counts.leave_out(NULL, rows)
-                continue
-            counts.n += rows
-            prediction = None if predicted is None else write_label(predicted)
-            confusion.cells[write_label(truth), prediction] += rows
-        confusion.n = counts.n
-        return confusion
+    def list_rates(self, sums: Confusion, whole: Confusion) -> dict[str, Counts]:
+        """Return accuracy, and the rates of each class of the whole in the order of their text."""
+        rates = {"accuracy": sums.accuracy}
+        for label in whole.labels:
+            for rate, share in sums.rate(label).items():
+                rates[f"{label}_{rate}"] = share
+        return rates
 
     def state_values(self, counts: ValueCounts, sums: Confusion) -> list[MetricValue]:
-        """Return accuracy, the values of each class in the order of their text, and the
-        averages.
-        """
-        classes = sums.rate_classes()
-        accuracy = (_count_hits(classes), sums.n)
-        values = [
-            self.state_share(
-                "accuracy",
-                accuracy,
-                counts,
-                details=sums.describe(),
-            )
-        ]
-        for label, rates in classes.items():
-            values += self.state_rates(
-                f"{label}_",
-                label,
-                rates,
-                counts,
-            )
+        """Return accuracy, the values of each class, and the averages."""
+        values = self.state_rates(counts, sums, sums.describe())
         for rate in RATES:
-            values.append(
-                self._state_average(
-                    rate,
-                    list(classes.values()),
-                    counts,
-                    sums,
-                )
-            )
+            values.append(self._state_average(rate, counts, sums))
         return values
 
-    def _state_average(
-        self, rate: str, classes: Sequence[Rates], counts: ValueCounts, sums: Confusion
-    ) -> MetricValue:
+    def _state_average(self, rate: str, counts: ValueCounts, sums: Confusion) -> MetricValue:
         """Return the unweighted mean of a rate over the classes.
 
         Given how often each class is true, the recalls of the classes are independent, and so are
@@ -627,92 +364,56 @@ class MulticlassClassification(_Classification[Confusion]):
         another's false alarm.
         """
         name = f"macro_{rate}"
-        defined = [rates[rate] for rates in classes if rates[rate][1]]
+        shares = [sums.rate(label)[rate] for label in sums.labels]
+        defined = [(count, of) for count, of in shares if of]
         if not defined:
-            return self.state(
-                name,
-                None,
-                counts,
-                note=NOTHING_COUNTED,
-            )
-        # Equal denominators first: fractions over thousands of different ones grow large.
-        tops: Counter[int] = Counter()
-        for count, of in defined:
-            tops[of] += count
-        total = sum((Fraction(top, of) for of, top in tops.items()), Fraction())
+            return self.state(name, None, counts, note=NOTHING_COUNTED)
         note = None
-        if len(defined) < len(classes):
-            note = f"mean over {len(defined)} of {len(classes)} classes, the others are 0/0"
-        value = divide(total, len(defined))
+        if len(defined) < len(shares):
+            note = f"mean over {len(defined)} of {len(shares)} classes, the others are 0/0"
+        total = sum((Fraction(count, of) for count, of in defined), Fraction())
+        value = float(total / len(defined))
         margin = average_shares(defined)
         if rate == "f1_score":
             margin = _measure_macro_f1(value, sums)
-        return self.state(
-            name,
-            value,
-            counts,
-            note=note,
-            margin=margin,
-        )
-
-    def ratios(self, sums: Confusion, whole: Confusion) -> dict[str, Ratio]:
-        """Return the ratio of some samples for each value, for the classes of the whole."""
-        classes = sums.rate_classes()
-        ratios = {"accuracy": Ratio(_count_hits(classes), sums.n, sums.n)}
-        for label in whole.rate_classes():
-            rates = classes.get(label, list_rates(0, 0, 0))
-            for rate, (count, of) in rates.items():
-                ratios[f"{label}_{rate}"] = Ratio(count, of, sums.n)
-        return ratios
+        return self.state(name, value, counts, note=note, margin=margin)
 
     def value_names(self) -> ValueNames:
         """Return what the values will be called; the classes are not known yet."""
-        names = ["accuracy"]
-        patterns = []
-        for rate in RATES:
-            names.append(f"macro_{rate}")
-            patterns.append(("", f"_{rate}"))
-        return ValueNames(
-            tuple(names),
-            tuple(patterns),
-            is_share=True,
-        )
+        names = [f"macro_{rate}" for rate in RATES]
+        patterns = [("", f"_{rate}") for rate in RATES]
+        return ValueNames(("accuracy", *names), tuple(patterns), is_share=True)
 
     def averages(self, whole: Confusion) -> dict[str, list[str]]:
         """Return for each average the values whose mean it is, without those that are 0/0."""
         averages: dict[str, list[str]] = {f"macro_{rate}": [] for rate in RATES}
-        for label, rates in whole.rate_classes().items():
-            for rate, (_, of) in rates.items():
+        for label in whole.labels:
+            for rate, (_, of) in whole.rate(label).items():
                 if of:
                     averages[f"macro_{rate}"].append(f"{label}_{rate}")
         return averages
 
 
-def _count_hits(classes: Mapping[str, Rates]) -> int:
-    return sum(rates["recall"][0] for rates in classes.values())
-
-
-def _measure_macro_f1(value: float | None, confusion: Confusion) -> Margin:
+def _measure_macro_f1(value: float, confusion: Confusion) -> Margin:
     """Return how sure the mean of the classes' F1 scores is.
 
     What a sample adds to the error is by how much it moves the F1 of its true class and of the one
     predicted (the delta method).
     """
-    n = confusion.n
-    classes = confusion.rate_classes()
+    n = confusion.true.total()
     squares = []
     for (truth, prediction), rows in confusion.cells.items():
         residual = 0.0
         for label in (truth, prediction):
             if label is not None:
-                count, of = classes[label]["f1_score"]
+                count, of = confusion.rate(label)["f1_score"]
                 # Half of a hit, less the share of hits that there are anyway.
                 residual += (int(truth == prediction) - count / of) / of
         squares.append(rows * residual**2)
     error = None
     if n > 1:
-        error = math.sqrt(n / (n - 1) * math.fsum(squares)) / len(classes)
-    return measure_mean(value, error, n, RATIO_STUDENT, score_method=RATIO_WILSON, is_share=True)
+        error = math.sqrt(n / (n - 1) * math.fsum(squares)) / len(confusion.labels)
+    return bound_value(value, error, n - 1, RATIO_STUDENT, score_method=RATIO_WILSON, is_share=True)
 
 
 # Whether a model is right as often as it is sure
@@ -750,11 +451,7 @@ class Calibration(CountingMetric[Bins]):
     def __post_init__(self) -> None:
         if not self.bins or min(self.bins) < 1 or len(set(self.bins)) < len(self.bins):
             message = f"`bins` is {list(self.bins)!r}"
-            raise SpecError(
-                "E108",
-                message,
-                hint="write numbers from 1 on, each once",
-            )
+            raise SpecError("E108", message, hint="write numbers from 1 on, each once")
 
     def value_names(self) -> ValueNames:
         """Return what the values will be called."""
@@ -764,11 +461,7 @@ class Calibration(CountingMetric[Bins]):
         """Return the bins for each number of bins."""
         bins = {size: [Bin() for _ in range(size)] for size in self.bins}
         for values, rows in counts.counts:
-            numbers = counts.take_numbers(
-                self.fields(),
-                values,
-                rows,
-            )
+            numbers = counts.take_numbers(self.fields(), values, rows)
             if numbers is None:
                 continue
             if min(numbers) < 0 or max(numbers) > 1:
@@ -794,12 +487,7 @@ class Calibration(CountingMetric[Bins]):
         size = len(bins)
         name = f"ece_{size}"
         if not counts.n:
-            return self.state(
-                name,
-                None,
-                counts,
-                note=NOTHING_COUNTED,
-            )
+            return self.state(name, None, counts, note=NOTHING_COUNTED)
         error = Fraction()
         curve = []
         for place, cell in enumerate(bins):
@@ -816,14 +504,8 @@ class Calibration(CountingMetric[Bins]):
                 point["accuracy"] = float(cell.right / cell.n)
             curve.append(point)
         margin = Margin(interval_note=BIASED, is_share=True)
-        value = divide(error, counts.n)
-        return self.state(
-            name,
-            value,
-            counts,
-            details={"bins": curve},
-            margin=margin,
-        )
+        value = float(error / counts.n)
+        return self.state(name, value, counts, details={"bins": curve}, margin=margin)
 
 
 def find_bin(confidence: float | Fraction, size: int) -> int:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
 from functools import cache
-from operator import mul
 from statistics import NormalDist
 
-from answerkey.metrics.exact import Exact, average, divide_and_root, to_integers
 from answerkey.types import MetricValue
 
+#: A number that is added and multiplied without rounding: every finite float is a fraction, and a
+#: sum of fractions is the same in any order.
+Exact = int | Fraction
 Interval = tuple[float, float]
 #: The least and the greatest number that a value can be.
 Scale = tuple[float, float]
@@ -66,16 +69,7 @@ def beta_share(first: float, second: float, point: float) -> float:
     # The fraction converges fast on this side of the mean; the other side is its mirror image.
     if point < (first + 1) / (first + second + 2):
         return math.exp(logarithm) * _continue_fraction(first, second, point) / first
-    return (
-        1
-        - math.exp(logarithm)
-        * _continue_fraction(
-            second,
-            first,
-            1 - point,
-        )
-        / second
-    )
+    return 1 - math.exp(logarithm) * _continue_fraction(second, first, 1 - point) / second
 
 
 def _continue_fraction(first: float, second: float, point: float) -> float:
@@ -294,110 +288,109 @@ def mover(parts: Iterable[tuple[float, Interval]]) -> Interval:
     return mean - reach_below, mean + reach_above
 
 
-# Standard errors of ratios of sums
+# Exact numbers, rounded once
 
 
-@dataclass(frozen=True)
+def exact(number: float) -> Exact:
+    """Return a finite number as a fraction; a whole number stays one, which is faster."""
+    return number if isinstance(number, int) else Fraction(number)
+
+
+def average(numbers: Sequence[float]) -> float:
+    """Return the mean of at least one finite number."""
+    return float(sum(map(Fraction, numbers), Fraction()) / len(numbers))
+
+
+def root(square: Exact) -> float | None:
+    """Return the square root, or None if no float is that large."""
+    top, bottom = square.as_integer_ratio()
+    number = float((Decimal(top) / Decimal(bottom)).sqrt())
+    return number if math.isfinite(number) else None
+
+
+# Ratios of sums
+
+
+@dataclass
 class Ratio:
     """A ratio of sums, which most metrics are: a mean is Σx over Σ1, precision is ΣTP over Σ(TP +
     FP).
 
-    `n` samples stand behind them. What one sample, or one cluster of samples, says differently from
-    the whole is its residual `top - R · bottom`; the spread of the residuals is the spread of R.
+    `n` samples stand behind them, with the sums of their squares and products. `several` counts
+    those that are more than a single 0/1 outcome. What one sample, or one cluster of samples, says
+    differently from the whole is its residual `top - R · bottom`; the spread of the residuals is
+    the spread of R.
     """
 
-    top: Exact
-    bottom: Exact
-    n: int
+    top: Exact = 0
+    bottom: Exact = 0
+    n: int = 0
+    top_squares: Exact = 0
+    products: Exact = 0
+    bottom_squares: Exact = 0
+    several: int = 0
+
+    def add(self, top: Exact, bottom: Exact, rows: int = 1) -> None:
+        """Add so many samples that are alike."""
+        self.n += rows
+        self.top += rows * top
+        self.bottom += rows * bottom
+        self.top_squares += rows * top**2
+        self.products += rows * top * bottom
+        self.bottom_squares += rows * bottom**2
+
+    @property
+    def value(self) -> float:
+        """The ratio; `bottom` must not be 0."""
+        return float(Fraction(self.top) / self.bottom)
+
+    @property
+    def std_dev(self) -> float | None:
+        """The sample standard deviation of the tops; None for fewer than two, or if too large."""
+        if self.n <= 1:
+            return None
+        return root(Fraction(self.n * self.top_squares - self.top**2) / (self.n * (self.n - 1)))
+
+    @property
+    def std_error(self) -> float | None:
+        """The standard error over independent samples; None for fewer than two.
+
+        √(n/(n-1) · Σ(top - R · bottom)²) / Σ bottom. Of a mean it is the sample standard deviation
+        over √n.
+        """
+        if self.n <= 1 or not self.bottom:
+            return None
+        ratio = Fraction(self.top) / self.bottom
+        residuals = self.top_squares - 2 * ratio * self.products + ratio**2 * self.bottom_squares
+        return root(self.n * residuals / ((self.n - 1) * self.bottom**2))
 
 
-def measure_error(ratio: Ratio, *, tops: Exact, products: Exact, bottoms: Exact) -> float | None:
-    """Return the standard error of a ratio over independent samples; None for fewer than two.
+def measure_clustered_error(clusters: Sequence[Sequence[Ratio]]) -> tuple[float | None, int]:
+    """Return the standard error of the mean of one or more ratios over the same clusters, and how
+    many clusters have a sample that counts.
 
-    √(n/(n-1) · Σ(top - R · bottom)²) / Σ bottom, from Σ top², Σ top · bottom and Σ bottom². Of a
-    mean it is the sample standard deviation over √n.
-    """
-    if ratio.n <= 1 or not ratio.bottom:
-        return None
-    top, bottom = ratio.top, ratio.bottom
-    residuals = bottom**2 * tops - 2 * top * bottom * products + top**2 * bottoms
-    return divide_and_root(ratio.n * residuals, (ratio.n - 1) * bottom**4)
-
-
-def measure_clustered_error(
-    clusters: Sequence[tuple[Ratio, int]], *, is_corrected: bool = True
-) -> tuple[float | None, int]:
-    """Return the standard error of a ratio over clusters, and how many clusters have a sample that
-    counts.
-
-    Each cluster is given with how often it occurs. √(Σ (top - R · bottom)²) / Σ bottom with the
-    sums of each cluster, times √(C/(C-1)) where corrected. None for fewer than two clusters.
-    """
-    size = sum(count for ratio, count in clusters if ratio.n)
-    counts = [count for _, count in clusters]
-    # Numerators and denominators in the same units.
-    whole, _ = to_integers(
-        [ratio.top for ratio, _ in clusters] + [ratio.bottom for ratio, _ in clusters]
-    )
-    tops = whole[: len(clusters)]
-    bottoms = whole[len(clusters) :]
-    top = sum(map(mul, tops, counts))
-    bottom = sum(map(mul, bottoms, counts))
-    if size <= 1 or not bottom:
-        return None, size
-    residuals = 0
-    for cluster_top, cluster_bottom, count in zip(
-        tops,
-        bottoms,
-        counts,
-        strict=True,
-    ):
-        residuals += count * (cluster_top * bottom - top * cluster_bottom) ** 2
-    if is_corrected:
-        return divide_and_root(size * residuals, (size - 1) * bottom**4), size
-    return divide_and_root(residuals, bottom**4), size
-
-
-def average_clustered_error(
-    clusters: Sequence[Sequence[Ratio]], *, is_corrected: bool
-) -> tuple[float | None, int]:
-    """Return the standard error of the mean of several ratios over the same clusters, and how many
-    these are.
-
-    Each cluster is given with its sums for every ratio. Its residual is the mean of its residuals:
-    (top - R · bottom) / Σ bottom.
+    Each cluster is given with its sums for every ratio. Its residual is the sum of its residuals:
+    (top - R · bottom) / Σ bottom. The error is √(C/(C-1) · Σ residual²) over the number of ratios;
+    None for fewer than two clusters.
     """
     size = sum(any(ratio.n for ratio in ratios) for ratios in clusters)
-    if size <= 1:
-        return None, size
     columns = list(zip(*clusters, strict=True))
     tops = [sum(ratio.top for ratio in column) for column in columns]
     bottoms = [sum(ratio.bottom for ratio in column) for column in columns]
-    correction = size / (size - 1) if is_corrected else 1.0
+    if size <= 1 or not all(bottoms):
+        return None, size
+    residuals = []
+    for ratios in clusters:
+        residual = Fraction()
+        for ratio, top, bottom in zip(ratios, tops, bottoms, strict=True):
+            residual += Fraction(ratio.top * bottom - top * ratio.bottom) / bottom**2
+        residuals.append(residual)
     try:
-        residuals = [_add_residuals(ratios, tops, bottoms) for ratios in clusters]
-        squares = math.fsum(residual * residual for residual in residuals)
-        error = math.sqrt(correction * squares) / len(columns)
+        distance = math.hypot(*residuals)
     except OverflowError:
         return None, size
-    if not math.isfinite(error):
-        return None, size
-    return error, size
-
-
-def _add_residuals(
-    ratios: Sequence[Ratio], tops: Sequence[Exact], bottoms: Sequence[Exact]
-) -> float:
-    """Return the sum of a cluster's residuals: (top - R · bottom) / Σ bottom."""
-    residuals = []
-    for ratio, top, bottom in zip(
-        ratios,
-        tops,
-        bottoms,
-        strict=True,
-    ):
-        residuals.append((ratio.top * bottom - top * ratio.bottom) / bottom**2)
-    return math.fsum(residuals)
+    error = math.sqrt(size / (size - 1)) * distance / len(columns)
+    return error if math.isfinite(error) else None, size
 
 
 # Margins: standard error, interval and method of one value
@@ -425,7 +418,7 @@ class Margin:
 
 def bound_value(
     value: float,
-    std_error: float,
+    std_error: float | None,
     df: int,
     method: str,
     *,
@@ -436,44 +429,31 @@ def bound_value(
 
     With `score_method`, a share that is neither 0 nor 1 gets the score interval.
     """
+    note = TOO_LARGE_SPREAD
+    if not std_error:
+        if df == 0:
+            note = ONE_SAMPLE
+        elif std_error is not None:
+            note = ALL_ALIKE
+        return Margin(std_error, interval_note=note, is_share=is_share)
     if score_method and is_share and 0 < value < 1:
-        return Margin(
-            std_error,
-            score_interval(value, std_error, df),
-            score_method,
-            is_share=True,
-        )
-    interval = student(
-        value,
-        std_error,
-        df,
-        is_share=is_share,
-    )
+        method = score_method
+        interval = score_interval(value, std_error, df)
+    else:
+        interval = student(value, std_error, df, is_share=is_share)
     if not all(map(math.isfinite, interval)):
-        return Margin(
-            std_error,
-            interval_note=TOO_LARGE_SPREAD,
-            is_share=is_share,
-        )
-    return Margin(
-        std_error,
-        interval,
-        method,
-        is_share=is_share,
-    )
+        return Margin(std_error, interval_note=note, is_share=is_share)
+    return Margin(std_error, interval, method, is_share=is_share)
 
 
 def measure_share(count: int, of: int) -> Margin:
     """Return how sure a share of at least one 0/1 outcome is: the Wilson interval, whatever its
     size.
     """
-    error = divide_and_root(count * (of - count), of**2 * (of - 1)) if of > 1 else None
-    return Margin(
-        error,
-        wilson(count, of),
-        WILSON,
-        is_share=True,
-    )
+    error = None
+    if of > 1:
+        error = root(Fraction(count * (of - count), of**2 * (of - 1)))
+    return Margin(error, wilson(count, of), WILSON, is_share=True)
 
 
 def measure_f1(hits: int, misses: int) -> Margin:
@@ -487,90 +467,34 @@ def measure_f1(hits: int, misses: int) -> Margin:
     # (1 + J)².
     error = None
     if size > 1:
-        error = divide_and_root(4 * size**2 * hits * misses, (size - 1) * (size + hits) ** 4)
+        error = root(Fraction(4 * size**2 * hits * misses, (size - 1) * (size + hits) ** 4))
     low, high = wilson(hits, size)
-    return Margin(
-        error,
-        (2 * low / (1 + low), 2 * high / (1 + high)),
-        WILSON,
-        is_share=True,
-    )
-
-
-def measure_mean(
-    value: float | None,
-    std_error: float | None,
-    n: int,
-    method: str = STUDENT,
-    *,
-    score_method: str | None = None,
-    is_share: bool = False,
-) -> Margin:
-    """Return how sure a mean, or another ratio of sums, over `n` independent samples is.
-
-    As `bound_value`.
-    """
-    if value is None or not std_error:
-        note = ALL_ALIKE
-        if n == 1:
-            note = ONE_SAMPLE
-        elif std_error is None:
-            note = TOO_LARGE_SPREAD
-        return Margin(
-            std_error,
-            interval_note=note,
-            is_share=is_share,
-        )
-    return bound_value(
-        value, std_error, n - 1, method, score_method=score_method, is_share=is_share
-    )
+    interval = (2 * low / (1 + low), 2 * high / (1 + high))
+    return Margin(error, interval, WILSON, is_share=True)
 
 
 def average_shares(shares: Sequence[Counts]) -> Margin:
     """Return how sure the mean of independent shares is, each of at least two 0/1 outcomes.
 
-    The squared standard errors add up. A share that is all or nothing shows no spread, which is
-    chance as often as truth: it is given that of the Jeffreys posterior. Degrees of freedom by
-    Satterthwaite.
+    A share that is all or nothing shows no spread, which is chance as often as truth: it is given
+    that of the Jeffreys posterior.
     """
     if any(of <= 1 for _, of in shares):
         return Margin(interval_note=SINGLE, is_share=True)
     if not shares:
         return Margin()
-    size = len(shares)
-    means = []
     spreads = []
-    weights = []
     for count, of in shares:
-        spread = _measure_spread(count, of)
-        means.append(count / of)
-        spreads.append(spread)
-        weights.append(spread**2 / (of - 1))
-    mean = math.fsum(means) / size
-    total = math.fsum(spreads)
-    error = math.sqrt(total) / size
+        spread = (count + 0.5) * (of - count + 0.5) / ((of + 1) ** 2 * (of + 2))
+        if 0 < count < of:
+            spread = count * (of - count) / (of * of * (of - 1))
+        spreads.append((spread, of - 1))
+    mean = average([count / of for count, of in shares])
+    margin = _add_spreads(mean, spreads, is_share=True)
     if mean in {0.0, 1.0}:
         interval = mover((count / of, wilson(count, of)) for count, of in shares)
-        return Margin(
-            error,
-            interval,
-            MOVER,
-            is_share=True,
-        )
-    df = max(1, int(total**2 / math.fsum(weights)))
-    return Margin(
-        error,
-        score_interval(mean, error, df),
-        STRATIFIED,
-        is_share=True,
-    )
-
-
-def _measure_spread(count: int, of: int) -> float:
-    """Return the squared standard error of a share."""
-    if 0 < count < of:
-        return count * (of - count) / (of * of * (of - 1))
-    return (count + 0.5) * (of - count + 0.5) / ((of + 1) ** 2 * (of + 2))
+        return replace(margin, interval=interval, interval_method=MOVER)
+    return margin
 
 
 def average_counts(counts: Sequence[Counts]) -> tuple[float, Interval | None]:
@@ -589,29 +513,25 @@ def average_errors(values: Sequence[MetricValue]) -> Margin:
         return Margin(interval_note=note, is_share=is_share)
     largest = max(errors)
     if not largest:
-        return Margin(
-            largest,
-            interval_note=NO_SPREAD,
-            is_share=is_share,
-        )
-    squares = []
-    weights = []
+        return Margin(largest, interval_note=NO_SPREAD, is_share=is_share)
+    spreads = []
     for value, error in zip(values, errors, strict=True):
-        # Divided by the largest, no square is too large for a float.
-        square = (error / largest) ** 2
         # The degrees of freedom of a standard error are one less than its clusters, or samples.
         size = int(str(value.details.get("clusters", value.n)))
-        squares.append(square)
-        weights.append(square**2 / max(1, size - 1))
-    total = math.fsum(squares)
+        # Divided by the largest, no square is too large for a float.
+        spreads.append(((error / largest) ** 2, max(1, size - 1)))
     mean = average([float(value.value or 0) for value in values])
-    error = largest * math.sqrt(total) / len(values)
-    df = max(1, int(total**2 / math.fsum(weights)))
-    return bound_value(
-        mean,
-        error,
-        df,
-        STRATIFIED,
-        score_method=STRATIFIED,
-        is_share=is_share,
-    )
+    return _add_spreads(mean, spreads, is_share=is_share, unit=largest)
+
+
+def _add_spreads(
+    mean: float, spreads: Sequence[tuple[float, int]], *, is_share: bool, unit: float = 1.0
+) -> Margin:
+    """Return how sure the mean of independent values is, from their squared standard errors.
+
+    These come with their degrees of freedom, and add up; those of the sum are by Satterthwaite.
+    """
+    total = math.fsum(spread for spread, _ in spreads)
+    error = unit * math.sqrt(total) / len(spreads)
+    df = max(1, int(total**2 / math.fsum(spread**2 / df for spread, df in spreads)))
+    return bound_value(mean, error, df, STRATIFIED, score_method=STRATIFIED, is_share=is_share)

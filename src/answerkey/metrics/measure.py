@@ -28,34 +28,31 @@ from answerkey.metrics.base import (
     count_left_out,
     split_counts,
 )
-from answerkey.metrics.exact import average
 from answerkey.metrics.intervals import (
     CLUSTERED_STUDENT,
     CLUSTERED_WILSON,
     Margin,
     Ratio,
     Scale,
-    average_clustered_error,
+    average,
     average_errors,
     average_shares,
     bound_value,
     measure_clustered_error,
-)
-from answerkey.metrics.rows import (
-    find_extra_rows,
-    is_ordered,
-    name_clusters,
-    name_groups,
-    number_samples,
 )
 from answerkey.metrics.task_counts import COUNTED_FIELDS
 from answerkey.metrics.trials import (
     Trials,
     aggregate_scores,
     average_orders,
+    find_extra_rows,
     find_first_rows,
     holds_other,
     holds_shares,
+    is_ordered,
+    name_clusters,
+    name_groups,
+    number_samples,
 )
 from answerkey.types import Groups, GroupValue, MetricValue, Scores
 
@@ -71,13 +68,11 @@ class Design:
 
     Each column of `group_by` gives a metric's value for each of its groups, and their average.
     Samples with the same `cluster_by` are not independent (questions on one passage), and the
-    interval allows for that, with the correction C/(C-1) for few clusters unless it is switched
-    off.
+    interval allows for that, with the correction C/(C-1) for few clusters.
     """
 
     group_by: tuple[str, ...] = ()
     cluster_by: str | None = None
-    is_corrected: bool = True
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -173,7 +168,6 @@ class _Tables:
         rows: pl.DataFrame,
         trials: Trials | None,
     ) -> None:
-        self._metrics = metrics
         self._rows = rows
         self._has_trials = trials is not None
         self.trials = trials or Trials(num_trials=1)
@@ -201,17 +195,16 @@ class _Tables:
     @cached_property
     def by_sample(self) -> _Table:
         """One row for each sample: first its trials are aggregated, then its orders."""
-        names = _list_fields(self._metrics)
         table = self.by_row
         size = self.trials.num_trials
         if self._has_trials:
             firsts = pl.int_range(0, len(table.scores), size, eager=True)
-            scores = aggregate_scores(table.scores, self.trials, names)
+            scores = aggregate_scores(table.scores, self.trials)
             table = replace(table.take(firsts), scores=scores)
         if is_ordered(self._rows):
             owners = self._rows["base_sample_id"].gather_every(size)
             firsts = find_first_rows(owners)
-            scores = average_orders(table.scores, owners.rle_id(), names)
+            scores = average_orders(table.scores, owners.rle_id())
             table = replace(table.take(firsts), scores=scores)
         return table
 
@@ -251,7 +244,7 @@ def compute_metrics(
 ) -> list[list[MetricValue]]:
     """Return the values of each metric; one that cannot be computed is a null with the reason.
 
-    `rows` says what is known of each row of the scores, see `metrics.rows`.
+    `rows` says what is known of each row of the scores, see `RowFacts`.
     """
     tables = everything = _Tables(metrics, scores, rows, trials)
     is_extra = find_extra_rows(rows)
@@ -514,21 +507,11 @@ def _bound_by_clusters(
         if note is not None:
             bounded += _note_intervals([value], note)
             continue
-        if names == [value.name]:
-            single = [(cluster[value.name], 1) for cluster in ratios]
-            error, size = measure_clustered_error(single, is_corrected=design.is_corrected)
-        else:
-            several = [[cluster[name] for name in names] for cluster in ratios]
-            error, size = average_clustered_error(several, is_corrected=design.is_corrected)
-        bare = replace(value, **_NO_MARGIN)
-        bounded.append(
-            bound_clustered(
-                bare,
-                error,
-                size,
-                design,
-            )
+        error, size = measure_clustered_error(
+            [[cluster[name] for name in names] for cluster in ratios]
         )
+        bare = replace(value, **_NO_MARGIN)
+        bounded.append(bound_clustered(bare, error, size, design))
     return bounded
 
 
@@ -561,7 +544,6 @@ def bound_clustered(
     details = {
         **value.details,
         "clusters": size,
-        "clusters_corrected": design.is_corrected,
         "cluster_by": design.cluster_by,
     }
     value = replace(value, details=details)
@@ -702,13 +684,8 @@ def _bound_mean(
     """Return the mean over the groups with its clustered interval."""
     if not clusters:
         return replace(mean, interval_note="no formula for clusters fits this type")
-    error, size = average_clustered_error(clusters, is_corrected=design.is_corrected)
-    return bound_clustered(
-        mean,
-        error,
-        size,
-        design,
-    )
+    error, size = measure_clustered_error(clusters)
+    return bound_clustered(mean, error, size, design)
 
 
 def _describe(label: str | None, value: MetricValue) -> GroupValue:

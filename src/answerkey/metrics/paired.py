@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from answerkey.metrics.exact import sum_exactly
 from answerkey.metrics.intervals import (
     CLUSTERED_STUDENT,
     NEWCOMBE,
@@ -26,7 +25,6 @@ from answerkey.metrics.intervals import (
     Ratio,
     binomial_cdf,
     measure_clustered_error,
-    measure_error,
     student,
     student_tails,
     toss_share,
@@ -92,60 +90,31 @@ class Difference:
 
 
 def measure_difference(
-    pairs: Sequence[Pair],
-    clusters: Mapping[str, Sequence[Pair]] | None = None,
-    *,
-    is_corrected: bool = True,
+    pairs: Sequence[Pair], clusters: Mapping[str, Sequence[Pair]] | None = None
 ) -> Difference:
     """Return the difference over one or more pairs of finite values.
 
     `clusters` are the same pairs by cluster; the test and the interval then allow for them.
     """
-    n = sum(count for _, _, count in pairs)
-    first, _ = sum_exactly((left, count) for left, _, count in pairs)
-    second, _ = sum_exactly((right, count) for _, right, count in pairs)
-    total = first - second
-    value = float(total / n)
+    differences = _sum_differences(pairs)
+    n = differences.n
+    first = sum((count * Fraction(left) for left, _, count in pairs), Fraction())
+    second = first - differences.top
+    value = differences.value
     flips = _count_flips(pairs)
     p_exact = p_mid = None
     if flips is not None:
         p_exact, p_mid = mcnemar(flips)
     if clusters is not None:
-        ratios = [(_sum_differences(cluster), 1) for cluster in clusters.values()]
-        error, _ = measure_clustered_error(ratios, is_corrected=is_corrected)
-        evidence = _weigh_clusters(
-            value,
-            error,
-            len(clusters),
-        )
+        ratios = [[_sum_differences(cluster)] for cluster in clusters.values()]
+        error, _ = measure_clustered_error(ratios)
+        evidence = _weigh_clusters(value, error, len(clusters))
+    elif flips is not None:
+        evidence = _weigh_flips(value, differences.std_error, flips, p_exact)
     else:
-        squares = Fraction()
-        for left, right, count in pairs:
-            squares += count * (Fraction(left) - Fraction(right)) ** 2
-        error = measure_error(
-            Ratio(total, n, n),
-            tops=squares,
-            products=total,
-            bottoms=n,
-        )
-        if flips is not None:
-            evidence = _weigh_flips(
-                value,
-                error,
-                flips,
-                p_exact,
-            )
-        else:
-            evidence = _weigh_samples(value, error, n)
+        evidence = _weigh_samples(value, differences.std_error, n)
     return Difference(
-        n,
-        float(first / n),
-        float(second / n),
-        value,
-        evidence,
-        flips,
-        p_exact,
-        p_mid,
+        n, float(first / n), float(second / n), value, evidence, flips, p_exact, p_mid
     )
 
 
@@ -156,30 +125,17 @@ def _count_flips(pairs: Sequence[Pair]) -> Flips | None:
         if left not in {0, 1} or right not in {0, 1}:
             return None
         counts[left, right] += count
-    return Flips(
-        counts[1, 1],
-        counts[1, 0],
-        counts[0, 1],
-        counts[0, 0],
-    )
+    return Flips(counts[1, 1], counts[1, 0], counts[0, 1], counts[0, 0])
 
 
 def _weigh_clusters(value: float, error: float | None, clusters: int) -> Evidence:
     """Return how sure a difference over clusters is."""
     if clusters < FEWEST_CLUSTERS:
         note = f"it needs {FEWEST_CLUSTERS} clusters, there are {clusters}"
-        return Evidence(
-            error,
-            interval_note=note,
-            clusters=clusters,
-        )
+        return Evidence(error, interval_note=note, clusters=clusters)
     if not error:
         note = f"all {clusters} clusters differ alike"
-        return Evidence(
-            error,
-            interval_note=note,
-            clusters=clusters,
-        )
+        return Evidence(error, interval_note=note, clusters=clusters)
     return Evidence(
         error,
         student(value, error, clusters - 1),
@@ -196,22 +152,10 @@ def _weigh_flips(
     """Return how sure a difference of right answers is."""
     if flips.first_only + flips.second_only < FEWEST_FLIPS:
         interval = bound_flips(flips)
-        return Evidence(
-            error,
-            interval,
-            NEWCOMBE,
-            p=p_exact,
-            p_method=EXACT_TEST,
-        )
+        return Evidence(error, interval, NEWCOMBE, p=p_exact, p_method=EXACT_TEST)
     error = error or 0.0
     interval = student(value, error, flips.n - 1)
-    return Evidence(
-        error,
-        interval,
-        STUDENT,
-        p=p_exact,
-        p_method=EXACT_TEST,
-    )
+    return Evidence(error, interval, STUDENT, p=p_exact, p_method=EXACT_TEST)
 
 
 def _weigh_samples(value: float, error: float | None, n: int) -> Evidence:
@@ -220,22 +164,15 @@ def _weigh_samples(value: float, error: float | None, n: int) -> Evidence:
         note = "there is one sample" if n == 1 else "all samples differ alike"
         return Evidence(error, interval_note=note)
     p = student_tails(value / error, n - 1)
-    return Evidence(
-        error,
-        student(value, error, n - 1),
-        STUDENT,
-        p=p,
-        p_method=PAIRED_TEST,
-    )
+    interval = student(value, error, n - 1)
+    return Evidence(error, interval, STUDENT, p=p, p_method=PAIRED_TEST)
 
 
 def _sum_differences(pairs: Iterable[Pair]) -> Ratio:
-    total = Fraction()
-    n = 0
+    differences = Ratio()
     for left, right, count in pairs:
-        total += count * (Fraction(left) - Fraction(right))
-        n += count
-    return Ratio(total, n, n)
+        differences.add(Fraction(left) - Fraction(right), 1, count)
+    return differences
 
 
 def mcnemar(flips: Flips) -> tuple[float, float]:

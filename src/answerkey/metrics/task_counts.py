@@ -25,9 +25,7 @@ The counts of a task are a plain mapping that JSON can hold, called its `tally` 
     fallback            only where a scorer has one: scorer key → see `_count_fallback`
     theirs              only where another tool has judged the completions, too: see
     `_compare_verdicts`
-    trials              only under trials: num_trials, the counts of trials, and votes: see
-    `count_votes`;
-                        self_consistency is the share of trials that agree with most of their sample
+    trials              only under trials: num_trials, and the counts of trials
     orders              only under orders of options: the counts of all rows; left_in_place: how
     many samples
                         are shown as in the file, by reason; extra: rows that only estimate a prior
@@ -48,17 +46,17 @@ from typing import Any
 import polars as pl
 
 from answerkey.metrics.base import sort_keys
-from answerkey.metrics.exact import divide
-from answerkey.metrics.rows import (
+from answerkey.metrics.trials import (
     NO_GROUP,
+    SEVERITY,
     Examples,
     RowFacts,
     describe_samples,
     find_extra_rows,
+    find_worst_rows,
     is_ordered,
     number_samples,
 )
-from answerkey.metrics.trials import SEVERITY, VOTES, count_votes, find_worst_rows
 from answerkey.reader.markup import THOUGHT_BEGIN
 from answerkey.reader.stated_answer import DECLINED
 from answerkey.types import (
@@ -83,9 +81,6 @@ STOPPED_EARLY = "STOPPED_EARLY"
 MODEL_CALL_FAILED = frozenset(["JUDGE_CALL_FAILED", "FALLBACK_CALL_FAILED"])
 #: What is no failure of the scorer itself: a model that gave no reply, a row that was left out.
 NOT_SCORING = MODEL_CALL_FAILED | {STOPPED_EARLY}
-#: Why we and another tool differ where our scorer found the completion VALID.
-READ_ALIKE, READ_ANOTHER, READ_NOTHING = "READ_ALIKE", "READ_ANOTHER", "THEY_READ_NOTHING"
-FORMAT_FAILURE = "FORMAT_FAILURE"
 
 #: What a reason is grouped by: all before its second colon, for `SNIPPET_FAILED (raised): KeyError:
 #: 'x'` has as many forms as there are keys.
@@ -93,7 +88,6 @@ _REASON_GROUP = r"^([^:]*(?:: [^:]*)?)"
 #: The metadata that counts are made of.
 COUNTED_FIELDS = frozenset(
     {
-        *VOTES,
         "choices",
         "completion_validity",
         "doubted_choice",
@@ -101,6 +95,7 @@ COUNTED_FIELDS = frozenset(
         "fallback_text",
         "ground_truth_choice",
         "is_correct",
+        "predicted_choice",
         "validity_reason",
     }
 )
@@ -126,7 +121,7 @@ def describe_rows(
     """Return what the metrics and counts need to know of a chunk, without ids and texts.
 
     The table has `call_status`, `is_cut_off` and `is_thinking`, and where another tool has judged
-    the completions `their_score` and `dispute`. Ids and beginnings of texts are kept of the first
+    the completions `their_score`. Ids and beginnings of texts are kept of the first
     row with each reason.
     """
     scores = verdicts[main]
@@ -156,14 +151,7 @@ def describe_rows(
         }
         examples |= _find_examples(f"failures of {key}", _name_failures(table, calls), failed)
     if any(completion.their_score is not None for completion in completions):
-        disputed = _find_disputes(completions, scores)
-        described += disputed.get_columns()
-        if "dispute" in disputed.columns:
-            shown["predicted_choice"] = scores.text("predicted_choice")
-            shown["their_answer"] = completions.column("their_answer")
-            for side, score in _SIDES.items():
-                reasons = _mask(disputed["dispute"], disputed["their_score"] == score)
-                examples |= _find_examples(side, reasons, shown)
+        described.append(completions.column("their_score"))
     return RowFacts(pl.DataFrame(described), examples)
 
 
@@ -175,40 +163,6 @@ def _find_examples(kind: str, reasons: pl.Series, shown: Mapping[str, pl.Series]
         example = {name: series[row] for name, series in shown.items()}
         examples[kind, str(reasons[row])] = example
     return examples
-
-
-def _find_disputes(completions: Completions, scores: Scores) -> pl.DataFrame:
-    """Return the verdicts of another tool, and why they differ from ours where they do.
-
-    The reason is why our scorer found the completion INVALID, or what was read: READ_ANOTHER,
-    THEY_READ_NOTHING, FORMAT_FAILURE where they compared the whole text, or READ_ALIKE where the
-    same answer was read and the truths differ.
-    """
-    correct = scores.column("is_correct")
-    if correct is None or "is_correct" in scores.encoded or not correct.dtype.is_numeric():
-        return pl.DataFrame()
-    theirs = completions.column("their_score")
-    answer = completions.column("their_answer")
-    stripped = answer.fill_null("").str.strip_chars()
-    is_whole_text = stripped == completions.column("completion").str.strip_chars()
-    is_theirs = theirs == 1
-    is_invalid = scores.text("completion_validity") == Validity.INVALID.value
-    reason = (
-        pl.when(is_invalid & is_theirs)
-        .then(scores.text("validity_reason").fill_null(Validity.INVALID.value))
-        .when(answer == scores.text("predicted_choice"))
-        .then(pl.lit(READ_ALIKE))
-        .when((stripped == "") & ~is_theirs)
-        .then(pl.lit(READ_NOTHING))
-        .when(is_whole_text & ~is_theirs)
-        .then(pl.lit(FORMAT_FAILURE))
-        .otherwise(pl.lit(READ_ANOTHER))
-    )
-    is_disputed = scores.frame["status"] == ScoreStatus.SCORED.value
-    is_disputed &= correct.is_in(_RIGHT_OR_WRONG) & theirs.is_in(_RIGHT_OR_WRONG)
-    is_disputed &= correct != theirs
-    dispute = pl.when(is_disputed).then(reason).alias("dispute")
-    return pl.select(theirs, dispute)
 
 
 # Why rows are invalid, or have no score
@@ -339,7 +293,7 @@ def count_task(
     if any(fallback.values()):
         counts["fallback"] = {key: read for key, read in fallback.items() if read}
     if "their_score" in rows.columns:
-        counts["theirs"] = _compare_verdicts(facts, scores)
+        counts["theirs"] = _compare_verdicts(rows["their_score"], scores)
     if num_trials > 1 or is_ordered(rows):
         _count_samples(counts, facts, scores, num_trials, extra)
     return counts
@@ -368,10 +322,6 @@ def _count_samples(
     if is_ordered(rows):
         left_in_place = _count_each(rows["left_in_place"].gather(worst))
         counts["orders"] = {"counts": row_counts, "left_in_place": left_in_place, "extra": extra}
-        return
-    votes = count_votes(scores, num_trials)
-    if votes:
-        counts["trials"]["votes"] = votes
 
 
 def _count_unscored(rows: pl.DataFrame, verdicts: Mapping[str, Scores], num_trials: int) -> int:
@@ -532,37 +482,30 @@ def _count_fallback(scores: Scores) -> dict[str, int]:
     return {**counts.row(0, named=True), "failed": len(failed) - failed.null_count()}
 
 
-#: Who alone calls a completion right, and what the other tool's score then is.
-_SIDES = {"only_theirs": 1, "only_ours": 0}
-
-
-def _compare_verdicts(facts: RowFacts, scores: Scores) -> dict[str, Any]:
+def _compare_verdicts(theirs: pl.Series, scores: Scores) -> dict[str, Any]:
     """Return how the imported verdicts of another tool on the same completions compare with ours.
 
     compared      completions with a verdict of both: right or wrong
-    both_right, both_wrong
-    only_theirs   they say right, we say wrong: count, and reason → count, first example
-    only_ours     the reverse
+    both_right, both_wrong, only_theirs, only_ours
+                  who calls how many of them right
     not_compared  why → count: NOT_JUDGED and PARTLY_RIGHT by them, NOT_SCORED by us
     """
     correct = scores.column("is_correct")
-    if correct is None:
+    if correct is None or "is_correct" in scores.encoded or not correct.dtype.is_numeric():
         return {}
-    theirs = facts.table["their_score"]
-    ours = correct.cast(pl.Float64, strict=False)
+    ours = correct.cast(pl.Float64)
     is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
     is_scored &= ours.is_in(_RIGHT_OR_WRONG).fill_null(value=False)
     is_judged = theirs.is_not_null()
     is_compared = is_scored & theirs.is_in(_RIGHT_OR_WRONG).fill_null(value=False)
-    counts: dict[str, Any] = {
-        "compared": int(is_compared.sum()),
-        "both_right": int((is_compared & (ours == 1) & (theirs == 1)).sum()),
-        "both_wrong": int((is_compared & (ours == 0) & (theirs == 0)).sum()),
+    sides = {
+        "compared": is_compared,
+        "both_right": is_compared & (ours == 1) & (theirs == 1),
+        "both_wrong": is_compared & (ours == 0) & (theirs == 0),
+        "only_theirs": is_compared & (theirs > ours),
+        "only_ours": is_compared & (theirs < ours),
     }
-    for side, score in _SIDES.items():
-        disputes = _mask(facts.table["dispute"], is_compared & (theirs == score))
-        reasons = _count_reasons(side, disputes, facts.examples)
-        counts[side] = {"count": _add_reasons(reasons), "reasons": reasons}
+    counts: dict[str, Any] = {name: int(rows.sum()) for name, rows in sides.items()}
     left_out = {
         "NOT_JUDGED": int((is_scored & ~is_judged).sum()),
         "NOT_SCORED": int((~is_scored).sum()),
@@ -599,7 +542,7 @@ def measure_chance(choice_counts: Mapping[int, int]) -> float | None:
     chances = Fraction()
     for size, count in choice_counts.items():
         chances += Fraction(count, size)
-    return divide(chances, total)
+    return float(chances / total)
 
 
 def correct_for_chance(share: float, chance: float) -> float | None:
@@ -626,7 +569,7 @@ def measure_kappa(letters: Letters) -> float | None:
         hits += row.get(letter, 0)
         by_accident += sum(row.values()) * predicted[letter]
     bottom = total * total - by_accident
-    return divide(hits * total - by_accident, bottom) if bottom else None
+    return (hits * total - by_accident) / bottom if bottom else None
 
 
 def measure_recalls(letters: Letters) -> dict[str, float]:

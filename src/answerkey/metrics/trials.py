@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
 import polars as pl
 
-from answerkey.metrics.base import is_finite, read_column
-from answerkey.metrics.exact import divide, divide_and_root, sum_exactly
-from answerkey.types import EMPTY_STRUCT_FIELD, MetricValue, Scores, ScoreStatus
+from answerkey.metrics.base import is_finite, read_column, write_label
+from answerkey.metrics.intervals import Ratio, exact
+from answerkey.types import EMPTY_STRUCT_FIELD, MetricValue, Samples, Scores, ScoreStatus
 
 AggregatorName = Literal["mean", "min", "max", "pass@k", "pass^k", "pass@k_plugin", "pass^k_plugin"]
 
@@ -28,13 +28,9 @@ AggregatorName = Literal["mean", "min", "max", "pass@k", "pass^k", "pass@k_plugi
 #: trials without putting them back: the unbiased forms of the plug-in ones.
 WITH_K = frozenset({"pass@k", "pass^k", "pass@k_plugin", "pass^k_plugin"})
 UNBIASED = frozenset({"pass@k", "pass^k"})
-#: What a trial votes for, the first that a scorer has; null is no vote.
-VOTES = ("predicted_choice", "answer_pred")
 
 #: A sample counts as its worst row.
 SEVERITY = {ScoreStatus.ERROR.value: 4, ScoreStatus.FAILED.value: 3}
-
-_TEXTS = (pl.String, pl.Null)
 
 
 @dataclass(frozen=True)
@@ -126,6 +122,100 @@ class Trials:
         return names
 
 
+# What is known of each row of scores besides the score: its sample, its order, and its labels
+
+#: How samples without a group are called.
+NO_GROUP = "(none)"
+
+_ORDER_COLUMNS = ("base_sample_id", "left_in_place", "is_extra")
+
+#: A row that shows what a reason means: by the kind of reason and the reason.
+Examples = Mapping[tuple[str, str], Mapping[str, str | None]]
+
+
+@dataclass(frozen=True)
+class RowFacts:
+    """What the metrics and counts need to know of rows besides their scores.
+
+    `table` has a row for each sample and trial, in the order of the scores. Where options are shown
+    in several orders it has `base_sample_id`, `left_in_place` and `is_extra`; a column of the
+    dataset `x` is there as text in `label:x`; then come the columns of `describe_rows`.
+    """
+
+    table: pl.DataFrame
+    examples: Examples = field(default_factory=dict)
+
+    @classmethod
+    def join(cls, chunks: Sequence[RowFacts]) -> RowFacts:
+        """Return the facts of all chunks; of several examples the first one stays."""
+        examples: dict[tuple[str, str], Mapping[str, str | None]] = {}
+        for chunk in reversed(chunks):
+            examples |= chunk.examples
+        table = pl.concat([chunk.table for chunk in chunks], how="diagonal_relaxed")
+        return cls(table, examples)
+
+
+def describe_samples(samples: Samples, columns: Iterable[str]) -> pl.DataFrame:
+    """Return what is known of these rows, with the labels in these columns of the dataset."""
+    series = []
+    if samples.orders is not None:
+        for name in _ORDER_COLUMNS:
+            if name in samples.orders.columns:
+                series.append(samples.orders[name])
+    for column in dict.fromkeys(columns):
+        labels = label_rows(samples, column).cast(pl.Categorical)
+        series.append(labels.alias(f"label:{column}"))
+    return pl.DataFrame(series)
+
+
+def label_rows(samples: Samples, column: str) -> pl.Series:
+    """Return a column of the dataset as text, as metrics write values; null stays null."""
+    labels: list[str | None] = []
+    for value in samples.values(column):
+        labels.append(None if value is None else write_label(value))
+    return pl.Series(column, labels, dtype=pl.String)
+
+
+def name_groups(labels: pl.Series) -> pl.Series:
+    """Return labels with the samples that have none in a group of their own."""
+    return labels.cast(pl.String).fill_null(NO_GROUP)
+
+
+def name_clusters(labels: pl.Series, owners: pl.Series) -> pl.Series:
+    """Return labels with each sample that has none in a cluster of its own.
+
+    `owners` are the ids or numbers of the samples. No label begins like the names of such clusters.
+    """
+    single = pl.lit("\0") + owners.cast(pl.String)
+    text = labels.cast(pl.String)
+    clusters = pl.select(pl.when(text.is_null()).then(single).otherwise(text)).to_series()
+    return clusters.rename(labels.name)
+
+
+def find_owners(samples: Samples) -> pl.Series:
+    """Return the id of the sample that each row is of, in whatever order its options stand."""
+    return samples.ids if samples.orders is None else samples.orders["base_sample_id"]
+
+
+def is_ordered(rows: pl.DataFrame) -> bool:
+    """Whether options are shown in other orders than in the file."""
+    return "base_sample_id" in rows.columns
+
+
+def number_samples(rows: pl.DataFrame, size: int, num_trials: int) -> pl.Series:
+    """Return a number for each of `size` rows, the same for all rows of a sample."""
+    if is_ordered(rows):
+        return rows["base_sample_id"].rle_id()
+    return pl.int_range(size, eager=True) // num_trials
+
+
+def find_extra_rows(rows: pl.DataFrame) -> pl.Series | None:
+    """Return which rows are there only to estimate a prior; None if there are no such rows."""
+    if "is_extra" not in rows.columns or not rows["is_extra"].any():
+        return None
+    return rows["is_extra"]
+
+
 # Which rows belong together
 
 
@@ -146,15 +236,12 @@ def find_worst_rows(severity: pl.Series, owners: pl.Series) -> pl.Series:
 # One row per sample
 
 
-def aggregate_scores(
-    scores: Scores, trials: Trials, listed: Collection[str] | None = None
-) -> Scores:
+def aggregate_scores(scores: Scores, trials: Trials) -> Scores:
     """Return one row per sample from a table of trials.
 
     A sample is SCORED when all its trials are; otherwise it has the status and reason of its worst
     trial. Values become their aggregates; a value that is no number, and all metadata, become the
-    list of what the trials say. With `listed`, metadata of other names stays null: nobody is going
-    to look at it.
+    list of what the trials say.
     """
     aggregators: dict[str, dict[str, Aggregator]] = {}
     for name in scores.value_names:
@@ -162,35 +249,20 @@ def aggregate_scores(
         aggregators[name] = {f"{name}.{function.label}": function for function in functions}
         aggregators[name][name] = functions[0]
     owners = pl.int_range(len(scores), eager=True) // trials.num_trials
-    return _combine_rows(
-        scores,
-        owners,
-        aggregators,
-        listed,
-    )
+    return _combine_rows(scores, owners, aggregators)
 
 
-def average_orders(
-    scores: Scores, owners: pl.Series, listed: Collection[str] | None = None
-) -> Scores:
+def average_orders(scores: Scores, owners: pl.Series) -> Scores:
     """Return one row per sample with the mean of each value over its orders.
 
     Otherwise like `aggregate_scores`.
     """
     aggregators = {name: {name: DEFAULT} for name in scores.value_names}
-    return _combine_rows(
-        scores,
-        owners,
-        aggregators,
-        listed,
-    )
+    return _combine_rows(scores, owners, aggregators)
 
 
 def _combine_rows(
-    scores: Scores,
-    owners: pl.Series,
-    aggregators: Mapping[str, Mapping[str, Aggregator]],
-    listed: Collection[str] | None,
+    scores: Scores, owners: pl.Series, aggregators: Mapping[str, Mapping[str, Aggregator]]
 ) -> Scores:
     severity = scores.frame["status"].replace_strict(SEVERITY, default=0)
     worst = scores.frame[find_worst_rows(severity, owners)]
@@ -207,10 +279,7 @@ def _combine_rows(
             numbers = [aggregator.apply(row) for row in cells]
             values[label] = pl.Series(numbers, dtype=pl.Float64)
     for name in scores.metadata_names:
-        if listed is None or name in listed:
-            metadata[name] = _write_lists(_collect_cells(scores, name, owners))
-        else:
-            metadata[name] = pl.Series([None] * worst.height, dtype=pl.String)
+        metadata[name] = _write_lists(_collect_cells(scores, name, owners))
     is_scored = worst["status"] == ScoreStatus.SCORED.value
     structs = [
         _build_struct("values", values, is_scored),
@@ -244,42 +313,6 @@ def _build_struct(name: str, columns: Mapping[str, pl.Series], is_scored: pl.Ser
         columns = {EMPTY_STRUCT_FIELD: pl.Series([None] * len(is_scored), dtype=pl.Boolean)}
     table = pl.DataFrame(columns)
     return table.select(pl.when(is_scored).then(pl.all())).to_struct(name)
-
-
-def find_vote(scores: Scores) -> str | None:
-    """Return the field that says, as text, what a trial answered; None where a scorer has none."""
-    for name in VOTES:
-        if name in scores.metadata_names and read_column(scores, name).dtype in _TEXTS:
-            return name
-    return None
-
-
-def count_votes(scores: Scores, num_trials: int) -> dict[str, Any]:
-    """Return how far the trials of a sample agree, of samples that count: nothing where they have
-    no answers.
-
-    `agreeing` are the trials that give the most frequent answer of their sample, `tied` the samples
-    that have several of those, `no_vote` the samples without an answer.
-    """
-    name = find_vote(scores)
-    if name is None:
-        return {}
-    sample = pl.int_range(pl.len()) // num_trials
-    votes = read_column(scores, name).cast(pl.String)
-    rows = pl.DataFrame({"vote": votes, "is_counted": scores.counted()}).with_columns(sample=sample)
-    kept = rows.filter(pl.col("is_counted").all().over("sample"))
-    cast = kept.drop_nulls("vote").group_by("sample", "vote").len("count")
-    is_most = pl.col("count") == pl.col("count").max()
-    most = cast.group_by("sample").agg(pl.col("count").max(), is_most.sum().alias("answers"))
-    samples = kept.height // num_trials
-    agreeing = int(most["count"].sum())
-    return {
-        "samples": samples,
-        "agreeing": agreeing,
-        "tied": int((most["answers"] > 1).sum()),
-        "no_vote": samples - most.height,
-        "self_consistency": agreeing / kept.height if kept.height else None,
-    }
 
 
 def holds_other(scores: Scores, name: str) -> bool:
@@ -337,25 +370,20 @@ def _compare_value(
     """Return what the runs say of one metric value."""
     values = [_read_value(value, table) for table in tables]
     numbers = [number for number in values if number is not None]
-    n = len(numbers)
-    total, squares = sum_exactly((number, 1) for number in numbers)
-    mean = None
-    std_dev = None
-    if n:
-        mean = divide(total, n)
-    if n > 1:
-        std_dev = divide_and_root(n * squares - total**2, n * (n - 1))
+    ratio = Ratio()
+    for number in numbers:
+        ratio.add(exact(number), 1)
     return {
         "name": value.name,
         "type": value.type,
         "metric": value.metric,
         "scorer": value.scorer,
         "purpose": value.purpose,
-        "mean": mean,
-        "std_dev": std_dev,
+        "mean": ratio.value if numbers else None,
+        "std_dev": ratio.std_dev,
         "min": min(numbers, default=None),
         "max": max(numbers, default=None),
-        "runs": n,
+        "runs": len(numbers),
         "values": values,
     }
 

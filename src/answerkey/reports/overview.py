@@ -42,7 +42,6 @@ from answerkey.run_audit.text import (
     describe_whole,
     say_doubted,
     say_fallbacks,
-    say_votes,
 )
 from answerkey.runs import Run, TaskRun, name_answerer
 from answerkey.text import clean_numbers
@@ -176,7 +175,6 @@ class TaskOverview:
     dataset: str
     scorer: str | None
     rule: str | None
-    votes: str | None
     samples: int
     headline: Headline
     counts: Mapping[str, int]
@@ -361,7 +359,6 @@ def _build_task(run: RunView, view: TaskView, audited: Audited) -> TaskOverview:
         dataset=name_dataset(task),
         scorer=_name_scorer(view),
         rule=audit.rule if audit.scorer == task.main_scorer else None,
-        votes=say_votes(task) if run.is_complete else None,
         samples=task.counts["samples"],
         headline=_build_headline(view, audit, is_complete=run.is_complete),
         counts=task.counts,

@@ -24,8 +24,8 @@ from answerkey.errors import AnswerkeyError, RunError, SpecError, listing
 from answerkey.evaluate.job import CHUNK_ROWS, fit_rows
 from answerkey.evaluate.pairs import read_numbers
 from answerkey.evaluate.reopen import Reopened, reopen
-from answerkey.metrics.rows import label_rows
 from answerkey.metrics.task_counts import NO_CATEGORY, find_invalid_reasons
+from answerkey.metrics.trials import label_rows
 from answerkey.models import images
 from answerkey.reports.view import count_trials
 from answerkey.run_audit.audit import audit, find_reading_step

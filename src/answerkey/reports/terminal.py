@@ -144,7 +144,7 @@ def _draw_task(task: TaskView, layout: Layout) -> list[Line]:
             lines += layout.text(task.advice, "warn")
     lines += [BLANK, *_draw_counts(task)]
     if layout.is_complete:
-        lines += _draw_votes(task, layout)
+        lines += _draw_rules(task, layout)
     lines += _draw_lost(task, layout)
     if layout.is_complete:
         lines += _draw_groups(task, layout)
@@ -154,17 +154,13 @@ def _draw_task(task: TaskView, layout: Layout) -> list[Line]:
     return [*lines, *_draw_audit(task, layout), *_draw_calls(task.calls, layout)]
 
 
-def _draw_votes(task: TaskView, layout: Layout) -> list[Line]:
-    """Return how far trials agree, and the accuracy by the two most usual rules."""
-    totals = task.task.totals
-    if not totals.get("trials") and not totals.get("readings"):
+def _draw_rules(task: TaskView, layout: Layout) -> list[Line]:
+    """Return the accuracy by the two most usual rules."""
+    if not task.task.totals.get("readings"):
         return []
-    from answerkey.run_audit.text import draw_both_rules, say_votes
+    from answerkey.run_audit.text import draw_both_rules
 
-    lines: list[Line] = []
-    if votes := say_votes(task.task):
-        lines += layout.text(f"self-consistency {votes}")
-    return lines + draw_both_rules(task.task, layout.width, layout.digits)
+    return draw_both_rules(task.task, layout.width, layout.digits)
 
 
 def _draw_audit(task: TaskView, layout: Layout) -> list[Line]:
@@ -380,8 +376,7 @@ def _say_notes(metric: MetricValue) -> Iterator[str]:
     if metric.note:
         yield metric.note
     if metric.value is not None and details.get("cluster_by"):
-        how = "corrected by" if details.get("clusters_corrected") else "without the correction"
-        clusters = f"{details.get('clusters')} clusters, {how} C/(C-1)"
+        clusters = f"{details.get('clusters')} clusters, corrected by C/(C-1)"
         yield f"standard error clustered by {details['cluster_by']}: {clusters}"
     if metric.value is not None and metric.interval_note:
         yield f"no interval: {metric.interval_note}"

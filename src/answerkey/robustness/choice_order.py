@@ -35,8 +35,7 @@ from answerkey.metrics.base import (
     name_left_out,
     read_column,
 )
-from answerkey.metrics.exact import average, divide_and_root
-from answerkey.metrics.intervals import Margin, Ratio, measure_clustered_error
+from answerkey.metrics.intervals import Margin, Ratio, average, measure_clustered_error, root
 from answerkey.metrics.measure import Design, bound_clustered
 from answerkey.metrics.moments import Mean
 from answerkey.metrics.paired import measure_difference
@@ -120,7 +119,7 @@ class _OrderMetric(BaseMetric):
         middle = sum(recalls, Fraction()) / len(recalls)
         squares = sum(((recall - middle) ** 2 for recall in recalls), Fraction())
         variance = 10_000 * squares / len(recalls)
-        return self.state(name, divide_and_root(variance, 1), coverage, **more)
+        return self.state(name, root(variance), coverage, **more)
 
 
 @dataclass(frozen=True)
@@ -205,7 +204,9 @@ class ChoiceOrderMetric(_OrderMetric):
         if all(rows == 1 for _, rows in hits):
             return value
         # The rows of one sample are no independent draws.
-        sums = [(Ratio(right, rows, rows), count) for (right, rows), count in hits.items()]
+        sums: list[list[Ratio]] = []
+        for (right, rows), count in hits.items():
+            sums += [[Ratio(right, rows, rows)]] * count
         bare = replace(value, interval=None, interval_method=None)
         return bound_clustered(bare, measure_clustered_error(sums)[0], n, Design())
 

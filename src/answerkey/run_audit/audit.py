@@ -22,8 +22,8 @@ from answerkey.errors import RunError
 from answerkey.evaluate.job import FEWEST_ROWS, Progress, fit_rows, ignore_progress
 from answerkey.evaluate.reopen import Reopened, find_task, reopen
 from answerkey.metrics.base import count_left_out, sort_keys
-from answerkey.metrics.rows import find_owners
 from answerkey.metrics.task_counts import find_invalid_reasons
+from answerkey.metrics.trials import find_owners
 from answerkey.reader import EXTRACTORS
 from answerkey.run_audit.findings import (
     FIRST,

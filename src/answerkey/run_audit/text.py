@@ -203,18 +203,6 @@ def say_doubted(task: TaskRun, digits: int | None = None) -> list[str]:
     return [f"{sentence} Accuracy is {without} without them and {accepted} if they were accepted."]
 
 
-def say_votes(task: TaskRun) -> str | None:
-    """Return how far the trials of a sample agree; None where that is not known."""
-    votes: Mapping[str, Any] = (task.totals.get("trials") or {}).get("votes") or {}
-    share = votes.get("self_consistency")
-    if share is None:
-        return None
-    trials = votes["samples"] * task.totals["trials"]["num_trials"]
-    agreeing = f"{votes['agreeing']} of {trials} trials agree with the majority"
-    tied = f"{votes['tied']} of {format_count(votes['samples'], 'sample')} tied"
-    return f"{format_percent(share)} ({agreeing}; {tied}, {votes['no_vote']} without any vote)"
-
-
 def say_unfit(audit: TaskAudit) -> list[str]:
     """Return a sentence about the readers that findings ignore, if there are any."""
     if not audit.unfit:
@@ -238,7 +226,7 @@ SIDES = {
 def draw_imported_verdicts(
     task: TaskRun, width: int, digits: int | None = None, *, with_shares: bool = True
 ) -> list[Line]:
-    """Return how another tool's verdicts compare with ours, and why they differ."""
+    """Return how another tool's verdicts compare with ours."""
     totals: Mapping[str, Any] = task.totals.get("theirs") or {}
     if not totals:
         return []
@@ -246,8 +234,8 @@ def draw_imported_verdicts(
     n, right = totals["compared"], totals["both_right"]
     if n and with_shares:
         alike = format_percent((right + totals["both_wrong"]) / n, digits)
-        theirs = format_percent((right + totals["only_theirs"]["count"]) / n, digits)
-        ours = format_percent((right + totals["only_ours"]["count"]) / n, digits)
+        theirs = format_percent((right + totals["only_theirs"]) / n, digits)
+        ours = format_percent((right + totals["only_ours"]) / n, digits)
         text = f"the same in {alike} of {format_count(n, 'completion')}"
         verdicts = f"right by the imported verdicts {theirs}, by ours {ours}"
         lines += draw_text(f"{text}; {verdicts}", width)
@@ -255,22 +243,8 @@ def draw_imported_verdicts(
     if skipped:
         lines += draw_text(f"not compared: {', '.join(skipped)}", width, "dim")
     for side, title in SIDES.items():
-        rows = []
-        reasons = totals[side]["reasons"]
-        for reason in sorted(reasons, key=lambda reason: -reasons[reason]["count"]):
-            example = reasons[reason]["example"]
-            rows.append(
-                (
-                    reason,
-                    str(reasons[reason]["count"]),
-                    shorten(example["sample_id"], SHOWN_ID),
-                    shorten(example["their_answer"] or "", SHOWN_ANSWER),
-                    quote(example["completion"], width),
-                )
-            )
-        if rows:
-            header = (title, "count", "example", "they read", "completion")
-            lines += lay_out(Table(header, rows, "<><<<", flexible=4), width)
+        if totals[side]:
+            lines += draw_text(f"{title}: {format_count(totals[side], 'completion')}", width)
     return lines
 
 

@@ -317,7 +317,6 @@ class TrialCounts(Stored):
 
     num_trials: Positive
     counts: Counts
-    votes: dict[str, Number | None] = {}
 
 
 class OrderCounts(Stored):

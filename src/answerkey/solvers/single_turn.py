@@ -174,10 +174,11 @@ def parse_messages(text: str) -> Prompt:
         message = f"the template does not yield JSON: {error}: {shorten(text)}"
         hint = "put text from the sample through `| tojson`, which quotes and escapes it"
         raise PromptError(message, hint=hint) from None
-    if isinstance(value, dict):
-        value = _take_messages(value)
+    if isinstance(value, dict) and set(value) == {"messages"}:
+        value = value["messages"]
     if not isinstance(value, list) or not value:
-        raise PromptError(f"the template yields {shorten(value)}, not a list of messages")
+        hint = "write a list of messages, or an object with nothing but `messages`"
+        raise PromptError(f"the template yields {shorten(value)}, not messages", hint=hint)
     for message in value:
         if not isinstance(message, dict) or not isinstance(message.get("content"), str | list):
             raise PromptError(f"a message must have `role` and `content`, not {shorten(message)}")
@@ -185,18 +186,6 @@ def parse_messages(text: str) -> Prompt:
             hint = f"roles: {listing(ROLES)}"
             raise PromptError(f"unknown role {message.get('role')!r}", hint=hint)
     return value
-
-
-def _take_messages(value: dict[str, object]) -> object:
-    """Return the `messages` of an object that has nothing else."""
-    if "messages" not in value:
-        names = listing(value)
-        raise PromptError(f"the template yields an object without `messages`: it has {names}")
-    messages = value.pop("messages")
-    if value:
-        message = f"the template yields an object with {listing(value)} beside `messages`"
-        raise PromptError(message, hint="only `messages` is read; remove the rest")
-    return messages
 
 
 # Few-shot: which rows of a second dataset a sample is shown.

@@ -107,7 +107,6 @@ class DesignFields(Fields):
 
     group_by: Column | list[Column] | None = None
     cluster_by: Column | None = None
-    cluster_correction: bool | None = None
 
 
 class Definition(DesignFields):

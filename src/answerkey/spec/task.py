@@ -492,7 +492,6 @@ def build_design(fields: shapes.DesignFields | None, base: Design | None = None)
     values = {
         "group_by": None if columns is None else tuple(dict.fromkeys(columns)),
         "cluster_by": fields.cluster_by,
-        "is_corrected": fields.cluster_correction,
     }
     changes: dict[str, Any] = _drop_unset(values)
     return replace(base or Design(), **changes)

@@ -79,24 +79,6 @@ def test_the_short_form_says_how_many_it_read(call: Call, project: Path) -> None
     assert said in " ".join(shown.split())
 
 
-def test_a_tool_that_compares_the_whole_text_has_a_failure_of_format(
-    call: Call, project: Path
-) -> None:
-    """Where its answer is the completion itself, it has read no other letter."""
-    rows: list[dict[str, object]] = [
-        {
-            "answer": "A",
-            "completion": r"\boxed{A}",
-            "their_score": 0,
-            "their_answer": r"\boxed{A} ",
-        },
-        {"answer": "A", "completion": "The answer is A", "their_score": 0, "their_answer": "B"},
-    ]
-    shown = call("show", score(call, project, rows, task=STATED)).out
-    assert re.search(r"\n  FORMAT_FAILURE +1 +000001 +\\boxed\{A\} +\"\\boxed\{A\}\"\n", shown)
-    assert re.search(r"\n  READ_ANOTHER +1 +000002 +B +\"The answer is A\"\n", shown)
-
-
 def test_samples_that_are_left_out_are_no_draw(call: Call, project: Path) -> None:
     """Where an action keeps samples out of the metrics, the rest were all read, and nothing was
     drawn.

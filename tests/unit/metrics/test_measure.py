@@ -33,11 +33,11 @@ from answerkey.metrics.classification import (
     MulticlassClassification,
     Precision,
 )
-from answerkey.metrics.intervals import Ratio, average_clustered_error, average_shares
+from answerkey.metrics.intervals import Ratio, average_shares, measure_clustered_error
 from answerkey.metrics.measure import bound_clustered
 from answerkey.metrics.moments import Max, Min, WeightedAverage
 from answerkey.metrics.python import PythonMetric
-from answerkey.metrics.rows import label_rows, name_clusters, name_groups
+from answerkey.metrics.trials import label_rows, name_clusters, name_groups
 from answerkey.testing import TestServer
 from answerkey.types import MetricValue, Samples, Scores
 
@@ -287,14 +287,11 @@ KNOWN = [1.0, 1.0, 0.0, 0.0, 1.0, 0.0]
 
 
 def test_clusters_have_their_known_error() -> None:
-    """1, 1, 0, 0, 1, 0 in a, a, b, b, c, c: 0.288675, or 0.235702 without the correction."""
+    """1, 1, 0, 0, 1, 0 in a, a, b, b, c, c: 0.288675."""
     clusters = {"c": list("aabbcc")}
     scores = make_scores({"x": KNOWN})
     found = finish(Mean("x"), scores, clusters, Design(cluster_by="c"))["x_mean"]
-    plain = finish(Mean("x"), scores, clusters, Design(cluster_by="c", is_corrected=False))[
-        "x_mean"
-    ]
-    assert (round(found.std_error or 0, 6), round(plain.std_error or 0, 6)) == (0.288675, 0.235702)
+    assert round(found.std_error or 0, 6) == 0.288675
     assert found.details["clusters"] == 3
     assert (found.interval, found.interval_note) == (
         None,
@@ -564,8 +561,8 @@ def test_squares_beyond_all_floats_have_no_error() -> None:
     """The error of an average whose squares no float can sum is none, and the clusters are
     counted.
     """
-    clusters = [[Ratio(sign * 5 * 10**154, 1, 1)] for sign in (1, -1, 1, -1)]
-    assert average_clustered_error(clusters, is_corrected=False) == (None, 4)
+    clusters = [[Ratio(sign * 10**310, 1, 1)] for sign in (1, -1, 1, -1)]
+    assert measure_clustered_error(clusters) == (None, 4)
 
 
 @pytest.mark.parametrize(
@@ -584,16 +581,14 @@ def test_one_sum_of_several_ratios_is_averaged_over_them() -> None:
     """One cluster twice, with two ratios: by hand."""
     right, wrong = Ratio(1, 1, 1), Ratio(0, 1, 1)
     clusters = [[right, wrong], [right, wrong], [wrong, wrong]]
-    error, size = average_clustered_error(clusters, is_corrected=True)
+    error, size = measure_clustered_error(clusters)
     residuals = [(1 - 2 / 3) / 3] * 2 + [-2 / 3 / 3]
     assert size == 3
     assert error == pytest.approx((3 / 2 * sum(one**2 for one in residuals)) ** 0.5 / 2)
-    assert average_clustered_error([[right]], is_corrected=True) == (None, 1)
-    error, size = average_clustered_error([[wrong], [right]], is_corrected=True)
+    assert measure_clustered_error([[right]]) == (None, 1)
+    error, size = measure_clustered_error([[wrong], [right]])
     assert size == 2
     assert error == pytest.approx(0.5)
-    plain, _ = average_clustered_error(clusters, is_corrected=False)
-    assert plain == pytest.approx(sum(one**2 for one in residuals) ** 0.5 / 2)
 
 
 def test_averages_over_few_clusters_name_the_column() -> None:

@@ -203,10 +203,10 @@ def test_unsuitable_fields_are_errors() -> None:
     for metric in (Mean("x"), Max("x"), Min("x"), StdDev("x")):
         held = "needs numbers, but `x` holds other values in 2 samples, such as 'A', 'B'"
         refuse(metric, f"`{metric.type}` {held}", text, x=["B", "A"])
-    held = f"needs numbers, but `w` holds other values in 2 samples, such as 'heavy', '{'z' * 79}…"
-    refuse(BY_FIELD, f"`weighted_average` {held}", text, x=[1.0, 1.0], w=["z" * 500, "heavy"])
-    held = "`weighted_average`: `w` holds negative weights in 2 samples"
-    refuse(BY_FIELD, held, "a weight is 0 or more", x=[1.0, 1.0], w=[-1.0, -2.0])
+    needs = "`weighted_average` needs numbers, and weights of 0 or more"
+    held = f"{needs}, but `w` holds other values in 2 samples, such as"
+    refuse(BY_FIELD, f"{held} 'heavy', '{'z' * 79}…", text, x=[1.0, 1.0], w=["z" * 500, "heavy"])
+    refuse(BY_FIELD, f"{held} -1.0, -2.0", text, x=[1.0, 1.0], w=[-1.0, -2.0])
     missing = "`mean`: no score has the field `is_corect`"
     refuse(Mean("is_corect"), missing, "did you mean `is_correct`?", is_correct=[1.0])
 

@@ -410,29 +410,11 @@ def compare(ids: pl.Series, said: Completions | None, scores: Scores) -> dict[st
 
 
 def test_verdicts_are_compared_where_both_say_right_or_wrong() -> None:
-    """What one of them leaves open is counted apart.
-
-    Differences have reasons and a first example.
-    """
+    """What one of them leaves open is counted apart."""
     found = compare(*make_tables())
     assert (found["compared"], found["both_right"], found["both_wrong"]) == (8, 1, 1)
     assert found["not_compared"] == {"NOT_SCORED": 1, "NOT_JUDGED": 1, "PARTLY_RIGHT": 1}
-    counts = {
-        side: {reason: one["count"] for reason, one in found[side]["reasons"].items()}
-        for side in ("only_theirs", "only_ours")
-    }
-    assert counts == {
-        "only_theirs": {"NOT_A_CHOICE": 2, "READ_ANOTHER": 1, "READ_ALIKE": 1},
-        "only_ours": {"THEY_READ_NOTHING": 1, "READ_ANOTHER": 1},
-    }
-    assert (found["only_theirs"]["count"], found["only_ours"]["count"]) == (4, 2)
-    example = {
-        "sample_id": "s2",
-        "completion": "text 2",
-        "predicted_choice": None,
-        "their_answer": "A",
-    }
-    assert found["only_theirs"]["reasons"]["NOT_A_CHOICE"]["example"] == example
+    assert (found["only_theirs"], found["only_ours"]) == (4, 2)
 
 
 def test_what_is_not_said_is_not_compared() -> None:
@@ -447,12 +429,9 @@ def test_what_is_not_said_is_not_compared() -> None:
         assert compare(ids, said, scores) == {}
 
 
-def test_their_answers_need_not_be_known() -> None:
-    """Then nothing is said about what they read; half right of ours is neither right nor wrong."""
+def test_half_right_is_neither_right_nor_wrong() -> None:
+    """A score of ours between 0 and 1 is not compared."""
     said = make_said([0.0, 1.0])
-    found = compare(said.frame["sample_id"], said, make_scores({"is_correct": [1.0, 0.0]}))
-    assert list(found["only_ours"]["reasons"]) == ["THEY_READ_NOTHING"]
-    assert list(found["only_theirs"]["reasons"]) == ["READ_ANOTHER"]
     found = compare(said.frame["sample_id"], said, make_scores({"is_correct": [0.0, 0.5]}))
     assert (found["compared"], found["both_wrong"], found["not_compared"]) == (
         1,
@@ -507,20 +486,6 @@ def test_a_sample_counts_as_its_worst_trial() -> None:
     assert totals["trials"] == {"num_trials": 2, "counts": list_counts(8, 7, 5, 2, 1, 0, 1)}
     assert totals["completion_statuses"] == {"ERROR": 1, "OK": 6, "REFUSED": 1}
     assert totals["categories"]["x"] == {"n": 4, "correct": 2, "partial": 0}
-
-
-def test_votes_of_trials_end_in_a_share() -> None:
-    """Samples that do not count are left out."""
-    samples, completions, scores = make_samples_of_trials(), make_completions_of_trials(), judge()
-    letters = pl.Series("predicted_choice", ["A", "B", None, "A", "A", None, "A", "A"])
-    metadata = scores.frame["metadata"].struct.unnest().with_columns(letters).to_struct("metadata")
-    scores = Scores(scores.frame.with_columns(metadata))
-    whole = count_verdicts(samples, completions, {"mcqa": scores}, 2)
-    votes = {"samples": 3, "agreeing": 1 + 1 + 2, "tied": 1, "no_vote": 0}
-    assert whole["trials"]["votes"] == {**votes, "self_consistency": 4 / 6}
-    lost = Scores(scores.frame.with_columns(status=pl.lit("ERROR")))
-    none = count_verdicts(samples, completions, {"mcqa": lost}, 2)
-    assert none["trials"]["votes"]["self_consistency"] is None
 
 
 def test_samples_asked_once_have_the_plain_tally() -> None:

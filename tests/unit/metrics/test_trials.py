@@ -19,7 +19,7 @@ from answerkey.metrics import (
     compare_repetitions,
     measure_agreement,
 )
-from answerkey.metrics.trials import average_orders, count_votes, holds_shares
+from answerkey.metrics.trials import average_orders, holds_shares
 from answerkey.types import MetricValue, Scores
 
 from .conftest import make_scores
@@ -194,21 +194,6 @@ def test_unbiased_forms_count_the_ways_to_draw_k_trials(right: int, k: int) -> N
     draws = list(combinations(trials, k))
     assert Aggregator("pass@k", k).apply(trials) == sum(any(draw) for draw in draws) / len(draws)
     assert Aggregator("pass^k", k).apply(trials) == sum(all(draw) for draw in draws) / len(draws)
-
-
-def test_agreement_of_trials_is_counted() -> None:
-    """Trials that give their sample's most frequent answer, samples that tie, and samples without a
-    vote.
-    """
-    letters = ["A", "A", "B", "A", "B", None, None, None, None, "C", "C", "C", "A", "A", "A"]
-    scores = make_scores(
-        {"is_correct": [1.0] * 15},
-        {"answer_pred": letters},
-        status=["SCORED"] * 14 + ["ERROR"],
-    )
-    counted = {"samples": 4, "agreeing": 2 + 1 + 0 + 3, "tied": 1, "no_vote": 1}
-    assert count_votes(scores, 3) == {**counted, "self_consistency": 0.5}
-    assert count_votes(make_scores({"is_correct": [1.0]}), 1) == {}
 
 
 @pytest.mark.parametrize("function", ["mean", "min", "max", "pass@k", "pass^k"])

@@ -17,7 +17,7 @@ from answerkey.testing import Reply, TestServer
 
 RUN_KEYS = "id label status started_at seconds simulated notices gates tasks"
 TASK_KEYS = (
-    "key display_name model dataset scorer rule votes samples headline counts metrics calls"
+    "key display_name model dataset scorer rule samples headline counts metrics calls"
     " findings audited audit_note plots rows"
 )
 HEADLINE_KEYS = "name value interval n right is_share chance above_chance note"
@@ -190,8 +190,6 @@ def test_trials_are_counted_apart_from_samples(
     task = make_task(solver=SOLVER, trials={"num_trials": 2, **aggregators})
     _, told = describe(write_run(tmp_path, rows, task=task, model="builtin/constant?choice=A"))
     assert (told["samples"], told["rows"]["trials"]) == (3, 2)
-    votes = "6 of 6 trials agree with the majority; 0 of 3 samples tied, 0 without any vote"
-    assert told["votes"] == f"100.00 % ({votes})"
     assert told["rows"]["count"] == 6
     assert told["headline"]["chance"] == chance
     assert told["plots"]["categories"]["rows"] == [

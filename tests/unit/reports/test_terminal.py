@@ -30,9 +30,8 @@ ACCURACY = MetricValue(
 )
 NO_INTERVAL = "the end of a sample says nothing"
 ENDS = [MetricValue(name, 12.5, 100, interval_note=NO_INTERVAL) for name in ("Longest", "Shortest")]
-CLUSTERS = {"clusters": 57, "clusters_corrected": True, "cluster_by": "subject"}
+CLUSTERS = {"clusters": 57, "cluster_by": "subject"}
 CLUSTERED = replace(ACCURACY, details=CLUSTERS, interval_method="clustered_wilson")
-UNCORRECTED = replace(CLUSTERED, details=CLUSTERS | {"clusters_corrected": False})
 GROUPS = Groups(
     "subject",
     (
@@ -152,10 +151,6 @@ def group(groups: Groups) -> list[MetricValue]:
             "  standard error clustered by subject: 57 clusters, corrected by C/(C-1)\n",
         ),
         ({"metrics": [CLUSTERED]}, "  Accuracy  85.00 %  [77.00, 91.00]      3.59 %  100\n"),
-        (
-            {"metrics": [UNCORRECTED, *ENDS]},
-            "57 clusters, without the correction C/(C-1) (Accuracy)\n",
-        ),
         # Samples and scored samples are shown with what they consist of.
         (
             {},

@@ -10,29 +10,12 @@ from answerkey.run_audit.text import draw_both_rules, draw_imported_verdicts
 from answerkey.runs import TaskRun
 from answerkey.text import plain_text
 
-EXAMPLE = {
-    "sample_id": "s1",
-    "completion": "The answer\nis B",
-    "predicted_choice": None,
-    "their_answer": "B",
-}
 FOUND: dict[str, Any] = {
     "compared": 10,
     "both_right": 5,
     "both_wrong": 1,
-    "only_theirs": {
-        "count": 3,
-        "reasons": {
-            "READ_ALIKE": {"count": 1, "example": EXAMPLE},
-            "NOT_A_CHOICE": {"count": 2, "example": EXAMPLE},
-        },
-    },
-    "only_ours": {
-        "count": 1,
-        "reasons": {
-            "THEY_READ_NOTHING": {"count": 1, "example": {**EXAMPLE, "their_answer": None}}
-        },
-    },
+    "only_theirs": 3,
+    "only_ours": 1,
     "not_compared": {"NOT_JUDGED": 2},
 }
 TASK: dict[str, Any] = {
@@ -53,11 +36,8 @@ DRAWN = """
   Imported verdicts and ours
   the same in 60.00 % of 10 completions; right by the imported verdicts 80.00 %, by ours 60.00 %
   not compared: NOT_JUDGED 2
-  They say right, we say wrong  count  example  they read  completion
-  NOT_A_CHOICE                      2  s1       B          "The answer\\nis B"
-  READ_ALIKE                        1  s1       B          "The answer\\nis B"
-  We say right, they say wrong  count  example  completion
-  THEY_READ_NOTHING                 1  s1       "The answer\\nis B"
+  They say right, we say wrong: 3 completions
+  We say right, they say wrong: 1 completion
 """
 
 
@@ -68,8 +48,8 @@ def give(**totals: object) -> TaskRun:
     return replace(task, totals={**task.totals, "readings": {}, **totals})
 
 
-def test_their_verdicts_and_ours_are_compared_with_reasons() -> None:
-    """The likeliest reason first; no share in a run that is not complete, nothing without them."""
+def test_their_verdicts_and_ours_are_compared() -> None:
+    """No share in a run that is not complete, nothing without them."""
     assert plain_text(draw_imported_verdicts(give(theirs=FOUND), 100)) == DRAWN
     assert "%" not in plain_text(draw_imported_verdicts(give(theirs=FOUND), 100, with_shares=False))
     assert draw_imported_verdicts(give(), 100) == []

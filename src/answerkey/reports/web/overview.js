@@ -40,7 +40,7 @@
   function drawFacts(run, task) {
     const facts = [
       ["Task", task.display_name && task.display_name !== task.key ? task.key : null], ["Scorer", task.scorer], ["Extraction rule", task.rule],
-      ["Trials", task.rows.trials > 1 ? `${task.rows.trials} of each sample` : null], ["Self-consistency", task.votes],
+      ["Trials", task.rows.trials > 1 ? `${task.rows.trials} of each sample` : null],
       ["Run", run.label], ["Started", ak.core.moment(run.started_at)],
       ["Took", run.seconds > 0 ? ak.core.seconds(run.seconds) : null],
       ...task.calls.map((calls) => [calls.purpose === "solve" ? "Calls" : `Calls, ${calls.purpose}`, sayCalls(calls)]),

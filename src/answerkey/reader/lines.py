@@ -513,6 +513,11 @@ def _state_first(units: Units, lines: Sequence[Line], findings: Findings) -> Non
     """
     choices = list(lines[0].choices)
     end = lines[0].label_end
+    for at in range(end + 1, lines[0].end - 2):
+        is_item = units.labels[at] and units.token(at).isupper() and _find_mark(units, at)
+        if is_item and not units.option_texts:
+            choices.append(str(units.labels[at]))  # `A) Paris B. Lyon`
+            end = at + 1
     for line in lines[1:]:
         if not (line.is_labelled or line.is_bare) or not is_listed(units, line):
             break

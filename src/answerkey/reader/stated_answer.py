@@ -373,6 +373,8 @@ _LONGEST_SPEECH = 120
 #: What opens the words of somebody, and what may close them.
 _SPEECH = {
     '"': '"',
+    "'": "'",
+    "\u2018": "\u2019",
     "\u00ab": "\u00bb",
     "\u00bb": "\u00ab",
     "\u201c": "\u201d",
@@ -415,7 +417,7 @@ def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
         word = units.words[at]
         if quote >= 0 and (word == BREAK or (word and word in _SPEECH[units.words[quote]])):
             quote = -1
-        elif quote < 0 and word in _SPEECH:
+        elif quote < 0 and word in _SPEECH and (units.gaps[at] or not is_word(units, at - 1)):
             quote = at
     near = units.words[decision.end - 1 : decision.end + _SENTENCE]
     closing = [

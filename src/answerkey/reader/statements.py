@@ -292,6 +292,7 @@ def _look_after(units: Units, target: Named, *, has_verb: bool) -> Named | None:
         roles = units.roles[further]
         # `answer B is wrong`, `answer B is not right`, `B가 아닙니다`
         is_wrong = roles & WRONG and not roles & (NOT | AFTER)
+        is_judged |= bool(roles & NOT and units.roles[further + 1] & BE)  # `B nie jest`
         if is_wrong or roles & NOT_AFTER or (is_judged and roles & NOT):
             return replace(target, is_negated=True, end=further + 1)
         if roles & IF and not roles & AFTER:

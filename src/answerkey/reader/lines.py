@@ -109,7 +109,21 @@ class Line:
         return self.names.end if self.names else self.begin
 
 
-def split_lines(units: Units) -> list[Line]:
+@dataclass(slots=True)
+class Layout:
+    """The lines of a text that are not blank, and the lists in it."""
+
+    lines: list[Line]
+    lists: list[list[Line]]
+
+
+def lay_out(units: Units) -> Layout:
+    """Return the lines and the lists of a text."""
+    lines = _split_lines(units)
+    return Layout(lines, _find_lists(units, lines))
+
+
+def _split_lines(units: Units) -> list[Line]:
     """Return the lines that are not blank."""
     lines: list[Line] = []
     begin = 0
@@ -229,14 +243,11 @@ def _is_labelled(units: Units, names: Named) -> bool:
 # Lists of options: on lines of their own, or one after the other on a line.
 
 
-def find_lists(units: Units, lines: Sequence[Line]) -> list[list[Line]]:
+def _find_lists(units: Units, lines: Sequence[Line]) -> list[list[Line]]:
     """Return the lists in a text: each item names one choice, later ones name later choices."""
     choices = units.choices.choices
-    labelled_lines = {units.labels[at] for at in units.named}
-    if len(labelled_lines) < _FEWEST:
-        return []
     lists = list(_find_vertical(units, lines))
-    if labelled_lines.issuperset(choices[:_LISTED]):
+    if {units.labels[at] for at in units.named}.issuperset(choices[:_LISTED]):
         lists += _find_inline(units, lines)
     return lists
 
@@ -316,17 +327,14 @@ SPEAKERS = frozenset({"user", "human"})
 _AFTER_QUESTION = COLONS | {"\u3011"}
 
 
-def find_questions(
-    units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]]
-) -> set[int]:
+def find_questions(units: Units, layout: Layout) -> set[int]:
     """Return where a new question, or the next turn of a conversation, may begin."""
     questions = set()
-    if units.played & QUESTION:
-        for at in units.marked:
-            if units.roles[at] & QUESTION and _opens_question(units, at):
-                questions.add(at)
-    for items in lists:
-        begin = _find_question(units, lines, items)
+    for at in units.marked:
+        if units.roles[at] & QUESTION and _opens_question(units, at):
+            questions.add(at)
+    for items in layout.lists:
+        begin = _find_question(units, layout.lines, items)
         if begin is not None:
             questions.add(begin)
     return questions
@@ -396,18 +404,15 @@ def _list_content(words: Iterable[str]) -> set[str]:
 # What lines state: bare labels, labels that open or close the text, verdicts on every option.
 
 
-def read_lines(
-    units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]], findings: Findings
-) -> None:
+def read_lines(units: Units, layout: Layout, findings: Findings) -> None:
     """Note what the lines state."""
-    labelled_lines = [line for line in lines if line.names]
-    if not labelled_lines and not lists:
+    if not units.named:
         return
-    _read_bare(units, lines, lists, findings)
-    _read_verdicts(units, lines, lists, findings)
-    labelled = [line for line in labelled_lines if line.is_labelled]
+    _read_bare(units, layout, findings)
+    _read_verdicts(units, layout, findings)
+    labelled = [line for line in layout.lines if line.is_labelled]
     if labelled:
-        _read_labelled(units, lines, lists, labelled, findings)
+        _read_labelled(units, layout, labelled, findings)
 
 
 def _state_line(line: Line, part: str, weight: Weight, findings: Findings) -> None:
@@ -418,15 +423,13 @@ def _state_line(line: Line, part: str, weight: Weight, findings: Findings) -> No
     findings.statements.append(statement)
 
 
-def _read_bare(
-    units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]], findings: Findings
-) -> None:
+def _read_bare(units: Units, layout: Layout, findings: Findings) -> None:
     listed: set[int] = set()
-    for items in lists:
+    for items in layout.lists:
         if len(items) >= _LISTED and not all(item.is_bare for item in items):
             listed.update(item.begin for item in items if not item.sign)
     bare = []
-    for line in lines:
+    for line in layout.lines:
         if line.is_bare and line.begin not in listed and judge(units, line) is not False:
             bare.append(line)
     if len({line.choices for line in bare}) < max(_LISTED, len(units.choices.choices)):
@@ -434,11 +437,10 @@ def _read_bare(
             _state_line(line, "label_line", Weight.DEFINITE, findings)
 
 
-def _read_verdicts(
-    units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]], findings: Findings
-) -> None:
+def _read_verdicts(units: Units, layout: Layout, findings: Findings) -> None:
     """Note what lines exclude, and the option that is called right or marked in a list of them."""
-    judged = [item for items in lists for item in items if item.is_inline]
+    lines = layout.lines
+    judged = [item for items in layout.lists for item in items if item.is_inline]
     hosts = {bisect_right(lines, item.begin, key=lambda line: line.begin) - 1 for item in judged}
     judged += (line for at, line in enumerate(lines) if line.names and at not in hosts)
     right, choices = [], set()
@@ -470,13 +472,10 @@ def is_listed(units: Units, item: Line) -> bool:
 
 
 def _read_labelled(
-    units: Units,
-    lines: Sequence[Line],
-    lists: Sequence[Sequence[Line]],
-    labelled: Sequence[Line],
-    findings: Findings,
+    units: Units, layout: Layout, labelled: Sequence[Line], findings: Findings
 ) -> None:
     """Note a label that opens or closes the text, or follows a verb and a colon."""
+    lines = layout.lines
     first, last = lines[0], lines[-1]
     is_alone = len(labelled) == 1
     if judge(units, labelled[0], is_alone=is_alone and len(labelled[0].choices) == 1) is False:
@@ -484,7 +483,7 @@ def _read_labelled(
     is_listing = _opens_list(units, labelled) or _is_inline_list(units, first)
     if first.is_labelled and not is_listing:
         _state_first(units, lines, findings)
-    elif last.is_labelled and last is not first and _is_only(units, lists, labelled):
+    elif last.is_labelled and last is not first and _is_only(units, layout.lists, labelled):
         if not _is_inline_list(units, last) and units.words[units.size - 1] not in COLONS:
             _state_line(last, "last_label", Weight.DEFINITE, findings)
     elif is_alone and not first.is_labelled:

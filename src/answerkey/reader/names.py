@@ -80,14 +80,6 @@ def is_word(units: Units, at: int) -> bool:
     return not units.words[at] or units.words[at][0].isalnum()
 
 
-def is_plain(units: Units, at: int) -> bool:
-    """Say whether a unit is a longer word that plays no role and names nothing."""
-    if units.roles[at] or units.labels[at] is not None or at in units.options:
-        return False
-    word = units.token(at)
-    return len(word) > 1 and word[0].isalnum()
-
-
 def is_end(units: Units, at: int) -> bool:
     """Say whether the text or its line ends here."""
     return units.words[at] == BREAK
@@ -134,7 +126,7 @@ def stands(units: Units, position: int, at: int) -> bool:
 
 
 def _is_initial(units: Units, at: int) -> bool:
-    """Say whether a letter abbreviates, with another: `B. F. Skinner`, `500 B.C.`"""
+    """Say whether a letter abbreviates, with another: `B. F. Skinner`, `500 B.C.`."""
     if at < 0 or units.words[at + 1] != "." or units.words[at + 3] != ".":
         return False
     return units.token(at).isupper() and len(units.words[at + 2]) == 1

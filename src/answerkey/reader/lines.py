@@ -90,7 +90,7 @@ class Line:
 
     begin: int
     end: int
-    names: Named | None = None
+    names: Named
     is_bare: bool = False
     is_labelled: bool = False
     is_echo: bool = False
@@ -101,12 +101,12 @@ class Line:
     @property
     def choices(self) -> tuple[str, ...]:
         """The choices that the line begins with."""
-        return self.names.choices if self.names else ()
+        return self.names.choices
 
     @property
     def label_end(self) -> int:
         """The unit after the label."""
-        return self.names.end if self.names else self.begin
+        return self.names.end
 
 
 @dataclass(slots=True)
@@ -144,7 +144,7 @@ def _split_lines(units: Units) -> list[Line]:
 
 
 def _read_line(units: Units, begin: int, end: int) -> Line:
-    line = Line(begin, end)
+    line = Line(begin, end, Named((), begin, begin))
     first = bisect_left(units.named, begin)
     if first == len(units.named) or units.named[first] >= min(end, begin + 2 * _LEAD):
         return line
@@ -246,29 +246,26 @@ def _is_labelled(units: Units, names: Named) -> bool:
 def _find_lists(units: Units, lines: Sequence[Line]) -> list[list[Line]]:
     """Return the lists in a text: each item names one choice, later ones name later choices."""
     choices = units.choices.choices
-    lists = list(_find_vertical(units, lines))
+    lists = _find_vertical(units, lines)
     if {units.labels[at] for at in units.named}.issuperset(choices[:_LISTED]):
         lists += _find_inline(units, lines)
     return lists
 
 
-def _find_vertical(units: Units, lines: Sequence[Line]) -> Iterator[list[Line]]:
+def _find_vertical(units: Units, lines: Sequence[Line]) -> list[list[Line]]:
     choices = units.choices.choices
-    items: list[Line] = []
+    lists: list[list[Line]] = [[]]
     last = -1
     for line in lines:
         place = -1
         if len(line.choices) == 1:
             place = choices.index(line.choices[0])
         if place <= last:
-            if len(items) >= _FEWEST:
-                yield items
-            items = []
+            lists.append([])
         if place >= 0:
-            items.append(line)
+            lists[-1].append(line)
         last = place
-    if len(items) >= _FEWEST:
-        yield items
+    return [items for items in lists if len(items) >= _FEWEST]
 
 
 def _find_inline(units: Units, lines: Sequence[Line]) -> Iterator[list[Line]]:
@@ -418,9 +415,7 @@ def read_lines(units: Units, layout: Layout, findings: Findings) -> None:
 def _state_line(line: Line, part: str, weight: Weight, findings: Findings) -> None:
     if line.is_maybe:
         weight = max(weight, Weight.TENTATIVE)
-    clashes = line.names is not None and line.names.clashes
-    statement = Statement(line.choices, part, weight, line.begin, line.label_end, clashes)
-    findings.statements.append(statement)
+    findings.state(line.names, part, weight, line.begin)
 
 
 def _read_bare(units: Units, layout: Layout, findings: Findings) -> None:
@@ -442,7 +437,7 @@ def _read_verdicts(units: Units, layout: Layout, findings: Findings) -> None:
     lines = layout.lines
     judged = [item for items in layout.lists for item in items if item.is_inline]
     hosts = {bisect_right(lines, item.begin, key=lambda line: line.begin) - 1 for item in judged}
-    judged += (line for at, line in enumerate(lines) if line.names and at not in hosts)
+    judged += (line for at, line in enumerate(lines) if line.choices and at not in hosts)
     right, choices = [], set()
     is_marked = True
     for line in judged:
@@ -588,8 +583,6 @@ def _opens_list(units: Units, labelled: Sequence[Line]) -> bool:
 
 def _is_inline_list(units: Units, line: Line) -> bool:
     """Say whether other labels follow on the line, marked as the first is: `A) Paris B) Lyon`."""
-    if not line.names:
-        return False
     first = find_label(units, line.names.begin)
     mark = _find_mark(units, first) if first is not None else ""
     if not mark:

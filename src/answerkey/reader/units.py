@@ -84,12 +84,10 @@ class Labels:
 def read_labels(choices: tuple[str, ...]) -> Labels:
     """Return the labels of these choices, read as freely as keeps all of them apart."""
     kinds = frozenset(_kind(choice[0]) for choice in choices if choice)
-    for fold in (_fold_all, _fold_forms):
-        by_key = {fold(choice): choice for choice in choices}
-        if len(by_key) == len(choices):
-            return Labels(choices, by_key, fold, fold is _fold_all, kinds)
-    by_key = dict(zip(choices, choices, strict=True))
-    return Labels(choices, by_key, compose, is_plain=False, kinds=kinds)
+    folds = (_fold_all, _fold_forms)
+    fold = next((fold for fold in folds if len(set(map(fold, choices))) == len(choices)), compose)
+    by_key = {fold(choice): choice for choice in choices}
+    return Labels(choices, by_key, fold, fold is _fold_all, kinds)
 
 
 def _fold_all(token: str) -> str:

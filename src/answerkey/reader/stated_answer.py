@@ -544,17 +544,23 @@ def _is_taken_back(units: Units, decision: Decision, findings: Findings) -> bool
     )
 
 
-def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
-    """Say whether the answer stands in what somebody is quoted with: `"It is C", said Tom`."""
-    if units.known.isdisjoint(_SPEECH) or KEY in units.text:
-        return False
+def _find_quote(units: Units, end: int) -> tuple[int, str]:
+    """Return where a quotation begins that is open at `end`, and what closes it, if anything."""
     quote, closing = 0, ""
-    for at in range(max(decision.begin - _LONGEST_SPEECH, 0), decision.begin + 1):
+    for at in range(max(end - _LONGEST_SPEECH, 0), end + 1):
         word = units.words[at]
         if closing and (word == BREAK or (word and word in closing)):
             closing = ""
         elif not closing and word in _SPEECH and (units.gaps[at] or not is_word(units, at - 1)):
             quote, closing = at, _SPEECH[word]
+    return quote, closing
+
+
+def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
+    """Say whether the answer stands in what somebody is quoted with: `"It is C", said Tom`."""
+    if units.known.isdisjoint(_SPEECH) or KEY in units.text:
+        return False
+    quote, closing = _find_quote(units, decision.begin)
     near = units.words[decision.end - 1 : decision.end + _SENTENCE]
     closers = [at for at, word in enumerate(near) if word and word in closing]
     if not closers:

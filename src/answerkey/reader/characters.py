@@ -85,20 +85,13 @@ def is_word_character(character: str) -> bool:
 def match_word(text: str, at: int, words: frozenset[str]) -> int | None:
     """Return how long the word at `at` is if it is one of `words`, in any case.
 
-    None if it is another. 0 if there is no word. The text is read no further than it takes to say
-    so.
+    None if it is another. 0 if there is no word. No more is read than the longest of them takes.
     """
     end = at
-    while is_word_character(text[end : end + 1]):
+    longest = at + max(map(len, words))
+    while end <= longest and is_word_character(text[end : end + 1]):
         end += 1
-        if text[at:end].lower() not in _list_beginnings(words):
-            return None
     return end - at if end == at or text[at:end].lower() in words else None
-
-
-@cache
-def _list_beginnings(words: frozenset[str]) -> frozenset[str]:
-    return frozenset(word[:end] for word in words for end in range(1, len(word) + 1))
 
 
 def measure_character(text: str, at: int = 0) -> int:

@@ -90,7 +90,7 @@ class Line:
 
     begin: int
     end: int
-    names: Named | None = None
+    names: Named
     is_bare: bool = False
     is_labelled: bool = False
     is_echo: bool = False
@@ -101,15 +101,29 @@ class Line:
     @property
     def choices(self) -> tuple[str, ...]:
         """The choices that the line begins with."""
-        return self.names.choices if self.names else ()
+        return self.names.choices
 
     @property
     def label_end(self) -> int:
         """The unit after the label."""
-        return self.names.end if self.names else self.begin
+        return self.names.end
 
 
-def split_lines(units: Units) -> list[Line]:
+@dataclass(slots=True)
+class Layout:
+    """The lines of a text that are not blank, and the lists in it."""
+
+    lines: list[Line]
+    lists: list[list[Line]]
+
+
+def lay_out(units: Units) -> Layout:
+    """Return the lines and the lists of a text."""
+    lines = _split_lines(units)
+    return Layout(lines, _find_lists(units, lines))
+
+
+def _split_lines(units: Units) -> list[Line]:
     """Return the lines that are not blank."""
     lines: list[Line] = []
     begin = 0
@@ -130,7 +144,7 @@ def split_lines(units: Units) -> list[Line]:
 
 
 def _read_line(units: Units, begin: int, end: int) -> Line:
-    line = Line(begin, end)
+    line = Line(begin, end, Named((), begin, begin))
     first = bisect_left(units.named, begin)
     if first == len(units.named) or units.named[first] >= min(end, begin + 2 * _LEAD):
         return line
@@ -229,35 +243,29 @@ def _is_labelled(units: Units, names: Named) -> bool:
 # Lists of options: on lines of their own, or one after the other on a line.
 
 
-def find_lists(units: Units, lines: Sequence[Line]) -> list[list[Line]]:
+def _find_lists(units: Units, lines: Sequence[Line]) -> list[list[Line]]:
     """Return the lists in a text: each item names one choice, later ones name later choices."""
     choices = units.choices.choices
-    labelled_lines = {units.labels[at] for at in units.named}
-    if len(labelled_lines) < _FEWEST:
-        return []
-    lists = list(_find_vertical(units, lines))
-    if labelled_lines.issuperset(choices[:_LISTED]):
+    lists = _find_vertical(units, lines)
+    if {units.labels[at] for at in units.named}.issuperset(choices[:_LISTED]):
         lists += _find_inline(units, lines)
     return lists
 
 
-def _find_vertical(units: Units, lines: Sequence[Line]) -> Iterator[list[Line]]:
+def _find_vertical(units: Units, lines: Sequence[Line]) -> list[list[Line]]:
     choices = units.choices.choices
-    items: list[Line] = []
+    lists: list[list[Line]] = [[]]
     last = -1
     for line in lines:
         place = -1
         if len(line.choices) == 1:
             place = choices.index(line.choices[0])
         if place <= last:
-            if len(items) >= _FEWEST:
-                yield items
-            items = []
+            lists.append([])
         if place >= 0:
-            items.append(line)
+            lists[-1].append(line)
         last = place
-    if len(items) >= _FEWEST:
-        yield items
+    return [items for items in lists if len(items) >= _FEWEST]
 
 
 def _find_inline(units: Units, lines: Sequence[Line]) -> Iterator[list[Line]]:
@@ -316,17 +324,14 @@ SPEAKERS = frozenset({"user", "human"})
 _AFTER_QUESTION = COLONS | {"\u3011"}
 
 
-def find_questions(
-    units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]]
-) -> set[int]:
+def find_questions(units: Units, layout: Layout) -> set[int]:
     """Return where a new question, or the next turn of a conversation, may begin."""
     questions = set()
-    if units.played & QUESTION:
-        for at in units.marked:
-            if units.roles[at] & QUESTION and _opens_question(units, at):
-                questions.add(at)
-    for items in lists:
-        begin = _find_question(units, lines, items)
+    for at in units.marked:
+        if units.roles[at] & QUESTION and _opens_question(units, at):
+            questions.add(at)
+    for items in layout.lists:
+        begin = _find_question(units, layout.lines, items)
         if begin is not None:
             questions.add(begin)
     return questions
@@ -396,37 +401,30 @@ def _list_content(words: Iterable[str]) -> set[str]:
 # What lines state: bare labels, labels that open or close the text, verdicts on every option.
 
 
-def read_lines(
-    units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]], findings: Findings
-) -> None:
+def read_lines(units: Units, layout: Layout, findings: Findings) -> None:
     """Note what the lines state."""
-    labelled_lines = [line for line in lines if line.names]
-    if not labelled_lines and not lists:
+    if not units.named:
         return
-    _read_bare(units, lines, lists, findings)
-    _read_verdicts(units, lines, lists, findings)
-    labelled = [line for line in labelled_lines if line.is_labelled]
+    _read_bare(units, layout, findings)
+    _read_verdicts(units, layout, findings)
+    labelled = [line for line in layout.lines if line.is_labelled]
     if labelled:
-        _read_labelled(units, lines, lists, labelled, findings)
+        _read_labelled(units, layout, labelled, findings)
 
 
 def _state_line(line: Line, part: str, weight: Weight, findings: Findings) -> None:
     if line.is_maybe:
         weight = max(weight, Weight.TENTATIVE)
-    clashes = line.names is not None and line.names.clashes
-    statement = Statement(line.choices, part, weight, line.begin, line.label_end, clashes)
-    findings.statements.append(statement)
+    findings.state(line.names, part, weight, line.begin)
 
 
-def _read_bare(
-    units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]], findings: Findings
-) -> None:
+def _read_bare(units: Units, layout: Layout, findings: Findings) -> None:
     listed: set[int] = set()
-    for items in lists:
+    for items in layout.lists:
         if len(items) >= _LISTED and not all(item.is_bare for item in items):
             listed.update(item.begin for item in items if not item.sign)
     bare = []
-    for line in lines:
+    for line in layout.lines:
         if line.is_bare and line.begin not in listed and judge(units, line) is not False:
             bare.append(line)
     if len({line.choices for line in bare}) < max(_LISTED, len(units.choices.choices)):
@@ -434,13 +432,12 @@ def _read_bare(
             _state_line(line, "label_line", Weight.DEFINITE, findings)
 
 
-def _read_verdicts(
-    units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]], findings: Findings
-) -> None:
+def _read_verdicts(units: Units, layout: Layout, findings: Findings) -> None:
     """Note what lines exclude, and the option that is called right or marked in a list of them."""
-    judged = [item for items in lists for item in items if item.is_inline]
+    lines = layout.lines
+    judged = [item for items in layout.lists for item in items if item.is_inline]
     hosts = {bisect_right(lines, item.begin, key=lambda line: line.begin) - 1 for item in judged}
-    judged += (line for at, line in enumerate(lines) if line.names and at not in hosts)
+    judged += (line for at, line in enumerate(lines) if line.choices and at not in hosts)
     right, choices = [], set()
     is_marked = True
     for line in judged:
@@ -470,13 +467,10 @@ def is_listed(units: Units, item: Line) -> bool:
 
 
 def _read_labelled(
-    units: Units,
-    lines: Sequence[Line],
-    lists: Sequence[Sequence[Line]],
-    labelled: Sequence[Line],
-    findings: Findings,
+    units: Units, layout: Layout, labelled: Sequence[Line], findings: Findings
 ) -> None:
     """Note a label that opens or closes the text, or follows a verb and a colon."""
+    lines = layout.lines
     first, last = lines[0], lines[-1]
     is_alone = len(labelled) == 1
     if judge(units, labelled[0], is_alone=is_alone and len(labelled[0].choices) == 1) is False:
@@ -484,7 +478,7 @@ def _read_labelled(
     is_listing = _opens_list(units, labelled) or _is_inline_list(units, first)
     if first.is_labelled and not is_listing:
         _state_first(units, lines, findings)
-    elif last.is_labelled and last is not first and _is_only(units, lists, labelled):
+    elif last.is_labelled and last is not first and _is_only(units, layout.lists, labelled):
         if not _is_inline_list(units, last) and units.words[units.size - 1] not in COLONS:
             _state_line(last, "last_label", Weight.DEFINITE, findings)
     elif is_alone and not first.is_labelled:
@@ -513,6 +507,11 @@ def _state_first(units: Units, lines: Sequence[Line], findings: Findings) -> Non
     """
     choices = list(lines[0].choices)
     end = lines[0].label_end
+    for at in range(end + 1, lines[0].end - 2):
+        is_item = units.labels[at] and units.token(at).isupper() and _find_mark(units, at)
+        if is_item and not units.option_texts:
+            choices.append(str(units.labels[at]))  # `A) Paris B. Lyon`
+            end = at + 1
     for line in lines[1:]:
         if not (line.is_labelled or line.is_bare) or not is_listed(units, line):
             break
@@ -584,8 +583,6 @@ def _opens_list(units: Units, labelled: Sequence[Line]) -> bool:
 
 def _is_inline_list(units: Units, line: Line) -> bool:
     """Say whether other labels follow on the line, marked as the first is: `A) Paris B) Lyon`."""
-    if not line.names:
-        return False
     first = find_label(units, line.names.begin)
     mark = _find_mark(units, first) if first is not None else ""
     if not mark:

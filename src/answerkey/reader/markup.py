@@ -192,11 +192,8 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
 def _split_bare_channels(text: str) -> tuple[str, str]:
     """Return the thought and the answer of a text whose channels have lost their tokens."""
     bare = _BARE_THOUGHT.match(text)
-    begin = bare.end() if bare else 0
-    thought, _, answer = text[begin:].partition(_FINAL)
-    further = _BARE_CHANNEL.search(answer)
-    if further:
-        answer = answer[: further.start()]
+    thought = text[bare.end() if bare else 0 :].partition(_FINAL)[0]
+    answer = "".join(text[begin:end] for begin, end in find_parts(text) or ())
     return thought.strip(), answer.lstrip(WHITE_SPACE)
 
 

@@ -80,14 +80,6 @@ def is_word(units: Units, at: int) -> bool:
     return not units.words[at] or units.words[at][0].isalnum()
 
 
-def is_plain(units: Units, at: int) -> bool:
-    """Say whether a unit is a longer word that plays no role and names nothing."""
-    if units.roles[at] or units.labels[at] is not None or at in units.options:
-        return False
-    word = units.token(at)
-    return len(word) > 1 and word[0].isalnum()
-
-
 def is_end(units: Units, at: int) -> bool:
     """Say whether the text or its line ends here."""
     return units.words[at] == BREAK
@@ -116,6 +108,8 @@ def stands(units: Units, position: int, at: int) -> bool:
     """Say whether a label is set off from what follows it and its wrapping, which is at `at`."""
     if is_end(units, at) or position in units.text_ends:
         return True
+    if _is_initial(units, position) or _is_initial(units, position - 2):
+        return False
     has_gap = bool(units.gaps[at])
     if position and units.roles[position - 1] & OPTION and not units.token(position).islower():
         # Whatever follows `option B`, unless it goes on: `option B-2`.
@@ -129,6 +123,13 @@ def stands(units: Units, position: int, at: int) -> bool:
     if at > position + 1 and units.words[at - 1] != "_":
         return True
     return _may_follow(units, position, at)
+
+
+def _is_initial(units: Units, at: int) -> bool:
+    """Say whether a letter abbreviates, with another: `B. F. Skinner`, `500 B.C.`."""
+    if at < 0 or units.words[at + 1] != "." or units.words[at + 3] != ".":
+        return False
+    return units.token(at).isupper() and len(units.words[at + 2]) == 1
 
 
 def _spoils(units: Units, at: int) -> bool:

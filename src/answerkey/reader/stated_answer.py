@@ -8,13 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from answerkey.reader.assertions import (
-    MOST_ASSERTED,
-    SETTING_OFF,
-    is_asserted,
-    list_texts,
-    read_assertion,
-)
 from answerkey.reader.characters import WHITE_SPACE, Reading
 from answerkey.reader.lexicon import (
     AFTER,
@@ -63,15 +56,16 @@ from answerkey.reader.lexicon import (
     WRONG,
 )
 from answerkey.reader.lines import (
+    BOLD,
     SPEAKERS,
     TRAILING_MARKS,
+    Layout,
     Line,
-    find_lists,
     find_questions,
     is_foreign,
     is_listed,
+    lay_out,
     read_lines,
-    split_lines,
 )
 from answerkey.reader.markup import MARKUP, find_parts, read_markup, simplify
 from answerkey.reader.names import KEY, is_small, is_word, read_names
@@ -83,6 +77,8 @@ from answerkey.reader.statements import (
     is_inserted,
     read_cue,
     read_subject,
+    read_text,
+    skip_back,
 )
 from answerkey.reader.units import WRAPS, Labels, Units, read_labels, split_units
 
@@ -108,17 +104,18 @@ class Decision:
     doubt: str | None = None
 
 
-# Everything that a text states or excludes.
+# Answers without a label: a text that asserts the full text of one option and of no other.
 
-#: A verdict on a label has one of these, or a dash.
-_JUDGING = BE | RIGHT | WRONG | ANSWER | PICK
-_ENDINGS = TRAILING_MARKS | {BREAK}
-_POINTING = COLONS | ARROWS
-_PAUSES = COMMAS | STOPS | CLOSE
+#: A longer text argues; an option's text in it need not be its answer.
+_MOST_ASSERTED = 60
+#: In a longer text, the answer that opens it begins within so many units.
+_LONGEST_OPENING = 8
+_LONGEST_DENIAL = 10
+_PAIR = 2
+
 _SENTENCE = 40
-#: So many items are a list of the options.
-_LISTED = 3
 _DENIAL = NOT | WRONG | DROP | NOT_AFTER | REFUSE
+_DOUBT = _DENIAL | IF | SAYS | NONE
 #: `Let me check the next: option D.`
 _PLANS = frozenset(
     {
@@ -134,9 +131,164 @@ _PLANS = frozenset(
         "mistake",
     }
 )
+_SETTING_OFF = SENTENCE_ENDS | COMMAS | COLONS | DASHES
+_SAYING = COLONS | EQUALS | ARROWS | {"\u2208", "\u2248"}
 
 
-def gather(units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -> Findings:
+def _list_texts(units: Units, begin: int, end: int) -> Iterator[Statement]:
+    """Yield the option texts that have no label before them, as statements.
+
+    One without choices is the text of several options. A label in brackets may follow a text; one
+    of another option clashes with it, and so does a text that is another choice's label.
+    """
+    attached = {text_end - 1 for text_end in units.text_ends.values()}
+    for at, choice in units.options.items():
+        if not begin <= at < end or at in attached:
+            continue
+        if not choice:
+            yield Statement((), "option_text", Weight.TENTATIVE, at, at + 1)
+            continue
+        text = read_text(units, choice, at + 1)
+        clashes = text.clashes or units.labels[at] not in {None, choice}
+        yield Statement(text.choices, "option_text", Weight.TENTATIVE, at, text.end, clashes)
+
+
+def _read_assertion(units: Units) -> Statement | None:
+    """Return the only option whose text a reply asserts: first, last, or alone."""
+    in_order = tuple(units.options.values()) == units.choices.choices
+    if not units.options or (in_order and len(units.options) > _PAIR):
+        return None  # every option in its order is a list
+    is_short = units.size <= _MOST_ASSERTED
+    if is_short:
+        texts = list(_list_texts(units, 0, units.size))
+    else:
+        texts = list(_list_texts(units, 0, _LONGEST_OPENING))
+        texts += _list_texts(units, units.size - _MOST_ASSERTED, units.size)
+    asserted = [text for text in texts if _opens(units, text) or _concludes(units, text)]
+    if not asserted and is_short and _is_undoubted(units, texts):
+        asserted = [text for text in texts if _is_asserted_alone(units, text)]
+    if len({text.choices for text in asserted}) != 1 or not asserted[0].choices:
+        return None
+    return asserted[-1]
+
+
+def _is_undoubted(units: Units, texts: Sequence[Statement]) -> bool:
+    """Say whether one option is spoken of, and nothing in the reply denies or doubts anything."""
+    if len({text.choices for text in texts}) != 1:
+        return False
+    doubt = _DOUBT
+    if units.size <= _LONGEST_DENIAL and texts[0].begin == 0:
+        doubt &= ~NOT  # `No, it is not.`
+    inside = {text.begin for text in texts}
+    return not any(roles & doubt and at not in inside for at, roles in enumerate(units.roles))
+
+
+def _skip_dress(units: Units, text: Statement) -> tuple[int, int]:
+    """Return the unit before a text, its articles and what opens it, and the one after it."""
+    before = units.skip_back(skip_back(units, text.begin, FILL), OPEN)
+    return before, units.skip(text.end, CLOSE)
+
+
+def _opens(units: Units, text: Statement) -> bool:
+    """Say whether the reply begins with this text, set off from what follows: `Invalid: it …`."""
+    before, end = _skip_dress(units, text)
+    if before >= 0 or len(units.text_ends) > 1:
+        return False
+    if end >= units.size - 1:
+        return units.words[end] in _SETTING_OFF
+    mark, after = units.words[end], units.roles[end + 1]
+    if mark not in _SETTING_OFF or mark in QUESTION_MARKS:
+        return False
+    if after & _DOUBT:
+        return False
+    return mark not in COMMAS or bool(after & AFTER)
+
+
+def _concludes(units: Units, text: Statement) -> bool:
+    """Say whether the last sentence says, with a verb or a mark, that it is this text."""
+    before, end = _skip_dress(units, text)
+    if not _is_last(units, end):
+        return False
+    if before < 0:
+        return False
+    is_said = units.words[before] in _SAYING or units.roles[before] & BE
+    if units.words[before] == "to":
+        return False
+    if not is_said and units.words[text.begin - 1] not in BOLD:
+        return False
+    if _is_of_label(units, before):
+        return False
+    # A longer text may be cut off if there is no full stop, and a number in it be any step.
+    is_stopped = not STOPS.isdisjoint(units.words[end : end + WRAPS])
+    if units.size > _MOST_ASSERTED and not is_stopped:
+        return False
+    return _is_plain_clause(units, before)
+
+
+def _is_plain_clause(units: Units, before: int, *, may_join: bool = False) -> bool:
+    """Say whether nothing in the sentence before a text denies it or makes it a condition."""
+    for at in range(before, max(before - _SENTENCE, -1), -1):
+        if units.words[at] in SENTENCE_ENDS:
+            break
+        roles = units.roles[at]
+        is_alternative = roles & (OR | PREP) == OR and not may_join
+        if roles & _DOUBT or is_alternative or units.words[at] in _PLANS:
+            return False
+    return True
+
+
+def _is_last(units: Units, end: int) -> bool:
+    """Say whether nothing follows but marks, what it is not, or, in a short text, why it is so."""
+    following = units.words[end : end + WRAPS]
+    if units.size <= end + WRAPS and all(word in _ENDINGS for word in following):
+        return QUESTION_MARKS.isdisjoint(following)
+    if units.size > _MOST_ASSERTED:
+        return False
+    at = end + (following[0] in COMMAS)
+    roles = units.roles[at]
+    if roles & NOT and units.size <= at + WRAPS:
+        return True
+    return at > end and roles & (AFTER | SO) == AFTER
+
+
+def _is_asserted(units: Units, text: Statement) -> bool:
+    """Say whether a clause says that it is this text: after a verb, or as its first words."""
+    before, end = _skip_dress(units, text)
+    is_said = before < 0 or units.roles[before] & BE
+    return bool(is_said) and units.words[end] in _SETTING_OFF and _is_plain_clause(units, before)
+
+
+def _is_asserted_alone(units: Units, text: Statement) -> bool:
+    """Say whether a sentence is about this text, or ends with it."""
+    before, end = _skip_dress(units, text)
+    is_over = units.words[end] in _SETTING_OFF
+    if before < 0 or units.words[before] in SENTENCE_ENDS:
+        return is_over or bool(units.roles[end] & BE)
+    if not is_over or _is_of_label(units, before):
+        return False
+    if "to" in units.words[max(before - 1, 0) : before + 1]:
+        return False
+    return bool(units.roles[before] & BE) or units.words[before] in COLONS
+
+
+def _is_of_label(units: Units, verb: int) -> bool:
+    """Say whether the text is only what a label stands for: `B is Lyon`, `B: True`."""
+    is_said = units.roles[verb] & BE or units.words[verb] in _SAYING
+    return verb > 0 and bool(is_said) and units.labels[verb - 1] is not None
+
+
+# Everything that a text states or excludes.
+
+#: A verdict on a label has one of these, or a dash.
+_JUDGING = BE | RIGHT | WRONG | ANSWER | PICK
+_ENDINGS = TRAILING_MARKS | {BREAK}
+_POINTING = COLONS | ARROWS
+_PAUSES = COMMAS | STOPS | CLOSE
+#: So many items are a list of the options.
+_LISTED = 3
+
+
+def gather(units: Units, layout: Layout) -> Findings:
     """Return everything that the text states or excludes."""
     findings = Findings()
     for at in units.marked:
@@ -150,8 +302,8 @@ def gather(units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]])
             if word in MARKUP:
                 read_markup(units, at, findings)
     _read_last(units, findings)
-    findings.statements = _drop_listed(units, lists, findings.statements)
-    read_lines(units, lines, lists, findings)
+    findings.statements = _drop_listed(units, layout.lists, findings.statements)
+    read_lines(units, layout, findings)
     return findings
 
 
@@ -189,7 +341,8 @@ def _read_last(units: Units, findings: Findings) -> None:
     # `Letter E.` is a sentence of its own.
     is_option = units.plays(begin + 1, last, OPTION | ANSWER) and units.words[begin] in _PAUSES
     is_led = is_option or units.words[begin] in _POINTING
-    if is_led and not _is_questioned(units, begin, last) and _is_conclusion(units, begin):
+    is_plain = _is_plain_clause(units, begin - 1, may_join=True)
+    if is_led and is_plain and not _is_questioned(units, begin, last):
         findings.state(names, "conclusion", Weight.VERDICT, begin + 1)
 
 
@@ -206,25 +359,15 @@ def _is_questioned(units: Units, begin: int, last: int) -> bool:
     return not QUESTION_MARKS.isdisjoint(units.words[last:])
 
 
-def _is_conclusion(units: Units, begin: int) -> bool:
-    """Say whether nothing in the sentence before denies or doubts what it leads to."""
-    for at in range(begin, max(begin - _SENTENCE, -1), -1):
-        if at < begin and units.words[at] in SENTENCE_ENDS:
-            break
-        if units.roles[at] & (_DENIAL | IF | SAYS | NONE) or units.words[at] in _PLANS:
-            return False
-    return True
-
-
 # One decision from everything that a text states.
 
 #: In a longer text what is excluded may be part of an argument.
 _MOST_ELIMINATED = 160
 
 
-def decide(units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -> Decision:
+def decide(units: Units, layout: Layout) -> Decision:
     """Return the answer that the text states."""
-    findings = gather(units, lines, lists)
+    findings = gather(units, layout)
     statements = sorted(findings.statements, key=lambda statement: (statement.begin, statement.end))
     if statements:
         statements = _drop_corrected(units, statements)
@@ -236,7 +379,7 @@ def decide(units: Units, lines: Sequence[Line], lists: Sequence[Sequence[Line]])
     if choice is not None:
         places = findings.excluded.values()
         return Decision(choice, None, "elimination", min(places), max(places) + 1)
-    text = read_assertion(units)
+    text = _read_assertion(units)
     if text is None or text.choices[0] in findings.excluded:
         return _name_silence(units, findings)
     decision = Decision(text.choices[0], None, text.part, text.begin, text.end)
@@ -299,8 +442,6 @@ def _combine(units: Units, statements: Sequence[Statement]) -> Decision:
 
 def _list_roles(units: Units, roles: int) -> list[int]:
     """Return the units that play one of these roles, which are among `MARKED`."""
-    if not units.played & roles:
-        return []
     return [at for at in units.marked if units.roles[at] & roles]
 
 
@@ -343,15 +484,12 @@ def _name_silence(units: Units, findings: Findings) -> Decision:
     is_short = units.size <= _FIRST_WORDS
     if any(role & REFUSE or (role & NONE and is_short) for role in roles):
         return Decision(reason=DECLINED)
-    places = [at for at in units.named if _is_mention(units, at)]
-    choices = {str(units.labels[at]) for at in places}
-    for text in list_texts(units, 0, units.size):
-        places.append(text.begin)
+    choices = {str(units.labels[at]) for at in units.named if _is_mention(units, at)}
+    for text in _list_texts(units, 0, units.size):
         choices.update(text.choices)
     if len(choices) != 1 or not choices.isdisjoint(findings.excluded):
         return Decision(reason=NOTHING)
-    [choice] = choices
-    return Decision(choice, NOTHING, "mention", places[0], places[0] + 1, "only_named")
+    return Decision(choices.pop(), NOTHING, doubt="only_named")
 
 
 # What speaks against an answer though it is stated: one table of doubts, tried in this order.
@@ -373,6 +511,8 @@ _LONGEST_SPEECH = 120
 #: What opens the words of somebody, and what may close them.
 _SPEECH = {
     '"': '"',
+    "'": "'",
+    "\u2018": "\u2019",
     "\u00ab": "\u00bb",
     "\u00bb": "\u00ab",
     "\u201c": "\u201d",
@@ -395,8 +535,6 @@ def _raise_doubt(units: Units, decision: Decision, findings: Findings) -> Decisi
 def _is_taken_back(units: Units, decision: Decision, findings: Findings) -> bool:
     """Say whether the last words of a text, or those right after the answer, take it back."""
     end = decision.end
-    if not units.played & FIX:
-        return False
     if units.plays(max(end, units.size - _LAST_WORDS), units.size, UNDO):
         return True
     fixes = [at for at in _list_roles(units, FIX) if at >= end and is_inserted(units, at)]
@@ -406,24 +544,28 @@ def _is_taken_back(units: Units, decision: Decision, findings: Findings) -> bool
     )
 
 
+def _find_quote(units: Units, end: int) -> tuple[int, str]:
+    """Return where a quotation begins that is open at `end`, and what closes it, if anything."""
+    quote, closing = 0, ""
+    for at in range(max(end - _LONGEST_SPEECH, 0), end + 1):
+        word = units.words[at]
+        if closing and (word == BREAK or (word and word in closing)):
+            closing = ""
+        elif not closing and word in _SPEECH and (units.gaps[at] or not is_word(units, at - 1)):
+            quote, closing = at, _SPEECH[word]
+    return quote, closing
+
+
 def _is_quoted(units: Units, decision: Decision, _findings: Findings) -> bool:
     """Say whether the answer stands in what somebody is quoted with: `"It is C", said Tom`."""
     if units.known.isdisjoint(_SPEECH) or KEY in units.text:
         return False
-    quote = -1
-    for at in range(max(decision.begin - _LONGEST_SPEECH, 0), decision.begin + 1):
-        word = units.words[at]
-        if quote >= 0 and (word == BREAK or (word and word in _SPEECH[units.words[quote]])):
-            quote = -1
-        elif quote < 0 and word in _SPEECH:
-            quote = at
+    quote, closing = _find_quote(units, decision.begin)
     near = units.words[decision.end - 1 : decision.end + _SENTENCE]
-    closing = [
-        at for at, word in enumerate(near) if word and word in _SPEECH.get(units.words[quote], "")
-    ]
-    if quote < 0 or not closing:
+    closers = [at for at, word in enumerate(near) if word and word in closing]
+    if not closers:
         return False
-    end = units.skip(decision.end + closing[0], CLOSE | COMMAS | DASHES)
+    end = units.skip(decision.end + closers[0], CLOSE | COMMAS | DASHES)
     if units.plays(quote - 2, quote, IF | SAYS) or units.plays(end, end + 1, IF | SAYS):
         return True
     # The answer alone may stand in quotes: `The town is "Lyon".`
@@ -438,13 +580,13 @@ def _asserts_other(units: Units, decision: Decision, _findings: Findings) -> boo
     """
     if not units.options or decision.choice in units.options.values():
         return False
-    for text in list_texts(units, max(decision.begin - _SENTENCE, 0), units.size):
+    for text in _list_texts(units, max(decision.begin - _SENTENCE, 0), units.size):
         if not text.choices:
             continue
-        is_near = units.size <= MOST_ASSERTED and text.begin > decision.end + 1
+        is_near = units.size <= _MOST_ASSERTED and text.begin > decision.end + 1
         if text.begin < decision.begin:
             is_near = _leads_on(units, text.begin, decision.begin)
-        if is_near and is_asserted(units, text):
+        if is_near and _is_asserted(units, text):
             return True
     return False
 
@@ -487,7 +629,7 @@ def _is_denied(units: Units, decision: Decision, findings: Findings) -> bool:
         roles = units.roles[at]
         if units.words[at] in _CLAUSE_ENDS or roles & (AFTER | AND | BUT | THAT):
             break
-        in_clause = in_clause and units.words[at] not in SETTING_OFF
+        in_clause = in_clause and units.words[at] not in _SETTING_OFF
         if roles & (NOT | NOT_AFTER) and not any(units.labels[at + 1 : at + _BACK]):
             # `answer 4 does not fit`; `B, for all its charm, is by no means right`
             return in_clause or units.plays(at + 1, at + 1 + _BACK, RIGHT | ANSWER)
@@ -526,12 +668,7 @@ def _is_alternative(units: Units, begin: int, at: int) -> bool:
 
 
 def _list_sentences(units: Units, begin: int) -> Iterator[tuple[int, int]]:
-    """Yield where sentences begin and end, from the rest of the one at `begin` on.
-
-    None where no label follows.
-    """
-    if not units.named or units.named[-1] < begin:
-        return
+    """Yield where sentences begin and end, from the rest of the one at `begin` on."""
     for at in range(begin, units.size + 1):
         if units.words[at] in SENTENCE_ENDS:
             if at > begin:
@@ -613,8 +750,7 @@ def list_statements(
     passages = set()
     for begin, end in find_parts(text) or ():
         units = split_units(simplify(text[begin:end]), labels, options)
-        lines = split_lines(units)
-        for statement in gather(units, lines, find_lists(units, lines)).statements:
+        for statement in gather(units, lay_out(units)).statements:
             first = begin + units.start(statement.begin)
             last = begin + units.end(statement.end - 1)
             passages.add(((first, last), statement.choices))
@@ -663,21 +799,19 @@ def _read_part(text: str, labels: Labels, options: tuple[str, ...], offset: int)
     if reading is not None:
         return reading
     units = split_units(text, labels, options)
-    lines = split_lines(units)
-    lists = find_lists(units, lines)
-    questions = find_questions(units, lines, lists)
+    layout = lay_out(units)
+    questions = find_questions(units, layout)
     if not questions:
-        return _locate(units, decide(units, lines, lists), offset)
+        return _locate(units, decide(units, layout), offset)
     begins = sorted({0, *questions})
     reading = Reading(reason=NOTHING)
     for begin, end in zip(begins, [*begins[1:], units.size], strict=True):
         first = units.start(begin)
         part = split_units(text[first : units.end(end - 1)], labels, options)
-        lines = split_lines(part)
-        lists = find_lists(part, lines)
-        if part.words[0] in SPEAKERS or any(is_foreign(part, items) for items in lists):
+        layout = lay_out(part)
+        if part.words[0] in SPEAKERS or any(is_foreign(part, items) for items in layout.lists):
             continue
-        reading = _locate(part, decide(part, lines, lists), offset + first)
+        reading = _locate(part, decide(part, layout), offset + first)
         if reading.reason != NOTHING:
             break
     return reading
@@ -691,8 +825,4 @@ def _locate(units: Units, decision: Decision, offset: int) -> Reading:
         span = first, offset + units.end(decision.end - 1)
     if decision.doubt is None:
         return Reading(decision.choice, decision.reason, span, decision.part)
-    if decision.doubt == "only_named":
-        return Reading(None, NOTHING, doubted=decision.choice, doubt=decision.doubt)
-    return Reading(
-        None, decision.reason, span, decision.part, doubted=decision.choice, doubt=decision.doubt
-    )
+    return Reading(None, decision.reason, span, decision.part, decision.choice, decision.doubt)

@@ -61,7 +61,6 @@ from answerkey.reader.names import (
     Named,
     close_label,
     is_end,
-    is_plain,
     is_small,
     is_word,
     read_names,
@@ -151,8 +150,6 @@ def follow(
     way = _Way(is_linked, may_pause, is_linked)
     end = min(at + REACH, units.size)
     while at < end:
-        if is_plain(units, at):
-            return None
         target = _read_target(units, at, has_link=way.has_link)
         if target is not None:
             if way.has_paused and not way.has_link and not _ends_clause(units, target):
@@ -292,6 +289,7 @@ def _look_after(units: Units, target: Named, *, has_verb: bool) -> Named | None:
         roles = units.roles[further]
         # `answer B is wrong`, `answer B is not right`, `B가 아닙니다`
         is_wrong = roles & WRONG and not roles & (NOT | AFTER)
+        is_judged |= bool(roles & NOT and units.roles[further + 1] & BE)  # `B nie jest`
         if is_wrong or roles & NOT_AFTER or (is_judged and roles & NOT):
             return replace(target, is_negated=True, end=further + 1)
         if roles & IF and not roles & AFTER:
@@ -353,8 +351,6 @@ def read_context(units: Units, at: int) -> Context:
     context = Context.ASSERTED
     for before in range(at - 1, max(at - SENTENCE, 0) - 1, -1):
         word, roles = units.words[before], units.roles[before]
-        if not roles and word.isalpha():
-            continue
         if word in SENTENCE_ENDS or roles & _NEW:
             return Context.DENIED if roles & MUTE and in_clause else context
         if roles & (IF | SAYS) and _is_unreal(units, before, at, in_clause=in_clause):
@@ -419,8 +415,6 @@ _HINTS = {LEAVE: "remaining", MATCH: "reference", SO | IT: "conclusion"}
 def read_cue(units: Units, at: int, findings: Findings) -> None:
     """Note what the cue at `at` states or excludes."""
     roles = units.roles[at]
-    if not roles & PICK and is_plain(units, at + 1):
-        return  # a plain word leads nowhere
     if roles & (ANSWER | OPTION | RIGHT):
         _read_noun(units, at, findings)
     if roles & PICK:

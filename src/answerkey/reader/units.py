@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import compress
-from operator import not_
 
 from answerkey.reader.characters import LINE_BREAKS, WHITE_SPACE, compose
 from answerkey.reader.lexicon import (
@@ -24,6 +23,7 @@ from answerkey.reader.lexicon import (
     DRESS,
     ENDING,
     EQUALS,
+    FILL,
     LABEL_MARKS,
     LONGEST_TOKEN,
     MARKED,
@@ -84,12 +84,10 @@ class Labels:
 def read_labels(choices: tuple[str, ...]) -> Labels:
     """Return the labels of these choices, read as freely as keeps all of them apart."""
     kinds = frozenset(_kind(choice[0]) for choice in choices if choice)
-    for fold in (_fold_all, _fold_forms):
-        by_key = {fold(choice): choice for choice in choices}
-        if len(by_key) == len(choices):
-            return Labels(choices, by_key, fold, fold is _fold_all, kinds)
-    by_key = dict(zip(choices, choices, strict=True))
-    return Labels(choices, by_key, compose, is_plain=False, kinds=kinds)
+    folds = (_fold_all, _fold_forms)
+    fold = next((fold for fold in folds if len(set(map(fold, choices))) == len(choices)), compose)
+    by_key = {fold(choice): choice for choice in choices}
+    return Labels(choices, by_key, fold, fold is _fold_all, kinds)
 
 
 def _fold_all(token: str) -> str:
@@ -119,34 +117,6 @@ def _kind(character: str) -> tuple[bool, bool, str]:
 
 # The texts of the options, and where a completion writes one of them in full.
 
-_ARTICLES = frozenset(
-    [
-        "the",
-        "a",
-        "an",
-        "le",
-        "la",
-        "les",
-        "un",
-        "une",
-        "el",
-        "los",
-        "las",
-        "una",
-        "il",
-        "lo",
-        "gli",
-        "os",
-        "as",
-        "um",
-        "uma",
-        "der",
-        "die",
-        "das",
-        "ein",
-        "eine",
-    ]
-)
 _AFTER_LABEL = LABEL_MARKS | CLOSE
 #: Every dash in an option's text, and in what is compared with it.
 _MINUS = "-"
@@ -161,11 +131,15 @@ _Spelling = tuple[tuple[str, ...], str]
 _Span = tuple[int, int, str]
 
 
+def _is_article(word: str) -> bool:
+    return bool(load_lexicon().roles.get(word, 0) & FILL)
+
+
 @lru_cache(maxsize=4096)
 def _list_plain_words(option: str) -> frozenset[str]:
     """Return the plain words of an option: a text without one of them has not its text."""
-    words = frozenset(filter(str.isalpha, option.lower().split()))
-    return frozenset(filter(str.isascii, words)) - _ARTICLES
+    words = filter(str.isalpha, option.lower().split())
+    return frozenset(word for word in words if word.isascii() and not _is_article(word))
 
 
 @lru_cache(maxsize=4096)
@@ -179,7 +153,7 @@ def spell_options(options: tuple[str, ...], labels: Labels) -> list[_Spelling]:
     for text, choice in zip(options, labels.choices, strict=False):
         words = _spell_option(text, choice, labels)
         owners[words] = "" if words in owners else choice
-        if len(words) > 1 and words[0] in _ARTICLES:
+        if len(words) > 1 and _is_article(words[0]):
             short[words[1:]] = choice
     owners.pop((), None)
     return list((short | owners).items())
@@ -366,8 +340,8 @@ class Units:
     that text. `text_ends` says of labels that stand before their own option's text where it ends.
     `marked` are the units that play a role of `MARKED` or name a choice, `named` those that name
     one, and `breaks` those that end a line. `raw` holds the words of all tokens, `places` where
-    each unit begins among them, and where the last one ends; `known` are these words, each once,
-    and `played` all roles. `pieces` are three for each token: nothing, the spaces before it, and
+    each unit begins among them, and where the last one ends; `known` are these words, each
+    once. `pieces` are three for each token: nothing, the spaces before it, and
     the token.
     """
 
@@ -388,7 +362,6 @@ class Units:
     named: list[int] = field(default_factory=list)
     breaks: list[int] = field(default_factory=list)
     size: int = 0
-    played: int = 0
     #: What `read_names` found, by the place of the first label.
     names: dict[int, object] = field(default_factory=dict)
 
@@ -460,14 +433,14 @@ def _list_odd(text: str, tokens: list[str], labels: Labels) -> Iterable[int]:
     """Return the tokens that are not simply words in ASCII; all if the choices differ by case."""
     if not labels.is_plain:
         return range(len(tokens))
-    odd: list[int] = []
-    if "'" in text and _LETTER_APOSTROPHE.search(text):
-        odd += (at for at, token in enumerate(tokens) if token[1:2] == "'")
-    if not text.isascii():
-        odd += compress(range(len(tokens)), map(not_, map(str.isascii, tokens)))
-    if not _OTHER_BREAKS.isdisjoint(tokens):
-        odd += (at for at, token in enumerate(tokens) if token[0] in LINE_BREAKS)
-    return odd
+    is_simple = text.isascii() and _OTHER_BREAKS.isdisjoint(tokens)
+    if is_simple and not _LETTER_APOSTROPHE.search(text):
+        return ()
+    return [
+        at
+        for at, token in enumerate(tokens)
+        if not token.isascii() or token[1:2] == "'" or token[0] in LINE_BREAKS
+    ]
 
 
 def _read_entries(units: Units, entries: list[_Entry | None], spans: Sequence[_Span]) -> None:
@@ -531,8 +504,6 @@ def _join_tokens(
         units.places = [*compress(range(size), is_kept), size]
     if BREAK in units.known:
         units.breaks += [at for at, word in enumerate(words) if word == BREAK]
-    for role in set(roles):
-        units.played |= role
     units.size = len(words)
     units.words = words + [BREAK] * _MARGIN
     units.roles = roles + [0] * _MARGIN

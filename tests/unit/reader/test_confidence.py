@@ -41,6 +41,17 @@ LONG_REMARK = "The answer is B (" + "one " * 20 + ")."
         ("B seems fine to me.", None, "NOTHING_STATED", "only_named"),
         ("Probably B.", None, "B", None),
         ("The answer is D. Then Canberra rocks.", CITIES, "D", None),
+        ("B. F. Skinner", None, "NOTHING_STATED", "only_named"),
+        ("A) Paris B. Lyon", None, "SEVERAL_CHOICES", None),
+        ("The answer is B.C.", None, "NOTHING_STATED", None),
+        (
+            "'Het juiste antwoord is C', stond er in de kantlijn.",
+            None,
+            "NOTHING_STATED",
+            "quoted",
+        ),
+        ("The judges' answer is B, as is the jurors'.", None, "B", None),
+        ("Odpowiedź B nie jest poprawna; poprawna jest odpowiedź C.", None, "C", None),
     ],
 )
 def test_what_speaks_against_an_answer_is_named(

@@ -32,6 +32,7 @@ HEAD_BYTES = 64
 #: Tells zlib that the data has the header of gzip.
 GZIP_BITS = 31
 ENCODING_HINT = "save the file as UTF-8; `iconv -f LATIN1 -t UTF-8 FILE` prints it so"
+UTF8_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 #: First bytes of files that are often given the wrong name, and what they are.
 SIGNATURES = {

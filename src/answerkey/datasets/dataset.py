@@ -20,9 +20,11 @@ import polars as pl
 
 from answerkey.datasets.content import RowErrors, refuse_file
 from answerkey.datasets.rows import (
+    Positions,
     Rows,
     iterate_blocks,
     iterate_samples,
+    join_positions,
 )
 from answerkey.datasets.sources import Source
 from answerkey.datasets.tables import add_template_error, digest_rows
@@ -56,14 +58,14 @@ class Dataset:
     name: str
     fingerprint: str
     table: Rows
-    kept: pl.Series
-    chosen: pl.Series
+    kept: Positions
+    chosen: Positions
     notices: tuple[Notice, ...] = ()
 
     @classmethod
     def of(cls, rows: Rows, *, name: str) -> Self:
         """Return samples as a dataset; its fingerprint is that of their ids and rows."""
-        positions = pl.int_range(len(rows), eager=True)
+        positions = range(len(rows))
         return cls(
             name,
             digest_rows(rows, with_ids=True),
@@ -114,8 +116,8 @@ class Dataset:
         return replace(
             self,
             table=self.table.slice(0, 0).load(),
-            kept=self.kept.clear(),
-            chosen=self.chosen.clear(),
+            kept=range(0),
+            chosen=range(0),
         )
 
 
@@ -150,7 +152,7 @@ def open_dataset(
         fingerprint,
         table.rows,
         kept,
-        kept.gather(chosen),
+        join_positions(kept, chosen),
         notices,
     )
 
@@ -171,13 +173,13 @@ def _fingerprint(
     return sha256(text.encode()).hexdigest()
 
 
-def filter_rows(rows: Rows, filters: Sequence[RowFilter]) -> pl.Series:
+def filter_rows(rows: Rows, filters: Sequence[RowFilter]) -> Positions:
     """Return where the rows stand that pass every filter, in order.
 
     A filter is shown only rows that passed those before it; a row on which it fails does not pass.
     """
     if not filters:
-        return pl.int_range(len(rows), eager=True)
+        return range(len(rows))
     errors = RowErrors(rows.file)
     kept = array("q")
     for offset, block in iterate_blocks(rows):
@@ -197,7 +199,7 @@ def filter_rows(rows: Rows, filters: Sequence[RowFilter]) -> pl.Series:
     return pl.Series(kept, dtype=pl.Int64)
 
 
-def select_rows(rows: Rows, selection: Selection) -> pl.Series:
+def select_rows(rows: Rows, selection: Selection) -> Positions:
     """Return where the selected rows stand, in order; all of them if fewer are there."""
     count = selection.num_samples
     column = selection.stratify_by
@@ -212,9 +214,9 @@ def select_rows(rows: Rows, selection: Selection) -> pl.Series:
             Place(file=rows.file),
         )
     if count is None or count >= len(rows):
-        return pl.int_range(len(rows), eager=True)
+        return range(len(rows))
     if column is None and selection.subsampling == "head":
-        return pl.int_range(count, eager=True)
+        return range(count)
     ranks = array("Q")
     strata: dict[str, array[int]] = {}
     for position, sample in enumerate(iterate_samples(rows)):

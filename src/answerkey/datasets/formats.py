@@ -33,6 +33,7 @@ from answerkey.datasets.cells import (
 from answerkey.datasets.content import (
     COMPRESSIONS,
     FOREIGN,
+    UTF8_MARK,
     Content,
     RowErrors,
     describe_long,
@@ -66,12 +67,14 @@ ARROW_END = ARROW_MESSAGE + b"\x00\x00\x00\x00"
 class Record(NamedTuple):
     """One row of a file: the line it starts on, its cells, its size in characters.
 
-    `file_index` says which of several files it is from.
+    `offset` is where its line begins in the bytes of a JSON Lines file. `file_index` says which of
+    several files it is from.
     """
 
     line: int
     fields: Mapping[str, object]
     size: int
+    offset: int = 0
     file_index: int = 0
 
 
@@ -206,13 +209,18 @@ def read_json_lines(content: Content) -> Iterator[Record]:
     """Yield the rows of a file with one JSON object per line; all bad rows are told together."""
     errors = RowErrors(content.file)
     limit = find_line_limit()
-    number = 0
+    number = offset = 0
     with content.open() as stream:
         while raw := stream.readline(limit + 1):
             number += 1
             if len(raw) > limit:
                 raise content.error("E202", describe_long("the line", limit), number)
-            source = raw.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n")
+            start = offset
+            offset += len(raw)
+            if number == 1 and raw.startswith(UTF8_MARK):
+                start = len(UTF8_MARK)
+                raw = raw[start:]
+            source = raw.decode().removesuffix("\n")
             if not source.strip():
                 continue
             try:
@@ -222,7 +230,7 @@ def read_json_lines(content: Content) -> Iterator[Record]:
                 where = refusal.where or Place()
                 errors.add(refusal.code, refusal.message, where=where, hint=refusal.hint)
             else:
-                yield Record(number, fields, len(source))
+                yield Record(number, fields, len(source), start)
     errors.raise_any()
 
 

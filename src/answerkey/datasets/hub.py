@@ -59,7 +59,7 @@ class HuggingFaceSource(FileFields):
     split: str | None = None
     name: str | None = None
     revision: str | None = None
-    data_files: str | list[str] | dict[str, str | list[str]] | None = None
+    data_files: str | list[str] | None = None
     data_dir: str | None = None
     load_dataset_kwargs: dict[str, object] = field(default_factory=dict)
     type: Literal["huggingface"] = "huggingface"
@@ -74,7 +74,6 @@ class HuggingFaceSource(FileFields):
             if getattr(self, key) not in (None, value):
                 message = f"`{key}` is given twice, and differently"
                 raise SpecError("E108", message, hint="keep one of them")
-            object.__setattr__(self, key, value)
 
     @property
     def origin(self) -> str:
@@ -84,7 +83,7 @@ class HuggingFaceSource(FileFields):
     def read(self, *, name: str) -> Table:  # noqa: ARG002 - the dataset has a name of its own
         """Return the rows of the split; its digest also depends on the commit."""
         hub = Hub()
-        commit, paths = self.resolve(hub)
+        commit, paths = self._merge_kwargs().resolve(hub)
         shown = f"{self.origin}@{commit[:7]}"
         files = []
         for path in paths:
@@ -95,13 +94,13 @@ class HuggingFaceSource(FileFields):
 
     def pin(self) -> Self:
         """Return the source of the very files that are there now, at their commit."""
-        commit, paths = self.resolve(Hub())
+        source = self._merge_kwargs()
+        commit, paths = source.resolve(Hub())
         return replace(
-            self,
+            source,
             revision=commit,
             data_files=paths,
             data_dir=None,
-            load_dataset_kwargs={},
         )
 
     def refuse(
@@ -113,17 +112,21 @@ class HuggingFaceSource(FileFields):
         text = f"dataset `{self.path}` of the hub {message}"
         return refuse_file("E214", text, self.origin, hint)
 
-    @property
-    def patterns(self) -> list[str]:
-        """The names or patterns of `data_files`, which may be stated by split."""
-        files: object = self.data_files
+    def _merge_kwargs(self) -> Self:
+        """Return the source with `load_dataset_kwargs` in its fields; `data_files` is a list."""
+        fields: dict[str, Any] = dict(self.load_dataset_kwargs)
+        for key in _KNOWN:
+            fields[key] = getattr(self, key) or fields.get(key)
+        files = fields["data_files"]
         if isinstance(files, Mapping):
-            files = files.get(self.split or "train")
-        return _list_texts(files) if files else []
+            files = files.get(fields["split"] or "train")
+        if files is not None:
+            fields["data_files"] = _list_texts(files)
+        return replace(self, **fields, load_dataset_kwargs={})
 
     def resolve(self, hub: Hub) -> tuple[str, list[str]]:
         """Return the commit and the files; what was found for a commit is remembered."""
-        patterns = self.patterns
+        patterns = list(self.data_files or ())
         is_pinned = _COMMIT.fullmatch(self.revision or "") is not None
         if is_pinned and patterns and not re.search(r"[*?\[]", "".join(patterns)):
             return str(self.revision), patterns
@@ -162,7 +165,7 @@ def choose_files(
         folder = f"{source.data_dir.strip('/')}/"
     names = sorted(name for name in names if name.startswith(folder))
     if source.data_files:
-        return _match(source, names, source.patterns, "`data_files`")
+        return _match(source, names, list(source.data_files), "`data_files`")
     configs = _read_configs(card)
     if configs:
         return _match(source, names, _choose_split(source, configs), "its card")
@@ -301,7 +304,7 @@ class Hub:
         commit: str,
     ) -> Path:
         """Return a file of a repository on this machine, after fetching it if necessary."""
-        with self._translating(source, commit):
+        with self._translating(source, commit), _without_bars(self._library):
             path = self._library.hf_hub_download(
                 source.path,
                 name,
@@ -370,9 +373,6 @@ def _import_library() -> Any:  # noqa: ANN401 - the library, which need not be i
     # Else the library looks for AI agents in the environment, tells the hub, and fetches a list for
     # that.
     library.constants.HF_HUB_DISABLE_TELEMETRY = True
-    # Our commands show the progress themselves.
-    if library.constants.HF_HUB_DISABLE_PROGRESS_BARS is None:
-        library.utils.disable_progress_bars()
     return library
 
 
@@ -383,3 +383,20 @@ def _list_transport_errors() -> Iterator[type[Exception]]:
     for name in ("httpx2", "httpx"):
         with suppress(ImportError):
             yield importlib.import_module(name).HTTPError
+
+
+@contextmanager
+def _without_bars(library: Any) -> Iterator[None]:  # noqa: ANN401 - the library, which need not be installed
+    """Keep the library from drawing progress bars: our commands show the progress themselves.
+
+    What the caller says about bars (`HF_HUB_DISABLE_PROGRESS_BARS`, or in Python) stays as it is.
+    """
+    is_set = library.constants.HF_HUB_DISABLE_PROGRESS_BARS is not None
+    if is_set or library.utils.are_progress_bars_disabled():
+        yield
+        return
+    library.utils.disable_progress_bars()
+    try:
+        yield
+    finally:
+        library.utils.enable_progress_bars()

@@ -1,4 +1,4 @@
-"""Rows in memory, or in a temporary file of JSON Lines that is read part by part.
+"""Rows in memory, or in a file of JSON Lines that is read part by part.
 
 A part of them is itself such rows: it says where to read. The id of a row is its cell in the column
 `sample_id` if there is one, else its number.
@@ -10,6 +10,7 @@ import io
 import json
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,7 +18,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from answerkey.datasets.content import RowErrors, refuse_file
-from answerkey.errors import Place
+from answerkey.errors import DataError, Place
 from answerkey.types import Row, Sample, Samples
 
 ID_COLUMN = "sample_id"
@@ -27,7 +28,7 @@ ORDER_COLUMN = "option_order"
 #: How many rows are in memory together where all of them are looked at.
 BLOCK_ROWS = 32_768
 ID_WIDTH = 6
-#: Where a row stands: the byte at which its line begins in the temporary file, its number, and
+#: Where a row stands: the byte at which its line begins in a file of JSON Lines, its number, and
 #: its line in one of the user's files.
 PLACE_SCHEMA: dict[str, pl.DataType] = {
     "offset": pl.UInt64(),
@@ -35,7 +36,10 @@ PLACE_SCHEMA: dict[str, pl.DataType] = {
     "line": pl.UInt32(),
     "file_index": pl.UInt32(),
 }
-Positions = Sequence[int] | pl.Series
+#: Positions in ascending order; a range where they follow each other.
+Positions = range | pl.Series
+#: Size and time of a file, which change when the file does.
+Stamp = tuple[int, int]
 
 _decode_line = json.JSONDecoder().decode
 
@@ -87,7 +91,7 @@ class RowsOver:
 
 @dataclass(frozen=True)
 class LineRows:
-    """Rows of a temporary file of JSON Lines.
+    """Rows of a file of JSON Lines: the user's own, or a temporary one of ours.
 
     `places` says where each of them is, see `PLACE_SCHEMA`; `files` are the names of the user's
     files in errors. Some of the rows are pickled as the path and their places.
@@ -97,6 +101,7 @@ class LineRows:
     columns: Sequence[str]
     files: Sequence[str]
     places: pl.DataFrame
+    stamp: Stamp | None
 
     @property
     def file(self) -> str | None:
@@ -123,10 +128,14 @@ class LineRows:
 
     def take(self, positions: Positions, /) -> Rows:
         """Return the rows at these positions."""
+        if isinstance(positions, range):
+            return self.slice(positions.start, len(positions))
         return replace(self, places=self.places[positions])
 
     def load(self) -> Samples:
         """Return the rows."""
+        if read_stamp(self.path) != self.stamp:
+            raise refuse_change(self.file)
         items: list[Sample] = []
         try:
             with self.path.open("rb") as stream:
@@ -136,8 +145,7 @@ class LineRows:
                     sample_id = name_row(fields, number)
                     items.append(Sample(sample_id, fields, self.files[file_index], line))
         except (OSError, ValueError):
-            message = f"the rows of `{self.file}` in `{self.path}` are gone or damaged"
-            raise refuse_file("E201", message, self.file, "start again") from None
+            raise refuse_change(self.file) from None
         return Samples(items, self.columns, self.file)
 
 
@@ -166,6 +174,32 @@ def name_row(fields: Mapping[str, object], number: int) -> str:
         return f"{number:0{ID_WIDTH}d}"
     cell = fields[ID_COLUMN]
     return str(cell) if type(cell) in {str, int} else ""
+
+
+def read_stamp(path: Path) -> Stamp | None:
+    """Return what changes when a file does; None when it is not there."""
+    with suppress(OSError):
+        status = path.stat()
+        return status.st_size, status.st_mtime_ns
+    return None
+
+
+def refuse_change(file: str | None) -> DataError:
+    """Return the error about a file that is not any more what it was when it was opened."""
+    message = "the file has changed while it was being read"
+    hint = "start again when it is complete"
+    return refuse_file("E201", message, file, hint)
+
+
+def join_positions(outer: Positions, inner: Positions) -> Positions:
+    """Return where rows stand that are chosen out of chosen ones."""
+    if isinstance(outer, range):
+        if isinstance(inner, range):
+            return outer[inner.start : inner.stop]
+        return inner + outer.start
+    if isinstance(inner, range):
+        return outer.slice(inner.start, len(inner))
+    return outer.gather(inner)
 
 
 def split_name(name: str, prefixes: Iterable[str]) -> list[tuple[str, str]]:
@@ -204,38 +238,44 @@ def iterate_samples(rows: Rows) -> Iterator[Sample]:
 def check_ids(rows: Rows, *, by_trial: bool = False) -> None:
     """Raise E208 for ids that are empty, unsuitable or used twice.
 
-    With `by_trial`, rows of one sample may differ in the columns `trial` and `option_order`.
+    With `by_trial`, rows of one sample may differ in the columns `trial` and `option_order`. Only a
+    hash of each id is kept in memory; rows with equal hashes are read again and compared.
     """
     if ID_COLUMN not in rows.columns:
         return
     marks: list[str] = []
     if by_trial:
         marks = [name for name in (TRIAL_COLUMN, ORDER_COLUMN) if name in rows.columns]
-    every_key = (_write_key(sample, marks) for sample in iterate_samples(rows))
-    keys = pl.Series(every_key, dtype=pl.String)
-    suspects = keys.is_duplicated() | keys.str.starts_with("\0")
     errors = RowErrors(rows.file)
-    hint = f"give every row its own id, or remove the column `{ID_COLUMN}` to number the rows"
+    hashes: list[pl.Series] = []
+    for _, block in iterate_blocks(rows):
+        for sample in block:
+            if not sample.id:
+                cell = json.dumps(sample.fields[ID_COLUMN], ensure_ascii=False)
+                _add_id_error(errors, sample, f"sample id {cell} is not text or a whole number")
+        keys = [_write_key(sample, marks) for sample in block]
+        hashes.append(pl.Series(keys, dtype=pl.String).hash())
+    repeated = pl.concat(hashes).is_duplicated().arg_true()
     first_uses: dict[str, Sample] = {}
-    for sample in iterate_samples(rows.take(suspects.arg_true())):
+    for sample in iterate_samples(rows.take(repeated)):
         key = _write_key(sample, marks)
         first = first_uses.setdefault(key, sample)
-        if not sample.id:
-            cell = json.dumps(sample.fields[ID_COLUMN], ensure_ascii=False)
-            message = f"sample id {cell} is not text or a whole number"
-        elif first is sample:
-            continue
-        else:
-            name = key[:-1].replace("\0", "` trial `")
+        if sample.id and first is not sample:
+            name = key.replace("\0", "` trial `")
             message = f"sample id `{name}` is used twice, first on line {first.line}"
             if first.file != sample.file:
                 message += f" of `{first.file}`"
-        where = Place(file=sample.file, line=sample.line, field=ID_COLUMN)
-        errors.add("E208", message, where=where, hint=hint)
+            _add_id_error(errors, sample, message)
     errors.raise_any()
 
 
 def _write_key(sample: Sample, marks: Sequence[str]) -> str:
     """Return what tells a row from all others: its id, and its trial and order if it has any."""
     parts = [str(sample.fields[name]) for name in marks]
-    return "\0".join([sample.id, *parts, ""])
+    return "\0".join([sample.id, *parts])
+
+
+def _add_id_error(errors: RowErrors, sample: Sample, message: str) -> None:
+    where = Place(file=sample.file, line=sample.line, field=ID_COLUMN)
+    hint = f"give every row its own id, or remove the column `{ID_COLUMN}` to number the rows"
+    errors.add("E208", message, where=where, hint=hint)

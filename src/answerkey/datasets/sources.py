@@ -172,8 +172,8 @@ def list_files(folder: Path, extension: str | None = None, pattern: str = "*") -
 class UrlSource(FileFields):
     """A file at an address: `https`, `http` on this machine, or shared storage (`s3`, `gs`).
 
-    `sha256` is the hash that it must have; without it the file is fetched each time. Keys go only
-    to the caller's own storage.
+    `sha256` is the hash that it must have; without it the address is looked up each time, and the
+    file is fetched if it has changed. Keys go only to the caller's own storage.
     """
 
     url: str

@@ -64,14 +64,25 @@ def require_address(url: str, where: Place | None = None) -> str:
     SpecError if it holds anything but a bucket and a name.
     """
     parts = urlsplit(url)
-    shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-    hint = "write `scheme://bucket/name`; keys come from the environment, or your own settings"
+    hint = "write `scheme://bucket/name`"
     if "@" in parts.netloc or "?" in url or "#" in url:
+        shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         message = f"the address `{shown}` holds more than a bucket and a name"
-        raise SpecError("E117", message, where=where, hint=hint)
+        hint = f"{hint}; keys come from the environment, or from your own settings"
+        raise SpecError(
+            "E117",
+            message,
+            where=where,
+            hint=hint,
+        )
     names = parts.path.rstrip("/")[1:].split("/")
     if not parts.netloc or not {"", ".", ".."}.isdisjoint(names):
-        raise SpecError("E108", f"`{shown}` names no object", where=where, hint=hint)
+        raise SpecError(
+            "E108",
+            f"`{url}` names no object",
+            where=where,
+            hint=hint,
+        )
     return url.rstrip("/")
 
 

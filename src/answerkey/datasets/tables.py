@@ -1,7 +1,8 @@
 """Tables of rows: data files, several files joined, documents, and tables in memory.
 
-Rows are held in memory while they are few. Those of a large file are written once as JSON Lines
-into a temporary file, which is removed at the end of the process.
+Rows are held in memory while they are few. A large file of JSON Lines is read where it lies; any
+other is written once as JSON Lines into a temporary file, which is removed at the end of the
+process.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ from answerkey.datasets.rows import (
     complete_fields,
     iterate_blocks,
     name_row,
+    read_stamp,
 )
 from answerkey.datasets.storage import fetch_object, is_stored, open_object
 from answerkey.errors import (
@@ -70,7 +72,6 @@ from answerkey.errors import (
     suggest,
 )
 from answerkey.templates import RowError, RowFilter, Template
-from answerkey.text import shorten
 from answerkey.types import Sample, Samples
 
 DELIMITED = frozenset({"csv", "tsv"})
@@ -181,11 +182,14 @@ def _read_rows(content: Content, how: FileFields) -> Rows:
     read = READERS[form]
     if how.header is not None or how.skip_rows:
         read = partial(read, names=how.header, skipped=how.skip_rows)
+    in_place: Path | None = None
+    if form == "jsonl" and not content.is_packed and not how.columns:
+        in_place = content.path.absolute()
     try:
         records = read(content)
         if how.columns:
             records = _type_cells(records, how.columns, content)
-        rows = collect_rows(records, [content.file])
+        rows = collect_rows(records, [content.file], in_place=in_place)
     except AnswerkeyError:
         if form not in BINARY:
             content.check_text()  # bytes that are no text explain every other mistake
@@ -225,12 +229,14 @@ def collect_rows(
     records: Iterable[Record],
     files: Sequence[str],
     *,
+    in_place: Path | None = None,
     is_limited: bool = True,
 ) -> Rows:
     """Return rows: in memory while they are few, else in a file of JSON Lines.
 
-    `files` are the names of their files in errors. Unless `is_limited`, rows and cells may have any
-    size, and stay in memory. E210 when there are no rows, E202 for cells that are too long.
+    `files` are the names of their files in errors. Rows of a file of JSON Lines may stay where they
+    are, `in_place`. Unless `is_limited`, rows and cells may have any size, and stay in memory.
+    E210 when there are no rows, E202 for cells that are too long.
     """
     columns: dict[str, None] = {}
     held: list[Record] = []
@@ -246,7 +252,7 @@ def collect_rows(
         held.append(record)
         size += record.size + ROW_BYTES
         if is_limited and size > HELD_BYTES:
-            row_file = row_file or RowFile(files)
+            row_file = row_file or RowFile(files, in_place)
             row_file.write(held)
             held = []
             size = 0
@@ -266,24 +272,30 @@ def collect_rows(
 
 
 class RowFile:
-    """A temporary file of JSON Lines with the rows of a table; it is removed with the process."""
+    """A file of JSON Lines with the rows of a table: the user's own, or a temporary one.
 
-    def __init__(self, files: Sequence[str]) -> None:
+    A temporary file is written here, and removed at the end of the process.
+    """
+
+    def __init__(self, files: Sequence[str], in_place: Path | None) -> None:
         self._files = files
-        self._path: Path | None = None
+        self._in_place = in_place
+        self._copy: Path | None = None
         self._parts: list[pl.DataFrame] = []
         self._count = 0
 
     def write(self, records: Sequence[Record]) -> None:
-        """Add rows."""
-        try:
-            offsets = self._append(records)
-        except OSError as error:
-            file = self._files[0]
-            message = f"cannot keep the rows of `{file}` in a temporary file: {error}"
-            folder = tempfile.gettempdir()
-            hint = f"make room in `{folder}`, or name another folder: `TMPDIR=FOLDER`"
-            raise refuse_file("E201", message, file, hint) from None
+        """Add rows to a temporary file; of the user's own file only note where they begin."""
+        offsets = [record.offset for record in records]
+        if self._in_place is None:
+            try:
+                offsets = self._append(records)
+            except OSError as error:
+                file = self._files[0]
+                message = f"cannot keep the rows of `{file}` in a temporary file: {error}"
+                folder = tempfile.gettempdir()
+                hint = f"make room in `{folder}`, or name another folder: `TMPDIR=FOLDER`"
+                raise refuse_file("E201", message, file, hint) from None
         first = self._count + 1
         self._count += len(records)
         places = {
@@ -295,14 +307,14 @@ class RowFile:
         self._parts.append(pl.DataFrame(places, schema=PLACE_SCHEMA))
 
     def _append(self, records: Sequence[Record]) -> list[int]:
-        """Write rows, and return where they begin."""
-        if self._path is None:
+        """Write rows to the temporary file, and return where they begin."""
+        if self._copy is None:
             descriptor, name = tempfile.mkstemp(prefix="answerkey-rows-", suffix=".jsonl")
             os.close(descriptor)
-            self._path = Path(name)
-            atexit.register(self._path.unlink, missing_ok=True)
+            self._copy = Path(name)
+            atexit.register(self._copy.unlink, missing_ok=True)
         offsets: list[int] = []
-        with self._path.open("ab") as stream:
+        with self._copy.open("ab") as stream:
             for record in records:
                 offsets.append(stream.tell())
                 row = json.dumps(record.fields, ensure_ascii=False)
@@ -311,8 +323,9 @@ class RowFile:
 
     def open_rows(self, columns: Sequence[str]) -> LineRows:
         """Return the rows that were written."""
+        path = self._in_place or self._copy or Path()
         places = pl.concat(self._parts, rechunk=True)
-        return LineRows(self._path or Path(), columns, self._files, places)
+        return LineRows(path, columns, self._files, places, read_stamp(path))
 
 
 class ArrowStream(Protocol):
@@ -346,8 +359,9 @@ def load_rows(
     try:
         digest = digest_rows(rows)
     except UnicodeEncodeError as error:
-        text = shorten(repr(error.object), 80)
-        message = f"the text {text} holds half of a surrogate pair, which is not a character"
+        start = max(0, error.start - 40)
+        text = error.object[start : error.end + 40]
+        message = f"the text {text!r} holds half of a surrogate pair, which is not a character"
         raise refuse_file("E203", message, name) from None
     check_ids(rows, by_trial=by_trial)
     return Table(rows, digest)

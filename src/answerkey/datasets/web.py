@@ -45,6 +45,8 @@ MOST_REDIRECTS = 5
 _BLOCK = 2**18
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _HEADERS = {"User-Agent": f"answerkey/{__version__}", "Accept-Encoding": "identity"}
+#: Headers of a reply, and those that ask whether the file has changed since.
+_VALIDATORS = {"ETag": "If-None-Match", "Last-Modified": "If-Modified-Since"}
 _PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
@@ -62,35 +64,48 @@ def fetch(
 
     `endings` are those of the file's name, `digest` is the sha256 that it should have.
     """
-    note = read_note(name_note(url))
-    cached = find_content(digest or str(note.get("sha256")), endings)
+    note: dict[str, Any] = {"sha256": digest}
+    if digest is None:
+        note = read_note(name_note(url))
+    cached = find_content(str(note.get("sha256")), endings)
     if cached is not None and (digest is not None or is_offline()):
         return cached
     if is_offline():
         hint = f"unset `{OFFLINE}` to fetch it once"
         raise refuse(url, "has not been fetched yet, and nothing is fetched now", hint)
-    fetched = _download(url, endings, max_bytes)
-    keep_note(name_note(url), {"sha256": fetched.digest})
+    headers = dict(_HEADERS)
+    if cached is not None:
+        for name, condition in _VALIDATORS.items():
+            if note.get(name):
+                headers[condition] = note[name]
+    fetched = _download(url, headers, endings, max_bytes) or cached
+    if fetched is None:
+        raise refuse(url, "is said to be unchanged, and was never fetched")
     return fetched
 
 
-def _download(url: str, endings: str, max_bytes: int) -> Fetched:
-    """Download a file into the cache, in several attempts."""
-    for pause in WAITS:
+def _download(
+    url: str,
+    headers: dict[str, str],
+    endings: str,
+    max_bytes: int,
+) -> Fetched | None:
+    """Download a file into the cache, in several attempts; None if it has not changed."""
+    for pause in (*WAITS, None):
         try:
-            return _store(url, endings, max_bytes)
-        except _PassingError:
+            with _open(url, headers) as reply:
+                if reply.status == http.client.NOT_MODIFIED:
+                    return None
+                _check_status(url, reply.status)
+                fetched = store_content(endings, _iterate_body(reply, url, max_bytes))
+                break
+        except _PassingError as error:
+            if pause is None:
+                raise refuse(url, str(error), "try again later") from None
             time.sleep(pause)
-    try:
-        return _store(url, endings, max_bytes)
-    except _PassingError as error:
-        raise refuse(url, str(error), "try again later") from None
-
-
-def _store(url: str, endings: str, max_bytes: int) -> Fetched:
-    with _open(url) as reply:
-        _check_status(url, reply.status)
-        return store_content(endings, _iterate_body(reply, url, max_bytes))
+    validators = {name: reply.headers.get(name) for name in _VALIDATORS}
+    keep_note(name_note(url), {"sha256": fetched.digest, **validators})
+    return fetched
 
 
 def _check_status(url: str, status: int) -> None:
@@ -120,7 +135,7 @@ def _translating(url: str) -> Iterator[None]:
 
 
 @contextmanager
-def _open(url: str) -> Iterator[http.client.HTTPResponse]:
+def _open(url: str, headers: dict[str, str]) -> Iterator[http.client.HTTPResponse]:
     """Request a file, and follow a few redirects."""
     target = url
     for _ in range(MOST_REDIRECTS + 1):
@@ -130,7 +145,7 @@ def _open(url: str) -> Iterator[http.client.HTTPResponse]:
             with _translating(url):
                 parts = urlsplit(target)
                 path = f"{parts.path or '/'}?{parts.query}".rstrip("?")
-                connection.request("GET", path, headers=_HEADERS)
+                connection.request("GET", path, headers=headers)
                 reply = connection.getresponse()
             with closing(reply):
                 if reply.status not in _REDIRECTS:

@@ -91,8 +91,10 @@ class OrderedRows(RowsOver):
         """Return the rows from `offset` on, at most `length` of them."""
         return self._cut(self.plan.slice(offset, length))
 
-    def take(self, positions: Sequence[int] | pl.Series, /) -> Rows:
+    def take(self, positions: range | pl.Series, /) -> Rows:
         """Return the rows at these positions, which ascend."""
+        if isinstance(positions, range):
+            return self.slice(positions.start, len(positions))
         return self._cut(self.plan[positions])
 
     def _cut(self, plan: pl.DataFrame) -> Self:
@@ -215,7 +217,7 @@ def order_dataset(task: Task, dataset: Dataset, completions: Rows | None = None)
             raise DataError(
                 "E208", message, where=Place(file=rows.file, field="sample_id"), hint=hint
             )
-    every = pl.int_range(len(rows), eager=True)
+    every = range(len(rows))
     return OrderedDataset(
         dataset.name, dataset.fingerprint, rows, every, every, notices=dataset.notices, base=dataset
     )

@@ -138,7 +138,7 @@ def test_samples_in_memory_are_a_dataset() -> None:
         10,
         0,
     )
-    assert list(dataset.samples()) == list(samples)
+    assert dataset.samples() is samples
     assert (
         dataset.fingerprint
         == Dataset.of(load_rows(ROWS, name="more").samples, name="other").fingerprint

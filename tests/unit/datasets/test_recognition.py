@@ -198,6 +198,7 @@ def test_right_and_wrong_answers_are_shuffled_by_content() -> None:
             "options:flag",
         ),
         ({"options": "A. x\nB. y", "answer": "b"}, "answer:label"),
+        ({"question": "Is it so?\nOptions:\n- Yes\n- No", "target": "No"}, "target:text"),
         ({"answer": "False"}, "answer:true"),
         ({"answer": "no"}, "answer:yes"),
     ],

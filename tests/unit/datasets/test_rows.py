@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from answerkey.datasets import rows, tables
-from answerkey.datasets.rows import Rows, iterate_blocks
+from answerkey.datasets.rows import Rows, iterate_blocks, join_positions
 from answerkey.datasets.tables import load_table
 from answerkey.errors import DataError
 
@@ -88,6 +88,19 @@ def test_a_part_can_be_sent_to_another_process(table: Rows) -> None:
     assert list(again.load()) == list(part.load())
 
 
+def test_a_file_that_changes_while_it_is_in_use_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers over half an old and half a new file would be nobody's: E201."""
+    monkeypatch.setattr(tables, "HELD_BYTES", 0)
+    path = tmp_path / "rows.jsonl"
+    FRAME.write_ndjson(path)
+    table = load_table(path).rows
+    FRAME.head(9).write_ndjson(path)
+    with pytest.raises(DataError, match=r"E201.*has changed while it was being read"):
+        table.load()
+
+
 def test_damage_inside_a_file_is_told(tmp_path: Path) -> None:
     """A page that cannot be read is E202 with the name of the file."""
     path = tmp_path / "rows.parquet"
@@ -97,3 +110,11 @@ def test_damage_inside_a_file_is_told(tmp_path: Path) -> None:
     path.write_bytes(raw)
     with pytest.raises(DataError, match=r"E202.*not a valid Parquet file"):
         load_table(path)
+
+
+@pytest.mark.parametrize("outer", [range(3, 13), pl.Series([1, 2, 5, 8, 13, 21])])
+@pytest.mark.parametrize("inner", [range(1, 4), pl.Series([0, 2, 5])])
+def test_positions_are_joined(outer: range | pl.Series, inner: range | pl.Series) -> None:
+    """Rows chosen out of chosen rows are found among all."""
+    joined = join_positions(outer, inner)
+    assert list(joined) == [list(outer)[place] for place in inner]

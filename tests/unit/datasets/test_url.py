@@ -83,9 +83,11 @@ def web(serve: Callable[[Callable[[Handler], None]], Server]) -> Site:
     return Site(serve)
 
 
-def test_a_file_without_a_hash_is_fetched_each_time(web: Site) -> None:
-    """A change is seen."""
-    assert [row["q"] for row in web.read()] == ["one", "two"]
+def test_a_file_is_fetched_once_while_it_stays_the_same(web: Site) -> None:
+    """The second time the server is asked whether it changed; a change is seen."""
+    for _ in range(2):
+        assert [row["q"] for row in web.read()] == ["one", "two"]
+    assert ["If-None-Match" in headers for _, _, headers in web.asked] == [False, True]
     web.bodies[QUIZ] = b'{"q": "three"}\n'
     assert web.read() == [{"q": "three"}]
 

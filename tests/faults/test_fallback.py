@@ -530,6 +530,13 @@ def test_commands_say_first_who_is_asked(server: TestServer, project: Path, call
     assert quiet.err == ""
 
 
+def read_task(file: Path) -> dict[str, Any]:
+    """Return the task of a run file."""
+    plan = json.loads(file.read_text())
+    task: dict[str, Any] = plan["tasks"][0]
+    return task
+
+
 def test_rescore_asks_the_fallback_alone(server: TestServer, project: Path) -> None:
     """One that is new to an old run is asked, within limits.
 
@@ -540,13 +547,19 @@ def test_rescore_asks_the_fallback_alone(server: TestServer, project: Path) -> N
     server.forget()
     write_run(project, server.url)
     with pytest.raises(ak.SolverError) as caught:
-        ak.rescore(project / "old", file, out=project / "new", max_calls=2, cache_policy="no-cache")
+        ak.rescore(
+            project / "old",
+            read_task(file),
+            out=project / "new",
+            max_calls=2,
+            cache_policy="no-cache",
+        )
     assert caught.value.code == "E305"
     run = ak.resume(project / "new")
     assert (run.status, count_asked(server)) == ("complete", (0, ASKED))
     assert list_found(run) == FOUND * 2
     write_run(project, server.url, "stated_answer")
-    back = ak.rescore(project / "new", file, out=project / "back")
+    back = ak.rescore(project / "new", read_task(file), out=project / "back")
     assert read_numbers(back) == read_numbers(old)
     assert count_asked(server) == (0, ASKED)
 

@@ -298,6 +298,13 @@ def test_recorded_completions_are_judged(server: TestServer, project: Path) -> N
     assert count_asked(server) == (0, 6)
 
 
+def read_task(file: Path) -> dict[str, Any]:
+    """Return the task of a run file."""
+    plan = json.loads(file.read_text())
+    task: dict[str, Any] = plan["tasks"][0]
+    return task
+
+
 def test_rescore_asks_the_judge_alone(server: TestServer, project: Path) -> None:
     """A judge that is new to an old run is asked, within limits.
 
@@ -308,7 +315,13 @@ def test_rescore_asks_the_judge_alone(server: TestServer, project: Path) -> None
     server.forget()
     write_run(project, server.url)
     with pytest.raises(ak.SolverError) as caught:
-        ak.rescore(project / "old", file, out=project / "new", max_calls=2, cache_policy="no-cache")
+        ak.rescore(
+            project / "old",
+            read_task(file),
+            out=project / "new",
+            max_calls=2,
+            cache_policy="no-cache",
+        )
     assert caught.value.code == "E305"
     run = ak.resume(project / "new", allow_failed=1)
     assert (run.status, count_asked(server)) == ("complete", (0, 6))

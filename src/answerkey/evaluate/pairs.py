@@ -377,7 +377,7 @@ def read_outcomes(
             parts.append(table)
     if not parts:
         message = f"scorer `{step.key}` of `{label}` has no value `{name}`"
-        values = listing(step.scorer.value_names or ())
+        values = listing(step.scorer.value_types or ())
         raise RunError("E508", message, hint=f"values of the scorer: {values}")
     table = pl.concat(parts)
     if task.num_trials > 1 or task.choice_order is not None:

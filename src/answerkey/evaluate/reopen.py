@@ -248,7 +248,7 @@ def _remeasure(task_run: TaskRun, task: Task) -> list[MetricValue]:
     columns = task.design_columns
     for name in columns:
         require_column(name, dataset.columns, task_run)
-    facts = describe_samples(dataset.samples(columns).repeat(task.num_trials), columns)
+    facts = describe_samples(dataset.samples().repeat(task.num_trials), columns)
     scores = load_scores(task, task_run.score_parts(), task_run.manifest.get("encoded") or {})
     return measure_task(task, scores, facts)
 

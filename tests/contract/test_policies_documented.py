@@ -18,7 +18,7 @@ from answerkey.gates.policies import build_policies
 from answerkey.gates.rules import RULES
 from answerkey.runs import NOT_COMPLETE
 from answerkey.spec.config import Config
-from answerkey.spec.nodes import Problems, from_plain
+from answerkey.spec.nodes import ProblemList, from_plain
 from answerkey.types import GateCheck
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
@@ -35,7 +35,7 @@ SECTIONS = dict(
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_every_example_is_read(example: Any) -> None:  # noqa: ANN401 - whatever stands on the page
     """The policies of the page are sound, and every kind of rule is among them."""
-    problems = Problems()
+    problems = ProblemList()
     policies, _ = build_policies(
         from_plain(example, Place(), problems), config=Config(), base=Path()
     )

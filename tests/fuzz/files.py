@@ -15,7 +15,7 @@ import zstandard
 
 from answerkey.datasets.tables import FileFields, load_table
 from answerkey.spec import load_plan, load_task
-from answerkey.spec.nodes import Node, Problems, walk_scalars
+from answerkey.spec.nodes import Node, ProblemList, walk_scalars
 from answerkey.spec.yaml_text import MAX_DEPTH, MAX_NODES, decode, parse_yaml
 
 from .law import HERE, Law, open_folder, refusing, require_error
@@ -67,7 +67,7 @@ def check_yaml(raw: bytes) -> None:
     """Require that YAML is refused with its place, or is a tree of the size promised, of plain
     values.
     """
-    findings = Problems()
+    findings = ProblemList()
     with refusing():
         root = parse_yaml(decode(raw, "x.yaml"), "x.yaml", findings)
         assert sum(1 for _ in _walk(root)) <= MAX_NODES

@@ -29,7 +29,14 @@ from answerkey.models.responses import (
     take_gemini,
     take_text,
 )
-from answerkey.models.retry import NoReply, Reply, Request, Verdict, judge, read_retry_after
+from answerkey.models.retry import (
+    HttpReply,
+    HttpRequest,
+    NoReply,
+    RetryVerdict,
+    judge,
+    read_retry_after,
+)
 from answerkey.scorers.choice_probabilities import ChoiceProbabilities, Normalise
 from answerkey.types import Completion, Completions, CompletionStatus
 
@@ -98,8 +105,8 @@ def check_reply(take: Take, raw: bytes) -> None:
     """
     status = (200, 200, 200, 201, 400, 429, 500, 302)[raw[0] % 8] if raw else 200
     require_completion(read_body(status, raw[1:], take))
-    outcome = judge(Reply(status, {}, raw[1:]), lambda code, body: read_body(code, body, take))
-    assert isinstance(outcome.verdict, Verdict)
+    outcome = judge(HttpReply(status, {}, raw[1:]), lambda code, body: read_body(code, body, take))
+    assert isinstance(outcome.verdict, RetryVerdict)
     require_completion(outcome.completion)
 
 
@@ -119,7 +126,7 @@ def check_message(raw: bytes) -> None:
     is_trace(value)
 
 
-async def receive(sent: bytes) -> Reply | NoReply:
+async def receive(sent: bytes) -> HttpReply | NoReply:
     """Return what becomes of bytes that an endpoint sends before it closes the connection."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -133,7 +140,7 @@ async def receive(sent: bytes) -> Reply | NoReply:
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     client = HttpClient(Connection("m", APIS["chat"], url), Limits(max_bytes=MOST))
     try:
-        return await client.send(Request(b"{}"), seconds=10)
+        return await client.send(HttpRequest(b"{}"), seconds=10)
     finally:
         await client.close()
         server.close()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.spec.nodes import Problems
+from answerkey.spec.nodes import ProblemList
 from answerkey.spec.yaml_text import read_yaml
 
 from .corpus import GOOD, Outcome, require_refusal, run_cases
@@ -154,7 +154,7 @@ def test_a_pipe_in_place_of_the_file_itself_is_refused(tmp_path: Path) -> None:
     """The file that the caller names is a plain file, or none."""
     os.mkfifo(tmp_path / "task.yaml")
     with pytest.raises(SpecError, match="is not a plain file"):
-        read_yaml(tmp_path / "task.yaml", "task.yaml", Problems())
+        read_yaml(tmp_path / "task.yaml", "task.yaml", ProblemList())
 
 
 @pytest.fixture

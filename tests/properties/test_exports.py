@@ -15,7 +15,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.samples import samples_from_frame
 
-from answerkey.evaluate.reopen import Excerpt
+from answerkey.evaluate.reopen import RunExcerpt
 from answerkey.exporters.rows import (
     describe_replies,
     describe_rows,
@@ -151,7 +151,7 @@ def test_a_row_is_the_json_of_its_parts(rows: list[Any], price: dict[str, Any] |
     entry = {"key": "t", "encoded": {"k": ["mixed"]}, "calls": {"solve": {"price": price}}}
     stored: Any = SimpleNamespace(store=SimpleNamespace(place=None))
     task = TaskRun("t", entry, {}, {}, {}, stored, stored, stored)
-    part = Excerpt(samples, said, scores)
+    part = RunExcerpt(samples, said, scores)
     lines = [to_json(row) for row in describe_rows(task, part)]
     told = describe_replies(task, part).to_dicts()
     parts = zip(told, found.to_list(), map(dict, samples.rows()), ids, strict=True)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from answerkey.errors import ServeError
 from answerkey.viewer.catalog import Catalog
-from answerkey.viewer.guard import Address, Guard, Request
+from answerkey.viewer.guard import Guard, HostAddress, PageRequest
 from answerkey.viewer.server import read_api
 
 TOKEN = "a-token-of-the-tests"  # noqa: S105 - of the tests
@@ -47,7 +47,7 @@ TARGETS = st.one_of(st.text(max_size=40), st.lists(PIECES, max_size=12).map("".j
 METHODS = st.one_of(st.sampled_from(["GET", "PUT", "POST", "OPTIONS", "HEAD"]), st.text(max_size=8))
 
 
-def admit(request: Request) -> Address | None:
+def admit(request: PageRequest) -> HostAddress | None:
     """Return what is let in; None for a refusal, which is the only other thing that may happen."""
     try:
         return GUARD.admit(request)
@@ -60,7 +60,7 @@ def test_what_is_let_in_is_plain(method: str, target: str) -> None:
     """Parts of letters, digits, `-` and `_`; then either a list of runs, here none, or a
     refusal.
     """
-    found = admit(Request(method, target, [HOST, GIVEN, ("Content-Length", "0")]))
+    found = admit(PageRequest(method, target, [HOST, GIVEN, ("Content-Length", "0")]))
     if found is None:
         return
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", part, re.ASCII) for part in found.parts)
@@ -80,14 +80,14 @@ def test_what_is_let_in_is_plain(method: str, target: str) -> None:
 def test_no_other_host_is_let_in(host: str, target: str) -> None:
     """But for the two names there are, in any case, with the port."""
     if host.strip().lower() not in {"127.0.0.1:8765", "localhost:8765"}:
-        assert admit(Request("GET", target, [("Host", host), GIVEN])) is None
+        assert admit(PageRequest("GET", target, [("Host", host), GIVEN])) is None
 
 
 @given(token=st.text(max_size=30), target=TARGETS)
 def test_no_other_token_is_let_in(token: str, target: str) -> None:
     """Whatever is asked for."""
     if token.strip() != TOKEN:
-        assert admit(Request("GET", target, [HOST, ("X-Answerkey-Token", token)])) is None
+        assert admit(PageRequest("GET", target, [HOST, ("X-Answerkey-Token", token)])) is None
 
 
 @given(
@@ -97,4 +97,4 @@ def test_no_other_token_is_let_in(token: str, target: str) -> None:
 def test_no_headers_are_a_bug(headers: list[tuple[str, str]], method: str) -> None:
     """Each request is let in or refused, never more."""
     with pytest.raises(ServeError):
-        GUARD.admit(Request(method, "/api/runs", headers))
+        GUARD.admit(PageRequest(method, "/api/runs", headers))

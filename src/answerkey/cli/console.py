@@ -90,7 +90,7 @@ class Console:
         for notice in notices:
             self.say(draw_notice(notice))
 
-    def display(self) -> AbstractContextManager[Display]:
+    def display(self) -> AbstractContextManager[ConsoleDisplay]:
         """Return what shows progress on stderr."""
         return open_display(is_quiet=self.quiet)
 
@@ -238,7 +238,7 @@ class LastingStream:
         return getattr(self._stream, name)
 
 
-class Display:
+class ConsoleDisplay:
     """Takes the progress of a run, and shows none: it only writes warnings and news."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -281,10 +281,10 @@ class Display:
         """Take that the run is over, and what kept it from its end."""
 
 
-class Lane(Display):
+class Lane(ConsoleDisplay):
     """One of several runs on a display: what is said of it begins with its name."""
 
-    def __init__(self, display: Display, name: str, total: int) -> None:
+    def __init__(self, display: ConsoleDisplay, name: str, total: int) -> None:
         super().__init__()
         self._display = display
         # The address of an endpoint is long, and says less than the name of the model.
@@ -325,7 +325,7 @@ class Lane(Display):
         return RunProgress(self._name, solved, self._total, calls, state, bool(self._end))
 
 
-class BlockDisplay(Display):
+class BlockDisplay(ConsoleDisplay):
     """Draws a small block on a terminal, again and again in its place."""
 
     def __init__(self, console: RichConsole) -> None:
@@ -356,10 +356,10 @@ class BlockDisplay(Display):
 
 
 @contextmanager
-def open_display(*, is_quiet: bool) -> Iterator[Display]:
+def open_display(*, is_quiet: bool) -> Iterator[ConsoleDisplay]:
     """Yield what shows progress on stderr: a block on a terminal, else warnings alone."""
     if is_quiet:
-        yield Display()
+        yield ConsoleDisplay()
         return
     stream = cast("TextIO", LastingStream(sys.stderr))
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
@@ -378,4 +378,4 @@ def open_display(*, is_quiet: bool) -> Iterator[Display]:
         ):
             yield block
         return
-    yield Display(stream)
+    yield ConsoleDisplay(stream)

@@ -13,14 +13,14 @@ from typing import Any, TypedDict, Unpack
 
 from answerkey.dataset_audit.duplicates import (
     SHOWN,
-    Example,
+    DuplicateRow,
     QuestionHashes,
     QuestionRows,
     Repeats,
     make_example,
 )
 from answerkey.dataset_audit.questions import (
-    Question,
+    AuditedQuestion,
     QuestionFields,
     find_fields,
     find_part_oddities,
@@ -69,7 +69,7 @@ class DatasetFinding:
     step: str
     count: int
     numbers: Mapping[str, float | int | str] = field(default_factory=dict)
-    examples: tuple[Example, ...] = ()
+    examples: tuple[DuplicateRow, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ def _audit(
             raise refuse_column(message, quality[0], rows.columns, Place(file=rows.file))
         sources.append(QuestionRows(rows, fields, total))
         total += len(rows)
-    tally = Tally()
+    tally = QuestionTally()
     hashes = QuestionHashes()
     for source in sources:
         for questions in _count_source(source, quality, tally):
@@ -263,7 +263,9 @@ def _audit(
     )
 
 
-def _describe_quality(quality: CleanLabels, tally: Tally, notices: list[Notice]) -> LabelQuality:
+def _describe_quality(
+    quality: CleanLabels, tally: QuestionTally, notices: list[Notice]
+) -> LabelQuality:
     column, values = quality
     counts = dict(sorted(tally.qualities.items(), key=lambda item: (-item[1], item[0])))
     clean = tuple(sorted(values.intersection(counts)))
@@ -292,7 +294,7 @@ class Truths:
     measured: int = 0
     longest: Counter[int] = field(default_factory=Counter)
 
-    def add(self, question: Question) -> None:
+    def add(self, question: AuditedQuestion) -> None:
         """Count a question, if its truth is known."""
         place, size = question.truth, question.size
         if place is None or not size:
@@ -309,7 +311,7 @@ class Truths:
 
 
 @dataclass
-class Tally:
+class QuestionTally:
     """What is counted of a dataset.
 
     `kinds` counts rows by what is odd about them, with the first `examples`; `right_references` are
@@ -318,7 +320,7 @@ class Tally:
 
     rows: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, list[Example]] = field(default_factory=dict)
+    examples: dict[str, list[DuplicateRow]] = field(default_factory=dict)
     every: Truths = field(default_factory=Truths)
     clean: Truths = field(default_factory=Truths)
     qualities: Counter[str] = field(default_factory=Counter)
@@ -326,8 +328,8 @@ class Tally:
 
 
 def _count_source(
-    source: QuestionRows, quality: CleanLabels | None, tally: Tally
-) -> Iterator[list[Question]]:
+    source: QuestionRows, quality: CleanLabels | None, tally: QuestionTally
+) -> Iterator[list[AuditedQuestion]]:
     """Count the rows of a source; yield their questions, a chunk at a time."""
     length = min(BLOCK, fit_rows(source.rows, None))
     for offset in range(0, len(source.rows), length):
@@ -352,12 +354,12 @@ def _count_source(
         yield questions
 
 
-def _find_oddities(question: Question) -> dict[str, str]:
+def _find_oddities(question: AuditedQuestion) -> dict[str, str]:
     """Return what is odd about a question: kinds with notes."""
     return dict(find_part_oddities(question)) | dict(find_text_oddities(question.text))
 
 
-def _is_right_reference(question: Question) -> bool:
+def _is_right_reference(question: AuditedQuestion) -> bool:
     """Return whether the right option refers to the others."""
     if question.truth is None:
         return False
@@ -464,7 +466,7 @@ OTHER_KINDS = {
 
 
 def find_dataset_findings(
-    tally: Tally, every: TruthStatistics, same: Repeats
+    tally: QuestionTally, every: TruthStatistics, same: Repeats
 ) -> Iterator[DatasetFinding]:
     """Yield the findings, the gravest first."""
     yield from _find_rows(tally, GRAVE_KINDS)
@@ -497,7 +499,9 @@ def find_dataset_findings(
     yield from _find_rows(tally, OTHER_KINDS)
 
 
-def _find_rows(tally: Tally, kinds: Mapping[str, tuple[str, str]]) -> Iterator[DatasetFinding]:
+def _find_rows(
+    tally: QuestionTally, kinds: Mapping[str, tuple[str, str]]
+) -> Iterator[DatasetFinding]:
     for kind, (what, step) in kinds.items():
         count = tally.kinds[kind]
         if not count:

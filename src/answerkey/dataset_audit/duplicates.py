@@ -9,7 +9,12 @@ from pathlib import Path
 
 import polars as pl
 
-from answerkey.dataset_audit.questions import Question, QuestionFields, fold_text, read_questions
+from answerkey.dataset_audit.questions import (
+    AuditedQuestion,
+    QuestionFields,
+    fold_text,
+    read_questions,
+)
 from answerkey.datasets.rows import Rows
 from answerkey.types import Samples
 
@@ -18,7 +23,7 @@ SHOWN, SHOWN_NOTE = 5, 60
 
 
 @dataclass(frozen=True)
-class Example:
+class DuplicateRow:
     """A row that shows something: its sample id, where it is, and what is to be seen there."""
 
     sample: str
@@ -27,12 +32,12 @@ class Example:
     note: str = ""
 
 
-def make_example(samples: Samples, row: int, note: str = "") -> Example:
+def make_example(samples: Samples, row: int, note: str = "") -> DuplicateRow:
     """Return where a row is, with a note."""
     place = samples.place(row)
     if len(note) > SHOWN_NOTE:
         note = f"{note[:SHOWN_NOTE]}…"
-    return Example(str(place.sample), place.file, place.line, note)
+    return DuplicateRow(str(place.sample), place.file, place.line, note)
 
 
 @dataclass(frozen=True)
@@ -56,8 +61,8 @@ class Repeats:
     rows: int = 0
     groups: int = 0
     contradicting: int = 0
-    examples: tuple[Example, ...] = ()
-    contradictions: tuple[Example, ...] = ()
+    examples: tuple[DuplicateRow, ...] = ()
+    contradictions: tuple[DuplicateRow, ...] = ()
 
 
 def _fold(text: str) -> str:
@@ -66,7 +71,7 @@ def _fold(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def _fold_truth(question: Question) -> str | None:
+def _fold_truth(question: AuditedQuestion) -> str | None:
     """Return the text of the right option, or its label if it has no text."""
     if question.truth is None:
         return None
@@ -84,7 +89,7 @@ class QuestionHashes:
     def __init__(self) -> None:
         self._frames: list[pl.DataFrame] = []
 
-    def add(self, questions: Sequence[Question]) -> None:
+    def add(self, questions: Sequence[AuditedQuestion]) -> None:
         """Keep the hashes of the next questions."""
         rows = []
         for question in questions:
@@ -113,7 +118,7 @@ class QuestionHashes:
         )
 
 
-def _load(sources: Sequence[QuestionRows], row: int) -> tuple[Example, str | None]:
+def _load(sources: Sequence[QuestionRows], row: int) -> tuple[DuplicateRow, str | None]:
     """Return where a row is, and its truth."""
     source = [source for source in sources if source.first_row <= row][-1]
     samples = source.rows.slice(row - source.first_row, 1).load()
@@ -121,7 +126,7 @@ def _load(sources: Sequence[QuestionRows], row: int) -> tuple[Example, str | Non
     return make_example(samples, 0), _fold_truth(question)
 
 
-def _describe_group(sources: Sequence[QuestionRows], rows: Sequence[int]) -> Example:
+def _describe_group(sources: Sequence[QuestionRows], rows: Sequence[int]) -> DuplicateRow:
     first, first_truth = _load(sources, rows[0])
     second, second_truth = _load(sources, rows[1])
     place = f"line {second.line}"

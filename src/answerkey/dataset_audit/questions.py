@@ -145,7 +145,7 @@ _LABELLED = re.compile(r"\s*[(\[]?([A-Z]|\d)[)\].:\u3001\uff0e]\s*")
 
 
 @dataclass(frozen=True)
-class Question:
+class AuditedQuestion:
     """One question. `truth` is the place of the right option, None when it cannot be told.
 
     `said` is the truth as the dataset writes it, None when there is none.
@@ -168,7 +168,7 @@ class Question:
         return max(len(self.options), len(self.labels))
 
 
-def read_questions(samples: Samples, fields: QuestionFields) -> list[Question]:
+def read_questions(samples: Samples, fields: QuestionFields) -> list[AuditedQuestion]:
     """Return the questions of some samples."""
     if fields.recognised is not None:
         samples = fields.recognised.derive(samples)
@@ -185,7 +185,7 @@ def read_questions(samples: Samples, fields: QuestionFields) -> list[Question]:
         if answer is not None and answer.strip() in labels:
             place = labels.index(answer.strip())
         text = _join_texts(cells[:count])
-        questions.append(Question(text, tuple(options), tuple(labels), place, answer))
+        questions.append(AuditedQuestion(text, tuple(options), tuple(labels), place, answer))
     return questions
 
 
@@ -245,7 +245,7 @@ def find_text_oddities(text: str | None) -> Iterator[tuple[str, str]]:
     yield from find_damage(text or "")
 
 
-def find_part_oddities(question: Question) -> Iterator[tuple[str, str]]:
+def find_part_oddities(question: AuditedQuestion) -> Iterator[tuple[str, str]]:
     """Yield each kind of oddity of options, labels and truth once, with a note."""
     labels, truth = question.labels, question.truth
     facts = study_options(question.options, labels)

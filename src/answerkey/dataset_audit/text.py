@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from answerkey.dataset_audit.audit import Baseline, DatasetAudit, TruthStatistics
-from answerkey.dataset_audit.duplicates import Example
+from answerkey.dataset_audit.duplicates import DuplicateRow
 from answerkey.text import (
     BLANK,
     Cell,
@@ -95,7 +95,7 @@ def draw_dataset_audit(audit: DatasetAudit, width: int, *, digits: int | None = 
     return lines
 
 
-def _say_example(example: Example, folder: str | None) -> str:
+def _say_example(example: DuplicateRow, folder: str | None) -> str:
     place = f"line {example.line}"
     if folder is not None and example.file is not None:
         place = f"{os.path.relpath(example.file, folder or '.')}:{example.line}"

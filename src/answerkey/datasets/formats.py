@@ -64,7 +64,7 @@ ARROW_MESSAGE = b"\xff\xff\xff\xff"
 ARROW_END = ARROW_MESSAGE + b"\x00\x00\x00\x00"
 
 
-class Record(NamedTuple):
+class ParsedRow(NamedTuple):
     """One row of a file: the line it starts on, its cells, its size in characters.
 
     `offset` is where its line begins in the bytes of a JSON Lines file. `file_index` says which of
@@ -84,7 +84,7 @@ def read_delimited(
     separator: str,
     names: tuple[str, ...] | None = None,
     skipped: int = 0,
-) -> Iterator[Record]:
+) -> Iterator[ParsedRow]:
     """Yield the rows of a file with commas or tabs.
 
     `names` are those of a file without a header line. `skipped` rows at its top are passed over.
@@ -113,13 +113,13 @@ def _read_cells(
     content: Content,
     header: Sequence[str],
     rows: Iterator[tuple[int, list[str]]],
-) -> Iterator[Record]:
+) -> Iterator[ParsedRow]:
     """Yield rows of cells as records; those of another width than the header are errors."""
     errors = RowErrors(content.file)
     for line, cells in rows:
         if len(cells) == len(header):
             fields = dict(zip(header, cells, strict=True))
-            yield Record(line, fields, sum(map(len, cells)))
+            yield ParsedRow(line, fields, sum(map(len, cells)))
         elif cells:
             count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
             message = f"the row has {count}, the header has {len(header)}"
@@ -183,7 +183,7 @@ def _iterate_text(content: Content, stream: TextIO) -> Iterator[str]:
         yield line
 
 
-def read_paragraphs(content: Content) -> Iterator[Record]:
+def read_paragraphs(content: Content) -> Iterator[ParsedRow]:
     """Yield the original files of LogiQA: the lines between blank ones are a row."""
     with content.open_text() as stream:
         rows = groupby(
@@ -193,19 +193,19 @@ def read_paragraphs(content: Content) -> Iterator[Record]:
             if is_filled:
                 numbers, texts = zip(*numbered, strict=True)
                 lines = [text.rstrip("\r\n") for text in texts]
-                yield Record(numbers[0], {"lines": lines}, sum(map(len, lines)))
+                yield ParsedRow(numbers[0], {"lines": lines}, sum(map(len, lines)))
 
 
-def read_document(content: Content) -> Iterator[Record]:
+def read_document(content: Content) -> Iterator[ParsedRow]:
     """Yield a text as one row, whose id is the hash of the text."""
     content.check_text()
     with content.open_text() as stream:
         text = stream.read(find_line_limit() + 1)
     digest = sha256(text.encode()).hexdigest()
-    yield Record(1, {"sample_id": digest, "content": text}, len(text))
+    yield ParsedRow(1, {"sample_id": digest, "content": text}, len(text))
 
 
-def read_json_lines(content: Content) -> Iterator[Record]:
+def read_json_lines(content: Content) -> Iterator[ParsedRow]:
     """Yield the rows of a file with one JSON object per line; all bad rows are told together."""
     errors = RowErrors(content.file)
     limit = find_line_limit()
@@ -230,7 +230,7 @@ def read_json_lines(content: Content) -> Iterator[Record]:
                 where = refusal.where or Place()
                 errors.add(refusal.code, refusal.message, where=where, hint=refusal.hint)
             else:
-                yield Record(number, fields, len(source), start)
+                yield ParsedRow(number, fields, len(source), start)
     errors.raise_any()
 
 
@@ -244,7 +244,7 @@ def _locate(content: Content, error: DataError, line: int) -> DataError:
     return DataError(error.code, error.message, where=where, hint=hint)
 
 
-def read_json_list(content: Content) -> Iterator[Record]:
+def read_json_list(content: Content) -> Iterator[ParsedRow]:
     """Yield the rows of a file that is one JSON list of objects, up to the first mistake."""
     limit = find_line_limit() * LIST_LINES
     with content.open_text() as stream:
@@ -266,7 +266,7 @@ def read_json_list(content: Content) -> Iterator[Record]:
             if end - start > find_line_limit():
                 raise content.error("E202", describe_long("the row", find_line_limit()), line)
             source = text[start:end]
-            yield Record(line, check_row(value, source), len(source))
+            yield ParsedRow(line, check_row(value, source), len(source))
             separator = LIST_SEPARATOR.match(text, end)
             if separator is None:
                 raise json.JSONDecodeError("Expecting ',' or ']'", text, end)
@@ -285,7 +285,7 @@ def read_json_list(content: Content) -> Iterator[Record]:
 BinaryKind = Literal["Parquet", "Arrow"]
 
 
-def read_binary(content: Content, *, kind: BinaryKind) -> Iterator[Record]:
+def read_binary(content: Content, *, kind: BinaryKind) -> Iterator[ParsedRow]:
     """Yield the rows of a Parquet or Arrow file, or an Arrow stream."""
     try:
         frame = _open_frame(content, kind)
@@ -314,7 +314,7 @@ def _open_frame(content: Content, kind: BinaryKind) -> pl.LazyFrame:
     return pl.read_ipc_stream(source).lazy()
 
 
-def read_frame(frame: pl.LazyFrame, file: str) -> Iterator[Record]:
+def read_frame(frame: pl.LazyFrame, file: str) -> Iterator[ParsedRow]:
     """Yield the rows of a frame with values that JSON has; `file` is its name in errors."""
     count = int(frame.select(pl.len()).collect().item())
     number = 0
@@ -327,7 +327,7 @@ def read_frame(frame: pl.LazyFrame, file: str) -> Iterator[Record]:
             except TypeError as error:
                 message = f"row {number} holds {error}, which has no form in JSON"
                 raise refuse_file("E202", message, file) from None
-            yield Record(number, fields, measure_fields(fields))
+            yield ParsedRow(number, fields, measure_fields(fields))
 
 
 def measure_fields(fields: Mapping[str, object]) -> int:
@@ -344,7 +344,7 @@ def measure_fields(fields: Mapping[str, object]) -> int:
 
 
 FormatName = Literal["csv", "tsv", "jsonl", "json", "parquet", "arrow", "paragraphs", "document"]
-READERS: dict[FormatName, Callable[..., Iterator[Record]]] = {
+READERS: dict[FormatName, Callable[..., Iterator[ParsedRow]]] = {
     "csv": partial(read_delimited, separator=","),
     "tsv": partial(read_delimited, separator="\t"),
     "jsonl": read_json_lines,

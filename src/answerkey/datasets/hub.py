@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from answerkey.datasets.content import refuse_file
 from answerkey.datasets.formats import split_endings
 from answerkey.datasets.storage import is_offline, is_safe, keep_note, name_note, read_note
-from answerkey.datasets.tables import DataFile, FileFields, Table, matches, read_files
+from answerkey.datasets.tables import DataFile, DataTable, FileFields, matches, read_files
 from answerkey.errors import DataError, SpecError, listing, suggest
 
 T = TypeVar("T")
@@ -80,7 +80,7 @@ class HuggingFaceSource(FileFields):
         """The dataset's name on the hub."""
         return f"hf://datasets/{self.path}"
 
-    def read(self, *, name: str) -> Table:  # noqa: ARG002 - the dataset has a name of its own
+    def read(self, *, name: str) -> DataTable:  # noqa: ARG002 - the dataset has a name of its own
         """Return the rows of the split; its digest also depends on the commit."""
         hub = Hub()
         commit, paths = self._merge_kwargs().resolve(hub)

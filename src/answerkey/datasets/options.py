@@ -200,7 +200,7 @@ def take_labels(texts: Sequence[str], *, counting: bool = False) -> Texts | None
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class OptionList:
     """The options of a question: their texts, the labels to choose from, and those of the table.
 
     `names` are the labels that the table states, which may be longer than `choices`.
@@ -237,7 +237,7 @@ class Options:
         self,
         question: str | None,
         place: int | None,
-    ) -> tuple[Options, int | None]:
+    ) -> tuple[OptionList, int | None]:
         """Return the options in the order of hashes of question and option, and the new place of
         the truth.
         """
@@ -275,7 +275,7 @@ def _find_text(
 def name_options(
     texts: list[str],
     labels: Sequence[str],
-) -> Options:
+) -> OptionList:
     """Return options with their choices: the table's labels if each is one character, else letters.
 
     More options than letters are numbered. Labels that options begin with are removed if all
@@ -292,9 +292,9 @@ def name_options(
     for text, label in zip(texts, choices, strict=True):
         match = _LABELLED.match(text)
         if match is None or match[1] != label:
-            return Options(texts, choices, names)
+            return OptionList(texts, choices, names)
         bare.append(text[match.end() :])
-    return Options(bare, choices, names)
+    return OptionList(bare, choices, names)
 
 
 # ── options in a text

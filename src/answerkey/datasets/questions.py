@@ -15,7 +15,7 @@ from itertools import accumulate, repeat, takewhile
 
 from answerkey.datasets.options import (
     MOST_OPTIONS,
-    Options,
+    OptionList,
     Texts,
     name_options,
     read_mark,
@@ -407,7 +407,7 @@ class QuestionColumns:
             questions.append({**row, **dict(zip(self.unfolded, parts, strict=True))})
         return questions
 
-    def read_options(self, row: Row) -> Options | None:
+    def read_options(self, row: Row) -> OptionList | None:
         """Return the options of a row; None for none, E205 for too many."""
         texts, labels = self._read_texts(row)
         if not texts:
@@ -452,7 +452,7 @@ class QuestionColumns:
     def find_place(
         self,
         row: Row,
-        options: Options | None,
+        options: OptionList | None,
     ) -> int | None:
         """Return the place of the option that a row's truth names; None for none or several."""
         if options is None:

@@ -17,7 +17,7 @@ import polars as pl
 
 from answerkey.datasets.content import refuse_file
 from answerkey.datasets.options import (
-    Options,
+    OptionList,
     Texts,
     read_mark,
     read_option_cell,
@@ -79,7 +79,7 @@ def recognise(
 
 
 @dataclass(eq=False)
-class Reading:
+class TableReading:
     """One way to read a table, with counts of what it makes of the questions in it.
 
     `missed` truths name no option, and the first of these are `shown` in an error. Readings with
@@ -105,7 +105,7 @@ class Reading:
         """Whether truths are numbers of options."""
         return self.columns.form in {"0", "1"}
 
-    def read(self, fields: Row, options: Options | None) -> tuple[object, int | None]:
+    def read(self, fields: Row, options: OptionList | None) -> tuple[object, int | None]:
         """Return the texts of a question's options, and the place of its truth among them."""
         place = self.columns.find_place(fields, options)
         # `Yes` and `True` are the same option.
@@ -113,7 +113,7 @@ class Reading:
             return None, place
         return tuple(options.texts), place
 
-    def count(self, sample: Sample, fields: Row, options: Options | None) -> None:
+    def count(self, sample: Sample, fields: Row, options: OptionList | None) -> None:
         """Read a question of a row, and count what comes of it."""
         reading = self.read(fields, options)
         self.digest = hash((self.digest, reading))
@@ -144,9 +144,9 @@ def _show_line(sample: Sample) -> str:
     return "" if sample.line is None else f"line {sample.line}: "
 
 
-def _try_readings(rows: Rows, readings: Sequence[Reading]) -> None:
+def _try_readings(rows: Rows, readings: Sequence[TableReading]) -> None:
     """Try each reading on all rows; options are read once for those that have them in common."""
-    groups: dict[object, list[Reading]] = {}
+    groups: dict[object, list[TableReading]] = {}
     for reading in readings:
         columns = reading.columns
         form = columns.form if columns.form in SAID_OPTIONS else None
@@ -164,21 +164,21 @@ def _try_readings(rows: Rows, readings: Sequence[Reading]) -> None:
                 raise locate_error(error, sample) from None
 
 
-def _choose_fitting(readings: Sequence[Reading], *, is_forced: bool) -> list[Reading]:
+def _choose_fitting(readings: Sequence[TableReading], *, is_forced: bool) -> list[TableReading]:
     """Return the readings that fit the truths, the first of those that agree on every row."""
     readable = [reading for reading in readings if reading.truth is not None]
     fitting = [reading for reading in readable if not reading.missed]
     if not fitting:
         most = 1 if is_forced else _MISSED
         fitting = [reading for reading in readable if reading.missed <= most * reading.total]
-    different: dict[int, Reading] = {}
+    different: dict[int, TableReading] = {}
     for reading in fitting:
         if not (reading.is_index and _is_refuted(reading, fitting)):
             different.setdefault(reading.digest, reading)
     return list(different.values())
 
 
-def _is_refuted(index: Reading, fitting: Sequence[Reading]) -> bool:
+def _is_refuted(index: TableReading, fitting: Sequence[TableReading]) -> bool:
     """Return whether truths are no such index.
 
     They are labels that the table states, or labels or texts of another column agree with the
@@ -427,9 +427,9 @@ class _Table:
 
         None when there is none. E215 when there are several, or truths name no options.
         """
-        readings: list[Reading] = []
+        readings: list[TableReading] = []
         for source in sources:
-            readings += map(Reading, self._list_readings(source, truths))
+            readings += map(TableReading, self._list_readings(source, truths))
         if readings:
             _try_readings(self.rows, readings)
         filled = []
@@ -469,7 +469,7 @@ class _Table:
             hint += "; `--header question,A,B,C,D,answer` if the first line is a question"
         raise self._refuse("E206", [message], hint)
 
-    def _refuse_several(self, readings: Sequence[Reading]) -> DataError:
+    def _refuse_several(self, readings: Sequence[TableReading]) -> DataError:
         """Return the error about a table that can be read in several ways, with rows that show
         it.
         """
@@ -486,7 +486,7 @@ class _Table:
         hint = f"say which is meant: {' or '.join(hints)}"
         return self._refuse("E215", [message, *shown], hint, readings[0].truth)
 
-    def _refuse_unfit(self, readings: Sequence[Reading]) -> DataError:
+    def _refuse_unfit(self, readings: Sequence[TableReading]) -> DataError:
         """Return the error about truths that name no options."""
         best = min(readings, key=lambda reading: reading.missed / reading.total)
         message = f"the truths name no option in {best.missed:,} of {best.total:,} rows"
@@ -501,7 +501,7 @@ class _Table:
         return self._refuse("E215", [message, *best.shown], hint, best.truth)
 
 
-def _show_conflicts(rows: Rows, readings: Sequence[Reading]) -> Iterator[str]:
+def _show_conflicts(rows: Rows, readings: Sequence[TableReading]) -> Iterator[str]:
     """Yield what the readings make of each question on which they differ."""
     for sample in iterate_samples(rows):
         questions = [reading.columns.split_row(sample.fields) for reading in readings]
@@ -510,7 +510,7 @@ def _show_conflicts(rows: Rows, readings: Sequence[Reading]) -> Iterator[str]:
             for reading, cells in zip(readings, fields, strict=True):
                 results.add(reading.read(cells, reading.columns.read_options(cells)))
             if len(results) > 1:
-                yield _show_line(sample) + "; ".join(map(Reading.show, readings, fields))
+                yield _show_line(sample) + "; ".join(map(TableReading.show, readings, fields))
 
 
 def _write_flag(role: str, name: str | Sequence[str]) -> str:

@@ -26,8 +26,8 @@ from answerkey.datasets.storage import (
 )
 from answerkey.datasets.tables import (
     DataFile,
+    DataTable,
     FileFields,
-    Table,
     load_rows,
     matches,
     read_files,
@@ -54,7 +54,7 @@ class Source(Protocol):
     def filters(self) -> tuple[RowFilter, ...]:
         """The filters that a row must pass, all of them."""
 
-    def read(self, *, name: str) -> Table:
+    def read(self, *, name: str) -> DataTable:
         """Return all rows; `name` is the dataset's key."""
 
 
@@ -71,7 +71,7 @@ class LocalSource(FileFields):
         """Where the rows come from, for people."""
         return self.file_path
 
-    def read(self, *, name: str) -> Table:  # noqa: ARG002 - the file has a name of its own
+    def read(self, *, name: str) -> DataTable:  # noqa: ARG002 - the file has a name of its own
         """Return the rows of the file."""
         path = Path(self.file_path)
         file = DataFile(path, self.file_path, path.name)
@@ -86,7 +86,7 @@ class InlineSource:
     type: Literal["inline"] = "inline"
     filters: tuple[RowFilter, ...] = ()
 
-    def read(self, *, name: str) -> Table:
+    def read(self, *, name: str) -> DataTable:
         """Return the rows."""
         return load_rows(self.rows, name=name)
 
@@ -98,12 +98,12 @@ class MemorySource:
     A run keeps them among its files, because `asdict` would copy them.
     """
 
-    table: Table = field(repr=False)
+    table: DataTable = field(repr=False)
     type: Literal["memory"] = "memory"
     filters: tuple[RowFilter, ...] = ()
     origin: str | None = None
 
-    def read(self, *, name: str) -> Table:  # noqa: ARG002 - the rows have a name of their own
+    def read(self, *, name: str) -> DataTable:  # noqa: ARG002 - the rows have a name of their own
         """Return the rows."""
         return self.table
 
@@ -127,7 +127,7 @@ class FolderSource(FileFields):
         """Where the rows come from, for people."""
         return self.directory_path
 
-    def read(self, *, name: str) -> Table:  # noqa: ARG002 - the folder has a name of its own
+    def read(self, *, name: str) -> DataTable:  # noqa: ARG002 - the folder has a name of its own
         """Return the rows of all files."""
         folder = Path(self.directory_path)
         paths = list_files(folder, self.extension, self.pattern)
@@ -208,7 +208,7 @@ class UrlSource(FileFields):
         """The address without what may be secret in it."""
         return hide_query(self.url)
 
-    def read(self, *, name: str) -> Table:  # noqa: ARG002 - the file has a name of its own
+    def read(self, *, name: str) -> DataTable:  # noqa: ARG002 - the file has a name of its own
         """Return the rows of the file."""
         file = DataFile(self.fetch().path, self.origin, self._name)
         return read_files([file], self, shown=self.origin)

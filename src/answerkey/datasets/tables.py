@@ -45,7 +45,7 @@ from answerkey.datasets.formats import (
     READERS,
     ROWS_HINT,
     FormatName,
-    Record,
+    ParsedRow,
     measure_fields,
     read_frame,
     split_endings,
@@ -138,7 +138,7 @@ class FileFields:
 
 
 @dataclass(frozen=True)
-class Table:
+class DataTable:
     """All rows of a source, before filters and selection; `digest` stands for its content."""
 
     rows: Rows
@@ -156,7 +156,7 @@ def load_table(
     *,
     by_trial: bool = False,
     shown: str | None = None,
-) -> Table:
+) -> DataTable:
     """Return the rows of a data file, with the digest of its content.
 
     A file on shared storage (`s3://…`) is fetched first. With `by_trial`, rows of one sample may
@@ -174,7 +174,7 @@ def load_table(
     except OSError as error:
         raise describe_unreadable(content.path, error, content.file) from None
     check_ids(rows, by_trial=by_trial)
-    return Table(rows, digest)
+    return DataTable(rows, digest)
 
 
 def _read_rows(content: Content, how: FileFields) -> Rows:
@@ -207,10 +207,10 @@ def _read_rows(content: Content, how: FileFields) -> Rows:
 
 
 def _type_cells(
-    records: Iterable[Record],
+    records: Iterable[ParsedRow],
     kinds: Mapping[str, ColumnKind],
     content: Content,
-) -> Iterator[Record]:
+) -> Iterator[ParsedRow]:
     """Yield the rows with their declared columns typed; cells that do not fit are E211."""
     errors = RowErrors(content.file)
     for record in records:
@@ -226,7 +226,7 @@ def _type_cells(
 
 
 def collect_rows(
-    records: Iterable[Record],
+    records: Iterable[ParsedRow],
     files: Sequence[str],
     *,
     in_place: Path | None = None,
@@ -239,7 +239,7 @@ def collect_rows(
     E210 when there are no rows, E202 for cells that are too long.
     """
     columns: dict[str, None] = {}
-    held: list[Record] = []
+    held: list[ParsedRow] = []
     size = 0
     row_limit = find_line_limit() if is_limited else sys.maxsize
     row_file: RowFile | None = None
@@ -284,7 +284,7 @@ class RowFile:
         self._parts: list[pl.DataFrame] = []
         self._count = 0
 
-    def write(self, records: Sequence[Record]) -> None:
+    def write(self, records: Sequence[ParsedRow]) -> None:
         """Add rows to a temporary file; of the user's own file only note where they begin."""
         offsets = [record.offset for record in records]
         if self._in_place is None:
@@ -306,7 +306,7 @@ class RowFile:
         }
         self._parts.append(pl.DataFrame(places, schema=PLACE_SCHEMA))
 
-    def _append(self, records: Sequence[Record]) -> list[int]:
+    def _append(self, records: Sequence[ParsedRow]) -> list[int]:
         """Write rows to the temporary file, and return where they begin."""
         if self._copy is None:
             descriptor, name = tempfile.mkstemp(prefix="answerkey-rows-", suffix=".jsonl")
@@ -350,7 +350,7 @@ def load_rows(
     name: str,
     by_trial: bool = False,
     lone: str = "",
-) -> Table:
+) -> DataTable:
     """Return a table in memory with the digest of its content; `name` is its name in errors.
 
     Where a `lone` column will do, it may be given by itself.
@@ -364,10 +364,10 @@ def load_rows(
         message = f"the text {text!r} holds half of a surrogate pair, which is not a character"
         raise refuse_file("E203", message, name) from None
     check_ids(rows, by_trial=by_trial)
-    return Table(rows, digest)
+    return DataTable(rows, digest)
 
 
-def _read_tabular(data: object, name: str, lone: str) -> Iterator[Record]:
+def _read_tabular(data: object, name: str, lone: str) -> Iterator[ParsedRow]:
     """Yield the rows of a table of any library."""
     rows = _list_rows(data, name, lone)
     if isinstance(rows, pl.LazyFrame):
@@ -381,7 +381,7 @@ def _read_tabular(data: object, name: str, lone: str) -> Iterator[Record]:
         if not isinstance(fields, dict):
             message = f"`{name}`: row {number} is a value of type {type(row).__name__}"
             raise refuse_file("E202", f"{message}, not a mapping", name, NO_TABLE)
-        yield Record(number, fields, 0)
+        yield ParsedRow(number, fields, 0)
 
 
 def _list_rows(
@@ -517,26 +517,26 @@ def read_files(
     how: FileFields,
     *,
     shown: str,
-) -> Table:
+) -> DataTable:
     """Return the rows of all files, in their order; `shown` is the name of them all in errors."""
     if len(files) == 1 and how.makes_no_column:
         table = load_table(files[0].path, how, shown=files[0].shown)
         return replace(table, digest=_digest_files(how, [[table.digest, None]]))
     contents: list[list[str | None]] = []
 
-    def read_records() -> Iterator[Record]:
+    def read_records() -> Iterator[ParsedRow]:
         errors = RowErrors(shown)
         for index, file in enumerate(files):
             table = load_table(file.path, how, shown=file.shown)
             contents.append([table.digest, file.label if how.file_column else None])
             for sample, fields in _extend_rows(table.rows, file, how, errors):
                 line = sample.line or 1
-                yield Record(line, fields, measure_fields(fields), file_index=index)
+                yield ParsedRow(line, fields, measure_fields(fields), file_index=index)
         errors.raise_any()
 
     rows = collect_rows(read_records(), [file.shown for file in files])
     check_ids(rows)
-    return Table(rows, _digest_files(how, contents))
+    return DataTable(rows, _digest_files(how, contents))
 
 
 def _extend_rows(

@@ -31,7 +31,7 @@ from answerkey.models.http import HttpClient, list_models
 from answerkey.models.logprobs import read_positions
 from answerkey.models.model import LiveModel, calls_endpoint
 from answerkey.models.responses import fail
-from answerkey.models.retry import Health, Outcome, Request, Verdict, judge
+from answerkey.models.retry import CallOutcome, Health, HttpRequest, RetryVerdict, judge
 from answerkey.reader.markup import split_thoughts
 from answerkey.scorers import asks_model, find_role
 from answerkey.solvers import SingleTurnSolver
@@ -88,13 +88,13 @@ def report(status: str, name: str, seen: str, advice: str = "") -> Finding:
     }
 
 
-class Trial(Outcome):
+class Trial(CallOutcome):
     """What came of a call."""
 
     @property
     def is_answered(self) -> bool:
         """Whether there is a reply, with or without text."""
-        return self.verdict is Verdict.ANSWERED
+        return self.verdict is RetryVerdict.ANSWERED
 
     @property
     def text(self) -> str:
@@ -235,7 +235,7 @@ class Examination:
         unfit = api.unsupported.intersection(changes)
         if unfit:
             reason = f"{api.title} does not take {listing(sorted(unfit))}"
-            return Trial(Verdict.FAILED, fail(reason))
+            return Trial(RetryVerdict.FAILED, fail(reason))
         parameters: dict[str, Any] = {"echo": None, **changes}
         if "max_tokens" not in api.unsupported:
             parameters["max_tokens"] = limit
@@ -244,9 +244,9 @@ class Examination:
         try:
             body = encode_body(connection.build(prompt)).encode()
         except SolverError as error:
-            return Trial(Verdict.FAILED, fail(error.message))
+            return Trial(RetryVerdict.FAILED, fail(error.message))
         self.calls += 1
-        reply = await self.http.send(Request(body), seconds=self.seconds)
+        reply = await self.http.send(HttpRequest(body), seconds=self.seconds)
         trial = Trial(*judge(reply, connection.read))
         completion = trial.completion
         self.tokens["prompt"] += completion.prompt_tokens or 0

@@ -23,7 +23,7 @@ from answerkey.datasets.recorded import (
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.sources import InlineSource, Source, pin_source
 from answerkey.datasets.storage import digest_file, name_lasting
-from answerkey.datasets.tables import Table, load_table
+from answerkey.datasets.tables import DataTable, load_table
 from answerkey.engines import Spread
 from answerkey.errors import (
     AnswerkeyError,
@@ -266,7 +266,7 @@ def open_job(
     stored = None
     if options.completions is None:
         stored = specification.completions
-    if isinstance(stored, Table):
+    if isinstance(stored, DataTable):
         table = stored.rows
     elif stored is not None:
         options = replace(options, completions=str(stored))
@@ -303,7 +303,7 @@ def open_job(
         judges=judges,
         recorded=recorded,
         examples=examples,
-        keep_completions=options.copy or model is not None or isinstance(stored, Table),
+        keep_completions=options.copy or model is not None or isinstance(stored, DataTable),
     )
     if errors:
         return job, errors
@@ -438,7 +438,7 @@ def describe_completions(
     if options.completions is not None:
         file = name_lasting(options.completions)
         origin = {"source": "recorded", "file": file, "sha256": digest_file(file)}
-    elif isinstance(job.specification.completions, Table):
+    elif isinstance(job.specification.completions, DataTable):
         table = job.specification.completions
         file = name_lasting(table.rows.file or "")
         origin = {"source": "recorded", "file": file, "sha256": table.digest}

@@ -35,7 +35,7 @@ AnyRun = Run | str | RunPlace
 
 
 @dataclass(frozen=True)
-class Outcomes:
+class PairedOutcomes:
     """The values of one task, one row per sample.
 
     Columns of `table`: `sample_id`, `value` (a float; the mean of the trials), `truth` (text, null
@@ -86,7 +86,7 @@ class Pairing:
     for each run `value LABEL` and `reason LABEL`.
     """
 
-    outcomes: tuple[Outcomes, ...]
+    outcomes: tuple[PairedOutcomes, ...]
     table: pl.DataFrame
     cluster_by: str | None = None
 
@@ -150,7 +150,7 @@ def pair_samples(
     return Pairing(tuple(outcomes), table, cluster_by)
 
 
-def _find_cluster_column(outcomes: Sequence[Outcomes]) -> str | None:
+def _find_cluster_column(outcomes: Sequence[PairedOutcomes]) -> str | None:
     """Return the column by which the first metric of every run puts samples together."""
     columns = set()
     for run_outcomes in outcomes:
@@ -159,7 +159,7 @@ def _find_cluster_column(outcomes: Sequence[Outcomes]) -> str | None:
     return columns.pop() if len(columns) == 1 else None
 
 
-def _describe(outcomes: Outcomes, table: pl.DataFrame) -> ComparedRun:
+def _describe(outcomes: PairedOutcomes, table: pl.DataFrame) -> ComparedRun:
     values = table[f"value {outcomes.label}"].drop_nulls()
     counts = values.value_counts().rows()
     # A share is right or wrong, or the mean of as many trials as are either.
@@ -181,7 +181,9 @@ def _describe(outcomes: Outcomes, table: pl.DataFrame) -> ComparedRun:
     )
 
 
-def label_samples(outcomes: Outcomes, column: str, *, as_clusters: bool = False) -> pl.DataFrame:
+def label_samples(
+    outcomes: PairedOutcomes, column: str, *, as_clusters: bool = False
+) -> pl.DataFrame:
     """Return `sample_id` and `label` from the dataset of a run.
 
     E505 when it is gone, E206 without column.
@@ -272,7 +274,9 @@ def _find_shared_tasks(runs: Mapping[str, Run], notices: list[Notice]) -> list[s
     return shared
 
 
-def require_alike(outcomes: Sequence[Outcomes], *, common: bool, notices: list[Notice]) -> None:
+def require_alike(
+    outcomes: Sequence[PairedOutcomes], *, common: bool, notices: list[Notice]
+) -> None:
     """Raise E508 where samples or truths of two runs differ; notice what else does."""
     first = outcomes[0]
     for second in outcomes[1:]:
@@ -297,7 +301,7 @@ def require_alike(outcomes: Sequence[Outcomes], *, common: bool, notices: list[N
             notices.append(Notice(f"compared are {' and '.join(values)}"))
 
 
-def _require_same_samples(first: Outcomes, second: Outcomes, *, common: bool) -> None:
+def _require_same_samples(first: PairedOutcomes, second: PairedOutcomes, *, common: bool) -> None:
     """Raise E508 unless two runs have the same samples; with `common`, unless they share some."""
     differences = []
     for owner, lacking in ((first, second), (second, first)):
@@ -316,7 +320,7 @@ def _require_same_samples(first: Outcomes, second: Outcomes, *, common: bool) ->
         raise RunError("E508", message, hint=hint)
 
 
-def _require_same_truths(first: Outcomes, second: Outcomes) -> int:
+def _require_same_truths(first: PairedOutcomes, second: PairedOutcomes) -> int:
     """Raise E508 where truths of two runs differ; return how many samples have one in each."""
     joined = first.table.join(second.table, on="sample_id", maintain_order="left")
     truths = joined.drop_nulls(["truth", "truth_right"])
@@ -335,7 +339,7 @@ def _require_same_truths(first: Outcomes, second: Outcomes) -> int:
     return truths.height
 
 
-def _describe_task(outcomes: Outcomes) -> object:
+def _describe_task(outcomes: PairedOutcomes) -> object:
     """Return what decides the values of a task: what is asked, how often, and the rule that scores
     it.
     """
@@ -355,7 +359,7 @@ def _describe_task(outcomes: Outcomes) -> object:
 
 def read_outcomes(
     run: Run, task_run: TaskRun, *, label: str, scorer: str | None = None, value: str | None = None
-) -> Outcomes:
+) -> PairedOutcomes:
     """Return what the samples of a task came to, by its main scorer and value or by those that are
     named.
     """
@@ -391,7 +395,7 @@ def read_outcomes(
     table = table.with_columns(value=pl.when(pl.col("reason").is_null()).then(pl.col("value")))
     # What the order of the options changes is no chance: only trials of one prompt tell of that.
     num_trials = 1 if task.choice_order else task.num_trials
-    return Outcomes(label, run, task_run, step.key, name, table, num_trials)
+    return PairedOutcomes(label, run, task_run, step.key, name, table, num_trials)
 
 
 def _find_step(task: Task, scorer: str | None, label: str) -> ScoringStep:

@@ -11,19 +11,18 @@ from typing import Any, Self
 import polars as pl
 
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, open_dataset
-from answerkey.datasets.formats import Record
+from answerkey.datasets.formats import ParsedRow
 from answerkey.datasets.recorded import RecordedCompletions, find_own_completions
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.sources import MemorySource, Source
 from answerkey.datasets.storage import digest_file, is_stored
-from answerkey.datasets.tables import SAMPLE_COLUMN, collect_rows, load_rows, load_table
-from answerkey.datasets.tables import Table as LoadedTable
+from answerkey.datasets.tables import SAMPLE_COLUMN, DataTable, collect_rows, load_rows, load_table
 from answerkey.errors import DataError, Place, RunError, listing, refuse_column, suggest
 from answerkey.evaluate.choice_order import order_dataset
 from answerkey.evaluate.evaluate import load_scores, measure_task
 from answerkey.evaluate.job import find_completions, find_traced, fit_rows
 from answerkey.metrics import describe_samples
-from answerkey.runs import KeptCompletions, Run, Table, TaskRun
+from answerkey.runs import KeptCompletions, Run, StoredTable, TaskRun
 from answerkey.spec import Task, source_from, task_from_source
 from answerkey.types import Completions, MetricValue, Samples
 
@@ -33,7 +32,7 @@ CHANGED = "its content has changed since the run"
 
 
 @dataclass(frozen=True)
-class Excerpt:
+class RunExcerpt:
     """Some rows of a run, one per sample and trial: samples, completions and scores."""
 
     samples: Samples
@@ -61,15 +60,15 @@ class Reopened:
     def __len__(self) -> int:
         return len(self.dataset) * self.task.num_trials
 
-    def read(self, offset: int, length: int) -> Excerpt:
+    def read(self, offset: int, length: int) -> RunExcerpt:
         """Return the rows of `length` samples from `offset` on, with all their trials."""
         size = self.task.num_trials
         samples = self.dataset.rows.slice(offset, length).load()
         completions = self.recorded.slice(offset, len(samples)).read(samples)
         scores = self.task_run.stored_scores.read(offset * size, len(samples) * size)
-        return Excerpt(samples.repeat(size), completions, scores)
+        return RunExcerpt(samples.repeat(size), completions, scores)
 
-    def iterate(self) -> Iterator[Excerpt]:
+    def iterate(self) -> Iterator[RunExcerpt]:
         """Yield all rows, some samples at a time."""
         rows = min(READ_ROWS, fit_rows(self.dataset.rows, self.recorded))
         step = max(1, rows // self.task.num_trials)
@@ -166,7 +165,7 @@ def reopen_dataset(task_run: TaskRun) -> Dataset:
     return dataset
 
 
-def find_source(stored: Mapping[str, Any], samples: Table, name: str) -> Source:
+def find_source(stored: Mapping[str, Any], samples: StoredTable, name: str) -> Source:
     """Return where the rows of a run come from; those that were in memory are among its files."""
     if stored["type"] != MemorySource.type:
         return source_from(stored)
@@ -174,9 +173,9 @@ def find_source(stored: Mapping[str, Any], samples: Table, name: str) -> Source:
     try:
         records = []
         for number, text in enumerate(frame[SAMPLE_COLUMN], 1):
-            records.append(Record(number, json.loads(text), 0))
+            records.append(ParsedRow(number, json.loads(text), 0))
         rows = collect_rows(records, [name], is_limited=False)
-        return MemorySource(LoadedTable(rows, str(stored["digest"])))
+        return MemorySource(DataTable(rows, str(stored["digest"])))
     except (pl.exceptions.PolarsError, AttributeError, KeyError, TypeError, ValueError) as error:
         message = f"cannot read `{samples.store.show(samples.base)}`: {error}"
         raise RunError("E503", message, hint="the run folder is damaged") from error

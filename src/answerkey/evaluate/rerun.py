@@ -51,7 +51,7 @@ from answerkey.runs import (
     RunPlace,
     RunWriter,
     StoredFolder,
-    Table,
+    StoredTable,
     choose_place,
     find_place,
     forget_journal,
@@ -431,7 +431,7 @@ def _specify(
     entry: Mapping[str, Any],
     source: Mapping[str, Any],
     task: Task,
-    samples: Table,
+    samples: StoredTable,
     file: str | None,
     options: Options,
 ) -> Specification:
@@ -459,7 +459,7 @@ def _specify_again(
     """Return what is left to do of a task of a run that stopped."""
     file = writer.manifest.get("file")
     completions = entry["completions"]
-    samples = Table(writer.store, f"tasks/{entry['key']}/samples")
+    samples = StoredTable(writer.store, f"tasks/{entry['key']}/samples")
     task = task_from_source(source["task"])
     specification = _specify(entry, source, task, samples, file, options)
     examples = None

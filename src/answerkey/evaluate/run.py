@@ -18,7 +18,7 @@ from answerkey import features
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.sources import MemorySource
 from answerkey.datasets.storage import hide_query, name_lasting
-from answerkey.datasets.tables import Table, Tabular, load_rows, load_table
+from answerkey.datasets.tables import DataTable, Tabular, load_rows, load_table
 from answerkey.engines import Engine, open_engine
 from answerkey.errors import (
     AnswerkeyError,
@@ -77,7 +77,7 @@ class TabledRun:
 
     file: str
     source: Mapping[str, object]
-    tables: Mapping[str, tuple[Table, Table]]
+    tables: Mapping[str, tuple[DataTable, DataTable]]
     notices: tuple[Notice, ...] = ()
 
     def attach(self, plan: Plan) -> Plan:

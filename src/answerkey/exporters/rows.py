@@ -13,7 +13,7 @@ import polars as pl
 
 from answerkey.datasets.frames import build_column, infer_types
 from answerkey.evaluate.job import SOLVE
-from answerkey.evaluate.reopen import Excerpt, Reopened, reopen
+from answerkey.evaluate.reopen import Reopened, RunExcerpt, reopen
 from answerkey.models.calls import BATCH_SOURCE, PRICED_NAMES, charge
 from answerkey.models.config import Price
 from answerkey.runs import Run, TaskRun, find_answerer, join_parts
@@ -108,7 +108,7 @@ def iterate_objects(opened: Reopened) -> Iterator[dict[str, Any]]:
         yield from describe_rows(opened.task_run, part)
 
 
-def describe_rows(task_run: TaskRun, part: Excerpt) -> Iterator[dict[str, Any]]:
+def describe_rows(task_run: TaskRun, part: RunExcerpt) -> Iterator[dict[str, Any]]:
     """Yield the object of each row."""
     encoded = find_encoded(task_run)
     ids = {"sample_id": part.scores["sample_id"], **describe_orders(part)}
@@ -144,7 +144,7 @@ def iterate_frames(opened: Reopened) -> Iterator[pl.DataFrame]:
 
 
 def flatten(
-    task_run: TaskRun, part: Excerpt, types: Mapping[str, pl.DataType | None]
+    task_run: TaskRun, part: RunExcerpt, types: Mapping[str, pl.DataType | None]
 ) -> pl.DataFrame:
     """Return rows as a flat table: the sample, the reply, and what each scorer found.
 
@@ -173,7 +173,7 @@ def flatten(
     return pl.DataFrame([series.rename(name) for name, series in (columns | results).items()])
 
 
-def describe_orders(part: Excerpt) -> dict[str, pl.Series]:
+def describe_orders(part: RunExcerpt) -> dict[str, pl.Series]:
     """Return the sample of each row and the order of its options; nothing without orders."""
     orders = part.samples.orders
     if orders is None:
@@ -181,7 +181,7 @@ def describe_orders(part: Excerpt) -> dict[str, pl.Series]:
     return orders.select("base_sample_id", option_order="order").to_dict()
 
 
-def describe_replies(task_run: TaskRun, part: Excerpt) -> pl.DataFrame:
+def describe_replies(task_run: TaskRun, part: RunExcerpt) -> pl.DataFrame:
     """Return run, task and model, the reply, what it took, and how another tool judged it.
 
     The columns have the names of `to_frame` and of the keys of JSONL. What is not known is null.

@@ -19,7 +19,7 @@ from answerkey.gates.rules import RULES, Definition, NotWorse, Threshold, read_d
 from answerkey.runs import NOT_COMPLETE, Run, RunPlace, describe_gates, leave_open, load_run
 from answerkey.spec import Overrides, Task, sort_errors, task_from_source
 from answerkey.spec.config import Config
-from answerkey.spec.nodes import Node, Problems, from_plain
+from answerkey.spec.nodes import Node, ProblemList, from_plain
 from answerkey.spec.project import Project
 from answerkey.spec.shapes import part
 from answerkey.spec.sources import resolve_stated
@@ -126,7 +126,7 @@ def _check_rule(
     place: Place,
     evaluation: str,
     tasks: Mapping[str, Task],
-    problems: Problems,
+    problems: ProblemList,
 ) -> None:
     """Report what a rule names and the tasks in its scope do not have."""
     evaluations, specifications = _read_scope(rule)
@@ -340,7 +340,7 @@ def take_policies(
     All their errors are raised together. A stored baseline that is gone is no error: its rule stays
     undecided.
     """
-    problems = Problems()
+    problems = ProblemList()
     folder = Path()
     if isinstance(overrides.policies, str | Path):
         folder = Path(overrides.policies).parent

@@ -120,7 +120,7 @@ def find_scale(metric: Metric, scales: Mapping[str, Scale]) -> Scale | None:
 
 
 @dataclass(frozen=True)
-class _Table:
+class _ScoreTable:
     """Scores with the groups and clusters of their rows, by column of the dataset.
 
     Where samples have several rows, `owners` are the numbers of the samples, and the rows of each
@@ -137,9 +137,9 @@ class _Table:
         """Return the cluster of each row: by a column, or the sample; None where each is alone."""
         return self.owners if column is None else self.clusters[column]
 
-    def take(self, rows: pl.Series) -> _Table:
+    def take(self, rows: pl.Series) -> _ScoreTable:
         """Return the rows at these positions."""
-        return _Table(
+        return _ScoreTable(
             self.scores.take(rows),
             {column: labels.gather(rows) for column, labels in self.groups.items()},
             {column: labels.gather(rows) for column, labels in self.clusters.items()},
@@ -147,7 +147,7 @@ class _Table:
             self.is_share,
         )
 
-    def split(self, column: str) -> dict[str, _Table]:
+    def split(self, column: str) -> dict[str, _ScoreTable]:
         """Return the rows of each group."""
         labels = self.groups[column].alias("label").to_frame().with_row_index("row")
         tables = {}
@@ -180,11 +180,11 @@ class _Tables:
             if cluster_by is not None:
                 owners = number_samples(rows, len(scores), self.trials.num_trials)
                 clusters[cluster_by] = name_clusters(rows[f"label:{cluster_by}"], owners)
-        self.by_row = _Table(scores, groups, clusters)
+        self.by_row = _ScoreTable(scores, groups, clusters)
         self.is_aggregated = trials is not None or is_ordered(rows)
 
     @cached_property
-    def by_owner(self) -> _Table:
+    def by_owner(self) -> _ScoreTable:
         """The rows, of which those of a sample are a cluster."""
         size = self.trials.num_trials
         if size == 1 and not is_ordered(self._rows):
@@ -193,7 +193,7 @@ class _Tables:
         return replace(self.by_row, owners=owners)
 
     @cached_property
-    def by_sample(self) -> _Table:
+    def by_sample(self) -> _ScoreTable:
         """One row for each sample: first its trials are aggregated, then its orders."""
         table = self.by_row
         size = self.trials.num_trials
@@ -338,7 +338,7 @@ class _Measured:
         return {value.name: value for value in reversed(self.values)}
 
 
-def _compute_values(keyed: KeyedMetric, table: _Table) -> list[MetricValue]:
+def _compute_values(keyed: KeyedMetric, table: _ScoreTable) -> list[MetricValue]:
     """Return the values with their clusters and groups."""
     whole = _measure(
         keyed,
@@ -383,7 +383,7 @@ def _compute_values(keyed: KeyedMetric, table: _Table) -> list[MetricValue]:
     return values
 
 
-def _measure(keyed: KeyedMetric, table: _Table, cluster_by: str | None) -> _Measured:
+def _measure(keyed: KeyedMetric, table: _ScoreTable, cluster_by: str | None) -> _Measured:
     """Return the values of all rows of a table."""
     if isinstance(keyed.metric, CountingMetric):
         return _measure_split(keyed, keyed.metric, table, [], cluster_by)[()]
@@ -391,7 +391,7 @@ def _measure(keyed: KeyedMetric, table: _Table, cluster_by: str | None) -> _Meas
     return _measure_scores(keyed, table.scores, has_clusters=has_clusters)
 
 
-def _measure_groups(keyed: KeyedMetric, table: _Table, column: str) -> dict[str, _Measured]:
+def _measure_groups(keyed: KeyedMetric, table: _ScoreTable, column: str) -> dict[str, _Measured]:
     """Return the values of each group."""
     cluster_by = keyed.design.cluster_by
     if cluster_by == column:
@@ -407,7 +407,7 @@ def _measure_groups(keyed: KeyedMetric, table: _Table, column: str) -> dict[str,
 def _measure_split(
     keyed: KeyedMetric,
     metric: CountingMetric[Any],
-    table: _Table,
+    table: _ScoreTable,
     labels: Sequence[pl.Series],
     cluster_by: str | None,
 ) -> dict[Labels, _Measured]:

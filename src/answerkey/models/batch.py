@@ -47,12 +47,12 @@ from answerkey.models.responses import (
     shorten,
 )
 from answerkey.models.retry import (
+    CallOutcome,
     Health,
-    Outcome,
-    Reply,
-    Request,
+    HttpReply,
+    HttpRequest,
     Retry,
-    Verdict,
+    RetryVerdict,
     judge,
     read_retry_after,
 )
@@ -208,15 +208,15 @@ class BatchApi:
         )
         form = b"".join((start.encode(), content, f"\r\n--{boundary}--\r\n".encode()))
         kind = f"multipart/form-data; boundary={boundary}"
-        request = Request(form, url=self._locate("files"), content_type=kind)
+        request = HttpRequest(form, url=self._locate("files"), content_type=kind)
         shown = json.loads(await self._fetch(request, self._transfer))
         return self._check_name(shown.get("id"))
 
-    def _order(self, file: str, content: bytes | None) -> Request:
+    def _order(self, file: str, content: bytes | None) -> HttpRequest:
         """Return the request that makes a batch."""
         del content  # it is in the file
         order = {"input_file_id": file, "endpoint": ENDPOINT, "completion_window": WINDOW}
-        return Request(json.dumps(order).encode(), url=self._locate("batches"))
+        return HttpRequest(json.dumps(order).encode(), url=self._locate("batches"))
 
     def _is_ours(self, listed: Mapping[str, Any], submitted: Submitted) -> bool:
         """Return whether a batch in a list is the one that was submitted."""
@@ -263,8 +263,8 @@ class BatchApi:
         """Return a file of the output; raises `Refused` when it is gone."""
         return await self._fetch(self._get(*file), self._transfer, is_paid=True, is_file=True)
 
-    def _get(self, *names: str) -> Request:
-        return Request(None, "GET", self._locate(*names), max_bytes=self._limits.output_bytes)
+    def _get(self, *names: str) -> HttpRequest:
+        return HttpRequest(None, "GET", self._locate(*names), max_bytes=self._limits.output_bytes)
 
     async def _find(self, submitted: Submitted) -> bytes | None:
         """Return the batch over a file, if it is among the latest; None where none are listed."""
@@ -281,7 +281,7 @@ class BatchApi:
 
     async def _fetch(
         self,
-        request: Request,
+        request: HttpRequest,
         limits: Limits,
         recall: Callable[[], Awaitable[bytes | None]] | None = None,
         *,
@@ -298,8 +298,8 @@ class BatchApi:
         while True:
             came = await self._client.start_http().send(request, seconds=retry.begin_attempt())
             outcome = judge(came, partial(self._read_reply, is_file=is_file))
-            if isinstance(came, Reply):
-                if outcome.verdict is Verdict.ANSWERED:
+            if isinstance(came, HttpReply):
+                if outcome.verdict is RetryVerdict.ANSWERED:
                     return came.body
                 outcome = outcome._replace(retry_after=read_retry_after(came.headers, clock.wall()))
             wait = retry.choose_wait(outcome)
@@ -324,10 +324,10 @@ class BatchApi:
             return completion
         return completion.with_fields(error=self._connection.hide(completion.error))
 
-    def _explain(self, outcome: Outcome, *, is_paid: bool) -> Exception:
+    def _explain(self, outcome: CallOutcome, *, is_paid: bool) -> Exception:
         """Return why a request is not tried again."""
         why = outcome.completion.error or outcome.label
-        is_refused = outcome.verdict is Verdict.FAILED
+        is_refused = outcome.verdict is RetryVerdict.FAILED
         if is_refused and outcome.label in _GONE:
             return Refused(why)
         # `Health` knows a key that is refused, and a host that is not there.
@@ -399,14 +399,14 @@ class AnthropicBatches(BatchApi):
         del content
         return f"answerkey-{self._client.endpoint.clock.wall():.0f}-{token_hex(8)}"
 
-    def _order(self, file: str, content: bytes | None) -> Request:
+    def _order(self, file: str, content: bytes | None) -> HttpRequest:
         if content is None:
             raise Refused("it is not there")
         return self._put(file, content.strip().replace(b"\n", b","))
 
-    def _put(self, file: str, entries: bytes) -> Request:
+    def _put(self, file: str, entries: bytes) -> HttpRequest:
         del file
-        return Request(b'{"requests":[%b]}' % entries, url=self._locate("batches"))
+        return HttpRequest(b'{"requests":[%b]}' % entries, url=self._locate("batches"))
 
     def _is_ours(self, listed: Mapping[str, Any], submitted: Submitted) -> bool:
         try:
@@ -442,10 +442,10 @@ class GeminiBatches(AnthropicBatches):
         """Return the entry of a call."""
         return {"request": body, "metadata": {"key": key}}
 
-    def _put(self, file: str, entries: bytes) -> Request:
+    def _put(self, file: str, entries: bytes) -> HttpRequest:
         order = b'{"batch":{"displayName":"%b","inputConfig":{"requests":{"requests":[%b]}}}}'
         url = self._connection.url.replace(":generateContent", ":batchGenerateContent")
-        return Request(order % (file.encode(), entries), url=url)
+        return HttpRequest(order % (file.encode(), entries), url=url)
 
     def _is_ours(self, listed: Mapping[str, Any], submitted: Submitted) -> bool:
         return bool(_dig(listed, "metadata.displayName") == submitted.file)
@@ -542,7 +542,7 @@ def _read_line(line: BatchLine, connection: Connection) -> Completion:
     except RecursionError:
         return fail("the answer is nested too deeply to be read")
     status = line.status if isinstance(line.status, int) else 200
-    reply = Reply(status, {}, text.encode(errors="replace"))
+    reply = HttpReply(status, {}, text.encode(errors="replace"))
     return judge(reply, connection.read).completion
 
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from answerkey.errors import SpecError
-from answerkey.models.config import OPTIONS_HINT, Parameter
+from answerkey.models.config import OPTIONS_HINT, GenerationParameter
 from answerkey.types import Completion, CompletionStatus, Draws, Request
 
 #: Scripts that put no spaces between words (Thai, Kana, Han): one character stands for a word.
 UNSPACED = r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]"
 WORD = re.compile(rf"{UNSPACED}|(?:(?!{UNSPACED})[^\W_])+")
-SEED = Parameter(0, minimum=0)
+SEED = GenerationParameter(0, minimum=0)
 
 TIE_SEED = 0
 
@@ -70,7 +70,7 @@ class BuiltinModel:
 
     answer_one: Callable[[BuiltinModel, Request], Completion]
     needs: frozenset[str] = frozenset()
-    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    parameters: Mapping[str, GenerationParameter] = field(default_factory=dict)
     is_simulated: bool = False
     name: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -209,7 +209,7 @@ def read_options(name: str, question: Request) -> Sequence[str]:
 
 
 BUILTIN_MODELS: dict[str, BuiltinModel] = {
-    "constant": BuiltinModel(answer_constant, parameters={"choice": Parameter("A")}),
+    "constant": BuiltinModel(answer_constant, parameters={"choice": GenerationParameter("A")}),
     "random": BuiltinModel(answer_random, frozenset({"choices"}), {"seed": SEED}),
     "longest": BuiltinModel(answer_longest, frozenset({"choices", "options"})),
     "overlap": BuiltinModel(answer_overlap, frozenset({"choices", "options"})),
@@ -217,8 +217,8 @@ BUILTIN_MODELS: dict[str, BuiltinModel] = {
         answer_simulated,
         frozenset({"choices", "truth"}),
         {
-            "accuracy": Parameter(0.8, minimum=0, maximum=1),
-            "style": Parameter("mixed", allowed=STYLE_NAMES),
+            "accuracy": GenerationParameter(0.8, minimum=0, maximum=1),
+            "style": GenerationParameter("mixed", allowed=STYLE_NAMES),
             "seed": SEED,
         },
         is_simulated=True,

@@ -34,7 +34,7 @@ from answerkey.models.calls import (
 from answerkey.models.endpoint import EndpointState
 from answerkey.models.providers import Connection
 from answerkey.models.responses import fail
-from answerkey.models.retry import Request, Retry, Verdict
+from answerkey.models.retry import HttpRequest, Retry, RetryVerdict
 from answerkey.types import Completion, make_encoder
 
 if TYPE_CHECKING:
@@ -323,7 +323,7 @@ class Round:
         endpoint = self._endpoint
         clock = endpoint.clock
         retry = Retry(endpoint.limits, clock)
-        request = Request(body)
+        request = HttpRequest(body)
         task = asyncio.current_task()
         while True:
             if (pause := endpoint.take_turn()) > 0:
@@ -342,7 +342,7 @@ class Round:
             if reason is not None:
                 self.stop(reason, grace=GRACE_SECONDS)
                 return None
-            if self._is_stopped and outcome.verdict is not Verdict.ANSWERED:
+            if self._is_stopped and outcome.verdict is not RetryVerdict.ANSWERED:
                 return None
             if wait is None:
                 endpoint.note_usage(outcome.completion)

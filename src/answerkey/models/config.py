@@ -223,7 +223,7 @@ def check_url(url: str, model: str) -> str:
 
 
 @dataclass(frozen=True)
-class Parameter:
+class GenerationParameter:
     """One parameter behind `?` of a model's name; the type of its default is its own."""
 
     default: str | int | float | bool
@@ -278,7 +278,7 @@ def split_query(name: str, query: str) -> dict[str, str]:
 def read_parameters(
     name: str,
     texts: Mapping[str, str],
-    parameters: Mapping[str, Parameter],
+    parameters: Mapping[str, GenerationParameter],
     further_names: Iterable[str] = (),
 ) -> dict[str, object]:
     """Return the values of the parameters that are given; SpecError E301 for anything else.
@@ -370,17 +370,17 @@ class Generation:
         return bool(self.logprobs) or (self.logprobs is None and is_implied)
 
 
-GENERATION_PARAMETERS: dict[str, Parameter] = {
-    "temperature": Parameter(0.0, minimum=0),
-    "top_p": Parameter(0.0, minimum=0, maximum=1),
-    "max_tokens": Parameter(0, minimum=1),
-    "seed": Parameter(0),
-    "stop": Parameter(""),
-    "logprobs": Parameter(default=False),
-    "top_logprobs": Parameter(0, minimum=0),
-    "echo": Parameter(default=False),
-    "reasoning_effort": Parameter("", allowed=get_args(Effort)),
-    "thinking": Parameter("", allowed=get_args(Thinking)),
+GENERATION_PARAMETERS: dict[str, GenerationParameter] = {
+    "temperature": GenerationParameter(0.0, minimum=0),
+    "top_p": GenerationParameter(0.0, minimum=0, maximum=1),
+    "max_tokens": GenerationParameter(0, minimum=1),
+    "seed": GenerationParameter(0),
+    "stop": GenerationParameter(""),
+    "logprobs": GenerationParameter(default=False),
+    "top_logprobs": GenerationParameter(0, minimum=0),
+    "echo": GenerationParameter(default=False),
+    "reasoning_effort": GenerationParameter("", allowed=get_args(Effort)),
+    "thinking": GenerationParameter("", allowed=get_args(Thinking)),
 }
 
 

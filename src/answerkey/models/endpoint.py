@@ -12,11 +12,11 @@ from answerkey.models.calls import Clock, Limits
 from answerkey.models.images import count_characters
 from answerkey.models.providers import Connection
 from answerkey.models.retry import (
+    CallOutcome,
     Health,
+    HttpReply,
     NoReply,
-    Outcome,
-    Reply,
-    Verdict,
+    RetryVerdict,
     judge,
     read_retry_after,
 )
@@ -124,7 +124,7 @@ class Concurrency:
         self._under_way += 1
         return SentRequest(self._cuts, self._under_way)
 
-    def note(self, sent: SentRequest, outcome: Outcome, latency: float) -> None:
+    def note(self, sent: SentRequest, outcome: CallOutcome, latency: float) -> None:
         """Change the limit by the outcome of a request."""
         self._under_way -= 1
         if sent.cuts != self._cuts:
@@ -135,7 +135,7 @@ class Concurrency:
             self._has_answered = False
             self.size = max(1.0, self.size * DECREASE)
             self._cuts += 1
-        elif outcome.verdict is Verdict.ANSWERED:
+        elif outcome.verdict is RetryVerdict.ANSWERED:
             self._has_answered = True
             is_used = 2 * sent.under_way >= self.limit
             if is_used and latency < self._slow_seconds:
@@ -185,14 +185,14 @@ class EndpointState:
         """Return the seconds to wait until the rate allows one more request."""
         return max(self._requests.take(), self._closed_until - self.clock.now())
 
-    def judge(self, came: Reply | NoReply, sent: SentRequest, latency: float) -> Outcome:
+    def judge(self, came: HttpReply | NoReply, sent: SentRequest, latency: float) -> CallOutcome:
         """Return how a request went; `sent` is what the concurrency said when it was sent.
 
         Where the endpoint asks to wait, and takes one request at a time, nobody sends one before
         that.
         """
         outcome = judge(came, self.connection.read)
-        if outcome.verdict is Verdict.AGAIN and isinstance(came, Reply):
+        if outcome.verdict is RetryVerdict.AGAIN and isinstance(came, HttpReply):
             retry_after = read_retry_after(came.headers, self.clock.wall())
             outcome = outcome._replace(retry_after=retry_after)
             is_limited = came.status == _TOO_MANY_REQUESTS and self.concurrency.limit == 1

@@ -27,7 +27,7 @@ from answerkey.models.calls import Limits
 from answerkey.models.providers import Connection
 from answerkey.models.proxy import find_proxy_for_key, open_tls_context
 from answerkey.models.responses import get_field, has_too_many_parts, list_entries
-from answerkey.models.retry import NoReply, NoReplyKind, Reply, Request
+from answerkey.models.retry import HttpReply, HttpRequest, NoReply, NoReplyKind
 
 if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler
@@ -191,7 +191,7 @@ class HttpClient:
         """Close all connections."""
         await self._session.close()
 
-    async def send(self, request: Request, *, seconds: float) -> Reply | NoReply:
+    async def send(self, request: HttpRequest, *, seconds: float) -> HttpReply | NoReply:
         """Return the reply, or why there is none after `seconds` at most, however slowly it
         arrives.
         """
@@ -214,9 +214,9 @@ class HttpClient:
         if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
             why = f"{self._host} compresses its reply, which was not requested"
             return NoReply("compressed", why)
-        return Reply(response.status, response.headers, body)
+        return HttpReply(response.status, response.headers, body)
 
-    async def _begin(self, request: Request) -> aiohttp.ClientResponse:
+    async def _begin(self, request: HttpRequest) -> aiohttp.ClientResponse:
         """Send a request; return the response as soon as its headers are there."""
         url = self._url
         headers = self._headers
@@ -261,7 +261,7 @@ class HttpClient:
 async def list_models(connection: Connection, client: HttpClient, *, seconds: float) -> list[str]:
     """Return the models that an endpoint lists and that `--model` can name."""
     url = f"{connection.url.removesuffix(connection.api.path)}/models"
-    came = await client.send(Request(None, "GET", url, max_bytes=_MEGABYTE), seconds=seconds)
+    came = await client.send(HttpRequest(None, "GET", url, max_bytes=_MEGABYTE), seconds=seconds)
     if isinstance(came, NoReply) or came.status != _FINAL or has_too_many_parts(came.body):
         return []
     try:

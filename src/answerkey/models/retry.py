@@ -50,7 +50,7 @@ NoReplyKind = Literal[
 SILENT_KINDS: frozenset[str] = frozenset({"connect", "certificate", "address", "timeout"})
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     """What is sent.
 
     `url` is another path of the endpoint, `max_bytes` another limit for the reply.
@@ -63,7 +63,7 @@ class Request(NamedTuple):
     max_bytes: int | None = None
 
 
-class Reply(NamedTuple):
+class HttpReply(NamedTuple):
     """What came back over HTTP."""
 
     status: int
@@ -78,7 +78,7 @@ class NoReply(NamedTuple):
     why: str
 
 
-class Verdict(Enum):
+class RetryVerdict(Enum):
     """What becomes of a call after an attempt.
 
     After AGAIN, fewer requests at once might do better.
@@ -91,10 +91,10 @@ class Verdict(Enum):
     FAILED = "failed"
 
 
-class Outcome(NamedTuple):
+class CallOutcome(NamedTuple):
     """An attempt, judged; `label` names what went wrong, the same for the same cause."""
 
-    verdict: Verdict
+    verdict: RetryVerdict
     completion: Completion
     label: str = ""
     retry_after: float | None = None
@@ -106,29 +106,31 @@ class Outcome(NamedTuple):
 
 
 _SILENT_VERDICTS = {
-    "connect": Verdict.AGAIN,
-    "reset": Verdict.AGAIN,
-    "timeout": Verdict.AGAIN,
-    "unreadable": Verdict.UNREADABLE,
+    "connect": RetryVerdict.AGAIN,
+    "reset": RetryVerdict.AGAIN,
+    "timeout": RetryVerdict.AGAIN,
+    "unreadable": RetryVerdict.UNREADABLE,
 }
 
 
-def judge(came: Reply | NoReply, read: Callable[[int, bytes], Completion]) -> Outcome:
+def judge(came: HttpReply | NoReply, read: Callable[[int, bytes], Completion]) -> CallOutcome:
     """Return what becomes of a call; `read` makes a completion of a reply, whatever it is."""
     if isinstance(came, NoReply):
-        verdict = _SILENT_VERDICTS.get(came.kind, Verdict.FAILED)
-        return Outcome(verdict, fail(came.why), came.kind)
+        verdict = _SILENT_VERDICTS.get(came.kind, RetryVerdict.FAILED)
+        return CallOutcome(verdict, fail(came.why), came.kind)
     completion = read(came.status, came.body)
     if came.status >= _REDIRECTS:
         return _judge_error(came, completion)
     if completion.status is not CompletionStatus.ERROR:
-        return Outcome(Verdict.ANSWERED, completion)
+        return CallOutcome(RetryVerdict.ANSWERED, completion)
     # JSON would be no better the next time.
     is_json = has_too_many_parts(came.body) or _parse(came.body) is not None
-    return Outcome(Verdict.FAILED if is_json else Verdict.UNREADABLE, completion, "unreadable")
+    return CallOutcome(
+        RetryVerdict.FAILED if is_json else RetryVerdict.UNREADABLE, completion, "unreadable"
+    )
 
 
-def _judge_error(came: Reply, completion: Completion) -> Outcome:
+def _judge_error(came: HttpReply, completion: Completion) -> CallOutcome:
     """Return what becomes of a call that was answered with another status than 2xx."""
     status = came.status
     label = f"status {status}"
@@ -139,12 +141,12 @@ def _judge_error(came: Reply, completion: Completion) -> Outcome:
         completion = fail(label)
     lasting = LASTING_ERRORS.get(status)
     if lasting is not None and lasting in _list_error_names(came.body):
-        return Outcome(Verdict.REFUSED, completion, lasting)
+        return CallOutcome(RetryVerdict.REFUSED, completion, lasting)
     if status in {401, 403}:
-        return Outcome(Verdict.REFUSED, completion, label)
+        return CallOutcome(RetryVerdict.REFUSED, completion, label)
     if status in PASSING_STATUSES or status >= _SERVER_ERRORS:
-        return Outcome(Verdict.AGAIN, completion, label)
-    return Outcome(Verdict.FAILED, completion, label)
+        return CallOutcome(RetryVerdict.AGAIN, completion, label)
+    return CallOutcome(RetryVerdict.FAILED, completion, label)
 
 
 def _list_error_names(body: bytes) -> list[object]:
@@ -204,17 +206,17 @@ class Retry:
         left = self._begun_at + self._limits.call_seconds - now
         return max(0.0, min(self._limits.attempt_seconds, left))
 
-    def choose_wait(self, outcome: Outcome, health: Health | None = None) -> float | None:
+    def choose_wait(self, outcome: CallOutcome, health: Health | None = None) -> float | None:
         """Return the seconds to wait before the next attempt; None when there is none.
 
         An endpoint that never answered is tried for a shorter time: see `Limits`. One timeout is
         enough then.
         """
         limits = self._limits
-        if outcome.verdict is Verdict.UNREADABLE:
+        if outcome.verdict is RetryVerdict.UNREADABLE:
             self._unreadable += 1
             wait = self._draw_wait(self._unreadable, LONGEST_UNREADABLE_WAIT)
-        elif outcome.verdict is Verdict.AGAIN:
+        elif outcome.verdict is RetryVerdict.AGAIN:
             wait = self._draw_wait(self.attempts, limits.wait_seconds)
         else:
             return None
@@ -231,7 +233,7 @@ class Retry:
         doubled = self._limits.first_wait * 2.0 ** min(count - 1, 60)
         return self._clock.draw() * min(longest, doubled)
 
-    def _patience(self, outcome: Outcome, health: Health | None) -> float:
+    def _patience(self, outcome: CallOutcome, health: Health | None) -> float:
         """Return for how many seconds the call is tried."""
         limits = self._limits
         if health is None:
@@ -272,11 +274,11 @@ class Health:
         self._label = ""
         self._count = 0
 
-    def note(self, outcome: Outcome, *, is_final: bool) -> SolverError | None:
+    def note(self, outcome: CallOutcome, *, is_final: bool) -> SolverError | None:
         """Take an outcome in; return why the calls must end, or None."""
         label = outcome.label
         self.is_reached |= label not in SILENT_KINDS
-        if outcome.verdict is Verdict.ANSWERED:
+        if outcome.verdict is RetryVerdict.ANSWERED:
             self.has_answered = True
             self._count = 0
             return None
@@ -287,7 +289,7 @@ class Health:
         self._count += 1
         self._label = label
         why = (outcome.completion.error or label)[:_LONGEST]
-        if outcome.verdict is Verdict.REFUSED:
+        if outcome.verdict is RetryVerdict.REFUSED:
             return self._explain_refusal(label, why)
         if not self.is_reached:
             return self._explain_silence(label, why)
@@ -328,7 +330,7 @@ class Health:
             hint = f"write `{self._connection.name.replace('https://', 'http://', 1)}`"
         return SolverError("E306", f"`{self._connection.name}` {problem}: {why}", hint=hint)
 
-    def _explain_failures(self, outcome: Outcome, why: str) -> SolverError | None:
+    def _explain_failures(self, outcome: CallOutcome, why: str) -> SolverError | None:
         name = self._connection.name
         is_hopeless = not self.has_answered and self._count >= REFUSALS_IN_A_ROW
         message = ""

@@ -279,8 +279,6 @@ def _is_of_label(units: Units, verb: int) -> bool:
 
 # Everything that a text states or excludes.
 
-#: A verdict on a label has one of these, or a dash.
-_JUDGING = BE | RIGHT | WRONG | ANSWER | PICK
 _ENDINGS = TRAILING_MARKS | {BREAK}
 _POINTING = COLONS | ARROWS
 _PAUSES = COMMAS | STOPS | CLOSE

@@ -72,7 +72,7 @@ class PairView:
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedRun:
+class ComparedRunView:
     """One of the runs; `task` is the number of the task in it."""
 
     id: str
@@ -91,7 +91,7 @@ class ComparedTask:
     name: str | None
     samples: int
     comparisons: int
-    runs: Sequence[ComparedRun]
+    runs: Sequence[ComparedRunView]
     is_share: bool
     pairs: Sequence[PairView]
 
@@ -175,7 +175,7 @@ def _build_task(
         ids[side.label] = name
         number = list(runs[name].tasks).index(task_run.key)
         model = name_answerer(task_run.manifest, with_folder=False)
-        sides.append(ComparedRun(name, number, labels[name], model, side.mean, side.n))
+        sides.append(ComparedRunView(name, number, labels[name], model, side.mean, side.n))
     listed = [_choose_flips(pair, limit) for pair in task.pairs]
     flipped = [name for flips in listed for name, _ in flips]
     positions = {}

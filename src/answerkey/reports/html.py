@@ -68,7 +68,7 @@ Progress = Callable[[str, int, int], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class RowSelection:
     """The positions of the rows of a task that are embedded, in dataset order.
 
     `sentence` says what is left out; None where nothing is.
@@ -159,10 +159,10 @@ def _build_overviews(
     comparison: ComparisonView | None,
     max_samples: int,
     progress: Progress,
-) -> tuple[list[Overview], dict[str, Selection]]:
+) -> tuple[list[Overview], dict[str, RowSelection]]:
     """Return the overviews of all runs, and which rows are embedded, by block."""
     overviews = []
-    selections: dict[str, Selection] = {}
+    selections: dict[str, RowSelection] = {}
     labels = label_runs(list(named.values()))
     for place, (name, run) in enumerate(named.items()):
         progress("auditing", place, len(named))
@@ -180,7 +180,7 @@ def _build_overviews(
     return overviews, selections
 
 
-def _write_rows(selections: Mapping[str, Selection], progress: Progress) -> Iterator[str]:
+def _write_rows(selections: Mapping[str, RowSelection], progress: Progress) -> Iterator[str]:
     """Yield the blocks of samples and of rows, task by task."""
     done, total = 0, sum(len(selection.positions) for selection in selections.values())
     room = MAX_IMAGES // max(1, total // CHUNK_SAMPLES)
@@ -302,17 +302,17 @@ def write_content(text: str, *, is_packed: bool = True) -> str:
 
 def select_rows(
     table: SampleTable, limit: int = MAX_EMBEDDED, flips: Sequence[int] = ()
-) -> Selection:
+) -> RowSelection:
     """Return all rows, or those that decide something and others drawn at random.
 
     `flips` are rows that another run has right and this one not, or the other way round.
     """
     count = len(table)
     if count <= limit:
-        return Selection(table, range(count), None)
+        return RowSelection(table, range(count), None)
     noun = "samples" if table.task_run.counts["samples"] == count else "rows"
     if not limit:
-        return Selection(table, (), f"This file holds none of {count:,} {noun}.")
+        return RowSelection(table, (), f"This file holds none of {count:,} {noun}.")
     index, share = table.index, limit // SHARE
     kinds: list[tuple[Sequence[int], int]] = [
         (index["invalid"].arg_true().to_list(), share),
@@ -332,7 +332,7 @@ def select_rows(
         " random. Every number of the overview is of all; the table, its counts and the search are"
         " of these alone."
     )
-    return Selection(table, positions, sentence)
+    return RowSelection(table, positions, sentence)
 
 
 def _draw(rows: Sequence[int], count: int, seed: int = 0) -> list[int]:

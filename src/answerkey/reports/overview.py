@@ -32,7 +32,7 @@ from answerkey.reports.view import (
 )
 from answerkey.run_audit.findings import (
     Finding,
-    Tally,
+    ReadingTally,
     TaskAudit,
     find_format,
     find_run_findings,
@@ -324,7 +324,7 @@ def _count_readings(task: TaskRun) -> Audited:
     counted = describe_counted(task)
     if counted is None:
         return Audited(TaskAudit(task.key, None, None, 0, {}, 1, 0))
-    tally = Tally()
+    tally = ReadingTally()
     for status, count in (task.totals.get("completion_statuses") or {}).items():
         tally.counts["status", status] = count
     whole = describe_whole(task, str(counted.rule))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from answerkey.dataset_audit.questions import Question, read_questions, strip_labels
+from answerkey.dataset_audit.questions import AuditedQuestion, read_questions, strip_labels
 from answerkey.errors import Place
 from answerkey.exporters import describe_verdict
 from answerkey.metrics.base import read_number
@@ -139,7 +139,7 @@ class CompletionView:
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class StatementView:
     """A passage that states an answer, and the choices it names."""
 
     choices: Sequence[str]
@@ -181,7 +181,7 @@ class SampleView:
     prompt: Sequence[Message] | None = None
     completion: CompletionView = field(default_factory=CompletionView)
     span: Span | None = None
-    stated: Sequence[Statement] = ()
+    stated: Sequence[StatementView] = ()
     folded: Sequence[Span] = ()
     readings: Sequence[RuleView] = ()
     verdicts: Sequence[VerdictView]
@@ -216,7 +216,7 @@ def view_samples(
     completions: Sequence[Completion | None] = [None] * len(part)
     if part.completions is not None:
         completions = list(part.completions.rows())
-    questions: Sequence[Question | None] = [None] * len(part)
+    questions: Sequence[AuditedQuestion | None] = [None] * len(part)
     if part.samples is not None and source.fields is not None:
         questions = list(read_questions(part.samples, source.fields))
     readings = read_rows(source, part)
@@ -260,7 +260,7 @@ def _describe_completion(completion: Completion, readings: RowReadings | None) -
         for labels, passage in readings.stated:
             span = _move(passage, offset)
             if span is not None:
-                stated.append(Statement(labels, span))
+                stated.append(StatementView(labels, span))
     folded = []
     for begin, end in find_thoughts(text or ""):
         if end - begin >= MIN_FOLDED:
@@ -557,7 +557,7 @@ def _choose_metadata(verdicts: Mapping[str, Fields]) -> Fields:
     return metadata[0]
 
 
-def _list_choices(metadata: Fields, question: Question | None) -> list[ChoiceView]:
+def _list_choices(metadata: Fields, question: AuditedQuestion | None) -> list[ChoiceView]:
     """Return the choices with their texts, which of them is the truth, and which was predicted."""
     labels = list(map(str, metadata.get("choices") or ()))
     truth, predicted = _find_name(metadata, TRUTHS), _find_name(metadata, PREDICTIONS)

@@ -11,7 +11,7 @@ from answerkey.reports.view import (
     CallsView,
     CategoryRow,
     MetricView,
-    Reason,
+    ReasonView,
     RunView,
     TaskView,
     find_example,
@@ -598,7 +598,7 @@ def _list_call_facts(calls: CallsView) -> list[tuple[str, Cell]]:
     return facts
 
 
-def _draw_call_reasons(title: str, reasons: Sequence[Reason], layout: Layout) -> list[Line]:
+def _draw_call_reasons(title: str, reasons: Sequence[ReasonView], layout: Layout) -> list[Line]:
     rows = []
     for reason in reasons[:MAX_REASONS]:
         sample = shorten(reason.example.sample_id, MAX_ID)

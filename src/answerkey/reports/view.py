@@ -82,7 +82,7 @@ class MetricView:
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class ExampleView:
     """The first sample that something happened to, and what is known of it."""
 
     sample_id: str
@@ -92,12 +92,12 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class ReasonView:
     """How often something happened for one reason."""
 
     name: str
     count: int
-    example: Example
+    example: ExampleView
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class ScorerFailures:
 
     scorer: str
     name: str
-    reasons: Sequence[Reason]
+    reasons: Sequence[ReasonView]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +144,8 @@ class CallsView:
     completion_tokens: int
     cost: float | None
     latency: Mapping[str, float] | None
-    errors: Sequence[Reason]
-    retried: Sequence[Reason]
+    errors: Sequence[ReasonView]
+    retried: Sequence[ReasonView]
     reasoning_tokens: int = 0
     cached_tokens: int = 0
 
@@ -172,9 +172,9 @@ class TaskView:
     row_counts: Mapping[str, int] | None
     metrics: Sequence[MetricView]
     scorer_names: Mapping[str, str]
-    invalid: Sequence[Reason]
-    failed: Sequence[Reason]
-    errors: Sequence[Reason]
+    invalid: Sequence[ReasonView]
+    failed: Sequence[ReasonView]
+    errors: Sequence[ReasonView]
     failures: Sequence[ScorerFailures]
     categories: Categories | None
     calls: Sequence[CallsView]
@@ -306,11 +306,11 @@ def view_task(task: TaskRun, *, is_complete: bool) -> TaskView:
     )
 
 
-def list_reasons(counted: Entry) -> list[Reason]:
+def list_reasons(counted: Entry) -> list[ReasonView]:
     """Return reasons, the most frequent first."""
     reasons = []
     for name, entry in sorted(counted.items(), key=lambda pair: -pair[1]["count"]):
-        reasons.append(Reason(name, entry["count"], pick(Example, entry["example"])))
+        reasons.append(ReasonView(name, entry["count"], pick(ExampleView, entry["example"])))
     return reasons
 
 
@@ -369,10 +369,12 @@ def _view_calls(entry: Entry) -> list[CallsView]:
     return views
 
 
-def _view_call_reasons(entries: Iterable[Entry]) -> list[Reason]:
+def _view_call_reasons(entries: Iterable[Entry]) -> list[ReasonView]:
     reasons = []
     for entry in entries:
-        reasons.append(Reason(entry["reason"], entry["count"], pick(Example, entry["example"])))
+        reasons.append(
+            ReasonView(entry["reason"], entry["count"], pick(ExampleView, entry["example"]))
+        )
     return reasons
 
 

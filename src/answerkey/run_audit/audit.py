@@ -31,8 +31,8 @@ from answerkey.run_audit.findings import (
     STATED,
     Finding,
     ReaderCounts,
+    ReadingTally,
     ReasonCounts,
-    Tally,
     TaskAudit,
     find_run_findings,
 )
@@ -128,7 +128,7 @@ def _audit_task(reopened: Reopened, most: int | None, progress: Progress) -> Tas
     audited = None
     if most is not None and len(reopened) > most:
         audited = choose_audited(samples, max(1, most // reopened.task.num_trials))
-    tally = Tally()
+    tally = ReadingTally()
     for chunk, readings in _read_chunks(reopened, step, audited):
         _count_completions(tally, chunk)
         if scorer is not None:
@@ -167,7 +167,7 @@ def _find_doubted(task_run: TaskRun) -> Iterator[Finding]:
         yield Finding("DOUBTED", sentence, step, dict(task_run.totals["doubted"]))
 
 
-def _list_readers(tally: Tally, rule: str | None) -> tuple[ReaderCounts, ...]:
+def _list_readers(tally: ReadingTally, rule: str | None) -> tuple[ReaderCounts, ...]:
     """Return the counts of each reader, the run's own reading first."""
     readers = []
     for name in (OWN, *_other_readers(rule)) if rule else ():
@@ -195,7 +195,7 @@ def _other_readers(rule: str) -> list[str]:
     return [name for name in (*RULE_NAMES, *EXTRACTORS) if name != rule]
 
 
-def _list_reasons(tally: Tally) -> tuple[ReasonCounts, ...]:
+def _list_reasons(tally: ReadingTally) -> tuple[ReasonCounts, ...]:
     """Return why completions are INVALID, the most frequent reason first."""
     reasons = []
     for reason, count in sorted(
@@ -301,7 +301,7 @@ def _load_chunk(
     )
 
 
-def _count_completions(tally: Tally, chunk: _Chunk) -> None:
+def _count_completions(tally: ReadingTally, chunk: _Chunk) -> None:
     """Count statuses, texts, prompts and signs that a completion was cut off."""
     for exclusion, count in chunk.left_out.items():
         tally.counts["left_out", exclusion] += count
@@ -324,7 +324,7 @@ def _count_completions(tally: Tally, chunk: _Chunk) -> None:
 
 
 def _count_cut_off(
-    tally: Tally, sample: str, text: str, finish_reason: str | None, reason: str | None
+    tally: ReadingTally, sample: str, text: str, finish_reason: str | None, reason: str | None
 ) -> None:
     is_cut = finish_reason == "length"
     if is_cut:
@@ -338,7 +338,7 @@ def _count_cut_off(
             tally.add("cut_off_invalid")
 
 
-def _count_readings(tally: Tally, chunk: _Chunk, readings: Readings, rule: str) -> None:
+def _count_readings(tally: ReadingTally, chunk: _Chunk, readings: Readings, rule: str) -> None:
     """Count letters, what each reader reads, and the rows on which the rules disagree."""
     ids = chunk.samples.ids.to_list()
     truths = chunk.scores.text("ground_truth_choice").to_list()
@@ -362,7 +362,7 @@ def _count_readings(tally: Tally, chunk: _Chunk, readings: Readings, rule: str) 
 
 
 def _compare_with_own(
-    tally: Tally, ids: Sequence[str], truths: Sequence[str], readings: Readings
+    tally: ReadingTally, ids: Sequence[str], truths: Sequence[str], readings: Readings
 ) -> None:
     """Count for each reader how often it is right, reads nothing, and differs from the run."""
     for name, choices in readings.items():
@@ -378,7 +378,11 @@ def _compare_with_own(
 
 
 def _count_flips(
-    tally: Tally, chunk: _Chunk, ids: Sequence[str], truths: Sequence[str], readings: Readings
+    tally: ReadingTally,
+    chunk: _Chunk,
+    ids: Sequence[str],
+    truths: Sequence[str],
+    readings: Readings,
 ) -> None:
     """Count the completions that the rules do not read alike."""
     columns = [readings[name] for name in RULE_NAMES]

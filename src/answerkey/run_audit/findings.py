@@ -54,7 +54,7 @@ class Finding:
 
 
 @dataclass
-class Tally:
+class ReadingTally:
     """Counts of completions by what was counted, such as `("cut_off",)` or `("status", "OK")`, with
     the first samples of each.
 
@@ -238,7 +238,7 @@ class TaskAudit:
         return predicted
 
 
-def find_run_findings(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:
+def find_run_findings(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:
     """Yield the findings, the gravest first."""
     for find in (
         _find_placeholders,
@@ -256,7 +256,7 @@ def find_run_findings(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:
 
 def find_format(audit: TaskAudit) -> Iterator[Finding]:
     """Yield a finding if another rule moves the accuracy out of its interval."""
-    for finding in _find_format(audit, Tally()):
+    for finding in _find_format(audit, ReadingTally()):
         yield _mark_drawn(audit, finding)
 
 
@@ -277,17 +277,17 @@ def _all_or_part(count: int, total: int) -> str:
     return f"All {count:,}" if count == total else f"{format_part(count, total)} of the"
 
 
-def _answered(tally: Tally) -> int:
+def _answered(tally: ReadingTally) -> int:
     return tally.count("status", CompletionStatus.OK.value)
 
 
-def _are_alike(tally: Tally) -> bool:
+def _are_alike(tally: ReadingTally) -> bool:
     """Return whether nearly all completions are the same text."""
     same = _largest(tally.group("text"))[1]
     return _answered(tally) >= LEAST and same >= MOST_SHARE * _answered(tally)
 
 
-def _find_placeholders(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:  # noqa: ARG001
+def _find_placeholders(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  # noqa: ARG001
     prompts = tally.count("prompts")
     placeholders = tally.group("placeholder")
     unfilled = {name: count for name, count in placeholders.items() if count >= IN_MOST * prompts}
@@ -305,7 +305,7 @@ def _find_placeholders(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:  # 
     )
 
 
-def _find_alike(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:  # noqa: ARG001
+def _find_alike(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  # noqa: ARG001
     if not _are_alike(tally):
         return
     key, same = _largest(tally.group("text"))
@@ -323,7 +323,7 @@ def _find_alike(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:  # noqa: A
     )
 
 
-def _find_chance(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:  # noqa: ARG001
+def _find_chance(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  # noqa: ARG001
     reader, chance = audit.own, audit.chance
     if reader is None or reader.reach is None or reader.accuracy is None:
         return
@@ -354,7 +354,7 @@ def _find_chance(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:  # noqa: 
     )
 
 
-def _find_format(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:  # noqa: ARG001
+def _find_format(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  # noqa: ARG001
     reader = audit.own
     if reader is None or reader.reach is None or reader.accuracy is None:
         return
@@ -407,7 +407,7 @@ def _find_outside(audit: TaskAudit, interval: tuple[float, float]) -> ReaderCoun
     return best
 
 
-def _find_invalid(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:  # noqa: ARG001
+def _find_invalid(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:  # noqa: ARG001
     reader = audit.own
     if reader is None or not audit.reasons or reader.invalid < INVALID_SHARE * reader.n:
         return
@@ -427,7 +427,7 @@ def _find_invalid(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:  # noqa:
     )
 
 
-def _find_cut_off(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:
+def _find_cut_off(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:
     count, invalid = tally.count("cut_off"), tally.count("cut_off_invalid")
     if not count or not audit.n:
         return
@@ -448,7 +448,7 @@ def _find_cut_off(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:
     )
 
 
-def _find_disagreement(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:
+def _find_disagreement(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:
     count = tally.count("disagree")
     if not count or {FIRST, STATED}.intersection(audit.unfit):
         return
@@ -464,7 +464,7 @@ def _find_disagreement(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:
     )
 
 
-def _find_favoured_letter(audit: TaskAudit, tally: Tally) -> Iterator[Finding]:
+def _find_favoured_letter(audit: TaskAudit, tally: ReadingTally) -> Iterator[Finding]:
     predicted = audit.predicted
     valid = predicted.total()
     if valid < LEAST or _are_alike(tally):

@@ -93,7 +93,7 @@ class CompletionsEntry(Stored):
     split_thinking: bool = False
 
 
-class Selection(Stored):
+class SelectionEntry(Stored):
     """Which samples of the dataset were used; its fields are the parameters of a function."""
 
     model_config = ConfigDict(extra="forbid")
@@ -104,7 +104,7 @@ class Selection(Stored):
     stratify_by: str | None
 
 
-class Price(Stored):
+class PriceEntry(Stored):
     """What a million tokens cost."""
 
     prompt: Number
@@ -117,7 +117,7 @@ class CallsEntry(Stored):
     """The calls for one purpose."""
 
     calls: Count
-    price: Price | None = None
+    price: PriceEntry | None = None
     oldest_seconds: Number | None = None
 
 
@@ -168,7 +168,7 @@ class TaskEntry(Stored):
     completions: CompletionsEntry
     config: Values
     scorers: list[ScorerEntry]
-    selection: Selection
+    selection: SelectionEntry
     counts: Counts | None
     encoded: dict[str, list[str]] = {}
     calls: dict[str, CallsEntry] = {}
@@ -185,7 +185,7 @@ class StoredFile(Stored):
     sha256: str
 
 
-class Stop(Stored):
+class StopEntry(Stored):
     """What stopped a run before its end."""
 
     message: str
@@ -225,7 +225,7 @@ class Manifest(Stored):
     notices: list[str]
     tasks: list[TaskEntry]
     files: dict[str, StoredFile] | None = None
-    stopped: Stop | None = None
+    stopped: StopEntry | None = None
     gates: list[Gate] = []
     policies: list[Policy] = []
     options: Values = {}
@@ -319,7 +319,7 @@ class TrialCounts(Stored):
     counts: Counts
 
 
-class OrderCounts(Stored):
+class OrderCountsEntry(Stored):
     """What became of the questions in other orders of their options."""
 
     counts: Counts
@@ -348,7 +348,7 @@ class Tally(Stored):
     readings: Annotated[Readings | None, BeforeValidator(lambda value: value or None)] = None
     fallback: dict[str, Fallback] = {}
     trials: TrialCounts | None = None
-    orders: OrderCounts | None = None
+    orders: OrderCountsEntry | None = None
 
     @model_validator(mode="after")
     def _require_scored(self) -> Self:

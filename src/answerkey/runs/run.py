@@ -24,9 +24,9 @@ from answerkey.runs.manifest import (
 )
 from answerkey.runs.store import (
     PART,
-    RunFile,
     RunPlace,
     RunStore,
+    StoredFile,
     StoredFolder,
     describe_damage,
     find_place,
@@ -49,7 +49,7 @@ REPETITIONS, REPEATABILITY, AGREEMENT = "repetitions", "repeatability.json", "ag
 
 
 @dataclass(frozen=True)
-class Table:
+class StoredTable:
     """A table of a run in parts, of which any range of rows can be read.
 
     `files` are its parts as they were when the run was opened; without them the parts are those
@@ -58,10 +58,10 @@ class Table:
 
     store: RunStore
     base: str
-    files: tuple[RunFile, ...] | None = None
+    files: tuple[StoredFile, ...] | None = None
 
     @cached_property
-    def parts(self) -> tuple[RunFile, ...]:
+    def parts(self) -> tuple[StoredFile, ...]:
         """The parts in their order."""
         if self.files is not None:
             return self.files
@@ -112,7 +112,7 @@ def join_parts(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
 class KeptCompletions:
     """The completions that a run keeps, `num_trials` for each of its samples."""
 
-    parts: Table
+    parts: StoredTable
     num_trials: int
     offset: int = 0
     length: int | None = None
@@ -145,9 +145,9 @@ class TaskRun:
     source: Mapping[str, Any]
     metrics: Mapping[str, MetricValue]
     totals: Mapping[str, Any]
-    stored_scores: Table
-    stored_completions: Table
-    stored_samples: Table
+    stored_scores: StoredTable
+    stored_completions: StoredTable
+    stored_samples: StoredTable
     read_agreement: Callable[[], pl.DataFrame] = pl.DataFrame
     repeatability: Mapping[str, Any] | None = None
     repetitions: tuple[TaskRun, ...] = ()
@@ -471,7 +471,7 @@ class _TaskReader:
     """Reads the tasks of a run; `listed` is None where files are not held against a list."""
 
     store: RunStore
-    files: Mapping[str, RunFile]
+    files: Mapping[str, StoredFile]
     listed: Listed | None
 
     def read(self, entry: Mapping[str, Any]) -> TaskRun:
@@ -513,12 +513,12 @@ class _TaskReader:
     def _read_json(self, name: str) -> dict[str, Any]:
         return read_json(self.store, self.files.get(name), name, self.listed)
 
-    def _open_table(self, folder: str) -> Table:
+    def _open_table(self, folder: str) -> StoredTable:
         parts = []
         for name, file in self.files.items():
             if name.startswith(f"{folder}/") and PART.fullmatch(name):
                 parts.append(file)
-        return Table(self.store, folder, tuple(parts))
+        return StoredTable(self.store, folder, tuple(parts))
 
     def _read_agreement(self, base: str) -> pl.DataFrame:
         file = self.files.get(f"{base}/{AGREEMENT}")
@@ -547,8 +547,8 @@ def describe_files(store: RunStore) -> dict[str, dict[str, Any]]:
 
 
 def require_listed(
-    store: RunStore, listed: Listed, files: Mapping[str, RunFile]
-) -> dict[str, RunFile]:
+    store: RunStore, listed: Listed, files: Mapping[str, StoredFile]
+) -> dict[str, StoredFile]:
     """Return the files of the list; E503 for one that is missing or has another size."""
     chosen = {}
     for name, entry in listed.items():
@@ -568,13 +568,13 @@ def refuse_missing(store: RunStore, name: str) -> RunError:
     return RunError("E503", f"`{store.show(name)}` is missing", hint=hint)
 
 
-def require_content(store: RunStore, file: RunFile, listed: Listed) -> None:
+def require_content(store: RunStore, file: StoredFile, listed: Listed) -> None:
     """Raise E503 unless a table has the SHA-256 of the list."""
     require_digest(store.show(file.name), store.digest(file), listed[file.name]["sha256"])
 
 
 def read_json(
-    store: RunStore, file: RunFile | None, name: str, listed: Listed | None
+    store: RunStore, file: StoredFile | None, name: str, listed: Listed | None
 ) -> dict[str, Any]:
     """Return a JSON file; E503 when it is missing, or has not the SHA-256 of the list."""
     if file is None:

@@ -28,7 +28,7 @@ from answerkey.runs.run import (
     REPEATABILITY,
     REPETITIONS,
     Run,
-    Table,
+    StoredTable,
     describe_files,
     join_parts,
     read_json,
@@ -364,9 +364,9 @@ class TaskWriter:
         self.store.write_frame(f"{self.base}/{table}/part-{index:05d}.parquet", frame)
 
     @property
-    def scores(self) -> Table:
+    def scores(self) -> StoredTable:
         """The scores written so far."""
-        return Table(self.store, f"{self.base}/scores")
+        return StoredTable(self.store, f"{self.base}/scores")
 
     def write_metrics(self, metrics: Sequence[MetricValue], totals: Mapping[str, Any]) -> None:
         """Take the numbers; the task is finished with that."""
@@ -377,7 +377,7 @@ class TaskWriter:
     def clear(self) -> None:
         """Remove the parts of the tables; the next ones may have other rows in each."""
         for table in TABLES:
-            parts = Table(self.store, f"{self.base}/{table}").parts
+            parts = StoredTable(self.store, f"{self.base}/{table}").parts
             self.store.remove([part.name for part in parts])
 
     def repetition(self, number: int) -> TaskWriter:
@@ -397,7 +397,7 @@ def unify_parts(store: RunStore, folder: str) -> None:
     They differ when a scorer of the user's own gives numbers for some shards and texts for others,
     or a name for some only. Nothing is written when they do not; a part is replaced whole.
     """
-    parts = Table(store, folder).parts
+    parts = StoredTable(store, folder).parts
     schemas = store.map(store.read_schema, parts)
     if all(schema == schemas[0] for schema in schemas):
         return

@@ -70,7 +70,7 @@ _WORDS: Types = {"judge_text": pl.String(), "judge_error": pl.String()}
 Scale = tuple[float, float]
 
 
-class Verdict(NamedTuple):
+class JudgeVerdict(NamedTuple):
     """What a judge said, on its own scale."""
 
     score: float
@@ -391,7 +391,7 @@ class UnreadableVerdict(Exception):  # noqa: N818 - it becomes a FAILED score, n
     """A judge's text that names no score, or more than one; the message says which."""
 
 
-def read_verdict(text: str, scale: Scale) -> Verdict:
+def read_verdict(text: str, scale: Scale) -> JudgeVerdict:
     """Return the verdict that a judge's text holds. Raise UnreadableVerdict.
 
     It is a JSON object with a `score`, bare, in a code fence or with prose around it, or nothing
@@ -406,7 +406,7 @@ def read_verdict(text: str, scale: Scale) -> Verdict:
         objects = [{"score": text}]
     if not objects:
         raise UnreadableVerdict(f"the reply has no JSON object with a `score`: {shorten(text)}")
-    verdicts: dict[float, Verdict] = {}
+    verdicts: dict[float, JudgeVerdict] = {}
     for cells in objects:
         verdict = _read_object(cells, scale)
         verdicts.setdefault(verdict.score, verdict)
@@ -450,7 +450,7 @@ def _build_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 _DECODER = json.JSONDecoder(object_pairs_hook=_build_object, strict=False)
 
 
-def _read_object(cells: Mapping[str, object], scale: Scale) -> Verdict:
+def _read_object(cells: Mapping[str, object], scale: Scale) -> JudgeVerdict:
     """Return the verdict of one object. Raise UnreadableVerdict."""
     score = _to_number(cells["score"])
     if score is None:
@@ -464,7 +464,7 @@ def _read_object(cells: Mapping[str, object], scale: Scale) -> Verdict:
     confidence = _to_number(cells.get("confidence"))
     if confidence is not None and not 0 <= confidence <= 1:
         confidence = None
-    return Verdict(score, reasoning, confidence)
+    return JudgeVerdict(score, reasoning, confidence)
 
 
 def read_label(text: str, labels: Sequence[str]) -> str:

@@ -86,7 +86,7 @@ class ChoiceOrder:
         """The columns that hold option texts."""
         return frozenset(str(path[0]) for path in self.paths)
 
-    def read(self, row: Row, labels: Sequence[str]) -> Options:
+    def read(self, row: Row, labels: Sequence[str]) -> OrderedOptions:
         """Return the options of a row; raise OptionError when it has none that can be moved."""
         cells = [_get(row, path) for path in self.paths]
         if not isinstance(self.options, list):
@@ -96,7 +96,7 @@ class ChoiceOrder:
         while count and cells[count - 1] in (None, ""):
             count -= 1
         inner = _read_list(cells[:count], labels)
-        return Options(inner.texts, lambda order: [*inner.arrange(order), *cells[count:]])
+        return OrderedOptions(inner.texts, lambda order: [*inner.arrange(order), *cells[count:]])
 
     def arrange(self, row: Row, labels: Sequence[str], order: Sequence[int]) -> dict[str, object]:
         """Return the columns of a row that hold option texts, with the options in this order."""
@@ -262,7 +262,7 @@ class OptionError(Exception):
 
 
 @dataclass(frozen=True)
-class Options:
+class OrderedOptions:
     """The options of one row: their texts without labels, and how a cell is made of them in some order.
 
     `is_plain` says that the cell is a list of which every entry moves as it is.
@@ -273,7 +273,7 @@ class Options:
     is_plain: bool = False
 
 
-def read_cell(cell: object, labels: Sequence[str]) -> Options:
+def read_cell(cell: object, labels: Sequence[str]) -> OrderedOptions:
     """Return the options of a cell, whose labels are these, in their order; raise OptionError.
 
     A list, a mapping, or either written as JSON or as a Python literal.
@@ -284,7 +284,7 @@ def read_cell(cell: object, labels: Sequence[str]) -> Options:
             raise OptionError(f"the options are the text {shorten(cell, 60)}, not a list")
         written = read_cell(value, labels)
         write = partial(json.dumps, ensure_ascii=False) if is_json else repr
-        return Options(written.texts, lambda order: write(written.arrange(order)))
+        return OrderedOptions(written.texts, lambda order: write(written.arrange(order)))
     if isinstance(cell, Mapping):
         return _read_mapping(cell, labels)
     if isinstance(cell, list | tuple):
@@ -292,7 +292,7 @@ def read_cell(cell: object, labels: Sequence[str]) -> Options:
     raise OptionError(f"the options are {shorten(cell, 60)}, not a list")
 
 
-def _read_mapping(cell: Mapping[Any, Any], labels: Sequence[str]) -> Options:
+def _read_mapping(cell: Mapping[Any, Any], labels: Sequence[str]) -> OrderedOptions:
     keys = [key for key in cell if str(key) in labels]
     if not set(labels) <= set(map(str, cell)):
         # Keys without a value are those of other rows.
@@ -302,10 +302,10 @@ def _read_mapping(cell: Mapping[Any, Any], labels: Sequence[str]) -> Options:
     def arrange(order: Order) -> dict[Any, Any]:
         return {**cell, **dict(zip(keys, options.arrange(order), strict=True))}
 
-    return Options(options.texts, arrange)
+    return OrderedOptions(options.texts, arrange)
 
 
-def _read_list(cells: list[Any], labels: Sequence[str], *, is_cell: bool = False) -> Options:
+def _read_list(cells: list[Any], labels: Sequence[str], *, is_cell: bool = False) -> OrderedOptions:
     if len(cells) != len(labels):
         noun = "option" if len(cells) == 1 else "options"
         raise OptionError(f"there are {len(cells)} {noun} for {len(labels)} choices")
@@ -322,16 +322,18 @@ def _read_list(cells: list[Any], labels: Sequence[str], *, is_cell: bool = False
             contents.append(str(cell)[prefix.end() :])
     if len(prefixes) < len(cells):
         texts = tuple(map(str, cells))
-        return Options(texts, lambda order: [cells[place] for place in order], is_plain=is_cell)
+        return OrderedOptions(
+            texts, lambda order: [cells[place] for place in order], is_plain=is_cell
+        )
 
     def arrange(order: Order) -> list[str]:
         pairs = zip(prefixes, order, strict=True)
         return [prefix + contents[place] for prefix, place in pairs]
 
-    return Options(tuple(contents), arrange)
+    return OrderedOptions(tuple(contents), arrange)
 
 
-def _read_objects(cells: list[Mapping[str, Any]], labels: Sequence[str]) -> Options:
+def _read_objects(cells: list[Mapping[str, Any]], labels: Sequence[str]) -> OrderedOptions:
     columns = {name: [cell.get(name) for cell in cells] for name in cells[0]}
     moving: list[str] = []
     for name, values in columns.items():
@@ -354,7 +356,7 @@ def _read_objects(cells: list[Mapping[str, Any]], labels: Sequence[str]) -> Opti
             arranged.append(moved)
         return arranged
 
-    return Options(tuple(texts), arrange)
+    return OrderedOptions(tuple(texts), arrange)
 
 
 # Options that speak of the other options: by their letters, by their places, or of all of them together.

@@ -16,7 +16,7 @@ from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.spec.nodes import (
     Node,
     Path,
-    Problems,
+    ProblemList,
     advise,
     from_plain,
     kind_of,
@@ -469,7 +469,7 @@ def read_given(node: Node, name: str) -> dict[str, Node]:
     return dict(node.entries)
 
 
-def given_by_caller(config: Mapping[str, object], problems: Problems) -> dict[str, Node]:
+def given_by_caller(config: Mapping[str, object], problems: ProblemList) -> dict[str, Node]:
     """Return the values of `--config k=v`, or of a Python caller, whose text is read alike."""
     settings = {}
     for name, value in config.items():

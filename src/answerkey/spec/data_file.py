@@ -26,7 +26,7 @@ from answerkey.errors import (
     SpecError,
     listing,
 )
-from answerkey.spec.nodes import Problems, advise, name_key
+from answerkey.spec.nodes import ProblemList, advise, name_key
 from answerkey.spec.project import Overrides
 from answerkey.spec.ready_made import write_yaml
 from answerkey.spec.sources import (
@@ -64,7 +64,7 @@ _IMAGE = re.compile(r"(decoded)?(image|img|picture|photo|figure)s?(path|file|url
 
 
 @dataclass(frozen=True)
-class DataFile:
+class RecognisedFile:
     """What is recognised in a data file.
 
     `completions` is a column of completions, `images` are columns of images; they need not be used.
@@ -85,7 +85,7 @@ class DataFile:
         return f"completions in `{self.completions}` are not used: {instead}"
 
 
-def recognise_file(path: str | Path, overrides: Overrides) -> DataFile:
+def recognise_file(path: str | Path, overrides: Overrides) -> RecognisedFile:
     """Return what the columns of a data file are; raises as `recognise`."""
     columns = dict(overrides.columns)
     roles: tuple[str, ...] = DATASET_ROLES
@@ -110,7 +110,7 @@ def _recognise(
     columns: tuple[tuple[str, str], ...],
     roles: tuple[str, ...],
     stamp: tuple[int, int] | None,  # noqa: ARG001 - a file that has changed is another one
-) -> DataFile:
+) -> RecognisedFile:
     source = DatasetSpec.of_questions(path).source
     rows = source.read(name=path).rows
     completions = find_columns(tuple(rows.columns), ("completion",)).columns.get("completion")
@@ -120,7 +120,7 @@ def _recognise(
             images.append(name)
     recognised = recognise(rows, dict(columns), roles)
     header = getattr(source, "header", None)
-    return DataFile(recognised, len(rows), completions, tuple(images), header)
+    return RecognisedFile(recognised, len(rows), completions, tuple(images), header)
 
 
 def _is_filled(rows: Rows, name: str) -> bool:
@@ -143,7 +143,7 @@ def describe_file(path: str | Path, overrides: Overrides) -> str:
 def make_run(
     path: str | Path,
     overrides: Overrides,
-    problems: Problems,
+    problems: ProblemList,
     *,
     shows_images: bool = False,
 ) -> dict[str, Any]:
@@ -188,7 +188,7 @@ def make_run(
 
 def _check_file(
     path: str | Path,
-    file: DataFile,
+    file: RecognisedFile,
     *,
     is_asked: bool,
     shows_images: bool,
@@ -228,7 +228,7 @@ def write_project(
     folder: Path,
 ) -> dict[str, str]:
     """Return a data file as the files of a project in a folder, by their names."""
-    run = make_run(path, overrides, Problems(), shows_images=True)
+    run = make_run(path, overrides, ProblemList(), shows_images=True)
     dataset = run["datasets"][0]
     task = run["tasks"][0]
     entry = run["evaluation"]["task_specifications"][0]

@@ -27,12 +27,12 @@ from answerkey.spec.nodes import Node, advise
 from answerkey.spec.shapes import (
     Count,
     Described,
+    GenerationFields,
     Reference,
     SpecificationFields,
     TaskKind,
     part,
 )
-from answerkey.spec.shapes import Generation as GenerationFields
 from answerkey.spec.validation import (
     Fields,
     Number,

@@ -17,7 +17,7 @@ Path = tuple[str | int, ...]
 
 
 @dataclass
-class Problems:
+class ProblemList:
     """Collects errors and notices, so that all of them are shown together; each is kept once."""
 
     errors: list[AnswerkeyError] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Node:
     place: Place = Place()  # noqa: RUF009 - it is frozen
     style: str = ""
     keys: dict[str, Place] = field(default_factory=dict)
-    problems: Problems = field(default_factory=Problems, repr=False, compare=False)
+    problems: ProblemList = field(default_factory=ProblemList, repr=False, compare=False)
 
     @property
     def is_map(self) -> bool:
@@ -234,9 +234,9 @@ def to_plain(node: Node) -> Any:  # noqa: ANN401 - whatever the file holds
     return node.value
 
 
-def from_plain(value: object, place: Place, problems: Problems | None = None) -> Node:
+def from_plain(value: object, place: Place, problems: ProblemList | None = None) -> Node:
     """Return plain values as a tree whose nodes all stand at `place`."""
-    problems = problems or Problems()
+    problems = problems or ProblemList()
     if isinstance(value, Mapping):
         value = {str(key): from_plain(entry, place, problems) for key, entry in value.items()}
     elif isinstance(value, Sequence) and not isinstance(value, str | bytes):

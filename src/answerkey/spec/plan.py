@@ -14,7 +14,7 @@ from pydantic import create_model
 from answerkey import features
 from answerkey.datasets.dataset import Selection
 from answerkey.datasets.formats import FORMATS
-from answerkey.datasets.tables import Table
+from answerkey.datasets.tables import DataTable
 from answerkey.errors import (
     AnswerkeyError,
     DataError,
@@ -38,7 +38,7 @@ from answerkey.spec.config import (
     report_unknown,
 )
 from answerkey.spec.definitions import Judges
-from answerkey.spec.nodes import Node, Problems, advise, from_plain, sort_errors, with_key
+from answerkey.spec.nodes import Node, ProblemList, advise, from_plain, sort_errors, with_key
 from answerkey.spec.project import (
     YAML_ENDINGS,
     Loaded,
@@ -112,7 +112,7 @@ class Specification:
     num_runs: int = 1
     judges: Mapping[str, str | ModelConfig] = field(default_factory=dict)
     variant: Variant | None = None
-    completions: Path | str | Table | None = None
+    completions: Path | str | DataTable | None = None
 
     @property
     def snippets(self) -> tuple[Snippet, ...]:
@@ -172,7 +172,7 @@ def load_task(
 ) -> Loaded[Task]:
     """Return the Task of a task file, or of a mapping of the same form, with all its problems."""
     overrides = overrides or Overrides()
-    problems = Problems()
+    problems = ProblemList()
     built = None
     try:
         project, node = _open(task, overrides, problems)
@@ -191,7 +191,7 @@ def load_task(
 def is_task_file(path: str | Path) -> bool:
     """Return whether a path leads to a task file, rather than a run file or a folder."""
     try:
-        _, node = _open(path, Overrides(), Problems())
+        _, node = _open(path, Overrides(), ProblemList())
     except AnswerkeyError:
         return False
     return node.is_map and _is_task(node)
@@ -202,7 +202,7 @@ def load_dataset(path: str | Path, overrides: Overrides | None = None) -> Datase
 
     Raise all errors at once.
     """
-    problems = Problems()
+    problems = ProblemList()
     project, node = _open(path, overrides or Overrides(), problems)
     if not _is_dataset(node):
         return None
@@ -223,7 +223,7 @@ def load_model(
     The file counts as having named it, not the caller. It is only read for a model that it defines
     itself. Raises SpecError.
     """
-    problems = Problems()
+    problems = ProblemList()
     file = Path(path)
     project = Project.open(_folder_of(file), overrides, problems)
     if is_url(reference):
@@ -255,7 +255,7 @@ def load_judges(
     names = definitions.list_judges(task)
     if not names:
         return {}
-    problems = Problems()
+    problems = ProblemList()
     has_keys = any("/" not in name for name, _ in names.values())
     if run_file is None and has_keys:
         hint = "name it as `provider/model` or by its URL (`http://HOST/v1#NAME`)"
@@ -289,7 +289,7 @@ def load_plan(
 ) -> Loaded[Plan]:
     """Return the plan of a run file or its folder, a task file, a Task or a ready-made task."""
     overrides = overrides or Overrides()
-    problems = Problems()
+    problems = ProblemList()
     plan = None
     try:
         if isinstance(path, Task):
@@ -307,7 +307,7 @@ def load_plan(
 def _open(
     path: str | Path | Mapping[str, object],
     overrides: Overrides,
-    problems: Problems,
+    problems: ProblemList,
 ) -> tuple[Project, Node]:
     """Return the project and the tree of a file of any kind, or of a mapping."""
     ready = find_ready_made(path)

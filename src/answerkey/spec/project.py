@@ -33,7 +33,7 @@ from answerkey.models.config import SECRET_NAME, Adapter, ModelConfig, Origin, S
 from answerkey.spec import yaml_text
 from answerkey.spec.nodes import (
     Node,
-    Problems,
+    ProblemList,
     from_plain,
     kind_of,
     map_scalars,
@@ -127,7 +127,7 @@ class Loaded(Generic[T]):
     notices: list[Notice]
 
     @classmethod
-    def of(cls, value: T | None, problems: Problems) -> Loaded[T]:
+    def of(cls, value: T | None, problems: ProblemList) -> Loaded[T]:
         """Return a value with the problems that were found, by their position."""
         return cls(value, sort_errors(problems.errors), problems.notices)
 
@@ -220,7 +220,7 @@ class Inclusion:
 
     folder: Path
     environment: Environment
-    problems: Problems
+    problems: ProblemList
     allow_outside: bool = False
     _count: int = 0
     _included: int = 0
@@ -355,7 +355,7 @@ class Project:
 
     folder: Path
     overrides: Overrides
-    problems: Problems
+    problems: ProblemList
     environment: Environment = field(default_factory=Environment)
     datasets: dict[str, DatasetSpec] = field(default_factory=dict)
     models: dict[str, ModelSpec] = field(default_factory=dict)
@@ -371,7 +371,7 @@ class Project:
         cls,
         folder: Path,
         overrides: Overrides,
-        problems: Problems,
+        problems: ProblemList,
     ) -> Project:
         """Return the project of a folder; raise for an `--env` file that cannot be read."""
         return cls(folder, overrides, problems, load_environment(folder, overrides.env))

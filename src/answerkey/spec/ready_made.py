@@ -31,7 +31,7 @@ from answerkey.errors import (
     raise_all,
 )
 from answerkey.spec.config import Config, pick_declared, resolve_config
-from answerkey.spec.nodes import Node, Problems, from_plain, to_plain
+from answerkey.spec.nodes import Node, ProblemList, from_plain, to_plain
 from answerkey.spec.project import RUN_NAMES
 from answerkey.spec.sources import DatasetSpec, build_source, is_remote, name_dataset
 from answerkey.spec.yaml_text import parse_yaml
@@ -193,13 +193,13 @@ def suggest_ready_made(name: str) -> str | None:
     return f"did you mean `{near[0]}`?"
 
 
-def load_ready_made(name: str, problems: Problems | None = None) -> ReadyMade:
+def load_ready_made(name: str, problems: ProblemList | None = None) -> ReadyMade:
     """Return a ready-made task; raises SpecError for an unknown name."""
     paths = _paths()
     if name not in paths:
         near = suggest_ready_made(name) or f"there are: {listing(paths)}"
         raise SpecError("E113", f"there is no ready-made task `{name}`", hint=near)
-    problems = problems or Problems()
+    problems = problems or ProblemList()
     root = parse_yaml(paths[name].read_text(encoding="utf-8"), f"{FOLDER}/{name}.yaml", problems)
     forms = {key: _read_form(node) for key, node in root.at("forms").entries.items()}
     hub = root.entries["hub"]

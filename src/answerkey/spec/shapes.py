@@ -155,7 +155,7 @@ class DatasetFields(NamedByFile):
     file_path: Text | None = Field(default=None, json_schema_extra=OLD)
 
 
-class Generation(Fields):
+class GenerationFields(Fields):
     """How a model is to generate."""
 
     temperature: Annotated[Number, Field(ge=0)] | None = None
@@ -190,7 +190,7 @@ class SpecificationFields(SelectionFields):
     task_config: dict[str, Any] | None = None
     model_key: ModelReference | None = None
     completions: Text | None = None
-    generation: Generation | None = None
+    generation: GenerationFields | None = None
     extra_body: dict[str, Any] | None = None
     trials: Annotated[Any, part("trials")] | None = None
     repeatability: RepeatabilityFields | None = None

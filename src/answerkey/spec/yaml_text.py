@@ -18,7 +18,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import ScalarNode, SequenceNode
 
 from answerkey.errors import Place, SpecError, suggest
-from answerkey.spec.nodes import Node, Problems, to_plain
+from answerkey.spec.nodes import Node, ProblemList, to_plain
 
 MAX_BYTES = 10_000_000
 #: So many characters of YAML take about two seconds.
@@ -42,7 +42,7 @@ def resolve_path(path: Path, place: Place | None) -> Path:
 def read_yaml(
     path: Path,
     shown: str,
-    problems: Problems,
+    problems: ProblemList,
     *,
     place: Place | None = None,
 ) -> Node:
@@ -110,7 +110,7 @@ _HINT = (
 def parse_yaml(
     text: str,
     shown: str | None,
-    problems: Problems,
+    problems: ProblemList,
 ) -> Node:
     """Return the tree of a YAML text; an empty text is a null scalar."""
     try:
@@ -200,7 +200,7 @@ def resolve_scalar(text: str) -> object:
 class _Builder:
     """Builds one tree from the nodes of ruamel; every use of an alias counts its nodes again."""
 
-    def __init__(self, shown: str | None, problems: Problems) -> None:
+    def __init__(self, shown: str | None, problems: ProblemList) -> None:
         self.shown = shown
         self.problems = problems
         self.count = 0

@@ -31,7 +31,7 @@ MOST_PARTS = 1_000_000
 MOST_BITS = 10_000
 
 
-class Budget:
+class StepBudget:
     """What is left of the steps of one row."""
 
     def __init__(self, steps: int = MOST_STEPS) -> None:
@@ -93,7 +93,7 @@ class RowContext(Context):
 
     def __init__(self, *arguments: Value, **options: Value) -> None:
         super().__init__(*arguments, **options)
-        self.budget = Budget()
+        self.budget = StepBudget()
         self.row: Mapping[str, Value] = self.parent
 
     def derived(self, locals: dict[str, Value] | None = None) -> RowContext:  # noqa: A002 - Jinja's own signature

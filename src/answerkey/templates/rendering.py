@@ -38,8 +38,8 @@ from answerkey.templates.limits import (
     FEW_STEPS,
     MOST_ELEMENTS,
     MOST_STEPS,
-    Budget,
     RowContext,
+    StepBudget,
     count_size,
     measure,
 )
@@ -133,7 +133,7 @@ def render_row(recipe: Recipe, context: Context, steps: int) -> object:
     template = compile_recipe(recipe)
     frame = cast("RowContext", template.new_context(dict(context)))
     frame.row = context
-    frame.budget = Budget(steps)
+    frame.budget = StepBudget(steps)
     try:
         outcome: object = "".join(template.root_render_func(frame))
         if recipe.keeps_value:

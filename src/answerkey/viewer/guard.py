@@ -32,7 +32,7 @@ _HINT = "open the address that `answerkey view` printed"
 
 
 @dataclass(frozen=True)
-class Request:
+class PageRequest:
     """A request as it came: the method, the target to the letter, and every header line."""
 
     method: str
@@ -48,7 +48,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Address:
+class HostAddress:
     """The target of a request that is in order: the parts of its path, and its parameters."""
 
     parts: tuple[str, ...]
@@ -67,7 +67,7 @@ class Guard:
     token: str = field(repr=False)
     port: int
 
-    def admit(self, request: Request) -> Address:
+    def admit(self, request: PageRequest) -> HostAddress:
         """Return what is asked for.
 
         ServeError for a request from elsewhere, malformed or without token.
@@ -82,9 +82,9 @@ class Guard:
         # A foreign page may neither ask nor frame; a link to the page may stand anywhere.
         if is_foreign(request) and not (is_page and is_opening(request)):
             _forbid_other_site()
-        return Address(() if is_page else tuple(path.split("/")[1:]), query)
+        return HostAddress(() if is_page else tuple(path.split("/")[1:]), query)
 
-    def _check_origin(self, request: Request) -> None:
+    def _check_origin(self, request: PageRequest) -> None:
         """Refuse a request for another host, or from another site."""
         for name, value in request.headers:  # lines that another reader could take for others
             if _NAME.fullmatch(name) is None or set(value) & {"\n", "\r"}:
@@ -113,7 +113,7 @@ class Guard:
         return name in NAMES and port == str(self.port)
 
 
-def _check_body(request: Request) -> None:
+def _check_body(request: PageRequest) -> None:
     """Refuse other methods than GET, and a body."""
     if request.method != "GET":
         refuse(f"the method {request.method[:20]!r} is not taken", status=405)
@@ -155,12 +155,12 @@ def _forbid_other_site() -> NoReturn:
     raise ServeError("E701", "the request is from another site", status=403, hint=_HINT)
 
 
-def is_foreign(request: Request) -> bool:
+def is_foreign(request: PageRequest) -> bool:
     """Return whether the browser says that another site, or another port, made it ask."""
     return (request.find("Sec-Fetch-Site") or "").lower() in {"cross-site", "same-site"}
 
 
-def is_opening(request: Request) -> bool:
+def is_opening(request: PageRequest) -> bool:
     """Return whether the browser says that somebody opens a page, and not in a frame."""
     return (
         request.find("Sec-Fetch-Mode") == "navigate"

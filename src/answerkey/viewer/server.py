@@ -31,9 +31,9 @@ from answerkey.text import clean_numbers, make_visible
 from answerkey.viewer.catalog import Catalog
 from answerkey.viewer.guard import (
     LOOPBACK,
-    Address,
     Guard,
-    Request,
+    HostAddress,
+    PageRequest,
     is_foreign,
     is_opening,
     miss,
@@ -50,7 +50,7 @@ MOST_TEXT = 1000
 FILTERS = tuple(parameter.name for parameter in fields(Query))
 
 
-def read_api(catalog: Catalog, address: Address) -> object:
+def read_api(catalog: Catalog, address: HostAddress) -> object:
     """Return what a path asks for.
 
     E703 where there is nothing, E702 for parameters that mean nothing there.
@@ -214,7 +214,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class App:
+class ViewerApp:
     """Answers requests from the runs of a catalog, the page being the same for all of them.
 
     `report_bug` hears of what is a bug of ours; who asked is told no more than that it is one.
@@ -225,7 +225,7 @@ class App:
     page: tuple[bytes, str]
     report_bug: Callable[[str], object] = field(default=sys.stderr.write, repr=False)
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: PageRequest) -> Answer:
         """Return the answer to a request."""
         try:
             address = self.guard.admit(request)
@@ -241,7 +241,7 @@ class App:
             self.report_bug(make_visible(text, keep_lines=True))
             return self._respond(500, _describe("E901", "a bug in answerkey"))
 
-    def refuse(self, error: AnswerkeyError, request: Request | None = None) -> Answer:
+    def refuse(self, error: AnswerkeyError, request: PageRequest | None = None) -> Answer:
         """Return the answer to a request that is refused, or could not be carried out."""
         status = STATUSES.get(error.code, 500 if isinstance(error, RunError) else 400)
         if isinstance(error, ServeError):
@@ -287,7 +287,7 @@ class Server(ThreadingHTTPServer):
     # Elsewhere the option would let another program listen on the same port at the same time.
     allow_reuse_address = os.name == "posix"
 
-    app: App
+    app: ViewerApp
     url: str
 
     def server_bind(self) -> None:
@@ -314,7 +314,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         # Its base makes one slash of several at the beginning; the guard is to see what came.
         target = self.requestline.split()[1]
-        request = Request(self.command, target, list(self.headers.items()))
+        request = PageRequest(self.command, target, list(self.headers.items()))
         self._send(self.server.app.answer(request))
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
@@ -355,6 +355,6 @@ def open_server(folder: str | Path, *, port: int = 0) -> Server:
         hint = "leave `--port` out to have a free one chosen"
         raise SpecError("E119", f"cannot listen on port {port}: {why}", hint=hint) from error
     token = secrets.token_urlsafe(32)
-    server.app = App(Guard(token, server.server_port), catalog, build_page())
+    server.app = ViewerApp(Guard(token, server.server_port), catalog, build_page())
     server.url = f"http://{LOOPBACK}:{server.server_port}/?token={token}"
     return server

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from answerkey.dataset_audit.questions import (
-    Question,
+    AuditedQuestion,
     find_damage,
     read_questions,
     recognise_fields,
@@ -13,7 +13,7 @@ from answerkey.dataset_audit.questions import (
 from answerkey.datasets.tables import load_rows
 
 
-def read_recognised(row: dict[str, Any]) -> Question:
+def read_recognised(row: dict[str, Any]) -> AuditedQuestion:
     """Return the question of a row whose parts are recognised."""
     samples = load_rows([row], name="rows").samples
     (question,) = read_questions(samples, recognise_fields(samples, {}))

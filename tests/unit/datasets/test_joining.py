@@ -15,7 +15,7 @@ from answerkey.datasets import rows as rows_module
 from answerkey.datasets import tables
 from answerkey.datasets.dataset import open_dataset
 from answerkey.datasets.sources import FolderSource, LocalSource
-from answerkey.datasets.tables import Table
+from answerkey.datasets.tables import DataTable
 from answerkey.errors import DataError, Problems, SpecError
 from answerkey.templates import RowFilter
 
@@ -35,7 +35,7 @@ def _both_ways(
         yield
 
 
-def read(source: LocalSource | FolderSource) -> Table:
+def read(source: LocalSource | FolderSource) -> DataTable:
     """Return the rows of a source."""
     return source.read(name="x")
 

@@ -33,7 +33,7 @@ from answerkey.models.calls import (
 from answerkey.models.config import Caller, Generation, Price, Secret
 from answerkey.models.connections import connect
 from answerkey.models.providers import APIS, Connection
-from answerkey.models.retry import NoReply, Reply, Request
+from answerkey.models.retry import HttpReply, HttpRequest, NoReply
 from answerkey.types import Completion, CompletionStatus
 
 KEY = "sk-canary-0123456789"
@@ -97,12 +97,12 @@ class FakeDesk:
 
     desk: BatchStore = field(default_factory=lambda: BatchStore(echo))
     behaviour: BatchBehaviour = field(default_factory=BatchBehaviour)
-    faults: dict[str, list[Reply | NoReply]] = field(default_factory=dict)
+    faults: dict[str, list[HttpReply | NoReply]] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
     seen: list[str] = field(default_factory=list)
     is_closed: bool = False
 
-    async def send(self, request: Request, *, seconds: float) -> Reply | NoReply:
+    async def send(self, request: HttpRequest, *, seconds: float) -> HttpReply | NoReply:
         """Answer a request; one of a kind in `lost` is done, but its reply does not arrive."""
         assert seconds > 0
         await asyncio.sleep(0)
@@ -118,15 +118,15 @@ class FakeDesk:
         """Note that it was closed."""
         self.is_closed = True
 
-    def _answer(self, request: Request, parts: list[str]) -> Reply:
+    def _answer(self, request: HttpRequest, parts: list[str]) -> HttpReply:
         if request.method == "POST" and parts == ["files"]:
             assert request.body is not None
             return show(self.desk.add_file(read_form(request.body)))
         body = json.loads(request.body) if request.body else {}
         found = self.desk.answer(request.method, parts, body, self.behaviour)
         if isinstance(found, bytes):
-            return Reply(200, {}, found)
-        return Reply(404, {}, b'{"error": "not here"}') if found is None else show(found)
+            return HttpReply(200, {}, found)
+        return HttpReply(404, {}, b'{"error": "not here"}') if found is None else show(found)
 
     @property
     def inputs(self) -> list[list[dict[str, Any]]]:
@@ -135,9 +135,9 @@ class FakeDesk:
         return [[json.loads(line) for line in file.splitlines()] for file in files]
 
 
-def show(value: object) -> Reply:
+def show(value: object) -> HttpReply:
     """Return a reply with a JSON body."""
-    return Reply(200, {}, json.dumps(value).encode())
+    return HttpReply(200, {}, json.dumps(value).encode())
 
 
 def read_form(form: bytes) -> bytes:
@@ -327,7 +327,7 @@ def test_lines_without_sense_are_errors(line: bytes, said: str) -> None:
     """Whatever stands in an output file, every call has a completion, and nothing is thrown."""
     desk, kept = FakeDesk(), Kept()
     content = line.replace(b"KEY", make_calls("a")[0].key.encode()) + b"\n"
-    desk.faults["GET content"] = [Reply(200, {}, content)]
+    desk.faults["GET content"] = [HttpReply(200, {}, content)]
     (completion,) = kept.complete(desk, "a")
     assert completion.status is ERROR
     assert (completion.error or "").startswith(said)
@@ -340,7 +340,9 @@ def test_an_answer_wins_over_an_error() -> None:
     body = echo("", {"messages": [{"role": "user", "content": "a"}]})[1]
     good = {"custom_id": key, "response": {"status_code": 200, "body": body}}
     error = {"custom_id": key, "response": None, "error": {"message": "late"}}
-    desk.faults["GET content"] = [Reply(200, {}, json.dumps(one).encode()) for one in (good, error)]
+    desk.faults["GET content"] = [
+        HttpReply(200, {}, json.dumps(one).encode()) for one in (good, error)
+    ]
     assert tell(kept.complete(desk, "a", "x")) == ["A", "the batch says nothing of this call"]
 
 
@@ -504,9 +506,11 @@ def test_a_batch_that_is_gone_is_asked_again() -> None:
 
 
 @pytest.mark.parametrize(
-    "problem", [Reply(404, {}, b"{}"), NoReply("too_large", "the file is too large")]
+    "problem", [HttpReply(404, {}, b"{}"), NoReply("too_large", "the file is too large")]
 )
-def test_an_output_that_cannot_be_had_is_an_error_of_its_calls(problem: Reply | NoReply) -> None:
+def test_an_output_that_cannot_be_had_is_an_error_of_its_calls(
+    problem: HttpReply | NoReply,
+) -> None:
     """A file that is gone or too large fails the calls that it was about."""
     desk = FakeDesk(faults={"GET content": [problem]})
     (completion,) = Kept().complete(desk, "a")
@@ -518,18 +522,18 @@ def test_an_output_that_cannot_be_had_is_an_error_of_its_calls(problem: Reply | 
 @pytest.mark.parametrize(
     "problem",
     [
-        Reply(429, {"retry-after": "7"}, b"{}"),
-        Reply(503, {}, b"<html>"),
+        HttpReply(429, {"retry-after": "7"}, b"{}"),
+        HttpReply(503, {}, b"<html>"),
         NoReply("reset", "broken off"),
         NoReply("timeout", "too late"),
     ],
 )
-def test_what_may_pass_is_tried_again(kind: str, problem: Reply | NoReply) -> None:
+def test_what_may_pass_is_tried_again(kind: str, problem: HttpReply | NoReply) -> None:
     """Every request is repeated after a pause, and the calls are handed in once."""
     desk, kept = FakeDesk(faults={kind: [problem, problem]}), Kept()
     assert tell(kept.complete(desk, "a")) == ["A"]
     assert list(desk.desk.batches) == ["batch_1"]
-    if isinstance(problem, Reply) and problem.status == 429:
+    if isinstance(problem, HttpReply) and problem.status == 429:
         assert kept.slept.count(7.5) == 2
 
 
@@ -537,7 +541,7 @@ def test_what_may_pass_is_tried_again(kind: str, problem: Reply | NoReply) -> No
 def test_a_refused_key_ends_the_asking(kind: str) -> None:
     """E304; what is under way stays written down, and the key is in no message."""
     desk, kept = FakeDesk(), Kept()
-    refusal = Reply(401, {}, json.dumps({"error": f"bad key {KEY}"}).encode())
+    refusal = HttpReply(401, {}, json.dumps({"error": f"bad key {KEY}"}).encode())
     desk.faults[kind] = [refusal]
     kept.fail(desk, "E304", "a")
     assert len(kept.book.kept) == (0 if kind == "POST files" else 1)
@@ -549,13 +553,13 @@ def test_a_refused_key_ends_the_asking(kind: str) -> None:
 @pytest.mark.parametrize(
     "problem",
     [
-        Reply(302, {"Location": "http://elsewhere"}, b""),
-        Reply(400, {}, b'{"error": "what?"}'),
+        HttpReply(302, {"Location": "http://elsewhere"}, b""),
+        HttpReply(400, {}, b'{"error": "what?"}'),
         NoReply("certificate", "not valid"),
         NoReply("address", "not valid"),
     ],
 )
-def test_what_is_paid_for_is_not_given_up(kind: str, problem: Reply | NoReply) -> None:
+def test_what_is_paid_for_is_not_given_up(kind: str, problem: HttpReply | NoReply) -> None:
     """A refusal, a redirect or a bad certificate ends the waiting; the batch is collected later."""
     desk, kept = FakeDesk(faults={kind: [problem]}), Kept()
     kept.fail(desk, "E306", "a")
@@ -578,7 +582,7 @@ def test_an_endpoint_without_batches_says_so(kind: str) -> None:
     """E306 with the way out, and nothing is written down that could be waited for."""
     kept = Kept()
     error = kept.fail(
-        FakeDesk(faults={kind: [Reply(404, {}, b'{"detail": "Not Found"}')]}), "E306", "a"
+        FakeDesk(faults={kind: [HttpReply(404, {}, b'{"detail": "Not Found"}')]}), "E306", "a"
     )
     assert "takes no batch: HTTP 404: Not Found" in error.message
     assert "--no-batch" in (error.hint or "")

@@ -32,7 +32,7 @@ from answerkey.models.calls import (
 from answerkey.models.config import Caller, Generation
 from answerkey.models.connections import connect
 from answerkey.models.providers import Connection
-from answerkey.models.retry import NoReply, Reply, Request
+from answerkey.models.retry import HttpReply, HttpRequest, NoReply
 from answerkey.testing.apis import find_style
 from answerkey.types import Completion, CompletionStatus
 
@@ -83,12 +83,12 @@ class Desk:
 
     store: BatchStore = field(default_factory=lambda: BatchStore(echo))
     behaviour: BatchBehaviour = field(default_factory=BatchBehaviour)
-    faults: dict[str, list[Reply | NoReply]] = field(default_factory=dict)
+    faults: dict[str, list[HttpReply | NoReply]] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
     sent: list[tuple[str, str, bytes | None]] = field(default_factory=list)
-    replies: list[Reply] = field(default_factory=list)
+    replies: list[HttpReply] = field(default_factory=list)
 
-    async def send(self, request: Request, *, seconds: float) -> Reply | NoReply:
+    async def send(self, request: HttpRequest, *, seconds: float) -> HttpReply | NoReply:
         """Answer a request; one in `lost` is done, but its reply does not arrive."""
         assert seconds > 0
         await asyncio.sleep(0)
@@ -100,9 +100,9 @@ class Desk:
             return self.faults[kind].pop(0)
         body = json.loads(request.body) if request.body else {}
         found = self.store.answer(request.method, parts, body, self.behaviour)
-        reply = Reply(404, {}, b'{"error": "not here"}')
+        reply = HttpReply(404, {}, b'{"error": "not here"}')
         if found is not None:
-            reply = Reply(
+            reply = HttpReply(
                 200, {}, found if isinstance(found, bytes) else json.dumps(found).encode()
             )
         self.replies.append(reply)
@@ -378,7 +378,7 @@ def test_an_order_whose_reply_is_lost_is_not_repeated(api: str, end: str) -> Non
     connection, desk, kept = make_connection(api), Desk(lost={f"POST {end}"}), Kept()
     assert tell(kept.complete(connection, desk, "a")) == ["A"]
     assert list(desk.store.batches) == ["batch_1"]
-    desk = Desk(faults={f"POST {end}": [Reply(429, {}, b"{}"), NoReply("reset", "broken off")]})
+    desk = Desk(faults={f"POST {end}": [HttpReply(429, {}, b"{}"), NoReply("reset", "broken off")]})
     assert tell(Kept().complete(connection, desk, "a")) == ["A"]
     listed = [url for method, url, _ in desk.sent if method == "GET" and url.endswith("batches")]
     assert listed == [f"{ROOTS[api]}{'/messages' if api == 'anthropic' else ''}/batches"]
@@ -430,9 +430,10 @@ def test_any_result_of_a_call_is_a_completion(
 
 
 @pytest.mark.parametrize(
-    "problem", [Reply(200, {}, b"<html>"), Reply(503, {}, b"{}"), Reply(200, {}, b"[" * 9)]
+    "problem",
+    [HttpReply(200, {}, b"<html>"), HttpReply(503, {}, b"{}"), HttpReply(200, {}, b"[" * 9)],
 )
-def test_a_look_that_cannot_be_read_is_taken_again(problem: Reply) -> None:
+def test_a_look_that_cannot_be_read_is_taken_again(problem: HttpReply) -> None:
     """A page of a proxy in place of a batch of Gemini does not end the waiting."""
     desk = Desk(faults={"GET batch_1": [problem]})
     assert tell(Kept().complete(make_connection("gemini"), desk, "a")) == ["A"]
@@ -444,7 +445,7 @@ def test_a_look_that_cannot_be_read_is_taken_again(problem: Reply) -> None:
 def test_what_is_no_batch_of_gemini_is_not_waited_for(shown: dict[str, object]) -> None:
     """A batch without a state is E306; it stays written down."""
     kept = Kept()
-    desk = Desk(faults={"GET batch_1": [Reply(200, {}, json.dumps(shown).encode())]})
+    desk = Desk(faults={"GET batch_1": [HttpReply(200, {}, json.dumps(shown).encode())]})
     with pytest.raises(SolverError, match="has no `id`"):
         kept.complete(make_connection("gemini"), desk, "a")
     assert len(kept.book.kept) == 1
@@ -455,7 +456,7 @@ def test_a_batch_without_a_name_is_not_waited_for(api: str) -> None:
     """E306, and what was handed in stays written down."""
     kept, end = Kept(), {"anthropic": "batches", "gemini": "m:batchGenerateContent"}[api]
     made = {"processing_status": "in_progress", "metadata": {"state": "BATCH_STATE_PENDING"}}
-    desk = Desk(faults={f"POST {end}": [Reply(200, {}, json.dumps(made).encode())]})
+    desk = Desk(faults={f"POST {end}": [HttpReply(200, {}, json.dumps(made).encode())]})
     with pytest.raises(SolverError, match="has no `id`"):
         kept.complete(make_connection(api), desk, "a")
     assert [one.batch for one in kept.book.kept.values()] == [None]
@@ -520,7 +521,7 @@ def test_a_batch_can_be_cancelled(api: str) -> None:
 def test_an_endpoint_that_lists_no_batches_is_handed_the_calls_anew(api: str) -> None:
     """Where nothing can be looked up, what was written down without a name is taken as not made."""
     connection, kept = make_connection(api), Kept()
-    desk = Desk(faults={"GET batches": [Reply(404, {}, b"{}")]})
+    desk = Desk(faults={"GET batches": [HttpReply(404, {}, b"{}")]})
     keys = [call.key for call in make_calls(connection, "a")]
     kept.book.keep_batch(Submitted("answerkey-0-0011", connection.identity, keys))
     assert tell(kept.complete(connection, desk, "a", watch=None)) == ["A"]

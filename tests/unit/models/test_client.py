@@ -35,7 +35,7 @@ from answerkey.models.calls import (
 from answerkey.models.client import Background, ModelClient
 from answerkey.models.config import Generation, Price
 from answerkey.models.providers import APIS, Connection
-from answerkey.models.retry import NoReply, Reply, Request
+from answerkey.models.retry import HttpReply, HttpRequest, NoReply
 from answerkey.types import Completion, CompletionStatus
 
 T = TypeVar("T")
@@ -45,12 +45,12 @@ CONNECTION = Connection("m", CHAT, URL, "m", generation=Generation(max_tokens=10
 FULL = RunError("E502", "no space left")
 
 
-def say(text: str, status: int = 200, **headers: str) -> Reply:
+def say(text: str, status: int = 200, **headers: str) -> HttpReply:
     """Return a reply in the way of OpenAI."""
     usage = {"prompt_tokens": 100, "completion_tokens": 10}
     body = {"choices": [{"message": {"role": "assistant", "content": text}}], "usage": usage}
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Reply(status, named, json.dumps(body if status == 200 else {"error": text}).encode())
+    return HttpReply(status, named, json.dumps(body if status == 200 else {"error": text}).encode())
 
 
 @dataclass
@@ -60,7 +60,7 @@ class FakeEndpoint:
     Its clock is one in which sleep takes no time, but time passes.
     """
 
-    answer: Callable[[str, int], Reply | NoReply] = lambda question, attempt: say(
+    answer: Callable[[str, int], HttpReply | NoReply] = lambda question, attempt: say(
         f"{question} {attempt}"
     )
     asked: list[str] = field(default_factory=list)
@@ -70,7 +70,7 @@ class FakeEndpoint:
     time: float = 0.0
     slept: list[float] = field(default_factory=list)
 
-    async def send(self, request: Request, *, seconds: float) -> Reply | NoReply:
+    async def send(self, request: HttpRequest, *, seconds: float) -> HttpReply | NoReply:
         """Answer after one turn of the loop."""
         assert seconds > 0
         question = json.loads(request.body or b"")["messages"][0]["content"]
@@ -203,10 +203,10 @@ def test_trials_are_questions_of_their_own() -> None:
 
 def test_an_error_that_passes_is_not_seen_in_the_answer() -> None:
     """Overload, a reset and half a JSON are asked again; the attempts are counted."""
-    errors: list[Reply | NoReply] = [
+    errors: list[HttpReply | NoReply] = [
         say("busy", 503),
         NoReply("reset", "gone"),
-        Reply(200, {}, b'{"cho'),
+        HttpReply(200, {}, b'{"cho'),
     ]
     endpoint = FakeEndpoint(lambda question, attempt: [*errors, say(question)][attempt - 1])
     events: list[Event] = []
@@ -243,7 +243,7 @@ def test_the_deadline_ends_a_call() -> None:
     """However many attempts are left, a call whose time is over has failed."""
     endpoint = FakeEndpoint()
 
-    def hang(question: str, _attempt: int) -> Reply | NoReply:
+    def hang(question: str, _attempt: int) -> HttpReply | NoReply:
         if question == "first":
             return say("here")
         endpoint.time += 60
@@ -269,7 +269,7 @@ def test_the_deadline_ends_a_call() -> None:
     ],
 )
 def test_an_endpoint_that_never_answers_is_given_up(
-    answer: Reply | NoReply, match: str, most: int
+    answer: HttpReply | NoReply, match: str, most: int
 ) -> None:
     """With few more requests than were under way at the start, and within seconds."""
     endpoint = FakeEndpoint(lambda *_: answer)
@@ -323,7 +323,7 @@ def test_an_endpoint_that_struggles_is_asked_more_slowly() -> None:
     endpoint = FakeEndpoint()
     limits: list[int] = []
 
-    def answer(question: str, _attempt: int) -> Reply:
+    def answer(question: str, _attempt: int) -> HttpReply:
         limits.append(client.endpoint.concurrency.limit)
         return say("slow down", 429) if endpoint.at_once > 1 else say(question)
 
@@ -339,7 +339,7 @@ def test_the_pause_an_endpoint_asks_for_holds_for_all_at_one_at_a_time() -> None
     endpoint = FakeEndpoint()
     moments: list[float] = []
 
-    def answer(question: str, attempt: int) -> Reply:
+    def answer(question: str, attempt: int) -> HttpReply:
         moments.append(endpoint.time)
         return (
             say("wait", 429, retry_after="30")
@@ -359,7 +359,7 @@ def test_the_first_second_brings_no_more_than_the_rate(rate: dict[str, float]) -
     """600 a minute are ten a second, from the first second on; tokens are counted alike."""
     endpoint, seconds = FakeEndpoint(), list[float]()
 
-    def answer(question: str, _attempt: int) -> Reply:
+    def answer(question: str, _attempt: int) -> HttpReply:
         seconds.append(endpoint.time)
         return say(question)
 
@@ -493,7 +493,7 @@ def test_calling_works_inside_a_running_loop() -> None:
 def test_an_interrupt_keeps_what_was_answered() -> None:
     """After Ctrl-C no call is begun, all that were are in the ledger, and the interrupt goes on."""
 
-    def answer(question: str, _attempt: int) -> Reply:
+    def answer(question: str, _attempt: int) -> HttpReply:
         if question == "q30":
             signal.raise_signal(signal.SIGINT)
         return say(question)
@@ -526,7 +526,7 @@ def test_an_interrupt_before_the_round_is_known_keeps_what_was_answered(
             raise interrupts.pop()
         return running
 
-    def answer(question: str, _attempt: int) -> Reply:
+    def answer(question: str, _attempt: int) -> HttpReply:
         if question == "q30":
             is_called.set()
         return say(question)
@@ -563,7 +563,7 @@ def test_memory_does_not_grow_with_the_number_of_calls() -> None:
     """However many calls there are, only a window of them has a task."""
     most = 0
 
-    def answer(question: str, _attempt: int) -> Reply:
+    def answer(question: str, _attempt: int) -> HttpReply:
         nonlocal most
         most = max(most, len(asyncio.all_tasks()))
         return say(question)
@@ -578,7 +578,7 @@ def test_garbage_is_collected_less_often_while_calls_are_made(before: int, meanw
     """Unless it is rarer already, or never; afterwards all is as it was."""
     was, seen = gc.get_threshold(), list[int]()
 
-    def answer(question: str, _attempt: int) -> Reply:
+    def answer(question: str, _attempt: int) -> HttpReply:
         seen.append(gc.get_threshold()[0])
         return say(question)
 

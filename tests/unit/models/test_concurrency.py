@@ -22,7 +22,7 @@ from answerkey.models.calls import Call, CallSettings, Clock
 from answerkey.models.client import ModelClient, Round
 from answerkey.models.endpoint import Concurrency
 from answerkey.models.providers import APIS, Connection
-from answerkey.models.retry import NoReply, Outcome, Reply, Request, Verdict
+from answerkey.models.retry import CallOutcome, HttpReply, HttpRequest, NoReply, RetryVerdict
 from answerkey.types import Completion
 
 MESSAGE = {"role": "assistant", "content": "B"}
@@ -96,7 +96,7 @@ class Endpoint:
         self._chance = random.Random(self.seed)
         self._slots = asyncio.Semaphore(self.slots)
 
-    async def send(self, _request: Request, *, seconds: float) -> Reply | NoReply:
+    async def send(self, _request: HttpRequest, *, seconds: float) -> HttpReply | NoReply:
         """Answer, or refuse."""
         self.sent += 1
         self.under_way += 1
@@ -110,7 +110,7 @@ class Endpoint:
         finally:
             self.under_way -= 1
 
-    async def _answer(self, now: float) -> Reply:
+    async def _answer(self, now: float) -> HttpReply:
         self.moments.append(now)
         if self.later[1] and now >= self.later[0]:
             self.most = self.later[1]
@@ -120,12 +120,12 @@ class Endpoint:
         if is_refused or self._chance.random() < self.error_share:
             self.failed += 1
             await asyncio.sleep(0.001)
-            return Reply(self.status, self.headers, b'{"error": "no"}')
+            return HttpReply(self.status, self.headers, b'{"error": "no"}')
         self.tokens -= 1
         seconds = self.latency(self.under_way) * self._chance.lognormvariate(0, self.spread)
         async with self._slots:
             await asyncio.sleep(seconds)
-        return Reply(200, {}, ANSWER)
+        return HttpReply(200, {}, ANSWER)
 
     async def close(self) -> None:
         """Do nothing."""
@@ -280,7 +280,7 @@ def test_rates_of_the_model_hold_beside_a_limit() -> None:
 def test_a_limit_that_was_not_used_does_not_grow() -> None:
     """One request at a time says nothing about eight."""
     limit = Concurrency(64)
-    answered = Outcome(Verdict.ANSWERED, Completion("B"))
+    answered = CallOutcome(RetryVerdict.ANSWERED, Completion("B"))
     for _ in range(200):
         limit.note(limit.begin(), answered, 0.05)
     assert limit.limit == 8

@@ -25,11 +25,11 @@ from answerkey.models.config import Secret
 from answerkey.models.http import HttpClient, explain_error
 from answerkey.models.model import LiveModel
 from answerkey.models.providers import APIS, Connection
-from answerkey.models.retry import NoReply, Reply, Request
+from answerkey.models.retry import HttpReply, HttpRequest, NoReply
 
 Console = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 KEY = "sk-canary-0123456789"
-POST = Request(b"{}")
+POST = HttpRequest(b"{}")
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 CLOSED = NoReply("reset", "`127.0.0.1` closed the connection without a reply")
 
@@ -91,8 +91,11 @@ async def serve(console: Console, context: ssl.SSLContext | None = None) -> Asyn
 
 
 async def send(
-    connection: Connection, *requests: Request, limits: Limits | None = None, seconds: float = 120.0
-) -> list[Reply | NoReply]:
+    connection: Connection,
+    *requests: HttpRequest,
+    limits: Limits | None = None,
+    seconds: float = 120.0,
+) -> list[HttpReply | NoReply]:
     """Return what requests of one client bring, one after the other."""
     client, came = HttpClient(connection, limits or Limits()), []
     try:
@@ -107,17 +110,17 @@ async def send(
 
 def call_all(
     console: Console,
-    *requests: Request,
+    *requests: HttpRequest,
     limits: Limits | None = None,
     seconds: float = 120.0,
     key: str | None = KEY,
-) -> list[Reply | NoReply]:
+) -> list[HttpReply | NoReply]:
     """Return what requests to such a server bring.
 
     The URL of one, if it has one, is a path there.
     """
 
-    async def run() -> list[Reply | NoReply]:
+    async def run() -> list[HttpReply | NoReply]:
         async with serve(console) as port:
             host = f"http://127.0.0.1:{port}"
             there = [
@@ -130,20 +133,20 @@ def call_all(
 
 def call(
     console: Console,
-    request: Request = POST,
+    request: HttpRequest = POST,
     limits: Limits | None = None,
     *,
     seconds: float = 120.0,
-) -> Reply | NoReply:
+) -> HttpReply | NoReply:
     """Return what one request to such a server brings."""
     (came,) = call_all(console, request, limits=limits, seconds=seconds)
     return came
 
 
-def call_well(console: Console) -> Reply:
+def call_well(console: Console) -> HttpReply:
     """Return the reply of such a server."""
     reply = call(console)
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, HttpReply)
     return reply
 
 
@@ -158,13 +161,13 @@ def test_a_reply_comes_back_whole() -> None:
     [
         (POST, "POST /v1 HTTP/1.1", "application/json"),
         (
-            Request(b"hello", "POST", "/v1/a%2Fb?c=1", "text/plain"),
+            HttpRequest(b"hello", "POST", "/v1/a%2Fb?c=1", "text/plain"),
             "POST /v1/a%2Fb?c=1 HTTP/1.1",
             "text/plain",
         ),
     ],
 )
-def test_a_request_says_what_it_is(request_: Request, start: str, kind: str) -> None:
+def test_a_request_says_what_it_is(request_: HttpRequest, start: str, kind: str) -> None:
     """JSON is asked for, not compressed, with the key in its header.
 
     Paths are kept.
@@ -203,9 +206,9 @@ def test_broken_replies_are_told(raw: bytes, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_", "cap"), [(POST, 1000), (Request(None, "GET", "/v1/file", max_bytes=1000), 10)]
+    ("request_", "cap"), [(POST, 1000), (HttpRequest(None, "GET", "/v1/file", max_bytes=1000), 10)]
 )
-def test_large_bodies_are_refused(request_: Request, cap: int) -> None:
+def test_large_bodies_are_refused(request_: HttpRequest, cap: int) -> None:
     """A body above the cap, or above that of the request: announced or not announced."""
     for size in (1000, 1001):
         body = b"x" * size
@@ -215,7 +218,7 @@ def test_large_bodies_are_refused(request_: Request, cap: int) -> None:
         ):
             came = call(answer_with(raw), request_, Limits(max_bytes=cap))
             if size == 1000:
-                assert isinstance(came, Reply)
+                assert isinstance(came, HttpReply)
                 assert came.body == body
             else:
                 assert came == NoReply(
@@ -266,14 +269,14 @@ def test_a_large_question_is_sent() -> None:
         await writer.drain()
         writer.close()
 
-    assert isinstance(call(console, Request(b"x" * 3_000_000)), Reply)
+    assert isinstance(call(console, HttpRequest(b"x" * 3_000_000)), HttpReply)
     assert lengths == [3_000_000]
 
 
-def call_securely(trusted_ca: str | None) -> Reply | NoReply:
+def call_securely(trusted_ca: str | None) -> HttpReply | NoReply:
     """Return what one request to a server with a certificate of its own brings."""
 
-    async def run() -> Reply | NoReply:
+    async def run() -> HttpReply | NoReply:
         async with serve(answer_with(make_raw(b"{}")), serve_tls()) as port:
             connection = connect(f"https://127.0.0.1:{port}/v1", trusted_ca=trusted_ca)
             (came,) = await send(connection, POST, seconds=10)
@@ -288,7 +291,7 @@ def test_certificates_are_checked() -> None:
         "certificate",
         "the certificate of `127.0.0.1` is not valid: unable to get local issuer certificate",
     )
-    assert isinstance(call_securely(open_authority().cert_pem.bytes().decode()), Reply)
+    assert isinstance(call_securely(open_authority().cert_pem.bytes().decode()), HttpReply)
 
 
 def serve_tls() -> ssl.SSLContext:
@@ -367,7 +370,7 @@ def test_a_connection_is_used_again(raw: bytes, unasked: bytes, opened: int) -> 
                 await asyncio.sleep(0)
                 writer.write(unasked)
 
-    assert [type(one) for one in call_all(console, POST, POST, POST)] == [Reply] * 3
+    assert [type(one) for one in call_all(console, POST, POST, POST)] == [HttpReply] * 3
     assert len(seen) == opened
 
 
@@ -465,7 +468,7 @@ def test_a_reply_belongs_to_its_request(console: Console, replies: list[object])
 
     Where replies were mixed up already, all ends.
     """
-    came = call_all(console, Request(b"1"), Request(b"2"), Request(b"3"))
+    came = call_all(console, HttpRequest(b"1"), HttpRequest(b"2"), HttpRequest(b"3"))
     texts = [one.why if isinstance(one, NoReply) else one.body or one.status for one in came]
     assert texts == replies
 
@@ -488,9 +491,9 @@ def test_no_request_is_redirected() -> None:
     """What the reply says is told, and no other address is called."""
     seen: list[bytes] = []
     raw = make_raw(b"", "Location: /elsewhere", status="302 Found")
-    for request in (POST, Request(None, "GET", "/v1/file")):
+    for request in (POST, HttpRequest(None, "GET", "/v1/file")):
         came = call(answer_with(raw, seen=seen), request)
-        assert isinstance(came, Reply)
+        assert isinstance(came, HttpReply)
         assert came.status == 302
     assert len(seen) == 2
 
@@ -512,9 +515,9 @@ def test_nothing_is_sent_twice(method: Literal["GET", "POST"], is_kept: bool) ->
         writer.close()
 
     *before, last = call_all(
-        console, *[Request(None, method, "/v1/file")] * (1 + is_kept), seconds=10
+        console, *[HttpRequest(None, method, "/v1/file")] * (1 + is_kept), seconds=10
     )
-    assert [type(one) for one in before] == [Reply] * is_kept
+    assert [type(one) for one in before] == [HttpReply] * is_kept
     assert (last, len(seen)) == (CLOSED, 1 + is_kept)
 
 
@@ -549,7 +552,7 @@ def test_time_that_is_up_while_connecting_says_whose_it_was(
     async def console(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
         await reader.read(-1)
 
-    async def run() -> list[Reply | NoReply]:
+    async def run() -> list[HttpReply | NoReply]:
         async with serve(console) as port:
             url, limits = f"https://127.0.0.1:{port}/v1", Limits(connect_seconds=connect_seconds)
             return await send(connect(url), POST, limits=limits, seconds=seconds)
@@ -580,7 +583,7 @@ def call_by_proxy(
     url: str = f"https://{HOST}/v1",
     key: str | None = KEY,
     refusal: bytes = b"",
-) -> tuple[Reply | NoReply, list[bytes], list[bytes]]:
+) -> tuple[HttpReply | NoReply, list[bytes], list[bytes]]:
     """Return what a request brings, what the proxy was told before a tunnel, and what the endpoint
     was told.
 
@@ -618,7 +621,7 @@ def call_by_proxy(
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     open_authority().issue_cert(HOST).configure_cert(context)
 
-    async def run() -> Reply | NoReply:
+    async def run() -> HttpReply | NoReply:
         endpoint = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
         ports.append(endpoint.sockets[0].getsockname()[1])
         server = await asyncio.start_server(tunnel, "127.0.0.1", 0)
@@ -657,7 +660,7 @@ def test_an_endpoint_is_reached_through_a_tunnel(
     """
     monkeypatch.setenv(trusted_by, str(certificates))
     reply, told, asked = call_by_proxy(variable)
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, HttpReply)
     assert told[0].startswith(f"CONNECT {HOST}:443 HTTP/1.1\r\n".encode())
     assert KEY.encode() not in told[0]
     assert b"proxy-authorization" not in told[0].lower()
@@ -672,7 +675,7 @@ def test_a_proxy_is_told_its_password_and_nobody_else_is(
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             reply, told, asked = call_by_proxy(value="http://me:pass-canary@{}")
-            assert isinstance(reply, Reply)
+            assert isinstance(reply, HttpReply)
             assert b"Proxy-Authorization: Basic " + base64.b64encode(b"me:pass-canary") in told[0]
             assert b"proxy" not in asked[0].lower()
             assert "pass-canary" not in caplog.text
@@ -719,7 +722,7 @@ def test_a_key_does_not_pass_a_proxy_without_tls(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(SpecError, match="without TLS"):
         call_by_proxy("HTTP_PROXY", url=url)
     reply, told, _ = call_by_proxy("HTTP_PROXY", "{}", url=url, key=None)
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, HttpReply)
     assert told[0].startswith(f"POST {url} HTTP/1.1\r\n".encode())
 
 

@@ -11,7 +11,7 @@ from answerkey.models.config import Caller
 from answerkey.models.connections import connect
 from answerkey.models.model import LiveModel, open_model
 from answerkey.models.names import PROVIDERS, complete_name
-from answerkey.models.retry import Outcome, Verdict
+from answerkey.models.retry import CallOutcome, RetryVerdict
 from answerkey.types import Completion, CompletionStatus
 
 
@@ -93,6 +93,6 @@ def test_a_project_cannot_send_the_key_of_a_local_server_elsewhere() -> None:
 ELSEWHERE = (
     ", or name another address, `{}_BASE_URL=http://HOST:PORT/v1`; then `answerkey resume` goes on"
 )
-REFUSED = Outcome(
-    Verdict.AGAIN, Completion(None, CompletionStatus.ERROR, error="refused"), "connect"
+REFUSED = CallOutcome(
+    RetryVerdict.AGAIN, Completion(None, CompletionStatus.ERROR, error="refused"), "connect"
 )

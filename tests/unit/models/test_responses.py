@@ -26,7 +26,7 @@ from answerkey.models.responses import (
     take_gemini,
     take_text,
 )
-from answerkey.models.retry import Reply, Verdict, judge
+from answerkey.models.retry import HttpReply, RetryVerdict, judge
 from answerkey.types import Completion, Completions, CompletionStatus
 
 OK, REFUSED, NO_TEXT, ERROR = CompletionStatus
@@ -465,7 +465,7 @@ def test_a_body_of_too_many_parts_is_not_read(part: bytes) -> None:
     body = b'{"choices": [' + part * 1_000_001 + b"1]}"
     told = read_body(200, body, take_chat)
     assert (told.status, told.error) == (ERROR, "the body has more than a million parts")
-    assert judge(Reply(200, {}, body), lambda *_: told).verdict is Verdict.FAILED
+    assert judge(HttpReply(200, {}, body), lambda *_: told).verdict is RetryVerdict.FAILED
 
 
 def test_a_long_text_is_no_body_of_many_parts() -> None:

@@ -15,13 +15,13 @@ from answerkey.models.endpoint import (
 )
 from answerkey.models.providers import APIS, Connection
 from answerkey.models.retry import (
+    CallOutcome,
     Health,
+    HttpReply,
     NoReply,
     NoReplyKind,
-    Outcome,
-    Reply,
     Retry,
-    Verdict,
+    RetryVerdict,
     judge,
     read_retry_after,
 )
@@ -30,8 +30,8 @@ from answerkey.types import Completion, CompletionStatus
 NOON = 1_800_000_000.0
 CONNECTION = Connection("m", APIS["chat"], "http://h/v1", "m")
 FAILED = Completion(None, CompletionStatus.ERROR, error="no")
-OVERLOAD = Outcome(Verdict.AGAIN, FAILED, "status 503")
-UNREADABLE = Outcome(Verdict.UNREADABLE, FAILED, "unreadable")
+OVERLOAD = CallOutcome(RetryVerdict.AGAIN, FAILED, "status 503")
+UNREADABLE = CallOutcome(RetryVerdict.UNREADABLE, FAILED, "unreadable")
 
 
 @dataclass
@@ -65,15 +65,15 @@ def read_badly(_status: int, body: bytes) -> Completion:
 @pytest.mark.parametrize(
     ("statuses", "verdict"),
     [
-        ((408, 409, 425, 429, 500, 502, 503, 504, 529, 599), Verdict.AGAIN),
-        ((400, 402, 404, 405, 410, 413, 422), Verdict.FAILED),
-        ((401, 403), Verdict.REFUSED),
+        ((408, 409, 425, 429, 500, 502, 503, 504, 529, 599), RetryVerdict.AGAIN),
+        ((400, 402, 404, 405, 410, 413, 422), RetryVerdict.FAILED),
+        ((401, 403), RetryVerdict.REFUSED),
     ],
 )
-def test_what_a_status_means(statuses: tuple[int, ...], verdict: Verdict) -> None:
+def test_what_a_status_means(statuses: tuple[int, ...], verdict: RetryVerdict) -> None:
     """Not now, and fewer requests at once might help; not like this; not you."""
     for status in statuses:
-        outcome = judge(Reply(status, {}, b"{}"), read_badly)
+        outcome = judge(HttpReply(status, {}, b"{}"), read_badly)
         assert (outcome.verdict, outcome.completion.error) == (verdict, "no sense")
 
 
@@ -89,8 +89,8 @@ def test_an_error_that_holds_for_every_call_is_told_apart(
     status: int, body: bytes, label: str
 ) -> None:
     """It is named in `code` or `type`, of the body or of its `error`."""
-    outcome = judge(Reply(status, {}, body), read_badly)
-    assert (outcome.verdict, outcome.label) == (Verdict.REFUSED, label)
+    outcome = judge(HttpReply(status, {}, body), read_badly)
+    assert (outcome.verdict, outcome.label) == (RetryVerdict.REFUSED, label)
 
 
 @pytest.mark.parametrize(
@@ -108,57 +108,59 @@ def test_an_error_that_holds_for_every_call_is_told_apart(
 )
 def test_any_other_429_may_pass(body: bytes) -> None:
     """Whatever its body looks like."""
-    outcome = judge(Reply(429, {}, body), lambda *_: FAILED)
-    assert (outcome.verdict, outcome.label) == (Verdict.AGAIN, "status 429")
+    outcome = judge(HttpReply(429, {}, body), lambda *_: FAILED)
+    assert (outcome.verdict, outcome.label) == (RetryVerdict.AGAIN, "status 429")
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_a_failure(status: int) -> None:
     """Nothing is sent to another address, and no answer is taken from a redirect."""
-    outcome = judge(Reply(status, {"Location": "http://evil.example"}, b"B"), read_well)
+    outcome = judge(HttpReply(status, {"Location": "http://evil.example"}, b"B"), read_well)
     why = f"status {status}: the endpoint redirects to another address; redirects are not followed"
-    assert (outcome.verdict, outcome.completion.text) == (Verdict.FAILED, None)
+    assert (outcome.verdict, outcome.completion.text) == (RetryVerdict.FAILED, None)
     assert outcome.completion.error == why
 
 
 def test_an_answer_is_an_answer_and_an_error_status_is_never_one() -> None:
     """Text in the body of an error status is not what the model said."""
-    assert judge(Reply(200, {}, b"B"), read_well) == Outcome(Verdict.ANSWERED, Completion("B"))
+    assert judge(HttpReply(200, {}, b"B"), read_well) == CallOutcome(
+        RetryVerdict.ANSWERED, Completion("B")
+    )
     error = Completion(None, CompletionStatus.ERROR, error="status 404")
-    assert judge(Reply(404, {}, b"B"), read_well).completion == error
+    assert judge(HttpReply(404, {}, b"B"), read_well).completion == error
 
 
 @pytest.mark.parametrize(
     ("body", "verdict"),
     [
         *(
-            (body, Verdict.UNREADABLE)
+            (body, RetryVerdict.UNREADABLE)
             for body in (b"", b"<html>", b'{"choices": [', b"[" * 100_000)
         ),
-        (b'{"choices": 5}', Verdict.FAILED),
+        (b'{"choices": 5}', RetryVerdict.FAILED),
     ],
 )
-def test_a_body_without_form_is_asked_for_again(body: bytes, verdict: Verdict) -> None:
+def test_a_body_without_form_is_asked_for_again(body: bytes, verdict: RetryVerdict) -> None:
     """HTML or half a JSON may pass.
 
     JSON that holds no answer would be the same, and paid, again.
     """
-    assert judge(Reply(200, {}, body), read_badly).verdict is verdict
+    assert judge(HttpReply(200, {}, body), read_badly).verdict is verdict
 
 
 @pytest.mark.parametrize(
     ("kind", "verdict"),
     [
-        ("connect", Verdict.AGAIN),
-        ("reset", Verdict.AGAIN),
-        ("timeout", Verdict.AGAIN),
-        ("unreadable", Verdict.UNREADABLE),
-        ("certificate", Verdict.FAILED),
-        ("too_large", Verdict.FAILED),
-        ("address", Verdict.FAILED),
+        ("connect", RetryVerdict.AGAIN),
+        ("reset", RetryVerdict.AGAIN),
+        ("timeout", RetryVerdict.AGAIN),
+        ("unreadable", RetryVerdict.UNREADABLE),
+        ("certificate", RetryVerdict.FAILED),
+        ("too_large", RetryVerdict.FAILED),
+        ("address", RetryVerdict.FAILED),
     ],
 )
-def test_errors_of_the_connection(kind: NoReplyKind, verdict: Verdict) -> None:
+def test_errors_of_the_connection(kind: NoReplyKind, verdict: RetryVerdict) -> None:
     """A broken connection may pass; a wrong certificate or a reply that is too large does not."""
     outcome = judge(NoReply(kind, "words"), read_well)
     assert outcome.verdict is verdict
@@ -198,13 +200,13 @@ def test_retry_after_is_read_as_seconds_and_as_a_date(
         ({}, OVERLOAD._replace(retry_after=7.0), [7.5]),
         ({}, OVERLOAD._replace(retry_after=0.0), [0.5]),
         ({}, OVERLOAD._replace(retry_after=3600.0), [60.0]),
-        ({}, Outcome(Verdict.FAILED, FAILED), [None]),
-        ({}, Outcome(Verdict.REFUSED, FAILED), [None]),
-        ({}, Outcome(Verdict.ANSWERED, Completion("B")), [None]),
+        ({}, CallOutcome(RetryVerdict.FAILED, FAILED), [None]),
+        ({}, CallOutcome(RetryVerdict.REFUSED, FAILED), [None]),
+        ({}, CallOutcome(RetryVerdict.ANSWERED, Completion("B")), [None]),
     ],
 )
 def test_the_longest_pause_before_each_attempt(
-    limits: dict[str, float], outcome: Outcome, waits: list[float | None]
+    limits: dict[str, float], outcome: CallOutcome, waits: list[float | None]
 ) -> None:
     """Pauses double up to the longest, the endpoint's own wish is heeded, and attempts come to an
     end.
@@ -242,7 +244,9 @@ def test_an_endpoint_that_was_never_heard_of_is_tried_for_seconds() -> None:
     """No connection: as long as `reach_seconds`; no reply in time: once. After a first reply: as
     ever.
     """
-    lost, late = (Outcome(Verdict.AGAIN, FAILED, label) for label in ("connect", "timeout"))
+    lost, late = (
+        CallOutcome(RetryVerdict.AGAIN, FAILED, label) for label in ("connect", "timeout")
+    )
     hand, silent, answering = Hand(), Health(CONNECTION), Health(CONNECTION)
     answering.note(ANSWERED, is_final=True)
     retry = hand.retry()
@@ -272,22 +276,22 @@ def test_an_endpoint_that_never_answers_but_with_server_errors_is_tried_for_a_mi
 
 # Giving an endpoint up.
 
-ANSWERED = Outcome(Verdict.ANSWERED, Completion("B"))
+ANSWERED = CallOutcome(RetryVerdict.ANSWERED, Completion("B"))
 
 
-def fail(label: str, verdict: Verdict = Verdict.FAILED) -> Outcome:
+def fail(label: str, verdict: RetryVerdict = RetryVerdict.FAILED) -> CallOutcome:
     """Return a failure of a kind."""
-    return Outcome(
+    return CallOutcome(
         verdict, Completion(None, CompletionStatus.ERROR, error=f"because of {label}"), label
     )
 
 
 UNAUTHORIZED, FORBIDDEN, MISSING, EMPTY = (
-    fail(label, Verdict.REFUSED)
+    fail(label, RetryVerdict.REFUSED)
     for label in ("status 401", "status 403", "model_not_found", "insufficient_quota")
 )
 SILENT, DOWN, BUSY = (
-    fail(label, Verdict.AGAIN) for label in ("timeout", "status 500", "status 429")
+    fail(label, RetryVerdict.AGAIN) for label in ("timeout", "status 500", "status 429")
 )
 OWN_FAULTS = ("status 400", "status 413", "status 422", "unreadable", "too_large")
 
@@ -325,7 +329,7 @@ OWN_FAULTS = ("status 400", "status 413", "status 422", "unreadable", "too_large
         *(([fail(label)] * 200, [None] * 200) for label in OWN_FAULTS),
     ],
 )
-def test_when_an_endpoint_is_given_up(outcomes: list[Outcome], codes: list[str | None]) -> None:
+def test_when_an_endpoint_is_given_up(outcomes: list[CallOutcome], codes: list[str | None]) -> None:
     """What holds for every call ends all calls; what concerns one does not."""
     health = Health(CONNECTION)
     errors = [health.note(outcome, is_final=True) for outcome in outcomes]
@@ -340,8 +344,8 @@ def test_an_endpoint_that_was_never_reached_is_given_up_with_the_first_call(
 ) -> None:
     """The first call that failed for good without a word of the endpoint says: E306."""
     health = Health(CONNECTION)
-    assert health.note(fail(label, Verdict.AGAIN), is_final=False) is None
-    error = health.note(fail(label, Verdict.AGAIN), is_final=True)
+    assert health.note(fail(label, RetryVerdict.AGAIN), is_final=False) is None
+    error = health.note(fail(label, RetryVerdict.AGAIN), is_final=True)
     assert str(error).startswith(f"error[E306]: `m` {words}: because of {label}")
 
 

@@ -16,7 +16,7 @@ from answerkey.errors import RunError
 from answerkey.runs import (
     KeptCompletions,
     StoredFolder,
-    Table,
+    StoredTable,
     TaskWriter,
     write_frames,
     write_output,
@@ -54,14 +54,14 @@ def fill(store: RunStore, *order: int) -> TaskWriter:
 def test_any_range_is_that_of_the_whole(store: RunStore) -> None:
     """A range may begin and end in any part, whatever was written first; columns can be chosen."""
     fill(store, 2, 0, 1)
-    table = Table(store, "tasks/quiz/scores")
+    table = StoredTable(store, "tasks/quiz/scores")
     assert len(table) == 20
     assert table.read_all().equals(FRAME)
     assert [part.height for part in table] == list(SIZES)
     for offset, length in ((0, 1), (5, 4), (6, 9), (0, 99), (19, 5)):
         assert table.read(offset, length).equals(FRAME.slice(offset, length))
     assert table.read(6, 2, ["n"]).to_dict(as_series=False) == {"n": [6, 7]}
-    empty = Table(store, "tasks/quiz/completions")
+    empty = StoredTable(store, "tasks/quiz/completions")
     assert (len(empty), empty.read_all().width, empty.read(0, 5).width) == (0, 0, 0)
 
 
@@ -78,7 +78,7 @@ def test_parts_of_different_types_get_one_schema(store: RunStore) -> None:
         )
     assert len(task.scores) == 3
     task.write_metrics([], {})
-    parts = list(Table(store, "tasks/quiz/scores"))
+    parts = list(StoredTable(store, "tasks/quiz/scores"))
     assert len({str(part.schema) for part in parts}) == 1
     assert [row["values"] for row in pl.concat(parts)["own"].to_list()] == [
         {"x": "1.5", "y": None},
@@ -104,7 +104,7 @@ def test_a_damaged_part_is_e503(store: RunStore, ask: object) -> None:
     """Whatever is asked for, a part that cannot be read is an error of the run folder."""
     fill(store).store.write_bytes("tasks/quiz/scores/part-00000.parquet", b"nonsense")
     with pytest.raises(RunError, match="E503"):
-        ask(Table(store, "tasks/quiz/scores"))  # type: ignore[operator]  # a function
+        ask(StoredTable(store, "tasks/quiz/scores"))  # type: ignore[operator]  # a function
 
 
 def test_kept_completions_are_cut_by_samples(tmp_path: Path) -> None:
@@ -112,7 +112,9 @@ def test_kept_completions_are_cut_by_samples(tmp_path: Path) -> None:
     ids = [name for name in "abc" for _ in range(2)]
     said = Completions.build(ids, [Completion(str(n)) for n in range(6)], source="live")
     fill(FolderStore(tmp_path)).write_part("completions", 0, said.frame)
-    kept = KeptCompletions(Table(FolderStore(tmp_path), "tasks/quiz/completions"), num_trials=2)
+    kept = KeptCompletions(
+        StoredTable(FolderStore(tmp_path), "tasks/quiz/completions"), num_trials=2
+    )
     samples = samples_from_frame(
         pl.DataFrame({"q": ["x", "y", "z"]}), pl.Series("sample_id", ["a", "b", "c"])
     )

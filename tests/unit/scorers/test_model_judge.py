@@ -18,12 +18,12 @@ from answerkey.errors import InternalError, SpecError
 from answerkey.models.model import open_model
 from answerkey.scorers import compile_templates
 from answerkey.scorers.model_judge import (
+    JudgeVerdict,
     ModelAsAJudge,
     ModelClassifier,
     ModelJudge,
     ModelLabeler,
     UnreadableVerdict,
-    Verdict,
     read_label,
     read_verdict,
 )
@@ -61,7 +61,7 @@ FIVE = (1, 5)
         ('{"score": 5}', (5.0, None, None)),
     ],
 )
-def test_verdict_is_found(text: str, expected: Verdict) -> None:
+def test_verdict_is_found(text: str, expected: JudgeVerdict) -> None:
     """A JSON object with a score is found bare, fenced or in prose."""
     assert read_verdict(text, FIVE) == expected
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from answerkey.spec import Loaded
-from answerkey.spec.nodes import Problems
+from answerkey.spec.nodes import ProblemList
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ SOLVER = """\
 Write = Callable[..., Path]
 
 
-def list_errors(found: Loaded[Any] | Problems) -> list[str]:
+def list_errors(found: Loaded[Any] | ProblemList) -> list[str]:
     """Return code and place of every error: `E107 task.yaml:4:1`."""
     return [f"{error.code} {error.where}" for error in found.errors]
 

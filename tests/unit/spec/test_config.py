@@ -4,7 +4,7 @@ import pytest
 
 from answerkey.errors import Place
 from answerkey.spec.config import Config, given_by_caller, resolve_config
-from answerkey.spec.nodes import Problems, from_plain, to_plain
+from answerkey.spec.nodes import ProblemList, from_plain, to_plain
 from answerkey.spec.yaml_text import parse_yaml
 from answerkey.templates import Template
 
@@ -14,16 +14,16 @@ Spec = dict[str, object]
 PLACE = Place("run.yaml", 2, 3)
 
 
-def resolve(spec: Spec, **values: object) -> tuple[Config, Problems]:
+def resolve(spec: Spec, **values: object) -> tuple[Config, ProblemList]:
     """Return the config of one parameter `p`, from its default or from what is given."""
-    problems = Problems()
+    problems = ProblemList()
     plain = {"config_spec": [{"key": "p", "display_name": "P"} | spec]}
     node = from_plain(plain, Place("task.yaml", 1, 1), problems)
     settings = from_plain(values, PLACE, problems).entries
     return resolve_config(node, settings, needs_all=bool(values)), problems
 
 
-def list_messages(problems: Problems) -> list[tuple[str, str]]:
+def list_messages(problems: ProblemList) -> list[tuple[str, str]]:
     """Return code and message of every error."""
     return [(error.code, error.message) for error in problems.errors]
 
@@ -119,7 +119,7 @@ def test_each_type_takes_its_values(spec: Spec, value: object, taken: object) ->
 )
 def test_command_line_texts_are_read_by_type(spec: Spec, text: str, taken: object) -> None:
     """A text of `--config` is read as the declared type."""
-    problems = Problems()
+    problems = ProblemList()
     plain = {"config_spec": [{"key": "p", "display_name": "P"} | spec]}
     settings = given_by_caller({"p": text}, problems)
     config = resolve_config(from_plain(plain, PLACE, problems), settings)
@@ -153,7 +153,7 @@ def test_what_is_missing_unknown_or_declared_twice_is_an_error() -> None:
 
     A wrong name gets the nearest.
     """
-    problems = Problems()
+    problems = ProblemList()
     number = {"type": "int", "key": "number", "display_name": "N"}
     spec = [number, number, number | {"key": "other", "nullable": True}]
     node = from_plain({"config_spec": spec}, Place(), problems)

@@ -11,7 +11,7 @@ import pytest
 
 from answerkey.errors import Place, SpecError
 from answerkey.spec import yaml_text
-from answerkey.spec.nodes import Node, Problems, to_plain
+from answerkey.spec.nodes import Node, ProblemList, to_plain
 from answerkey.spec.project import Environment, Inclusion, load_environment, parse_env
 from answerkey.spec.yaml_text import parse_yaml, read_yaml
 
@@ -23,9 +23,9 @@ WORDS = (
 )
 
 
-def parse(text: str, problems: Problems | None = None) -> Node:
+def parse(text: str, problems: ProblemList | None = None) -> Node:
     """Return the tree of a text."""
-    return parse_yaml(text, "file.yaml", problems or Problems())
+    return parse_yaml(text, "file.yaml", problems or ProblemList())
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_mistakes_are_reported_and_the_rest_is_read(
     text: str, errors: list[str], words: str
 ) -> None:
     """A key given twice, a key that is no text, a tag other than `!include` and the plain ones."""
-    problems = Problems()
+    problems = ProblemList()
     parse(text, problems)
     assert list_errors(problems) == errors
     assert words in f"{problems.errors[0].message} {problems.errors[0].hint}"
@@ -156,21 +156,21 @@ def test_files_that_cannot_be_read(
     if raw is not None:
         (tmp_path / name).write_bytes(raw)
     with pytest.raises(SpecError) as caught:
-        read_yaml(tmp_path / name, name, Problems())
+        read_yaml(tmp_path / name, name, ProblemList())
     assert f"{caught.value.code} {caught.value.where}" == error
 
 
 def test_a_byte_order_mark_is_no_content(tmp_path: Path) -> None:
     """A byte order mark at the start of a file is not part of the first key."""
     (tmp_path / "bom.yaml").write_bytes(b"\xef\xbb\xbfa: 1\n")
-    assert to_plain(read_yaml(tmp_path / "bom.yaml", "bom.yaml", Problems())) == {"a": 1}
+    assert to_plain(read_yaml(tmp_path / "bom.yaml", "bom.yaml", ProblemList())) == {"a": 1}
 
 
 def load(
     folder: Path, name: str = "a.yaml", *, allow_outside: bool = False
-) -> tuple[Node, Problems]:
+) -> tuple[Node, ProblemList]:
     """Return the tree of a file with everything followed, and what was found."""
-    problems = Problems()
+    problems = ProblemList()
     inclusion = Inclusion(
         folder, Environment({"PART": "part"}), problems, allow_outside=allow_outside
     )

@@ -6,7 +6,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import answerkey.spec
-from answerkey.spec.nodes import Problems, to_plain
+from answerkey.spec.nodes import ProblemList, to_plain
 from answerkey.spec.schema import FileKind, schema
 from answerkey.spec.yaml_text import parse_yaml
 
@@ -57,7 +57,7 @@ run_config: {num_samples: "10", subsampling: random, seed: $SEED}
 
 def faults(kind: FileKind, text: str) -> list[str]:
     """Return what the schema of a kind of file has against a YAML text."""
-    plain = to_plain(parse_yaml(text, None, Problems()))
+    plain = to_plain(parse_yaml(text, None, ProblemList()))
     return [error.message for error in Draft202012Validator(schema(kind)).iter_errors(plain)]
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from answerkey.viewer.catalog import Catalog
 from answerkey.viewer.guard import Guard
-from answerkey.viewer.server import App, Server, build_page, open_server
+from answerkey.viewer.server import Server, ViewerApp, build_page, open_server
 
 TASK = """\
 key: small
@@ -64,10 +64,10 @@ def catalog(runs: Path) -> Catalog:
 
 
 @pytest.fixture
-def app(catalog: Catalog) -> App:
+def app(catalog: Catalog) -> ViewerApp:
     """Return an app over the runs, with a token that is known."""
     guard = Guard(TOKEN, PORT)
-    return App(guard, catalog, build_page())
+    return ViewerApp(guard, catalog, build_page())
 
 
 @dataclass(frozen=True)

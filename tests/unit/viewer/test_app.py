@@ -16,13 +16,13 @@ import pytest
 
 from answerkey.viewer import server as module
 from answerkey.viewer.catalog import make_id
-from answerkey.viewer.guard import Request
+from answerkey.viewer.guard import PageRequest
 from answerkey.viewer.server import (
     LOCKED_PAGE,
     LOCKED_SCRIPT,
     MOST_COMPARED,
     Answer,
-    App,
+    ViewerApp,
     build_page,
 )
 
@@ -40,30 +40,30 @@ ALL = {
     "Cache-Control": "no-store",
 }
 REQUESTS = [
-    Request("GET", PAGE, [HOST]),
-    Request("GET", "/", [HOST]),
-    Request("GET", "/api/runs", [HOST, TOKEN]),
-    Request("GET", "/api/runs", [HOST]),
-    Request("GET", "/api/runs", [("Host", "evil.example"), TOKEN]),
-    Request("GET", "/api/../x", [HOST, TOKEN]),
-    Request("OPTIONS", "/api/runs", [HOST, TOKEN]),
-    Request("PUT", "/api/runs", [HOST, TOKEN]),
+    PageRequest("GET", PAGE, [HOST]),
+    PageRequest("GET", "/", [HOST]),
+    PageRequest("GET", "/api/runs", [HOST, TOKEN]),
+    PageRequest("GET", "/api/runs", [HOST]),
+    PageRequest("GET", "/api/runs", [("Host", "evil.example"), TOKEN]),
+    PageRequest("GET", "/api/../x", [HOST, TOKEN]),
+    PageRequest("OPTIONS", "/api/runs", [HOST, TOKEN]),
+    PageRequest("PUT", "/api/runs", [HOST, TOKEN]),
 ]
 
 
-def ask(app: App, target: str, method: str = "GET") -> Answer:
+def ask(app: ViewerApp, target: str, method: str = "GET") -> Answer:
     """Return the answer to a request that is in order."""
-    return app.answer(Request(method, target, [HOST, TOKEN]))
+    return app.answer(PageRequest(method, target, [HOST, TOKEN]))
 
 
-def read(app: App, target: str) -> Any:  # noqa: ANN401  # JSON
+def read(app: ViewerApp, target: str) -> Any:  # noqa: ANN401  # JSON
     """Return what is answered with status 200."""
     answer = ask(app, target)
     assert answer.status == 200, answer.body
     return json.loads(answer.body)
 
 
-def refuse(app: App, target: str, method: str = "GET") -> tuple[int, str]:
+def refuse(app: ViewerApp, target: str, method: str = "GET") -> tuple[int, str]:
     """Return the status and the code of a refusal."""
     answer = ask(app, target, method)
     error = json.loads(answer.body)["error"]
@@ -72,7 +72,7 @@ def refuse(app: App, target: str, method: str = "GET") -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("request_made", REQUESTS)
-def test_every_answer_bears_all_headers(app: App, request_made: Request) -> None:
+def test_every_answer_bears_all_headers(app: ViewerApp, request_made: PageRequest) -> None:
     """Also a refusal; and none opens anything to another origin, or sets a cookie."""
     headers = dict(app.answer(request_made).headers)
     assert {name: headers.get(name) for name in ALL} == ALL
@@ -105,7 +105,7 @@ def test_the_page_may_run_its_own_script_and_ask_this_server() -> None:
     }
 
 
-def test_the_page_holds_nothing_of_a_run(app: App) -> None:
+def test_the_page_holds_nothing_of_a_run(app: ViewerApp) -> None:
     """It is the same whatever is in the folder, and has no token in it."""
     page = build_page()[0]
     assert b"a-token-of-the-tests" not in page
@@ -113,30 +113,32 @@ def test_the_page_holds_nothing_of_a_run(app: App) -> None:
     assert b'type="application/json"' not in page
 
 
-def test_a_browser_without_the_token_is_told_so(app: App) -> None:
+def test_a_browser_without_the_token_is_told_so(app: ViewerApp) -> None:
     """The door says what is missing, and has nothing else in it; programs get JSON."""
-    answer = app.answer(Request("GET", "/", [HOST]))
+    answer = app.answer(PageRequest("GET", "/", [HOST]))
     assert (answer.status, dict(answer.headers)["Content-Type"]) == (
         403,
         "text/html; charset=utf-8",
     )
     assert answer.body.decode() == LOCKED_PAGE
     assert f"<script>{LOCKED_SCRIPT}</script>" in LOCKED_PAGE
-    api = app.answer(Request("GET", "/api/runs", [HOST]))
+    api = app.answer(PageRequest("GET", "/api/runs", [HOST]))
     assert json.loads(api.body)["error"]["code"] == "E704"
 
 
-def test_a_page_that_is_loaded_again_is_no_failure_to_the_browser(app: App) -> None:
+def test_a_page_that_is_loaded_again_is_no_failure_to_the_browser(app: ViewerApp) -> None:
     """It gets the same door, which has nothing of a run in it; another token or site is one."""
     opening = [("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "document")]
-    again = app.answer(Request("GET", "/", [HOST, *opening, ("Sec-Fetch-Site", "same-origin")]))
+    again = app.answer(PageRequest("GET", "/", [HOST, *opening, ("Sec-Fetch-Site", "same-origin")]))
     assert (again.status, again.body.decode()) == (200, LOCKED_PAGE)
-    elsewhere = app.answer(Request("GET", "/", [HOST, *opening, ("Sec-Fetch-Site", "cross-site")]))
-    wrong = app.answer(Request("GET", "/?token=wrong", [HOST, *opening]))
-    api = app.answer(Request("GET", "/api/runs", [HOST, *opening]))
+    elsewhere = app.answer(
+        PageRequest("GET", "/", [HOST, *opening, ("Sec-Fetch-Site", "cross-site")])
+    )
+    wrong = app.answer(PageRequest("GET", "/?token=wrong", [HOST, *opening]))
+    api = app.answer(PageRequest("GET", "/api/runs", [HOST, *opening]))
     assert (elsewhere.status, wrong.status, api.status) == (403, 403, 403)
     # Under a foreign name there is not even a door.
-    answer = app.answer(Request("GET", "/", [("Host", "evil.example")]))
+    answer = app.answer(PageRequest("GET", "/", [("Host", "evil.example")]))
     assert (answer.status, dict(answer.headers)["Content-Type"]) == (
         403,
         "application/json; charset=utf-8",
@@ -144,11 +146,11 @@ def test_a_page_that_is_loaded_again_is_no_failure_to_the_browser(app: App) -> N
 
 
 def test_a_bug_of_ours_ends_one_request_and_tells_nothing(
-    app: App, monkeypatch: pytest.MonkeyPatch
+    app: ViewerApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who asked learns that it is a bug; the traceback goes to who started the viewer."""
     heard: list[str] = []
-    patched = App(app.guard, app.catalog, app.page, report_bug=heard.append)
+    patched = ViewerApp(app.guard, app.catalog, app.page, report_bug=heard.append)
 
     def fail(*_: object) -> object:
         raise KeyError("/secret/path")
@@ -171,7 +173,7 @@ def test_a_bug_of_ours_ends_one_request_and_tells_nothing(
     ],
 )
 def test_an_error_does_not_tell_where_the_folder_lies(
-    app: App, runs: Path, damage: Callable[[Path], object], said: bytes
+    app: ViewerApp, runs: Path, damage: Callable[[Path], object], said: bytes
 ) -> None:
     """Its name is enough; what is damaged or missing is named."""
     damage(runs / "first" / "tasks" / "small")
@@ -211,7 +213,9 @@ NOT_FOUND = f"""
         *((target, 404, "E703") for target in NOT_FOUND.split()),
     ],
 )
-def test_what_cannot_be_answered_is_refused(app: App, target: str, status: int, code: str) -> None:
+def test_what_cannot_be_answered_is_refused(
+    app: ViewerApp, target: str, status: int, code: str
+) -> None:
     """With what is wrong, and without a look at any file but those of a run that is there."""
     assert refuse(app, target) == (status, code)
 
@@ -219,12 +223,12 @@ def test_what_cannot_be_answered_is_refused(app: App, target: str, status: int, 
 @pytest.mark.parametrize(
     "target", [PAGE, "/api/compare", TASK, f"{TASK}/rows", f"{TASK}/rows/0", f"{TASK}/find"]
 )
-def test_nothing_can_be_written(app: App, target: str) -> None:
+def test_nothing_can_be_written(app: ViewerApp, target: str) -> None:
     """Everything is only read."""
     assert refuse(app, target, "PUT") == (405, "E702")
 
 
-def test_half_a_surrogate_pair_is_answered(app: App, runs: Path) -> None:
+def test_half_a_surrogate_pair_is_answered(app: ViewerApp, runs: Path) -> None:
     """A folder whose name is no UTF-8 goes through JSON like any other."""
     shutil.copytree(runs / "first", runs / os.fsdecode(b"\xff"))
     assert "\udcff" in {one["label"] for one in read(app, "/api/runs")["runs"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from answerkey.errors import ServeError
-from answerkey.viewer.guard import MOST_TARGET, Address, Guard, Request
+from answerkey.viewer.guard import MOST_TARGET, Guard, HostAddress, PageRequest
 
 TOKEN = "a-token-of-the-tests"  # noqa: S105 - of the tests
 HOST = "127.0.0.1:8765"
@@ -32,12 +32,12 @@ def make_request(
     method: str = "GET",
     host: str = HOST,
     token: tuple[str, str] | None = GIVEN,
-) -> Request:
+) -> PageRequest:
     """Return a request that is in order but for what is told."""
-    return Request(method, target, [("Host", host), *([token] if token else []), *more])
+    return PageRequest(method, target, [("Host", host), *([token] if token else []), *more])
 
 
-def refuse(request: Request, guard: Guard = GUARD) -> tuple[str, int]:
+def refuse(request: PageRequest, guard: Guard = GUARD) -> tuple[str, int]:
     """Return the code and the status with which a request is refused."""
     with pytest.raises(ServeError) as caught:
         guard.admit(request)
@@ -51,7 +51,7 @@ def test_a_request_with_the_token_is_let_in() -> None:
     """
     assert GUARD.admit(make_request(f"/?token={TOKEN}", token=None)).is_page
     found = GUARD.admit(make_request("/api/runs/r12/tasks/0/rows?offset=10&text=a%20b%26c"))
-    assert found == Address(
+    assert found == HostAddress(
         ("api", "runs", "r12", "tasks", "0", "rows"), {"offset": "10", "text": "a b&c"}
     )
 
@@ -75,7 +75,7 @@ def test_a_foreign_host_is_refused(host: str) -> None:
 
 def test_a_host_is_named_once() -> None:
     """Without a name there is nothing to trust; of two names each reader could take another."""
-    assert refuse(Request("GET", "/api/runs", [GIVEN])) == ("E701", 403)
+    assert refuse(PageRequest("GET", "/api/runs", [GIVEN])) == ("E701", 403)
     assert refuse(make_request("/api/runs", ("host", "evil.example"))) == ("E702", 400)
 
 

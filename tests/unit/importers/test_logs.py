@@ -145,6 +145,8 @@ def test_a_file_of_json_that_is_too_large_is_refused(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is read as a whole."""
-    monkeypatch.setattr("answerkey.importers.logs.MOST_JSON_BYTES", 2**20)
+    monkeypatch.setenv("ANSWERKEY_MAX_LINE", "0.0001")
     log = desk.json("log.json", [{"pred": "A", "model_outputs": "x" * 2**20}])
-    desk.refuse("the file has more than 1 MB", log, "mmlu-pro")
+    desk.refuse(
+        "the file has more than 0.8 MB; if that is meant, set `ANSWERKEY_MAX_LINE", log, "mmlu-pro"
+    )

@@ -21,10 +21,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from html import escape
-from importlib import import_module
 from os.path import commonprefix
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from answerkey.errors import HIDDEN, AnswerkeyError, Place, Problems, hide_values
 
@@ -408,17 +407,14 @@ def draw_text(text: str, width: int, role: Role = "plain", *, indent: str = INDE
 
 
 class Drawn:
-    """What Python shows as text: in `print`, and the same in a notebook.
+    """What Python shows as text: in `print`, and the same in a notebook."""
 
-    `drawn_by` is the `module:function` that gives its lines for a width; it lies above, so that it
-    is named and not imported.
-    """
-
-    drawn_by: ClassVar[str]
+    def draw(self, width: int) -> list[Line]:
+        """Return its lines, each of at most `width` cells."""
+        raise NotImplementedError
 
     def __str__(self) -> str:
-        module, _, function = self.drawn_by.partition(":")
-        return plain_text(getattr(import_module(module), function)(self, SHOWN_WIDTH))
+        return plain_text(self.draw(SHOWN_WIDTH))
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"

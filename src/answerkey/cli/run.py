@@ -538,7 +538,7 @@ def check_command(
 @option("--timeout", "SECONDS", "Seconds for one call; default 20.", "seconds", default=20.0)
 @add_options(PRICE, CONFIG, DATASET, COLUMN, ENV, OUTSIDE, ALLOW_HOST, TRUST)
 def doctor_command(console: Console, model: str, task: str | None, **options: Any) -> int:
-    """Call MODEL a dozen times and say whether its numbers can be trusted, before money is spent.
+    """Call MODEL a few times and say whether its numbers can be trusted, before money is spent.
 
     With TASK (as for `run`), its first samples are asked and read by its own scorer. Exit code 1 if
     a check failed, 3 if the model gave no answer.
@@ -546,7 +546,7 @@ def doctor_command(console: Console, model: str, task: str | None, **options: An
     from answerkey.evaluate.doctor import examine
     from answerkey.reports.preview import draw_examination
 
-    console.say_text(f"a dozen small calls, each of at most {options['seconds']:g} s")
+    console.say_text(f"a few small calls, each of at most {options['seconds']:g} s")
     result = examine(model, task, **options)
     console.show(lambda: {"doctor": result}, lambda: draw_examination(result, console.width))
     if not result["answered"]:

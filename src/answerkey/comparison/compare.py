@@ -92,11 +92,13 @@ class Comparison(Drawn):
     `baseline` is the label of the run that all others are held against.
     """
 
-    drawn_by = "answerkey.comparison.compare:draw_pairs"
-
     tasks: tuple[TaskComparison, ...]
     baseline: str | None = None
     notices: tuple[Notice, ...] = ()
+
+    def draw(self, width: int) -> list[Line]:
+        """Return its lines, each of at most `width` cells."""
+        return draw_pairs(self, width)
 
     @property
     def pairs(self) -> list[PairComparison]:

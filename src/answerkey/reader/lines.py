@@ -108,17 +108,17 @@ class Line:
 
 
 @dataclass(slots=True)
-class Layout:
+class LineLayout:
     """The lines of a text that are not blank, and the lists in it."""
 
     lines: list[Line]
     lists: list[list[Line]]
 
 
-def lay_out(units: Units) -> Layout:
+def lay_out(units: Units) -> LineLayout:
     """Return the lines and the lists of a text."""
     lines = _split_lines(units)
-    return Layout(lines, _find_lists(units, lines))
+    return LineLayout(lines, _find_lists(units, lines))
 
 
 def _split_lines(units: Units) -> list[Line]:
@@ -322,7 +322,7 @@ SPEAKERS = frozenset({"user", "human"})
 _AFTER_QUESTION = COLONS | {"\u3011"}
 
 
-def find_questions(units: Units, layout: Layout) -> set[int]:
+def find_questions(units: Units, layout: LineLayout) -> set[int]:
     """Return where a new question, or the next turn of a conversation, may begin."""
     questions = set()
     for at in units.marked:
@@ -399,7 +399,7 @@ def _list_content(words: Iterable[str]) -> set[str]:
 # What lines state: bare labels, labels that open or close the text, verdicts on every option.
 
 
-def read_lines(units: Units, layout: Layout, findings: Findings) -> None:
+def read_lines(units: Units, layout: LineLayout, findings: Findings) -> None:
     """Note what the lines state."""
     if not units.named:
         return
@@ -416,7 +416,7 @@ def _state_line(line: Line, part: str, weight: Weight, findings: Findings) -> No
     findings.state(line.names, part, weight, line.begin)
 
 
-def _read_bare(units: Units, layout: Layout, findings: Findings) -> None:
+def _read_bare(units: Units, layout: LineLayout, findings: Findings) -> None:
     listed: set[int] = set()
     for items in layout.lists:
         if len(items) >= _LISTED and not all(item.is_bare for item in items):
@@ -430,7 +430,7 @@ def _read_bare(units: Units, layout: Layout, findings: Findings) -> None:
             _state_line(line, "label_line", Weight.DEFINITE, findings)
 
 
-def _read_verdicts(units: Units, layout: Layout, findings: Findings) -> None:
+def _read_verdicts(units: Units, layout: LineLayout, findings: Findings) -> None:
     """Note what lines exclude, and the option that is called right or marked in a list of them."""
     lines = layout.lines
     judged = [item for items in layout.lists for item in items if item.is_inline]
@@ -465,7 +465,7 @@ def is_listed(units: Units, item: Line) -> bool:
 
 
 def _read_labelled(
-    units: Units, layout: Layout, labelled: Sequence[Line], findings: Findings
+    units: Units, layout: LineLayout, labelled: Sequence[Line], findings: Findings
 ) -> None:
     """Note a label that opens or closes the text, or follows a verb and a colon."""
     lines = layout.lines

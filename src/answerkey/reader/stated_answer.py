@@ -59,8 +59,8 @@ from answerkey.reader.lines import (
     BOLD,
     SPEAKERS,
     TRAILING_MARKS,
-    Layout,
     Line,
+    LineLayout,
     find_questions,
     is_foreign,
     is_listed,
@@ -286,7 +286,7 @@ _PAUSES = COMMAS | STOPS | CLOSE
 _LISTED = 3
 
 
-def gather(units: Units, layout: Layout) -> Findings:
+def gather(units: Units, layout: LineLayout) -> Findings:
     """Return everything that the text states or excludes."""
     findings = Findings()
     for at in units.marked:
@@ -363,7 +363,7 @@ def _is_questioned(units: Units, begin: int, last: int) -> bool:
 _MOST_ELIMINATED = 160
 
 
-def decide(units: Units, layout: Layout) -> Decision:
+def decide(units: Units, layout: LineLayout) -> Decision:
     """Return the answer that the text states."""
     findings = gather(units, layout)
     statements = sorted(findings.statements, key=lambda statement: (statement.begin, statement.end))

@@ -43,9 +43,11 @@ SEARCHED_IDS = 20_000
 class Explanation(Drawn):
     """One sample's way in every task that has it, and in every trial; each is a mapping."""
 
-    drawn_by = "answerkey.reports.explain:draw_explanation"
-
     samples: tuple[Mapping[str, Any], ...]
+
+    def draw(self, width: int) -> list[Line]:
+        """Return its lines, each of at most `width` cells."""
+        return draw_explanation(self, width)
 
 
 def explain(run: AnyRun, sample: str | int, *, task: str | None = None) -> Explanation:

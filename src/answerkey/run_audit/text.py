@@ -54,12 +54,14 @@ OWN = "own"
 class Audit(Drawn):
     """The audit of a run, task by task."""
 
-    drawn_by = "answerkey.run_audit.text:draw_audit"
-
     path: str | None
     status: str
     tasks: tuple[TaskAudit, ...]
     notices: tuple[Notice, ...] = ()
+
+    def draw(self, width: int) -> list[Line]:
+        """Return its lines, each of at most `width` cells."""
+        return draw_audit(self, width)
 
     @property
     def findings(self) -> list[Finding]:

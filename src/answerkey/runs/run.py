@@ -24,9 +24,9 @@ from answerkey.runs.manifest import (
 )
 from answerkey.runs.store import (
     PART,
+    FolderFile,
     RunPlace,
     RunStore,
-    StoredFile,
     StoredFolder,
     describe_damage,
     find_place,
@@ -35,7 +35,7 @@ from answerkey.runs.store import (
     refuse_changed,
     require_digest,
 )
-from answerkey.text import SHOWN_WIDTH, Drawn, plain_text
+from answerkey.text import Drawn, Line
 from answerkey.types import Completions, Gate, GateStatus, MetricValue, Samples
 
 FORMAT_VERSION = 3
@@ -58,10 +58,10 @@ class StoredTable:
 
     store: RunStore
     base: str
-    files: tuple[StoredFile, ...] | None = None
+    files: tuple[FolderFile, ...] | None = None
 
     @cached_property
-    def parts(self) -> tuple[StoredFile, ...]:
+    def parts(self) -> tuple[FolderFile, ...]:
         """The parts in their order."""
         if self.files is not None:
             return self.files
@@ -260,8 +260,10 @@ class Run(Drawn):
         path = self.path and str(self.path)
         return f"Run(key={self.key!r}, status={self.status!r}, tasks={{{tasks}}}, path={path!r})"
 
-    def __str__(self) -> str:
-        return plain_text(features.load_terminal().draw_summary(self, SHOWN_WIDTH))
+    def draw(self, width: int) -> list[Line]:
+        """Return its summary, in lines of at most `width` cells."""
+        lines: list[Line] = features.load_terminal().draw_summary(self, width)
+        return lines
 
     @property
     def key(self) -> str:
@@ -471,7 +473,7 @@ class _TaskReader:
     """Reads the tasks of a run; `listed` is None where files are not held against a list."""
 
     store: RunStore
-    files: Mapping[str, StoredFile]
+    files: Mapping[str, FolderFile]
     listed: Listed | None
 
     def read(self, entry: Mapping[str, Any]) -> TaskRun:
@@ -547,8 +549,8 @@ def describe_files(store: RunStore) -> dict[str, dict[str, Any]]:
 
 
 def require_listed(
-    store: RunStore, listed: Listed, files: Mapping[str, StoredFile]
-) -> dict[str, StoredFile]:
+    store: RunStore, listed: Listed, files: Mapping[str, FolderFile]
+) -> dict[str, FolderFile]:
     """Return the files of the list; E503 for one that is missing or has another size."""
     chosen = {}
     for name, entry in listed.items():
@@ -568,13 +570,13 @@ def refuse_missing(store: RunStore, name: str) -> RunError:
     return RunError("E503", f"`{store.show(name)}` is missing", hint=hint)
 
 
-def require_content(store: RunStore, file: StoredFile, listed: Listed) -> None:
+def require_content(store: RunStore, file: FolderFile, listed: Listed) -> None:
     """Raise E503 unless a table has the SHA-256 of the list."""
     require_digest(store.show(file.name), store.digest(file), listed[file.name]["sha256"])
 
 
 def read_json(
-    store: RunStore, file: StoredFile | None, name: str, listed: Listed | None
+    store: RunStore, file: FolderFile | None, name: str, listed: Listed | None
 ) -> dict[str, Any]:
     """Return a JSON file; E503 when it is missing, or has not the SHA-256 of the list."""
     if file is None:

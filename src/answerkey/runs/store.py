@@ -181,7 +181,7 @@ def write_frames(path: Path, frames: Iterable[pl.DataFrame]) -> None:
 
 
 @dataclass(frozen=True)
-class StoredFile:
+class FolderFile:
     """A file of a run as it was found, by its path below the run folder; an object has a mark."""
 
     name: str
@@ -203,17 +203,17 @@ class RunStore(ABC):
         return None
 
     @abstractmethod
-    def list_files(self, under: str) -> dict[str, StoredFile]:
+    def list_files(self, under: str) -> dict[str, FolderFile]:
         """Return the files below a folder by name, without hidden ones.
 
         E503 for what is no plain file.
         """
 
     @abstractmethod
-    def find_file(self, name: str) -> StoredFile | None:
+    def find_file(self, name: str) -> FolderFile | None:
         """Return a file; None when there is none."""
 
-    def read_json(self, file: StoredFile, digest: str | None = None) -> dict[str, Any]:
+    def read_json(self, file: FolderFile, digest: str | None = None) -> dict[str, Any]:
         """Return a JSON object.
 
         E503 when it is damaged, none of ours, or has not the SHA-256 `digest`.
@@ -231,7 +231,7 @@ class RunStore(ABC):
         return content
 
     @abstractmethod
-    def read_bytes(self, file: StoredFile) -> bytes:
+    def read_bytes(self, file: FolderFile) -> bytes:
         """Return the content of a small file."""
 
     @abstractmethod
@@ -251,11 +251,11 @@ class RunStore(ABC):
         self.write_bytes(name, buffer.getvalue())
 
     @abstractmethod
-    def scan(self, file: StoredFile) -> AbstractContextManager[pl.LazyFrame]:
+    def scan(self, file: FolderFile) -> AbstractContextManager[pl.LazyFrame]:
         """Give a Parquet file as a table that is read as far as it is collected."""
 
     @contextmanager
-    def _open_table(self, file: StoredFile) -> Iterator[pl.LazyFrame]:
+    def _open_table(self, file: FolderFile) -> Iterator[pl.LazyFrame]:
         """Yield a table; what a damaged one leads to becomes E503."""
         try:
             with self.scan(file) as table:
@@ -263,7 +263,7 @@ class RunStore(ABC):
         except (OSError, ValueError, pl.exceptions.PolarsError) as error:
             raise describe_damage(self.show(file.name), error) from error
 
-    def count_rows(self, file: StoredFile) -> int:
+    def count_rows(self, file: FolderFile) -> int:
         """Return how many rows a Parquet file says it has; E503 when that cannot be.
 
         Every row of ours has an id of its own, which takes some of a byte in any compression; a
@@ -275,13 +275,13 @@ class RunStore(ABC):
                 raise ValueError(f"{rows:,} rows cannot be in so small a file")
             return rows
 
-    def read_schema(self, file: StoredFile) -> Mapping[str, pl.DataType]:
+    def read_schema(self, file: FolderFile) -> Mapping[str, pl.DataType]:
         """Return the columns of a Parquet file."""
         with self._open_table(file) as table:
             return table.collect_schema()
 
     def read_rows(
-        self, file: StoredFile, rows: range, columns: Sequence[str] | None = None
+        self, file: FolderFile, rows: range, columns: Sequence[str] | None = None
     ) -> pl.DataFrame:
         """Return some rows of a Parquet file, with all columns or with some.
 
@@ -293,11 +293,11 @@ class RunStore(ABC):
                 chosen = chosen.select(pl.selectors.by_name(*columns))
             return chosen.collect()
 
-    def read_table(self, file: StoredFile) -> pl.DataFrame:
+    def read_table(self, file: FolderFile) -> pl.DataFrame:
         """Return a whole Parquet file."""
         return self.read_rows(file, range(self.count_rows(file)))
 
-    def digest(self, file: StoredFile) -> str:
+    def digest(self, file: FolderFile) -> str:
         """Return the SHA-256 of a file."""
         try:
             return sha256(self.read_bytes(file)).hexdigest()
@@ -348,21 +348,21 @@ class FolderStore(RunStore):
         """The folder itself has the journal."""
         return self.place
 
-    def list_files(self, under: str) -> dict[str, StoredFile]:
+    def list_files(self, under: str) -> dict[str, FolderFile]:
         files = {}
         for folder, _, names in os.walk(self.place / under):
             for path in (Path(folder, name) for name in names if not name.startswith(".")):
                 name = path.relative_to(self.place).as_posix()
-                files[name] = StoredFile(name, _require_plain(path).stat().st_size)
+                files[name] = FolderFile(name, _require_plain(path).stat().st_size)
         return dict(sorted(files.items()))
 
-    def find_file(self, name: str) -> StoredFile | None:
+    def find_file(self, name: str) -> FolderFile | None:
         path = self.place / name
         if not path.is_file():
             return None
-        return StoredFile(name, path.stat().st_size)
+        return FolderFile(name, path.stat().st_size)
 
-    def read_bytes(self, file: StoredFile) -> bytes:
+    def read_bytes(self, file: FolderFile) -> bytes:
         return _require_plain(self.place / file.name).read_bytes()
 
     def write_bytes(self, name: str, content: bytes) -> None:
@@ -372,7 +372,7 @@ class FolderStore(RunStore):
 
         write_whole(self.place / name, write)
 
-    def scan(self, file: StoredFile) -> AbstractContextManager[pl.LazyFrame]:
+    def scan(self, file: FolderFile) -> AbstractContextManager[pl.LazyFrame]:
         return nullcontext(pl.scan_parquet(_require_plain(self.place / file.name), glob=False))
 
     def remove(self, names: Iterable[str]) -> None:
@@ -400,24 +400,24 @@ class ObjectStore(RunStore):
         """The folder of this machine that has the journal of a run that is worked on here."""
         return open_cache_folder("runs") / sha256(self.place.url.encode()).hexdigest()[:32]
 
-    def list_files(self, under: str) -> dict[str, StoredFile]:
+    def list_files(self, under: str) -> dict[str, FolderFile]:
         with reaching_storage():
             objects = list_objects(self.show(under))
         files = {}
         for stored in objects:
             name = stored.url.removeprefix(f"{self.place}/")
             if "/." not in name:
-                files[name] = StoredFile(name, stored.size, stored.mark)
+                files[name] = FolderFile(name, stored.size, stored.mark)
         return files
 
-    def find_file(self, name: str) -> StoredFile | None:
+    def find_file(self, name: str) -> FolderFile | None:
         with reaching_storage():
             stored = find_object(self.show(name))
         if stored is None:
             return None
-        return StoredFile(name, stored.size, stored.mark)
+        return FolderFile(name, stored.size, stored.mark)
 
-    def read_bytes(self, file: StoredFile) -> bytes:
+    def read_bytes(self, file: FolderFile) -> bytes:
         with reaching_storage():
             return self._find(file).read(0, file.size) if file.size else b""
 
@@ -426,11 +426,11 @@ class ObjectStore(RunStore):
             put_object(self.show(name), content)
 
     @contextmanager
-    def scan(self, file: StoredFile) -> Iterator[pl.LazyFrame]:
+    def scan(self, file: FolderFile) -> Iterator[pl.LazyFrame]:
         with reaching_storage():
             yield pl.scan_parquet(fetch_object(self._find(file)).path, glob=False)
 
-    def digest(self, file: StoredFile) -> str:
+    def digest(self, file: FolderFile) -> str:
         with reaching_storage():
             return fetch_object(self._find(file)).digest
 
@@ -453,7 +453,7 @@ class ObjectStore(RunStore):
         with ThreadPoolExecutor(CONCURRENT) as pool:
             return list(pool.map(function, items))
 
-    def _find(self, file: StoredFile) -> StoredObject:
+    def _find(self, file: FolderFile) -> StoredObject:
         return StoredObject(self.show(file.name), file.size, file.mark)
 
 
@@ -464,25 +464,25 @@ class MemoryStore(RunStore):
     content: dict[str, bytes] = field(default_factory=dict)
     place: None = field(default=None, init=False)
 
-    def list_files(self, under: str) -> dict[str, StoredFile]:
+    def list_files(self, under: str) -> dict[str, FolderFile]:
         files = {}
         for name in sorted(self.content):
             if name.startswith(f"{under}/"):
-                files[name] = StoredFile(name, len(self.content[name]))
+                files[name] = FolderFile(name, len(self.content[name]))
         return files
 
-    def find_file(self, name: str) -> StoredFile | None:
+    def find_file(self, name: str) -> FolderFile | None:
         if name not in self.content:
             return None
-        return StoredFile(name, len(self.content[name]))
+        return FolderFile(name, len(self.content[name]))
 
-    def read_bytes(self, file: StoredFile) -> bytes:
+    def read_bytes(self, file: FolderFile) -> bytes:
         return self.content[file.name]
 
     def write_bytes(self, name: str, content: bytes) -> None:
         self.content[name] = content
 
-    def scan(self, file: StoredFile) -> AbstractContextManager[pl.LazyFrame]:
+    def scan(self, file: FolderFile) -> AbstractContextManager[pl.LazyFrame]:
         return nullcontext(pl.scan_parquet(BytesIO(self.content[file.name])))
 
     def remove(self, names: Iterable[str]) -> None:

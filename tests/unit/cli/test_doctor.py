@@ -571,7 +571,7 @@ def test_what_a_terminal_shows(call: Call, server: TestServer) -> None:
     server.change("A")
     done = call("doctor", f"{server.url}#test")
     lines = done.out.splitlines()
-    assert done.err == "a dozen small calls, each of at most 20 s\n"
+    assert done.err == "a few small calls, each of at most 20 s\n"
     assert lines[0] == f"{server.url}#test: built-in questions"
     assert (
         "  ! warning  one letter         `stated_answer` reads 3 of 3 replies, 0 "

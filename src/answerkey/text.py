@@ -15,6 +15,7 @@ import re
 import threading
 import unicodedata
 import warnings
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -406,12 +407,12 @@ def draw_text(text: str, width: int, role: Role = "plain", *, indent: str = INDE
     return [line(Span(f"{indent}{part}", role)) for part in parts]
 
 
-class Drawn:
+class Drawn(ABC):
     """What Python shows as text: in `print`, and the same in a notebook."""
 
+    @abstractmethod
     def draw(self, width: int) -> list[Line]:
         """Return its lines, each of at most `width` cells."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         return plain_text(self.draw(SHOWN_WIDTH))

@@ -403,8 +403,8 @@ def test_labels_are_checked_where_they_stand(tmp_path: Path) -> None:
     assert {
         one for one in told if one[0] != "E113"
     } == {  # of which there are a dataset and a model
-        ("E108", "a label of `correct_labels` is given twice", 10),
-        ("E108", "a label of `incorrect_labels` is given twice", 11),
+        ("E108", "`correct_labels` is empty, or one of its labels is listed twice", 10),
+        ("E108", "`incorrect_labels` is empty, or one of its labels is listed twice", 11),
         ("E108", "`incorrect_labels` is missing in scorer 2 (`model_as_a_judge_classifier`)", 12),
         ("E115", "`mean` needs numbers, and `label` is text", 19),
     }

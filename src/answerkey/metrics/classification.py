@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -228,15 +229,15 @@ class Confusion:
         return {"confusion": sort_keys(confusion), "no_prediction": sort_keys(unanswered)}
 
 
-class _Classification(CountingMetric[Confusion]):
+class _Classification(CountingMetric[Confusion], ABC):
     """A metric of a field that holds the truth and one that holds the prediction."""
 
     #: The truths that count; all if there are none.
     truths: tuple[str, ...] = ()
 
+    @abstractmethod
     def list_rates(self, sums: Confusion, whole: Confusion) -> dict[str, Counts]:
         """Return each value of the whole that is a share, among some samples."""
-        raise NotImplementedError
 
     def collect(self, counts: ValueCounts) -> Confusion:
         """Return the confusion counts."""

@@ -171,7 +171,11 @@ def judge(
         question = replace(question, options=tuple(options))
     if not isinstance(completion, Completion):
         completion = Completion(completion)
-    return scorer.judge(question, completion)
+    score = scorer.judge(question, completion)
+    value_types, metadata_types = scorer.column_types([score])
+    values = {**dict.fromkeys(value_types), **score.values}
+    metadata = {**dict.fromkeys(metadata_types), **score.metadata}
+    return replace(score, values=values, metadata=metadata)
 
 
 def check_characters(labels: Labels, reason: FaultReason) -> None:
@@ -381,7 +385,7 @@ class StringEqualsMcqa(Scorer):
                     constants[name] = template.evaluate()
         for fault in build_question(constants, self.check_labels).faults:
             message = f"`{fault.field}`: {fault.message}"
-            hint = f"{hints[fault.field]}; {fault.hint or 'otherwise, one of the choices'}"
+            hint = fault.hint or hints[fault.field]
             errors.append((fault.field, SpecError("E108", message, hint=hint)))
         return errors
 

@@ -60,7 +60,7 @@ def find_field_errors(scorer: StringEqualsMcqa) -> list[tuple[str, str, str]]:
 
 
 def test_judge_states_everything_about_a_verdict() -> None:
-    """A verdict has `is_correct` and the six metadata fields; without a score it has none.
+    """A verdict has `is_correct` and the six metadata fields; without a score all are null.
 
     What is the dataset's fault is FAILED, not a wrong answer; choices are looked at first.
     """
@@ -69,7 +69,8 @@ def test_judge_states_everything_about_a_verdict() -> None:
     assert judge(" B. Lyon", LETTERS, "B") == Score(
         ScoreStatus.SCORED, values={"is_correct": 1.0}, metadata=metadata
     )
-    failed = Score(ScoreStatus.FAILED, "BAD_TRUTH")
+    nulls = dict.fromkeys(StringEqualsMcqa.metadata_types)
+    failed = Score(ScoreStatus.FAILED, "BAD_TRUTH", {"is_correct": None}, nulls)
     assert judge("A", LETTERS, "E") == failed
     assert judge("A", ["yes", "no"], "yes").reason == "BAD_CHOICES"
     with pytest.raises(SpecError):

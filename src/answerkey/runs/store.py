@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import polars as pl
 
@@ -195,9 +195,6 @@ class RunStore(ABC):
     Every name is a path below the run folder. `place` is None in memory.
     """
 
-    #: Whether a number may be infinite; JSON has no such numbers.
-    allows_nan: ClassVar[bool] = False
-
     place: RunPlace | None
 
     @property
@@ -244,7 +241,7 @@ class RunStore(ABC):
     def write_json(self, name: str, content: object) -> None:
         """Write a JSON file in place of what is there."""
         # Any reader accepts what is in a folder: UTF-8, no NaN.
-        text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=self.allows_nan) + "\n"
+        text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
         self.write_bytes(name, text.encode("utf-8", errors="backslashreplace"))
 
     def write_frame(self, name: str, frame: pl.DataFrame) -> None:
@@ -463,8 +460,6 @@ class ObjectStore(RunStore):
 @dataclass(frozen=True)
 class MemoryStore(RunStore):
     """A run that is kept in memory: the content of its files by name."""
-
-    allows_nan: ClassVar[bool] = True
 
     content: dict[str, bytes] = field(default_factory=dict)
     place: None = field(default=None, init=False)

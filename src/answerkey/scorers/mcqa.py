@@ -386,6 +386,11 @@ class StringEqualsMcqa(Scorer):
         for fault in build_question(constants, self.check_labels).faults:
             message = f"`{fault.field}`: {fault.message}"
             hint = fault.hint or hints[fault.field]
+            constant = constants[fault.field]
+            choices = constants.get("choices")
+            is_choice = isinstance(choices, list) and constant in choices
+            if isinstance(constant, str) and not is_choice:
+                hint = f"{hints[fault.field]}; {hint}"
             errors.append((fault.field, SpecError("E108", message, hint=hint)))
         return errors
 

@@ -137,7 +137,7 @@ def test_metadata_names_the_part_and_the_passage() -> None:
         [0, 9],
     )
     assert "answer_span" not in judge("B", CHOICES, "B").metadata
-    assert judge("B", ["yes"], "B", "stated_answer").metadata == {}
+    assert not any(judge("B", ["yes"], "B", "stated_answer").metadata.values())
     assert set(PARTS) == {"leading_label", "stated_answer", "pattern"}
 
 

@@ -188,6 +188,7 @@ def test_session(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A session gives what is stored."""
+    monkeypatch.setattr("answerkey.errors._KNOWN", set())  # of tests that ran before
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / ".cache"))

@@ -230,7 +230,6 @@ class RunLedger:
 _FOLDERS = {
     "downloads": "fetched files",
     "hub": "files of dataset hubs",
-    "logs": "imported logs and their runs",
     "runs": "journals of unfinished runs; never cleared",
 }
 #: Calls that were paid for, no cache: the journals of runs on object storage.

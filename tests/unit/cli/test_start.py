@@ -360,13 +360,12 @@ def test_completions_of_the_caller_are_not_said_to_be_of_the_log(call: Call) -> 
 
 @pytest.fixture
 def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the user's cache folder, with two entries of the call cache and an imported log."""
+    """Return the user's cache folder, with two entries of the call cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with closing(CallCache("reuse")) as cache:
         asked = [ModelCall(key=key, sample_id=key, trial=0, messages=[]) for key in "ab"]
         said = [Completion("A" * 2_000_000), Completion("B")]
         cache.add(list(zip(asked, said, strict=True)))
-    (tmp_path / "cache" / "answerkey" / "logs" / "abc").mkdir(parents=True)
     return tmp_path / "cache" / "answerkey"
 
 

@@ -329,7 +329,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = tmp_path / "cache" / "answerkey"
     with closing(CallCache("reuse")) as cache:
         cache.add(say(k=WHOLE))
-    for name in ("downloads", "logs/abc", "runs/abc"):
+    for name in ("downloads", "runs/abc"):
         (home / name).mkdir(parents=True)
         (home / name / "file").write_text("12345")
     outside = tmp_path / "outside"
@@ -350,7 +350,6 @@ def test_caches_are_listed_without_following_links(home: Path) -> None:
     assert found == {
         "downloads": (2, 5, True),
         "hub": (0, 0, False),
-        "logs": (1, 5, True),
         "runs": (1, 5, False),
     }
 

@@ -45,12 +45,12 @@ def measure_turns(bench: Workbench, rows: int) -> dict[str, list[Spent]]:
     They take turns, so that all meet the same disturbances.
     """
     words, out = build_words(bench, rows), bench.folder / "out"
-    found: dict[str, list[Spent]] = {}
+    results: dict[str, list[Spent]] = {}
 
     def measure(name: str, nodes: Nodes) -> None:
         bench.clear_folder(out)
         spent = run_answerkey([*words, "--out", str(out)], nodes)
-        found.setdefault(name, []).append(spent)
+        results.setdefault(name, []).append(spent)
         words_of_it = (
             f"{spent.cpu:.1f} CPU s, {spent.main:.1f} of them in the main process, "
             f"{spent.wall:.1f} s"
@@ -66,7 +66,7 @@ def measure_turns(bench: Workbench, rows: int) -> dict[str, list[Spent]]:
             )
             shutil.rmtree(bench.folder / "warm")
             measure("Ray, two nodes that are there", nodes)
-    return found
+    return results
 
 
 def measure_overhead(bench: Workbench, rows: int) -> None:
@@ -76,9 +76,9 @@ def measure_overhead(bench: Workbench, rows: int) -> None:
     head += [f"{rows // FEWER:,} rows", "each further million", "of it in the main process"]
     base, lines = median(one.cpu for one in many["local engine"]), []
     for name, turns in many.items():
-        costs = [one.cpu for one in turns]
+        costs = [turn.cpu for turn in turns]
         middle, start = median(costs), median(one.cpu for one in few[name])
-        main = median(one.main for one in turns) - median(one.main for one in few[name])
+        main = median(turn.main for turn in turns) - median(one.main for one in few[name])
         further = (rows - rows // FEWER) / MILLION
         numbers = (
             middle / rows * MILLION,
@@ -88,7 +88,7 @@ def measure_overhead(bench: Workbench, rows: int) -> None:
             main / further,
         )
         spread = f"{min(costs):.1f} to {max(costs):.1f}"
-        lines.append([name, f"{middle:.1f}", spread, *(f"{one:.2f}" for one in numbers)])
+        lines.append([name, f"{middle:.1f}", spread, *(f"{number:.2f}" for number in numbers)])
     print(f"\n{Table(head, lines).to_markdown()}\n", flush=True)
 
 

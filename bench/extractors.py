@@ -72,11 +72,11 @@ def count(rows: list[Row], read_one: Read) -> Counter[str]:
     """Return how often a reader is right, names a wrong letter, or reads nothing where something is
     said.
     """
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     for text, choices, options, label in rows:
         choice = read_one(text, choices, options)
-        found["right" if choice == label else "missed" if choice is None else "wrong"] += 1
-    return found
+        result["right" if choice == label else "missed" if choice is None else "wrong"] += 1
+    return result
 
 
 def list_readers() -> dict[str, Read]:
@@ -111,10 +111,10 @@ def main() -> None:
         counts = {name: count(rows, one) for name, one in readers.items()}
         print(f"\n| {title}, {len(rows):,} replies | right | wrong letter | nothing read |")
         print("| --- | ---: | ---: | ---: |")
-        for name, found in sorted(
+        for name, result in sorted(
             counts.items(), key=lambda one: (one[1]["wrong"], -one[1]["right"])
         ):
-            print(f"| {name} | {found['right']:,} | {found['wrong']:,} | {found['missed']:,} |")
+            print(f"| {name} | {result['right']:,} | {result['wrong']:,} | {result['missed']:,} |")
 
 
 if __name__ == "__main__":

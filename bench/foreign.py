@@ -70,7 +70,7 @@ def open_environment(name: str, version: str | None = None) -> str:
     folder = WORK / "environments" / name
     if version not in {None, ours}:
         folder = folder.with_name(f"{name}-{version}")
-        pins = (f"{package}=={version}", *(one.partition("==")[0] for one in pins[1:]))
+        pins = (f"{package}=={version}", *(pin.partition("==")[0] for pin in pins[1:]))
     python, ready, wanted = folder / "bin" / "python", folder / "ready", "\n".join(pins)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / f"{folder.name}.lock").open("w") as lock:
@@ -152,5 +152,5 @@ def measure_lm_eval(rows: Path) -> dict[str, Any]:
 
 
 def _read_last_line(output: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
-    return found
+    result: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
+    return result

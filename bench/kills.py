@@ -191,21 +191,21 @@ def draw_timeline(folder: Path) -> None:
         begun = time.time()
         watch = threading.Thread(target=change_nodes)
         watch.start()
-        found = list(engine.map(partial(wait_and_note, folder), range(SHARDS), spread="apart"))
+        result = list(engine.map(partial(wait_and_note, folder), range(SHARDS), spread="apart"))
         wall = time.time() - begun
         watch.join()
         del engine
     lost = begun + marks[0][0]
     spans = []
-    for one in folder.glob("*.begun"):
-        end = one.with_suffix(".ended")
-        spans.append((float(one.read_text()), float(end.read_text()) if end.exists() else lost))
+    for path in folder.glob("*.begun"):
+        end = path.with_suffix(".ended")
+        spans.append((float(path.read_text()), float(end.read_text()) if end.exists() else lost))
     steps = [begun + second for second in range(int(wall) + 2)]
     busy = [
         sum(max(0.0, min(end, stop) - max(start, first)) for first, end in spans)
         for start, stop in pairwise(steps)
     ]
     told = ", ".join(f"{what} after {at:.0f} s" for at, what in marks)
-    is_exact = found == list(range(SHARDS))
+    is_exact = result == list(range(SHARDS))
     print(f"{len(spans)} tries for {SHARDS} shards in {wall:.0f} s, in order: {is_exact}; {told}")
     print(f"busy cores, second by second: {' '.join(f'{one:.0f}' for one in busy)}")

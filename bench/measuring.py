@@ -34,16 +34,16 @@ class Cost:
 
 def list_tree(root: int) -> list[int]:
     """Return the process and its living descendants; nothing where there is no /proc."""
-    found, waiting = [], [root]
+    result, waiting = [], [root]
     while waiting:
         process = waiting.pop()
-        found.append(process)
+        result.append(process)
         for children in Path(f"/proc/{process}/task").glob("*/children"):
             try:
                 waiting += map(int, children.read_text().split())
             except OSError:
                 continue
-    return found
+    return result
 
 
 def read_resident(process: int) -> tuple[int, int]:

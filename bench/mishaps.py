@@ -139,7 +139,7 @@ class Tool:
 
         None where the tool gives no accuracy.
         """
-        files = sorted(folder.glob(self.result), key=lambda one: one.stat().st_mtime_ns)
+        files = sorted(folder.glob(self.result), key=lambda path: path.stat().st_mtime_ns)
         if not files:
             return None
         if self.name == "answerkey":
@@ -152,12 +152,12 @@ class Tool:
             )
             score = log["results"]["scores"][0] if log["status"] == "success" else None
             return score and (score["metrics"]["accuracy"]["value"], score["scored_samples"])
-        found = json.loads(files[-1].read_text())
+        result = json.loads(files[-1].read_text())
         if self.name == "lm-eval":
-            return found["results"]["mine"]["exact_match,letter"], found["n-samples"]["mine"][
+            return result["results"]["mine"]["exact_match,letter"], result["n-samples"]["mine"][
                 "effective"
             ]
-        counts = [found["results"]["stats"][name] for name in ("successes", "failures", "errors")]
+        counts = [result["results"]["stats"][name] for name in ("successes", "failures", "errors")]
         return counts[0] / sum(counts), sum(counts)  # as its summary prints it
 
 
@@ -190,7 +190,7 @@ def start(tool: Tool, folder: Path, words: str, url: str) -> subprocess.Popen[by
     settings |= {"OPENAI_API_KEY": "none", "LOCAL_API_KEY": "none", "LOCAL_BASE_URL": url}
     settings |= {"PROMPTFOO_DISABLE_TELEMETRY": "1", "PROMPTFOO_DISABLE_UPDATE": "1"}
     settings |= {"PYTHONPATH": os.environ.get("PYTHONPATH", "")} if tool.name == "answerkey" else {}
-    log = next((str(one) for one in folder.glob("logs/*.eval")), "")
+    log = next((str(path) for path in folder.glob("logs/*.eval")), "")
     every = [*tool.open(), *words.format(url=url, log=log).split()]
     out = (folder / "printed.txt").open("ab")
     return subprocess.Popen(  # noqa: S603
@@ -232,7 +232,9 @@ def try_mishap(tool: Tool, folder: Path, mishap: str, extra: str = "") -> str:
     result = f"{number[0]:.1%} of {number[1]}" if number else "no accuracy"
     fate = "" if number is None else ", counted as wrong" if number[1] == COUNT else ", left out"
     lines = re.sub(r"\x1b\[[0-9;]*m", "", (folder / "printed.txt").read_text()).splitlines()
-    found = next(filter(None, (re.search(rf"({MESSAGES[mishap]}).*", one) for one in lines)), None)
+    found = next(
+        filter(None, (re.search(rf"({MESSAGES[mishap]}).*", line) for line in lines)), None
+    )
     message = f"“{' '.join(found[0].split())[:120].strip(' │')}”" if found else "no message"
     return f"{end}, {calls} calls, {result}{fate}; {message}".replace("|", "/")
 

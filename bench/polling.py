@@ -18,15 +18,15 @@ PAUSE = 0.05
 
 def read_processes() -> dict[int, tuple[int, float]]:
     """Return the parent and the CPU seconds of every process of this machine."""
-    found = {}
+    results = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             try:
                 words = (folder / "stat").read_text().rpartition(")")[2].split()
             except OSError:
                 continue
-            found[int(folder.name)] = int(words[1]), (int(words[11]) + int(words[12])) / TICKS
-    return found
+            results[int(folder.name)] = int(words[1]), (int(words[11]) + int(words[12])) / TICKS
+    return results
 
 
 def read_trees(roots: Sequence[int]) -> dict[int, float]:
@@ -35,14 +35,14 @@ def read_trees(roots: Sequence[int]) -> dict[int, float]:
     children: dict[int, list[int]] = {}
     for process, (parent, _) in processes.items():
         children.setdefault(parent, []).append(process)
-    found: dict[int, float] = {}
+    results: dict[int, float] = {}
     waiting = [root for root in roots if root in processes]
     while waiting:
         process = waiting.pop()
-        if process not in found:
-            found[process] = processes[process][1]
+        if process not in results:
+            results[process] = processes[process][1]
             waiting += children.get(process, [])
-    return found
+    return results
 
 
 def read_title(process: int) -> str:

@@ -118,7 +118,7 @@ def _make_chains() -> list[Text]:
 
 def measure_reader() -> dict[str, Pace]:
     """Return the pace on short replies and on chains of thought, in turns, the best of each."""
-    found = {}
+    results = {}
     for name, texts, count in (
         ("replies", list_replies(), REPLIES),
         ("chains of thought", list_chains(), CHAINS),
@@ -130,13 +130,13 @@ def measure_reader() -> dict[str, Pace]:
             for text, *rest in [texts[at % len(texts)]]
         ]
         turns = [(_time(_read, rows), _time(_pass, rows)) for _ in range(TURNS)]
-        found[name] = Pace(*(min(costs) for costs in zip(*turns, strict=True)))
-        pace = found[name]
+        results[name] = Pace(*(min(costs) for costs in zip(*turns, strict=True)))
+        pace = results[name]
         print(
             f"  {name}: {pace.reading * 1e6:.0f} µs a text ({1 / pace.reading:,.0f} a second)",
             flush=True,
         )
-    return found
+    return results
 
 
 def _time(

@@ -92,10 +92,10 @@ class Bench:
             "libraries": partial(refer, "libraries"),
             "score": partial(self.bench.score, Case(100)),
         }
-        found = self.bench.take_turns(works, 7)
-        yield compare("`answerkey --help`", found["help"], ("Python alone", found["nothing"]), 6)
+        result = self.bench.take_turns(works, 7)
+        yield compare("`answerkey --help`", result["help"], ("Python alone", result["nothing"]), 6)
         least = "the libraries that it imports"  # half of 0.5 s on the machine that set the promise
-        yield compare("`score` of 100 rows", found["score"], (least, found["libraries"]), 2)
+        yield compare("`score` of 100 rows", result["score"], (least, result["libraries"]), 2)
 
     def measure_scoring(self) -> Iterator[Row]:
         """Yield the rows of scoring short replies in JSON Lines by the default rule."""
@@ -133,13 +133,13 @@ class Bench:
                 "score on one core": partial(self.bench.score, case, cores="0"),
                 "reader": partial(self.bench.refer, "read", source),
             }
-            found = self.bench.take_turns(works, 2)
+            result = self.bench.take_turns(works, 2)
             name = f"`score` by `stated_answer`, {_count(case.rows)} different {shape}"
-            alone = found["reader"]
-            yield compare(name, found["score"], ("the reader alone, one process", alone), promise)
-            one_core = found["score on one core"].wall
-            ratio = found["score"].wall / one_core
-            seconds = f"{found['score'].wall:.2f} s"
+            alone = result["reader"]
+            yield compare(name, result["score"], ("the reader alone, one process", alone), promise)
+            one_core = result["score on one core"].wall
+            ratio = result["score"].wall / one_core
+            seconds = f"{result['score'].wall:.2f} s"
             limit = f"the same on one core: {one_core:.2f} s"
             yield Row("the same by the clock, two cores", seconds, "-", limit, ratio, 0.65)
 
@@ -158,11 +158,11 @@ class Bench:
                 for form in ("parquet", "jsonl", "csv")
             },
         }
-        found = bench.take_turns(works, 1)
+        result = bench.take_turns(works, 1)
         for name in ("audit", "audit-dataset", "report"):
-            yield compare(f"`{name}`", found[name], limit, None)
+            yield compare(f"`{name}`", result[name], limit, None)
         for form in ("parquet", "jsonl", "csv"):
-            yield compare(f"`export --to {form}`", found[form], limit, None)
+            yield compare(f"`export --to {form}`", result[form], limit, None)
 
     def measure_imports(self) -> Iterator[Row]:
         """Yield the rows of a log of another tool."""
@@ -173,12 +173,12 @@ class Bench:
             "run": partial(self._run, out),
             "json": partial(bench.refer, "json", source),
         }
-        found = bench.take_turns(works, 1)
-        limit = (f"Python's json reads it ({source.stat().st_size / 1e6:.0f} MB)", found["json"])
+        result = bench.take_turns(works, 1)
+        limit = (f"Python's json reads it ({source.stat().st_size / 1e6:.0f} MB)", result["json"])
         yield compare(
-            f"`import` of lm-eval's samples, {_count(case.rows)}", found["import"], limit, 4
+            f"`import` of lm-eval's samples, {_count(case.rows)}", result["import"], limit, 4
         )
-        yield compare("`run` of what was imported", found["run"], limit, 3)
+        yield compare("`run` of what was imported", result["run"], limit, 3)
 
     def measure_live(self) -> Iterator[Row]:
         """Yield the rows of live models, from what the scripts print."""

@@ -112,4 +112,4 @@ class Workbench:
                     f"  {name}: {cost.cpu:.2f} CPU s, {cost.wall:.2f} s, {cost.peak / 1e6:.0f} MB",
                     flush=True,
                 )
-        return {name: take_best(found) for name, found in costs.items()}
+        return {name: take_best(result) for name, result in costs.items()}

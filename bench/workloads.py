@@ -23,7 +23,9 @@ class Mix:
     def to_words(self) -> list[str]:
         """Return the mix as words of the generator's command line."""
         return [
-            word for one in fields(self) for word in (f"--{one.name}", str(getattr(self, one.name)))
+            word
+            for field in fields(self)
+            for word in (f"--{field.name}", str(getattr(self, field.name)))
         ]
 
 

@@ -64,8 +64,8 @@ def make_cases() -> str:
         re.split(r" *(?<!\\)\| *", row)[1:-1]
         for row in CASES.read_text(encoding="utf-8").splitlines()
     ]
-    found = {row[0]: row for row in reversed(rows) if row[1:2] == ["`A B C D`"]}
-    shown = [found[f"`{completion}`"] for completion in SELECTED]
+    results = {row[0]: row for row in reversed(rows) if row[1:2] == ["`A B C D`"]}
+    shown = [results[f"`{completion}`"] for completion in SELECTED]
     lines = [f"| {row[0]} | {row[5] or row[4]} | {row[6]} |" for row in shown]
     return "\n".join(["| completion | verdict | why |", "|---|---|---|", *lines, ""])
 
@@ -77,10 +77,12 @@ def make_command(name: str) -> str:
     text = re.sub(
         r"[ \n]*\n[ \n]*\n[ \n]*", "\n\n", (command.help or "").strip().replace("\b\n", "")
     )
-    shared = {} if name == "run" else {describe(one): one for one in list_options(run)}
-    own = [one for one in list_options(command) if describe(one) not in shared]
+    shared = {} if name == "run" else {describe(option): option for option in list_options(run)}
+    own = [option for option in list_options(command) if describe(option) not in shared]
     lines = [f"- {spell(one)}: {(one.help or '').strip().rstrip('.')}" for one in own]
-    others = [form for one in list_options(command) if one not in own for form in list_forms(one)]
+    others = [
+        form for option in list_options(command) if option not in own for form in list_forms(option)
+    ]
     names = ", ".join(f"`{form}`" for form in others)
     return "\n\n".join(
         [
@@ -126,7 +128,9 @@ def load_command(name: str) -> click.Command:
 def list_options(command: click.Command) -> list[click.Option]:
     """Return the options that not every command has."""
     return [
-        one for one in command.params if isinstance(one, click.Option) and one.name not in COMMON
+        parameter
+        for parameter in command.params
+        if isinstance(parameter, click.Option) and parameter.name not in COMMON
     ]
 
 

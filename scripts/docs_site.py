@@ -122,18 +122,18 @@ class Site:
 
     def _expand(self, entry: str, present: Sequence[Path], named: Sequence[str]) -> list[Path]:
         if entry.endswith("/"):
-            found = [file for file in present if file.is_relative_to(self.docs / entry)]
+            results = [file for file in present if file.is_relative_to(self.docs / entry)]
         elif entry == "*.md":
-            found = [
+            results = [
                 file for file in present if file.parent == self.docs and file.name not in named
             ]
         else:
-            found = [file for file in [(self.docs / entry).resolve()] if file.exists()]
-        if not found:
+            results = [file for file in [(self.docs / entry).resolve()] if file.exists()]
+        if not results:
             raise SiteError(f"mkdocs.yml: nav: there is no page for {entry!r}")
         order = [target for _, target in self._index()]
         return sorted(
-            found,
+            results,
             key=lambda file: (
                 file.name != "README.md",
                 order.index(file) if file in order else 999,
@@ -152,14 +152,14 @@ class Site:
 
     def _index(self) -> list[tuple[str, Path]]:
         """Return what docs/index.md links to, with the group in which it stands."""
-        found = []
+        results = []
         group = ""
         for line in (self.docs / "index.md").read_text(encoding="utf-8").splitlines():
             if lead := LEAD.match(line):
                 group = "".join(filter(None, lead.groups()))
             links = [link[1].partition("#")[0] for link in LINK.findall(line)]
-            found += [(group, (self.docs / link).resolve()) for link in links]
-        return found
+            results += [(group, (self.docs / link).resolve()) for link in links]
+        return results
 
     def _name(self, file: Path) -> str:
         return file.relative_to(self.root).as_posix()
@@ -255,16 +255,16 @@ class Site:
 
 def read_title(file: Path) -> str:
     """Return the title of a page, as plain text."""
-    found = TITLE.search(FENCE.sub("", file.read_text(encoding="utf-8")))
-    if found is None:
+    result = TITLE.search(FENCE.sub("", file.read_text(encoding="utf-8")))
+    if result is None:
         raise SiteError(f"{file.name} has no title (`# …`)")
-    return found[1].replace("`", "").strip()
+    return result[1].replace("`", "").strip()
 
 
 def split_config(root: Path) -> tuple[str, str]:
     """Return what stands in mkdocs.yml before `nav`, and the list that is `nav`."""
-    settings, found, nav = (root / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")
-    if not found:
+    settings, result, nav = (root / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")
+    if not result:
         raise SiteError("mkdocs.yml has no `nav`, which is its last setting")
     return settings, nav
 
@@ -379,11 +379,11 @@ def check(site: Path) -> Iterator[str]:
         yield from (
             f"{name}: loads {one} from another host" for one in page.loaded if REMOTE.match(one)
         )
-        left = [one[:60] for one in page.texts if LEFT_OVER.search(one)]
+        left = [text[:60] for text in page.texts if LEFT_OVER.search(text)]
         yield from (f"{name}: Markdown left as text: {one!r}" for one in left)
     for style in sorted(site.rglob("*.css")):
-        for found in STYLE_LOADS.findall(style.read_text(encoding="utf-8")):
-            yield f"{style.relative_to(site).as_posix()}: loads {found} from another host"
+        for result in STYLE_LOADS.findall(style.read_text(encoding="utf-8")):
+            yield f"{style.relative_to(site).as_posix()}: loads {result} from another host"
 
 
 def main() -> int:

@@ -254,7 +254,7 @@ def make_sbom(parts: Sequence[Part], version: str) -> dict[str, object]:
 
 
 def _describe_part(part: Part) -> dict[str, object]:
-    hashes = [{"alg": "SHA-256", "content": one} for one in part.hashes]
+    hashes = [{"alg": "SHA-256", "content": digest} for digest in part.hashes]
     page = f"https://pypi.org/project/{part.name}/{part.version}/"
     described: dict[str, object] = {
         "type": "library",
@@ -272,10 +272,10 @@ def _describe_part(part: Part) -> dict[str, object]:
 def read_version() -> str:
     """Return the version of the project."""
     text = (ROOT / "src" / "answerkey" / "_version.py").read_text(encoding="utf-8")
-    found = re.search(r"\"([^\"]+)\"", text.partition("__version__")[2])
-    if found is None:
+    result = re.search(r"\"([^\"]+)\"", text.partition("__version__")[2])
+    if result is None:
         raise ValueError("no version in `_version.py`")
-    return found[1]
+    return result[1]
 
 
 def audit(parts: Sequence[Part], url: str = OSV) -> list[str] | None:
@@ -317,14 +317,14 @@ def main() -> int:
     if what == "sbom":
         print(json.dumps(make_sbom(read_lock(LOCKS[0]), read_version()), indent=2))
         return 0
-    found = audit(list_parts()) if what == "audit" else {"check": check, "build": build}[what]()
-    if found is None:
+    results = audit(list_parts()) if what == "audit" else {"check": check, "build": build}[what]()
+    if results is None:
         print(
             "audit: the database of known weaknesses cannot be reached; nothing was looked up",
             file=sys.stderr,
         )
         return 0
-    for one in found:
+    for one in results:
         print(one, file=sys.stderr)
     if what == "build":
         sizes = [
@@ -332,9 +332,9 @@ def main() -> int:
             for file in sorted((ROOT / "dist").iterdir())
         ]
         print(f"build: {', '.join(sizes)}")
-    elif not found:
+    elif not results:
         print(f"{what}: nothing found, {len(list_parts())} locked packages")
-    return 1 if found else 0
+    return 1 if results else 0
 
 
 if __name__ == "__main__":

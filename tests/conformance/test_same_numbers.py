@@ -220,8 +220,8 @@ def test_completions_of_another_file_give_the_same_numbers(
     questions = [
         {name: value for name, value in row.items() if name != "completion"} for row in ROWS
     ]
-    found = run_rows(tmp_path, "rows.csv", questions, completions=str(tmp_path / "said.jsonl"))
-    assert found == expected
+    result = run_rows(tmp_path, "rows.csv", questions, completions=str(tmp_path / "said.jsonl"))
+    assert result == expected
 
 
 @pytest.mark.usefixtures("quick_workers")

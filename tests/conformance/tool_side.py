@@ -104,8 +104,8 @@ def read_lm_eval(module: Any, rows: Sequence[Row]) -> Iterable[str]:  # noqa: AN
         regex_pattern=r"(\([A-Z]\))", group_select=-1, ignore_case=True, ignore_punctuation=True
     )
     texts, docs = [[row["text"]] for row in rows], [{"choices": row["options"]} for row in rows]
-    for (found,) in extract.apply(texts, docs):
-        yield found.strip("()")
+    for (result,) in extract.apply(texts, docs):
+        yield result.strip("()")
 
 
 def read_lighteval(module: Any, rows: Sequence[Row]) -> Iterable[str]:  # noqa: ANN401 - the tool's
@@ -157,8 +157,8 @@ def main(folder: str, tool: str) -> None:
     rows = [json.loads(line) for line in sys.stdin]
     wanted, read = TOOLS[tool]
     sys.meta_path.insert(0, Imports(Path(folder), wanted))
-    for found in read(importlib.import_module(wanted[-1]), rows):
-        print(json.dumps(found))  # noqa: T201 - the other side reads it
+    for result in read(importlib.import_module(wanted[-1]), rows):
+        print(json.dumps(result))  # noqa: T201 - the other side reads it
 
 
 if __name__ == "__main__":

@@ -89,8 +89,8 @@ class Block:
 
 def collect_blocks() -> list[Block]:
     """Return all there is to run, page by page."""
-    found = [block for page in PAGES for block in _read_page(page)]
-    return found + [
+    results = [block for page in PAGES for block in _read_page(page)]
+    return results + [
         block for file in CI_FILES for block in _read_ci(_name(file), file.read_text("utf-8"))
     ]
 
@@ -112,8 +112,8 @@ def _name(path: Path) -> str:
 
 def _list_fences(page: Path) -> Iterator[tuple[int, str, str]]:
     text = page.read_text(encoding="utf-8")
-    for found in FENCE.finditer(text):
-        yield text.count("\n", 0, found.start()) + 1, found[1], found[2]
+    for result in FENCE.finditer(text):
+        yield text.count("\n", 0, result.start()) + 1, result[1], result[2]
 
 
 def _read_page(page: Path) -> Iterator[Block]:
@@ -135,13 +135,13 @@ def _read_table(name: str, text: str) -> Iterator[Block]:
     commands: list[Command] = []
     start = 0
     for number, row in enumerate(text.splitlines(), 1):
-        found = re.search(r"^\|(.*)\| *`(answerkey [^`]+)` *\|$", row)
-        if commands and not (found and found[1].split("|")[0].strip() == ""):
+        result = re.search(r"^\|(.*)\| *`(answerkey [^`]+)` *\|$", row)
+        if commands and not (result and result[1].split("|")[0].strip() == ""):
             yield Block(name, start, tuple(commands))
             commands = []
-        if found:
+        if result:
             start = start if commands else number
-            commands.append(Command(found[2], _read_code(found[1])))
+            commands.append(Command(result[2], _read_code(result[1])))
 
 
 def _read_code(text: str) -> int:
@@ -333,17 +333,17 @@ class Desk:
 
 def _list_files(folder: Path) -> dict[str, tuple[int, int] | None]:
     """Return the size and the time of every file below a folder, None for a folder."""
-    found: dict[str, tuple[int, int] | None] = {}
+    results: dict[str, tuple[int, int] | None] = {}
     waiting = [folder]
     while waiting:
         for one in os.scandir(waiting.pop()):
             is_folder = one.is_dir(follow_symlinks=False)
             seen = one.stat(follow_symlinks=False)
-            found[os.path.relpath(one.path, folder)] = (
+            results[os.path.relpath(one.path, folder)] = (
                 None if is_folder else (seen.st_size, seen.st_mtime_ns)
             )
             waiting += [Path(one.path)] if is_folder else []
-    return found
+    return results
 
 
 def follow_python(source: str, names: dict[str, object]) -> Iterator[str]:

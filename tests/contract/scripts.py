@@ -12,10 +12,10 @@ ROOT = Path(__file__).parents[2]
 
 def load_script(name: str) -> Any:  # noqa: ANN401  # a script is no module of ours
     """Return a script of the folder `scripts` as a module."""
-    found = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
-    if found is None or found.loader is None:
+    result = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    if result is None or result.loader is None:
         raise RuntimeError("the script is there")
-    module = importlib.util.module_from_spec(found)
+    module = importlib.util.module_from_spec(result)
     sys.modules[name] = module
-    found.loader.exec_module(module)
+    result.loader.exec_module(module)
     return module

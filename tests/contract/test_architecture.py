@@ -62,12 +62,12 @@ def test_syntax_trees_are_built_in_one_place() -> None:
     """Which lets one thread at a time: in two, Python up to 3.11.7 raises SystemError."""
     source = ROOT / "src" / "answerkey"
     pattern = re.compile(r"\bast\.parse\(|\bliteral_eval\((?!(parse_syntax|tree|key|value)\b)")
-    found = [
+    results = [
         path.relative_to(source).as_posix()
         for path in source.rglob("*.py")
         if pattern.search(path.read_text(encoding="utf-8"))
     ]
-    assert found == ["text.py"]
+    assert results == ["text.py"]
 
 
 def test_every_file_and_name_of_the_walk_exists() -> None:
@@ -112,8 +112,8 @@ def test_a_sample_goes_the_way_of_the_walk(
     assert done.code == 0, done.err
     steps = [(str(ROOT / "src" / "answerkey" / file), name) for file, name in STEPS]
     assert 8 <= len(steps) <= 10
-    assert [one for one in steps if one not in calls] == []
-    firsts = [calls.index(one) for one in steps]
+    assert [step for step in steps if step not in calls] == []
+    firsts = [calls.index(step) for step in steps]
     assert firsts == sorted(firsts)
 
 
@@ -152,10 +152,13 @@ def test_the_order_of_packages_is_the_one_that_is_checked() -> None:
     (listed,) = re.findall(r"^```\n(cli\n.*?)\n```", TEXT, re.MULTILINE | re.DOTALL)
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     layers = next(
-        one["layers"] for one in settings["tool"]["importlinter"]["contracts"] if "layers" in one
+        setting["layers"]
+        for setting in settings["tool"]["importlinter"]["contracts"]
+        if "layers" in setting
     )
     there = [
-        " | ".join(one for one in re.split(" [|:] ", layer) if "(" not in one) for layer in layers
+        " | ".join(part for part in re.split(" [|:] ", layer) if "(" not in part)
+        for layer in layers
     ]
     assert listed.splitlines() == [layer for layer in there if layer]
 

@@ -16,8 +16,8 @@ DATASETS = (ROOT / "docs" / "reference" / "audit-dataset.md").read_text(encoding
 def read_kinds(*modules: str) -> set[str]:
     """Return the kinds of findings that modules name."""
     texts = "\n".join((SOURCE / f"{name}.py").read_text(encoding="utf-8") for name in modules)
-    found = set(re.findall(r'"([A-Z]{4,}(?:_[A-Z]+)+|ONE_CHOICE|FORMAT|CUT_OFF|MOJIBAKE)"', texts))
-    return found | set(re.findall(r'Finding\(\s*"([A-Z_]+)"', texts))
+    result = set(re.findall(r'"([A-Z]{4,}(?:_[A-Z]+)+|ONE_CHOICE|FORMAT|CUT_OFF|MOJIBAKE)"', texts))
+    return result | set(re.findall(r'Finding\(\s*"([A-Z_]+)"', texts))
 
 
 def list_documented(page: str) -> set[str]:

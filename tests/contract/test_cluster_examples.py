@@ -267,9 +267,9 @@ def test_the_commands_of_the_ray_job_are_ones_that_answerkey_reads() -> None:
     for command in re.findall("answerkey ([^;>]+)", script):
         name, *words = shlex.split(command)
         above = click.Context(app, **app.context_settings)
-        found = app.get_command(above, name)
-        assert found is not None
-        context = found.make_context(name, words, parent=above, resilient_parsing=False)
+        result = app.get_command(above, name)
+        assert result is not None
+        context = result.make_context(name, words, parent=above, resilient_parsing=False)
         assert context.params.get("engine", "ray") == "ray"
         assert " s3://evals/runs/ray-1" in command
         names.append(name)

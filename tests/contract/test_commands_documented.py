@@ -46,8 +46,10 @@ def test_the_page_has_every_command_and_no_other() -> None:
 def test_every_option_is_in_the_section_of_its_command(name: str) -> None:
     """No option is undocumented, short forms included."""
     section = read_sections()[f"answerkey {name}"]
-    options = [one for one in load_command(name).params if isinstance(one, click.Option)]
-    forms = [form for one in options for form in (*one.opts, *one.secondary_opts)]
+    options = [
+        parameter for parameter in load_command(name).params if isinstance(parameter, click.Option)
+    ]
+    forms = [form for option in options for form in (*option.opts, *option.secondary_opts)]
     names = [form for form in forms if form not in COMMON]
     assert [form for form in names if f"`{form}" not in section] == []
 
@@ -55,8 +57,8 @@ def test_every_option_is_in_the_section_of_its_command(name: str) -> None:
 @pytest.mark.parametrize("name", command_names())
 def test_no_section_invents_an_option(name: str) -> None:
     """Each option that a section shows in code is an option of some command."""
-    options = [one for other in command_names() for one in load_command(other).params]
-    known = {form for one in options for form in (*one.opts, *one.secondary_opts)}
+    options = [parameter for other in command_names() for parameter in load_command(other).params]
+    known = {form for option in options for form in (*option.opts, *option.secondary_opts)}
     shown = set(re.findall(r"`(--[a-z0-9-]+)", read_sections()[f"answerkey {name}"]))
     assert shown <= known | set(COMMON)
 

@@ -24,9 +24,9 @@ LOCKED = "--require-hashes -r requirements/run.lock"
 def read_lines() -> list[tuple[str, str]]:
     """Return the instructions of the Dockerfile with their arguments."""
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", "")
-    found = [LINE.match(line) for line in text.splitlines() if line and not line.startswith("#")]
-    assert all(found)
-    return [(one[1], one[2]) for one in found if one]
+    results = [LINE.match(line) for line in text.splitlines() if line and not line.startswith("#")]
+    assert all(results)
+    return [(one[1], one[2]) for one in results if one]
 
 
 def is_sent(name: str) -> bool:
@@ -36,8 +36,12 @@ def is_sent(name: str) -> bool:
     sent = True
     for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines():
         pattern = line.removeprefix("!")
-        parents = [name, *(str(one) for one in Path(name).parents)]
-        if line and line[0] != "#" and any(fnmatch(one, pattern) for one in parents if one != "."):
+        parents = [name, *(str(parent) for parent in Path(name).parents)]
+        if (
+            line
+            and line[0] != "#"
+            and any(fnmatch(parent, pattern) for parent in parents if parent != ".")
+        ):
             sent = line.startswith("!")
     return sent
 

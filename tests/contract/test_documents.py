@@ -128,7 +128,7 @@ def test_every_block_does_what_its_page_says(
     """Each command ends with the exit code of the page, else with 0, and prints what the page
     shows.
     """
-    if any("s3://" in one.text and not is_not_run(one.text) for one in block.commands):
+    if any("s3://" in command.text and not is_not_run(command.text) for command in block.commands):
         request.getfixturevalue("store")
     if told := desk.carry_out(block, is_not_run):
         pytest.fail("\n".join(told), pytrace=False)
@@ -137,7 +137,9 @@ def test_every_block_does_what_its_page_says(
 def test_what_is_not_run_is_still_there() -> None:
     """A reason without a command is out of date."""
     texts = [
-        text for block in BLOCKS for text in (block.source, *(one.text for one in block.commands))
+        text
+        for block in BLOCKS
+        for text in (block.source, *(command.text for command in block.commands))
     ]
     assert [one for one in NOT_RUN if not any(re.search(one, text) for text in texts)] == []
 
@@ -157,7 +159,10 @@ def test_every_example_is_run() -> None:
     own.
     """
     commands = [
-        one.text for block in BLOCKS if block.page == "examples/README.md" for one in block.commands
+        command.text
+        for block in BLOCKS
+        if block.page == "examples/README.md"
+        for command in block.commands
     ]
     named = {
         name for text in commands for name in re.findall(r"^answerkey \w+ examples/(\w+)", text)
@@ -184,7 +189,10 @@ def test_every_target_of_make_is_there() -> None:
         re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     )
     commands = [
-        one.text for block in BLOCKS for one in block.commands if one.text.startswith("make ")
+        command.text
+        for block in BLOCKS
+        for command in block.commands
+        if command.text.startswith("make ")
     ]
     inline = re.findall(r"`make ([a-z -]+)`", "\n".join(page.read_text("utf-8") for page in PAGES))
     named = {word for text in commands for word in text.split()[1:]} | set(" ".join(inline).split())

@@ -1759,7 +1759,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let calls be tried twice, and shortly."""
     quick = {"attempts": 2, "unreadable_attempts": 2, "attempt_seconds": 0.5, "reach_seconds": 0.2}
     quick |= {"first_wait": 0.01}
-    usual = tuple(quick.get(one.name, one.default) for one in fields(Limits))
+    usual = tuple(quick.get(field.name, field.default) for field in fields(Limits))
     monkeypatch.setattr(Limits.__init__, "__defaults__", usual)
 
 
@@ -1822,9 +1822,13 @@ def test_the_command_to_paste_works(
 def test_every_message_has_its_parts() -> None:
     """There are more than 65 mistakes; each message says what to do, and where wherever there is a place."""
     assert len(MISTAKES) >= 65
-    assert len({one.said for one in MISTAKES}) == len(MISTAKES)
-    for one in MISTAKES:
-        assert one.said.startswith("error[E"), one.name
-        assert "\n  = help: " in one.said, one.name
-        is_about_a_file = one.words.split()[0] in {"run", "score"} and "--model" not in one.words
-        assert not is_about_a_file or re.search(r"\n  --> |: `--|option '--", one.said), one.name
+    assert len({mistake.said for mistake in MISTAKES}) == len(MISTAKES)
+    for mistake in MISTAKES:
+        assert mistake.said.startswith("error[E"), mistake.name
+        assert "\n  = help: " in mistake.said, mistake.name
+        is_about_a_file = (
+            mistake.words.split()[0] in {"run", "score"} and "--model" not in mistake.words
+        )
+        assert not is_about_a_file or re.search(r"\n  --> |: `--|option '--", mistake.said), (
+            mistake.name
+        )

@@ -92,7 +92,7 @@ def test_recipe_gives_a_run(
         monkeypatch.setenv(f"{name.upper()}_BASE_URL", server.url)
         words = ("--model", f"{name}/{model}", "--num-samples", 4, "--cache-policy", "no-cache")
         done = call("run", ROOT / "examples" / "quickstart", *words, "--out", "a", "--json")
-        requests = [one for one in server.asked.requests if one.method == "POST"]
+        requests = [request for request in server.asked.requests if request.method == "POST"]
     assert done.code == 0
     (task,) = done.json["tasks"]
     assert task["counts"] == dict.fromkeys(task["counts"], 0) | {
@@ -100,11 +100,11 @@ def test_recipe_gives_a_run(
         "scored": 4,
         "valid": 4,
     }
-    assert {(one.path, (one.body or {})["model"]) for one in requests} == {
+    assert {(request.path, (request.body or {})["model"]) for request in requests} == {
         ("/v1/chat/completions", model)
     }
     assert len(requests) == 4
-    assert not any("authorization" in one.headers for one in requests)
+    assert not any("authorization" in request.headers for request in requests)
     (file,) = Path("a").glob("tasks/*/completions/*.parquet")
     stored = pl.read_parquet(file)
     assert stored["reasoning"].to_list() == ["B it is."] * 4
@@ -135,9 +135,9 @@ def test_guide_names_the_servers_that_there_are() -> None:
     """Each row has the provider's name."""
     row = re.compile(r"^\| (?:\[(.+?)\]\(.+?\)|(.+?)) \| (.+?) \| `(\w+)/NAME` \|$", re.MULTILINE)
     rows = row.findall(GUIDE.read_text(encoding="utf-8"))
-    found = {name: (linked or plain, start) for linked, plain, start, name in rows}
-    assert list(found) == ["vllm", "sglang", "llamacpp", "ollama", "lmstudio"]
-    for name, (title, start) in found.items():
+    results = {name: (linked or plain, start) for linked, plain, start, name in rows}
+    assert list(results) == ["vllm", "sglang", "llamacpp", "ollama", "lmstudio"]
+    for name, (title, start) in results.items():
         assert title
         assert start
         assert PROVIDERS[name].is_local

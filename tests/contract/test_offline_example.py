@@ -61,11 +61,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def load_script() -> Any:  # noqa: ANN401 - a module
     """Return the example as a module."""
-    found = importlib.util.spec_from_file_location("generate_offline", SCRIPT)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
+    result = importlib.util.spec_from_file_location("generate_offline", SCRIPT)
+    assert result is not None
+    assert result.loader is not None
+    module = importlib.util.module_from_spec(result)
+    result.loader.exec_module(module)
     return module
 
 
@@ -127,8 +127,8 @@ def test_images_reach_the_engine_as_parts(folder: Path, call: Callable[..., Any]
     assert call("export-prompts", str(images), "-o", "prompts.parquet").code == 0
     messages = pl.read_parquet(folder / "prompts.parquet")["messages"].to_list()
     parts = load_script().read_parts(messages[0][-1])["content"]
-    assert {one["type"] for one in parts} == {"image_url", "text"}
-    address = next(one["image_url"]["url"] for one in parts if one["type"] == "image_url")
+    assert {part["type"] for part in parts} == {"image_url", "text"}
+    address = next(part["image_url"]["url"] for part in parts if part["type"] == "image_url")
     assert address.startswith("data:image/png;base64,")
     plain = {"role": "user", "content": "[1] Which?"}
     assert load_script().read_parts(plain) == plain

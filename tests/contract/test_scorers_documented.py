@@ -31,7 +31,7 @@ def test_every_field_has_its_line(name: str) -> None:
     """The table of fields lists exactly the fields of the scorer."""
     fields = dataclasses.fields(SCORERS[name])  # type: ignore[arg-type]  # scorers are dataclasses
     assert list_rows(read_page(name), "Fields") == [
-        one.name for one in fields if not one.name.startswith("_")
+        field.name for field in fields if not field.name.startswith("_")
     ]
 
 

@@ -120,7 +120,7 @@ def test_the_list_of_parts_names_every_locked_package_and_what_needs_it() -> Non
     assert all(one["externalReferences"][0]["hashes"] for one in sbom["components"])
     needs = {one["ref"]: one["dependsOn"] for one in sbom["dependencies"]}
     assert needs.keys() == refs
-    assert {ref for one in needs.values() for ref in one} <= refs
+    assert {ref for need in needs.values() for ref in need} <= refs
     own = [ref.split("/")[1].split("@")[0] for ref in needs["pkg:pypi/answerkey@1.2.3"]]
     assert {"click", "jinja2", "polars", "pydantic"} <= set(own)
 
@@ -149,7 +149,7 @@ def test_known_weaknesses_are_named_and_a_missing_network_is_no_failure() -> Non
         assert SUPPLY.audit(parts, url) == ["b 2.0: GHSA-1"]
         thread.join()
     assert asked == [
-        {"queries": [{"package": {"purl": f"pkg:pypi/{one}"}} for one in ("a@1.0", "b@2.0")]}
+        {"queries": [{"package": {"purl": f"pkg:pypi/{name}"}} for name in ("a@1.0", "b@2.0")]}
     ]
     assert SUPPLY.audit(parts, url) is None
 

@@ -62,6 +62,6 @@ def test_every_option_has_its_type() -> None:
     """`RunOptions` names exactly the fields of `Options`; `score` is given samples and
     completions.
     """
-    names = {one.name for one in fields(Options)}
+    names = {field.name for field in fields(Options)}
     assert names == RunOptions.__optional_keys__
     assert names - ScoreOptions.__optional_keys__ == {"dataset", "completions"}

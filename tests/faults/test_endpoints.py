@@ -72,10 +72,12 @@ def test_a_fifth_of_faults_changes_nothing_in_the_answers() -> None:
         with ModelClient(connection, CallSettings(limits=QUICK)) as asker:
             completions = asker.complete(make_calls(connection, COUNT))
         asked = server.asked
-    assert [one.text for one in completions] == [f"question {number}" for number in range(COUNT)]
+    assert [completion.text for completion in completions] == [
+        f"question {number}" for number in range(COUNT)
+    ]
     assert asked.answered == COUNT
     assert asked.total == COUNT + sum(asked.faults.values())
-    assert sum(one.attempts or 0 for one in completions) == asked.total
+    assert sum(completion.attempts or 0 for completion in completions) == asked.total
     assert sum(asked.faults.values()) > 0.15 * COUNT
 
 
@@ -91,8 +93,10 @@ def test_a_fault_without_end_is_an_error_of_the_call(fault: str) -> None:
         with ModelClient(connection, CallSettings(limits=limits)) as asker:
             completions = asker.complete(make_calls(connection, 20))
         total = server.asked.total
-    assert [(one.status, one.attempts) for one in completions] == [(CompletionStatus.ERROR, 3)] * 20
-    assert all(one.error for one in completions)
+    assert [(completion.status, completion.attempts) for completion in completions] == [
+        (CompletionStatus.ERROR, 3)
+    ] * 20
+    assert all(completion.error for completion in completions)
     assert total == 60
 
 
@@ -118,7 +122,7 @@ def test_an_endpoint_of_web_pages_or_server_errors_is_given_up(
             asker.complete(make_calls(connection, 1))
             server.change(faults={fault: 1.0}, faulty_attempts=None)
             completions = asker.complete(make_calls(connection, 20)[1:])
-    assert {one.error for one in completions} == {error}
+    assert {completion.error for completion in completions} == {error}
 
 
 @pytest.mark.parametrize("fault", ["400", "405", "422"])
@@ -129,7 +133,7 @@ def test_a_bad_request_is_sent_once(fault: str) -> None:
         with ModelClient(connection, CallSettings(limits=QUICK)) as asker:
             completions = asker.complete(make_calls(connection, 20))
         assert server.asked.total == 20
-    assert all((one.error or "").startswith(f"HTTP {fault}") for one in completions)
+    assert all((completion.error or "").startswith(f"HTTP {fault}") for completion in completions)
 
 
 def test_the_deadline_holds() -> None:
@@ -144,7 +148,8 @@ def test_the_deadline_holds() -> None:
             completions = asker.complete(make_calls(connection, 6)[1:])
         assert time.monotonic() - begun < HANGS
     assert all(
-        (one.error or "").startswith("no whole reply from `127.0.0.1`") for one in completions
+        (completion.error or "").startswith("no whole reply from `127.0.0.1`")
+        for completion in completions
     )
 
 
@@ -224,7 +229,7 @@ def test_an_endpoint_with_limits_answers_everything(limit: dict[str, float]) -> 
         with ModelClient(connection, CallSettings(limits=limits)) as asker:
             completions = asker.complete(make_calls(connection, 400))
         assert server.asked.answered == 400
-    assert all(one.status is CompletionStatus.OK for one in completions)
+    assert all(completion.status is CompletionStatus.OK for completion in completions)
 
 
 def test_a_server_that_goes_away_is_given_up() -> None:

@@ -250,14 +250,14 @@ def expected(
     process: FaultyProcess, server: TestServer, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, object]:
     """Return the numbers of runs in which nothing fails, by where their answers come from."""
-    found: dict[str, object] = {}
+    results: dict[str, object] = {}
     for source, url, least in (("live", server.url, FIRST), ("recorded", None, FIRST_RECORDED)):
         place = make_place(tmp_path_factory.mktemp(source), url)
         done = call(process, place, *place.words, fault=Fault(GROWING))
         assert done.code == 0, done.err
         assert (done.operations or 0) >= least, done.operations
-        found[source] = read_numbers(place)
-    return found
+        results[source] = read_numbers(place)
+    return results
 
 
 @pytest.mark.parametrize(("source", "kind", "number"), list_cases())

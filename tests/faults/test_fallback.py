@@ -70,8 +70,8 @@ def read_completion(text: str) -> str:
     """Read a completion as a fallback would: the letter in brackets."""
     shown = re.search(r"\n(--- \w+ ---)\n(.*)\n\1\n", text, re.DOTALL)
     assert shown is not None
-    found = re.search(r"\[([A-D])\]", shown[2])
-    return found[1] if found else "NONE"
+    result = re.search(r"\[([A-D])\]", shown[2])
+    return result[1] if result else "NONE"
 
 
 def say(messages: Messages) -> str | Reply:
@@ -142,7 +142,7 @@ def write_run(folder: Path, url: str, extraction: object = None, **definition: o
 
 def count_asked(server: TestServer) -> tuple[int, int]:
     """Return how often the model was asked, and the fallback."""
-    models = [str((one.body or {}).get("model")) for one in server.asked.requests]
+    models = [str((request.body or {}).get("model")) for request in server.asked.requests]
     return models.count("m-mine"), models.count("m-small")
 
 
@@ -153,7 +153,7 @@ def list_scores(run: ak.Run) -> list[dict[str, Any]]:
 
 def list_found(run: ak.Run) -> list[str | None]:
     """Return the choices that were read, row by row."""
-    return [one["metadata"]["predicted_choice"] for one in list_scores(run)]
+    return [score["metadata"]["predicted_choice"] for score in list_scores(run)]
 
 
 def read_numbers(run: ak.Run) -> dict[str, Any]:
@@ -174,8 +174,8 @@ def test_fallback_reads_what_the_rule_cannot(server: TestServer, project: Path) 
     run = ak.run(write_run(project, server.url), out=project / "run")
     assert (run.status, count_asked(server)) == ("complete", (16, ASKED))
     assert list_found(run) == FOUND * 2
-    bodies = [one.body or {} for one in server.asked.requests]
-    asked = [str(one["messages"]) for one in bodies if one["model"] == "m-small"]
+    bodies = [request.body or {} for request in server.asked.requests]
+    asked = [str(body["messages"]) for body in bodies if body["model"] == "m-small"]
     assert [re.findall(r"A\. w(\d+)", one)[0] for one in asked] == [
         "4",
         "5",
@@ -203,11 +203,11 @@ def test_share_accuracy_and_the_number_without_it(
     assert alone.metrics["Accuracy"].value == 6 / 16
     assert "fallback" not in alone.tasks["quiz"].totals
     (told,) = call("show", project / "run", "--json").json["tasks"]
-    found = told["fallback"]["quiz"]
-    assert (found["model"], found["share"], found["accuracy"]) == ("small", 0.5, 0.5)
-    assert (found["with_it"]["accuracy"], found["without_it"]["accuracy"]) == (0.5, 6 / 16)
-    assert (found["with_it"]["invalid"], found["without_it"]["invalid"]) == (6, 10)
-    assert found["without_it"]["interval"] == pytest.approx(alone.metrics["Accuracy"].interval)
+    result = told["fallback"]["quiz"]
+    assert (result["model"], result["share"], result["accuracy"]) == ("small", 0.5, 0.5)
+    assert (result["with_it"]["accuracy"], result["without_it"]["accuracy"]) == (0.5, 6 / 16)
+    assert (result["with_it"]["invalid"], result["without_it"]["invalid"]) == (6, 10)
+    assert result["without_it"]["interval"] == pytest.approx(alone.metrics["Accuracy"].interval)
     shown = " ".join(call("show", project / "run", "-v").out.split())
     assert (
         "Fallback small: asked about 8 of 16 completions (50.00 %), it named a choice in 4, the"
@@ -223,8 +223,8 @@ def test_what_actions_leave_out_counts_on_neither_side(server: TestServer, proje
     left = {"expression": "{{ sample.question }}", "op": "equals", "value": "q4"}
     action = {"key": "one", "filter": left, "action": "exclude_from_metrics"}
     run = ak.run(write_run(project, server.url, actions=[action]), out=project / "run")
-    found = run.tasks["quiz"].totals["fallback"]["quiz"]
-    assert (found["n"], found["asked"], found["named"], found["correct"]) == (15, 7, 3, 1)
+    result = run.tasks["quiz"].totals["fallback"]["quiz"]
+    assert (result["n"], result["asked"], result["named"], result["correct"]) == (15, 7, 3, 1)
 
 
 def test_trials_are_read_one_by_one(server: TestServer, project: Path) -> None:
@@ -241,18 +241,18 @@ def test_options_are_shown_as_the_model_saw_them(server: TestServer, project: Pa
     order = {"options": "{{ sample.options }}", "orders": "rotations"}
     file = write_run(project, server.url, choice_order=order)
     run = ak.run(file, out=project / "run", num_samples=5)
-    bodies = [one.body or {} for one in server.asked.requests]
-    asked = [str(one["messages"][0]["content"]) for one in bodies if one["model"] == "m-small"]
+    bodies = [request.body or {} for request in server.asked.requests]
+    asked = [str(body["messages"][0]["content"]) for body in bodies if body["model"] == "m-small"]
     assert {re.findall(r"^B\. (\w)4$", one, re.MULTILINE)[0] for one in asked} == {
         "w",
         "x",
         "y",
         "z",
     }
-    found = [one["metadata"] for one in list_scores(run)[-4:]]
-    assert {one["extraction_rule"] for one in found} == {"stated_answer/fallback"}
-    assert {one["predicted_choice"] for one in found} == {"B"}
-    assert sorted(one["predicted_option"] for one in found) == ["A", "B", "C", "D"]
+    results = [score["metadata"] for score in list_scores(run)[-4:]]
+    assert {one["extraction_rule"] for one in results} == {"stated_answer/fallback"}
+    assert {one["predicted_choice"] for one in results} == {"B"}
+    assert sorted(one["predicted_option"] for one in results) == ["A", "B", "C", "D"]
     assert run.tasks["quiz"].totals["fallback"]["quiz"]["n"] == 20
 
 
@@ -280,8 +280,8 @@ def test_every_shard_size_gives_the_same_numbers(
     whole = read_numbers(ak.run(file, out=project / "whole", cache_policy="no-cache"))
     server.forget()
     monkeypatch.setattr(job, "CHUNK_ROWS", size)
-    found = ak.run(file, out=project / "shards", cache_policy="no-cache")
-    assert read_numbers(found) == whole
+    result = ak.run(file, out=project / "shards", cache_policy="no-cache")
+    assert read_numbers(result) == whole
     assert count_asked(server) == (16, ASKED)
 
 
@@ -404,15 +404,15 @@ def test_fingerprint_has_the_fallback_and_its_prompt(
         assert loaded is not None
         return str(loaded.specifications[0].task.fingerprint)
 
-    found = [
+    results = [
         print_task(one) for one in ("stated_answer", EXTRACTION, EXTRACTION | {"fallback": "mine"})
     ]
     monkeypatch.setattr(
         "answerkey.scorers.mcqa.StringEqualsMcqa.model_prompt", "Which one? {reply}"
     )
     changed = [print_task(one) for one in ("stated_answer", EXTRACTION)]
-    assert len({*found, *changed}) == 4
-    assert changed[0] == found[0]
+    assert len({*results, *changed}) == 4
+    assert changed[0] == results[0]
 
 
 # What goes wrong.
@@ -491,7 +491,9 @@ def test_key_stays_where_it_belongs(project: Path, call: Call) -> None:
         assert set(find_places(server.asked, key)) == {"header authorization"}
     (project / ".env").unlink()
     assert key not in done.out + done.err
-    assert not any(key.encode() in one.read_bytes() for one in project.rglob("*") if one.is_file())
+    assert not any(
+        key.encode() in path.read_bytes() for path in project.rglob("*") if path.is_file()
+    )
 
 
 # Before it is asked, and afterwards.
@@ -579,8 +581,8 @@ def test_audit_and_report_hold_it_against_the_rule(
     fallback.
     """
     ak.run(write_run(project, server.url), out=project / "run")
-    found = call("audit", project / "run", "--json").json["audit"]["tasks"][0]
-    rules = {one["name"]: (one["kind"], one["correct"]) for one in found["readers"]}
+    result = call("audit", project / "run", "--json").json["audit"]["tasks"][0]
+    rules = {one["name"]: (one["kind"], one["correct"]) for one in result["readers"]}
     assert (rules["stated_answer/fallback"], rules["stated_answer"]) == (("own", 8), ("rule", 6))
     assert call("report", project / "run", "-o", project / "run.html").code == 0
     (task,) = dump(build_overview(ak.load_run(project / "run")))["tasks"]
@@ -620,7 +622,9 @@ def test_imported_completions_are_looked_at_again(
     ]
     (project / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert call("import", "plain", project / "log.jsonl", "--out", project / "mine").code == 0
-    (file,) = [one for one in (project / "mine").glob("*.yaml") if "extraction:" in one.read_text()]
+    (file,) = [
+        path for path in (project / "mine").glob("*.yaml") if "extraction:" in path.read_text()
+    ]
     alone = ak.run(project / "mine", out=project / "alone")
     fallback = f'extraction: {{rule: stated_answer, fallback: "{server.url}#m-small"}}'
     file.write_text(file.read_text().replace("extraction: stated_answer", fallback))

@@ -132,16 +132,16 @@ def read_judged(run: ak.Run) -> list[dict[str, Any]]:
 
 def count_asked(server: TestServer) -> tuple[int, int]:
     """Return how often the model was asked, and the judge."""
-    models = [str((one.body or {}).get("model")) for one in server.asked.requests]
+    models = [str((request.body or {}).get("model")) for request in server.asked.requests]
     return models.count("m-mine"), models.count("m-judge")
 
 
 def test_a_judge_scores_what_the_model_said(server: TestServer, project: Path) -> None:
     """Any form of the score is read; one off the scale is FAILED with its text."""
     run = ak.run(write_run(project, server.url), out=project / "run", allow_failed=1)
-    found = read_judged(run)
+    result = read_judged(run)
     assert run.status == "complete"
-    assert [one["status"] for one in found] == [
+    assert [one["status"] for one in result] == [
         "SCORED",
         "SCORED",
         "SCORED",
@@ -149,13 +149,17 @@ def test_a_judge_scores_what_the_model_said(server: TestServer, project: Path) -
         "SCORED",
         "SCORED",
     ]
-    assert [one["values"]["score"] for one in found] == [0.5, 1.0, 0.5, None, 0.5, 0.5]
-    assert found[3]["reason"] == "JUDGE_UNREADABLE"
-    assert found[3]["metadata"]["judge_text"] == write_verdict(11)
-    assert found[3]["metadata"]["judge_error"] == "the score is 11, and the scale goes from 0 to 10"
+    assert [one["values"]["score"] for one in result] == [0.5, 1.0, 0.5, None, 0.5, 0.5]
+    assert result[3]["reason"] == "JUDGE_UNREADABLE"
+    assert result[3]["metadata"]["judge_text"] == write_verdict(11)
+    assert (
+        result[3]["metadata"]["judge_error"] == "the score is 11, and the scale goes from 0 to 10"
+    )
     assert count_asked(server) == (6, 6)
     shaped = [
-        str((one.body or {})["model"]) for one in server.asked.requests if _has_shape(one.body)
+        str((request.body or {})["model"])
+        for request in server.asked.requests
+        if _has_shape(request.body)
     ]
     assert shaped == ["m-judge"] * 6
 
@@ -181,7 +185,7 @@ def test_counts_add_up(server: TestServer, project: Path) -> None:
         "judge:quality": (6, 0),
     }
     scorers = task.manifest["scorers"]
-    assert [one.get("model", {}).get("name") for one in scorers] == [None, "judge"]
+    assert [scorer.get("model", {}).get("name") for scorer in scorers] == [None, "judge"]
 
 
 def test_second_run_asks_nothing(server: TestServer, project: Path) -> None:
@@ -437,9 +441,9 @@ def test_explained_sample_has_the_words_of_its_judge(
     """`explain` shows what the judge said, and why it could not be used."""
     ak.run(write_run(project, server.url), out=project / "run")
     done = call("explain", project / "run", "000004", "--json")
-    found = done.json["samples"][0]["scores"]["quality"]
-    assert found["why"] == "the score is 11, and the scale goes from 0 to 10"
-    assert found["metadata"]["judge_text"] == write_verdict(11)
+    result = done.json["samples"][0]["scores"]["quality"]
+    assert result["why"] == "the score is 11, and the scale goes from 0 to 10"
+    assert result["metadata"]["judge_text"] == write_verdict(11)
 
 
 def test_commands_name_the_judge(

@@ -144,19 +144,19 @@ def drop_times(value: Any) -> Any:  # noqa: ANN401  # whatever stands in a JSON 
 
 def read_results(folder: Path) -> dict[str, object]:
     """Return every file of a run: scores as bytes, the others without times."""
-    found: dict[str, object] = {}
+    results: dict[str, object] = {}
     for path in sorted(one for one in folder.rglob("*") if one.is_file()):
         name = path.relative_to(folder).as_posix()
         if "/completions/" in name:
-            found[name] = pl.read_parquet(path).drop("latency").to_dicts()
+            results[name] = pl.read_parquet(path).drop("latency").to_dicts()
         elif path.suffix == ".json":
-            found[name] = drop_times(json.loads(path.read_text()))
+            results[name] = drop_times(json.loads(path.read_text()))
         else:
-            found[name] = path.read_bytes()
-    listed = found["run.json"]["files"]  # type: ignore[index]  # a JSON object
+            results[name] = path.read_bytes()
+    listed = results["run.json"]["files"]  # type: ignore[index]  # a JSON object
     for name in [one for one in listed if "/completions/" in one]:
         listed[name] = None  # latencies are in the bytes
-    return found
+    return results
 
 
 @pytest.fixture
@@ -211,9 +211,9 @@ def test_a_run_killed_at_random_moments_ends_as_if_it_had_not_been(
     assert server.asked.total <= SAMPLES + KILLS * opened
     assert len(server.asked.by_prompt) == SAMPLES
     expected = read_results(project / "whole")
-    found = read_results(project / "killed")
+    result = read_results(project / "killed")
     expected["run.json"]["options"]["cache_policy"] = policy  # type: ignore[index]  # a JSON object
-    assert found == expected
+    assert result == expected
 
 
 def test_a_run_killed_at_any_write_can_be_finished(project: Path) -> None:

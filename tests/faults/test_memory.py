@@ -57,9 +57,9 @@ def test_a_body_made_to_fill_memory_does_not(count: int) -> None:
     with TestServer("A", behaviour) as server:
         command = [sys.executable, "-c", ASK, server.url, str(count)]
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=1200)
-    found = json.loads(done.stdout)
-    assert found["errors"] == ["the reply of `127.0.0.1` is larger than 16777216 bytes"]
-    assert found["megabytes"] < MEGABYTES
+    result = json.loads(done.stdout)
+    assert result["errors"] == ["the reply of `127.0.0.1` is larger than 16777216 bytes"]
+    assert result["megabytes"] < MEGABYTES
 
 
 #: What reading may take in all, whatever a file expands to: E202 comes while it is unpacked.

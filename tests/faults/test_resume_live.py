@@ -168,10 +168,10 @@ def test_a_run_folder_cannot_send_a_key_to_a_host_of_its_choice(
         (project / ".env").write_text(
             f"ANSWERKEY_API_KEY={KEY}\nANSWERKEY_ALLOW_HOSTS=collector.example\n"
         )
-        found = load_model(
+        result = load_model(
             source["model_key"], manifest["file"], generation=Generation(), overrides=Overrides()
         )
-        assert connect(found).key is None
+        assert connect(result).key is None
 
 
 def test_an_env_file_beside_the_run_cannot_redirect_a_provider(

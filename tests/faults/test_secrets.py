@@ -119,7 +119,11 @@ def project(tmp_path: Path, server: TestServer, monkeypatch: pytest.MonkeyPatch)
 def require_hidden(*texts: str) -> None:
     """Hold that no key is in any of these texts, in plain or as JSON writes it."""
     for text in texts:
-        assert [one for one in CANARIES if one in text or one.replace("-", "\\u002d") in text] == []
+        assert [
+            canary
+            for canary in CANARIES
+            if canary in text or canary.replace("-", "\\u002d") in text
+        ] == []
 
 
 def require_hidden_files(folder: Path) -> None:
@@ -133,7 +137,7 @@ def require_hidden_files(folder: Path) -> None:
         if not path.is_file() or path.name == "run.yaml":
             continue
         content = path.read_bytes()
-        assert [one for one in CANARIES if one.encode() in content] == [], path
+        assert [canary for canary in CANARIES if canary.encode() in content] == [], path
         if path.suffix == ".parquet":
             require_hidden(str(pl.read_parquet(path).to_dicts()))
 
@@ -181,9 +185,9 @@ def test_keys_are_in_no_error_whoever_words_it(
     monkeypatch.setattr(LiveModel, "complete", fail)
     bugs = [call("-v", "run", project, "--out", project / name, "--json") for name in "cd"]
     assert all(
-        "Traceback" in one.err and "cannot send" in one.err and "***" in one.err for one in bugs
+        "Traceback" in bug.err and "cannot send" in bug.err and "***" in bug.err for bug in bugs
     )
-    assert [one.code for one in bugs] == [70, 70]
+    assert [bug.code for bug in bugs] == [70, 70]
     require_hidden(*(one.out + one.err for one in (*refused, *bugs)))
     require_hidden_files(project.parent)
 
@@ -315,14 +319,14 @@ def find_in_files(folder: Path, secret: str) -> list[Path]:
     """Return the files that hold a text, or are named by it; Parquet is unpacked."""
     import polars as pl
 
-    found = []
+    results = []
     for path in folder.rglob("*"):
         content = path.read_bytes() if path.is_file() else b""
         if path.suffix == ".parquet":
             content += str(pl.read_parquet(path).to_dicts()).encode()
         if secret.encode() in content or secret in path.name:
-            found.append(path)
-    return found
+            results.append(path)
+    return results
 
 
 @pytest.mark.parametrize(

@@ -82,17 +82,17 @@ def check_apart(name: str, raw: bytes) -> None:
     if not _WORKERS:
         _WORKERS.append(Worker())
     try:
-        found = _WORKERS[0].ask(name, raw)
+        result = _WORKERS[0].ask(name, raw)
     except BrokenPipeError:
-        found = None
+        result = None
     except AssertionError:
         _WORKERS.pop().end()
         raise
-    if found is None:
+    if result is None:
         code, told = _WORKERS.pop().end()
         is_foreign = code == -signal.SIGABRT and any(words in told for words in FOREIGN_ENDS)
         assert is_foreign, f"the process ended with {code}: {told.decode(errors='replace')}"
-    assert not found, found.decode(errors="replace")
+    assert not result, result.decode(errors="replace")
 
 
 def close_workers() -> None:

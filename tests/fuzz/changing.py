@@ -28,10 +28,10 @@ def change_json(raw: bytes, random: Random) -> bytes:
     As it is when it has none.
     """
     text = raw.decode("utf-8", "surrogateescape")
-    found = list(_find_json(text))
-    if not found:
+    result = list(_find_json(text))
+    if not result:
         return raw
-    begin, end, value = random.choice(found)
+    begin, end, value = random.choice(result)
     holders = list(_list_holders(value))
     for _ in range(random.randint(1, 3)):
         _change(random.choice(holders), holders, random)

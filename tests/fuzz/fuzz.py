@@ -69,7 +69,7 @@ def search(name: str, words: Sequence[str]) -> None:
     # What was imported before is not watched: nothing of the project is loaded until here.
     watched = next((rooms for start, rooms in WATCHED.items() if name.startswith(start)), OTHERS)
     packages = sorted({room.partition(".")[0] for room in watched})
-    passed_over = [one for one in list_modules() if not one.startswith(watched)]
+    passed_over = [module for module in list_modules() if not module.startswith(watched)]
     with atheris.instrument_imports(
         include=packages, exclude=passed_over, enable_loader_override=False
     ):

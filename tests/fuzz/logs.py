@@ -56,14 +56,14 @@ def check_log(kind: str, raw: bytes) -> None:
     with refusing():
         detect_kind(path)
     try:
-        found = import_log(kind, path, out=out, allow_failed="100%")
+        result = import_log(kind, path, out=out, allow_failed="100%")
     except AnswerkeyError as error:
         require_error(error)
         assert [one.name for one in desk.iterdir()] == ["log"]
         return
-    assert found.samples >= 0
+    assert result.samples >= 0
     assert sorted(one.name for one in desk.iterdir()) == ["log", "out"]
-    if found.has_questions:
+    if result.has_questions:
         plan = load_plan(out)
         assert plan.value is not None, plan.errors
         assert not plan.errors

@@ -289,8 +289,8 @@ def list_templates() -> list[bytes]:
 def list_filters() -> list[bytes]:
     """Return a filter of each kind with two rows."""
     plain, many = ("sample.a", "3", "2", '"x"'), ("{{ sample.a }}", '["x", 1, null]', "1", '"x"')
-    found = [many if op in {"in", "not_in"} else plain for op in OPS]
-    return [bytes([number]) + PART.join(parts).encode() for number, parts in enumerate(found)]
+    results = [many if op in {"in", "not_in"} else plain for op in OPS]
+    return [bytes([number]) + PART.join(parts).encode() for number, parts in enumerate(results)]
 
 
 def _encode(*texts: str) -> Callable[[], list[bytes]]:

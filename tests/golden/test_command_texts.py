@@ -104,7 +104,7 @@ def test_comparison(call: Call, compare: Compare) -> None:
         "builtin/constant?choice=A",
     )
     shown = call(
-        "run", "mine", "--out", "out", *(word for one in models for word in ("--model", one))
+        "run", "mine", "--out", "out", *(word for model in models for word in ("--model", model))
     )
     compare("comparison.txt", shown.out[shown.out.index("Comparison\n") :])
 

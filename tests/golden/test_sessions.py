@@ -62,7 +62,7 @@ def list_files(path: str) -> str:
 def read_table(path: str) -> str:
     """Return the schema and the rows of a Parquet file, or of all that are in a folder."""
     files = sorted(Path(path).glob("*.parquet")) if Path(path).is_dir() else [Path(path)]
-    frame = pl.concat([pl.read_parquet(one) for one in files])
+    frame = pl.concat([pl.read_parquet(file) for file in files])
     types = [f"{name}: {kind}" for name, kind in frame.schema.items()]
     rows = [
         json.dumps(_without_times(row), ensure_ascii=False, default=str) for row in frame.to_dicts()
@@ -75,11 +75,11 @@ def read_page(path: str) -> str:
     two.
     """
     page = Path(path).read_text(encoding="utf-8")
-    found = re.findall(
+    results = re.findall(
         r'<script type="application/json" id="([^"]+)"([^>]*)>([^<]*)</script>', page
     )
     blocks = []
-    for name, attributes, text in found:
+    for name, attributes, text in results:
         raw = gzip.decompress(base64.b64decode(text)) if "data-packed" in attributes else text
         content = json.loads(raw)
         content = content[:2] if isinstance(content, list) else content

@@ -199,7 +199,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory, call: Callable[..., Any]) -> R
 def list_asked(messages: Sequence[Sequence[Mapping[str, object]]]) -> list[tuple[bytes, bytes]]:
     """Return the two texts of every request, as bytes, in an order of their own."""
     return sorted(
-        (str(one[0]["content"]).encode(), str(one[1]["content"]).encode()) for one in messages
+        (str(message[0]["content"]).encode(), str(message[1]["content"]).encode())
+        for message in messages
     )
 
 
@@ -211,13 +212,13 @@ def test_texts_arrive_at_the_model_byte_for_byte(
 
     What the run prints obeys none of them.
     """
-    found = run_rows(tmp_path, form, call)
+    result = run_rows(tmp_path, form, call)
     expected = [
         (row["question"].encode(), f"Q: {row['question']} ({row['category']})".encode())
         for row in ROWS
     ]
-    assert list_asked(found.messages) == sorted(expected)
-    assert ACTIVE.findall(found.printed) == []
+    assert list_asked(result.messages) == sorted(expected)
+    assert ACTIVE.findall(result.printed) == []
 
 
 WORDS: dict[str, tuple[str, ...]] = {
@@ -420,12 +421,12 @@ def test_the_report_holds_no_element_but_ours(
     pages = [ran.folder / "hostile.html", tmp_path / "harmless.html"]
     hostile, harmless = (parse_page(path) for path in pages)
     assert harmless.elements.count("script") >= 2
-    assert [one for one in hostile.elements if one != "script"] == [
-        one for one in harmless.elements if one != "script"
+    assert [element for element in hostile.elements if element != "script"] == [
+        element for element in harmless.elements if element != "script"
     ]
     assert hostile.active == harmless.active
     text = pages[0].read_text(encoding="utf-8")
-    assert [one for one in INJECTIONS if "<" in one and one in text] == []
+    assert [injection for injection in INJECTIONS if "<" in injection and injection in text] == []
     # The blocks of JSON are data, which the page makes visible when it shows it.
     assert set(
         ACTIVE.findall(re.sub(r'(?s)<script type="application/json".*?</script>', "", text))

@@ -65,13 +65,13 @@ def test_a_rule_reads_what_scoring_by_it_reads(rows: list[tuple[str | None, str]
     passages = list_passages(
         SCORER, samples, completions, score_table(SCORER, samples, completions)
     )
-    found = reread(passages, RULE_NAMES, is_told=True)
+    result = reread(passages, RULE_NAMES, is_told=True)
     for name in RULE_NAMES:
         scored = score_table(replace(SCORER, extraction=name), samples, completions).column(
             "predicted_choice"
         )
         assert scored is not None
-        assert found[name].to_list() == scored.to_list()
+        assert result[name].to_list() == scored.to_list()
 
 
 @given(rows=ROWS, cut=st.integers(min_value=0, max_value=12))
@@ -213,8 +213,8 @@ def test_completions_are_reread_as_one_by_one(
     choices = [tuple(labels) for _, labels, _ in rows]
     options = [None if told is None else tuple(told) for _, _, told in rows]
     passages = list(zip(texts, choices, options, strict=True))
-    found = reread(passages, (*RULE_NAMES, *EXTRACTORS), is_told=is_told)
-    for name, column in found.items():
+    result = reread(passages, (*RULE_NAMES, *EXTRACTORS), is_told=is_told)
+    for name, column in result.items():
         for (text, labels, told), label in zip(rows, column, strict=True):
             if text is None:
                 assert label is None

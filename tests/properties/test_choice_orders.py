@@ -17,8 +17,8 @@ Texts = st.lists(st.text(min_size=1, max_size=20), min_size=2, max_size=8, uniqu
 
 def read_list(cell: object) -> list[object]:
     """Return the options of a cell that holds a list, or the JSON text of one."""
-    found: list[object] = json.loads(cell) if isinstance(cell, str) else list(cell)  # type: ignore[call-overload]  # a list
-    return found
+    result: list[object] = json.loads(cell) if isinstance(cell, str) else list(cell)  # type: ignore[call-overload]  # a list
+    return result
 
 
 @given(Texts, st.data())

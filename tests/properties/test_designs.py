@@ -168,10 +168,10 @@ def test_a_value_has_an_interval_or_says_why_not(
     """
     numbered = [row | {"id": number} for number, row in enumerate(sampled)]
     for value in conclude(KeyedMetric("m", metric, design), [numbered], None):
-        found: list[MetricValue | GroupValue] = [value]
+        results: list[MetricValue | GroupValue] = [value]
         for groups in value.groups:
-            found += [*groups.values, groups.macro]
-        for each in found:
+            results += [*groups.values, groups.macro]
+        for each in results:
             assert each.value is None or each.interval is not None or each.interval_note
             assert (each.interval is None) == (each.interval_method is None)
             assert each.value is not None or each.note

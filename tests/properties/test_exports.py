@@ -146,15 +146,15 @@ def test_a_row_is_the_json_of_its_parts(rows: list[Any], price: dict[str, Any] |
         {"text": pl.String, "list": pl.List(pl.String), "n": pl.Float64, "mixed": pl.String},
     )
     samples = samples_from_frame(frame, ids, encoded=frozenset({"mixed"}))
-    found = pl.Series("k", verdicts, pl.Struct({name: SHAPE[name] for name in verdicts[0]}))
-    scores = pl.DataFrame([ids, said.frame["trial"], found])
+    result = pl.Series("k", verdicts, pl.Struct({name: SHAPE[name] for name in verdicts[0]}))
+    scores = pl.DataFrame([ids, said.frame["trial"], result])
     entry = {"key": "t", "encoded": {"k": ["mixed"]}, "calls": {"solve": {"price": price}}}
     stored: Any = SimpleNamespace(store=SimpleNamespace(place=None))
     task = TaskRun("t", entry, {}, {}, {}, stored, stored, stored)
     part = RunExcerpt(samples, said, scores)
     lines = [to_json(row) for row in describe_rows(task, part)]
     told = describe_replies(task, part).to_dicts()
-    parts = zip(told, found.to_list(), map(dict, samples.rows()), ids, strict=True)
+    parts = zip(told, result.to_list(), map(dict, samples.rows()), ids, strict=True)
     assert lines == [write_slowly(*one) for one in parts]
     for line in lines:
         json.loads(line, parse_constant=pytest.fail)
@@ -171,7 +171,8 @@ def test_csv_says_what_its_values_say(values: pl.Series, is_raw: bool) -> None: 
     _, *cells = csv.reader(io.StringIO(b"".join(written).decode(), newline=""), strict=True)
     if values.dtype.is_nested():
         texts = pl.Series(
-            [None if one is None else to_json(one) for one in values.to_list()], dtype=pl.String
+            [None if value is None else to_json(value) for value in values.to_list()],
+            dtype=pl.String,
         )
         shown = texts if is_raw else guard_column(texts)
         assert [cell[0] for cell in cells] == [one or "" for one in shown]

@@ -60,18 +60,18 @@ def test_what_is_let_in_is_plain(method: str, target: str) -> None:
     """Parts of letters, digits, `-` and `_`; then either a list of runs, here none, or a
     refusal.
     """
-    found = admit(PageRequest(method, target, [HOST, GIVEN, ("Content-Length", "0")]))
-    if found is None:
+    result = admit(PageRequest(method, target, [HOST, GIVEN, ("Content-Length", "0")]))
+    if result is None:
         return
-    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", part, re.ASCII) for part in found.parts)
-    assert target.partition("?")[0] == "/" + "/".join(found.parts)
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", part, re.ASCII) for part in result.parts)
+    assert target.partition("?")[0] == "/" + "/".join(result.parts)
     try:
-        told = read_api(CATALOG, found)
+        told = read_api(CATALOG, result)
     except ServeError as error:
         assert error.status in {400, 404}  # noqa: PT017 - either outcome is lawful
     else:
         assert isinstance(told, dict)
-        assert (found.parts, told["runs"]) == (("api", "runs"), [])
+        assert (result.parts, told["runs"]) == (("api", "runs"), [])
 
 
 @given(

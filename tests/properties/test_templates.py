@@ -184,16 +184,16 @@ def stand_by_lexer(text: str) -> list[str] | None:
         "string": "quoted",
         "name": "code",
     }
-    found: list[str] = []
+    results: list[str] = []
     is_raw = False
     try:
         for _, kind, value in open_environment().lex(text.replace("<< config.x >>", "\u01c1")):
             is_raw = kind == "raw_begin" or (is_raw and kind != "raw_end")
             region = "raw" if is_raw else kinds.get(kind, "code")
-            found.extend([region] * value.count("\u01c1"))
+            results.extend([region] * value.count("\u01c1"))
     except jinja2.TemplateSyntaxError:
         return None
-    return found
+    return results
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))

@@ -148,7 +148,7 @@ def test_neither_chunks_nor_the_order_of_trials_matter(
 @given(TABLE)
 def test_every_sample_is_one_row(samples: list[Sample]) -> None:
     """There is one row for each sample, SCORED exactly when all its trials are."""
-    found = aggregate_scores(make_scores(samples), TRIALS)
+    result = aggregate_scores(make_scores(samples), TRIALS)
     expected = [all(trial[0] == "SCORED" for trial in sample) for sample in samples]
-    assert [status == "SCORED" for status in found.frame["status"]] == expected
-    assert EMPTY_STRUCT_FIELD not in found.value_names
+    assert [status == "SCORED" for status in result.frame["status"]] == expected
+    assert EMPTY_STRUCT_FIELD not in result.value_names

@@ -30,13 +30,11 @@ from answerkey.errors import (
     listing,
     raise_all,
 )
-from answerkey.spec.config import Config, pick_declared, resolve_config
-from answerkey.spec.nodes import Node, ProblemList, from_plain, to_plain
-from answerkey.spec.project import RUN_NAMES
+from answerkey.spec.config import Config, Settings, resolve_config
+from answerkey.spec.nodes import Node, ProblemList, from_plain, parse_yaml, to_plain
+from answerkey.spec.project import BENCHMARKS
 from answerkey.spec.sources import DatasetSpec, build_source, is_remote, name_dataset
-from answerkey.spec.yaml_text import parse_yaml
 
-FOLDER = "benchmarks"
 #: Where the caller names a dataset.
 _PLACE = Place(file="--dataset")
 _WIDTH = 110
@@ -115,9 +113,9 @@ class ReadyMade:
         for entry in to_plain(self.task)["config_spec"]:
             yield entry["key"], entry.get("default_value"), entry.get("description", "")
 
-    def config(self, settings: Mapping[str, Node]) -> Config:
+    def config(self, settings: Settings) -> Config:
         """Return the config of the task; values that it does not declare are left out."""
-        return resolve_config(self.task, pick_declared(settings, self.task))
+        return resolve_config(self.task, {}, settings)
 
     def describe(self) -> dict[str, Any]:
         """Return everything about the task as plain values."""
@@ -153,41 +151,17 @@ class ReadyMade:
 
 
 @cache
-def _paths() -> Mapping[str, Any]:
-    paths = {}
-    for path in (files("answerkey.spec") / FOLDER).iterdir():
-        if path.name.endswith(".yaml"):
-            paths[path.name.removesuffix(".yaml")] = path
-    return dict(sorted(paths.items()))
-
-
-def list_ready_made() -> list[str]:
+def list_ready_made() -> Sequence[str]:
     """Return the names of all ready-made tasks."""
-    return list(_paths())
-
-
-def _fold_name(name: object) -> str:
-    return str(name).lower().replace("-", "_")
-
-
-def find_ready_made(location: object) -> str | None:
-    """Return the ready-made task that a caller means.
-
-    A file, or a folder with a run file, comes first.
-    """
-    if not isinstance(location, str | Path) or _fold_name(location) not in _paths():
-        return None
-    for path in (Path(location), *(Path(location) / name for name in RUN_NAMES)):
-        if path.is_file():
-            return None
-    return _fold_name(location)
+    paths = (files("answerkey.spec") / BENCHMARKS).iterdir()
+    return sorted(path.name.removesuffix(".yaml") for path in paths if path.name.endswith(".yaml"))
 
 
 def suggest_ready_made(name: str) -> str | None:
     """Return a hint to the ready-made task that a name may mean."""
-    folded = _fold_name(name)
-    near = find_near(folded, _paths())
-    near += [task for task in _paths() if folded.startswith(f"{task}_")]
+    folded = name.lower().replace("-", "_")
+    near = find_near(folded, list_ready_made())
+    near += [task for task in list_ready_made() if folded.startswith(f"{task}_")]
     if not near:
         return None
     return f"did you mean `{near[0]}`?"
@@ -195,12 +169,13 @@ def suggest_ready_made(name: str) -> str | None:
 
 def load_ready_made(name: str, problems: ProblemList | None = None) -> ReadyMade:
     """Return a ready-made task; raises SpecError for an unknown name."""
-    paths = _paths()
-    if name not in paths:
-        near = suggest_ready_made(name) or f"there are: {listing(paths)}"
+    if name not in list_ready_made():
+        near = suggest_ready_made(name) or f"there are: {listing(list_ready_made())}"
         raise SpecError("E113", f"there is no ready-made task `{name}`", hint=near)
     problems = problems or ProblemList()
-    root = parse_yaml(paths[name].read_text(encoding="utf-8"), f"{FOLDER}/{name}.yaml", problems)
+    file = f"{BENCHMARKS}/{name}.yaml"
+    text = (files("answerkey.spec") / file).read_text(encoding="utf-8")
+    root = parse_yaml(text, file, problems)
     forms = {key: _read_form(node) for key, node in root.at("forms").entries.items()}
     hub = root.entries["hub"]
     source = {**hub.without("form").entries, **forms[hub.at("form").value].how.entries}

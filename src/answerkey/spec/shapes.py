@@ -1,4 +1,4 @@
-"""The fields of task, run, dataset and model files, and the old names that still work.
+"""The fields of task, run, dataset and model files.
 
 A value with a model of its own is marked as a `part`: the loader validates part by part, so that a
 mistake in one scorer hides no mistake in the next; the JSON Schema puts the parts together again.
@@ -6,15 +6,12 @@ mistake in one scorer hides no mistake in the next; the JSON Schema puts the par
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
 from answerkey.metrics import AggregatorName
 from answerkey.models.config import Effort, Thinking
-from answerkey.spec.nodes import Node, from_plain, to_plain
 from answerkey.spec.validation import Fields, Key, Number, Text, Whole
 from answerkey.types import Purpose
 
@@ -226,107 +223,3 @@ class RunFields(Fields):
     config: dict[str, Any] | None = None
     run_config: Annotated[Any, part("run_config")] | None = None
     policies: list[Annotated[Any, part("policy")]] | Annotated[Any, part("policy")] | None = None
-
-
-@dataclass(frozen=True)
-class Deprecation:
-    """An old key (or an old value of a key) of one part of a file, and what replaces it.
-
-    `hint` says what to write, with the old value as `{}`. `build` makes the value of `replacement`
-    from the old one, or returns None for one that is wrong under any name. Without a replacement
-    the old entry is dropped, or kept if only its place is old.
-    """
-
-    part: str
-    name: str
-    hint: str
-    replacement: str | None = None
-    build: Callable[[Any], object] = lambda value: value
-    value: str | None = None
-    is_kept: bool = False
-
-
-def _read_column(name: object) -> object:
-    """Turn a column name into a template that reads the column."""
-    if not isinstance(name, str | int) or isinstance(name, bool):
-        return None
-    return f"{{{{ sample['{_escape(name)}'] }}}}"
-
-
-def _escape(value: object) -> str:
-    return str(value).replace("\\", "\\\\").replace("'", "\\'")
-
-
-_ENTITY = (
-    "leave it out: a task with a `solver` evaluates a model, one without evaluates the dataset"
-)
-DEPRECATIONS: tuple[Deprecation, ...] = (
-    Deprecation(
-        "scorer",
-        "ground_truth_choice_field",
-        "write `ground_truth_choice: \"{{{{ sample['{}'] }}}}\"`",
-        "ground_truth_choice",
-        _read_column,
-    ),
-    Deprecation(
-        "scorer",
-        "choices_field",
-        "write `choices: \"{{{{ sample['{}'] }}}}\"`",
-        "choices",
-        _read_column,
-    ),
-    Deprecation("definition", "type", "write `type: benchmark_task`", value="declarative_task"),
-    Deprecation("task", "evaluated_entity_type", _ENTITY),
-    Deprecation("definition", "evaluated_entity_type", _ENTITY),
-    Deprecation("specification", "entity_key", "write `model_key: …`", "model_key"),
-    Deprecation(
-        "dataset choice",
-        "fast_subset_size",
-        "it is ignored; write `run_config: {{num_samples: …}}`",
-    ),
-    Deprecation(
-        "dataset",
-        "file_path",
-        "write `source: {{type: local, file_path: {}}}`",
-        "source",
-        lambda path: {"type": "local", "file_path": path},
-    ),
-    Deprecation(
-        "evaluation",
-        "mode",
-        "write `run_config: {{num_samples: 10}}`",
-        "num_samples",
-        lambda _: 10,
-        value="debug",
-    ),
-    Deprecation("evaluation", "mode", "leave it out", value="full"),
-    *(
-        Deprecation("evaluation", name, f"write `run_config: {{{{{name}: {{}}}}}}`", is_kept=True)
-        for name in ("num_samples", "subsampling", "cache_policy")
-    ),
-)
-
-
-def carry_over(node: Node, part: str) -> Node:
-    """Return a part of a file with its old names replaced; each old name is a notice."""
-    written = node
-    for old in DEPRECATIONS:
-        entry = written.field(old.name)
-        if old.part != part or entry.is_null or old.value not in {None, entry.text}:
-            continue
-        title = f"{old.name}: {old.value}" if old.name == "type" else old.name
-        message = f"`{title}` of the {part} is deprecated"
-        hint = old.hint.format(_escape(to_plain(entry)))
-        new = old.replacement
-        if new is not None and new in written.entries:
-            message += f", and `{new}` is given too: `{new}` is used"
-            hint = f"remove `{old.name}`"
-        elif new is not None:
-            value = old.build(to_plain(entry))
-            if value is None:
-                continue
-            node = node.having(new, from_plain(value, entry.place, entry.problems))
-        if not old.is_kept:
-            node = node.without(old.name)
-        node.problems.notice(message, written.key_place(old.name), hint)
-    return node

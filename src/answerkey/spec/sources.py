@@ -18,10 +18,16 @@ from answerkey.datasets.sources import SOURCES, Source
 from answerkey.datasets.storage import allow_fetching, hide_query, is_stored, require_address
 from answerkey.errors import AnswerkeyError, Place, SpecError, is_url
 from answerkey.spec.config import refuse_config
-from answerkey.spec.nodes import Node, from_plain
-from answerkey.spec.shapes import DatasetFields, carry_over
-from answerkey.spec.validation import Part, fields_of, report_text, try_build, validate_node
-from answerkey.spec.yaml_text import MAX_YAML_BYTES, resolve_path
+from answerkey.spec.nodes import MAX_YAML_BYTES, Node, from_plain, resolve_path
+from answerkey.spec.shapes import DatasetFields
+from answerkey.spec.validation import (
+    Part,
+    carry_over,
+    fields_of,
+    report_text,
+    try_build,
+    validate_node,
+)
 from answerkey.templates import DATASET_NAMES, RowFilter, Template, TemplateStopped
 
 SOURCE = Part("source", SOURCES)

@@ -14,7 +14,7 @@ import math
 import operator
 import re
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import (
@@ -35,8 +35,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from answerkey.errors import AnswerkeyError, SpecError, listing, suggest
 from answerkey.models.config import Secret
-from answerkey.spec.nodes import Node, advise, to_plain
-from answerkey.spec.yaml_text import ELLIPSES, ELLIPSIS_HINT
+from answerkey.spec.nodes import ELLIPSES, ELLIPSIS_HINT, Node, advise, from_plain, to_plain
 from answerkey.templates import UnresolvedConfig
 
 M = TypeVar("M", bound=BaseModel)
@@ -187,9 +186,11 @@ def _list_tags(model: type[BaseModel]) -> tuple[str, ...]:
 def build(value: Any) -> Built:  # noqa: ANN401 - fields, or what they hold
     """Return the dataclass that a model's values describe, with all that is in it."""
     if isinstance(value, Fields) and value.built_class is not None:
-        kind: Any = value.built_class
-        names = [field.name for field in dataclasses.fields(kind) if hasattr(value, field.name)]
-        return kind(**{name: build(getattr(value, name)) for name in names})
+        values = {}
+        for field in dataclasses.fields(value.built_class):
+            if hasattr(value, field.name):
+                values[field.name] = build(getattr(value, field.name))
+        return value.built_class(**values)
     if isinstance(value, tuple | list):
         return type(value)(map(build, value))
     if isinstance(value, dict):
@@ -203,9 +204,10 @@ def try_build(fields: Fields | None, node: Node) -> Built:
         return build(fields)
     except AnswerkeyError as error:
         path = error.where.field if error.where else None
-        if path is None:
-            path = next((name for name in node.entries if f"`{name}`" in error.message), "")
-        node.at(*path.split(".")).report(error.code, error.message, error.hint)
+        for name in node.entries:
+            if path is None and f"`{name}`" in error.message:
+                path = name
+        node.at(*(path or "").split(".")).report(error.code, error.message, error.hint)
     except (TypeError, ValueError) as error:
         node.report("E108", str(error))
     return None
@@ -284,39 +286,33 @@ def _report(
     kind = detail["type"]
     loc = detail["loc"]
     value = detail["input"]
-    target, path = node.find(loc[:-1] if kind == _EXTRA else loc)
+    key = str(loc[-1])
+    outer = loc[:-1]
+    target, path = node.find(outer if kind == _EXTRA else loc)
     steps = ".".join(map(str, path))
-    within = f" in `{steps}` of {name}" if steps else f" in {name}"
+    within = f" in {name}"
+    subject = name
+    if steps:
+        within = f" in `{steps}` of {name}"
+        subject = f"`{steps}`"
     if kind == "missing":
-        target.report("E108", f"`{loc[-1]}` is missing{within}", f"add `{loc[-1]}: …`")
+        target.report("E108", f"`{key}` is missing{within}", f"add `{key}: …`")
+    elif kind == _EXTRA and key in FOREIGN_KEYS:
+        message = f"`{key}` of the original platform is not done"
+        target.report("E116", message, FOREIGN_KEYS[key], key=key)
     elif kind == _EXTRA:
-        _report_unknown_key(str(loc[-1]), keys_at(model, loc[:-1]), target, within)
+        hint = advise(key, sorted(keys_at(model, outer)), "keys there")
+        target.report("E107", f"unknown key `{key}`{within}", hint, key=key)
     elif kind == "union_tag_invalid":
         tags = detail["ctx"]["expected_tags"].replace("'", "").split(", ")
         tag = detail["ctx"]["tag"]
-        hint = advise(tag, tags, "types")
-        target.at("type").report("E109", f"unknown type {tag!r}", hint)
+        target.at("type").report("E109", f"unknown type {tag!r}", advise(tag, tags, "types"))
     elif str(value) in FOREIGN_KEYS and kind == "literal_error":
         message = f"`{steps}: {value}` of the original platform is not done"
         target.report("E116", message, FOREIGN_KEYS[str(value)])
     elif not _UNRESOLVED.search(str(value)):
-        subject = f"`{steps}`" if steps else name
         message, advice = explain(detail, is_secret=bool(_SECRETIVE.intersection(path)))
         target.report("E108", f"{subject} {message}", advice)
-
-
-def _report_unknown_key(
-    key: str,
-    keys: set[str],
-    node: Node,
-    within: str,
-) -> None:
-    if key in FOREIGN_KEYS:
-        message = f"`{key}` of the original platform is not done"
-        node.report("E116", message, FOREIGN_KEYS[key], key=key)
-        return
-    hint = advise(key, sorted(keys), "keys there")
-    node.report("E107", f"unknown key `{key}`{within}", hint, key=key)
 
 
 def explain(detail: ErrorDetails, *, is_secret: bool = False) -> tuple[str, str | None]:
@@ -365,8 +361,9 @@ def keys_at(model: type[BaseModel], loc: Sequence[str | int]) -> set[str]:
         inner: set[type[BaseModel]] = set()
         for outer in models:
             inner.update(_inner_models(outer, str(step)))
-        tagged = {outer for outer in models if step in _list_tags(outer)}
-        models = inner or tagged or models
+            if step in _list_tags(outer):
+                inner.add(outer)
+        models = inner or models
     keys: set[str] = set()
     for outer in models:
         keys.update(field.alias or key for key, field in outer.model_fields.items())
@@ -481,9 +478,8 @@ class Part:
         else:
             if self.name == "scorer":
                 supported += "; for a rule of your own use a `python` scorer"
-            near = suggest(name, self.registry)
-            hint = f"{near} {supported}" if near else supported
-            kind.report("E109", f"unknown {self.name} type {name!r}", hint)
+            near = suggest(name, self.registry) or ""
+            kind.report("E109", f"unknown {self.name} type {name!r}", f"{near} {supported}".strip())
 
     def read(self, node: Node, *, number: int | None = None) -> tuple[Any, Built]:
         """Return the fields of a node and the object they describe; None for what is refused.
@@ -494,7 +490,9 @@ class Part:
         if kind is None:
             return None, None
         node = node.having("type", node.entries["type"].changed(kind))
-        name = f"{self.name} `{kind}`" if number is None else f"{self.name} {number} (`{kind}`)"
+        name = f"{self.name} `{kind}`"
+        if number is not None:
+            name = f"{self.name} {number} (`{kind}`)"
         fields = validate_node(self.model(kind), node, name)
         return fields, try_build(fields, node)
 
@@ -533,3 +531,109 @@ def report_text(error: SpecError, node: Node) -> None:
     line = error.where.line if error.where else None
     if not isinstance(error, UnresolvedConfig):
         node.problems.add(error.code, error.message, node.place_of_line(line), error.hint)
+
+
+@dataclass(frozen=True)
+class Deprecation:
+    """An old key (or an old value of a key) of one part of a file, and what replaces it.
+
+    `hint` says what to write, with the old value as `{}`. `build` makes the value of `replacement`
+    from the old one, or returns None for one that is wrong under any name. Without a replacement
+    the old entry is dropped, or kept if only its place is old.
+    """
+
+    part: str
+    name: str
+    hint: str
+    replacement: str | None = None
+    build: Callable[[Any], object] = lambda value: value
+    value: str | None = None
+    is_kept: bool = False
+
+
+def _read_column(name: object) -> object:
+    """Turn a column name into a template that reads the column."""
+    if not isinstance(name, str | int) or isinstance(name, bool):
+        return None
+    return f"{{{{ sample['{_escape(name)}'] }}}}"
+
+
+def _escape(value: object) -> str:
+    return str(value).replace("\\", "\\\\").replace("'", "\\'")
+
+
+_ENTITY = (
+    "leave it out: a task with a `solver` evaluates a model, one without evaluates the dataset"
+)
+_MOVED = "write `run_config: {{{{{}: {{}}}}}}`"
+DEPRECATIONS: tuple[Deprecation, ...] = (
+    Deprecation(
+        "scorer",
+        "ground_truth_choice_field",
+        "write `ground_truth_choice: \"{{{{ sample['{}'] }}}}\"`",
+        "ground_truth_choice",
+        _read_column,
+    ),
+    Deprecation(
+        "scorer",
+        "choices_field",
+        "write `choices: \"{{{{ sample['{}'] }}}}\"`",
+        "choices",
+        _read_column,
+    ),
+    Deprecation("definition", "type", "write `type: benchmark_task`", value="declarative_task"),
+    Deprecation("task", "evaluated_entity_type", _ENTITY),
+    Deprecation("definition", "evaluated_entity_type", _ENTITY),
+    Deprecation("specification", "entity_key", "write `model_key: …`", "model_key"),
+    Deprecation(
+        "dataset choice",
+        "fast_subset_size",
+        "it is ignored; write `run_config: {{num_samples: …}}`",
+    ),
+    Deprecation(
+        "dataset",
+        "file_path",
+        "write `source: {{type: local, file_path: {}}}`",
+        "source",
+        lambda path: {"type": "local", "file_path": path},
+    ),
+    Deprecation(
+        "evaluation",
+        "mode",
+        "write `run_config: {{num_samples: 10}}`",
+        "num_samples",
+        lambda _: 10,
+        value="debug",
+    ),
+    Deprecation("evaluation", "mode", "leave it out", value="full"),
+    Deprecation("evaluation", "num_samples", _MOVED.format("num_samples"), is_kept=True),
+    Deprecation("evaluation", "subsampling", _MOVED.format("subsampling"), is_kept=True),
+    Deprecation("evaluation", "cache_policy", _MOVED.format("cache_policy"), is_kept=True),
+)
+
+
+def carry_over(node: Node, part: str) -> Node:
+    """Return a part of a file with its old names replaced; each old name is a notice."""
+    written = node
+    for old in DEPRECATIONS:
+        entry = written.field(old.name)
+        if old.part != part or entry.is_null or old.value not in {None, entry.text}:
+            continue
+        title = old.name
+        if old.name == "type":
+            title = f"{old.name}: {old.value}"
+        message = f"`{title}` of the {part} is deprecated"
+        hint = old.hint.format(_escape(to_plain(entry)))
+        new = old.replacement
+        if new is not None and new in written.entries:
+            message += f", and `{new}` is given too: `{new}` is used"
+            hint = f"remove `{old.name}`"
+        elif new is not None:
+            value = old.build(to_plain(entry))
+            if value is None:
+                continue
+            node = node.having(new, from_plain(value, entry.place, entry.problems))
+        if not old.is_kept:
+            node = node.without(old.name)
+        node.problems.notice(message, written.key_place(old.name), hint)
+    return node

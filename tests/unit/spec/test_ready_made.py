@@ -19,9 +19,8 @@ from answerkey.datasets.hub import HuggingFaceSource
 from answerkey.errors import SpecError
 from answerkey.evaluate.dry_run import check
 from answerkey.solvers import SingleTurnSolver
-from answerkey.spec import Overrides, Specification, load_plan, load_task
+from answerkey.spec import Overrides, Specification, find_ready_made, load_plan, load_task
 from answerkey.spec.ready_made import (
-    find_ready_made,
     list_ready_made,
     load_ready_made,
     write_project,

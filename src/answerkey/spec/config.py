@@ -15,6 +15,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.spec.nodes import (
     Node,
+    Plain,
     ProblemList,
     Steps,
     advise,
@@ -206,7 +207,7 @@ class CategoricalParameter(Parameter):
     type: Literal["categorical"]
     allowed_values: Annotated[list[Any], Field(min_length=1)]
     multiple: bool = False
-    values_mapping: dict[str, Any] | None = None
+    values_mapping: Plain | None = None
 
     def is_several(self) -> bool:
         """Return whether it is a list of allowed values."""
@@ -376,7 +377,11 @@ def _imply_parameters(node: Node) -> dict[str, Parameter]:
         for name in find_config_names(text):
             kind = _find_type(name, text, path)
             with suppress(ValidationError):  # a text that cannot be a key
-                parameter = PARAMETERS[kind](type=kind, key=name, display_name=name)
+                parameter = PARAMETERS[kind](
+                    type=kind,
+                    key=name,
+                    display_name=name,
+                )
                 parameters.setdefault(name, parameter)
     return parameters
 
@@ -431,7 +436,7 @@ def resolve_config(
     for entry in node.field("config_spec").items:
         if entry.key is not None and not entry.field("default_value").is_null:
             defaults[entry.key] = entry.entries["default_value"]
-    values: dict[str, object] = {}
+    values: Plain = {}
     places: dict[str, Place] = {}
     for key, parameter in parameters.items():
         stated = common.get(key) or settings.get(key)

@@ -20,7 +20,7 @@ from answerkey.models.config import (
 from answerkey.models.names import complete_name
 from answerkey.sandbox import check_snippet
 from answerkey.spec.config import Settings, resolve_config
-from answerkey.spec.nodes import Node, advise, with_key
+from answerkey.spec.nodes import Node, Plain, advise, with_key
 from answerkey.spec.project import YAML_ENDINGS, Project
 from answerkey.spec.ready_made import (
     ReadyMade,
@@ -70,7 +70,7 @@ def _define_models(project: Project, node: Node) -> None:
 def _keep(
     built: Any,  # noqa: ANN401 - whatever has a key
     entry: Node,
-    kept: dict[str, Any],
+    kept: Plain,
     what: str,
 ) -> None:
     if built is not None and built.key in kept:
@@ -191,7 +191,12 @@ def choose_model(project: Project, reference: str, place: Place) -> ModelChoice:
         raise SpecError("E113", f"model `{reference}` is not defined", where=place, hint=hint)
     try:
         if is_live(name):
-            return read_name(name, caller=caller, is_callers=is_callers, place=place)
+            return read_name(
+                name,
+                caller=caller,
+                is_callers=is_callers,
+                place=place,
+            )
         from answerkey.models.model import open_model
 
         open_model(name)

@@ -23,7 +23,7 @@ from answerkey.models.config import (
 from answerkey.models.names import PROVIDERS, ApiName
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.spec.config import refuse_config
-from answerkey.spec.nodes import Node, advise
+from answerkey.spec.nodes import Node, Plain, advise
 from answerkey.spec.shapes import (
     Count,
     Described,
@@ -144,7 +144,7 @@ class ModelFields(Described):
     adapter: AdapterChoice | None = None
     config: Annotated[Any, part("connection")]
     generation: GenerationFields | None = None
-    extra_body: dict[str, Any] | None = None
+    extra_body: Plain | None = None
 
 
 class ProviderModel(Fields):
@@ -155,7 +155,7 @@ class ProviderModel(Fields):
     base_url: Text | None = None
     api: ApiName | None = None
     generation: GenerationFields | None = None
-    extra_body: dict[str, Any] | None = None
+    extra_body: Plain | None = None
 
 
 @dataclass(frozen=True)
@@ -314,7 +314,7 @@ def _read_address(node: Node) -> Address | None:
 
 def build_generation(fields: ModelFields | ProviderModel | SpecificationFields) -> Generation:
     """Return how a model is to generate; `extra_body` may stand in `generation`, too."""
-    parameters: dict[str, Any] = {}
+    parameters: Plain = {}
     if fields.generation is not None:
         parameters = fields.generation.model_dump(exclude_none=True)
     if fields.extra_body is not None:

@@ -27,6 +27,10 @@ from answerkey.types import Notice
 Steps = tuple[str | int, ...]
 #: A node of ruamel.yaml, which has no types.
 Source = Any
+#: Plain values of a mapping, as JSON or YAML has them.
+Plain = dict[str, Any]
+#: A path, or the address of something remote.
+Location = str | Path
 
 
 @dataclass
@@ -172,13 +176,16 @@ class Node:
 
     def without(self, *names: str) -> Node:
         """Return the mapping without these keys."""
-        entries = {key: node for key, node in self.entries.items() if key not in names}
+        entries = dict(self.entries)
+        for name in names:
+            entries.pop(name, None)
         return replace(self, value=entries)
 
     def having(self, key: str, node: Node) -> Node:
         """Return the mapping with a key set."""
+        entries = {**self.entries, key: node}
         keys = {key: node.place, **self.keys}
-        return replace(self, value={**self.entries, key: node}, keys=keys)
+        return replace(self, value=entries, keys=keys)
 
     def steps(self) -> list[tuple[str | int, Node]]:
         """Return the entries of a mapping or a list, each with its key or index."""
@@ -195,7 +202,8 @@ def advise(name: str, names: Iterable[str], label: str) -> str:
 
 def sort_errors(errors: Sequence[AnswerkeyError]) -> list[AnswerkeyError]:
     """Return errors by position, files in the order in which they turn up, no file last."""
-    files = list(dict.fromkeys(error.where.file for error in errors if error.where))
+    places = [error.where or Place() for error in errors]
+    files = [place.file for place in places if place.file is not None]
 
     def rank(error: AnswerkeyError) -> tuple[int, int, int]:
         where = error.where
@@ -212,7 +220,8 @@ _KINDS = frozenset({"task", "dataset", "model", "run", "evaluation"})
 
 def name_key(name: str) -> str:
     """Return a name as a key: letters, digits, `_` and `-`."""
-    return re.sub(r"[^a-zA-Z0-9_-]+", "-", name).strip("-")[:250]
+    key = re.sub(r"[^a-zA-Z0-9_-]+", "-", name)
+    return key.strip("-")[:250]
 
 
 def with_key(node: Node) -> Node:
@@ -228,7 +237,8 @@ def with_key(node: Node) -> Node:
         name = path.stem
         if name in _KINDS:
             name = path.resolve().parent.name
-    return node.having("key", node.changed(name_key(name) or "task"))
+    key = name_key(name) or "task"
+    return node.having("key", node.changed(key))
 
 
 def to_plain(node: Node) -> Any:  # noqa: ANN401 - whatever the file holds
@@ -244,8 +254,11 @@ def from_plain(value: object, place: Place, problems: ProblemList | None = None)
     """Return plain values as a tree whose nodes all stand at `place`."""
     problems = problems or ProblemList()
     if isinstance(value, Mapping):
-        value = {str(key): from_plain(entry, place, problems) for key, entry in value.items()}
-    elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        entries = {}
+        for key, entry in value.items():
+            entries[str(key)] = from_plain(entry, place, problems)
+        return Node(entries, place, problems=problems)
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         value = tuple(from_plain(entry, place, problems) for entry in value)
     return Node(value, place, problems=problems)
 
@@ -303,9 +316,14 @@ def _scorer_templates() -> frozenset[str]:
     return list_template_fields() | _PROMPT_FIELDS
 
 
+def names_in(path: Steps) -> list[str]:
+    """Return the keys among the steps of a path."""
+    return [step for step in path if isinstance(step, str)]
+
+
 def kind_of(path: Steps) -> Kind:
     """Return what kind of text stands at a path; indices of lists do not matter."""
-    names = ["", *(step for step in path if isinstance(step, str))]
+    names = ["", *names_in(path)]
     above = set(names[:-1])
     if _MATERIAL_PARTS.intersection(itertools.pairwise(names)):
         return "material"
@@ -385,7 +403,8 @@ def read_text(
     except FileNotFoundError:
         hint = None
         if path.parent.is_dir():
-            hint = suggest(str(path), map(str, path.parent.iterdir()))
+            names = map(str, path.parent.iterdir())
+            hint = suggest(str(path), names)
         raise SpecError("E101", f"file `{shown}` does not exist", where=where, hint=hint) from None
     except OSError as error:
         message = f"file `{shown}` cannot be read: {error.strerror}"
@@ -402,12 +421,13 @@ def decode(raw: bytes, shown: str) -> str:
         text = raw.decode("utf-8-sig")
         if "\0" not in text:
             return text
-        before = text[: text.index("\0")].split("\n")
+        before = text[: text.index("\0")]
         reason = "a NUL character"
     except UnicodeDecodeError as error:
-        before = raw[: error.start].decode().removeprefix("\ufeff").split("\n")
+        before = raw[: error.start].decode().removeprefix("\ufeff")
         reason = f"byte 0x{raw[error.start]:02x}"
-    where = Place(shown, len(before), len(before[-1]) + 1)
+    lines = before.split("\n")
+    where = Place(shown, len(lines), len(lines[-1]) + 1)
     message = f"`{shown}` is not UTF-8 text: {reason}"
     raise SpecError("E102", message, where=where, hint="save the file as UTF-8")
 
@@ -441,14 +461,16 @@ def _explain(error: YAMLError, text: str, shown: str | None) -> SpecError:
     """Return a syntax error in the words of ruamel, with what is wrong most often."""
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip() in ELLIPSES:
-            where = Place(shown, number, len(line) - len(line.lstrip()) + 1)
+            indent = len(line) - len(line.lstrip())
+            where = Place(shown, number, indent + 1)
             message = "not valid YAML: a line that is no `key: value`"
             return SpecError("E102", message, where=where, hint=ELLIPSIS_HINT)
     reason = str(error).splitlines()[0]
     position = getattr(error, "position", None)
     where = Place(shown)
     if position is not None:
-        where = Place(shown, text.count("\n", 0, position) + 1)
+        line_breaks = text.count("\n", 0, position)
+        where = Place(shown, line_breaks + 1)
     elif isinstance(error, MarkedYAMLError):
         context = error.context_mark
         mark = error.problem_mark or context
@@ -471,11 +493,14 @@ def parse_plain(text: str) -> object:
 
     def count(value: object) -> int:
         """Return the number of nodes of a value, with aliases counted each time."""
-        if isinstance(value, dict | list) and id(value) not in sizes:
-            sizes[id(value)] = MAX_PLAIN_NODES  # a value that holds itself has no end
+        if not isinstance(value, dict | list):
+            return 1
+        key = id(value)
+        if key not in sizes:
+            sizes[key] = MAX_PLAIN_NODES  # a value that holds itself has no end
             inner = value.values() if isinstance(value, dict) else value
-            sizes[id(value)] = 1 + sum(map(count, inner))
-        return sizes.get(id(value), 1)
+            sizes[key] = 1 + sum(map(count, inner))
+        return sizes[key]
 
     try:
         value: object = YAML(typ="safe").load(text)
@@ -496,7 +521,9 @@ _WORDS: dict[str, bool | None] = {
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _STANDARD = "tag:yaml.org,2002:"
 _MERGE_TAG = f"{_STANDARD}merge"
-_TAGS = {"str", "int", "float", "bool", "null", "map", "seq", "timestamp", "merge", "value"}
+_TAGS = frozenset(
+    {"str", "int", "float", "bool", "null", "map", "seq", "timestamp", "merge", "value"}
+)
 #: Longer digit strings are identifiers, not numbers; Python itself refuses to print them back.
 _MAX_DIGITS = 300
 
@@ -510,7 +537,8 @@ class _Builder:
     count: int = 0
 
     def build(self, source: Source, depth: int = 0) -> Node:
-        place = Place(self.shown, source.start_mark.line + 1, source.start_mark.column + 1)
+        mark = source.start_mark
+        place = Place(self.shown, mark.line + 1, mark.column + 1)
         self.count += 1
         limits = (
             (depth, MAX_DEPTH, "levels"),
@@ -521,19 +549,27 @@ class _Builder:
             if number > most:
                 message = f"more than {most:,} {name}"
                 raise SpecError("E104", message, where=place, hint=_ROWS_HINT)
-        kind = str(source.tag).removeprefix(_STANDARD)
-        if kind not in _TAGS and not (kind == INCLUDE_TAG and isinstance(source, ScalarNode)):
-            name = str(source.tag).replace(_STANDARD, "!!")
+        tag = str(source.tag)
+        kind = tag.removeprefix(_STANDARD)
+        is_scalar = isinstance(source, ScalarNode)
+        is_include = is_scalar and kind == INCLUDE_TAG
+        if kind not in _TAGS and not is_include:
+            name = tag.replace(_STANDARD, "!!")
             hint = "the only tag is `!include path`; put text that begins with `!` in quotes"
             self.problems.add("E104", f"unknown YAML tag `{name}`", place, hint)
-        if isinstance(source, ScalarNode):
+        if is_scalar:
             return self._build_scalar(source, place, kind)
         if isinstance(source, SequenceNode):
             entries = tuple(self.build(entry, depth + 1) for entry in source.value)
             return Node(entries, place, problems=self.problems)
         return self._build_mapping(source, place, depth)
 
-    def _build_scalar(self, source: Source, place: Place, kind: str) -> Node:
+    def _build_scalar(
+        self,
+        source: Source,
+        place: Place,
+        kind: str,
+    ) -> Node:
         text = source.value
         half = _SURROGATE.search(text)
         if half is not None:  # an escape can write it, no file can hold it
@@ -556,7 +592,12 @@ class _Builder:
             return node
         return node.changed(float(text))
 
-    def _build_mapping(self, source: Source, place: Place, depth: int) -> Node:
+    def _build_mapping(
+        self,
+        source: Source,
+        place: Place,
+        depth: int,
+    ) -> Node:
         entries: dict[str, Node] = {}
         keys: dict[str, Place] = {}
         merged: list[Node] = []
@@ -592,7 +633,8 @@ def _list_merged(value: Node) -> tuple[Node, ...]:
 def _read_odd_key(node: Node) -> str:
     """Return a key that is no text as text, and report it."""
     if node.is_map:  # `{{ x }}` without quotes is read as a mapping in a mapping
-        where = replace(node.place, column=(node.place.column or 2) - 1)
+        column = node.place.column or 2
+        where = replace(node.place, column=column - 1)
         hint = 'put it in quotes: `"{{ sample.answer }}"`'
         message = "not valid YAML: a template without quotes"
         raise SpecError("E102", message, where=where, hint=hint)

@@ -39,11 +39,19 @@ from answerkey.spec.config import (
     resolve_config,
 )
 from answerkey.spec.definitions import ModelChoice
-from answerkey.spec.nodes import Node, ProblemList, advise, from_plain, sort_errors, with_key
+from answerkey.spec.nodes import (
+    Location,
+    Node,
+    Plain,
+    ProblemList,
+    advise,
+    from_plain,
+    sort_errors,
+    with_key,
+)
 from answerkey.spec.project import (
     YAML_ENDINGS,
     Loaded,
-    Location,
     Overrides,
     Project,
     find_file,
@@ -405,7 +413,12 @@ def _plan_ready_made(project: Project, name: str, settings: Settings) -> Plan | 
     if plan is None:
         return None
     about = ready.about
-    return replace(plan, key=name, display_name=about.title, description=about.summary)
+    return replace(
+        plan,
+        key=name,
+        display_name=about.title,
+        description=about.summary,
+    )
 
 
 def _plan_task(project: Project, node: Node, settings: Settings) -> Plan | None:
@@ -459,7 +472,7 @@ def _plan_run(project: Project, node: Node, given: Settings) -> Plan:
     fields, config, entries = _read_evaluation(project, node.field("evaluation"), settings)
     for_tasks = {name: value for name, value in settings.items() if name not in config.parameters}
     _check_tasks(project, entries, for_tasks, list(config.parameters))
-    common: dict[str, Any] = {}
+    common: Plain = {}
     if fields is not None:
         common = fields.model_dump(include={*_SELECTION, "cache_policy"}, exclude_none=True)
     common |= _read_run_config(node.field("run_config"))
@@ -503,7 +516,7 @@ def _check_tasks(
         definitions.check_unused_task(task)
 
 
-def _read_run_config(node: Node) -> dict[str, Any]:
+def _read_run_config(node: Node) -> Plain:
     """Return what a run file says of all its tasks, with `trials` as a node."""
     if node.is_null:
         return {}

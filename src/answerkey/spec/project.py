@@ -21,12 +21,14 @@ from answerkey.models.config import SECRET_NAME, Adapter, ModelConfig, Origin, S
 from answerkey.spec.nodes import (
     INCLUDE_TAG,
     MAX_NODES,
+    Location,
     Node,
     ProblemList,
     Steps,
     from_plain,
     kind_of,
     map_scalars,
+    names_in,
     read_text,
     read_yaml,
     resolve_path,
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from answerkey.spec.sources import DatasetSpec
 
 T = TypeVar("T")
-Location = str | Path
 
 #: The options of gates.
 GATES = ("policies", "baseline", "fail_under", "not_worse_than")
@@ -56,7 +57,14 @@ _NAME = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})
 _LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)", re.DOTALL)
 _QUOTED = re.compile(r"""(?:'([^']*)'|"((?:[^"\\]|\\.)*)")\s*(?:#.*)?""")
 _ESCAPE = re.compile(r"\\(.)")
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$"}
+_ESCAPES = {
+    "n": "\n",
+    "t": "\t",
+    "r": "\r",
+    '"': '"',
+    "\\": "\\",
+    "$": "$",
+}
 _WHOLE_START = re.compile(r"(?:\$[A-Za-z_][A-Za-z0-9_]*|\$\{[A-Za-z_][A-Za-z0-9_]*\})(?:/\S*)?")
 _SECRET = re.compile(r"\s*<<\s*secrets\.([A-Za-z_][A-Za-z0-9_]*)\s*>>\s*")
 _SECRET_ANYWHERE = re.compile(r"<<\s*secrets\.")
@@ -81,21 +89,21 @@ class Overrides:
 
     config: Mapping[str, object] = field(default_factory=dict)
     model: str | ModelConfig | None = None
-    dataset: str | Path | Source | None = None
-    completions: str | Path | None = None
+    dataset: Location | Source | None = None
+    completions: Location | None = None
     completion_column: str | None = None
     split_thinking: bool | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     num_samples: int | None = None
     subsampling: Literal["head", "random"] | None = None
     seed: int | None = None
-    env: str | Path | None = None
+    env: Location | None = None
     allow_outside: bool = False
     allow_hosts: tuple[str, ...] = ()
-    policies: str | Path | Mapping[str, object] | Sequence[object] | None = None
-    baseline: str | Path | None = None
+    policies: Location | Mapping[str, object] | Sequence[object] | None = None
+    baseline: Location | None = None
     fail_under: float | str | None = None
-    not_worse_than: str | Path | None = None
+    not_worse_than: Location | None = None
 
     @property
     def states_gates(self) -> bool:
@@ -105,7 +113,9 @@ class Overrides:
     @property
     def model_name(self) -> str | None:
         """The name of the caller's model."""
-        return self.model.name if isinstance(self.model, ModelConfig) else self.model
+        if isinstance(self.model, ModelConfig):
+            return self.model.name
+        return self.model
 
     @property
     def brings_completions(self) -> bool:
@@ -185,7 +195,8 @@ def parse_env(text: str, shown: str) -> dict[str, str]:
     Nothing is expanded.
     """
     values: dict[str, str] = {}
-    for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
+    for number, written in enumerate(text.splitlines(), start=1):
+        line = written.strip()
         if not line or line.startswith("#"):
             continue
         where = Place(shown, number)
@@ -194,7 +205,8 @@ def parse_env(text: str, shown: str) -> dict[str, str]:
             raise SpecError("E102", "not a line of the form `NAME=value`", where=where)
         name, value = match.groups()
         if not value.startswith(("'", '"')):
-            values[name] = re.split(r"\s#", value, maxsplit=1)[0].strip()
+            bare, *_ = re.split(r"\s#", value, maxsplit=1)
+            values[name] = bare.strip()
             continue
         quoted = _QUOTED.fullmatch(value)
         if quoted is None:
@@ -264,8 +276,10 @@ class Inclusion:
             most = MAX_INCLUDED // 1_000_000
             message = f"the files that `!include` names hold more than {most} MB"
             raise SpecError("E104", message, where=node.place)
-        before = text[: len(text) - len(text.lstrip())]
-        start = Place(path.as_posix(), before.count("\n") + 1, len(before) - before.rfind("\n"))
+        blank = len(text) - len(text.lstrip())
+        line = text.count("\n", 0, blank) + 1
+        column = blank - text.rfind("\n", 0, blank)
+        start = Place(path.as_posix(), line, column)
         return Node(text.strip(), start, "include", problems=self.problems)
 
     def _refer(
@@ -288,13 +302,14 @@ class Inclusion:
         if not target.is_map:
             message = "`$ref` with other keys beside it needs a mapping, "
             reference.report("E105", f"{message}and `{reference.text}` holds none")
-        for key in siblings.entries.keys() & target.entries.keys():
-            if to_plain(siblings.entries[key]) != to_plain(target.entries[key]):
+        for key, sibling in siblings.entries.items():
+            twin = target.entries.get(key, sibling)
+            if to_plain(sibling) != to_plain(twin):
                 place = target.key_place(key)
                 message = f"`{key}` contradicts the file that `$ref` names ({place})"
                 siblings.report("E105", message, f"keep `{key}` in one of the two", key=key)
-        entries = target.entries | siblings.entries
-        return replace(reference.changed(entries), keys=target.keys | siblings.keys)
+        joined = reference.changed(target.entries | siblings.entries)
+        return replace(joined, keys=target.keys | siblings.keys)
 
     def _read_reference(
         self,
@@ -307,25 +322,29 @@ class Inclusion:
         place = node.place
         if node.text is None:
             raise SpecError("E108", "`$ref` must be the path of a YAML file", where=place)
-        path = self._locate(self.environment.expand(node.text, place), place)
+        text = self.environment.expand(node.text, place)
+        path = self._locate(text, place)
         real = resolve_path(path, place)
         if real in trail:
-            names = [f"`{step.name}`" for step in (*trail[trail.index(real) :], real)]
+            circle = (*trail[trail.index(real) :], real)
+            names = [f"`{step.name}`" for step in circle]
             message = f"`$ref` goes in a circle: {' → '.join(names)}"
             raise SpecError("E105", message, where=place)
         if real not in self._trees:
             if len(self._trees) >= MAX_FILES:
                 message = f"`$ref` names more than {MAX_FILES} files"
                 raise SpecError("E104", message, where=place)
-            self._trees[real] = read_yaml(path, path.as_posix(), self.problems, place=place)
-        return self.follow(self._trees[real], (*trail, real), is_material=is_material)
+            shown = path.as_posix()
+            self._trees[real] = read_yaml(path, shown, self.problems, place=place)
+        tree = self._trees[real]
+        return self.follow(tree, (*trail, real), is_material=is_material)
 
     def _locate(self, text: str, place: Place) -> Path:
         """Return a named file: relative to the file that names it, inside the project."""
         base = Path(place.file).parent if place.file else self.folder
         path = base / text
-        real = resolve_path(path, place)
-        if not self.allow_outside and not real.is_relative_to(self.folder.resolve()):
+        is_inside = resolve_path(path, place).is_relative_to(self.folder.resolve())
+        if not is_inside and not self.allow_outside:
             message = f"`{text}` is outside the project folder `{self.folder}`"
             hint = "move the file into the project, or allow it with `--allow-outside`"
             raise SpecError("E105", message, where=place, hint=hint)
@@ -384,7 +403,8 @@ class Project:
             node = inclusion.follow(from_plain(source, Place(), problems))
         secrets: dict[str, Secret] = {}
         if "secrets" in node.entries and "definition" not in node.entries:
-            secrets = read_secrets(map_scalars(node.entries["secrets"], self._expand, ("secrets",)))
+            stated = map_scalars(node.entries["secrets"], self._expand, ("secrets",))
+            secrets = read_secrets(stated)
             node = node.without("secrets")
 
         def fill(path: Steps, scalar: Node) -> Node:
@@ -402,7 +422,7 @@ class Project:
     def _expand(self, path: Steps, node: Node) -> Node:
         """Return a scalar with its environment value filled in."""
         text = node.text or ""
-        if not text.startswith("$") or node.style == "include" or kind_of(path) != "plain":
+        if node.style == "include" or kind_of(path) != "plain":
             return node
         is_secret = path[:1] == ("secrets",) or may_hold_secret(path)
         try:
@@ -436,18 +456,21 @@ class Project:
         name = match[1]
         if name in secrets:
             return node.changed(secrets[name])
-        if name in self.environment.values:
+        value = self.environment.values.get(name)
+        if value is not None:
             origin = self.environment.origin_of(f"${name}")
-            return node.changed(Secret(self.environment.values[name], origin))
-        hint = f"set it under `secrets` (there: {listing(secrets)}) or in the environment"
-        node.report("E117", f"secret `{name}` is not found", suggest(name, secrets) or hint)
+            return node.changed(Secret(value, origin))
+        hint = suggest(name, secrets)
+        if hint is None:
+            hint = f"set it under `secrets` (there: {listing(secrets)}) or in the environment"
+        node.report("E117", f"secret `{name}` is not found", hint)
         return node
 
 
 def may_hold_secret(path: Steps) -> bool:
     """Return whether a secret may stand here: as a key, a header or an environment value."""
-    names = ["", *(step for step in path if isinstance(step, str))]
-    return names[-1] == "api_key" or names[-2:-1] in (["custom_headers"], ["environment"])
+    above, name = ["", "", *names_in(path)][-2:]
+    return name == "api_key" or above in {"custom_headers", "environment"}
 
 
 def read_secrets(node: Node) -> dict[str, Secret]:
@@ -503,6 +526,7 @@ def find_ready_made(location: object) -> str | None:
     if not (files("answerkey.spec") / BENCHMARKS / f"{name}.yaml").is_file():
         return None
     path = Path(location)
-    if path.is_file() or any((path / file).is_file() for file in RUN_NAMES):
-        return None
+    for file in (path, *(path / run_name for run_name in RUN_NAMES)):
+        if file.is_file():
+            return None
     return name

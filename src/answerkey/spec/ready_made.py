@@ -31,7 +31,15 @@ from answerkey.errors import (
     raise_all,
 )
 from answerkey.spec.config import Config, Settings, resolve_config
-from answerkey.spec.nodes import Node, ProblemList, from_plain, parse_yaml, to_plain
+from answerkey.spec.nodes import (
+    Location,
+    Node,
+    Plain,
+    ProblemList,
+    from_plain,
+    parse_yaml,
+    to_plain,
+)
 from answerkey.spec.project import BENCHMARKS
 from answerkey.spec.sources import DatasetSpec, build_source, is_remote, name_dataset
 
@@ -117,7 +125,7 @@ class ReadyMade:
         """Return the config of the task; values that it does not declare are left out."""
         return resolve_config(self.task, {}, settings)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Plain:
         """Return everything about the task as plain values."""
         hub = to_plain(self.config({}).fill(self.hub))
         forms = []
@@ -125,7 +133,13 @@ class ReadyMade:
             forms.append({"description": form.description, "columns": list(form.expects)})
         config = []
         for key, default, text in self.parameters:
-            config.append({"key": key, "default": default, "description": text})
+            config.append(
+                {
+                    "key": key,
+                    "default": default,
+                    "description": text,
+                }
+            )
         return {
             "name": self.name,
             **asdict(self.about),
@@ -145,7 +159,14 @@ class ReadyMade:
 
     def _write_dataset(self, key: str, fields: Mapping[str, Node]) -> Node:
         hub = self.hub
-        source = replace(hub, value={"type": hub.changed("huggingface"), **hub.entries, **fields})
+        source = replace(
+            hub,
+            value={
+                "type": hub.changed("huggingface"),
+                **hub.entries,
+                **fields,
+            },
+        )
         names = {"key": hub.changed(key), "display_name": hub.changed(self.about.title)}
         return hub.changed({**names, "source": source})
 
@@ -231,8 +252,8 @@ Answer:"""
 def _write_task(
     name: str,
     about: About,
-    benchmark: Mapping[str, Any],
-) -> dict[str, Any]:
+    benchmark: Plain,
+) -> Plain:
     """Return the task file of a benchmark, whose own file says how it differs from the others.
 
     `choose` has config values with all that they may be, `prompts` the wordings by name, ours
@@ -240,8 +261,8 @@ def _write_task(
     """
     prompts = benchmark.get("prompts") or {"answerkey": _PROMPT}
     messages: Any = {wording: _write_messages(text, benchmark) for wording, text in prompts.items()}
-    choices: dict[str, Any] = dict(benchmark.get("choose") or {})
-    definition: dict[str, Any] = {"dataset": {"key": "<< config.dataset >>"}}
+    choices: Plain = dict(benchmark.get("choose") or {})
+    definition: Plain = {"dataset": {"key": "<< config.dataset >>"}}
     if group := benchmark.get("group_by", about.category):
         definition["group_by"] = group
     if benchmark.get("shuffled"):
@@ -265,7 +286,13 @@ def _write_task(
             "choices": f"{{{{ {_LETTERS}[:sample.options | length] | list }}}}",
             "options": "{{ sample.options }}",
             "extraction": "<< config.extraction >>",
-            "metrics": [{"type": "mean", "field": "is_correct", "name": "Accuracy"}],
+            "metrics": [
+                {
+                    "type": "mean",
+                    "field": "is_correct",
+                    "name": "Accuracy",
+                }
+            ],
         }
     ]
     return {
@@ -281,29 +308,52 @@ def _write_task(
 
 def _write_parameters(
     name: str,
-    choices: Mapping[str, Any],
+    choices: Plain,
     *,
     has_shots: bool,
-) -> list[dict[str, Any]]:
+) -> list[Plain]:
     """Return the `config_spec` of a benchmark; `choices` are the categorical values."""
-    parameters: list[dict[str, Any]] = []
-    parameters.append({"type": "dataset", "key": "dataset", "default_value": name})
+    parameters: list[Plain] = []
+    parameters.append(
+        {
+            "type": "dataset",
+            "key": "dataset",
+            "default_value": name,
+        }
+    )
     for key, allowed in choices.items():
-        parameter = {"type": "categorical", "key": key, "default_value": next(iter(allowed))}
+        parameter = {
+            "type": "categorical",
+            "key": key,
+            "default_value": next(iter(allowed)),
+        }
         parameter["allowed_values"] = list(allowed)
         if isinstance(allowed, Mapping):
             parameter["values_mapping"] = allowed
         parameters.append(parameter)
     if has_shots:
-        parameters.append({"type": "int", "key": "shots", "default_value": 0, "min": 0})
+        parameters.append(
+            {
+                "type": "int",
+                "key": "shots",
+                "default_value": 0,
+                "min": 0,
+            }
+        )
         default = f"{name}_examples"
-        parameters.append({"type": "dataset", "key": "examples", "default_value": default})
+        parameters.append(
+            {
+                "type": "dataset",
+                "key": "examples",
+                "default_value": default,
+            }
+        )
     for parameter in parameters:
         parameter["display_name"], parameter["description"] = _CONFIG[parameter["key"]]
     return parameters
 
 
-def _write_examples(benchmark: Mapping[str, Any]) -> dict[str, Any]:
+def _write_examples(benchmark: Plain) -> Plain:
     """Return the solver's field for few-shot examples, where there may be any."""
     if "shots" not in benchmark:
         return {}
@@ -313,7 +363,7 @@ def _write_examples(benchmark: Mapping[str, Any]) -> dict[str, Any]:
     return {"examples": examples}
 
 
-def _write_messages(prompt: str, benchmark: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _write_messages(prompt: str, benchmark: Plain) -> list[Plain]:
     """Return the messages of a wording; examples are turns of their own."""
     question = _OPTION.sub(rf"{{% for option in sample.options %}}{_LINE}{{%- endfor %}}", prompt)
     if columns := benchmark.get("images"):
@@ -327,12 +377,18 @@ def _write_messages(prompt: str, benchmark: Mapping[str, Any]) -> list[dict[str,
         answer = benchmark["shots"].get("answer", "{{ sample.answer }}")
         for role, text in (("user", question), ("assistant", answer)):
             example = re.sub(r"\bsample\b", "example", text)
-            messages.append({"role": role, "content": example, "for_each": "examples"})
+            messages.append(
+                {
+                    "role": role,
+                    "content": example,
+                    "for_each": "examples",
+                }
+            )
     return [*messages, {"role": "user", "content": question}]
 
 
 def open_raw_files(
-    location: str | Path,
+    location: Location,
     ready: ReadyMade,
     config: Config,
 ) -> DatasetSpec | None:
@@ -348,7 +404,7 @@ def open_raw_files(
 
 
 def _describe_raw_files(
-    location: str | Path,
+    location: Location,
     ready: ReadyMade,
     config: Config,
 ) -> Node | None:
@@ -388,7 +444,7 @@ def _read_columns(path: Path, node: Node) -> set[str]:
         return set()
 
 
-def _find_files(location: str | Path, form: Form) -> tuple[dict[str, str], Path | None]:
+def _find_files(location: Location, form: Form) -> tuple[dict[str, str], Path | None]:
     """Return the fields of a source for files that may have a form, and the first of them.
 
     Of the files of a folder, those that the form prefers are read if there are some.
@@ -426,11 +482,19 @@ def write_project(ready: ReadyMade, dataset: str | None = None) -> dict[str, str
         source = _describe_raw_files(dataset, ready, config)
         raise_all(ready.task.problems.errors)
         datasets["dataset"]["source"] = source and to_plain(source)
-    entry = {"task_key": key, "task_config": {"dataset": key}, "model_key": "builtin/random?seed=0"}
+    entry = {
+        "task_key": key,
+        "task_config": {"dataset": key},
+        "model_key": "builtin/random?seed=0",
+    }
     run = {
         "datasets": [{"$ref": f"{name}.yaml"} for name in datasets],
         "tasks": [{"$ref": "task.yaml"}],
-        "evaluation": {"key": key, "display_name": about.title, "task_specifications": [entry]},
+        "evaluation": {
+            "key": key,
+            "display_name": about.title,
+            "task_specifications": [entry],
+        },
     }
     comment = ""
     for text in (f"{about.title}. {about.citation}", f"Licence: {about.licence}"):
@@ -445,7 +509,7 @@ def write_project(ready: ReadyMade, dataset: str | None = None) -> dict[str, str
     return project
 
 
-def write_yaml(plain: Mapping[str, Any]) -> str:
+def write_yaml(plain: Plain) -> str:
     """Return plain values as YAML, with texts of several lines as blocks."""
     from ruamel.yaml import YAML
     from ruamel.yaml.scalarstring import LiteralScalarString
@@ -462,7 +526,11 @@ def write_yaml(plain: Mapping[str, Any]) -> str:
     yaml = YAML()
     yaml.width = _WIDTH
     yaml.allow_unicode = True
-    yaml.indent(mapping=2, sequence=4, offset=2)
+    yaml.indent(
+        mapping=2,
+        sequence=4,
+        offset=2,
+    )
     out = io.StringIO()
     yaml.dump(lay_out(plain), out)
     return out.getvalue()

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field
 
 from answerkey.metrics import AggregatorName
 from answerkey.models.config import Effort, Thinking
+from answerkey.spec.nodes import Plain
 from answerkey.spec.validation import Fields, Key, Number, Text, Whole
 from answerkey.types import Purpose
 
@@ -21,10 +22,17 @@ MODEL_REFERENCE = r"^[a-zA-Z0-9_\-$]+([/:].+)?$"
 TaskKind = Literal["chat_completion", "embeddings", "custom"]
 CachePolicy = Literal["reuse", "update", "no-cache"]
 Subsampling = Literal["head", "random"]
-Reference = Annotated[Text, Field(pattern=r"^[a-zA-Z0-9_\-$]+$", min_length=1, max_length=250)]
+Reference = Annotated[
+    Text,
+    Field(
+        pattern=r"^[a-zA-Z0-9_\-$]+$",
+        min_length=1,
+        max_length=250,
+    ),
+]
 ModelReference = Annotated[Text, Field(pattern=MODEL_REFERENCE, max_length=1000)]
 #: Marks an old name in the JSON Schema; pydantic's own `deprecated` would warn about our code.
-OLD: dict[str, Any] = {"deprecated": True}
+OLD: Plain = {"deprecated": True}
 Count = Annotated[Whole, Field(ge=1)]
 Column = Annotated[Text, Field(min_length=1)]
 
@@ -165,7 +173,7 @@ class GenerationFields(Fields):
     echo: bool | None = None
     reasoning_effort: Effort | None = None
     thinking: Thinking | None = None
-    extra_body: dict[str, Any] | None = None
+    extra_body: Plain | None = None
 
 
 class SelectionFields(Fields):
@@ -184,11 +192,11 @@ class SpecificationFields(SelectionFields):
     key: Key | None = None
     display_name: Text | None = None
     task_key: Key
-    task_config: dict[str, Any] | None = None
+    task_config: Plain | None = None
     model_key: ModelReference | None = None
     completions: Text | None = None
     generation: GenerationFields | None = None
-    extra_body: dict[str, Any] | None = None
+    extra_body: Plain | None = None
     trials: Annotated[Any, part("trials")] | None = None
     repeatability: RepeatabilityFields | None = None
 
@@ -214,12 +222,12 @@ class RunConfigFields(SelectionFields):
 class RunFields(Fields):
     """A run file."""
 
-    secrets: dict[str, Any] | list[Any] | None = None
+    secrets: Plain | list[Any] | None = None
     model_adapters: list[Annotated[Any, part("adapter")]] | None = None
     models: list[Annotated[Any, part("model")]] | None = None
     datasets: list[Annotated[Any, part("dataset")]] | None = None
     tasks: list[Annotated[Any, part("task")]] | None = None
     evaluation: Annotated[Any, part("evaluation")] | None = None
-    config: dict[str, Any] | None = None
+    config: Plain | None = None
     run_config: Annotated[Any, part("run_config")] | None = None
     policies: list[Annotated[Any, part("policy")]] | Annotated[Any, part("policy")] | None = None

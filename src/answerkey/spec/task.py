@@ -33,7 +33,7 @@ from answerkey.scorers import (
 from answerkey.solvers import SOLVERS, ChoiceOrder, Solver
 from answerkey.spec import shapes
 from answerkey.spec.config import Config
-from answerkey.spec.nodes import Node, Steps, advise, from_plain, walk_scalars
+from answerkey.spec.nodes import Node, Plain, Steps, advise, from_plain, walk_scalars
 from answerkey.spec.sources import build_filter, describe_filter
 from answerkey.spec.validation import (
     Fields,
@@ -75,8 +75,16 @@ class ScoringStep:
     purpose: Purpose = "score"
     display_name: str | None = None
     index: int = 0
-    source: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
-    snippets: tuple[Snippet, ...] = field(default=(), repr=False, compare=False)
+    source: Mapping[str, object] = field(
+        default_factory=dict,
+        repr=False,
+        compare=False,
+    )
+    snippets: tuple[Snippet, ...] = field(
+        default=(),
+        repr=False,
+        compare=False,
+    )
 
     @property
     def model_path(self) -> Steps:
@@ -85,6 +93,9 @@ class ScoringStep:
         if find_role(self.scorer) == "fallback":
             return (*path, "extraction", "fallback")
         return (*path, "model_key")
+
+
+Scoring = Sequence[ScoringStep]
 
 
 @dataclass(frozen=True)
@@ -113,8 +124,16 @@ class Task:
     choice_order: ChoiceOrder | None = None
     snippets: tuple[Snippet, ...] = ()
     file: str | None = None
-    places: Node = field(default=Node(None), repr=False, compare=False)
-    config_places: Mapping[str, Place] = field(default_factory=dict, repr=False, compare=False)
+    places: Node = field(
+        default=Node(None),
+        repr=False,
+        compare=False,
+    )
+    config_places: Mapping[str, Place] = field(
+        default_factory=dict,
+        repr=False,
+        compare=False,
+    )
 
     @property
     def main_step(self) -> ScoringStep:
@@ -246,8 +265,8 @@ def _build(
     design = Design()
     if parts is not None:
         design = build_design(parts, design)
-    built: dict[str, Any] = {}
-    plain: dict[str, object] = {}
+    built: Plain = {}
+    plain: Plain = {}
     for name, build_part in _BUILDERS.items():
         if not definition.field(name).is_null:
             built[name], plain[name] = build_part(definition.entries[name])
@@ -259,7 +278,7 @@ def _build(
         return None
     dataset_key = parts.dataset.key if parts.dataset else None
     # The task as plain values, with every key given and every old name gone.
-    resolved: dict[str, object] = {
+    resolved: Plain = {
         "type": "benchmark_task",
         "dataset": dataset_key and {"key": dataset_key},
         "solver": plain.get("solver"),
@@ -301,11 +320,16 @@ def _build(
     )
 
 
-def _dump(fields: Fields, *, exclude: set[str] | None = None) -> dict[str, object]:
-    return fields.model_dump(mode="json", exclude=exclude, exclude_none=True, fallback=str)
+def _dump(fields: Fields, *, exclude: set[str] | None = None) -> Plain:
+    return fields.model_dump(
+        mode="json",
+        exclude=exclude,
+        exclude_none=True,
+        fallback=str,
+    )
 
 
-def _hash_task(definition: object, steps: Sequence[ScoringStep]) -> str:
+def _hash_task(definition: object, steps: Scoring) -> str:
     """Return the SHA-256 of a resolved definition, without names and descriptions for readers.
 
     Our own prompts decide numbers like those of the user.
@@ -381,7 +405,7 @@ def _build_choice_order(node: Node) -> tuple[ChoiceOrder | None, object]:
 def _check_choice_order(
     order: ChoiceOrder,
     solver: Solver | None,
-    steps: Sequence[ScoringStep],
+    steps: Scoring,
     definition: Node,
 ) -> None:
     """Report scorers and solvers that read the options in the order of the row."""
@@ -405,7 +429,7 @@ def _has(step: ScoringStep, name: str) -> bool:
 
 def _add_order_metrics(
     order: ChoiceOrder,
-    steps: Sequence[ScoringStep],
+    steps: Scoring,
     definition: Node,
 ) -> list[ScoringStep]:
     """Return the steps with the metrics that `choice_order` brings along."""
@@ -437,7 +461,7 @@ def _add_metric(step: ScoringStep, name: str, metric: Metric) -> ScoringStep:
     return replace(step, metrics=(*step.metrics, keyed))
 
 
-def _check_ranking(solver: Solver, steps: Sequence[ScoringStep], definition: Node) -> None:
+def _check_ranking(solver: Solver, steps: Scoring, definition: Node) -> None:
     for step in steps:
         if not _has(step, "reads_logprobs"):
             message = f"`{solver.type}` gets log-probabilities and no text, "
@@ -446,7 +470,7 @@ def _check_ranking(solver: Solver, steps: Sequence[ScoringStep], definition: Nod
             definition.at("scorers", step.index).report("E108", message, hint)
 
 
-def _build_actions(definition: Node, steps: Sequence[ScoringStep]) -> list[Action]:
+def _build_actions(definition: Node, steps: Scoring) -> list[Action]:
     actions = []
     entries = []
     for number, entry in enumerate(definition.field("actions").items, start=1):
@@ -455,7 +479,11 @@ def _build_actions(definition: Node, steps: Sequence[ScoringStep]) -> list[Actio
         if "filter" in entry.entries:
             condition = build_filter(entry.entries["filter"], ACTION_NAMES)
         if fields is not None and condition is not None:
-            action = Action(key=fields.key, filter=condition, action=fields.action)
+            action = Action(
+                key=fields.key,
+                filter=condition,
+                action=fields.action,
+            )
             _check_action(action, entry.at("filter", "expression"), steps)
             actions.append(action)
             entries.append((entry, fields.key))
@@ -463,7 +491,7 @@ def _build_actions(definition: Node, steps: Sequence[ScoringStep]) -> list[Actio
     return actions
 
 
-def _describe_action(action: Action) -> dict[str, object]:
+def _describe_action(action: Action) -> Plain:
     return {
         "key": action.key,
         "action": action.action,
@@ -471,7 +499,7 @@ def _describe_action(action: Action) -> dict[str, object]:
     }
 
 
-def _check_action(action: Action, node: Node, steps: Sequence[ScoringStep]) -> None:
+def _check_action(action: Action, node: Node, steps: Scoring) -> None:
     """Report a filter that reads a scorer or a value that does not exist (E113)."""
     scorers = {step.key: step.scorer for step in steps}
     try:
@@ -580,7 +608,7 @@ def _check_aggregator(fields: shapes.AggregatorFields, num_trials: int) -> str |
 
 def _check_aggregated_names(
     trials: Trials,
-    steps: Sequence[ScoringStep],
+    steps: Scoring,
     node: Node,
 ) -> None:
     """Report aggregators of something that is no value of a scorer."""
@@ -673,7 +701,12 @@ def _key_metrics(
         sources.append({**_dump(part.fields), "key": key})
         snippets += _read_snippets(part, f"{step.key}.{key}")
     source = {**step.source, "metrics": sources}
-    return replace(step, metrics=tuple(keyed), source=source, snippets=snippets)
+    return replace(
+        step,
+        metrics=tuple(keyed),
+        source=source,
+        snippets=snippets,
+    )
 
 
 def _list_default_metrics(part: ReadPart, trials: Trials | None) -> list[ReadPart]:
@@ -702,14 +735,26 @@ def _list_default_metrics(part: ReadPart, trials: Trials | None) -> list[ReadPar
     return built
 
 
-def _list_means(value: str, title: str | None, trials: Trials | None) -> list[dict[str, Any]]:
+def _list_means(value: str, title: str | None, trials: Trials | None) -> list[Plain]:
     """Return the mean of a value, or of each of its aggregates."""
     if trials is None:
-        return [{"type": "mean", "field": value, "name": title}]
+        return [
+            {
+                "type": "mean",
+                "field": value,
+                "name": title,
+            }
+        ]
     means = []
     for aggregator in trials.aggregators_of(value):
         name = f"{title} {aggregator.label}".removesuffix(" mean")
-        means.append({"type": "mean", "field": f"{value}.{aggregator.label}", "name": name})
+        means.append(
+            {
+                "type": "mean",
+                "field": f"{value}.{aggregator.label}",
+                "name": name,
+            }
+        )
     return means
 
 

@@ -35,7 +35,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from answerkey.errors import AnswerkeyError, SpecError, listing, suggest
 from answerkey.models.config import Secret
-from answerkey.spec.nodes import ELLIPSES, ELLIPSIS_HINT, Node, advise, from_plain, to_plain
+from answerkey.spec.nodes import ELLIPSES, ELLIPSIS_HINT, Node, Plain, advise, from_plain, to_plain
 from answerkey.templates import UnresolvedConfig
 
 M = TypeVar("M", bound=BaseModel)
@@ -91,7 +91,14 @@ Text = Annotated[str, BeforeValidator(_read_text)]
 Whole = Annotated[int, BeforeValidator(_read_whole)]
 Number = Annotated[float, BeforeValidator(_read_number)]
 KEY_PATTERN = r"^[a-zA-Z0-9_\-]+$"
-Key = Annotated[Text, Field(pattern=KEY_PATTERN, min_length=1, max_length=250)]
+Key = Annotated[
+    Text,
+    Field(
+        pattern=KEY_PATTERN,
+        min_length=1,
+        max_length=250,
+    ),
+]
 SecretText = Annotated[
     pydantic.InstanceOf[Secret],
     BeforeValidator(_read_secret),
@@ -115,7 +122,7 @@ class Fields(BaseModel):
 def fields_of(built: type) -> type[Fields]:
     """Return the model of a dataclass's fields."""
     hints = get_type_hints(built, include_extras=True)
-    members: dict[str, Any] = {}
+    members: Plain = {}
     for entry in dataclasses.fields(built):
         if not entry.init or entry.name.startswith("_"):
             continue
@@ -135,7 +142,12 @@ def fields_of(built: type) -> type[Fields]:
     return model
 
 
-_PLAIN: dict[Any, Any] = {str: Text, int: Whole, float: Number, object: Any}
+_PLAIN: dict[Any, Any] = {
+    str: Text,
+    int: Whole,
+    float: Number,
+    object: Any,
+}
 _ANNOTATED: Hint = Annotated
 
 
@@ -437,7 +449,7 @@ class Part:
     def model(self, kind: str) -> type[Fields]:
         """Return the model of the YAML of one kind."""
         fields = fields_of(self.registry[kind])
-        members: dict[str, Any] = {"type": (Literal[kind, kind.replace("-", "_")], ...)}
+        members: Plain = {"type": (Literal[kind, kind.replace("-", "_")], ...)}
         return create_model(
             fields.__name__ + self.suffix,
             __base__=(fields, self.common),

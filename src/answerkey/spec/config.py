@@ -386,9 +386,10 @@ def _imply_parameters(node: Node) -> dict[str, Parameter]:
     return parameters
 
 
-def _read_parameters(node: Node) -> dict[str, Parameter]:
-    """Return the parameters of a `config_spec` by key."""
+def _read_parameters(node: Node) -> tuple[dict[str, Parameter], Settings]:
+    """Return the parameters of a `config_spec`, and their defaults, by key."""
     parameters: dict[str, Parameter] = {}
+    defaults: dict[str, Node] = {}
     if not node.is_list and not node.is_null:
         node.report("E108", "`config_spec` must be a list of parameters")
     for number, entry in enumerate(node.items, start=1):
@@ -409,7 +410,9 @@ def _read_parameters(node: Node) -> dict[str, Parameter]:
         if parameter.key in parameters:
             entry.report("E114", f"config parameter `{parameter.key}` is declared twice")
         parameters[parameter.key] = parameter
-    return parameters
+        if parameter.default_value is not None:
+            defaults[parameter.key] = entry.entries["default_value"]
+    return parameters, defaults
 
 
 def resolve_config(
@@ -427,20 +430,18 @@ def resolve_config(
     error; an implied parameter without one is reported where it is read.
     """
     is_implied = "config_spec" not in node.entries
+    defaults: Settings = {}
     if is_implied:
         parameters = _imply_parameters(node)
     else:
-        parameters = _read_parameters(node.entries["config_spec"])
+        parameters, defaults = _read_parameters(node.entries["config_spec"])
     report_unknown(settings, parameters)
-    defaults = {}
-    for entry in node.field("config_spec").items:
-        if entry.key is not None and not entry.field("default_value").is_null:
-            defaults[entry.key] = entry.entries["default_value"]
     values: Plain = {}
     places: dict[str, Place] = {}
     for key, parameter in parameters.items():
         stated = common.get(key) or settings.get(key)
-        chosen = list(filter(None, (fallbacks.get(parameter.type), defaults.get(key), stated)))
+        layers = (fallbacks.get(parameter.type), defaults.get(key), stated)
+        chosen = list(filter(None, layers))
         for value in chosen:  # a wrong default is reported even where it is not used
             places[key] = value.place
             try:

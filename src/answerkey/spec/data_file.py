@@ -112,7 +112,8 @@ def _recognise(
 ) -> RecognisedFile:
     source = DatasetSpec.of_questions(path).source
     rows = source.read(name=path).rows
-    completions = find_columns(tuple(rows.columns), ("completion",)).columns.get("completion")
+    found_columns = find_columns(tuple(rows.columns), ("completion",)).columns
+    completions = found_columns.get("completion")
     images = []
     for name in rows.columns:
         if _IMAGE.fullmatch(fold_name(name)) and _is_filled(rows, name):
@@ -231,8 +232,10 @@ def write_project(
     dataset = run["datasets"][0]
     task = run["tasks"][0]
     entry = run["evaluation"]["task_specifications"][0]
-    for name in dataset["source"].keys() & {"file_path", "url"}:
-        dataset["source"][name] = _relate(dataset["source"][name], folder)
+    source = dataset["source"]
+    for name in ("file_path", "url"):
+        if name in source:
+            source[name] = _relate(source[name], folder)
     if overrides.completions is not None:
         entry["completions"] = _relate(str(overrides.completions), folder)
     elif "solver" in task["definition"]:
@@ -244,11 +247,15 @@ def write_project(
         "task": task,
         "dataset": dataset,
     }
-    return {f"{kind}.yaml": _COMMENTS[kind] + write_yaml(plain) for kind, plain in files.items()}
+    texts = {}
+    for kind, plain in files.items():
+        texts[f"{kind}.yaml"] = _COMMENTS[kind] + write_yaml(plain)
+    return texts
 
 
 def _relate(file: str, folder: Path) -> str:
     """Return how a file of the project names another one."""
     if is_remote(file):
         return show_file(file)
-    return Path(os.path.relpath(Path(file).resolve(), folder.resolve())).as_posix()
+    path = os.path.relpath(Path(file).resolve(), folder.resolve())
+    return Path(path).as_posix()

@@ -38,11 +38,14 @@ ModelChoice = str | ModelConfig
 def define(project: Project, node: Node) -> None:
     """Add the datasets, models, adapters and tasks of a run file; report keys used twice."""
     earlier = len(project.problems.errors)
-    for entry in map(with_key, node.field("datasets").items):
-        _keep(build_dataset(entry, project.folder), entry, project.datasets, "dataset")
-    if node.field("models").items or node.field("model_adapters").items:
+    for written in node.field("datasets").items:
+        entry = with_key(written)
+        dataset = build_dataset(entry, project.folder)
+        _keep(dataset, entry, project.datasets, "dataset")
+    if node.entries.keys() & {"models", "model_adapters"}:
         _define_models(project, node)
-    for entry in map(with_key, node.field("tasks").items):
+    for written in node.field("tasks").items:
+        entry = with_key(written)
         if entry.key is None:
             check_unused_task(entry)
             continue
@@ -126,14 +129,17 @@ def find_dataset(
     place: Place,
 ) -> DatasetSpec | None:
     """Return a dataset by key; report one that is not defined."""
-    if key not in project.datasets and not project.is_faulty and "<<" not in key:
-        hint = "give the file with `--dataset FILE`"
-        if project.datasets:
-            hint = advise(key, project.datasets, "datasets")
-        message = f"dataset `{key}` is not defined"
-        if message not in [error.message for error in project.problems.errors]:
-            project.problems.add("E113", message, place, hint)
-    return project.datasets.get(key)
+    if key in project.datasets:
+        return project.datasets[key]
+    hint = "give the file with `--dataset FILE`"
+    if project.datasets:
+        hint = advise(key, project.datasets, "datasets")
+    message = f"dataset `{key}` is not defined"
+    messages = [error.message for error in project.problems.errors]
+    is_known = project.is_faulty or "<<" in key or message in messages
+    if not is_known:
+        project.problems.add("E113", message, place, hint)
+    return None
 
 
 def find_given_model(project: Project) -> str | None:
@@ -179,12 +185,13 @@ def choose_model(project: Project, reference: str, place: Place) -> ModelChoice:
     caller = Caller(environment.values, environment.project_names, hosts)
     name = reference
     spec = project.models.get(reference)
+    if spec is not None and spec.config is not None:
+        config = spec.config.config
+        if isinstance(config, CustomConfig) and spec.adapter is not None:
+            adapter = project.adapters.get(spec.adapter)
+            config = replace(config, adapter=adapter)
+        return replace(spec.config, config=config, caller=caller)
     if spec is not None:
-        if spec.config is not None:
-            config = spec.config.config
-            if isinstance(config, CustomConfig) and spec.adapter is not None:
-                config = replace(config, adapter=project.adapters.get(spec.adapter))
-            return replace(spec.config, config=config, caller=caller)
         name = spec.name or reference
     elif "/" not in reference and ":" not in reference:
         hint = _suggest_model(project, reference, is_callers=is_callers)
@@ -296,12 +303,16 @@ def adopt(
         if dataset is not None and parameter in settings:
             name = str(settings[parameter].value)
             path = project.folder / name
-            if parameter != "examples" or name in project.datasets or not path.exists():
+            is_file = name not in project.datasets and path.exists()
+            if parameter != "examples" or not is_file:
                 continue
             opened = project.open_files(str(path))
-            dataset = opened and replace(opened, key=dataset.key, place=dataset.place)
+            if opened is None:
+                continue
+            dataset = replace(opened, key=dataset.key, place=dataset.place)
         if dataset is not None:
-            chosen[parameter] = ready.hub.changed(_add_dataset(project, dataset))
+            key = _add_dataset(project, dataset)
+            chosen[parameter] = ready.hub.changed(key)
     return chosen
 
 
@@ -311,7 +322,11 @@ def _add_dataset(project: Project, dataset: DatasetSpec) -> str:
     numbers = count(2)
     while True:
         present = project.datasets.setdefault(key, replace(dataset, key=key))
-        is_users = (present.place and present.place.file) != (dataset.place and dataset.place.file)
+        is_users = _find_file(present) != _find_file(dataset)
         if is_users or present.source == dataset.source:
             return key
         key = f"{dataset.key}-{next(numbers)}"
+
+
+def _find_file(dataset: DatasetSpec) -> str | None:
+    return dataset.place.file if dataset.place else None

@@ -176,7 +176,9 @@ class ModelSpec:
 
 def provider_key(name: str) -> str:
     """Return the key of a provider model: `openai/GPT-4.1` is `openai$gpt-4-1`."""
-    return "$".join(re.sub(r"[^a-z0-9_-]+", "-", part) for part in name.lower().split("/", 1))
+    provider, _, model = name.lower().partition("/")
+    parts = [re.sub(r"[^a-z0-9_-]+", "-", part) for part in (provider, model)]
+    return "$".join(parts)
 
 
 def build_model(node: Node) -> ModelSpec | None:
@@ -318,10 +320,13 @@ def build_generation(fields: ModelFields | ProviderModel | SpecificationFields) 
     if fields.generation is not None:
         parameters = fields.generation.model_dump(exclude_none=True)
     if fields.extra_body is not None:
-        parameters["extra_body"] = {**parameters.get("extra_body", {}), **fields.extra_body}
+        body = parameters.get("extra_body", {})
+        parameters["extra_body"] = {**body, **fields.extra_body}
     stop = parameters.get("stop")
-    if stop is not None:
-        parameters["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
+    if isinstance(stop, str):
+        parameters["stop"] = (stop,)
+    elif stop is not None:
+        parameters["stop"] = tuple(stop)
     return Generation(**parameters)
 
 

@@ -195,7 +195,8 @@ def load_task(
         project, node = _open(task, overrides, problems)
         if _find_kind(node) in {"task", "empty", "no mapping"}:
             settings = given_by_caller({**overrides.config, **(config or {})}, problems)
-            built = build_task(with_key(node), _resolve(project, node, settings))
+            values = _resolve(project, node, settings)
+            built = build_task(with_key(node), values)
         else:
             message = "this is not a task file: it has no `definition`"
             node.report("E108", message, "give the task file itself, or use `load_plan`")
@@ -311,7 +312,8 @@ def load_plan(path: Task | TaskSource, overrides: Overrides | None = None) -> Lo
             project = Project.open(_folder_of(path.file), overrides, problems)
             plan = _plan_built_task(project, path, settings)
         elif (ready := find_ready_made(path)) is not None:
-            plan = _plan_ready_made(Project.open(Path(), overrides, problems), ready, settings)
+            project = Project.open(Path(), overrides, problems)
+            plan = _plan_ready_made(project, ready, settings)
         else:
             project, node = _open(path, overrides, problems)
             plan = _plan_file(project, node, settings)
@@ -427,8 +429,12 @@ def _plan_task(project: Project, node: Node, settings: Settings) -> Plan | None:
     if not re.fullmatch(KEY_PATTERN, key):
         key = "task"  # the task itself says what is wrong with its key
     project.tasks[key] = node
-    fields = {"task_key": node.changed(key), "task_config": node.changed(dict(settings))}
-    specifications = _specify(project, [node.changed(fields)], {}, {})
+    fields = {
+        "task_key": node.changed(key),
+        "task_config": node.changed(dict(settings)),
+    }
+    entry = node.changed(fields)
+    specifications = _specify(project, [entry], {}, {})
     return _plan_specifications(project, specifications, node)
 
 
@@ -543,12 +549,13 @@ def _read_evaluation(
     if node.is_null:
         entries = []
         for key, task in project.tasks.items():
-            entries.append(task.changed({"task_key": task.changed(key)}))
+            fields_of_task = {"task_key": task.changed(key)}
+            entries.append(task.changed(fields_of_task))
         return None, config, entries
     node = with_key(carry_over(node, "evaluation"))
     if node.is_map:
         config = _resolve(project, node, {}, settings)
-        _check_references(project, config)
+        _check_references(project, config, ())
         node = config.fill(node.without("config_spec"))
     fields = validate_node(shapes.EvaluationFields, node, "`evaluation`")
     return fields, config, list(node.field("task_specifications").items)
@@ -593,13 +600,21 @@ def _resolve(
     return resolve_config(node, settings, common or {}, fallbacks=fallbacks)
 
 
-def _check_references(project: Project, config: Config) -> None:
-    """Report `dataset` and `model` parameters that name nothing."""
+def _check_references(project: Project, config: Config, keys: Sequence[str]) -> None:
+    """Report `dataset`, `model` and `task_result` parameters that name nothing.
+
+    `keys` are those of the task specifications.
+    """
+    for name, target in config.of_type("task_result").items():
+        if target not in keys:
+            hint = advise(target, keys, "task specifications")
+            message = f"config value `{name}`: task specification `{target}` is not defined"
+            project.problems.add("E113", message, config.places[name], hint)
     if project.given_dataset is None:
         for key, name in config.of_type("dataset").items():
-            definitions.find_dataset(project, name, config.places.get(key, Place()))
+            definitions.find_dataset(project, name, config.places[key])
     for key, name in config.of_type("model").items():
-        definitions.find_model(project, name, config.places.get(key, Place()), None)
+        definitions.find_model(project, name, config.places[key], None)
 
 
 def _list_variants(
@@ -637,7 +652,8 @@ def _list_variants(
         fields = validate_node(variant_model(), entry, "the variant")
         if fields is not None and entry.key is not None:
             prompt = solver.having("input_builder", entry.entries["input_builder"])
-            yield task.having("definition", bare.having("solver", prompt)), Variant(key, entry.key)
+            changed = bare.having("solver", prompt)
+            yield task.having("definition", changed), Variant(key, entry.key)
 
 
 def _specify(
@@ -688,18 +704,15 @@ def _specify_entry(
     specifications: list[Specification | None] = []
     for task_node, variant in _list_variants(node, key, is_recorded=is_recorded):
         config = _resolve(project, task_node, values, settings)
-        for name, target in config.of_type("task_result").items():
-            if target not in keys:
-                hint = advise(target, keys, "task specifications")
-                message = f"config value `{name}`: task specification `{target}` is not defined"
-                project.problems.add("E113", message, config.places[name], hint)
         task = build_task(task_node, config)
         specification = None
         if task is not None:
-            _check_references(project, config)
+            _check_references(project, config, keys)
             specification = _build_specification(project, task, fields, entry, key, common)
         if specification is not None and variant is not None:
-            name = key if variant.key == BASE else f"{key}-{variant.key}"
+            name = key
+            if variant.key != BASE:
+                name = f"{key}-{variant.key}"
             specification = replace(specification, key=name, variant=variant)
         specifications.append(specification)
     return specifications
@@ -721,7 +734,8 @@ def _build_specification(
         examples = _choose_examples(examples.dataset, task, dataset, project)
     needs_model = task.solver is not None and task.solver.needs_model
     completions = None
-    if fields.completions is not None and not (needs_model and overrides.model is not None):
+    calls_callers = needs_model and overrides.model is not None
+    if fields.completions is not None and not calls_callers:
         # The caller's model is called in place of the file's completions.
         place = entry.entries["completions"].place
         completions = resolve_stated(fields.completions, place, project.folder)
@@ -775,7 +789,8 @@ def _list_judges(task: Task) -> dict[str, tuple[str, Place]]:
     judges = {}
     for step in task.scoring:
         if asks_model(step.scorer):
-            judges[step.key] = (step.scorer.model_key, task.place(*step.model_path))
+            place = task.place(*step.model_path)
+            judges[step.key] = (step.scorer.model_key, place)
     return judges
 
 
@@ -797,7 +812,9 @@ def _select_rows(
     """Return which rows are used; the caller's word wins, then the task specification's."""
     selected = {}
     for name in _SELECTION:
-        layers = (common.get(name), getattr(fields, name), getattr(overrides, name, None))
+        layers = [common.get(name)]
+        for layer in (fields, overrides):
+            layers.append(getattr(layer, name, None))
         for value in layers:
             if value is not None:
                 selected[name] = value
@@ -827,7 +844,8 @@ def _open_given_dataset(project: Project) -> None:
         return
     path = Path(location)
     # A folder may be called like the benchmark whose files it has.
-    if str(location) in project.datasets and not (project.open_files and path.exists()):
+    is_raw_files = project.open_files is not None and path.exists()
+    if str(location) in project.datasets and not is_raw_files:
         project.given_dataset = project.datasets[str(location)]
         return
     is_address = is_remote(location)

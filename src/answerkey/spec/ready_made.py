@@ -119,7 +119,8 @@ class ReadyMade:
     def parameters(self) -> Iterator[tuple[str, object, str]]:
         """The config values that may be given: key, default, what it is."""
         for entry in to_plain(self.task)["config_spec"]:
-            yield entry["key"], entry.get("default_value"), entry.get("description", "")
+            default = entry.get("default_value")
+            yield entry["key"], default, entry.get("description", "")
 
     def config(self, settings: Settings) -> Config:
         """Return the config of the task; values that it does not declare are left out."""
@@ -127,7 +128,8 @@ class ReadyMade:
 
     def describe(self) -> Plain:
         """Return everything about the task as plain values."""
-        hub = to_plain(self.config({}).fill(self.hub))
+        config_values = self.config({})
+        hub = to_plain(config_values.fill(self.hub))
         forms = []
         for form in self.own_forms:
             forms.append({"description": form.description, "columns": list(form.expects)})
@@ -197,9 +199,12 @@ def load_ready_made(name: str, problems: ProblemList | None = None) -> ReadyMade
     file = f"{BENCHMARKS}/{name}.yaml"
     text = (files("answerkey.spec") / file).read_text(encoding="utf-8")
     root = parse_yaml(text, file, problems)
-    forms = {key: _read_form(node) for key, node in root.at("forms").entries.items()}
+    forms = {}
+    for key, node in root.at("forms").entries.items():
+        forms[key] = _read_form(node)
     hub = root.entries["hub"]
-    source = {**hub.without("form").entries, **forms[hub.at("form").value].how.entries}
+    form = forms[hub.at("form").value]
+    source = {**hub.without("form").entries, **form.how.entries}
     about = About(**to_plain(root.at("about")))
     task = root.entries["task"]
     return ReadyMade(
@@ -213,8 +218,11 @@ def load_ready_made(name: str, problems: ProblemList | None = None) -> ReadyMade
 
 
 def _read_form(node: Node) -> Form:
-    names = {"description", "expects", "prefer", "extension"}
-    fields = {key: to_plain(entry) for key, entry in node.entries.items() if key in names}
+    names = ("description", "expects", "prefer", "extension")
+    fields = {}
+    for name in names:
+        if name in node.entries:
+            fields[name] = to_plain(node.entries[name])
     return Form(how=node.without(*names), **fields)
 
 
@@ -260,7 +268,9 @@ def _write_task(
     first, `shots` what few-shot prompts are made of: `by`, `answer`, `from`. `images` are columns.
     """
     prompts = benchmark.get("prompts") or {"answerkey": _PROMPT}
-    messages: Any = {wording: _write_messages(text, benchmark) for wording, text in prompts.items()}
+    messages: Any = {}
+    for wording, text in prompts.items():
+        messages[wording] = _write_messages(text, benchmark)
     choices: Plain = dict(benchmark.get("choose") or {})
     definition: Plain = {"dataset": {"key": "<< config.dataset >>"}}
     if group := benchmark.get("group_by", about.category):
@@ -349,7 +359,9 @@ def _write_parameters(
             }
         )
     for parameter in parameters:
-        parameter["display_name"], parameter["description"] = _CONFIG[parameter["key"]]
+        title, text = _CONFIG[parameter["key"]]
+        parameter["display_name"] = title
+        parameter["description"] = text
     return parameters
 
 
@@ -431,7 +443,8 @@ def _describe_raw_files(
         message += f" (columns: {listing(seen)})"
     forms = "; ".join(form.description for form in ready.forms)
     hint = f"known are: {forms}. Or give a dataset file that derives these columns"
-    problems.report(DataError("E206", message, where=Place(file=str(location)), hint=hint))
+    where = Place(file=str(location))
+    problems.report(DataError("E206", message, where=where, hint=hint))
     return None
 
 
@@ -454,7 +467,8 @@ def _find_files(location: Location, form: Form) -> tuple[dict[str, str], Path | 
         paths = list(list_files(path, form.extension).values())
         preferred = []
         for file in paths:
-            if form.prefer and matches(file.relative_to(path).as_posix(), form.prefer):
+            name = file.relative_to(path).as_posix()
+            if form.prefer and matches(name, form.prefer):
                 preferred.append(file)
         fields = {"type": "folder", "directory_path": str(path.resolve())}
         if form.extension:
@@ -463,7 +477,8 @@ def _find_files(location: Location, form: Form) -> tuple[dict[str, str], Path | 
             fields["pattern"] = form.prefer
         return fields, next(iter(preferred or paths), None)
     name = urlsplit(str(location)).path if is_remote(location) else path.name
-    if form.extension is not None and form.extension not in name.lower().split(".")[1:]:
+    endings = name.lower().split(".")[1:]
+    if form.extension is not None and form.extension not in endings:
         return {}, None
     if is_remote(location):
         allow_fetching(str(location))
@@ -477,7 +492,9 @@ def write_project(ready: ReadyMade, dataset: str | None = None) -> dict[str, str
     about = ready.about
     key = ready.name
     config = ready.config({})
-    datasets = {name: to_plain(config.fill(node)) for name, node in ready.hub_datasets()}
+    datasets = {}
+    for name, node in ready.hub_datasets():
+        datasets[name] = to_plain(config.fill(node))
     if dataset is not None:
         source = _describe_raw_files(dataset, ready, config)
         raise_all(ready.task.problems.errors)

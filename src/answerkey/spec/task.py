@@ -138,7 +138,10 @@ class Task:
     @property
     def main_step(self) -> ScoringStep:
         """The first scorer with purpose `score`, else the first; its counts are the task's."""
-        return next((step for step in self.scoring if step.purpose == "score"), self.scoring[0])
+        for step in self.scoring:
+            if step.purpose == "score":
+                return step
+        return self.scoring[0]
 
     @property
     def num_trials(self) -> int:
@@ -228,8 +231,9 @@ def build_task(node: Node, config: Config) -> Task | None:
     choice = definition.field("dataset")
     if choice.text and find_whole(choice.text):
         # `dataset: << config.x >>` is short for `dataset: {key: << config.x >>}`.
-        mapping = replace(choice.changed({"key": choice}), keys={"key": choice.place})
-        task = task.having("definition", definition.having("dataset", mapping))
+        mapping = choice.changed({}).having("key", choice)
+        definition = definition.having("dataset", mapping)
+        task = task.having("definition", definition)
     return _build(config.fill(task), config, config.of_type("dataset_column"))
 
 
@@ -270,28 +274,18 @@ def _build(
     for name, build_part in _BUILDERS.items():
         if not definition.field(name).is_null:
             built[name], plain[name] = build_part(definition.entries[name])
-    trials: Trials | None = built.get("trials")
-    steps = _build_scoring(definition.field("scorers"), trials, design)
-    steps = _check_parts(definition, steps, **built)
-    actions = _build_actions(definition, steps)
+    steps = _build_scoring(definition.field("scorers"), built.get("trials"), design)
+    if built:
+        steps = _check_parts(definition, steps, **built)
+    actions: list[Action] = []
+    if "actions" in definition.entries:
+        actions = _build_actions(definition.entries["actions"], steps)
+        plain["actions"] = list(map(_describe_action, actions)) or None
     if fields is None or parts is None or not steps:
         return None
-    dataset_key = parts.dataset.key if parts.dataset else None
-    # The task as plain values, with every key given and every old name gone.
-    resolved: Plain = {
-        "type": "benchmark_task",
-        "dataset": dataset_key and {"key": dataset_key},
-        "solver": plain.get("solver"),
-        "scorers": [step.source for step in steps],
-        "trials": plain.get("trials"),
-        "choice_order": plain.get("choice_order"),
-        "group_by": parts.group_by,
-        "cluster_by": parts.cluster_by,
-        "actions": list(map(_describe_action, actions)) or None,
-    }
     source = {
         **_dump(fields, exclude={"config_spec", "definition"}),
-        "definition": {name: value for name, value in resolved.items() if value is not None},
+        "definition": _describe_definition(parts, steps, plain),
         "config": dict(config.values),
         "dataset_columns": dict(columns),
         "file": node.place.file,
@@ -305,19 +299,33 @@ def _build(
         tags=fields.tags,
         config=config.values,
         dataset_columns=columns,
-        dataset_key=dataset_key,
-        solver=built.get("solver"),
+        dataset_key=parts.dataset.key if parts.dataset else None,
         scoring=tuple(steps),
         actions=tuple(actions),
-        trials=trials,
-        choice_order=built.get("choice_order"),
         snippets=tuple(chain.from_iterable(step.snippets for step in steps)),
         fingerprint=_hash_task(source["definition"], steps),
         source=source,
         file=node.place.file,
         places=node,
         config_places=config.places,
+        **built,
     )
+
+
+def _describe_definition(parts: shapes.Definition, steps: Scoring, plain: Plain) -> Plain:
+    """Return a definition as plain values, with every key given and every old name gone."""
+    resolved = {
+        "type": "benchmark_task",
+        "dataset": parts.dataset and {"key": parts.dataset.key},
+        "solver": plain.get("solver"),
+        "scorers": [step.source for step in steps],
+        "trials": plain.get("trials"),
+        "choice_order": plain.get("choice_order"),
+        "group_by": parts.group_by,
+        "cluster_by": parts.cluster_by,
+        "actions": plain.get("actions"),
+    }
+    return {name: value for name, value in resolved.items() if value is not None}
 
 
 def _dump(fields: Fields, *, exclude: set[str] | None = None) -> Plain:
@@ -388,8 +396,10 @@ def _build_solver(node: Node) -> tuple[Solver | None, object]:
     if solver is None:
         return None, None
     for name, error in solver.compile_templates()[1]:
-        path = [int(step) if step.isdigit() else step for step in name.split(".")]
-        report_text(error, node.at(*path))
+        place = node
+        for step in name.split("."):
+            place = place.at(int(step) if step.isdigit() else step)
+        report_text(error, place)
     return solver, _dump(fields)
 
 
@@ -455,9 +465,11 @@ def _add_order_metrics(
 
 
 def _add_metric(step: ScoringStep, name: str, metric: Metric) -> ScoringStep:
-    design = step.metrics[0].design if step.metrics else Design()
-    key = number_key(name, {keyed.key for keyed in step.metrics})
-    keyed = KeyedMetric(key, metric, replace(design, group_by=()))
+    design = Design()
+    if step.metrics:
+        design = replace(step.metrics[0].design, group_by=())
+    taken = {keyed.key for keyed in step.metrics}
+    keyed = KeyedMetric(number_key(name, taken), metric, design)
     return replace(step, metrics=(*step.metrics, keyed))
 
 
@@ -470,10 +482,10 @@ def _check_ranking(solver: Solver, steps: Scoring, definition: Node) -> None:
             definition.at("scorers", step.index).report("E108", message, hint)
 
 
-def _build_actions(definition: Node, steps: Scoring) -> list[Action]:
+def _build_actions(node: Node, steps: Scoring) -> list[Action]:
     actions = []
     entries = []
-    for number, entry in enumerate(definition.field("actions").items, start=1):
+    for number, entry in enumerate(node.items, start=1):
         fields = validate_node(shapes.ActionFields, entry, f"action {number}")
         condition = None
         if "filter" in entry.entries:
@@ -514,9 +526,12 @@ def _check_action(action: Action, node: Node, steps: Scoring) -> None:
                 node.report("E113", message, advise(key, scorers, "scorers"))
             continue
         names = _list_names(scorers[key])
-        if inner and names is not None and inner[0].split(".")[0] not in names:
-            message = f"action `{action.key}`: scorer `{key}` has no value `{inner[0]}`"
-            node.report("E113", message, advise(inner[0], names, "values"))
+        if not inner or names is None:
+            continue
+        value = inner[0]
+        if value.split(".")[0] not in names:
+            message = f"action `{action.key}`: scorer `{key}` has no value `{value}`"
+            node.report("E113", message, advise(value, names, "values"))
 
 
 def _list_names(scorer: Scorer, trials: Trials | None = None) -> list[str] | None:
@@ -622,8 +637,11 @@ def _check_aggregated_names(
         if name in names:
             continue
         message = f"`score_name` `{name}` is not a value of a scorer of the task"
-        nodes = {scalar.value: scalar for _, scalar in walk_scalars(node.at("score_aggregators"))}
-        nodes.get(name, node).report("E115", message, advise(name, names, "values"))
+        place = node
+        for _, scalar in walk_scalars(node.at("score_aggregators")):
+            if scalar.value == name:
+                place = scalar
+        place.report("E115", message, advise(name, names, "values"))
 
 
 class ReadPart(NamedTuple):
@@ -649,7 +667,8 @@ def _build_scoring(
         entry = carry_over(written, "scorer")
         listed[index] = []
         for number, metric in enumerate(entry.field("metrics").items, start=1):
-            listed[index].append(ReadPart(metric, *METRIC.read(metric, number=number)))
+            part = ReadPart(metric, *METRIC.read(metric, number=number))
+            listed[index].append(part)
         earlier = len(entry.problems.errors)
         fields, scorer = SCORER.read(entry, number=index + 1)
         if scorer is None:
@@ -695,9 +714,10 @@ def _key_metrics(
     snippets = step.snippets
     for key, part in zip(keys, parts, strict=True):
         _check_metric_fields(part, step.scorer, trials)
-        scale = metrics.find_scale(part.built, getattr(step.scorer, "scales", {}))
-        own_design = build_design(part.fields, design)
-        keyed.append(KeyedMetric(key, part.built, own_design, scale))
+        scales = getattr(step.scorer, "scales", {})
+        scale = metrics.find_scale(part.built, scales)
+        metric_design = build_design(part.fields, design)
+        keyed.append(KeyedMetric(key, part.built, metric_design, scale))
         sources.append({**_dump(part.fields), "key": key})
         snippets += _read_snippets(part, f"{step.key}.{key}")
     source = {**step.source, "metrics": sources}
@@ -731,7 +751,8 @@ def _list_default_metrics(part: ReadPart, trials: Trials | None) -> list[ReadPar
     built = []
     for plain in defaults:
         metric_fields = METRIC.model(plain["type"]).model_validate(plain)
-        built.append(ReadPart(entry.changed({}), metric_fields, build(metric_fields)))
+        metric = build(metric_fields)
+        built.append(ReadPart(entry.changed({}), metric_fields, metric))
     return built
 
 

@@ -184,9 +184,12 @@ def _unite(arguments: Sequence[Hint]) -> Hint:
         return getattr(value, "type", default)
 
     tagged = [Annotated[model, pydantic.Tag(tag)] for tag, model in tags.items()]
-    models = _ANNOTATED[(functools.reduce(operator.or_, tagged), pydantic.Discriminator(read_tag))]
-    plain = (argument for argument in arguments if argument not in tags.values())
-    return functools.reduce(operator.or_, plain, models)
+    union: Hint = functools.reduce(operator.or_, tagged)
+    hint = _ANNOTATED[(union, pydantic.Discriminator(read_tag))]
+    for argument in arguments:
+        if argument not in tags.values():
+            hint |= argument
+    return hint
 
 
 def _list_tags(model: type[BaseModel]) -> tuple[str, ...]:
@@ -219,7 +222,8 @@ def try_build(fields: Fields | None, node: Node) -> Built:
         for name in node.entries:
             if path is None and f"`{name}`" in error.message:
                 path = name
-        node.at(*(path or "").split(".")).report(error.code, error.message, error.hint)
+        steps = (path or "").split(".")
+        node.at(*steps).report(error.code, error.message, error.hint)
     except (TypeError, ValueError) as error:
         node.report("E108", str(error))
     return None
@@ -260,7 +264,8 @@ def validate_node(model: type[M], node: Node, name: str) -> M | None:
     # A key that seems to be missing may be there under a wrong name.
     misspelt = {detail["loc"][:-1] for detail in details if detail["type"] == _EXTRA}
     for detail in _merge_alternatives(details):
-        if detail["type"] != "missing" or detail["loc"][:-1] not in misspelt:
+        is_misspelt = detail["loc"][:-1] in misspelt
+        if detail["type"] != "missing" or not is_misspelt:
             _report(detail, model, node, name)
     faulty = {str(detail["loc"][0]) for detail in details}
     try:
@@ -449,7 +454,8 @@ class Part:
     def model(self, kind: str) -> type[Fields]:
         """Return the model of the YAML of one kind."""
         fields = fields_of(self.registry[kind])
-        members: Plain = {"type": (Literal[kind, kind.replace("-", "_")], ...)}
+        spelling = kind.replace("-", "_")
+        members: Plain = {"type": (Literal[kind, spelling], ...)}
         return create_model(
             fields.__name__ + self.suffix,
             __base__=(fields, self.common),
@@ -501,7 +507,8 @@ class Part:
         kind = self.choose(node)
         if kind is None:
             return None, None
-        node = node.having("type", node.entries["type"].changed(kind))
+        stated = node.entries["type"]
+        node = node.having("type", stated.changed(kind))
         name = f"{self.name} `{kind}`"
         if number is not None:
             name = f"{self.name} {number} (`{kind}`)"
@@ -523,8 +530,11 @@ def assign_keys(entries: Sequence[tuple[Node, str]], what: str, within: str) -> 
             taken.add(node.key)
     keys = []
     for node, default in entries:
-        keys.append(number_key(default, taken) if node.key is None else node.key)
-        taken.add(keys[-1])
+        key = node.key
+        if key is None:
+            key = number_key(default, taken)
+        keys.append(key)
+        taken.add(key)
     return keys
 
 
@@ -542,7 +552,8 @@ def report_text(error: SpecError, node: Node) -> None:
     """Report an error in a text at the line that it names; an unknown config name was reported."""
     line = error.where.line if error.where else None
     if not isinstance(error, UnresolvedConfig):
-        node.problems.add(error.code, error.message, node.place_of_line(line), error.hint)
+        place = node.place_of_line(line)
+        node.problems.add(error.code, error.message, place, error.hint)
 
 
 @dataclass(frozen=True)
@@ -629,7 +640,8 @@ def carry_over(node: Node, part: str) -> Node:
     written = node
     for old in DEPRECATIONS:
         entry = written.field(old.name)
-        if old.part != part or entry.is_null or old.value not in {None, entry.text}:
+        is_old_value = old.value in {None, entry.text}
+        if old.part != part or entry.is_null or not is_old_value:
             continue
         title = old.name
         if old.name == "type":
@@ -644,7 +656,8 @@ def carry_over(node: Node, part: str) -> Node:
             value = old.build(to_plain(entry))
             if value is None:
                 continue
-            node = node.having(new, from_plain(value, entry.place, entry.problems))
+            replacement = from_plain(value, entry.place, entry.problems)
+            node = node.having(new, replacement)
         if not old.is_kept:
             node = node.without(old.name)
         node.problems.notice(message, written.key_place(old.name), hint)

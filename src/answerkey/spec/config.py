@@ -306,11 +306,7 @@ class Config:
             return node
         names = find_config_names(text)
         for name in names:
-            if self.is_implied and name not in self.values:
-                hint = _advise_declaration(name, _find_type(name, text, path))
-                node.report("E110", f"unknown config name `{name}`", hint)
-            elif name not in self.parameters:
-                _refuse_name(name, self.parameters, node)
+            self._check_name(name, path, node)
         if not names or not self.values.keys() >= set(names):
             return node
         try:
@@ -321,6 +317,15 @@ class Config:
         if isinstance(value, str):
             return replace(node, value=value)
         return from_plain(value, node.place, node.problems)
+
+    def _check_name(self, name: str, path: Steps, node: Node) -> None:
+        """Report a name that is read, and has no value or no declaration."""
+        if self.is_implied and name not in self.values:
+            kind = _find_type(name, node.text or "", path)
+            hint = _advise_declaration(name, kind)
+            node.report("E110", f"unknown config name `{name}`", hint)
+        elif name not in self.parameters:
+            _refuse_name(name, self.parameters, node)
 
 
 def report_unknown(settings: Settings, names: Collection[str]) -> None:
@@ -438,9 +443,9 @@ def resolve_config(
     report_unknown(settings, parameters)
     values: Plain = {}
     places: dict[str, Place] = {}
+    written = {**settings, **common}
     for key, parameter in parameters.items():
-        stated = common.get(key) or settings.get(key)
-        layers = (fallbacks.get(parameter.type), defaults.get(key), stated)
+        layers = (fallbacks.get(parameter.type), defaults.get(key), written.get(key))
         chosen = list(filter(None, layers))
         for value in chosen:  # a wrong default is reported even where it is not used
             places[key] = value.place

@@ -186,11 +186,8 @@ def choose_model(project: Project, reference: str, place: Place) -> ModelChoice:
     name = reference
     spec = project.models.get(reference)
     if spec is not None and spec.config is not None:
-        config = spec.config.config
-        if isinstance(config, CustomConfig) and spec.adapter is not None:
-            adapter = project.adapters.get(spec.adapter)
-            config = replace(config, adapter=adapter)
-        return replace(spec.config, config=config, caller=caller)
+        config = _add_adapter(project, spec.config, spec.adapter)
+        return replace(config, caller=caller)
     if spec is not None:
         name = spec.name or reference
     elif "/" not in reference and ":" not in reference:
@@ -210,6 +207,15 @@ def choose_model(project: Project, reference: str, place: Place) -> ModelChoice:
     except SpecError as error:
         raise SpecError(error.code, error.message, where=place, hint=error.hint) from None
     return name
+
+
+def _add_adapter(project: Project, model: ModelConfig, adapter: str | None) -> ModelConfig:
+    """Return a model with the adapter that the run file defines for it."""
+    config = model.config
+    if adapter is None or not isinstance(config, CustomConfig):
+        return model
+    config = replace(config, adapter=project.adapters.get(adapter))
+    return replace(model, config=config)
 
 
 def _suggest_model(

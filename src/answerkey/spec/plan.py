@@ -469,12 +469,12 @@ def _plan_specifications(
     return plan
 
 
-def _plan_run(project: Project, node: Node, given: Settings) -> Plan:
+def _plan_run(project: Project, node: Node, callers: Settings) -> Plan:
     """Return the plan of a run file."""
     validate_node(shapes.RunFields, node, "the run file")
     definitions.define(project, node)
     _open_given_dataset(project)
-    settings = {**node.field("config").entries, **given}
+    settings = {**node.field("config").entries, **callers}
     fields, config, entries = _read_evaluation(project, node.field("evaluation"), settings)
     for_tasks = {name: value for name, value in settings.items() if name not in config.parameters}
     _check_tasks(project, entries, for_tasks, list(config.parameters))

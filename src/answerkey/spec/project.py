@@ -403,8 +403,8 @@ class Project:
             node = inclusion.follow(from_plain(source, Place(), problems))
         secrets: dict[str, Secret] = {}
         if "secrets" in node.entries and "definition" not in node.entries:
-            stated = map_scalars(node.entries["secrets"], self._expand, ("secrets",))
-            secrets = read_secrets(stated)
+            written = map_scalars(node.entries["secrets"], self._expand, ("secrets",))
+            secrets = read_secrets(written)
             node = node.without("secrets")
 
         def fill(path: Steps, scalar: Node) -> Node:

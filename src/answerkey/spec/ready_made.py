@@ -458,24 +458,10 @@ def _read_columns(path: Path, node: Node) -> set[str]:
 
 
 def _find_files(location: Location, form: Form) -> tuple[dict[str, str], Path | None]:
-    """Return the fields of a source for files that may have a form, and the first of them.
-
-    Of the files of a folder, those that the form prefers are read if there are some.
-    """
+    """Return the fields of a source for files that may have a form, and the first of them."""
     path = Path(location)
     if path.is_dir() and not is_remote(location):
-        paths = list(list_files(path, form.extension).values())
-        preferred = []
-        for file in paths:
-            name = file.relative_to(path).as_posix()
-            if form.prefer and matches(name, form.prefer):
-                preferred.append(file)
-        fields = {"type": "folder", "directory_path": str(path.resolve())}
-        if form.extension:
-            fields["extension"] = form.extension
-        if form.prefer and 0 < len(preferred) < len(paths):
-            fields["pattern"] = form.prefer
-        return fields, next(iter(preferred or paths), None)
+        return _find_in_folder(path, form)
     name = urlsplit(str(location)).path if is_remote(location) else path.name
     endings = name.lower().split(".")[1:]
     if form.extension is not None and form.extension not in endings:
@@ -485,6 +471,22 @@ def _find_files(location: Location, form: Form) -> tuple[dict[str, str], Path | 
         fetched = UrlSource(url=str(location)).fetch()
         return {"type": "url", "url": str(location)}, fetched.path
     return {"type": "local", "file_path": str(path.resolve())}, path
+
+
+def _find_in_folder(path: Path, form: Form) -> tuple[dict[str, str], Path | None]:
+    """Return the same for a folder, whose preferred files are read if there are some."""
+    paths = list(list_files(path, form.extension).values())
+    preferred = []
+    for file in paths:
+        name = file.relative_to(path).as_posix()
+        if form.prefer and matches(name, form.prefer):
+            preferred.append(file)
+    fields = {"type": "folder", "directory_path": str(path.resolve())}
+    if form.extension:
+        fields["extension"] = form.extension
+    if form.prefer and 0 < len(preferred) < len(paths):
+        fields["pattern"] = form.prefer
+    return fields, next(iter(preferred or paths), None)
 
 
 def write_project(ready: ReadyMade, dataset: str | None = None) -> dict[str, str]:

@@ -229,14 +229,14 @@ def build_source(node: Node, base: Path) -> Source | None:
     name = getattr(source, "path_field", "")
     if name in node.entries:
         path = getattr(source, name)
-        stated = node.entries[name]
+        path_node = node.entries[name]
         try:
-            changes[name] = str(resolve_stated(path, stated.place, base))
+            changes[name] = str(resolve_stated(path, path_node.place, base))
         except SpecError as error:
             node.problems.report(error)
         if is_stored(path):
             hint = "write `type: url` and `url:` for a file on shared storage"
-            stated.report("E108", f"`{name}` is an address", hint)
+            path_node.report("E108", f"`{name}` is an address", hint)
     return replace(source, **changes)  # type: ignore[no-any-return]
 
 

@@ -262,8 +262,8 @@ def _build(
     if "definition" not in node.entries:
         return None
     definition = carry_over(node.entries["definition"], "definition")
-    if "dataset" in definition.entries:
-        choice = carry_over(definition.entries["dataset"], "dataset choice")
+    choice = carry_over(definition.field("dataset"), "dataset choice")
+    if not choice.is_null:
         definition = definition.having("dataset", choice)
     parts = validate_node(shapes.Definition, definition, "`definition`")
     design = Design()
@@ -299,7 +299,7 @@ def _build(
         tags=fields.tags,
         config=config.values,
         dataset_columns=columns,
-        dataset_key=parts.dataset.key if parts.dataset else None,
+        dataset_key=parts.dataset_key,
         scoring=tuple(steps),
         actions=tuple(actions),
         snippets=tuple(chain.from_iterable(step.snippets for step in steps)),
@@ -316,7 +316,7 @@ def _describe_definition(parts: shapes.Definition, steps: Scoring, plain: Plain)
     """Return a definition as plain values, with every key given and every old name gone."""
     resolved = {
         "type": "benchmark_task",
-        "dataset": parts.dataset and {"key": parts.dataset.key},
+        "dataset": parts.dataset_key and {"key": parts.dataset_key},
         "solver": plain.get("solver"),
         "scorers": [step.source for step in steps],
         "trials": plain.get("trials"),

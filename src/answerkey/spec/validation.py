@@ -507,8 +507,8 @@ class Part:
         kind = self.choose(node)
         if kind is None:
             return None, None
-        stated = node.entries["type"]
-        node = node.having("type", stated.changed(kind))
+        written = node.entries["type"]
+        node = node.having("type", written.changed(kind))
         name = f"{self.name} `{kind}`"
         if number is not None:
             name = f"{self.name} {number} (`{kind}`)"
@@ -572,6 +572,11 @@ class Deprecation:
     build: Callable[[Any], object] = lambda value: value
     value: str | None = None
     is_kept: bool = False
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return f"{self.name}: {self.value}" if self.name == "type" else self.name
 
 
 def _read_column(name: object) -> object:
@@ -643,10 +648,7 @@ def carry_over(node: Node, part: str) -> Node:
         is_old_value = old.value in {None, entry.text}
         if old.part != part or entry.is_null or not is_old_value:
             continue
-        title = old.name
-        if old.name == "type":
-            title = f"{old.name}: {old.value}"
-        message = f"`{title}` of the {part} is deprecated"
+        message = f"`{old.title}` of the {part} is deprecated"
         hint = old.hint.format(_escape(to_plain(entry)))
         new = old.replacement
         if new is not None and new in written.entries:
